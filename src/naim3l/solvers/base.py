@@ -1,0 +1,54 @@
+"""What every solver takes and gives back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l.objective import Objective
+
+Record = dict[str, float]
+
+
+@dataclass
+class SolverResult:
+    """Outcome of a solver.
+
+    Attributes
+    ----------
+    W : ndarray of shape (n_weights, n_labels)
+        Stacked weights after the last whole iteration.
+    converged : bool
+        Whether the stopping rule was met.
+    history : list of dict
+        One record per iteration: ``objective``, its parts ``loss``, ``low_rank``,
+        ``high_rank`` and ``ridge``, ``change``, ``primal_residual``, ``dual_residual``.
+    interrupted : bool
+        Whether a KeyboardInterrupt ended the loop.
+    """
+
+    W: NDArray[np.floating]
+    converged: bool = False
+    history: list[Record] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.history)
+
+
+class Solver(Protocol):
+    """Minimise ``objective`` from ``W``; ``callback`` sees each record as it is made."""
+
+    def __call__(
+        self,
+        objective: Objective,
+        W: NDArray[np.floating],
+        *,
+        mu: float | None,
+        max_iter: int,
+        tol: float,
+        callback: Callable[[Record], Any] | None = None,
+    ) -> SolverResult: ...

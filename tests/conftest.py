@@ -1,0 +1,38 @@
+"""Fixtures shared by the tests."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from naim3l.problem import Problem
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def shared_data():
+    """Folder of real datasets beside the checkout; tests that need it say so where it is not."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"real datasets are not there: {folder.name} beside the checkout")
+    return folder
+
+
+@pytest.fixture
+def make_problem():
+    """Function that draws features and signed labels of several views."""
+
+    def draw(seed=0, n_rows=(40, 30), n_features=(5, 7), n_labels=6, observed=0.6, positive=0.4):
+        rng = np.random.default_rng(seed)
+        features = [rng.normal(size=size) for size in zip(n_rows, n_features, strict=True)]
+        labels = []
+        for n in n_rows:
+            signs = np.where(rng.random((n, n_labels)) < positive, 1, -1)
+            labels.append(np.where(rng.random((n, n_labels)) < observed, signs, 0))
+        return features, labels, Problem(features, labels)
+
+    return draw

@@ -1,0 +1,63 @@
+"""Algorithm 1 of the paper written naively: the referee of every solver, never imported by src.
+
+Rows are visited one by one to build the dense block-diagonal matrices; every equation is
+evaluated as printed (with the errata), by full decompositions, anew in each iteration.
+"""
+
+import numpy as np
+
+
+def block_rows(features, fit_intercept=True):
+    """Dense block-diagonal X, row by row."""
+    if fit_intercept:
+        features = [np.array([[*row, 1.0] for row in X_v]) for X_v in features]
+    widths = [X_v.shape[1] for X_v in features]
+    rows = []
+    for v, X_v in enumerate(features):
+        for x in X_v:
+            row = np.zeros(sum(widths))
+            row[sum(widths[:v]) : sum(widths[: v + 1])] = x
+            rows.append(row)
+    return np.array(rows)
+
+
+def shrink(A, threshold):
+    """Eq. (15)."""
+    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    return U @ np.diag(np.maximum(s - threshold, 0)) @ Vt
+
+
+def subgradient(A, cutoff=0.005):
+    """UV' over the singular values whose squares reach the cut-off."""
+    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    kept = s**2 > cutoff
+    return U[:, kept] @ Vt[kept]
+
+
+def iterate(features, labels, W, *, lam, mu=5.0, ridge=0.0, low_rank=True, high_rank=True,
+            fit_intercept=True):  # fmt: skip
+    """Endless iterates (W, Z, Lambda) of Algorithm 1 from stacked start weights ``W``."""
+    X, Y = block_rows(features, fit_intercept), np.concatenate(labels).astype(float)
+    P = (Y != 0).astype(float)
+    n_labels = Y.shape[1]
+    X_k = [np.array([X[i] for i in range(len(X)) if Y[i, k] == 1]).reshape(-1, X.shape[1])
+           for k in range(n_labels)]  # fmt: skip
+    penalty = np.ones(X.shape[1])
+    if fit_intercept:
+        penalty[np.cumsum([X_v.shape[1] + 1 for X_v in features]) - 1] = 0
+    Z = [np.zeros((len(A), n_labels)) for A in X_k]
+    Lambda = [np.zeros((len(A), n_labels)) for A in X_k]
+    while True:
+        right = -X.T @ (P * (X @ W - Y))
+        if high_rank:
+            right = right + lam * X.T @ subgradient(X @ W)
+        left = ridge * np.diag(penalty)
+        for k in range(n_labels):
+            right = right + X_k[k].T @ (mu * Z[k] - Lambda[k])
+            left = left + mu * X_k[k].T @ X_k[k]
+        # Eq. (13); the pseudo-inverse where a view has too few positive rows
+        W = np.linalg.pinv(left, rcond=len(left) * np.finfo(float).eps, hermitian=True) @ right
+        for k in range(n_labels):
+            Z[k] = shrink(X_k[k] @ W + Lambda[k] / mu, lam / mu if low_rank else 0.0)
+            Lambda[k] = Lambda[k] + mu * (X_k[k] @ W - Z[k])  # Eq. (16)
+        yield W, [A.copy() for A in Z], [A.copy() for A in Lambda]

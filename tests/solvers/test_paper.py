@@ -1,0 +1,194 @@
+"""Solver "paper" equals the naive oracle, stops as the paper says, and ends nowhere in silence."""
+
+import itertools
+from functools import partial
+
+import numpy as np
+import oracle
+import pytest
+
+from naim3l.datasets import load_yeast
+from naim3l.missing import make_challenge
+from naim3l.objective import Objective
+from naim3l.problem import Problem
+from naim3l.solvers import SOLVERS, solve_paper
+from naim3l.transform import make_transformer
+
+VARIANTS = {
+    "full": {},
+    "variant II": {"high_rank": False},
+    "variant I": {"low_rank": False, "high_rank": False},
+    "ridge": {"ridge": 0.5},
+}
+
+
+@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
+def terms(request):
+    return request.param
+
+
+def start(problem, seed=0):
+    shape = (problem.n_weights, problem.n_labels)
+    return np.random.default_rng(seed).uniform(-1, 1, shape)
+
+
+def assert_equals_oracle(features, labels, *, lam, n_iter, mu=5.0, fit_intercept=True, **terms):
+    """Weights of every iteration agree to 1e-9 relative."""
+    problem = Problem(features, labels, fit_intercept=fit_intercept)
+    W0 = start(problem)
+    expected = oracle.iterate(
+        features, labels, W0, lam=lam, mu=mu, fit_intercept=fit_intercept, **terms
+    )
+    objective = Objective(problem, lam, **terms)
+    seen = []
+    solve = partial(solve_paper, objective, W0, mu=mu, tol=0)
+    for t, (W, Z, Lambda) in enumerate(itertools.islice(expected, n_iter), start=1):
+        if t in (1, 2, 5) or t == n_iter:
+            result = solve(max_iter=t, callback=seen.append)
+            error = np.linalg.norm(result.W - W) / np.linalg.norm(W)
+            assert error <= 1e-9, f"iteration {t}: {error:.1e}"
+    X, Y = oracle.block_rows(features, fit_intercept), np.concatenate(labels)
+    primal = sum(np.sum((X[Y[:, k] == 1] @ W - Z[k]) ** 2) for k in range(Y.shape[1]))
+    assert seen[-1]["primal_residual"] == pytest.approx(np.sqrt(primal), rel=1e-6, abs=1e-9)
+    assert all(np.linalg.norm(A, 2) <= lam * (1 + 1e-9) for A in Lambda if len(A))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_iterates_equal_the_oracle_on_random_problems(make_problem, terms, seed):
+    features, labels, _ = make_problem(
+        seed=seed, n_rows=(30 + 10 * seed, 25, 20), n_features=(4, 6, 3), n_labels=4 + 3 * seed
+    )
+    assert_equals_oracle(features, labels, lam=0.1 + 0.3 * seed, n_iter=40, **terms)
+
+
+def test_iterates_equal_the_oracle_without_intercept_and_with_another_mu(make_problem, terms):
+    features, labels, _ = make_problem(seed=5)
+    assert_equals_oracle(features, labels, lam=0.4, mu=8.0, n_iter=30, fit_intercept=False, **terms)
+
+
+@pytest.mark.parametrize("name", ["full", "variant II", "variant I"])
+def test_iterates_equal_the_oracle_with_fewer_rows_than_columns(make_problem, name):
+    """The matrix of Eq. (13) is singular then; the least-norm solution is taken."""
+    terms = VARIANTS[name]
+    features, labels, _ = make_problem(seed=4, n_rows=(8, 60), n_features=(12, 3), n_labels=5)
+    assert_equals_oracle(features, labels, lam=0.4, n_iter=25, **terms)
+
+
+def test_iterates_equal_the_oracle_with_fewer_rows_than_labels(make_problem, terms):
+    features, labels, _ = make_problem(seed=4, n_rows=(9, 8), n_features=(2, 2), n_labels=20)
+    assert_equals_oracle(features, labels, lam=0.4, n_iter=25, **terms)
+
+
+def test_iterates_equal_the_oracle_on_a_split_of_yeast(terms):
+    data = load_yeast()
+    plan = make_challenge(data.labels, 2, alpha=0.4, beta=0.5, random_state=0)
+    trial = plan.apply(data.views, data.labels)
+    features = [make_transformer("paper", v).fit_transform(X) for v, X in trial.X_train.items()]
+    labels = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()]
+    assert_equals_oracle(features, labels, lam=0.4, n_iter=30, **terms)
+
+
+def test_stops_when_nothing_changes_by_as_much_as_tol(make_problem):
+    *_, problem = make_problem()
+    objective = Objective(problem, 0.4)
+    result = solve_paper(objective, start(problem), max_iter=2000, tol=1e-3)
+    changes = [record["change"] for record in result.history]
+    assert result.converged and result.n_iter == len(changes) < 2000
+    assert changes[-1] < 1e-3 <= min(changes[:-1])
+
+
+def test_tol_zero_runs_all_iterations(make_problem):
+    *_, problem = make_problem()
+    result = solve_paper(Objective(problem, 0.4), start(problem), max_iter=7, tol=0)
+    assert result.n_iter == 7 and not result.converged
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    ("n_features", "ridge"), [((5, 7), 0.3), ((50, 40), 20.0)], ids=["tall", "wide"]
+)
+def test_variant_one_tends_to_masked_ridge_regression(make_problem, solver, n_features, ridge):
+    """A problem with a known answer: each column solves the normal equations of its known rows."""
+    features, labels, problem = make_problem(seed=6, observed=0.8, n_features=n_features)
+    objective = Objective(problem, 1.0, low_rank=False, high_rank=False, ridge=ridge)
+    W = SOLVERS[solver](objective, start(problem), mu=None, max_iter=5000, tol=1e-10).W
+    X, Y = oracle.block_rows(features), np.concatenate(labels).astype(float)
+    penalty = ridge * np.diag(problem.penalised.astype(float))
+    for k in range(problem.n_labels):
+        known = Y[:, k] != 0
+        exact = np.linalg.solve(X[known].T @ X[known] + penalty, X[known].T @ Y[known, k])
+        np.testing.assert_allclose(W[:, k], exact, atol=1e-6)
+
+
+def test_variant_two_tends_to_a_minimum(make_problem, rng):
+    """Its objective is convex: no direction may lead lower from the solution."""
+    *_, problem = make_problem(seed=7)
+    objective = Objective(problem, 0.4, high_rank=False, ridge=0.1)
+    result = solve_paper(objective, start(problem), max_iter=5000, tol=1e-9)
+    assert result.converged
+    lowest = objective.value(result.W)
+    for scale in (1e-1, 1e-2, 1e-3):
+        for _ in range(20):
+            D = rng.normal(size=result.W.shape)
+            assert objective.value(result.W + scale * D) >= lowest - 1e-9
+    assert objective.value(0.999 * result.W) >= lowest
+
+
+def test_solution_does_not_depend_on_mu_or_start(make_problem):
+    *_, problem = make_problem(seed=8)
+    objective = Objective(problem, 0.4, high_rank=False)
+    values = [
+        objective.value(solve_paper(objective, start(problem, s), mu=mu, max_iter=5000, tol=1e-8).W)
+        for s, mu in ((0, 5.0), (1, 5.0), (0, 12.0))
+    ]
+    assert values == pytest.approx(values[:1] * 3, rel=1e-8)
+
+
+def few_positives():
+    """Negatives in directions that no positive row has: Eq. (13) overshoots there."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = -np.ones((60, 2))
+    Y[:4, 0], Y[4:8, 1] = 1, 1
+    X[:8, 0] *= 1e-2
+    return Problem([X], [Y])
+
+
+def test_divergence_is_an_error_that_says_what_to_do():
+    problem = few_positives()
+    with pytest.raises(FloatingPointError, match=r"mu=5.*Try mu=50, or solver='auto'"):
+        solve_paper(Objective(problem, 0.4), start(problem))
+
+
+def test_auto_converges_where_the_printed_algorithm_diverges():
+    problem = few_positives()
+    objective = Objective(problem, 0.4, high_rank=False)
+    result = SOLVERS["auto"](objective, start(problem), mu=None, max_iter=3000, tol=1e-8)
+    assert result.converged
+    lowest, rng = objective.value(result.W), np.random.default_rng(1)
+    for _ in range(50):
+        W = result.W + 1e-2 * rng.normal(size=result.W.shape)
+        assert objective.value(W) >= lowest - 1e-9
+
+
+def test_auto_equals_paper_where_the_penalty_dominates(make_problem):
+    features, labels, _ = make_problem(observed=1.0, positive=0.6)
+    problem = Problem(features, labels)
+    for gram, bound in zip(problem.positive_grams(), problem.labelled_grams(), strict=True):
+        assert np.linalg.eigvalsh(5 * gram - 2 * bound).min() > 0
+    objective, W = Objective(problem, 0.4), start(problem)
+    auto = SOLVERS["auto"](objective, W, mu=None, max_iter=20, tol=0)
+    np.testing.assert_array_equal(auto.W, solve_paper(objective, W, max_iter=20, tol=0).W)
+
+
+def test_interrupt_keeps_the_last_whole_iteration(make_problem):
+    *_, problem = make_problem()
+    objective, W = Objective(problem, 0.4), start(problem)
+
+    def interrupt(record, calls=itertools.count(1)):  # noqa: B008 -- one counter per definition
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+
+    result = solve_paper(objective, W, max_iter=50, tol=0, callback=interrupt)
+    assert result.interrupted and result.n_iter == 3
+    np.testing.assert_array_equal(result.W, solve_paper(objective, W, max_iter=3, tol=0).W)

@@ -1,0 +1,113 @@
+import numpy as np
+import oracle
+import pytest
+from scipy import sparse
+
+import naim3l.problem
+from naim3l.problem import Problem
+
+
+@pytest.fixture(params=[True, False], ids=["intercept", "no intercept"])
+def drawn(request, make_problem):
+    """Features, labels, the problem, and the dense matrices of the paper built row by row."""
+    features, labels, _ = make_problem(seed=1)
+    problem = Problem(features, labels, fit_intercept=request.param)
+    X, Y = oracle.block_rows(features, request.param), np.concatenate(labels)
+    return problem, X, Y
+
+
+def test_products_are_those_of_the_block_diagonal_matrix(drawn, rng):
+    problem, X, _ = drawn
+    W = rng.normal(size=(problem.n_weights, problem.n_labels))
+    R = rng.normal(size=(problem.n_rows, problem.n_labels))
+    np.testing.assert_allclose(problem.multiply(W), X @ W)
+    np.testing.assert_allclose(problem.multiply_transposed(R), X.T @ R, atol=1e-12)
+
+
+def test_gather_and_scatter_select_the_positive_rows_of_each_label(drawn, rng):
+    problem, X, Y = drawn
+    W = rng.normal(size=(problem.n_weights, problem.n_labels))
+    Z = rng.normal(size=(problem.n_positives, problem.n_labels))
+    blocks = problem.gather(problem.multiply(W))
+    total = np.zeros_like(W)
+    for k, rows in enumerate(problem.label_slices):
+        X_k = X[Y[:, k] == 1]
+        np.testing.assert_allclose(blocks[rows], X_k @ W)
+        total += X_k.T @ Z[rows]
+    np.testing.assert_allclose(problem.multiply_transposed(problem.scatter(Z)), total, atol=1e-12)
+
+
+def test_positive_grams_sum_over_labels(drawn):
+    problem, X, Y = drawn
+    total = sum(X[Y[:, k] == 1].T @ X[Y[:, k] == 1] for k in range(problem.n_labels))
+    for gram, weights in zip(problem.positive_grams(), problem.weight_slices, strict=True):
+        np.testing.assert_allclose(gram, total[weights, weights], atol=1e-12)
+
+
+def test_labelled_grams_bound_the_curvature_of_the_loss(drawn):
+    problem, X, Y = drawn
+    for gram, weights in zip(problem.labelled_grams(), problem.weight_slices, strict=True):
+        for k in range(problem.n_labels):
+            X_v = X[Y[:, k] != 0][:, weights]
+            assert np.linalg.eigvalsh(gram - X_v.T @ X_v).min() >= -1e-10
+
+
+def test_residual_is_zero_where_the_label_is_unknown(drawn, rng):
+    problem, _, Y = drawn
+    XW = rng.normal(size=Y.shape)
+    residual = problem.residual(XW)
+    assert np.all(residual[Y == 0] == 0)
+    np.testing.assert_allclose(residual[Y != 0], (XW - Y)[Y != 0])
+
+
+def test_sparse_features_give_the_same_problem(make_problem, rng):
+    features, labels, problem = make_problem()
+    W = rng.normal(size=(problem.n_weights, problem.n_labels))
+    R = rng.normal(size=(problem.n_rows, problem.n_labels))
+    other = Problem([sparse.csr_array(X) for X in features], labels)
+    np.testing.assert_allclose(other.multiply(W), problem.multiply(W))
+    np.testing.assert_allclose(other.multiply_transposed(R), problem.multiply_transposed(R))
+    for gram, expected in zip(other.positive_grams(), problem.positive_grams(), strict=True):
+        np.testing.assert_allclose(gram, expected)
+
+
+def test_split_weights_puts_the_intercept_last(make_problem, rng):
+    features, labels, problem = make_problem()
+    W = rng.normal(size=(problem.n_weights, problem.n_labels))
+    coefficients, intercepts = problem.split_weights(W)
+    scores = [X @ C + b for X, C, b in zip(features, coefficients, intercepts, strict=True)]
+    np.testing.assert_allclose(np.concatenate(scores), problem.multiply(W))
+    assert problem.penalised.sum() == sum(X.shape[1] for X in features)
+
+    without = Problem(features, labels, fit_intercept=False)
+    _, intercepts = without.split_weights(W[: without.n_weights])
+    assert not np.any(intercepts)
+    assert without.penalised.all()
+
+
+def test_map_labels_keeps_label_order_in_one_thread_and_in_several(make_problem, rng, monkeypatch):
+    _, _, problem = make_problem()
+    A = rng.normal(size=(problem.n_positives, problem.n_labels))
+    expected = [A[rows].sum() for rows in problem.label_slices]
+    for numbers in (1, A.size + 1):
+        monkeypatch.setattr(naim3l.problem, "THREADED_NUMBERS", numbers)
+        assert problem.map_labels(np.sum, A) == pytest.approx(expected)
+
+
+def test_map_labels_passes_errors_on(make_problem, monkeypatch):
+    _, _, problem = make_problem()
+    monkeypatch.setattr(naim3l.problem, "THREADED_NUMBERS", 1)
+
+    def fail(block):
+        raise np.linalg.LinAlgError("no decomposition")
+
+    with pytest.raises(np.linalg.LinAlgError, match="no decomposition"):
+        problem.map_labels(fail, np.ones((problem.n_positives, problem.n_labels)))
+
+
+def test_a_label_without_positives_has_an_empty_block(make_problem):
+    features, labels, _ = make_problem()
+    for Y in labels:
+        Y[:, 2] = -np.abs(Y[:, 2])
+    problem = Problem(features, labels)
+    assert problem.label_slices[2].start == problem.label_slices[2].stop
