@@ -1,0 +1,148 @@
+"""Files as they should be, and files that are wrong in one way each."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from naim3l.datasets import load_npz
+
+SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"
+
+
+def contents():
+    """Arrays of a small, correct file."""
+    return {
+        "labels": np.array([[0, 1], [1, 1], [0, 0]], dtype=np.uint8),
+        "label_names": np.array(["cat", "dog"]),
+        "observed": np.array([[1, 1], [1, 0], [0, 1]], dtype=np.uint8),
+        "view_words": np.arange(6, dtype=np.uint8).reshape(3, 2),
+        "view_image": np.arange(12, dtype=np.float32).reshape(3, 4),
+        "ids": np.array(["a", "b", "c"]),
+    }
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Function that writes the correct file with some arrays replaced, or left out if None."""
+
+    def write_file(**changes):
+        arrays = {**contents(), **changes}
+        path = tmp_path / "data.npz"
+        np.savez(path, **{key: array for key, array in arrays.items() if array is not None})
+        return path
+
+    return write_file
+
+
+def test_everything_comes_back(write):
+    data = load_npz(write())
+    expected = contents()
+    assert list(data.views) == ["words", "image"]
+    for name, X in data.views.items():
+        np.testing.assert_array_equal(X, expected[f"view_{name}"])
+        assert X.dtype == expected[f"view_{name}"].dtype
+    np.testing.assert_array_equal(data.labels, expected["labels"])
+    assert data.labels.dtype == np.int64  # unsigned labels would wrap around below zero
+    assert data.label_names == ["cat", "dog"]
+    np.testing.assert_array_equal(data.observed, expected["observed"].astype(bool))
+    assert data.observed.dtype == bool
+
+
+def test_optional_arrays_have_defaults(write):
+    data = load_npz(str(write(label_names=None, observed=None)))
+    assert data.label_names == ["label0", "label1"]
+    assert data.observed.shape == (3, 2) and data.observed.all()
+
+
+def test_view_order_arranges_the_views(write):
+    data = load_npz(write(view_order=np.array(["image", "words"])))
+    assert list(data.views) == ["image", "words"]
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"labels": None}, "no array 'labels'"),
+        ({"labels": np.array([0, 1, 1])}, r"labels has shape \(3,\)"),
+        ({"labels": np.array([["0"], ["1"], ["1"]])}, "labels has shape .* of numbers"),
+        ({"labels": np.array([[0, 1], [1, 2], [0, 0]])}, "labels holds 2 in row 1, column 1"),
+        (
+            {"labels": np.array([[0, 1], [1, 0], [np.nan, 0]])},
+            "labels holds nan in row 2, column 0",
+        ),
+        ({"labels": np.array([[0, 1], [1, 1]])}, "view 'words' has 3 rows, but labels has 2"),
+        ({"view_words": np.zeros((4, 2))}, "view 'words' has 4 rows, but labels has 3"),
+        ({"view_words": np.zeros(3)}, r"view 'words' has shape \(3,\)"),
+        ({"view_words": np.array([["a"]] * 3)}, "view 'words' has .* type <U1"),
+        ({"view_words": np.array([[{}]] * 3)}, "not a readable .npz file .*allow_pickle"),
+        ({"view_words": None, "view_image": None}, "no view"),
+        ({"view_order": np.array(["image"])}, "view_order names"),
+        ({"label_names": np.array(["cat"])}, r"label_names has shape \(1,\), but .* 2 labels"),
+        ({"observed": np.ones((3, 3))}, r"observed has shape \(3, 3\), not \(3, 2\)"),
+        ({"observed": np.full((3, 2), 2)}, "observed holds other values"),
+    ],
+)
+def test_what_is_wrong_is_named(write, changes, message):
+    with pytest.raises(ValueError, match=rf"data\.npz.*{message}"):
+        load_npz(write(**changes))
+
+
+def test_damaged_files(write):
+    path = write()
+    whole = path.read_bytes()
+    for length in [*range(0, len(whole), 61), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=r"data\.npz is not a readable \.npz file"):
+            load_npz(path)
+    flipped = bytearray(whole)
+    flipped[whole.index(contents()["view_image"].tobytes())] ^= 1  # one bit of a stored value
+    path.write_bytes(flipped)
+    with pytest.raises(ValueError, match="not a readable"):
+        load_npz(path)
+
+
+def test_files_of_another_kind(tmp_path):
+    text = tmp_path / "table.csv"
+    text.write_text("a,b\n1,2\n")
+    np.save(tmp_path / "array.npy", np.arange(3))
+    for path in (text, tmp_path / "array.npy"):
+        with pytest.raises(ValueError, match=rf"{path.name} is not a readable"):
+            load_npz(path)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_npz(tmp_path / "absent.npz")
+
+
+@pytest.mark.parametrize(
+    "name, shape, cardinality, n_features",
+    [
+        ("emotions", (593, 6), 1.868, {"timbre": 64, "rhythm": 8}),
+        ("yeast", (2417, 14), 4.237, {"expression": 79, "phylogenetic": 24}),
+        (
+            "birds",
+            (645, 19),
+            1.014,
+            {"audio_ssd": 153, "segment_clusters": 98, "segment_shape": 8, "location": 12},
+        ),
+        (
+            "arxiv2007",
+            (1810, 35),
+            1.319,
+            {"title": 855, "abstract": 1496, "journal": 80, "comments": 163},
+        ),
+    ],
+)
+def test_public_data_sets(name, shape, cardinality, n_features):
+    path = SHARED / f"{name}.npz"
+    if not path.exists():
+        pytest.skip(f"no shared/data/{name}.npz beside the repository")
+    data = load_npz(path)
+    assert data.labels.shape == shape and len(data.label_names) == shape[1]
+    assert round(data.labels.sum(axis=1).mean(), 3) == cardinality
+    assert {view: X.shape[1] for view, X in data.views.items()} == n_features
+    assert data.observed.all() == (name != "arxiv2007")
+    for X, column in zip(data.views.values(), data.observed.T, strict=True):
+        assert name != "arxiv2007" or not X[~column].any()  # word counts of a missing text
