@@ -21,6 +21,11 @@ def block_rows(features, fit_intercept=True):
     return np.array(rows)
 
 
+def penalised(features, fit_intercept=True):
+    """1 for weights that a ridge applies to, 0 for intercepts."""
+    return np.concatenate([[1.0] * X_v.shape[1] + [0.0] * fit_intercept for X_v in features])
+
+
 def shrink(A, threshold):
     """Eq. (15)."""
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
@@ -42,9 +47,7 @@ def iterate(features, labels, W, *, lam, mu=5.0, ridge=0.0, low_rank=True, high_
     n_labels = Y.shape[1]
     X_k = [np.array([X[i] for i in range(len(X)) if Y[i, k] == 1]).reshape(-1, X.shape[1])
            for k in range(n_labels)]  # fmt: skip
-    penalty = np.ones(X.shape[1])
-    if fit_intercept:
-        penalty[np.cumsum([X_v.shape[1] + 1 for X_v in features]) - 1] = 0
+    penalty = penalised(features, fit_intercept)
     Z = [np.zeros((len(A), n_labels)) for A in X_k]
     Lambda = [np.zeros((len(A), n_labels)) for A in X_k]
     while True:
@@ -61,3 +64,14 @@ def iterate(features, labels, W, *, lam, mu=5.0, ridge=0.0, low_rank=True, high_
             Z[k] = shrink(X_k[k] @ W + Lambda[k] / mu, lam / mu if low_rank else 0.0)
             Lambda[k] = Lambda[k] + mu * (X_k[k] @ W - Z[k])  # Eq. (16)
         yield W, [A.copy() for A in Z], [A.copy() for A in Lambda]
+
+
+def objective(features, labels, W, *, lam, ridge=0.0, low_rank=True, high_rank=True,
+              fit_intercept=True):  # fmt: skip
+    """Eq. (5), and the ridge term."""
+    X, Y = block_rows(features, fit_intercept), np.concatenate(labels).astype(float)
+    value = 0.5 * np.sum(((Y != 0) * (X @ W - Y)) ** 2)
+    for k in range(Y.shape[1]):
+        value += low_rank * lam * np.linalg.norm(X[Y[:, k] == 1] @ W, "nuc")
+    value -= high_rank * lam * np.linalg.norm(X @ W, "nuc")
+    return value + 0.5 * ridge * np.sum((penalised(features, fit_intercept)[:, None] * W) ** 2)

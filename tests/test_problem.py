@@ -1,9 +1,9 @@
 import numpy as np
-import oracle
 import pytest
 from scipy import sparse
 
 import naim3l.problem
+import oracle
 from naim3l.problem import Problem
 
 

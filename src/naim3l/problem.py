@@ -10,7 +10,7 @@ rows. The choices of all labels are laid end to end, label by label: an array of
 (n_positives, n_labels) holds one matrix for every label, and ``label_slices`` cuts it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TypeVar
@@ -119,7 +119,8 @@ class Problem:
 
     def scatter(self, Z: Matrix) -> Matrix:
         """Rows of all labels added up per stacked row; ``multiply_transposed`` of the
-        result is ``sum_k X_k' Z_k``."""
+        result is ``sum_k X_k' Z_k``.
+        """
         return self._scatter @ Z
 
     def map_labels(self, function: Callable[[Matrix], T], A: Matrix) -> list[T]:
@@ -184,7 +185,7 @@ def _append_ones(X: Matrix | sparse.sparray) -> Matrix | sparse.sparray:
     return np.hstack([X, ones])
 
 
-def _consecutive(sizes) -> list[slice]:
+def _consecutive(sizes: Iterable[int]) -> list[slice]:
     """Slices of the given sizes, one after the other."""
     stops = np.cumsum(list(sizes)).tolist()
     return [slice(start, stop) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]

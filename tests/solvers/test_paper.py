@@ -4,9 +4,9 @@ import itertools
 from functools import partial
 
 import numpy as np
-import oracle
 import pytest
 
+import oracle
 from naim3l.datasets import load_yeast
 from naim3l.missing import make_challenge
 from naim3l.objective import Objective
@@ -42,7 +42,8 @@ def assert_equals_oracle(features, labels, *, lam, n_iter, mu=5.0, fit_intercept
     objective = Objective(problem, lam, **terms)
     seen = []
     solve = partial(solve_paper, objective, W0, mu=mu, tol=0)
-    for t, (W, Z, Lambda) in enumerate(itertools.islice(expected, n_iter), start=1):
+    for t in range(1, n_iter + 1):
+        W, Z, Lambda = next(expected)
         if t in (1, 2, 5) or t == n_iter:
             result = solve(max_iter=t, callback=seen.append)
             error = np.linalg.norm(result.W - W) / np.linalg.norm(W)

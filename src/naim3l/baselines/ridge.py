@@ -1,0 +1,75 @@
+"""Per-view ridge regression on the observed entries: what one would try first."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from naim3l.base import LinearViewModel
+from naim3l.parameters import check_number
+from naim3l.problem import Problem
+
+
+class PerViewRidge(LinearViewModel):
+    """Ridge regression of each label on each view's rows where it is known.
+
+    Nothing couples views or labels: column k of a view's weights solves
+    ``(X' diag(P_k) X + ridge I) w = X' (P_k * Y_k)``, with the intercept not penalised.
+
+    Parameters
+    ----------
+    ridge : float, default=1.0
+        Greater than 0.
+    views, transformer, fit_intercept, label_coding
+        As in :class:`naim3l.NAIM3L`.
+
+    Attributes
+    ----------
+    coef_, intercept_, transformers_, views_, label_names_
+        As in :class:`naim3l.NAIM3L`.
+    """
+
+    def __init__(
+        self,
+        ridge: float = 1.0,
+        *,
+        views: Mapping[str, Any] | None = None,
+        transformer: Any = "scale",
+        fit_intercept: bool = True,
+        label_coding: str = "binary",
+    ):
+        self.ridge = ridge
+        self.views = views
+        self.transformer = transformer
+        self.fit_intercept = fit_intercept
+        self.label_coding = label_coding
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
+        self._check_form_parameters()
+        check_number("ridge", self.ridge, above=0)
+        problem = self._read_training(X, y)
+        self._keep_weights(problem, masked_ridge(problem, self.ridge))
+        return self
+
+
+def masked_ridge(problem: Problem, ridge: float) -> NDArray[np.float64]:
+    """Stacked weights (n_weights, n_labels) of the ridge fits of all views and labels."""
+    W = np.zeros((problem.n_weights, problem.n_labels))
+    right = problem.multiply_transposed(problem.Y)
+    for X_v, rows, weights in zip(
+        problem.X, problem.row_slices, problem.weight_slices, strict=True
+    ):
+        penalty = ridge * np.diag(problem.penalised[weights].astype(float))
+        # Labels known in the same rows share one matrix.
+        patterns, pattern_of = np.unique(problem.P[rows], axis=1, return_inverse=True)
+        for pattern, known in enumerate(patterns.T):
+            X_known = X_v[known]
+            gram = X_known.T @ X_known
+            gram = (gram.toarray() if sparse.issparse(gram) else gram) + penalty
+            labels = np.flatnonzero(pattern_of == pattern)
+            # The intercept alone is not penalised: without a known row its equation is 0 = 0.
+            W[weights][:, labels] = np.linalg.lstsq(gram, right[weights][:, labels])[0]
+    return W

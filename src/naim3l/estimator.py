@@ -1,0 +1,238 @@
+"""NAIM3L: labels learned from tables that cannot be joined."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from naim3l.base import LinearViewModel
+from naim3l.objective import Objective
+from naim3l.parameters import check_choice, check_number, check_whole_number
+from naim3l.problem import Problem
+from naim3l.progress import progress_bar
+from naim3l.solvers import SOLVERS, SolverResult
+
+
+class NAIM3L(LinearViewModel):
+    """Multi-label model of several views whose rows cannot be matched.
+
+    Each view gets a linear model of its own. What couples them is a regulariser on their
+    scores: rows that share a label, of whichever view, should have scores of low rank, and
+    all rows together scores of high rank. Unknown labels take no part in the loss.
+
+    Parameters
+    ----------
+    lam : float, default=0.4
+        Weight of the regulariser; greater than 0.
+    views : mapping of str to columns, optional
+        Columns of each view of one wide table: names, positions, a slice or a mask. Columns
+        that no view names are ignored. None takes all columns as one view. Leave it out when
+        fitting on a mapping of tables.
+    transformer : {"scale", "paper", "histogram"}, transformer, None, or mapping per view, \
+default="scale"
+        Features of each view, fitted on training rows only. "scale": drop constant columns,
+        standardise, PCA to at most 50, unit length. "paper": the same without standardising,
+        dropping all-zero columns only. "histogram": divide by the row's sum, square root,
+        PCA, unit length. None: as given. A scikit-learn transformer is cloned for each view
+        and sees the view's table as it is.
+    low_rank, high_rank : bool, default=True
+        Keep the term. Without both, the model is the masked least-squares fit (the paper's
+        variant I); without ``high_rank`` alone it is variant II.
+    ridge : float, default=0.0
+        Adds ``ridge / 2`` times the squared weights, intercepts excluded.
+    fit_intercept : bool, default=True
+    label_coding : {"binary", "signed"}, default="binary"
+        "binary": 1 yes, 0 no, NaN or null unknown. "signed": 1 yes, -1 no, 0 unknown.
+    solver : {"auto", "paper"}, default="auto"
+        "paper" is Algorithm 1 of the paper to the letter, which can diverge where few rows
+        have an observed positive. "auto" is the same algorithm with a proximal term in those
+        directions, and identical to it where none is needed.
+    mu : float, optional
+        Penalty of the solver, which changes its path but not the model; 5 for "paper".
+    max_iter : int, default=200
+    tol : float, default=1e-4
+        Stop when weights and auxiliary variables change by less; 0 runs all iterations.
+    init : mapping of str to ndarray, optional
+        Start weights of each view, (n_features + 1, n_labels) in the transformed space with
+        the intercept last, (n_features, n_labels) without intercept. Drawn uniformly from
+        (-1, 1) by default.
+    random_state : int, RandomState or None
+        Draws the start weights.
+    verbose : int, default=0
+        1 shows a progress bar on a terminal.
+
+    Attributes
+    ----------
+    coef_ : dict of str to ndarray of shape (n_features, n_labels)
+        Weights of each view in its transformed space.
+    intercept_ : dict of str to ndarray of shape (n_labels,)
+    transformers_ : dict of str to fitted transformer or None
+    views_ : list of str
+    label_names_ : list of str
+        From the columns of the label tables, else "label0", "label1", ...
+    n_iter_ : int
+    converged_ : bool
+    objective_ : float
+    history_ : list of dict
+        One record per iteration: "objective" and its parts "loss", "low_rank", "high_rank",
+        "ridge", which add up to it; "change"; "primal_residual"; "dual_residual".
+    n_features_in_ : int, or dict of str to int for tables apart
+    feature_names_in_ : ndarray of str, or dict of str to ndarray for tables apart
+        Only where tables have column names.
+
+    References
+    ----------
+    X. Li and S. Chen, "A Concise yet Effective Model for Non-Aligned Incomplete Multi-view
+    and Missing Multi-label Learning", IEEE TPAMI 44(10), 2022.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> data = make_unpaired(200, n_features=(12, 9), n_labels=5, missing_labels=0.3,
+    ...                      random_state=0)
+    >>> model = NAIM3L(lam=0.4, tol=0, max_iter=50, random_state=0)
+    >>> model = model.fit(data.views, data.labels)
+    >>> model.decision_function({"view1": data.views["view1"]})["view1"].shape
+    (200, 5)
+    """
+
+    def __init__(
+        self,
+        lam: float = 0.4,
+        *,
+        views: Mapping[str, Any] | None = None,
+        transformer: Any = "scale",
+        low_rank: bool = True,
+        high_rank: bool = True,
+        ridge: float = 0.0,
+        fit_intercept: bool = True,
+        label_coding: str = "binary",
+        solver: str = "auto",
+        mu: float | None = None,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        init: Mapping[str, NDArray] | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.lam = lam
+        self.views = views
+        self.transformer = transformer
+        self.low_rank = low_rank
+        self.high_rank = high_rank
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+        self.label_coding = label_coding
+        self.solver = solver
+        self.mu = mu
+        self.max_iter = max_iter
+        self.tol = tol
+        self.init = init
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the weights of all views.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
+            A table is a NumPy array, SciPy sparse matrix or data frame. A row of a view that
+            is entirely NaN lacks the view.
+        y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
+            As many rows as the view's table (as the wide table).
+
+        Returns
+        -------
+        self
+            Fitted. After Ctrl-C the weights of the last whole iteration are kept, too, and
+            the interrupt goes on to the caller.
+        """
+        self._check_parameters()
+        problem = self._read_training(X, y)
+        result = self._solve(problem)
+        if result.history:  # else interrupted before the first iteration ended
+            self._keep_weights(problem, result.W)
+            self.n_iter_ = result.n_iter
+            self.converged_ = result.converged
+            self.objective_ = result.history[-1]["objective"]
+            self.history_ = result.history
+        if result.interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    def _check_parameters(self) -> None:
+        self._check_form_parameters()
+        check_number("lam", self.lam, above=0)
+        check_number("ridge", self.ridge, above=0, or_equal=True)
+        if self.mu is not None:
+            check_number("mu", self.mu, above=0)
+        check_number("tol", self.tol, above=0, or_equal=True)
+        check_whole_number("max_iter", self.max_iter, at_least=1)
+        check_whole_number("verbose", self.verbose, at_least=0)
+        check_choice("low_rank", self.low_rank, (True, False))
+        check_choice("high_rank", self.high_rank, (True, False))
+        check_choice("solver", self.solver, SOLVERS)
+        if self.high_rank and not self.low_rank:
+            raise ValueError(
+                "high_rank=True needs low_rank=True: alone, the high-rank term rewards scores "
+                "without bound."
+            )
+        if not (isinstance(self.init, Mapping) or self.init is None):
+            raise ValueError(
+                f"init must be a mapping {{view: weights}} or None, got {self.init!r}."
+            )
+
+    def _solve(self, problem: Problem) -> SolverResult:
+        objective = Objective(
+            problem, self.lam, low_rank=self.low_rank, high_rank=self.high_rank, ridge=self.ridge
+        )
+        W = self._start_weights(problem)
+        with progress_bar("fit", self.max_iter, shown=self.verbose > 0) as advance:
+            result = SOLVERS[self.solver](
+                objective,
+                W,
+                mu=self.mu,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                callback=lambda record: advance(f"objective {record['objective']:.6g}"),
+            )
+        if self.tol > 0 and not result.converged and not result.interrupted:
+            warnings.warn(
+                f"NAIM3L did not converge in max_iter={self.max_iter} iterations: the last change "
+                f"was {result.history[-1]['change']:.1e}, tol={self.tol:g}. Raise max_iter or tol; "
+                "history_ shows whether the objective still moves.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return result
+
+    def _start_weights(self, problem: Problem) -> NDArray[np.float64]:
+        """Stacked start weights, (n_weights, n_labels)."""
+        if self.init is None:
+            random = check_random_state(self.random_state)
+            return random.uniform(-1, 1, (problem.n_weights, problem.n_labels))
+        if set(self.init) != set(self.views_):
+            raise ValueError(
+                f"init has views {sorted(self.init, key=str)}, the data {sorted(self.views_)}."
+            )
+        blocks = []
+        for view, weights in zip(self.views_, problem.weight_slices, strict=True):
+            try:
+                block = np.asarray(self.init[view], dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"init[{view!r}] must be numbers: {error}.") from None
+            expected = (weights.stop - weights.start, problem.n_labels)
+            if block.shape != expected or not np.isfinite(block).all():
+                raise ValueError(
+                    f"init[{view!r}] must be finite weights of shape {expected} (transformed "
+                    f"features{', then the intercept,' if self.fit_intercept else ''} by labels), "
+                    f"got shape {block.shape}."
+                )
+            blocks.append(block)
+        return np.concatenate(blocks)

@@ -1,0 +1,1 @@
+"""Experiments: functions from seeds to records of numbers; nothing here prints."""

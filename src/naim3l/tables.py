@@ -1,0 +1,300 @@
+"""One table as a user hands it over: NumPy, SciPy sparse, or any data frame.
+
+Everything that looks into cells is here, so that an error can name the table, the row, the
+column and the value. Rows are counted from 0.
+"""
+
+import reprlib
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+# Cells can be whole documents; an error quotes their beginning and end.
+_quote = reprlib.Repr()
+_quote.maxstring = _quote.maxother = 60
+
+
+class DataWarning(UserWarning):
+    """The data can be used, but something about it is probably not intended."""
+
+
+class Table:
+    """A two-dimensional table with optional column names.
+
+    Parameters
+    ----------
+    data : array-like, sparse matrix or data frame of shape (n_rows, n_columns)
+    where : str
+        How errors call it, for example ``"view 'lab'"``.
+    column_word : str
+        How errors call a column: "column" or "label".
+    positions : sequence of int, optional
+        How errors number columns without a name, where the table was cut from a wider one.
+
+    Attributes
+    ----------
+    data : ndarray, CSR array or data frame
+        As given, but for lists, which become arrays, sparse formats, which become CSR, and
+        masked arrays, whose masked cells become NaN (None if they are no numbers).
+    given_type : type
+        Class of the table as it was given.
+    columns : list of str or None
+        None where the table has no names, or where its names are not text.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        where: str,
+        column_word: str = "column",
+        positions: Sequence[int] | None = None,
+    ) -> None:
+        self.where, self.column_word, self.positions = where, column_word, positions
+        self.given_type = type(data)
+        self.frame = as_frame(data, where, column_word)
+        if self.frame is None:
+            self.data = as_matrix(data, where)
+            self.columns = None
+        else:
+            self.data = data
+            self.columns = _column_names(self.frame.columns, where, column_word)
+        self.shape: tuple[int, int] = (self.data if self.frame is None else self.frame).shape
+
+    def column_label(self, j: int) -> str:
+        """Column ``j`` as errors call it: its name, or else its position."""
+        if self.columns:
+            return f"{self.column_word} {self.columns[j]!r}"
+        return f"{self.column_word} {j if self.positions is None else self.positions[j]}"
+
+    def numbers(self, *, allowed: str = "numbers") -> Any:
+        """Cells as a float64 array, NaN where missing; a sparse table stays sparse.
+
+        Text, dates and other cells that are not numbers raise an error, which says that
+        ``allowed`` was expected.
+        """
+        if self.frame is not None:
+            return self._frame_numbers(allowed)
+        if self.data.dtype.kind in "fiub":
+            return self.data.astype(np.float64, copy=False)
+        # tolist() would turn times into whole numbers.
+        times = self.data.dtype.kind in "mM"
+        numbers = np.empty(self.shape)
+        for j, column in enumerate(self.data.T):
+            cells = list(column) if times else column.tolist()
+            numbers[:, j] = self._python_column(j, cells, allowed)
+        return numbers
+
+    def missing(self) -> Any:
+        """Which cells are NaN or null, whatever their type; sparse where the table is."""
+        if self.frame is not None:
+            return self._frame_missing()
+        if self.data.dtype.kind == "f":
+            return mark_cells(self.data, np.isnan)
+        if self.data.dtype.kind in "OmM":
+            return np.vectorize(_is_missing, otypes=[bool])(self.data)
+        return mark_cells(self.data, lambda values: np.zeros(values.shape, dtype=bool))
+
+    def select_columns(self, columns: Sequence[int], where: str) -> "Table":
+        """Table of some of the columns, which keep their names or numbers in errors."""
+        if self.frame is not None:
+            part = self.frame[:, list(columns)].to_native()
+        elif sparse.issparse(self.data):
+            part = self.data[:, list(columns)]
+        else:
+            part = self.data.take(columns, axis=1)
+        return Table(part, where, self.column_word, columns)
+
+    def take_rows(self, mask: NDArray[np.bool_]) -> Any:
+        """Rows where ``mask`` is True, in the library they came from."""
+        if mask.all():
+            return self.data
+        if self.frame is not None:
+            return self.frame.filter(mask.tolist()).to_native()
+        return self.data[mask]
+
+    @cached_property
+    def _numeric(self) -> list[int]:
+        """Columns of a data frame whose type is a number or a truth value."""
+        assert self.frame is not None
+        dtypes = self.frame.schema.dtypes()
+        return [j for j, dtype in enumerate(dtypes) if dtype.is_numeric() or dtype == nw.Boolean]
+
+    @property
+    def _not_numeric(self) -> list[int]:
+        return sorted(set(range(self.shape[1])) - set(self._numeric))
+
+    def _numeric_block(self) -> NDArray[np.float64]:
+        assert self.frame is not None
+        if not self._numeric:
+            return np.empty((self.shape[0], 0))
+        frame = self.frame[:, self._numeric].select(nw.all().cast(nw.Float64))
+        block = frame.to_numpy()
+        if block.dtype != np.float64:  # pandas keeps its nulls of pyarrow types in wide arrays
+            block = np.column_stack([series.to_numpy() for series in frame.iter_columns()])
+        return block
+
+    def _frame_numbers(self, allowed: str) -> NDArray[np.float64]:
+        assert self.frame is not None
+        block = self._numeric_block()
+        if len(self._numeric) == self.shape[1]:
+            return block
+        numbers = np.empty(self.shape)
+        numbers[:, self._numeric] = block
+        for j in self._not_numeric:
+            series = self.frame[:, j]
+            values = series.to_numpy()  # of numbers too where pandas stores them as "Sparse"
+            if values.dtype.kind not in "fiub":
+                values = self._python_column(j, series.to_list(), allowed)
+            numbers[:, j] = values
+        return numbers
+
+    def _frame_missing(self) -> NDArray[np.bool_]:
+        assert self.frame is not None
+        missing = np.empty(self.shape, dtype=bool)
+        missing[:, self._numeric] = np.isnan(self._numeric_block())
+        for j in self._not_numeric:
+            missing[:, j] = self.frame[:, j].is_null().to_numpy()
+        return missing
+
+    def _python_column(self, j: int, cells: Sequence[Any], allowed: str) -> NDArray[np.float64]:
+        """Column of Python objects; text is refused even where it spells a number."""
+        numbers = np.full(len(cells), np.nan)
+        for i, cell in enumerate(cells):
+            if _is_missing(cell):
+                continue
+            try:
+                numbers[i] = _number(cell)
+            except (TypeError, ValueError, OverflowError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(
+                    f"{self.where}, row {i}, {self.column_label(j)}: {_quote.repr(cell)} is not "
+                    f"a number ({error}); expected {allowed}."
+                ) from None
+        return numbers
+
+
+def mark_cells(values: Any, test: Callable[[NDArray], NDArray]) -> Any:
+    """Mask of the cells that pass a test which zero fails; sparse where ``values`` is."""
+    if sparse.issparse(values):
+        marks = (test(values.data), values.indices, values.indptr)
+        return sparse.csr_array(marks, shape=values.shape)
+    return test(values)
+
+
+def first_cell(mask: Any) -> tuple[int, int] | None:
+    """Row and column of the first True cell, or None."""
+    if sparse.issparse(mask):
+        rows, columns = mask.nonzero()
+        return (int(rows.min()), int(columns[rows == rows.min()].min())) if len(rows) else None
+    if not mask.any():
+        return None
+    i, j = np.unravel_index(int(np.argmax(mask)), mask.shape)
+    return int(i), int(j)
+
+
+def is_reordered(table: Table, other: Table) -> bool:
+    """Whether two pandas tables have the same index labels in different orders."""
+    if not (hasattr(table.data, "iloc") and hasattr(other.data, "iloc")):
+        return False
+    index, index_other = table.data.index, other.data.index
+    if index.equals(index_other) or not (index.is_unique and index_other.is_unique):
+        return False
+    return set(index) == set(index_other)
+
+
+def as_matrix(data: Any, where: str, *, allow_1d: bool = False) -> Any:
+    """Two-dimensional array or CSR array of what is not a data frame."""
+    if sparse.issparse(data):
+        array = data
+    elif isinstance(data, np.ma.MaskedArray):
+        is_number = data.dtype.kind in "fiub"
+        array = np.ma.filled(
+            data.astype(float if is_number else object), np.nan if is_number else None
+        )
+    else:
+        array = _as_array(data, where)
+    if array.dtype.kind == "c":
+        raise ValueError(f"{where}: Complex data not supported.")
+    if array.dtype.names:
+        raise ValueError(f"{where}: a structured array; give it as pandas.DataFrame(array).")
+    if array.ndim == 1 and not allow_1d:
+        raise ValueError(
+            f"{where}: Expected 2D array, got 1D array instead. Reshape your data with "
+            "array.reshape(-1, 1) if it is one column, array.reshape(1, -1) if it is one row."
+        )
+    if array.ndim not in (1, 2):
+        got = f"an array of shape {array.shape}" if array.ndim else type(data).__name__
+        raise ValueError(
+            f"{where}: expected a table (NumPy array, SciPy sparse matrix, data frame in memory), "
+            f"got {got}. Give several views as a mapping {{name: table}}."
+        )
+    return sparse.csr_array(array) if sparse.issparse(array) else array
+
+
+def _as_array(data: Any, where: str) -> NDArray:
+    if isinstance(data, list | tuple) and any(len(getattr(d, "shape", ())) == 2 for d in data):
+        raise ValueError(
+            f"{where}: a {type(data).__name__} of tables. Give several views as a mapping "
+            "{name: table}."
+        )
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(
+            f"{where}: cannot be read as a table with rows of one length ({error})."
+        ) from None
+    if array.dtype.kind in "US" and not hasattr(data, "dtype"):
+        return np.array(data, dtype=object)  # keeps the numbers next to the text
+    return array
+
+
+def as_frame(data: Any, where: str, column_word: str) -> nw.DataFrame | None:
+    """Data frame behind one interface, or None where ``data`` is something else."""
+    try:
+        frame = nw.from_native(data, eager_only=True, pass_through=True, allow_series=False)
+        return frame if isinstance(frame, nw.DataFrame) else None
+    except nw.exceptions.DuplicateError:
+        names = [str(name) for name in getattr(data, "column_names", data.columns)]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(
+            f"{where}: duplicate {column_word} names {doubled}; names must differ."
+        ) from None
+
+
+def _column_names(columns: Sequence[Any], where: str, column_word: str) -> list[str] | None:
+    """Names if all are strings, None if none is; a mixture is refused, as in scikit-learn."""
+    strings = [isinstance(name, str) for name in columns]
+    if all(strings):
+        return [str(name) for name in columns]
+    if any(strings):
+        kinds = sorted({type(name).__name__ for name in columns})
+        raise TypeError(
+            f"{where}: {column_word} names of several types, {kinds}; make all of them strings, "
+            "with table.columns = table.columns.astype(str)."
+        )
+    return None
+
+
+def _is_missing(cell: Any) -> bool:
+    """None, NaN, pandas' NA and NaT: what does not equal itself, or cannot say."""
+    if cell is None:
+        return True
+    try:
+        return bool(cell != cell)
+    except TypeError:  # pandas.NA refuses to be a truth value
+        return True
+    except ValueError:  # an array within a cell
+        return False
+
+
+def _number(cell: Any) -> float:
+    if isinstance(cell, str | bytes):
+        raise ValueError("text")
+    if isinstance(cell, np.datetime64 | np.timedelta64):
+        raise ValueError("time")  # float() would take those in nanoseconds
+    return float(cell)

@@ -1,0 +1,58 @@
+import pytest
+from typer.testing import CliRunner
+
+from naim3l import __version__
+from naim3l.cli import app
+from naim3l.experiments import demo
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """The demo with its two fastest methods."""
+    for method in list(demo.METHODS)[2:]:
+        monkeypatch.delitem(demo.METHODS, method)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+
+
+def test_version():
+    assert run("--version").stdout.strip() == f"naim3l {__version__}"
+
+
+def test_help_shows_an_example():
+    assert "Example: naim3l demo" in run("demo", "--help").stdout
+
+
+def test_unknown_command_is_a_usage_error():
+    assert run("dmeo").exit_code == 2
+
+
+def test_demo_prints_one_table(quick):
+    result = run("demo", "--seeds", "1")
+    assert result.exit_code == 0
+    assert "50 % of labels hidden" in result.stdout
+    for word in ("NAIM3L", "NAIM3L-II (low rank only)", "1-HL", "1-RL", "AP", "AUC"):
+        assert word in result.stdout
+
+
+def test_demo_prints_markdown(quick):
+    lines = run("demo", "--seeds", "1", "--markdown").stdout.strip().splitlines()
+    assert lines[-4] == "| method | 1-HL | 1-RL | AP | AUC |"
+    assert lines[-2].startswith("| NAIM3L | ")
+
+
+def test_interrupted_demo_prints_the_whole_seeds(quick, monkeypatch):
+    fit, seeds = demo.METHODS["NAIM3L"], []
+
+    def interrupted(X, Y, seed):
+        seeds.append(seed)
+        if len(seeds) == 2:
+            raise KeyboardInterrupt
+        return fit(X, Y, seed)
+
+    monkeypatch.setitem(demo.METHODS, "NAIM3L", interrupted)
+    result = run("demo", "--seeds", "3")
+    assert result.exit_code == 130
+    assert "1 seeds" in result.stdout and "1 of 3 seeds are whole" in result.stderr

@@ -1,0 +1,43 @@
+"""Promises about the package as a whole."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import naim3l
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+
+def test_import_loads_no_heavy_library():
+    code = "import sys, naim3l; print([m for m in ('torch', 'dask', 'flwr', 'polars', "\
+           "'matplotlib') if m in sys.modules])"  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_version_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert naim3l.__version__ == project["version"]
+    assert f"version: {project['version']}" in (ROOT / "CITATION.cff").read_text()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_files_stay_readable(path):
+    assert len(path.read_text().splitlines()) <= 400
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_only_the_command_line_prints(path):
+    if path.name != "cli.py":
+        lines = [line.strip() for line in path.read_text().splitlines()]
+        assert not any(line.startswith("print(") for line in lines)
+
+
+def test_public_names_exist():
+    for name in naim3l.__all__:
+        assert hasattr(naim3l, name)
