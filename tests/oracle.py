@@ -1,7 +1,7 @@
 """Algorithm 1 of the paper written naively: the referee of every solver, never imported by src.
 
-Rows are visited one by one to build the dense block-diagonal matrices; every equation is
-evaluated as printed (with the errata), by full decompositions, anew in each iteration.
+Rows are visited one by one, X is a dense block-diagonal matrix, and every equation is evaluated
+as printed (with the errata), by singular value decompositions, anew in each iteration.
 """
 
 import numpy as np
@@ -51,9 +51,9 @@ def iterate(features, labels, W, *, lam, mu=5.0, ridge=0.0, low_rank=True, high_
     Z = [np.zeros((len(A), n_labels)) for A in X_k]
     Lambda = [np.zeros((len(A), n_labels)) for A in X_k]
     while True:
-        right = -X.T @ (P * (X @ W - Y))
-        if high_rank:
-            right = right + lam * X.T @ subgradient(X @ W)
+        right = lam * X.T @ subgradient(X @ W) if high_rank else np.zeros_like(W)
+        for x, p, y in zip(X, P, Y, strict=True):
+            right = right - np.outer(x, p * (x @ W - y))
         left = ridge * np.diag(penalty)
         for k in range(n_labels):
             right = right + X_k[k].T @ (mu * Z[k] - Lambda[k])

@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naim3l.nuclear import singular_value_threshold, trace_norm, trace_norm_subgradient
+from naim3l.nuclear import (
+    inverse_root_of_gram,
+    singular_value_threshold,
+    trace_norm,
+    trace_norm_subgradient,
+)
 
 
 @st.composite
@@ -81,6 +86,9 @@ def test_cutoff_drops_squared_singular_values_up_to_it(rng, shape):
     )
     assert trace_norm(A, cutoff=0.005) == pytest.approx(s[:3].sum())
     assert trace_norm(A) == pytest.approx(s.sum())
+    norm, T = inverse_root_of_gram(A.T @ A, cutoff=0.005)
+    assert norm == pytest.approx(s.sum())  # the cut-off is for the sub-gradient alone
+    np.testing.assert_allclose(A @ T, U[:, :3] @ Vt[:3], atol=1e-10)
 
 
 @settings(max_examples=200)
@@ -118,3 +126,15 @@ def test_empty_matrices(shape):
     assert trace_norm(A) == 0
     assert trace_norm_subgradient(A).shape == shape
     assert singular_value_threshold(A, 1.0).shape == shape
+
+
+@given(st.integers(1, 5), st.integers(1, 8), st.integers(1, 8), st.floats(0.01, 3))
+def test_a_stack_is_treated_matrix_by_matrix(n, rows, columns, t):
+    rng = np.random.default_rng(rows)
+    stack = rng.normal(size=(n, rows, columns)) * rng.choice([0.01, 1, 10], size=(n, 1, 1))
+    stack[0, rows // 2 :] = 0  # a matrix filled up with rows of zeros
+    np.testing.assert_allclose(trace_norm(stack), [trace_norm(A) for A in stack])
+    for function in (trace_norm_subgradient, lambda A: singular_value_threshold(A, t)):
+        expected = np.stack([function(A) for A in stack])
+        np.testing.assert_allclose(function(stack), expected, atol=1e-9)
+        assert not np.any(function(stack)[0, rows // 2 :])

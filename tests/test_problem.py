@@ -22,6 +22,7 @@ def test_products_are_those_of_the_block_diagonal_matrix(drawn, rng):
     R = rng.normal(size=(problem.n_rows, problem.n_labels))
     np.testing.assert_allclose(problem.multiply(W), X @ W)
     np.testing.assert_allclose(problem.multiply_transposed(R), X.T @ R, atol=1e-12)
+    np.testing.assert_allclose(problem.multiply_gram(W), X.T @ X @ W, atol=1e-12)
 
 
 def test_gather_and_scatter_select_the_positive_rows_of_each_label(drawn, rng):
@@ -85,20 +86,36 @@ def test_split_weights_puts_the_intercept_last(make_problem, rng):
     assert without.penalised.all()
 
 
-def test_map_labels_keeps_label_order_in_one_thread_and_in_several(make_problem, rng, monkeypatch):
-    _, _, problem = make_problem()
+@pytest.mark.parametrize("threaded", [True, False], ids=["threads", "one thread"])
+@pytest.mark.parametrize("share", [2.0, 0.9, 0.0], ids=["alone", "stacked", "all in one stack"])
+def test_labels_are_visited_alone_stacked_and_in_threads(
+    make_problem, rng, monkeypatch, threaded, share
+):
+    monkeypatch.setattr(naim3l.problem, "THREADED_NUMBERS", 1 if threaded else 10**9)
+    monkeypatch.setattr(naim3l.problem, "STACKED_SHARE", share)
+    features, labels, _ = make_problem(n_labels=9)
+    labels[0][:, 3] = labels[1][:, 3] = 0  # one label without a block
+    problem = Problem(features, labels)
     A = rng.normal(size=(problem.n_positives, problem.n_labels))
-    expected = [A[rows].sum() for rows in problem.label_slices]
-    for numbers in (1, A.size + 1):
-        monkeypatch.setattr(naim3l.problem, "THREADED_NUMBERS", numbers)
-        assert problem.map_labels(np.sum, A) == pytest.approx(expected)
+    blocks = [A[rows] for rows in problem.label_slices]
+    expected = np.concatenate([block * np.linalg.norm(block) for block in blocks])
+
+    def scale(stack):
+        return stack * np.linalg.norm(stack, axis=(-2, -1), keepdims=True)
+
+    def norm(stack):
+        return np.linalg.norm(stack, axis=(-2, -1))
+
+    np.testing.assert_allclose(problem.map_labels(scale, A), expected)
+    total = sum(np.linalg.norm(block) for block in blocks)
+    assert problem.sum_labels(norm, A) == pytest.approx(total)
 
 
-def test_map_labels_passes_errors_on(make_problem, monkeypatch):
+def test_errors_in_threads_are_passed_on(make_problem, monkeypatch):
     _, _, problem = make_problem()
     monkeypatch.setattr(naim3l.problem, "THREADED_NUMBERS", 1)
 
-    def fail(block):
+    def fail(stack):
         raise np.linalg.LinAlgError("no decomposition")
 
     with pytest.raises(np.linalg.LinAlgError, match="no decomposition"):

@@ -4,7 +4,8 @@ All three are functions of the singular values of ``A`` alone, applied in the ba
 its singular vectors. They are computed from the smaller of the two Gram matrices, so a
 tall ``A`` is never decomposed: with ``A'A = V diag(s^2) V'``, a function that turns each
 singular value ``s`` into ``s * w(s)`` is ``A V diag(w(s)) V'``; with fewer rows than
-columns it is ``U diag(w(s)) U' A`` from ``AA' = U diag(s^2) U'``.
+columns it is ``U diag(w(s)) U' A`` from ``AA' = U diag(s^2) U'``. Each takes one matrix or a
+stack of them.
 """
 
 from collections.abc import Callable
@@ -12,29 +13,28 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 Matrix = NDArray[np.floating]
 
-# Decompositions of this size lose time by using several threads; smaller ones use only one.
-ONE_THREAD_SIZES = range(64, 300)
-_threads = ThreadpoolController()
 
-
-def trace_norm(A: Matrix, *, cutoff: float | None = None) -> float:
+def trace_norm(A: Matrix, *, cutoff: float | None = None) -> Any:
     """Sum of the singular values of ``A``.
 
     Parameters
     ----------
-    A : ndarray of shape (n_rows, n_columns)
+    A : ndarray of shape (..., n_rows, n_columns)
     cutoff : float, optional
         Eigenvalues of the Gram matrix (squared singular values) up to this one count as
         zero. By default the rounding error of the largest.
+
+    Returns
+    -------
+    float, or ndarray of shape (...)
     """
-    if 0 in A.shape:
-        return 0.0
-    eigenvalues = _limit_threads(np.linalg.eigvalsh, _smaller_gram(A))
-    return float(np.sqrt(eigenvalues[eigenvalues > _cutoff(A, eigenvalues, cutoff)]).sum())
+    if 0 in A.shape[-2:]:
+        return np.zeros(A.shape[:-2])[()]
+    eigenvalues = np.linalg.eigvalsh(_smaller_gram(A))
+    return _root_sum(A, eigenvalues, cutoff)
 
 
 def trace_norm_subgradient(A: Matrix, *, cutoff: float | None = None) -> Matrix:
@@ -45,17 +45,37 @@ def trace_norm_subgradient(A: Matrix, *, cutoff: float | None = None) -> Matrix:
 
     Parameters
     ----------
-    A : ndarray of shape (n_rows, n_columns)
+    A : ndarray of shape (..., n_rows, n_columns)
     cutoff : float, optional
         Eigenvalues of the Gram matrix (squared singular values) up to this one count as
         zero. By default the rounding error of the largest.
     """
+    return _reweight(A, lambda eigenvalues: _inverse_root(A, eigenvalues, cutoff))
 
-    def inverse_root(eigenvalues: Matrix) -> Matrix:
-        kept = eigenvalues > _cutoff(A, eigenvalues, cutoff)
-        return np.where(kept, 1 / np.sqrt(np.where(kept, eigenvalues, 1)), 0)
 
-    return _reweight(A, inverse_root)
+def inverse_root_of_gram(K: Matrix, *, cutoff: float) -> tuple[float, Matrix]:
+    """What the trace norm of ``A`` and its sub-gradient need, from ``K = A'A`` alone.
+
+    The rows of ``A`` may stay where they are: each part multiplies its own by the result.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n_columns, n_columns)
+    cutoff : float
+        Eigenvalues up to this one count as zero in ``T``, but not in the norm.
+
+    Returns
+    -------
+    norm : float
+        Trace norm of ``A``.
+    T : ndarray of shape (n_columns, n_columns)
+        ``A @ T`` is the sub-gradient ``UV'``.
+    """
+    eigenvalues, vectors = np.linalg.eigh(K)
+    weights = _inverse_root(K, eigenvalues, cutoff)
+    kept = weights > 0
+    T = (vectors[:, kept] * weights[kept]) @ vectors[:, kept].T
+    return float(_root_sum(K, eigenvalues, None)), T
 
 
 def singular_value_threshold(A: Matrix, threshold: float) -> Matrix:
@@ -66,7 +86,7 @@ def singular_value_threshold(A: Matrix, threshold: float) -> Matrix:
 
     Parameters
     ----------
-    A : ndarray of shape (n_rows, n_columns)
+    A : ndarray of shape (..., n_rows, n_columns)
     threshold : float
         Not negative.
     """
@@ -82,29 +102,37 @@ def singular_value_threshold(A: Matrix, threshold: float) -> Matrix:
 
 def _reweight(A: Matrix, weight: Callable[[Matrix], Matrix]) -> Matrix:
     """``A`` with each singular value multiplied by a weight computed from its square."""
-    if 0 in A.shape:
+    if 0 in A.shape[-2:]:
         return A.copy()
-    eigenvalues, vectors = _limit_threads(np.linalg.eigh, _smaller_gram(A))
+    eigenvalues, vectors = np.linalg.eigh(_smaller_gram(A))
     weights = weight(eigenvalues)
-    kept = weights != 0  # the others contribute nothing: leave them out of the products
-    vectors, weights = vectors[:, kept], weights[kept]
-    if A.shape[0] >= A.shape[1]:
-        return (A @ vectors * weights) @ vectors.T
-    return (vectors * weights) @ (vectors.T @ A)
+    # Eigenvalues ascend: what all matrices give weight zero contributes nothing to the products.
+    first = int(np.argmax((weights != 0).any(axis=tuple(range(weights.ndim - 1)))))
+    vectors, weights = vectors[..., first:], weights[..., None, first:]
+    transposed = np.swapaxes(vectors, -1, -2)
+    if A.shape[-2] >= A.shape[-1]:
+        return (A @ vectors * weights) @ transposed
+    return (vectors * weights) @ (transposed @ A)
 
 
-def _limit_threads(decompose: Callable[[Matrix], Any], gram: Matrix) -> Any:
-    if len(gram) not in ONE_THREAD_SIZES:
-        return decompose(gram)
-    with _threads.limit(limits=1, user_api="blas"):
-        return decompose(gram)
+def _root_sum(A: Matrix, eigenvalues: Matrix, cutoff: float | None) -> Any:
+    kept = eigenvalues > _cutoff(A, eigenvalues, cutoff)
+    return np.sqrt(np.where(kept, eigenvalues, 0)).sum(axis=-1)
+
+
+def _inverse_root(A: Matrix, eigenvalues: Matrix, cutoff: float | None) -> Matrix:
+    kept = eigenvalues > _cutoff(A, eigenvalues, cutoff)
+    return np.where(kept, 1 / np.sqrt(np.where(kept, eigenvalues, 1)), 0)
 
 
 def _smaller_gram(A: Matrix) -> Matrix:
-    return A.T @ A if A.shape[0] >= A.shape[1] else A @ A.T
+    At = np.swapaxes(A, -1, -2)
+    return At @ A if A.shape[-2] >= A.shape[-1] else A @ At
 
 
-def _cutoff(A: Matrix, eigenvalues: Matrix, cutoff: float | None) -> float:
+def _cutoff(A: Matrix, eigenvalues: Matrix, cutoff: float | None) -> Any:
+    """Absolute cut-off, or the rounding error of the largest eigenvalue of each matrix."""
     if cutoff is not None:
         return cutoff
-    return float(np.finfo(A.dtype).eps * max(A.shape) * max(eigenvalues[-1], 0.0))
+    rounding = np.finfo(A.dtype).eps * max(A.shape[-2:])
+    return rounding * np.maximum(eigenvalues[..., -1:], 0)

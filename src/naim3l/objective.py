@@ -58,18 +58,27 @@ class Objective:
     high_rank: bool = True
     ridge: float = 0.0
 
-    def parts(self, W: Matrix, XW: Matrix | None = None) -> ObjectiveParts:
-        """Terms of ``F(W)``; pass ``XW`` if it is known already."""
+    def parts(
+        self,
+        W: Matrix,
+        XW: Matrix | None = None,
+        *,
+        residual: Matrix | None = None,
+        XW_norm: float | None = None,
+    ) -> ObjectiveParts:
+        """Terms of ``F(W)``; pass ``XW``, its residual and its trace norm if they are known."""
         problem = self.problem
         if XW is None:
             XW = problem.multiply(W)
+        if residual is None:
+            residual = problem.residual(XW)
         low_rank = high_rank = 0.0
         if self.low_rank:
-            low_rank = sum(problem.map_labels(trace_norm, problem.gather(XW)))
+            low_rank = problem.sum_labels(trace_norm, problem.gather(XW))
         if self.high_rank:
-            high_rank = trace_norm(XW)
+            high_rank = float(trace_norm(XW)) if XW_norm is None else XW_norm
         return ObjectiveParts(
-            loss=float(0.5 * np.sum(problem.residual(XW) ** 2)),
+            loss=0.5 * float(np.vdot(residual, residual)),
             low_rank=self.lam * low_rank,
             high_rank=0.0 - self.lam * high_rank,  # not -0.0
             ridge=float(0.5 * self.ridge * np.sum(W[problem.penalised] ** 2)),
@@ -89,7 +98,7 @@ class Objective:
         R = problem.residual(XW)
         if self.low_rank:
             U = problem.map_labels(trace_norm_subgradient, problem.gather(XW))
-            R = R + self.lam * problem.scatter(np.concatenate(U))
+            R = R + self.lam * problem.scatter(U)
         if self.high_rank:
             R = R - self.lam * trace_norm_subgradient(XW)
         return problem.multiply_transposed(R) + self.ridge * problem.penalised[:, None] * W

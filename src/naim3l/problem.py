@@ -13,7 +13,6 @@ rows. The choices of all labels are laid end to end, label by label: an array of
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -22,11 +21,15 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 Matrix = NDArray[np.floating]
-T = TypeVar("T")
 
 # Fewer numbers than this in the blocks of all labels: starting threads costs more than it gains.
 THREADED_NUMBERS = 100_000
-_blas_threads = ThreadpoolController()
+# Blocks with at least this share of the rows of the largest are stacked with it.
+STACKED_SHARE = 0.9
+
+# Decorator for functions that divide labels among threads. BLAS then keeps to one: its own
+# threads gain nothing on small decompositions, and keep cores busy while they wait.
+one_blas_thread = ThreadpoolController().wrap(limits=1, user_api="blas")
 
 
 class Problem:
@@ -123,31 +126,74 @@ class Problem:
         """
         return self._scatter @ Z
 
-    def map_labels(self, function: Callable[[Matrix], T], A: Matrix) -> list[T]:
-        """``function`` of every label's block of ``A`` (n_positives, n_labels), in label order.
+    def map_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> Matrix:
+        """``function`` of every label's block of ``A``, for functions that keep the shape.
 
-        Labels are shared out among threads, and BLAS keeps to one thread in each: the blocks
-        are too small for BLAS to divide.
+        Parameters
+        ----------
+        function : callable
+            From a stack of blocks (..., n, n_labels) to one of the same shape. Rows of zeros
+            that fill a block up must stay zero, and not change the other rows.
+        A : ndarray of shape (n_positives, n_labels)
         """
-        n_threads = effective_n_jobs(-1) if A.size >= THREADED_NUMBERS else 1
-        results: list[T] = [None] * self.n_labels  # type: ignore[list-item]
+        result = np.empty_like(A)
 
-        def work(labels: NDArray[np.intp]) -> None:
-            for k in labels:
-                results[k] = function(A[self.label_slices[k]])
+        def work(group: NDArray[np.intp]) -> None:
+            for k, block in zip(group, function(self._stack(group, A)), strict=True):
+                rows = self.label_slices[k]
+                result[rows] = block[: rows.stop - rows.start]
 
-        by_size = np.argsort([rows.start - rows.stop for rows in self.label_slices])
-        with _blas_threads.limit(limits=1, user_api="blas"):
-            if n_threads == 1:
-                work(by_size)
+        self._run_groups(work, A.size)
+        return result
+
+    def sum_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> float:
+        """Sum over labels of ``function``, from a stack of blocks (..., n, n_labels) to (...)."""
+        totals: list[float] = []
+        self._run_groups(lambda group: totals.append(function(self._stack(group, A)).sum()), A.size)
+        return float(sum(totals))
+
+    @cached_property
+    def _label_groups(self) -> list[NDArray[np.intp]]:
+        """Labels whose blocks are decomposed together, largest first.
+
+        Blocks of similar size make a stack: small ones cost more in calls than in arithmetic, and
+        NumPy lets other threads run only while it decomposes a few matrices at once.
+        """
+        sizes = np.array([rows.stop - rows.start for rows in self.label_slices])
+        groups: list[list[int]] = []
+        for k in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)].tolist():
+            largest = sizes[groups[-1][0]] if groups else 0
+            if groups and sizes[k] >= STACKED_SHARE * largest:
+                groups[-1].append(k)
             else:
-                with ThreadPoolExecutor(n_threads) as pool:
-                    list(pool.map(work, [by_size[i::n_threads] for i in range(n_threads)]))
-        return results
+                groups.append([k])
+        return [np.array(group) for group in groups]
+
+    def _stack(self, group: NDArray[np.intp], A: Matrix) -> Matrix:
+        """Blocks of some labels as (n_group, n_rows, n_labels), filled up with zeros."""
+        slices = [self.label_slices[k] for k in group]
+        if len(slices) == 1:
+            return A[slices[0]][None]
+        height = slices[0].stop - slices[0].start
+        stack = np.zeros((len(slices), height, A.shape[1]), dtype=A.dtype)
+        for block, rows in zip(stack, slices, strict=True):
+            block[: rows.stop - rows.start] = A[rows]
+        return stack
+
+    @one_blas_thread
+    def _run_groups(self, work: Callable[[NDArray[np.intp]], object], n_numbers: int) -> None:
+        """``work`` on every group of labels, shared out among threads."""
+        n_threads = effective_n_jobs(-1) if n_numbers >= THREADED_NUMBERS else 1
+        if n_threads == 1:
+            for group in self._label_groups:
+                work(group)
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(work, self._label_groups))
 
     def residual(self, XW: Matrix) -> Matrix:
         """``P * (XW - Y)``, zero where the label is unknown."""
-        return np.where(self.P, XW - self.Y, 0)
+        return np.subtract(XW, self.Y, where=self.P, out=np.zeros_like(XW))
 
     def positive_grams(self) -> list[Matrix]:
         """``sum_k X_k' X_k`` of each view, (n_weights_v, n_weights_v).
@@ -159,6 +205,20 @@ class Problem:
     def labelled_grams(self) -> list[Matrix]:
         """``X'X`` of each view over the rows with a known label; bounds the loss's curvature."""
         return self._weighted_grams(self.P.any(axis=1))
+
+    @cached_property
+    def grams(self) -> list[Matrix]:
+        """``X'X`` of each view, (n_weights_v, n_weights_v)."""
+        return self._weighted_grams(np.ones(self.n_rows))
+
+    def multiply_gram(self, W: Matrix) -> Matrix:
+        """``X'XW`` for all views, (n_weights, n_labels); rows are not touched."""
+        return np.concatenate(
+            [
+                gram @ W[weights]
+                for gram, weights in zip(self.grams, self.weight_slices, strict=True)
+            ]
+        )
 
     def _weighted_grams(self, row_weights: NDArray) -> list[Matrix]:
         grams = []

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.nuclear import singular_value_threshold, trace_norm_subgradient
+from naim3l.nuclear import inverse_root_of_gram, singular_value_threshold
 from naim3l.objective import Objective
-from naim3l.problem import Problem
+from naim3l.problem import Problem, one_blas_thread
 from naim3l.solvers.base import Record, SolverResult
 
 Matrix = NDArray[np.floating]
@@ -21,6 +21,7 @@ EIGENVALUE_CUTOFF = 0.005
 DIVERGENCE_FACTOR = 1e8
 
 
+@one_blas_thread
 def solve_paper(
     objective: Objective,
     W: Matrix,
@@ -69,38 +70,43 @@ def solve_paper(
     X. Li and S. Chen, "A Concise yet Effective Model for Non-Aligned Incomplete Multi-view
     and Missing Multi-label Learning", IEEE TPAMI 44(10), 2022.
     """
-    problem, lam = objective.problem, objective.lam
+    problem = objective.problem
     mu = DEFAULT_MU if mu is None else mu
-    threshold = lam / mu if objective.low_rank else 0.0
+    threshold = objective.lam / mu if objective.low_rank else 0.0
     step = _WeightStep(problem, mu, objective.ridge, guarded or objective.ridge > 0)
     shrink = partial(singular_value_threshold, threshold=threshold)
 
     XW = problem.multiply(W)
+    residual = problem.residual(XW)
+    XW_norm, high_rank = _high_rank_term(objective, W)
     score_limit = DIVERGENCE_FACTOR * (1 + _max_abs(XW))
-    Z = np.zeros((problem.n_positives, problem.n_labels))
+    Z: Matrix = np.zeros((problem.n_positives, problem.n_labels))
     U = np.zeros_like(Z)  # multipliers divided by mu
     result = SolverResult(W)
     try:
         for n_iter in range(1, max_iter + 1):
             W_old, Z_old = W, Z
             # Eq. (13): what X' multiplies is summed over labels first, so X' is applied once.
-            R = mu * problem.scatter(Z - U) - problem.residual(XW)
-            if objective.high_rank:
-                R += lam * trace_norm_subgradient(XW, cutoff=EIGENVALUE_CUTOFF)
-            W = step(problem.multiply_transposed(R), W)
+            R = mu * problem.scatter(Z - U) - residual
+            W = step(problem.multiply_transposed(R) + high_rank, W)
             XW = problem.multiply(W)
             if not _max_abs(XW) <= score_limit:
                 raise FloatingPointError(_divergence_message(n_iter, mu))
             XW_k = problem.gather(XW)
             U += XW_k
-            Z = np.concatenate(problem.map_labels(shrink, U))  # Eq. (15)
+            Z = problem.map_labels(shrink, U)  # Eq. (15)
             U -= Z  # Eq. (16)
 
-            change = max(_max_abs(W - W_old), _max_abs(Z - Z_old))
-            dual = problem.multiply_transposed(problem.scatter(Z - Z_old))
-            record = objective.parts(W, XW).as_record() | {
+            residual = problem.residual(XW)
+            XW_norm, high_rank = _high_rank_term(objective, W)
+            Z_change = Z - Z_old
+            change = max(_max_abs(W - W_old), _max_abs(Z_change))
+            dual = problem.multiply_transposed(problem.scatter(Z_change))
+            parts = objective.parts(W, XW, residual=residual, XW_norm=XW_norm)
+            XW_k -= Z
+            record = parts.as_record() | {
                 "change": change,
-                "primal_residual": float(np.linalg.norm(XW_k - Z)),
+                "primal_residual": float(np.linalg.norm(XW_k)),
                 "dual_residual": float(mu * np.linalg.norm(dual)),
             }
             result.W, result.converged = W, change < tol
@@ -151,6 +157,18 @@ def _positive_part(A: Matrix) -> Matrix | None:
     eigenvalues, vectors = np.linalg.eigh(A)
     kept = eigenvalues > 0
     return (vectors[:, kept] * eigenvalues[kept]) @ vectors[:, kept].T if kept.any() else None
+
+
+def _high_rank_term(objective: Objective, W: Matrix) -> tuple[float, Matrix | float]:
+    """Trace norm of ``XW``, and ``lam X'G`` with its sub-gradient ``G`` (Algorithm 2).
+
+    Both follow from ``X'XW``: ``(XW)'XW = W'X'XW``, and ``X'G = X'XW T``.
+    """
+    if not objective.high_rank:
+        return 0.0, 0.0
+    XXW = objective.problem.multiply_gram(W)
+    norm, T = inverse_root_of_gram(W.T @ XXW, cutoff=EIGENVALUE_CUTOFF)
+    return norm, objective.lam * XXW @ T
 
 
 def _max_abs(A: Matrix) -> float:
