@@ -10,16 +10,20 @@ import polars as pl
 import pytest
 import skops.io
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import get_tags
+from threadpoolctl import threadpool_limits
 
 import oracle
 from naim3l import NAIM3L, DataWarning, evaluate, join_views
+from naim3l.blocks import blas_threads
 from naim3l.datasets import make_unpaired
 
 FEW = {"max_iter": 15, "tol": 0, "random_state": 0}
@@ -148,15 +152,14 @@ class TestFit:
 
     def test_init_and_random_state(self, apart):
         X, Y = apart
-        first = NAIM3L(**FEW).fit(X, Y)
-        again = NAIM3L(**FEW).fit(X, Y)
-        other = NAIM3L(max_iter=15, tol=0, random_state=1).fit(X, Y)
+        few = {"solver": "paper", "max_iter": 15, "tol": 0}
+        first, again, other = (NAIM3L(**few, random_state=s).fit(X, Y) for s in (0, 0, 1))
         np.testing.assert_array_equal(first.coef_["view0"], again.coef_["view0"])
         assert np.abs(first.coef_["view0"] - other.coef_["view0"]).max() > 0
         sizes = {v: first.coef_[v].shape[0] + 1 for v in X}
         drawn = np.random.RandomState(0).uniform(-1, 1, (sum(sizes.values()), 5))
         init = dict(zip(X, np.split(drawn, [sizes["view0"]]), strict=True))
-        started = NAIM3L(max_iter=15, tol=0, init=init).fit(X, Y)
+        started = NAIM3L(**few, init=init).fit(X, Y)
         np.testing.assert_array_equal(first.coef_["view1"], started.coef_["view1"])
 
     def test_no_intercept(self, apart):
@@ -166,10 +169,18 @@ class TestFit:
 
     def test_convergence_is_reported(self, apart):
         X, Y = apart
-        with pytest.warns(ConvergenceWarning, match=r"max_iter=3 .*Raise max_iter or tol"):
-            model = NAIM3L(max_iter=3).fit(X, Y)
-        assert not model.converged_
-        assert NAIM3L(tol=0.5, max_iter=500).fit(X, Y).converged_
+        for solver, name in (("fast", "stationarity"), ("paper", "change")):
+            with pytest.warns(ConvergenceWarning, match=f"max_iter=3 .*{name}.*Raise max_iter"):
+                model = NAIM3L(solver=solver, max_iter=3).fit(X, Y)
+            assert not model.converged_
+            assert NAIM3L(solver=solver, tol=0.5, max_iter=500).fit(X, Y).converged_
+
+    def test_fast_is_the_default_and_certifies_its_solution(self, apart):
+        X, Y = apart
+        model = NAIM3L().fit(X, Y)
+        assert model.converged_ and model.stationarity_ < 1e-4
+        fast = NAIM3L(solver="fast").fit(X, Y)
+        np.testing.assert_array_equal(model.coef_["view0"], fast.coef_["view0"])
 
     def test_interrupt_keeps_the_weights_and_goes_on(self, apart, monkeypatch):
         X, Y = apart
@@ -222,7 +233,9 @@ class TestContainers:
         tables, labels = framed(X, library), labels_framed(Y, library)
         model = NAIM3L(**FEW).fit(tables, labels)
         scores = model.decision_function(tables)["view0"]
-        assert clone(model.set_output(transform=library)).fit(tables, labels)
+        model.set_output(transform=library)
+        again = clone(model).fit(tables, labels).predict(tables)["view0"]
+        assert nw.from_native(again).columns == model.label_names_
         if library == "pandas":
             tables["view0"].index = range(100, 160)
         frame = model.decision_function(tables)["view0"]
@@ -284,7 +297,8 @@ class TestPrediction:
             known = ~np.isnan(y)
             np.testing.assert_array_equal(values[known], y[known])
             np.testing.assert_array_equal(values[~known], predicted[view][~known])
-            assert np.isnan(y).any(), "the input is not changed in place"
+            unknown = np.isnan(np.asarray(labels[view], dtype=float))
+            np.testing.assert_array_equal(unknown, ~known)  # the input is not changed in place
 
     def test_impute_matches_labels_by_name(self, apart):
         X, Y = apart
@@ -308,6 +322,17 @@ class TestPrediction:
         X, Y = apart
         model = NAIM3L(**FEW).fit(X, Y)
         assert model.score(X, Y) == pytest.approx(evaluate(Y, model.decision_function(X))["AP"])
+
+    def test_a_score_of_zero_is_no(self, apart):
+        X, Y = apart
+        model = NAIM3L(**FEW).fit(X, Y)
+        model.coef_["view0"][:], model.intercept_["view0"][:] = 0, 0
+        assert not model.predict({"view0": X["view0"]})["view0"].any()
+
+    def test_the_coding_is_that_of_the_fit(self, apart):
+        X, Y = apart
+        model = NAIM3L(**FEW).fit(X, Y)
+        assert set(np.unique(model.set_params(label_coding="signed").predict(X)["view0"])) <= {0, 1}
 
 
 class TestWide:
@@ -362,6 +387,33 @@ class TestWide:
 
 
 class TestScikitLearn:
+    def test_tags(self):
+        tags = get_tags(NAIM3L())
+        assert tags.target_tags.required and tags.target_tags.multi_output
+        assert tags.target_tags.two_d_labels and tags.input_tags.sparse
+        assert not tags.input_tags.allow_nan
+        assert get_tags(NAIM3L(transformer=SimpleImputer())).input_tags.allow_nan
+
+    def test_a_failed_fit_leaves_no_model(self, apart):
+        X, Y = apart
+        model = NAIM3L(**FEW).fit(X, Y)
+        with pytest.raises(ValueError, match="rows of labels"):
+            model.fit(X, {v: y[1:] for v, y in Y.items()})
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+
+    def test_recipes_work_when_all_transformers_give_frames(self, apart):
+        X, Y = apart
+        plain = NAIM3L(**FEW).fit(X, Y)
+        with config_context(transform_output="pandas"):
+            framed_ = NAIM3L(**FEW).fit(X, Y)
+        np.testing.assert_allclose(framed_.coef_["view0"], plain.coef_["view0"])
+
+    def test_threads_are_those_that_blas_may_use(self, apart):
+        with threadpool_limits(1, user_api="blas"):
+            assert blas_threads() == 1
+        assert blas_threads() >= 1
+
     def test_grid_search_in_a_pipeline_with_unknown_labels(self, wide, rng):
         table, Y, views = wide
         Y[rng.random(Y.shape) < 0.3] = np.nan

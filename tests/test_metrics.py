@@ -463,3 +463,14 @@ def test_views_that_differ_are_named():
 def test_an_error_inside_a_view_names_the_view():
     with pytest.raises(ValueError, match=r"view 'b': y_true has 3 in row 0, column 1"):
         metrics.evaluate({"a": Y_HAND, "b": [[0, 3]]}, {"a": S_HAND, "b": [[0, 1]]})
+
+
+def test_labels_of_frames_are_matched_by_name():
+    rng = np.random.default_rng(0)
+    y = pd.DataFrame(rng.integers(0, 2, (30, 4)), columns=list("abcd"))
+    scores = pd.DataFrame(rng.normal(size=(30, 4)), columns=list("abcd"))
+    expected = metrics.evaluate(y.to_numpy(), scores.to_numpy())
+    assert metrics.evaluate(y, scores[list("cadb")]) == expected
+    assert metrics.evaluate(y, scores.to_numpy()) == expected
+    with pytest.raises(ValueError, match=r"y_true has the labels \['a', .*scores have \['e'"):
+        metrics.evaluate(y, scores.rename(columns={"a": "e"})[list("ebcd")])

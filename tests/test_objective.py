@@ -38,7 +38,7 @@ def test_parts_add_up_and_absent_terms_are_zero(case):
     assert (record["low_rank"] == 0) == (not objective.low_rank)
     assert (record["high_rank"] == 0) == (not objective.high_rank)
     assert (record["ridge"] == 0) == (objective.ridge == 0)
-    assert objective.parts(W, objective.problem.multiply(W)).total == total
+    assert objective.parts(W, loss=objective.problem.loss(W)).total == total
 
 
 def test_subgradient_matches_finite_differences(case, rng):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import naim3l.problem
+import naim3l.blocks
 import oracle
 from naim3l.problem import Problem
 
@@ -91,8 +91,8 @@ def test_split_weights_puts_the_intercept_last(make_problem, rng):
 def test_labels_are_visited_alone_stacked_and_in_threads(
     make_problem, rng, monkeypatch, threaded, share
 ):
-    monkeypatch.setattr(naim3l.problem, "THREADED_NUMBERS", 1 if threaded else 10**9)
-    monkeypatch.setattr(naim3l.problem, "STACKED_SHARE", share)
+    monkeypatch.setattr(naim3l.blocks, "THREADED_NUMBERS", 1 if threaded else 10**9)
+    monkeypatch.setattr(naim3l.blocks, "STACKED_SHARE", share)
     features, labels, _ = make_problem(n_labels=9)
     labels[0][:, 3] = labels[1][:, 3] = 0  # one label without a block
     problem = Problem(features, labels)
@@ -113,7 +113,7 @@ def test_labels_are_visited_alone_stacked_and_in_threads(
 
 def test_errors_in_threads_are_passed_on(make_problem, monkeypatch):
     _, _, problem = make_problem()
-    monkeypatch.setattr(naim3l.problem, "THREADED_NUMBERS", 1)
+    monkeypatch.setattr(naim3l.blocks, "THREADED_NUMBERS", 1)
 
     def fail(stack):
         raise np.linalg.LinAlgError("no decomposition")

@@ -1,9 +1,21 @@
-import numpy as np
-import pytest
+import warnings
 
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from naim3l import NAIM3L, evaluate
 from naim3l.baselines import PerViewRidge
 from naim3l.datasets import make_unpaired
-from naim3l.selection import best_on_held_out, hold_out_entries
+from naim3l.problem import Problem
+from naim3l.selection import (
+    METRICS,
+    NAIM3LCV,
+    best_on_held_out,
+    deal_entries,
+    hold_out_entries,
+)
 
 
 @pytest.fixture
@@ -39,6 +51,19 @@ def test_seed_decides(data):
     assert not np.array_equal(first, other, equal_nan=True)
 
 
+def test_a_metric_undefined_on_held_out_entries_is_an_error(data):
+    one_label = {view: Y[:, :1] for view, Y in data.labels.items()}
+    with pytest.raises(ValueError, match="metric 'AP' is undefined on the held-out entries"):
+        best_on_held_out([PerViewRidge(1.0)], data.views, one_label)
+
+
+@pytest.mark.parametrize("metric", ["one-error", "AP", "micro-AUC"])
+def test_best_is_lowest_or_highest_as_the_metric_wants(data, metric):
+    candidates = [PerViewRidge(1e9), PerViewRidge(1.0)]
+    best = best_on_held_out(candidates, data.views, data.labels, metric=metric, random_state=0)
+    assert best.ridge == 1.0
+
+
 def test_best_candidate_is_chosen_and_fitted_on_everything(data):
     """Against a ridge so strong that scores carry only label frequencies."""
     candidates = [PerViewRidge(1e9), PerViewRidge(1.0)]
@@ -46,3 +71,210 @@ def test_best_candidate_is_chosen_and_fitted_on_everything(data):
     assert best.ridge == 1.0
     whole = PerViewRidge(1.0).fit(data.views, data.labels)
     np.testing.assert_array_equal(best.coef_["view0"], whole.coef_["view0"])
+
+
+def signed(labels):
+    return [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in labels.values()]
+
+
+def deal(data, cv, seed=0):
+    """Problem as the estimator makes it, and the fold of each of its entries."""
+    problem = Problem([np.asarray(X) for X in data.views.values()], signed(data.labels))
+    return problem, deal_entries(problem, cv, np.random.RandomState(seed))
+
+
+@pytest.mark.parametrize("cv", [2, 3, 7])
+def test_each_observed_entry_is_in_exactly_one_fold(data, cv):
+    problem, fold_of = deal(data, cv)
+    assert fold_of.max() == cv - 1
+    np.testing.assert_array_equal(fold_of >= 0, problem.P)
+    for rows in problem.row_slices:
+        for value in (1, -1):
+            held_out = problem.Y[rows] == value
+            sizes = [(held_out & (fold_of[rows] == k)).sum(axis=0) for k in range(cv)]
+            assert np.ptp(sizes, axis=0).max() <= 1
+
+
+def test_only_positive_of_a_label_in_a_view_stays_in_training():
+    Y = -np.ones((6, 3))
+    Y[2, 0] = Y[1, 1] = Y[4, 1] = 1
+    fold_of = deal_entries(Problem([np.eye(6)], [Y]), 5, np.random.RandomState(0))
+    assert fold_of[2, 0] == -1
+    assert fold_of[1, 1] != fold_of[4, 1]
+    assert (fold_of < 0).sum() == 1
+
+
+def test_view_with_one_positive_is_fitted(data):
+    labels = {view: Y.copy() for view, Y in data.labels.items()}
+    Y = labels["view1"]
+    Y[Y == 1] = 0
+    Y[3, 2] = 1
+    model = quick(lams=(1.0, 0.1)).fit(data.views, labels)
+    assert np.isfinite(model.best_score_)
+
+
+def quick(**parameters):
+    return NAIM3LCV(
+        **{"lams": (1.0, 0.3, 0.1), "ridges": (0.0, 1.0), "random_state": 0} | parameters
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    data = make_unpaired(120, n_features=(12, 10), n_labels=5, n_latent=4, noise=0.5,
+                         missing_labels=0.3, random_state=0)  # fmt: skip
+    return data, quick().fit(data.views, data.labels)
+
+
+def test_chosen_pair_is_the_best_of_the_table(fitted):
+    _, model = fitted
+    table = pd.DataFrame(model.cv_results_)
+    assert len(table) == 6
+    best = table.loc[table["mean_test_score"].idxmax()]
+    assert (model.lam_, model.ridge_) == (best["lam"], best["ridge"])
+    assert model.best_score_ == best["mean_test_score"]
+    assert best["rank_test_score"] == 1
+    folds = table[[f"split{k}_test_score" for k in range(3)]]
+    np.testing.assert_allclose(folds.mean(axis=1), table["mean_test_score"])
+    np.testing.assert_allclose(folds.std(axis=1, ddof=0), table["std_test_score"])
+
+
+@pytest.mark.parametrize("metric", ["coverage", "one-error"])
+def test_lowest_is_best_where_lower_is_better(fitted, metric):
+    data, _ = fitted
+    model = quick(metric=metric).fit(data.views, data.labels)
+    means = model.cv_results_["mean_test_score"]
+    assert model.best_score_ == means.min()
+    assert model.cv_results_["rank_test_score"][np.argmin(means)] == 1
+
+
+def test_final_fit_is_that_of_the_chosen_pair(fitted):
+    data, model = fitted
+    plain = NAIM3L(model.lam_, ridge=model.ridge_, solver="fast").fit(data.views, data.labels)
+    for view in data.views:
+        np.testing.assert_array_equal(model.coef_[view], plain.coef_[view])
+        np.testing.assert_array_equal(model.intercept_[view], plain.intercept_[view])
+    for name in ("n_iter_", "converged_", "stationarity_", "objective_", "history_", "views_",
+                 "label_names_"):  # fmt: skip
+        assert getattr(model, name) == getattr(plain, name), name
+    assert model.score(data.views, data.labels) == plain.score(data.views, data.labels)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_scores_of_a_fold_are_those_of_fits_by_hand(fitted, fit_intercept):
+    data, _ = fitted
+    model = quick(fit_intercept=fit_intercept).fit(data.views, data.labels)
+    problem, fold_of = deal(data, 3)
+    hidden = dict(zip(data.views, [fold_of[rows] == 1 for rows in problem.row_slices], strict=True))
+    kept = {view: np.where(hidden[view], np.nan, Y) for view, Y in data.labels.items()}
+    truth = {view: np.where(hidden[view], Y, np.nan) for view, Y in data.labels.items()}
+    table = model.cv_results_
+    for lam, ridge, value in zip(
+        table["lam"], table["ridge"], table["split1_test_score"], strict=True
+    ):
+        by_hand = NAIM3L(
+            lam, ridge=ridge, solver="fast", tol=1e-6, max_iter=2000, fit_intercept=fit_intercept
+        ).fit(data.views, kept)
+        expected = evaluate(truth, by_hand.decision_function(data.views))["AP"]
+        assert value == pytest.approx(expected, abs=1e-3)
+
+
+def ridge_chosen(X, Y):
+    model = NAIM3LCV((0.05,), (0.0, 300.0), transformer=None, metric="micro-AUC", random_state=0)
+    return model.fit(X, Y).ridge_
+
+
+def test_strong_ridge_is_chosen_for_many_features_of_little_use(rng):
+    X = {view: rng.normal(size=(60, 30)) for view in "ab"}
+    Y = {
+        view: (table[:, :1] * [1, 1, -1, -1] + 2 * rng.normal(size=(60, 4)) > 0).astype(float)
+        for view, table in X.items()
+    }
+    assert ridge_chosen(X, Y) == 300.0
+
+
+def test_no_ridge_is_chosen_where_small_features_decide_and_large_ones_distract(rng):
+    scale = np.array([0.05, 0.05, 0.05, 1, 1, 1])
+    X = {view: rng.normal(size=(80, 6)) * scale for view in "ab"}
+    mixing = rng.normal(size=(3, 4))
+    Y = {view: (table[:, :3] @ mixing > 0).astype(float) for view, table in X.items()}
+    assert ridge_chosen(X, Y) == 0.0
+
+
+def test_wide_table_and_tables_apart_give_the_same():
+    rng = np.random.default_rng(0)
+    X = {"a": rng.normal(size=(60, 6)), "b": rng.normal(size=(60, 5))}
+    Y = (X["a"][:, :4] + X["b"][:, :4] > 0).astype(float)
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    apart = quick().fit(X, dict.fromkeys(X, Y))
+    wide = quick(views={"a": slice(0, 6), "b": slice(6, 11)}).fit(np.hstack(list(X.values())), Y)
+    assert_same(apart, wide)
+
+
+def assert_same(first, second):
+    assert (first.lam_, first.ridge_) == (second.lam_, second.ridge_)
+    for name, column in first.cv_results_.items():
+        np.testing.assert_array_equal(column, second.cv_results_[name])
+    for view in first.views_:
+        np.testing.assert_array_equal(first.coef_[view], second.coef_[view])
+
+
+def test_same_seed_same_result_however_many_jobs(fitted):
+    data, model = fitted
+    again, threaded, other = (
+        quick(**parameters).fit(data.views, data.labels)
+        for parameters in ({}, {"n_jobs": 2}, {"random_state": 1})
+    )
+    assert_same(model, again)
+    assert_same(model, threaded)
+    assert not np.array_equal(
+        model.cv_results_["split0_test_score"], other.cv_results_["split0_test_score"]
+    )
+
+
+def test_clone_keeps_parameters(fitted):
+    _, model = fitted
+    copy = clone(model.set_params(cv=3))
+    assert copy.get_params() == model.get_params()
+    assert not hasattr(copy, "lam_")
+
+
+def test_path_of_given_length_goes_from_a_hundredth_to_10(fitted):
+    data, _ = fitted
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the final fit, whichever it is
+        model = quick(lams=4, ridges=[1], max_iter=5).fit(data.views, data.labels)
+    np.testing.assert_allclose(model.cv_results_["lam"], [0.01, 0.1, 1, 10])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"lams": 0}, "lams must be a whole number >= 1, got 0"),
+        ({"lams": ()}, "lams must be a sequence of at least one number"),
+        ({"lams": "many"}, "lams must be a sequence of at least one number, got 'many'"),
+        ({"lams": (1.0, 0.0)}, r"lams\[1\] must be a finite number > 0, got 0.0"),
+        ({"ridges": 1.0}, "ridges must be a sequence of at least one number, got 1.0"),
+        ({"ridges": (-1.0,)}, r"ridges\[0\] must be a finite number >= 0, got -1.0"),
+        ({"cv": 1}, "cv must be a whole number >= 2, got 1"),
+        ({"metric": "accuracy"}, "metric must be one of .*, got 'accuracy'"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number >= 1, got 0"),
+        ({"max_iter": 0}, "max_iter must be a whole number >= 1, got 0"),
+        ({"tol": -1}, "tol must be a finite number >= 0, got -1"),
+        ({"low_rank": False}, "high_rank=True needs low_rank=True"),
+    ],
+)
+def test_bad_parameters_are_refused(data, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        quick(**parameters).fit(data.views, data.labels)
+
+
+def test_metric_that_is_nowhere_defined_is_refused(data):
+    one_label = {view: Y[:, :1] for view, Y in data.labels.items()}
+    with pytest.raises(ValueError, match="metric 'AP' is undefined on the held-out entries"):
+        quick().fit(data.views, one_label)
+    assert quick(metric="macro-AUC").fit(data.views, one_label).best_score_ > 0.5
+
+
+def test_every_metric_of_evaluate_is_allowed():
+    assert set(evaluate([[1, 0]], [[1, 0]])) == set(METRICS)

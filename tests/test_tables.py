@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from naim3l.tables import Table, first_cell, is_reordered, mark_cells
+from naim3l.tables import DataWarning, Table, first_cell, mark_cells, same_index, warn_user
 
 NAMES = ["height", "weight", "age"]
 nan = np.nan
@@ -269,7 +269,7 @@ class TestRefused:
             (np.zeros((2, 2, 2)), r"expected a table .*got an array of shape \(2, 2, 2\)"),
             (3.0, "expected a table .*got float"),
             (None, "expected a table .*got NoneType"),
-            (pl.LazyFrame({"a": [1]}), "expected a table .*in memory.*got LazyFrame"),
+            (pl.LazyFrame({"a": [1]}), r"a lazy frame; give table\.collect\(\)"),
             ([[1, 2], [3]], "cannot be read as a table with rows of one length"),
             ([np.eye(2), np.eye(3)], r"a list of tables.*mapping \{name: table\}"),
             ((sparse.eye_array(2), np.eye(2)), r"a tuple of tables.*mapping \{name: table\}"),
@@ -297,12 +297,16 @@ class TestHelpers:
         values = sparse.csr_array(([nan, nan], [2, 0], [0, 0, 2]), shape=(2, 3))
         assert first_cell(mark_cells(values, np.isnan)) == (1, 0)
 
-    def test_is_reordered_only_if_the_same_labels_are_in_another_order(self):
+    def test_same_index_is_false_only_for_pandas_tables_that_differ(self):
         def table(index):
             return Table(pd.DataFrame({"x": np.zeros(len(index))}, index=index), "X")
 
-        assert is_reordered(table([1, 2, 3]), table([3, 1, 2]))
-        assert not is_reordered(table([1, 2, 3]), table([1, 2, 3]))
-        assert not is_reordered(table([1, 2, 3]), table([3, 2, 4]))
-        assert not is_reordered(table([1, 1, 3]), table([3, 1, 1]))
-        assert not is_reordered(table([1, 0]), Table(np.zeros((2, 1)), "X"))
+        assert same_index(table([1, 2, 3]), table([1, 2, 3]))
+        assert same_index(table([1, 0]), Table(np.zeros((2, 1)), "X"))
+        assert not same_index(table([1, 2, 3]), table([3, 1, 2]))
+        assert not same_index(table([1, 2, 3]), table([3, 2, 4]))
+
+    def test_warnings_point_out_of_the_package(self):
+        with pytest.warns(DataWarning) as caught:
+            warn_user("careful")
+        assert caught[0].filename == __file__

@@ -241,9 +241,10 @@ class TestJoin:
         assert views == {"one": ["one__x", "one__t"], "two": ["two__x"]}
         assert Table(wide, "X").columns == ["one__x", "one__t", "two__x"]
 
-    def test_pandas_rows_are_joined_in_order_and_keep_the_first_index(self):
+    def test_pandas_rows_keep_their_index(self):
         one = pd.DataFrame({"x": [1.0, 2.0]}, index=["p", "q"])
-        wide, _ = join_views({"one": one, "two": pd.DataFrame({"x": [3.0, 4.0]})})
+        two = pd.DataFrame({"x": [3.0, 4.0]}, index=["p", "q"])
+        wide, _ = join_views({"one": one, "two": two})
         assert wide.index.tolist() == ["p", "q"]
         assert wide.to_numpy().tolist() == [[1, 3], [2, 4]]
 
@@ -253,7 +254,7 @@ class TestJoin:
             (np.eye(3), r"same rows can be joined, got rows {'one': 2, 'two': 3}"),
             (
                 pd.DataFrame({"x": [1, 2]}, index=["q", "p"]),
-                "view 'two' has the index of view 'one'",
+                "view 'two' and view 'one' have different indexes",
             ),
             ([["text", 1], ["x", 2]], "view 'two', row 0, column 0: 'text' is not a number"),
         ],

@@ -3,7 +3,6 @@
 What a method adds is how the weights of all views are found; see ``estimator.NAIM3L``.
 """
 
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
@@ -25,7 +24,7 @@ from naim3l.labels import (
 from naim3l.metrics import evaluate
 from naim3l.parameters import check_choice
 from naim3l.problem import Problem
-from naim3l.tables import DataWarning, Table
+from naim3l.tables import Table, warn_user
 from naim3l.transform import accepts_missing, encode, make_transformer, wants_numbers
 from naim3l.views import check_same_columns, is_apart, resolve_columns, tables_apart, tables_wide
 
@@ -60,7 +59,7 @@ class LinearViewModel(BaseEstimator):
             Per view for tables apart; for a wide table the mean over the views that a row
             has. NaN in a row that lacks the view (every view, for a wide table).
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         tables = self._known_tables(X)
         scores = self._scores(tables)
         if self._wide:
@@ -81,7 +80,7 @@ class LinearViewModel(BaseEstimator):
         -------
         dict of str to ndarray of shape (n_rows, n_labels), or ndarray of that shape
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         tables = self._known_tables(X)
         scores = self._scores(tables)
         for view, S in scores.items():
@@ -113,7 +112,7 @@ class LinearViewModel(BaseEstimator):
         for view, S, labels in self._scores_and_labels(X, y):
             values = np.where(np.isnan(S), np.nan, self._decide(S))
             values = values[:, self._label_positions(labels)]
-            filled[view] = fill_unknown(labels, values, self.label_coding)
+            filled[view] = fill_unknown(labels, values, self._coding)
         return filled[FUSED] if self._wide else filled
 
     def score(self, X: Any, y: Any) -> float:
@@ -165,10 +164,15 @@ class LinearViewModel(BaseEstimator):
 
     def _read_training(self, X: Any, y: Any) -> Problem:
         """Problem of all views; fits transformers, remembers form and names."""
+        for name in ("coef_", "intercept_"):  # a fit that fails leaves no model behind
+            if hasattr(self, name):
+                delattr(self, name)
+        self._coding = self.label_coding
         tables = self._fit_tables(X)
         labels = self._read_labels(X, y, tables)
         signed, self.label_names_ = match_labels(labels)
         self._labels_named = any(table.table.columns for table in labels.values())
+        self._check_names(tables)
         self._one_column = all(table.one_column for table in labels.values())
         features, observed, present = {}, {}, {}
         self.transformers_, self._as_numbers = {}, {}
@@ -214,7 +218,7 @@ class LinearViewModel(BaseEstimator):
         if self._wide or y is None:
             if is_apart(y):
                 raise TypeError("one wide table takes one label table, got a mapping.")
-            labels = read_labels(y, self.label_coding, "y")
+            labels = read_labels(y, self._coding, "y")
             check_rows(Table(X, "X"), labels)
             return dict.fromkeys(tables, labels)
         if not is_apart(y):
@@ -229,11 +233,24 @@ class LinearViewModel(BaseEstimator):
                 f"labels without a view {sorted(extra, key=str)}."
             )
         labels_apart = {
-            view: read_labels(y[view], self.label_coding, f"view {view!r}") for view in tables
+            view: read_labels(y[view], self._coding, f"view {view!r}") for view in tables
         }
         for view, table in tables.items():
             check_rows(table, labels_apart[view])
         return labels_apart
+
+    def _check_names(self, tables: dict[str, Table]) -> None:
+        if is_apart(self.transformer):
+            extra = sorted(set(self.transformer) - set(tables), key=str)
+            if extra:
+                raise ValueError(f"transformer: no views {extra}; the data have {list(tables)}.")
+        for view, table in tables.items():
+            shared = sorted(set(table.columns or []) & set(self.label_names_))
+            if shared and self._labels_named:
+                warn_user(
+                    f"view {view!r}: columns {shared} have the names of labels; if they are the "
+                    "labels, leave them out of the features."
+                )
 
     def _encode(self, view: str, table: Table, *, fit: bool = False) -> tuple[Any, NDArray]:
         transformer = self.transformers_[view]
@@ -286,14 +303,14 @@ class LinearViewModel(BaseEstimator):
         self, X: Any, y: Any
     ) -> Iterator[tuple[str, NDArray[np.float64], LabelTable]]:
         """Name, scores and labels of each view; of the whole under FUSED if wide."""
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         tables = self._known_tables(X)
         labels = self._read_labels(X, y, tables)
         for view, S in self._scores(tables).items():
             yield view, S, next(iter(labels.values())) if self._wide else labels[view]
 
     def _decide(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        yes, no, _ = CODINGS[self.label_coding][0]
+        yes, no, _ = CODINGS[self._coding][0]
         return np.where(scores > 0, yes, no)
 
     def _label_positions(self, labels: LabelTable) -> list[int]:
@@ -329,4 +346,4 @@ class LinearViewModel(BaseEstimator):
 def _warn_rows(rows: NDArray[np.bool_], what: str) -> None:
     listed = np.flatnonzero(rows)
     shown = ", ".join(map(str, listed[:5])) + (", ..." if len(listed) > 5 else "")
-    warnings.warn(f"X: {len(listed)} rows ({shown}) {what}.", DataWarning, stacklevel=4)
+    warn_user(f"X: {len(listed)} rows ({shown}) {what}.")

@@ -1,6 +1,5 @@
 """NAIM3L: labels learned from tables that cannot be joined."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -15,6 +14,7 @@ from naim3l.parameters import check_choice, check_number, check_whole_number
 from naim3l.problem import Problem
 from naim3l.progress import progress_bar
 from naim3l.solvers import SOLVERS, SolverResult
+from naim3l.tables import warn_user
 
 
 class NAIM3L(LinearViewModel):
@@ -47,21 +47,23 @@ default="scale"
     fit_intercept : bool, default=True
     label_coding : {"binary", "signed"}, default="binary"
         "binary": 1 yes, 0 no, NaN or null unknown. "signed": 1 yes, -1 no, 0 unknown.
-    solver : {"auto", "paper"}, default="auto"
-        "paper" is Algorithm 1 of the paper to the letter, which can diverge where few rows
-        have an observed positive. "auto" is the same algorithm with a proximal term in those
-        directions, and identical to it where none is needed.
+    solver : {"auto", "fast", "paper"}, default="auto"
+        "fast" (which "auto" picks) reaches a stationary point, certifies it, and works on
+        statistics of the rows where that is cheaper. "paper" is Algorithm 1 of the paper to the
+        letter, for comparison; it can diverge where few rows have an observed positive.
     mu : float, optional
-        Penalty of the solver, which changes its path but not the model; 5 for "paper".
+        Penalty of the solver, which changes its path but not where it ends. By default "fast"
+        adapts it, and it is 5 for "paper".
     max_iter : int, default=200
     tol : float, default=1e-4
-        Stop when weights and auxiliary variables change by less; 0 runs all iterations.
+        "fast" stops when the relative residuals of stationarity and feasibility are below it,
+        "paper" when weights and auxiliary variables change by less. 0 runs all iterations.
     init : mapping of str to ndarray, optional
         Start weights of each view, (n_features + 1, n_labels) in the transformed space with
-        the intercept last, (n_features, n_labels) without intercept. Drawn uniformly from
-        (-1, 1) by default.
+        the intercept last, (n_features, n_labels) without intercept. By default "fast" starts
+        at a ridge solution, and "paper" at weights drawn uniformly from (-1, 1).
     random_state : int, RandomState or None
-        Draws the start weights.
+        Draws the start weights of "paper"; "fast" draws nothing.
     verbose : int, default=0
         1 shows a progress bar on a terminal.
 
@@ -76,10 +78,14 @@ default="scale"
         From the columns of the label tables, else "label0", "label1", ...
     n_iter_ : int
     converged_ : bool
+    stationarity_ : float
+        Relative stationarity residual of the weights; NaN for solver "paper".
     objective_ : float
     history_ : list of dict
         One record per iteration: "objective" and its parts "loss", "low_rank", "high_rank",
         "ridge", which add up to it; "change"; "primal_residual"; "dual_residual".
+        Solver "fast" adds "stationarity", "feasibility", "concave_gap", "mu", and "outer": whether
+        the concave term was linearised anew there.
     n_features_in_ : int, or dict of str to int for tables apart
     feature_names_in_ : ndarray of str, or dict of str to ndarray for tables apart
         Only where tables have column names.
@@ -160,6 +166,7 @@ default="scale"
             self._keep_weights(problem, result.W)
             self.n_iter_ = result.n_iter
             self.converged_ = result.converged
+            self.stationarity_ = result.stationarity
             self.objective_ = result.history[-1]["objective"]
             self.history_ = result.history
         if result.interrupted:
@@ -203,19 +210,15 @@ default="scale"
                 callback=lambda record: advance(f"objective {record['objective']:.6g}"),
             )
         if self.tol > 0 and not result.converged and not result.interrupted:
-            warnings.warn(
-                f"NAIM3L did not converge in max_iter={self.max_iter} iterations: the last change "
-                f"was {result.history[-1]['change']:.1e}, tol={self.tol:g}. Raise max_iter or tol; "
-                "history_ shows whether the objective still moves.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            warn_user(_not_converged(result, self.max_iter, self.tol), ConvergenceWarning)
         return result
 
-    def _start_weights(self, problem: Problem) -> NDArray[np.float64]:
-        """Stacked start weights, (n_weights, n_labels)."""
+    def _start_weights(self, problem: Problem) -> NDArray[np.float64] | None:
+        """Stacked start weights, (n_weights, n_labels); None leaves them to the solver."""
+        random = check_random_state(self.random_state)  # refuses what is none, with any solver
+        if self.init is None and self.solver != "paper":
+            return None
         if self.init is None:
-            random = check_random_state(self.random_state)
             return random.uniform(-1, 1, (problem.n_weights, problem.n_labels))
         if set(self.init) != set(self.views_):
             raise ValueError(
@@ -236,3 +239,20 @@ default="scale"
                 )
             blocks.append(block)
         return np.concatenate(blocks)
+
+
+def _not_converged(result: SolverResult, max_iter: int, tol: float) -> str:
+    last = result.history[-1]
+    shown = [
+        name for name in ("stationarity", "feasibility", "concave_gap", "change") if name in last
+    ]
+    reached = ", ".join(f"{name} {last[name]:.1e}" for name in shown)
+    advice = "Raise max_iter or tol; history_ shows whether the objective still moves."
+    if last["objective"] < 0:
+        advice = (
+            "Its objective is negative, so the high-rank term outweighs the others and may be "
+            "without bound: lower lam, add a ridge, or use high_rank=False."
+        )
+    return f"NAIM3L did not converge in max_iter={max_iter} iterations (tol={tol:g}): " + (
+        f"{reached}. {advice}"
+    )

@@ -1,6 +1,5 @@
 """Label tables: reading the two codings, matching names across views, filling unknowns in."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l.tables import DataWarning, Table, as_frame, as_matrix, first_cell, is_reordered
+from naim3l.tables import Table, as_frame, as_matrix, first_cell, same_index, warn_user
 
 # coding -> (yes, no, unknown), and how an error spells it
 CODINGS = {
@@ -137,11 +136,24 @@ def check_rows(features: Table, labels: LabelTable) -> None:
             f"{features.where}: {n_rows} rows of features but {n_labelled} rows of labels "
             "(inconsistent numbers of samples)."
         )
-    if is_reordered(features, labels.table):
+    if same_index(features, labels.table):
+        return
+    index, label_index = features.data.index, labels.table.data.index
+    if set(index) == set(label_index):
         raise ValueError(
             f"{features.where}: the labels have the same index as the features but in another "
             "order; reorder them with labels.loc[features.index]."
         )
+    if not (_is_default(index) or _is_default(label_index)):
+        warn_user(
+            f"{features.where}: features and labels have different indexes, for example "
+            f"{index[0]!r} and {label_index[0]!r} in row 0; they are matched row by row."
+        )
+
+
+def _is_default(index: Any) -> bool:
+    """Whether a pandas index only counts the rows."""
+    return list(index) == list(range(len(index)))
 
 
 def check_observed(signed: Mapping[str, NDArray[np.int8]], names: Sequence[str]) -> None:
@@ -160,11 +172,7 @@ def check_observed(signed: Mapping[str, NDArray[np.int8]], names: Sequence[str])
     for lacking, what in ((never_observed, "observed"), (never_positive, "observed positive")):
         if lacking.any():
             which = [name for name, lacks in zip(names, lacking, strict=True) if lacks]
-            warnings.warn(
-                f"labels never {what}: {which}; their scores carry little or no information.",
-                DataWarning,
-                stacklevel=4,
-            )
+            warn_user(f"labels never {what}: {which}; their scores carry little or no information.")
 
 
 def fill_unknown(labels: LabelTable, values: NDArray, coding: str) -> Any:

@@ -206,7 +206,9 @@ def evaluate(
     Parameters
     ----------
     y_true, scores : array-like of shape (n_rows, n_labels), or mappings {view: array-like}
-        Views need not have the same rows. A metric undefined in one view has a NaN mean.
+        Views need not have the same rows. A metric undefined in one view has a NaN mean. Labels
+        of two data frames are matched by name, of arrays by position. Scores must be finite:
+        leave out the rows that lack a view first.
     protocol : {"paper"}
         How rows on which a metric is undefined are treated. "paper" leaves them out.
     threshold : float
@@ -278,7 +280,7 @@ def _read(y_true: Any, scores: Any) -> _Table:
     if isinstance(y_true, _Table):
         return y_true
     Y = _as_floats(y_true, "y_true")
-    S = _as_floats(scores, "scores")
+    S = _as_floats(scores, "scores")[..., _label_order(y_true, scores)]
     if Y.shape != S.shape:
         raise ValueError(f"y_true has shape {Y.shape}, scores have {S.shape}; they must agree.")
     positive, negative = Y == 1, Y == 0
@@ -286,6 +288,17 @@ def _read(y_true: Any, scores: Any) -> _Table:
     _refuse(bad, y_true, "y_true", "1 (yes), 0 (no) and NaN (unknown)")
     _refuse(~np.isfinite(S), scores, "scores", "finite numbers")
     return _Table(positive, negative, S)
+
+
+def _label_order(y_true: Any, scores: Any) -> Any:
+    """Columns of the scores in the order of the labels, by name if both are named frames."""
+    names, given = (list(getattr(table, "columns", [])) for table in (y_true, scores))
+    named = names and given and all(isinstance(name, str) for name in names + given)
+    if not named or names == given:
+        return slice(None)
+    if set(names) != set(given):
+        raise ValueError(f"y_true has the labels {names}, scores have {given}; they must agree.")
+    return [given.index(name) for name in names]
 
 
 def _as_array(values: Any) -> NDArray[Any]:

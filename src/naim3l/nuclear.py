@@ -53,7 +53,7 @@ def trace_norm_subgradient(A: Matrix, *, cutoff: float | None = None) -> Matrix:
     return _reweight(A, lambda eigenvalues: _inverse_root(A, eigenvalues, cutoff))
 
 
-def inverse_root_of_gram(K: Matrix, *, cutoff: float) -> tuple[float, Matrix]:
+def inverse_root_of_gram(K: Matrix, *, cutoff: float | None = None) -> tuple[float, Matrix]:
     """What the trace norm of ``A`` and its sub-gradient need, from ``K = A'A`` alone.
 
     The rows of ``A`` may stay where they are: each part multiplies its own by the result.
@@ -61,8 +61,9 @@ def inverse_root_of_gram(K: Matrix, *, cutoff: float) -> tuple[float, Matrix]:
     Parameters
     ----------
     K : ndarray of shape (n_columns, n_columns)
-    cutoff : float
-        Eigenvalues up to this one count as zero in ``T``, but not in the norm.
+    cutoff : float, optional
+        Eigenvalues up to this one count as zero in ``T``, but not in the norm. By default the
+        rounding error of the largest, in both.
 
     Returns
     -------

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.nuclear import trace_norm, trace_norm_subgradient
-from naim3l.problem import Problem
+from naim3l.compress import Form
+from naim3l.nuclear import inverse_root_of_gram, trace_norm, trace_norm_subgradient
 
 Matrix = NDArray[np.floating]
 
@@ -45,14 +45,14 @@ class Objective:
 
     Parameters
     ----------
-    problem : Problem
+    problem : Problem or CompressedProblem
     lam : float
     low_rank, high_rank : bool
         Leave a term out by False.
     ridge : float
     """
 
-    problem: Problem
+    problem: Form
     lam: float
     low_rank: bool = True
     high_rank: bool = True
@@ -61,24 +61,28 @@ class Objective:
     def parts(
         self,
         W: Matrix,
-        XW: Matrix | None = None,
         *,
-        residual: Matrix | None = None,
-        XW_norm: float | None = None,
+        loss: float | None = None,
+        label_scores: Matrix | None = None,
+        scores_norm: float | None = None,
     ) -> ObjectiveParts:
-        """Terms of ``F(W)``; pass ``XW``, its residual and its trace norm if they are known."""
+        """Terms of ``F(W)``.
+
+        Parameters
+        ----------
+        W : ndarray of shape (n_weights, n_labels)
+        loss, label_scores, scores_norm
+            The loss, ``X_k W`` of all labels, and the trace norm of ``XW``, if known already.
+        """
         problem = self.problem
-        if XW is None:
-            XW = problem.multiply(W)
-        if residual is None:
-            residual = problem.residual(XW)
         low_rank = high_rank = 0.0
         if self.low_rank:
-            low_rank = problem.sum_labels(trace_norm, problem.gather(XW))
+            blocks = problem.label_scores(W) if label_scores is None else label_scores
+            low_rank = problem.sum_labels(trace_norm, blocks)
         if self.high_rank:
-            high_rank = float(trace_norm(XW)) if XW_norm is None else XW_norm
+            high_rank = self.high_rank_term(W)[0] if scores_norm is None else scores_norm
         return ObjectiveParts(
-            loss=0.5 * float(np.vdot(residual, residual)),
+            loss=problem.loss(W) if loss is None else loss,
             low_rank=self.lam * low_rank,
             high_rank=0.0 - self.lam * high_rank,  # not -0.0
             ridge=float(0.5 * self.ridge * np.sum(W[problem.penalised] ** 2)),
@@ -88,17 +92,50 @@ class Objective:
         """``F(W)``."""
         return self.parts(W).total
 
+    def high_rank_term(self, W: Matrix, cutoff: float | None = None) -> tuple[float, Matrix]:
+        """Trace norm of ``XW``, and ``lam X'G`` with its sub-gradient ``G`` (Algorithm 2).
+
+        Both follow from ``X'XW``: ``(XW)'XW = W'X'XW``, and ``X'G = X'XW T``. Zero where the
+        term is left out. ``cutoff`` is that of `inverse_root_of_gram`.
+        """
+        if not self.high_rank:
+            return 0.0, np.zeros_like(W)
+        XXW = self.problem.multiply_gram(W)
+        norm, T = inverse_root_of_gram(W.T @ XXW, cutoff=cutoff)
+        return norm, self.lam * (XXW @ T)
+
+    def ridge_gradient(self, W: Matrix) -> Matrix:
+        """Gradient of the ridge term, of shape (n_weights, n_labels)."""
+        return self.ridge * self.problem.penalised[:, None] * W
+
     def subgradient(self, W: Matrix) -> Matrix:
         """Gradient of ``F`` where it has one, of shape (n_weights, n_labels).
 
         At a rank-deficient ``X_k W`` the trace norm has many sub-gradients; this takes ``UV'``.
         """
         problem = self.problem
-        XW = problem.multiply(W)
-        R = problem.residual(XW)
+        gradient = problem.loss_and_gradient(W)[1] + self.ridge_gradient(W)
+        gradient -= self.high_rank_term(W)[1]
         if self.low_rank:
-            U = problem.map_labels(trace_norm_subgradient, problem.gather(XW))
-            R = R + self.lam * problem.scatter(U)
-        if self.high_rank:
-            R = R - self.lam * trace_norm_subgradient(XW)
-        return problem.multiply_transposed(R) + self.ridge * problem.penalised[:, None] * W
+            G = problem.map_labels(trace_norm_subgradient, problem.label_scores(W))
+            gradient += self.lam * problem.label_scores_transposed(G)
+        return gradient
+
+    def stationarity(self, gradient: Matrix, multipliers: Matrix, high_rank: Matrix) -> float:
+        """How far a point is from stationary, with multipliers as certificate.
+
+        ``||gradient + sum_k X_k' Lambda_k - lam X'G|| / ||X'(P * Y)||``. It certifies if
+        each ``Lambda_k`` is lam times a sub-gradient of the trace norm at ``X_k W``, and G one
+        at ``XW``, to the accuracy that feasibility and the concave gap tell.
+
+        Parameters
+        ----------
+        gradient : ndarray of shape (n_weights, n_labels)
+            Of loss and ridge.
+        multipliers : ndarray of shape (n_weights, n_labels)
+            ``sum_k X_k' Lambda_k``.
+        high_rank : ndarray of shape (n_weights, n_labels)
+            ``lam X'G``.
+        """
+        residual = np.linalg.norm(gradient + multipliers - high_rank)
+        return float(residual / np.linalg.norm(self.problem.targets))

@@ -10,34 +10,23 @@ rows. The choices of all labels are laid end to end, label by label: an array of
 (n_positives, n_labels) holds one matrix for every label, and ``label_slices`` cuts it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
-Matrix = NDArray[np.floating]
-
-# Fewer numbers than this in the blocks of all labels: starting threads costs more than it gains.
-THREADED_NUMBERS = 100_000
-# Blocks with at least this share of the rows of the largest are stacked with it.
-STACKED_SHARE = 0.9
-
-# Decorator for functions that divide labels among threads. BLAS then keeps to one: its own
-# threads gain nothing on small decompositions, and keep cores busy while they wait.
-one_blas_thread = ThreadpoolController().wrap(limits=1, user_api="blas")
+from naim3l.blocks import LabelBlocks, Matrix, blas_threads, consecutive_slices
 
 
-class Problem:
+class Problem(LabelBlocks):
     """Feature blocks and labels of all views, with the products that a solver needs.
 
     Parameters
     ----------
     features : sequence of ndarray or sparse matrix, each of shape (n_rows_v, n_features_v)
+        Of float64 or float32, which everything else follows.
     labels : sequence of ndarray, each of shape (n_rows_v, n_labels)
         1 = yes, -1 = no, 0 = unknown.
     fit_intercept : bool
@@ -63,26 +52,19 @@ class Problem:
         fit_intercept: bool = True,
     ) -> None:
         self.fit_intercept = fit_intercept
+        self.n_threads = blas_threads()
         self.X = [_append_ones(X_v) if fit_intercept else X_v for X_v in features]
-        self.Y = np.concatenate(labels).astype(np.float64)
+        self.Y = np.concatenate(labels).astype(np.result_type(*(X_v.dtype for X_v in self.X)))
         self.P = self.Y != 0
-        self.row_slices = _consecutive(X_v.shape[0] for X_v in self.X)
-        self.weight_slices = _consecutive(X_v.shape[1] for X_v in self.X)
+        self.row_slices = consecutive_slices(X_v.shape[0] for X_v in self.X)
+        self.weight_slices = consecutive_slices(X_v.shape[1] for X_v in self.X)
         label_of_positive, self.positive_rows = np.nonzero(self.Y.T > 0)
-        counts = np.bincount(label_of_positive, minlength=self.n_labels)
-        self.label_slices = _consecutive(counts)
+        counts = np.bincount(label_of_positive, minlength=self.Y.shape[1])
+        self.label_slices = consecutive_slices(counts)
 
     @property
     def n_rows(self) -> int:
         return self.Y.shape[0]
-
-    @property
-    def n_labels(self) -> int:
-        return self.Y.shape[1]
-
-    @property
-    def n_positives(self) -> int:
-        return len(self.positive_rows)
 
     @property
     def n_weights(self) -> int:
@@ -91,15 +73,12 @@ class Problem:
     @cached_property
     def penalised(self) -> NDArray[np.bool_]:
         """Which rows of ``W`` a ridge applies to, shape (n_weights,): all but intercepts."""
-        mask = np.ones(self.n_weights, dtype=bool)
-        if self.fit_intercept:
-            mask[[weights.stop - 1 for weights in self.weight_slices]] = False
-        return mask
+        return penalised_weights(self.weight_slices, self.fit_intercept)
 
     @cached_property
     def _scatter(self) -> sparse.csr_array:
         """Zero-one matrix (n_rows, n_positives) whose transpose selects ``positive_rows``."""
-        ones = np.ones(self.n_positives)
+        ones = np.ones(self.n_positives, dtype=self.Y.dtype)
         columns = np.arange(self.n_positives)
         shape = (self.n_rows, self.n_positives)
         return sparse.coo_array((ones, (self.positive_rows, columns)), shape=shape).tocsr()
@@ -126,70 +105,32 @@ class Problem:
         """
         return self._scatter @ Z
 
-    def map_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> Matrix:
-        """``function`` of every label's block of ``A``, for functions that keep the shape.
+    def label_scores(self, W: Matrix) -> Matrix:
+        """``X_k W`` of every label: (n_weights, n_labels) -> (n_positives, n_labels)."""
+        return self.gather(self.multiply(W))
 
-        Parameters
-        ----------
-        function : callable
-            From a stack of blocks (..., n, n_labels) to one of the same shape. Rows of zeros
-            that fill a block up must stay zero, and not change the other rows.
-        A : ndarray of shape (n_positives, n_labels)
-        """
-        result = np.empty_like(A)
+    def label_scores_transposed(self, Z: Matrix) -> Matrix:
+        """``sum_k X_k' Z_k``: (n_positives, n_labels) -> (n_weights, n_labels)."""
+        return self.multiply_transposed(self.scatter(Z))
 
-        def work(group: NDArray[np.intp]) -> None:
-            for k, block in zip(group, function(self._stack(group, A)), strict=True):
-                rows = self.label_slices[k]
-                result[rows] = block[: rows.stop - rows.start]
+    def loss(self, W: Matrix) -> float:
+        """``1/2 ||P * (XW - Y)||^2``."""
+        return self.loss_and_gradient(W)[0]
 
-        self._run_groups(work, A.size)
-        return result
+    def loss_and_gradient(self, W: Matrix) -> tuple[float, Matrix]:
+        """The loss, and ``X'(P * (XW - Y))`` of shape (n_weights, n_labels)."""
+        residual = self.residual(self.multiply(W))
+        return 0.5 * float(np.vdot(residual, residual)), self.multiply_transposed(residual)
 
-    def sum_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> float:
-        """Sum over labels of ``function``, from a stack of blocks (..., n, n_labels) to (...)."""
-        totals: list[float] = []
-        self._run_groups(lambda group: totals.append(function(self._stack(group, A)).sum()), A.size)
-        return float(sum(totals))
+    @property
+    def n_observed_positives(self) -> int:
+        """Number of labels observed positive, over all rows."""
+        return self.n_positives
 
     @cached_property
-    def _label_groups(self) -> list[NDArray[np.intp]]:
-        """Labels whose blocks are decomposed together, largest first.
-
-        Blocks of similar size make a stack: small ones cost more in calls than in arithmetic, and
-        NumPy lets other threads run only while it decomposes a few matrices at once.
-        """
-        sizes = np.array([rows.stop - rows.start for rows in self.label_slices])
-        groups: list[list[int]] = []
-        for k in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)].tolist():
-            largest = sizes[groups[-1][0]] if groups else 0
-            if groups and sizes[k] >= STACKED_SHARE * largest:
-                groups[-1].append(k)
-            else:
-                groups.append([k])
-        return [np.array(group) for group in groups]
-
-    def _stack(self, group: NDArray[np.intp], A: Matrix) -> Matrix:
-        """Blocks of some labels as (n_group, n_rows, n_labels), filled up with zeros."""
-        slices = [self.label_slices[k] for k in group]
-        if len(slices) == 1:
-            return A[slices[0]][None]
-        height = slices[0].stop - slices[0].start
-        stack = np.zeros((len(slices), height, A.shape[1]), dtype=A.dtype)
-        for block, rows in zip(stack, slices, strict=True):
-            block[: rows.stop - rows.start] = A[rows]
-        return stack
-
-    @one_blas_thread
-    def _run_groups(self, work: Callable[[NDArray[np.intp]], object], n_numbers: int) -> None:
-        """``work`` on every group of labels, shared out among threads."""
-        n_threads = effective_n_jobs(-1) if n_numbers >= THREADED_NUMBERS else 1
-        if n_threads == 1:
-            for group in self._label_groups:
-                work(group)
-        else:
-            with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(work, self._label_groups))
+    def targets(self) -> Matrix:
+        """``X'(P * Y)``, of shape (n_weights, n_labels)."""
+        return self.multiply_transposed(self.Y)
 
     def residual(self, XW: Matrix) -> Matrix:
         """``P * (XW - Y)``, zero where the label is unknown."""
@@ -223,7 +164,7 @@ class Problem:
     def _weighted_grams(self, row_weights: NDArray) -> list[Matrix]:
         grams = []
         for X_v, rows in zip(self.X, self.row_slices, strict=True):
-            weighted = sparse.diags_array(row_weights[rows].astype(np.float64)) @ X_v
+            weighted = sparse.diags_array(row_weights[rows].astype(self.Y.dtype)) @ X_v
             gram = X_v.T @ weighted
             grams.append(gram.toarray() if sparse.issparse(gram) else gram)
         return grams
@@ -239,13 +180,15 @@ class Problem:
 
 
 def _append_ones(X: Matrix | sparse.sparray) -> Matrix | sparse.sparray:
-    ones = np.ones((X.shape[0], 1))
+    ones = np.ones((X.shape[0], 1), dtype=X.dtype)
     if sparse.issparse(X):
         return sparse.hstack([X, ones], format="csr")
     return np.hstack([X, ones])
 
 
-def _consecutive(sizes: Iterable[int]) -> list[slice]:
-    """Slices of the given sizes, one after the other."""
-    stops = np.cumsum(list(sizes)).tolist()
-    return [slice(start, stop) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+def penalised_weights(weight_slices: list[slice], fit_intercept: bool) -> NDArray[np.bool_]:
+    """Mask of the stacked weights (n_weights,) that are not intercepts."""
+    mask = np.ones(weight_slices[-1].stop, dtype=bool)
+    if fit_intercept:
+        mask[[weights.stop - 1 for weights in weight_slices]] = False
+    return mask

@@ -1,18 +1,35 @@
 """Choosing a model on observed label entries that were held out of its fit."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from naim3l.base import LinearViewModel
+from naim3l.blocks import one_blas_thread
+from naim3l.estimator import NAIM3L
+from naim3l.forms import choose_form
 from naim3l.metrics import evaluate
+from naim3l.objective import Objective
+from naim3l.parameters import check_choice, check_number, check_whole_number
+from naim3l.problem import Problem
+from naim3l.progress import progress_bar
+from naim3l.solvers import SolverResult, solve_fast
 
+Pair = tuple[float, float]  # lam, ridge
 LabelArrays = Mapping[str, NDArray[np.floating]]
 Model = TypeVar("Model", bound=LinearViewModel)
+
+METRICS = tuple(evaluate([[1, 0]], [[1, 0]]))
+LOWER_IS_BETTER = ("coverage", "one-error")
+# Path of lam where its length alone is given.
+MOST_LAM, LEAST_LAM = 10.0, 0.01
+# Inside folds: the metric of held-out entries settles long before the weights do.
+FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 
 
 def hold_out_entries(
@@ -68,11 +85,224 @@ def best_on_held_out(
     share, random_state
         See `hold_out_entries`.
     metric : str
-        Key of the dict that `naim3l.evaluate` returns.
+        Key of the dict that `naim3l.evaluate` returns. For "coverage" and "one-error" the lowest
+        value is taken, for others the highest.
     """
+    check_choice("metric", metric, METRICS)
     kept, held_out = hold_out_entries(labels, share, random_state=random_state)
     values = [
         evaluate(held_out, clone(model).fit(X, kept).decision_function(X))[metric]
         for model in candidates
     ]
-    return clone(candidates[int(np.argmax(values))]).fit(X, labels)
+    if np.isnan(values).all():
+        raise ValueError(
+            f"metric {metric!r} is undefined on the held-out entries: too few entries, or labels. "
+            "Take another metric or a larger share."
+        )
+    best = np.nanargmin(values) if metric in LOWER_IS_BETTER else np.nanargmax(values)
+    return clone(candidates[int(best)]).fit(X, labels)
+
+
+class NAIM3LCV(LinearViewModel):
+    """NAIM3L with ``lam`` and ``ridge`` chosen on held-out label entries.
+
+    The observed entries of each label in each view, positives and negatives apart, are dealt into
+    folds, and hidden fold by fold; rows stay. A label's only positive in a view is never hidden.
+    In each fold, fits go from small to large ``lam``, each taking over the state of the last.
+    The model itself is `NAIM3L` with the chosen pair, fitted on all entries.
+
+    Parameters
+    ----------
+    lams : int or sequence of float, default=10
+        Values of ``lam``; a whole number takes that many, log-spaced from 0.01 to 10.
+    ridges : sequence of float, default=(0.0, 1.0, 10.0)
+        Values of ``ridge`` to try, with every ``lam``.
+    cv : int, default=3
+        Number of folds, at least 2.
+    metric : str, default="AP"
+        Key of the dict that `naim3l.evaluate` returns, averaged over the views where it is
+        defined ("AP" never is with one label). For "coverage" and "one-error" lowest is best.
+    views, transformer, low_rank, high_rank, fit_intercept, label_coding
+        As in `NAIM3L`.
+    max_iter, tol
+        Of the final fit, as in `NAIM3L`; those inside the folds are looser.
+    n_jobs : int, optional
+        Folds at a time, in threads; -1 takes all cores.
+    random_state : int, RandomState or None
+        Deals the folds.
+    verbose : int, default=0
+        1 shows progress bars on a terminal.
+
+    Attributes
+    ----------
+    lam_, ridge_, best_score_ : float
+        The chosen pair, of equals the first in ``cv_results_``, and its mean metric.
+    cv_results_ : dict of str to ndarray of shape (n_pairs,)
+        "lam", "ridge", "mean_test_score", "std_test_score", "rank_test_score" (1 is best) and
+        "split0_test_score", ...; NaN, and left out of the mean, where a fold has no value.
+    coef_, intercept_, history_, ...
+        All that `NAIM3L` has, of the final fit.
+
+    Examples
+    --------
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.selection import NAIM3LCV
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=4, random_state=0)
+    >>> model = NAIM3LCV((1.0, 0.1), (1.0,), random_state=0).fit(data.views, data.labels)
+    >>> model.cv_results_["lam"].tolist()
+    [0.1, 1.0]
+    """
+
+    def __init__(
+        self,
+        lams: int | Sequence[float] = 10,
+        ridges: Sequence[float] = (0.0, 1.0, 10.0),
+        *,
+        cv: int = 3,
+        metric: str = "AP",
+        views: Mapping[str, Any] | None = None,
+        transformer: Any = "scale",
+        low_rank: bool = True,
+        high_rank: bool = True,
+        fit_intercept: bool = True,
+        label_coding: str = "binary",
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.lams = lams
+        self.ridges = ridges
+        self.cv = cv
+        self.metric = metric
+        self.views = views
+        self.transformer = transformer
+        self.low_rank = low_rank
+        self.high_rank = high_rank
+        self.fit_intercept = fit_intercept
+        self.label_coding = label_coding
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the pair and fit the weights; ``X`` and ``y`` as for `NAIM3L.fit`."""
+        pairs = self._check_parameters()
+        problem = self._read_training(X, y)
+        self._choose(pairs, self._score_folds(problem, pairs))
+        result = self._model(self.lam_, self.ridge_)._solve(problem)
+        if result.history:
+            self._keep_weights(problem, result.W)
+            self.n_iter_ = result.n_iter
+            self.converged_ = result.converged
+            self.stationarity_ = result.stationarity
+            self.objective_ = result.history[-1]["objective"]
+            self.history_ = result.history
+        if result.interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    def _model(self, lam: float, ridge: float) -> NAIM3L:
+        shared = self.get_params(deep=False)
+        for name in ("lams", "ridges", "cv", "metric", "n_jobs", "random_state"):
+            del shared[name]
+        return NAIM3L(lam, ridge=ridge, solver="fast", **shared)
+
+    def _check_parameters(self) -> list[Pair]:
+        """Pairs (lam, ridge) in the order of the path."""
+        if isinstance(self.lams, Sequence | np.ndarray):
+            lams = _read_values("lams", self.lams)
+        else:
+            check_whole_number("lams", self.lams, at_least=1)
+            lams = np.geomspace(MOST_LAM, LEAST_LAM, self.lams).tolist()
+        ridges = _read_values("ridges", self.ridges, or_equal=True)
+        check_whole_number("cv", self.cv, at_least=2)
+        check_choice("metric", self.metric, METRICS)
+        if self.n_jobs is not None and self.n_jobs != -1:
+            check_whole_number("n_jobs", self.n_jobs, at_least=1)
+        self._model(lams[0], ridges[0])._check_parameters()
+        return [(lam, ridge) for ridge in sorted(ridges) for lam in sorted(lams)]
+
+    @one_blas_thread  # here, so that threads do not undo each other's limits
+    def _score_folds(self, problem: Problem, pairs: list[Pair]) -> NDArray:
+        """Metric of each pair in each fold, (cv, n_pairs)."""
+        fold_of = deal_entries(problem, self.cv, check_random_state(self.random_state))
+        work = (delayed(self._score_path)(problem, fold_of == k, pairs) for k in range(self.cv))
+        scores = np.empty((self.cv, len(pairs)))
+        with progress_bar("folds", self.cv, shown=self.verbose > 0) as advance:
+            run = Parallel(self.n_jobs, prefer="threads", return_as="generator")
+            for fold, of_fold in enumerate(run(work)):
+                scores[fold] = of_fold
+                advance()
+        return scores
+
+    def _score_path(self, problem: Problem, hidden: NDArray, pairs: list[Pair]) -> list[float]:
+        """Metric on the hidden entries of fits to the others, for each pair in turn."""
+        kept = Problem(problem.X, [np.where(hidden, 0, problem.Y)], fit_intercept=False)
+        kept.fit_intercept = problem.fit_intercept  # its column is there already
+        form = choose_form(kept)
+        truth = np.where(hidden, problem.Y > 0, np.nan)
+        values, warm = [], dict[float, SolverResult]()
+        for lam, ridge in pairs:
+            objective = Objective(form, lam, self.low_rank, self.high_rank, ridge)
+            result = solve_fast(
+                objective, warm=warm.get(ridge), max_iter=FOLD_MAX_ITER, tol=FOLD_TOL
+            )
+            if result.interrupted:
+                raise KeyboardInterrupt
+            warm = {ridge: result}
+            scores = problem.multiply(result.W)
+            per_view = [evaluate(truth[r], scores[r])[self.metric] for r in problem.row_slices]
+            defined = [value for value in per_view if not np.isnan(value)]
+            values.append(float(np.mean(defined)) if defined else np.nan)
+        return values
+
+    def _choose(self, pairs: list[Pair], scores: NDArray) -> None:
+        defined = ~np.isnan(scores)
+        if not defined.any(axis=0).all():
+            raise ValueError(
+                f"metric {self.metric!r} is undefined on the held-out entries of all {self.cv} "
+                "folds: too few entries, or labels. Take another metric or fewer folds."
+            )
+        mean = np.mean(scores, axis=0, where=defined)
+        losses = mean if self.metric in LOWER_IS_BETTER else -mean
+        self.cv_results_ = {
+            "lam": np.array([lam for lam, _ in pairs]),
+            "ridge": np.array([ridge for _, ridge in pairs]),
+            "mean_test_score": mean,
+            "std_test_score": np.std(scores, axis=0, where=defined),
+            "rank_test_score": 1 + np.searchsorted(np.sort(losses), losses),
+        } | {f"split{fold}_test_score": of_fold for fold, of_fold in enumerate(scores)}
+        best = int(np.argmin(losses))
+        (self.lam_, self.ridge_), self.best_score_ = pairs[best], float(mean[best])
+
+
+def deal_entries(problem: Problem, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
+    """Fold of each entry, of the shape of ``problem.Y``; -1 where it is in none.
+
+    Positives and negatives of each label in each view are shuffled and dealt in turn, so that
+    their numbers in two folds differ by one at most. A label's only positive in a view is in
+    none, so every view has positives outside of every fold.
+    """
+    fold_of = np.full(problem.Y.shape, -1)
+    turn = 0
+    for rows in problem.row_slices:
+        for known, fold in zip(problem.Y[rows].T, fold_of[rows].T, strict=True):
+            for value in (1, -1):
+                entries = rng.permutation(np.flatnonzero(known == value))
+                if value < 0 or len(entries) > 1:
+                    fold[entries] = (turn + np.arange(len(entries))) % n_folds
+                    turn += len(entries)
+    return fold_of
+
+
+def _read_values(name: str, values: Any, *, or_equal: bool = False) -> list[float]:
+    """Distinct numbers above 0, or also equal to it."""
+    if not isinstance(values, Sequence | np.ndarray) or isinstance(values, str) or not len(values):
+        raise ValueError(f"{name} must be a sequence of at least one number, got {values!r}.")
+    for i, value in enumerate(values):
+        check_number(f"{name}[{i}]", value, above=0, or_equal=or_equal)
+    return sorted({float(value) for value in values})

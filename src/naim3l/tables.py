@@ -5,6 +5,8 @@ column and the value. Rows are counted from 0.
 """
 
 import reprlib
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -21,6 +23,14 @@ _quote.maxstring = _quote.maxother = 60
 
 class DataWarning(UserWarning):
     """The data can be used, but something about it is probably not intended."""
+
+
+def warn_user(message: str, category: type[Warning] = DataWarning) -> None:
+    """Warn of the line outside this package that led here."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("naim3l."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 class Table:
@@ -197,14 +207,11 @@ def first_cell(mask: Any) -> tuple[int, int] | None:
     return int(i), int(j)
 
 
-def is_reordered(table: Table, other: Table) -> bool:
-    """Whether two pandas tables have the same index labels in different orders."""
+def same_index(table: Table, other: Table) -> bool:
+    """False only if both are pandas tables and their indexes differ."""
     if not (hasattr(table.data, "iloc") and hasattr(other.data, "iloc")):
-        return False
-    index, index_other = table.data.index, other.data.index
-    if index.equals(index_other) or not (index.is_unique and index_other.is_unique):
-        return False
-    return set(index) == set(index_other)
+        return True
+    return bool(table.data.index.equals(other.data.index))
 
 
 def as_matrix(data: Any, where: str, *, allow_1d: bool = False) -> Any:
@@ -229,6 +236,8 @@ def as_matrix(data: Any, where: str, *, allow_1d: bool = False) -> Any:
         )
     if array.ndim not in (1, 2):
         got = f"an array of shape {array.shape}" if array.ndim else type(data).__name__
+        if hasattr(data, "collect"):
+            raise ValueError(f"{where}: a lazy frame; give table.collect().")
         raise ValueError(
             f"{where}: expected a table (NumPy array, SciPy sparse matrix, data frame in memory), "
             f"got {got}. Give several views as a mapping {{name: table}}."

@@ -133,7 +133,8 @@ class LeadingComponents(TransformerMixin, BaseEstimator):
         X = self._shift(X)
         n_components = min(self.max_components, n_rows - 1, n_columns)
         solver = "covariance_eigh" if n_columns <= COVARIANCE_COLUMNS else "arpack"
-        self.pca_ = PCA(n_components, svd_solver=solver, random_state=0).fit(X)
+        pca = PCA(n_components, svd_solver=solver, random_state=0)
+        self.pca_ = pca.set_output(transform="default").fit(X)
         variance = self.pca_.explained_variance_
         rounding = np.finfo(variance.dtype).eps * max(X.shape) * variance[0]
         self.n_components_ = int(np.sum(variance > rounding))
@@ -254,6 +255,11 @@ def encode(
     except (ValueError, TypeError) as error:
         if "NaN" in str(error):
             present_rows(table)  # names the cell that the transformer does not
+        if "'y'" in str(error):
+            raise ValueError(
+                f"{table.where}: {type(transformer).__name__} needs labels, but transformers are "
+                "fitted on features alone."
+            ) from error
         raise ValueError(f"{table.where}: {error}") from error
     return _check_features(features, table.where, present), present
 

@@ -5,7 +5,6 @@ its own. *One wide table*: a row is a sample, views are sets of columns, and a r
 the views that it lacks.
 """
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l.tables import DataWarning, Table, first_cell, is_reordered, mark_cells
+from naim3l.tables import Table, first_cell, mark_cells, same_index, warn_user
 
 SINGLE_VIEW = "all"
+# Sums of squares of numbers up to this one are still finite.
+LARGEST = 1e150
 
 
 def is_apart(X: Any) -> bool:
@@ -111,7 +112,8 @@ def _position(entry: Any, names: Mapping[str, int], n_columns: int, where: str) 
         if not names:
             raise ValueError(
                 f"{where}: column {entry!r} is a name, but the table has no column names; "
-                "give positions, or a data frame."
+                "give positions, or a data frame (after a transformer in a pipeline: "
+                "transformer.set_output(transform='pandas'))."
             )
         if entry not in names:
             known = _some(list(names))
@@ -165,12 +167,13 @@ def _present(table: Table, missing: Any, *, allow_missing: bool) -> NDArray[np.b
 
 def check_finite(table: Table, numbers: Any, rows: NDArray[np.bool_]) -> None:
     """Refuse NaN and infinities in ``numbers``, which are the marked rows of ``table``."""
-    cell = first_cell(mark_cells(numbers, lambda values: ~np.isfinite(values)))
+    cell = first_cell(mark_cells(numbers, lambda values: ~(np.abs(values) <= LARGEST)))
     if cell is not None:
-        kind = "NaN" if np.isnan(numbers[cell]) else "infinity"
+        kinds = {np.nan: "NaN", np.inf: "infinity"}
+        kind = next((kinds[k] for k in kinds if np.array_equal(abs(numbers[cell]), k, True)), None)
+        what = f"not a finite number ({kind})" if kind else "too large to be squared"
         raise ValueError(
-            f"{_place(table, rows, cell)}: {numbers[cell]} is not a finite number ({kind}); "
-            "remove or impute it."
+            f"{_place(table, rows, cell)}: {numbers[cell]} is {what}; remove, impute or rescale it."
         )
 
 
@@ -209,11 +212,7 @@ def check_same_columns(table: Table, names: Sequence[str] | None, n_columns: int
         raise ValueError(f"{table.where}: {table.shape[1]} columns, but {n_columns} at the fit.")
     if (names is None) != (given is None):
         lacking = "the table has" if given is None else "the fit had"
-        warnings.warn(
-            f"{table.where}: {lacking} no column names; columns are taken in order.",
-            DataWarning,
-            stacklevel=4,
-        )
+        warn_user(f"{table.where}: {lacking} no column names; columns are taken in order.")
 
 
 def join_views(tables: Mapping[str, Any]) -> tuple[Any, dict[str, list[Any]]]:
@@ -245,10 +244,10 @@ def join_views(tables: Mapping[str, Any]) -> tuple[Any, dict[str, list[Any]]]:
         raise ValueError(f"only tables with the same rows can be joined, got rows {n_rows}.")
     first, *others = parts.values()
     for table in others:
-        if is_reordered(first, table):
+        if not same_index(first, table):
             raise ValueError(
-                f"{table.where} has the index of {first.where} but in another order; reorder it "
-                "with table.loc[other.index]."
+                f"{table.where} and {first.where} have different indexes, so their rows are not "
+                "the same samples in the same order; reorder with table.reindex(other.index)."
             )
     frames = [table.frame for table in parts.values() if table.columns]
     if len(frames) == len(parts) and len({frame.implementation for frame in frames if frame}) == 1:

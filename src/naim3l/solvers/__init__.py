@@ -1,10 +1,9 @@
 """Solvers by name; all share the signature and the result type of ``solvers.base``."""
 
-from functools import partial
-
 from naim3l.solvers.base import Record, Solver, SolverResult
+from naim3l.solvers.fast import solve_fast
 from naim3l.solvers.paper import solve_paper
 
-SOLVERS: dict[str, Solver] = {"auto": partial(solve_paper, guarded=True), "paper": solve_paper}
+SOLVERS: dict[str, Solver] = {"auto": solve_fast, "fast": solve_fast, "paper": solve_paper}
 
-__all__ = ["SOLVERS", "Record", "Solver", "SolverResult", "solve_paper"]
+__all__ = ["SOLVERS", "Record", "Solver", "SolverResult", "solve_fast", "solve_paper"]

@@ -25,14 +25,21 @@ class SolverResult:
     history : list of dict
         One record per iteration: ``objective``, its parts ``loss``, ``low_rank``,
         ``high_rank`` and ``ridge``, ``change``, ``primal_residual``, ``dual_residual``.
+        A solver may add to them.
+    stationarity : float
+        Relative stationarity residual at ``W``, NaN where a solver does not tell.
     interrupted : bool
         Whether a KeyboardInterrupt ended the loop.
+    state : object
+        What the solver that made it can go on from, with other parameters of the objective.
     """
 
     W: NDArray[np.floating]
     converged: bool = False
     history: list[Record] = field(default_factory=list)
+    stationarity: float = float("nan")
     interrupted: bool = False
+    state: Any = field(default=None, repr=False)
 
     @property
     def n_iter(self) -> int:
@@ -45,7 +52,7 @@ class Solver(Protocol):
     def __call__(
         self,
         objective: Objective,
-        W: NDArray[np.floating],
+        W: Any,
         *,
         mu: float | None,
         max_iter: int,

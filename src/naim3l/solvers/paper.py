@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.nuclear import inverse_root_of_gram, singular_value_threshold
+from naim3l.blocks import one_blas_thread
+from naim3l.nuclear import singular_value_threshold
 from naim3l.objective import Objective
-from naim3l.problem import Problem, one_blas_thread
+from naim3l.problem import Problem
 from naim3l.solvers.base import Record, SolverResult
 
 Matrix = NDArray[np.floating]
@@ -54,7 +55,7 @@ def solve_paper(
     guarded : bool
         Add a proximal term to the W-step in the directions in which the penalty is less than
         twice the curvature of the loss. Where there are none, nothing changes; in them the
-        printed algorithm may diverge, or never move.
+        printed algorithm may diverge, or never move. Always on with a ridge.
 
     Returns
     -------
@@ -70,7 +71,7 @@ def solve_paper(
     X. Li and S. Chen, "A Concise yet Effective Model for Non-Aligned Incomplete Multi-view
     and Missing Multi-label Learning", IEEE TPAMI 44(10), 2022.
     """
-    problem = objective.problem
+    problem = _rows_of(objective)
     mu = DEFAULT_MU if mu is None else mu
     threshold = objective.lam / mu if objective.low_rank else 0.0
     step = _WeightStep(problem, mu, objective.ridge, guarded or objective.ridge > 0)
@@ -78,7 +79,7 @@ def solve_paper(
 
     XW = problem.multiply(W)
     residual = problem.residual(XW)
-    XW_norm, high_rank = _high_rank_term(objective, W)
+    _, high_rank = objective.high_rank_term(W, EIGENVALUE_CUTOFF)
     score_limit = DIVERGENCE_FACTOR * (1 + _max_abs(XW))
     Z: Matrix = np.zeros((problem.n_positives, problem.n_labels))
     U = np.zeros_like(Z)  # multipliers divided by mu
@@ -98,11 +99,12 @@ def solve_paper(
             U -= Z  # Eq. (16)
 
             residual = problem.residual(XW)
-            XW_norm, high_rank = _high_rank_term(objective, W)
+            norm, high_rank = objective.high_rank_term(W, EIGENVALUE_CUTOFF)
             Z_change = Z - Z_old
             change = max(_max_abs(W - W_old), _max_abs(Z_change))
             dual = problem.multiply_transposed(problem.scatter(Z_change))
-            parts = objective.parts(W, XW, residual=residual, XW_norm=XW_norm)
+            parts = objective.parts(W, loss=_half_square(residual), label_scores=XW_k,
+                                    scores_norm=norm)  # fmt: skip
             XW_k -= Z
             record = parts.as_record() | {
                 "change": change,
@@ -159,16 +161,14 @@ def _positive_part(A: Matrix) -> Matrix | None:
     return (vectors[:, kept] * eigenvalues[kept]) @ vectors[:, kept].T if kept.any() else None
 
 
-def _high_rank_term(objective: Objective, W: Matrix) -> tuple[float, Matrix | float]:
-    """Trace norm of ``XW``, and ``lam X'G`` with its sub-gradient ``G`` (Algorithm 2).
+def _rows_of(objective: Objective) -> Problem:
+    if not isinstance(objective.problem, Problem):
+        raise TypeError("solver 'paper' works on rows, got statistics of them.")
+    return objective.problem
 
-    Both follow from ``X'XW``: ``(XW)'XW = W'X'XW``, and ``X'G = X'XW T``.
-    """
-    if not objective.high_rank:
-        return 0.0, 0.0
-    XXW = objective.problem.multiply_gram(W)
-    norm, T = inverse_root_of_gram(W.T @ XXW, cutoff=EIGENVALUE_CUTOFF)
-    return norm, objective.lam * XXW @ T
+
+def _half_square(A: Matrix) -> float:
+    return 0.5 * float(np.vdot(A, A))
 
 
 def _max_abs(A: Matrix) -> float:
@@ -179,5 +179,5 @@ def _divergence_message(n_iter: int, mu: float) -> str:
     return (
         f"solver 'paper' diverged at iteration {n_iter} with mu={mu:g}: its weight step "
         f"linearises the loss and needs a larger penalty. Try mu={max(5.0, 10 * mu):g}, or "
-        "solver='auto'."
+        "solver='fast'."
     )

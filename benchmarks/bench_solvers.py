@@ -1,0 +1,244 @@
+"""Oracle : paper : fast, per iteration and to the solution, and how fast converges.
+
+    python benchmarks/bench_solvers.py --data DATA
+
+The oracle is Algorithm 1 written naively (tests/oracle.py), "paper" the same algorithm in the
+library, on rows; "fast" is the library's own. A fit of "fast" is timed whole: pass over the rows,
+factorisation and iterations to the default tolerance. Algorithm 1 is given 200 iterations, timed
+where they fit into --paper-seconds, else extrapolated from a few, and marked so. Reading data and
+transforming features are not timed. The oracle's BLAS uses its threads; the library shares labels
+out among as many.
+"""
+
+import argparse
+import statistics
+import sys
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from common import Case, make_cases, number, print_machine, print_table, progress, timed_solve
+
+from naim3l import evaluate
+from naim3l.problem import Problem
+from naim3l.solvers import SolverResult, solve_fast, solve_paper
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+import oracle
+
+PAPER_ITERATIONS = 200
+METRICS = ("1-HL", "1-RL", "AP", "AUC")
+NAMES = ("yeast", "corel5k-4", "corel5k-6", "mirflickr-sized", "espgame-sized")
+
+
+@dataclass
+class Outcome:
+    """Seconds and results of one case."""
+
+    case: Case
+    fit: float = 0.0
+    setup: float = 0.0
+    fast_iteration: float = 0.0
+    paper_iteration: float = 0.0
+    paper_total: float = 0.0
+    paper_note: str = ""
+    oracle_iteration: float | None = None
+    oracle_objective: float | None = None
+    default: SolverResult | None = None
+    long: SolverResult | None = None
+    lowest: dict[str, float] = field(default_factory=dict)  # objective by who found it
+
+
+def run_fast(outcome, arguments):
+    """Whole fits at the default tolerance, and a long run as reference."""
+    case = outcome.case
+    timed_solve(solve_fast, case.objective(), max_iter=2)  # warms up
+    runs = []
+    for _ in range(arguments.repeats):
+        objective = case.objective()
+        runs.append(timed_solve(solve_fast, objective))
+    outcome.default = runs[0][0]
+    outcome.fit = statistics.median(seconds for _, _, seconds in runs)
+    outcome.fast_iteration = statistics.median(watch.iteration for _, watch, _ in runs)
+    outcome.setup = statistics.median(watch.setup for _, watch, _ in runs)
+    outcome.lowest["fast"] = _lowest(outcome.default)
+    progress(f"  fast: {outcome.default.n_iter} iterations, {outcome.fit:.3g} s")
+
+    starts = {"fast, long": None}
+    if case.X_test is not None:
+        # The objective is not convex: another start may end lower.
+        starts["fast, long, random start"] = case.random_start()
+    for name, W in starts.items():
+        result, _, seconds = timed_solve(
+            solve_fast, case.objective(), W, arguments.long_seconds, tol=1e-6, max_iter=300
+        )
+        outcome.lowest[name] = _lowest(result)
+        progress(f"  {name}: {result.n_iter} iterations, {seconds:.3g} s, {_state(result)}")
+        if W is None:
+            outcome.long = result
+
+
+def run_paper(outcome, arguments):
+    """All iterations of Algorithm 1 if they fit into the time, else a few and a straight line."""
+    case, W = outcome.case, outcome.case.random_start()
+    timed_solve(solve_paper, case.objective(), W, max_iter=2, tol=0)
+    options = {"max_iter": arguments.paper_iterations, "tol": 0}
+    result, watch, _ = timed_solve(solve_paper, case.objective(), W, **options)
+    total = watch.setup + PAPER_ITERATIONS * watch.iteration
+    outcome.paper_note = f"from {result.n_iter}"
+    if total <= arguments.paper_seconds:
+        options["max_iter"] = PAPER_ITERATIONS
+        try:
+            result, watch, total = timed_solve(solve_paper, case.objective(), W, **options)
+            outcome.paper_note = "timed"
+        except FloatingPointError:
+            outcome.paper_note += ", diverges"
+    outcome.paper_iteration, outcome.paper_total = watch.iteration, total
+    outcome.lowest["paper"] = _lowest(result)
+    progress(f"  paper: {watch.iteration:.3g} s an iteration, {outcome.paper_note}")
+
+
+def run_oracle(outcome, n_timed):
+    case, W = outcome.case, outcome.case.random_start()
+    iterates = oracle.iterate(case.features, case.labels, W, lam=case.lam)
+    next(iterates)  # builds its matrices
+    start = perf_counter()
+    *_, (W, _, _) = islice(iterates, n_timed)
+    outcome.oracle_iteration = (perf_counter() - start) / n_timed
+    start = perf_counter()
+    outcome.lowest["oracle"] = oracle.objective(case.features, case.labels, W, lam=case.lam)
+    outcome.oracle_objective = perf_counter() - start
+    progress(f"  oracle: {outcome.oracle_iteration:.3g} s an iteration")
+
+
+def _lowest(result):
+    return min(record["objective"] for record in result.history)
+
+
+def _state(result):
+    cut = ", cut off by time" if result.interrupted else ""
+    return f"{'converged' if result.converged else 'not converged'}{cut}"
+
+
+def _ratio(above, below):
+    return None if above is None or not below else above / below
+
+
+def print_iterations(outcomes):
+    rows = []
+    for o in outcomes:
+        with_objective = o.oracle_iteration and o.oracle_iteration + o.oracle_objective
+        rows.append([o.case.name, *map(number, (
+            _ratio(o.oracle_iteration, o.paper_iteration),
+            _ratio(with_objective, o.paper_iteration),
+            _ratio(o.paper_iteration, o.fast_iteration),
+            _ratio(o.oracle_iteration, o.fast_iteration),
+            o.oracle_iteration, with_objective, o.paper_iteration, o.fast_iteration,
+        ))])  # fmt: skip
+    print_table(
+        "One iteration. The oracle's without and (+) with the objective, which the others always "
+        "evaluate.\nA dash: the oracle, which visits rows one by one on a dense X, was not run "
+        "(--oracle).",
+        ["case", "oracle:paper", "oracle+:paper", "paper:fast", "oracle:fast",
+         "oracle s", "oracle+ s", "paper s", "fast s"], rows,
+    )  # fmt: skip
+
+
+def print_solutions(outcomes):
+    rows = []
+    for o in outcomes:
+        with_objective = o.oracle_iteration and o.oracle_iteration + o.oracle_objective
+        oracle_total = o.oracle_iteration and PAPER_ITERATIONS * o.oracle_iteration
+        rows.append([
+            o.case.name,
+            number(_ratio(oracle_total, o.fit)), number(_ratio(o.paper_total, o.fit)),
+            o.paper_note,
+            number(_ratio(o.fit, o.oracle_iteration)), number(_ratio(o.fit, with_objective)),
+            f"{100 * o.setup / o.fit:.0f} %", number(o.paper_total), number(o.fit),
+        ])  # fmt: skip
+    print_table(
+        f"To the solution: {PAPER_ITERATIONS} iterations of the oracle (extrapolated) and of paper "
+        "(timed, or extrapolated from as many\nas told) against a whole fit of fast; that fit in "
+        "iterations of the oracle, without and (+) with its objective;\nset-up (pass, "
+        "factorisation, start) as a share of the fit.",
+        ["case", "oracle:fast", "paper:fast", "paper is", "fit in oracle its", "in oracle+ its",
+         "set-up", "paper s", "fast fit s"], rows,
+    )  # fmt: skip
+
+
+def print_convergence(outcomes):
+    rows = []
+    for o in outcomes:
+        best = min(o.lowest, key=o.lowest.get)
+        # One is the beginning of the other: only the stopping rule differs.
+        history = max(o.long.history, o.default.history, key=len)
+        first = next((i for i, r in enumerate(history, 1) if r["stationarity"] < 1e-4), None)
+        gaps = [100 * (r["objective"] - o.lowest[best]) / abs(o.lowest[best]) for r in history]
+        at = {i: f"{gaps[min(i, len(gaps)) - 1]:.5f}" for i in (5, 15)}
+        rows.append([
+            o.case.name, str(o.default.n_iter), "yes" if o.default.converged else "no",
+            f"{o.default.stationarity:.1e}", at[5], at[15], f"{gaps[o.default.n_iter - 1]:.5f}",
+            "-" if first is None else str(first), best, f"{o.long.n_iter}, {_state(o.long)}",
+        ])  # fmt: skip
+    print_table(
+        "Convergence of fast: iterations of the default fit, gaps in percent of the lowest "
+        "objective found by anything\nin this run, first iteration with stationarity below 1e-4; "
+        "the long run (tol 1e-6, at most 300 iterations).",
+        ["case", "its", "converged", "stationarity", "gap at 5 %", "at 15 %", "at end %",
+         "first < 1e-4", "lowest by", "long run"], rows,
+    )  # fmt: skip
+
+
+def print_metrics(outcomes):
+    rows = []
+    for o in outcomes:
+        if o.case.X_test is None:
+            continue
+        values = [_metrics(o.case, result.W) for result in (o.default, o.long)]
+        for name, row in zip(("default", "long", "difference"), (*values, values[0] - values[1]),
+                             strict=True):  # fmt: skip
+            rows.append([o.case.name, name, *(f"{x:.3f}" for x in row)])
+    if rows:
+        print_table("Test metrics in points (100 = perfect).", ["case", "fit", *METRICS], rows)
+
+
+def _metrics(case, W):
+    coefficients, intercepts = Problem(case.features, case.labels).split_weights(W)
+    scores = {
+        view: X @ C + b
+        for (view, X), C, b in zip(case.X_test.items(), coefficients, intercepts, strict=True)
+    }
+    result = evaluate(case.Y_test, scores)
+    return np.array([100 * result[name] for name in METRICS])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", help="folder of the real datasets; without it they are left out")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--cases", nargs="+", choices=NAMES, help="only these")
+    parser.add_argument("--oracle", nargs="*", choices=NAMES, default=["yeast", "corel5k-4"],
+                        help="run the oracle on these; it visits rows one by one")  # fmt: skip
+    parser.add_argument("--repeats", type=int, default=3, help="fits of fast, median taken")
+    parser.add_argument("--paper-iterations", type=int, default=8, help="timed iterations of paper")
+    parser.add_argument("--paper-seconds", type=float, default=60,
+                        help="run all 200 where they should take no longer")  # fmt: skip
+    parser.add_argument("--long-seconds", type=float, default=600, help="end the long runs here")
+    arguments = parser.parse_args()
+    print_machine()
+    outcomes = []
+    for case in make_cases(arguments.data, arguments.quick, arguments.cases):
+        outcomes.append(Outcome(case))
+        run_fast(outcomes[-1], arguments)
+        run_paper(outcomes[-1], arguments)
+        if case.name in arguments.oracle:
+            run_oracle(outcomes[-1], n_timed=3)
+    if outcomes:
+        for show in (print_iterations, print_solutions, print_convergence, print_metrics):
+            show(outcomes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Algorithm 2 against decompositions and other ways to the sub-gradient UV' of the trace norm.
+
+    python benchmarks/bench_subgradient.py
+
+On random matrices of the nine sizes of the paper's Table 7, side by side with the ratios that
+follow from the times printed there (MATLAB on the authors' computer).
+
+"Truncated" is, in the paper, an SVD cut at the rank r of the matrix, which here is the number of
+columns. Lanczos methods cannot return that many triplets in reasonable time, so the row stands for
+what programs use today, the randomised SVD of scikit-learn with r components; without power
+iterations, which at full rank gain nothing: r random combinations of r columns span the range.
+
+UV' is also the orthogonal polar factor. "QR, SVD of R" and "Cholesky-QR, SVD of R" decompose a
+triangle instead of the rows; "Gram, Newton-Schulz" takes the inverse root of A'A by products alone;
+"scipy polar" is SciPy's own function. Those that form A'A, as Algorithm 2 does, lose digits where A
+is ill-conditioned: the last table shows how many.
+
+BLAS has one thread unless told otherwise. NumPy and SciPy bring a BLAS each, and where both have
+several, the idle threads of one hold up the other: methods that use both would seem slow.
+"""
+
+import argparse
+from time import perf_counter
+
+import numpy as np
+from common import median_seconds, number, print_machine, print_table, progress
+from scipy import linalg
+from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
+
+from naim3l.nuclear import trace_norm_subgradient
+
+SIZES = [
+    (10_000, 100), (10_000, 200), (20_000, 100), (20_000, 200), (40_000, 100),
+    (40_000, 200), (40_000, 400), (100_000, 200), (100_000, 400),
+]  # fmt: skip
+PAPER = {  # seconds of Table 7, in the order of the sizes; None where memory was out
+    "SVD full": [20.0031, 1.3839, 80.2122, 4.9386, None, None, None, None, None],
+    "SVD economy": [0.0571, 0.1377, 0.1459, 0.2264, 0.1696, 0.4400, 1.3460, 1.3813, 3.9416],
+    "SVD truncated": [0.0475, 0.1471, 0.0955, 0.2133, 0.1838, 0.4791, 1.4396, 1.4526, 4.2048],
+    "Algorithm 2": [0.0334, 0.0731, 0.0590, 0.1603, 0.0864, 0.2109, 0.6736, 0.5019, 1.6042],
+}
+
+
+def full(A):
+    # SciPy's, whose U is the n x n array that LAPACK fills; NumPy's makes a second one.
+    U, _, Vt = linalg.svd(A, full_matrices=True)
+    return U[:, : A.shape[1]] @ Vt
+
+
+def economy(A):
+    U, _, Vt = np.linalg.svd(A, full_matrices=False)
+    return U @ Vt
+
+
+def truncated(A):
+    U, _, Vt = randomized_svd(
+        A, A.shape[1], n_oversamples=0, n_iter=0, flip_sign=False, random_state=0
+    )
+    return U @ Vt
+
+
+def qr(A):
+    Q, R = np.linalg.qr(A)
+    return Q @ economy(R)
+
+
+def cholesky_qr(A):
+    """``Q = A R^-1`` is never formed: its factor joins that of ``R``."""
+    R = np.linalg.cholesky(A.T @ A).T
+    return A @ np.linalg.solve(R, economy(R))
+
+
+def newton_schulz(A):
+    """``A K^-1/2`` with ``K = A'A``, by the coupled iteration for a root and its inverse."""
+    K = A.T @ A
+    identity = np.eye(len(K))
+    # Eigenvalues in (0, 1]; the bound is that of the largest row sum.
+    scale = np.abs(K).sum(axis=1).max()
+    root, inverse = K / scale, identity
+    for _ in range(100):
+        T = 1.5 * identity - 0.5 * inverse @ root
+        root, inverse = root @ T, T @ inverse
+        if np.abs(T - identity).max() < 1e-8:  # squared by the step just made
+            break
+    return A @ (inverse / np.sqrt(scale))
+
+
+def scipy_polar(A):
+    return linalg.polar(A)[0]
+
+
+METHODS = {
+    "Algorithm 2": trace_norm_subgradient,
+    "SVD full": full,
+    "SVD economy": economy,
+    "SVD truncated": truncated,
+    "QR, SVD of R": qr,
+    "Cholesky-QR, SVD of R": cholesky_qr,
+    "Gram, Newton-Schulz": newton_schulz,
+    "scipy polar": scipy_polar,
+}
+
+
+def relative_error(G, exact):
+    return float(np.linalg.norm(G - exact) / np.linalg.norm(exact))
+
+
+def measure(shape, repeats, full_gigabytes):
+    """Seconds and error against the economy SVD of every method, by name."""
+    A = np.random.default_rng(0).standard_normal(shape)
+    exact = economy(A)
+    outcome = {}
+    for name, method in METHODS.items():
+        if method is not full:
+            seconds = median_seconds(lambda method=method: method(A), repeats)
+            outcome[name] = seconds, relative_error(method(A), exact)
+        elif 8 * shape[0] ** 2 <= 1e9 * full_gigabytes:
+            start = perf_counter()  # once: it takes as long as all others together
+            G = full(A)
+            outcome[name] = perf_counter() - start, relative_error(G, exact)
+        else:
+            outcome[name] = None
+    return outcome
+
+
+def ratio_table(sizes, outcomes):
+    rows = []
+    for name in METHODS:
+        ratios = [
+            "-" if o[name] is None else number(o[name][0] / o["Algorithm 2"][0]) for o in outcomes
+        ]
+        rows.append([name, *ratios])
+        if name in PAPER:
+            pairs = [
+                (PAPER[name][SIZES.index(s)], PAPER["Algorithm 2"][SIZES.index(s)])
+                if s in SIZES else (None, 1) for s in sizes
+            ]  # fmt: skip
+            rows.append(["  in the paper", *(number(a and a / b) for a, b in pairs)])
+    seconds = [number(o["Algorithm 2"][0]) for o in outcomes]
+    rows.append(["Algorithm 2, seconds", *seconds])
+    title = "Time as a multiple of that of Algorithm 2. A dash: too large for memory (--full-gb)."
+    print_table(title, ["", *_headers(sizes)], rows)
+
+
+def error_table(sizes, outcomes):
+    rows = [
+        [name, *("-" if o[name] is None else f"{o[name][1]:.0e}" for o in outcomes)]
+        for name in METHODS
+    ]
+    print_table("Relative error against the economy SVD.", ["", *_headers(sizes)], rows)
+
+
+def _headers(sizes):
+    return [f"{n}x{d}" for n, d in sizes]
+
+
+def condition_table(shape, conditions=(1e2, 1e4, 1e6)):
+    """Errors on matrices whose singular vectors are known exactly."""
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.standard_normal((n, shape[1])))[0] for n in shape)
+    rows = []
+    for name, method in METHODS.items():
+        if method is not full:
+            errors = []
+            for condition in conditions:
+                s = np.geomspace(1, 1 / condition, shape[1])
+                errors.append(f"{relative_error(method(U * s @ V.T), U @ V.T):.0e}")
+            rows.append([name, *errors])
+    title = f"Relative error by condition number, {shape[0]}x{shape[1]}."
+    print_table(title, ["", *(f"{c:.0e}" for c in conditions)], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", help="not used: matrices are random")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1, help="of BLAS")
+    parser.add_argument("--full-gb", type=float, default=6, help="largest U of the full SVD")
+    arguments = parser.parse_args()
+    sizes = [(1_000, 20), (1_000, 40)] if arguments.quick else SIZES
+    with threadpool_limits(arguments.threads, "blas"):
+        print_machine()
+        outcomes = []
+        for shape in sizes:
+            progress(f"{shape[0]} x {shape[1]}")
+            outcomes.append(measure(shape, arguments.repeats, arguments.full_gb))
+        ratio_table(sizes, outcomes)
+        error_table(sizes, outcomes)
+        condition_table(sizes[0])
+
+
+if __name__ == "__main__":
+    main()

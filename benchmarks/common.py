@@ -1,0 +1,195 @@
+"""What the benchmarks share: problems to solve, a stopwatch for solvers, and plain tables."""
+
+import math
+import platform
+import statistics
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from naim3l.datasets import load_npz, load_yeast, make_unpaired
+from naim3l.missing import make_challenge
+from naim3l.objective import Objective
+from naim3l.problem import Problem
+from naim3l.transform import make_transformer
+
+QUICK_ROWS = 400
+# Generated data: this many latent factors, and enough noise that features have full rank.
+N_LATENT, NOISE = 20, 0.3
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem by name: transformed training features and signed labels, one array per view."""
+
+    name: str
+    lam: float
+    features: list
+    labels: list
+    X_test: dict | None = None  # transformed
+    Y_test: dict | None = None
+
+    def objective(self):
+        """Objective on a problem that no solver has seen: nothing in it is cached yet."""
+        return Objective(Problem(self.features, self.labels), self.lam)
+
+    def random_start(self):
+        """Weights that solver "paper" starts from."""
+        shape = (sum(X.shape[1] + 1 for X in self.features), self.labels[0].shape[1])
+        return np.random.default_rng(0).uniform(-1, 1, shape)
+
+
+def make_cases(data: str | None, quick: bool, names: list[str] | None = None) -> Iterator[Case]:
+    """Cases by name, one at a time; those on real files only where their folder is given."""
+    makers = {
+        "yeast": lambda: _real_case("yeast", load_yeast(), quick),
+        "corel5k-4": lambda: _corel5k(data, quick, six=False),
+        "corel5k-6": lambda: _corel5k(data, quick, six=True),
+        "mirflickr-sized": lambda: _generated("mirflickr-sized", 25_000, 38, 0.6, quick),
+        "espgame-sized": lambda: _generated("espgame-sized", 20_770, 268, 0.2, quick),
+    }
+    for name, make in makers.items():
+        if names and name not in names:
+            continue
+        if name.startswith("corel5k") and data is None:
+            progress(f"{name}: left out, it needs --data")
+            continue
+        progress(f"{name}: preparing")
+        yield make()
+
+
+def _corel5k(data, quick, six):
+    tables = load_npz(Path(data) / "corel5k_lear4.npz")
+    name = "corel5k-4"
+    if six:
+        more = load_npz(Path(data) / "corel5k_recomputed_gist_hsv.npz")
+        name, tables.views = "corel5k-6", tables.views | more.views
+    return _real_case(name, tables, quick)
+
+
+def _real_case(name, data, quick):
+    """The paper's protocol: half of views and labels hidden, rows shuffled; lam 0.4, seed 0."""
+    views, labels = data.views, data.labels
+    if quick:
+        views = {view: X[:QUICK_ROWS] for view, X in views.items()}
+        labels = labels[:QUICK_ROWS]
+        labels = labels[:, labels.sum(axis=0) >= 10]
+    # Rows with the first positive of a label stay in all views: of two, not quite half can go.
+    alpha = 0.5 if len(views) > 2 else 0.45 if quick else 0.497
+    plan = make_challenge(labels, len(views), alpha=alpha, beta=0.5, random_state=0)
+    trial = plan.apply(views, labels)
+    features, X_test = [], {}
+    for view, X in trial.X_train.items():
+        transformer = make_transformer("paper", view).fit(X)
+        features.append(transformer.transform(X))
+        X_test[view] = transformer.transform(trial.X_test[view])
+    signed = [_signed(Y) for Y in trial.Y_train.values()]
+    return Case(name, 0.4, features, signed, X_test, trial.Y_test)
+
+
+def _generated(name, n_samples, n_labels, lam, quick):
+    """Six views of 50 features that each hold half of the samples; half of the labels unknown.
+
+    No view knows which samples the others hold, so views are drawn each on its own.
+    """
+    n_rows = QUICK_ROWS if quick else n_samples // 2
+    n_labels = min(n_labels, 20) if quick else n_labels
+    made = make_unpaired(
+        n_rows, n_features=(50,) * 6, n_labels=n_labels, n_latent=N_LATENT, labels_per_row=4.7,
+        noise=NOISE, missing_labels=0.5, random_state=0,
+    )  # fmt: skip
+    features = [make_transformer("paper", view).fit_transform(X) for view, X in made.views.items()]
+    return Case(name, lam, features, [_signed(Y) for Y in made.labels.values()])
+
+
+def _signed(Y):
+    return np.where(np.isnan(Y), 0, 2 * Y - 1)
+
+
+class Stopwatch:
+    """Callback of a solver that notes when each iteration ends.
+
+    After ``limit`` seconds it ends the loop as Ctrl-C would, which solvers survive.
+    """
+
+    def __init__(self, limit: float = float("inf")):
+        self.limit, self.expired = limit, False
+        self.times: list[float] = []
+        self.start = perf_counter()
+
+    def __call__(self, record):
+        self.times.append(perf_counter() - self.start)
+        if self.times[-1] > self.limit:
+            self.expired = True
+            raise KeyboardInterrupt
+
+    @property
+    def iteration(self) -> float:
+        """Median seconds of an iteration; the first, which includes the set-up, left out."""
+        return statistics.median(np.diff(self.times)) if len(self.times) > 1 else self.times[0]
+
+    @property
+    def setup(self) -> float:
+        """Seconds before the first iteration: pass over the rows, factorisation, start."""
+        return max(0.0, self.times[0] - self.iteration)
+
+
+def timed_solve(solver, objective, W=None, limit=float("inf"), **options):
+    """Result of a solver, its stopwatch, and the seconds of the whole call."""
+    watch = Stopwatch(limit)
+    result = solver(objective, W, callback=watch, **options)
+    seconds = perf_counter() - watch.start
+    if result.interrupted and not watch.expired:
+        raise KeyboardInterrupt  # it was the user's
+    return result, watch, seconds
+
+
+def median_seconds(function, repeats: int) -> float:
+    """Median seconds of some calls, after one that warms up."""
+    function()
+    times = []
+    for _ in range(repeats):
+        start = perf_counter()
+        function()
+        times.append(perf_counter() - start)
+    return statistics.median(times)
+
+
+def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
+    """Columns as wide as they need be, the first to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    print(f"\n{title}")
+    for row in (header, ["-" * width for width in widths], *rows):
+        first, *others = (
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        print("  ".join([first, *others]).rstrip())
+    sys.stdout.flush()
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Significant digits, with an exponent only where very small; a dash for None."""
+    if value is None:
+        return "-"
+    if value == 0 or abs(value) < 1e-4:
+        return f"{value:.1e}"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{value:.{max(0, decimals)}f}"
+
+
+def progress(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+def print_machine() -> None:
+    blas = [info for info in threadpool_info() if info["user_api"] == "blas"]
+    shown = ", ".join(f"{info['internal_api']} {info['num_threads']} threads" for info in blas)
+    print(f"{platform.machine()} {platform.system()}, NumPy {np.__version__}, BLAS: {shown}")
+    print("Ratios compare times of this run on this machine; seconds are for information only.")
+    sys.stdout.flush()

@@ -1,0 +1,119 @@
+"""Matrices of all labels laid end to end, and functions of every one of them."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+Matrix = NDArray[np.floating]
+
+# Fewer numbers than this in the blocks of all labels: starting threads costs more than it gains.
+THREADED_NUMBERS = 100_000
+# Blocks with at least this share of the rows of the largest are stacked with it.
+STACKED_SHARE = 0.9
+
+# Decorator for functions that divide labels among threads. BLAS then keeps to one: its own
+# threads gain nothing on small decompositions, and keep cores busy while they wait.
+_pools = ThreadpoolController()
+one_blas_thread = _pools.wrap(limits=1, user_api="blas")
+
+
+def blas_threads() -> int:
+    """Threads that BLAS may use now, as the user, or joblib in its workers, has set them."""
+    return max([info["num_threads"] for info in _pools.info() if info["user_api"] == "blas"] or [1])
+
+
+class LabelBlocks:
+    """One block of rows for every label, all in one array of shape (n_positives, n_labels).
+
+    Attributes
+    ----------
+    label_slices : list of slice, one per label
+        Where each label's block lies.
+    n_threads : int
+        Threads to divide labels among.
+    """
+
+    label_slices: list[slice]
+    n_threads: int
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.label_slices)
+
+    @property
+    def n_positives(self) -> int:
+        return self.label_slices[-1].stop
+
+    def map_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> Matrix:
+        """``function`` of every label's block of ``A``, for functions that keep the shape.
+
+        Parameters
+        ----------
+        function : callable
+            From a stack of blocks (..., n, n_labels) to one of the same shape. Rows of zeros
+            that fill a block up must stay zero, and not change the other rows.
+        A : ndarray of shape (n_positives, n_labels)
+        """
+        result = np.empty_like(A)
+
+        def work(group: NDArray[np.intp]) -> None:
+            for k, block in zip(group, function(self._stack(group, A)), strict=True):
+                rows = self.label_slices[k]
+                result[rows] = block[: rows.stop - rows.start]
+
+        self._run_groups(work, A.size)
+        return result
+
+    def sum_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> float:
+        """Sum over labels of ``function``, from a stack of blocks (..., n, n_labels) to (...)."""
+        totals: list[float] = []
+        self._run_groups(lambda group: totals.append(function(self._stack(group, A)).sum()), A.size)
+        return float(sum(totals))
+
+    @cached_property
+    def _label_groups(self) -> list[NDArray[np.intp]]:
+        """Labels whose blocks are decomposed together, largest first.
+
+        Blocks of similar size make a stack: small ones cost more in calls than in arithmetic, and
+        NumPy lets other threads run only while it decomposes a few matrices at once.
+        """
+        sizes = np.array([rows.stop - rows.start for rows in self.label_slices])
+        groups: list[list[int]] = []
+        for k in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)].tolist():
+            largest = sizes[groups[-1][0]] if groups else 0
+            if groups and sizes[k] >= STACKED_SHARE * largest:
+                groups[-1].append(k)
+            else:
+                groups.append([k])
+        return [np.array(group) for group in groups]
+
+    def _stack(self, group: NDArray[np.intp], A: Matrix) -> Matrix:
+        """Blocks of some labels as (n_group, n_rows, n_labels), filled up with zeros."""
+        slices = [self.label_slices[k] for k in group]
+        if len(slices) == 1:
+            return A[slices[0]][None]
+        height = slices[0].stop - slices[0].start
+        stack = np.zeros((len(slices), height, A.shape[1]), dtype=A.dtype)
+        for block, rows in zip(stack, slices, strict=True):
+            block[: rows.stop - rows.start] = A[rows]
+        return stack
+
+    @one_blas_thread
+    def _run_groups(self, work: Callable[[NDArray[np.intp]], object], n_numbers: int) -> None:
+        """``work`` on every group of labels, shared out among threads."""
+        if self.n_threads == 1 or n_numbers < THREADED_NUMBERS:
+            for group in self._label_groups:
+                work(group)
+        else:
+            with ThreadPoolExecutor(self.n_threads) as pool:
+                list(pool.map(work, self._label_groups))
+
+
+def consecutive_slices(sizes: Iterable[int]) -> list[slice]:
+    """Slices of the given sizes, one after the other."""
+    stops = np.cumsum(list(sizes)).tolist()
+    return [slice(start, stop) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]

@@ -1,0 +1,211 @@
+"""The same model by a splitting with an exact W-step: few iterations, and a certificate."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from naim3l.blocks import Matrix, one_blas_thread
+from naim3l.forms import choose_form
+from naim3l.nuclear import singular_value_threshold
+from naim3l.objective import Objective
+from naim3l.solvers.base import Record, SolverResult
+from naim3l.solvers.weights import WeightStep, make_weight_step
+
+FIRST_MU = 0.5
+# Strong over-relaxation pays while the multipliers are far off; but with it, feasibility shrinks by
+# no more than |1 - relaxation| an iteration.
+FIRST_RELAXATION, RELAXATION = 1.8, 1.4
+N_FIRST = 6
+# The start minimises the loss plus this much of the penalty, with Z = 0.
+START_MU = 0.005
+# mu follows the ratio of the residuals, by at most this factor an iteration, ...
+MU_FACTOR = 1.2
+# ... and rests after so many iterations, so that convergence is that of a fixed mu.
+MU_REST = 60
+ROUNDING = 1e-12
+# Scores beyond this have left those of 1 and -1 for good: the objective has no lower bound.
+SCORE_LIMIT = 1e6
+_UNBOUNDED_MESSAGE = (
+    "solver 'fast': the objective falls without bound: lower lam, add a ridge, or use "
+    "high_rank=False. Rows without an observed positive are rewarded for high rank, and here "
+    "nothing holds them."
+)
+
+
+@dataclass
+class _State:
+    """Iterates of the splitting, and the linearisation that they minimise."""
+
+    W: Matrix  # (n_weights, n_labels)
+    Z: Matrix  # (n_positives, n_labels)
+    U: Matrix  # multipliers divided by mu
+    XZ: Matrix  # sum_k X_k' Z_k, (n_weights, n_labels)
+    XU: Matrix  # sum_k X_k' U_k
+    mu: float
+    lam: float
+    high_rank: Matrix  # lam X'G, G a sub-gradient at the last outer step
+    outer_objective: float  # at the last outer step
+    step: WeightStep
+
+
+@one_blas_thread
+def solve_fast(
+    objective: Objective,
+    W: Matrix | None = None,
+    *,
+    mu: float | None = None,
+    max_iter: int = 200,
+    tol: float = 1e-4,
+    callback: Callable[[Record], Any] | None = None,
+    form: str = "auto",
+    warm: SolverResult | None = None,
+) -> SolverResult:
+    """Weights at which the objective is stationary, started at ``W`` or at a ridge solution.
+
+    The concave term is linearised at an outer step; the convex problem that is left is solved by
+    the splitting ``Z_k = X_k W``. As soon as the true objective is lower than at the last outer
+    step, the iterate becomes the next one. So it never rises from one outer step to the next, and
+    since a linearisation bounds the objective from above, one comes unless the last was
+    stationary.
+
+    Parameters
+    ----------
+    objective : Objective
+    W : ndarray of shape (n_weights, n_labels), optional
+    mu : float, optional
+        Penalty of the splitting. By default it adapts.
+    max_iter : int
+    tol : float
+        Stop at an outer step where the relative stationarity residual, the relative feasibility
+        residual and the relative gap of the linearisation are all below it; 0 runs all iterations.
+    callback : callable, optional
+        Called with the record of each iteration.
+    form : {"auto", "rows", "compressed"}
+        What the loop works on: the rows, or statistics made in one pass, after which an iteration
+        costs nothing in the rows. By default an estimate decides.
+    warm : SolverResult, optional
+        A result on the same `CompressedProblem` and ridge, at another ``lam``: weights,
+        multipliers, mu and the factorisation of the W-step are taken over, in place of ``W``.
+
+    Returns
+    -------
+    SolverResult
+
+    Raises
+    ------
+    FloatingPointError
+        If the objective falls without bound.
+    """
+    objective = replace(objective, problem=choose_form(objective.problem, form))
+    state = _start(objective, W, mu) if warm is None else _restart(objective, warm.state, mu)
+    result = SolverResult(state.W, state=state)
+    try:
+        for n_iter in range(1, max_iter + 1):
+            relaxation = FIRST_RELAXATION if n_iter <= N_FIRST else RELAXATION
+            record = _iterate(objective, state, relaxation)
+            result.W, result.stationarity = state.W, record["stationarity"]
+            worst = max(record[name] for name in ("stationarity", "feasibility", "concave_gap"))
+            result.converged = bool(worst < tol and record["outer"])
+            result.history.append(record)
+            if callback is not None:
+                callback(record)
+            if result.converged:
+                break
+            if mu is None and n_iter <= MU_REST:
+                _balance(state, record)
+    except KeyboardInterrupt:
+        result.interrupted = True
+    return result
+
+
+def _start(objective: Objective, W: Matrix | None, mu: float | None) -> _State:
+    """A primal-dual pair that is feasible for the splitting."""
+    problem = objective.problem
+    step = make_weight_step(problem, objective.ridge)
+    mu = FIRST_MU if mu is None else mu
+    if W is None:
+        W = step(problem.targets, START_MU, np.zeros_like(problem.targets))
+    scores = problem.label_scores(W)
+    Z = _shrink(objective, scores, mu)
+    norm, high_rank = objective.high_rank_term(W)
+    value = objective.parts(W, label_scores=scores, scores_norm=norm).total
+    XZ, XU = problem.label_scores_transposed(Z), problem.label_scores_transposed(scores - Z)
+    return _State(W, Z, scores - Z, XZ, XU, mu, objective.lam, high_rank, value, step)
+
+
+def _restart(objective: Objective, last: _State, mu: float | None) -> _State:
+    """The state of another fit, its multipliers scaled to the new lam."""
+    mu = last.mu if mu is None else mu
+    factor = objective.lam / last.lam * last.mu / mu
+    norm, high_rank = objective.high_rank_term(last.W)
+    return replace(
+        last,
+        U=factor * last.U,
+        XU=factor * last.XU,
+        mu=mu,
+        lam=objective.lam,
+        high_rank=high_rank,
+        outer_objective=objective.parts(last.W, scores_norm=norm).total,
+    )
+
+
+def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
+    """One iteration, in place; what it reached."""
+    problem, mu = objective.problem, state.mu
+    W_old, XZ_old = state.W, state.XZ
+    right = problem.targets + state.high_rank + mu * (state.XZ - state.XU)
+    W = state.W = state.step(right, mu, W_old)
+    scores = problem.label_scores(W)
+    if not np.linalg.norm(scores) <= SCORE_LIMIT * np.sqrt(scores.size):
+        raise FloatingPointError(_UNBOUNDED_MESSAGE)
+    state.U += relaxation * scores
+    state.U += (1 - relaxation) * state.Z
+    state.Z = _shrink(objective, state.U, mu)
+    state.U -= state.Z
+    state.XZ = problem.label_scores_transposed(state.Z)
+    state.XU = problem.label_scores_transposed(state.U)
+
+    norm, high_rank = objective.high_rank_term(W)
+    loss, gradient = problem.loss_and_gradient(W)
+    gradient += objective.ridge_gradient(W)
+    parts = objective.parts(W, loss=loss, label_scores=scores, scores_norm=norm)
+    stationarity = objective.stationarity(gradient, mu * state.XU, state.high_rank)
+    scores -= state.Z
+    primal = float(np.linalg.norm(scores))
+    # Labels are 1 and -1: scores of that size, not of vanishing ones, are what counts.
+    size = max(float(np.linalg.norm(state.Z)), np.sqrt(problem.n_observed_positives))
+    # How much the linearisation lies above the concave term, in units of the objective.
+    gap = objective.lam * norm - float(np.vdot(W, state.high_rank))
+    scale = abs(parts.total) + objective.lam * norm + 1e-300
+    outer = parts.total <= state.outer_objective + ROUNDING * scale
+    if outer:
+        state.high_rank, state.outer_objective = high_rank, parts.total
+    return parts.as_record() | {
+        "change": float(np.abs(W - W_old).max()),
+        "primal_residual": primal,
+        "dual_residual": float(mu * np.linalg.norm(state.XZ - XZ_old)),
+        "stationarity": stationarity,
+        "feasibility": primal / size,
+        "concave_gap": max(gap, 0.0) / scale,
+        "mu": mu,
+        "outer": bool(outer),
+    }
+
+
+def _shrink(objective: Objective, A: Matrix, mu: float) -> Matrix:
+    threshold = objective.lam / mu if objective.low_rank else 0.0
+    return objective.problem.map_labels(partial(singular_value_threshold, threshold=threshold), A)
+
+
+def _balance(state: _State, record: Record) -> None:
+    """Move mu towards equal residuals; the multipliers themselves stay as they are."""
+    feasibility, stationarity = record["feasibility"], record["stationarity"]
+    if min(feasibility, stationarity) <= 0:
+        return
+    factor = float(np.clip(np.sqrt(feasibility / stationarity), 1 / MU_FACTOR, MU_FACTOR))
+    state.mu *= factor
+    state.U /= factor
+    state.XU /= factor

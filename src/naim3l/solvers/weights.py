@@ -1,0 +1,173 @@
+"""Exact W-steps: for every label j of every view, the w that solves
+
+(X' diag(P_j) X + ridge I + mu * sum_k X_k'X_k) w = b.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from naim3l.blocks import Matrix, one_blas_thread
+from naim3l.compress import CompressedProblem, Form
+from naim3l.problem import Problem
+
+Product = Callable[[Matrix], Matrix]
+
+# A view's sum_k X_k'X_k is divided by only if its condition is better than this.
+WORST_CONDITION = 1e8
+# Directions of smaller relative weight than this are undetermined; they get weight zero.
+UNDETERMINED = 1e-12
+
+
+class WeightStep(Protocol):
+    """Solve for all views and labels; ``W`` is where an iterative method starts."""
+
+    def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix: ...
+
+
+def make_weight_step(problem: Form, ridge: float) -> WeightStep:
+    """W-step that suits the form of the problem."""
+    if isinstance(problem, CompressedProblem):
+        return DirectWeightStep(problem, ridge)
+    return IterativeWeightStep(problem, ridge)
+
+
+class DirectWeightStep:
+    """W-step by one diagonalisation, after which any ``mu`` costs two products.
+
+    With ``T`` such that ``T'(X' diag(P_j) X + ridge I) T = diag(alpha)`` and
+    ``T' S T = diag(beta)``, the solution is ``T diag(1 / (alpha + mu beta)) T' b``.
+    """
+
+    @one_blas_thread
+    def __init__(self, problem: CompressedProblem, ridge: float) -> None:
+        self.slices = problem.weight_slices
+        self.blocks = []
+        for view, weights in zip(problem.views, self.slices, strict=True):
+            penalty = ridge * np.diag(problem.penalised[weights].astype(view.gram.dtype))
+            # Labels known in the same rows share one matrix.
+            which, inverse = _distinct(view.known_grams)
+            curvature = view.known_grams[which] + penalty
+            T, alpha, beta = _diagonalise(curvature, view.positive_gram, problem.n_threads)
+            self.blocks.append((T, alpha, beta, inverse))
+
+    def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix:
+        solution = np.empty_like(B)
+        for (T, alpha, beta, inverse), weights in zip(self.blocks, self.slices, strict=True):
+            scale = 1 / (alpha + mu * beta)
+            if len(T) == 1:
+                solution[weights] = T[0] @ (scale[0][:, None] * (T[0].T @ B[weights]))
+                continue
+            T, scale = (T, scale) if len(T) == len(inverse) else (T[inverse], scale[inverse])
+            b = B[weights].T[
+                :, None, :
+            ]  # (n_labels, 1, n_weights_v): rows times T is BLAS-friendly
+            w = ((b @ T) * scale[:, None, :]) @ np.swapaxes(T, 1, 2)
+            solution[weights] = w[:, 0].T
+        return solution
+
+
+def _distinct(matrices: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """First index of each distinct matrix of a stack, and for every matrix which one it is."""
+    seen: dict[bytes, int] = {}
+    inverse = np.array([seen.setdefault(A.tobytes(), len(seen)) for A in matrices])
+    _, first = np.unique(inverse, return_index=True)
+    return first, inverse
+
+
+def _diagonalise(C: Matrix, S: Matrix, n_threads: int) -> tuple[Matrix, Matrix, Matrix]:
+    """``T`` (n, d, d), ``alpha`` (n, d), ``beta`` (n, d) that diagonalise each C with S."""
+    spectrum = np.linalg.eigvalsh(S)
+    if spectrum[0] * WORST_CONDITION > spectrum[-1]:
+        inverse = linalg.solve_triangular(np.linalg.cholesky(S), np.eye(len(S)), lower=True)
+        inverse = inverse.astype(S.dtype)
+        alpha, Q = _eigh(inverse @ C @ inverse.T, n_threads)
+        return inverse.T @ Q, np.maximum(alpha, 0), np.ones_like(alpha)
+    # S is (nearly) singular: measure both by their sum, and leave out what neither determines.
+    total, V = _eigh(C + S, n_threads)
+    kept = total > UNDETERMINED * total[:, -1:]
+    root = V * np.where(kept, 1 / np.sqrt(np.where(kept, total, 1)), 0)[:, None, :]
+    beta, Q = _eigh(np.swapaxes(root, 1, 2) @ S @ root, n_threads)
+    beta = np.clip(beta, 0, 1)
+    return root @ Q, 1 - beta, beta
+
+
+def _eigh(stack: Matrix, n_threads: int) -> tuple[Matrix, Matrix]:
+    """Eigenvalues and vectors of a stack, divided among threads."""
+    n_parts = min(n_threads, len(stack))
+    if n_parts == 1:
+        return np.linalg.eigh(stack)
+    with ThreadPoolExecutor(n_parts) as pool:
+        parts = list(pool.map(np.linalg.eigh, np.array_split(stack, n_parts)))
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+class IterativeWeightStep:
+    """W-step by conjugate gradients on the rows, for views with too many columns to factor.
+
+    All labels advance together. The preconditioner replaces each label's mask by the mean over
+    labels, which makes the matrix the same for all of them: one factorisation per view and mu.
+    """
+
+    def __init__(self, problem: Problem, ridge: float) -> None:
+        self.problem, self.ridge = problem, ridge
+        self.known = problem.P.astype(problem.Y.dtype)
+        self.positives = (problem.Y > 0).sum(axis=1).astype(problem.Y.dtype)[:, None]
+        self.mu = float("nan")
+        self.share = float(self.known.mean())
+
+    def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix:
+        if mu != self.mu:
+            self.mu, self.factors = mu, self._factor(mu)
+        weights = self.known + mu * self.positives
+        penalty = self.ridge * self.problem.penalised[:, None]
+
+        def apply(V: Matrix) -> Matrix:
+            XV = self.problem.multiply(V)
+            XV *= weights
+            return self.problem.multiply_transposed(XV) + penalty * V
+
+        return _conjugate_gradients(apply, self._precondition, B, W)
+
+    def _factor(self, mu: float) -> list:
+        problem, factors = self.problem, []
+        for gram, positive, weights in zip(
+            problem.grams, problem.positive_grams(), problem.weight_slices, strict=True
+        ):
+            matrix = self.share * gram + mu * positive
+            matrix += self.ridge * np.diag(problem.penalised[weights].astype(matrix.dtype))
+            # Enough to be definite; what it does to the solution, the iterations undo.
+            jitter = 10 * np.finfo(matrix.dtype).eps * len(matrix) * np.trace(matrix)
+            factors.append(linalg.cho_factor(matrix + jitter * np.eye(len(matrix))))
+        return factors
+
+    def _precondition(self, R: Matrix) -> Matrix:
+        pairs = zip(self.factors, self.problem.weight_slices, strict=True)
+        return np.concatenate([linalg.cho_solve(factor, R[weights]) for factor, weights in pairs])
+
+
+def _conjugate_gradients(
+    apply: Product, precondition: Product, B: Matrix, W: Matrix, max_iter: int = 200
+) -> Matrix:
+    """Solutions of ``apply(W) = B``, column by column, to rounding error or ``max_iter``."""
+    R = B - apply(W)
+    D = M = precondition(R)
+    rho = np.sum(R * M, axis=0)
+    enough = (100 * np.finfo(B.dtype).eps) ** 2 * np.sum(B * precondition(B), axis=0)
+    for _ in range(max_iter):
+        AD = apply(D)
+        curvature = np.sum(D * AD, axis=0)
+        active = (rho > enough) & (curvature > 0)
+        if not active.any():
+            break
+        step = np.where(active, rho / np.where(active, curvature, 1), 0)
+        W = W + step * D
+        R = R - step * AD
+        M = precondition(R)
+        rho, rho_old = np.sum(R * M, axis=0), rho
+        D = M + np.where(active, rho / np.where(active, rho_old, 1), 0) * D
+    return W

@@ -1,0 +1,167 @@
+"""Solver "fast": the model of "paper", a certificate that holds, an objective that never rises."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import oracle
+from naim3l.compress import CompressedProblem
+from naim3l.datasets import load_yeast, make_unpaired
+from naim3l.missing import make_challenge
+from naim3l.objective import Objective
+from naim3l.problem import Problem
+from naim3l.solvers import solve_fast, solve_paper
+from naim3l.transform import make_transformer
+
+VARIANTS = {
+    "full": {},
+    "variant II": {"high_rank": False},
+    "variant I": {"low_rank": False, "high_rank": False},
+    "ridge": {"ridge": 0.5},
+}
+
+
+@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
+def terms(request):
+    return request.param
+
+
+def yeast_problem():
+    data = load_yeast()
+    plan = make_challenge(data.labels, 2, alpha=0.4, beta=0.5, random_state=0)
+    trial = plan.apply(data.views, data.labels)
+    features = [make_transformer("scale", v).fit_transform(X) for v, X in trial.X_train.items()]
+    return Problem(features, [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()])
+
+
+def generated_problem():
+    data = make_unpaired(150, n_features=(12, 10), n_labels=7, n_latent=5, noise=0.3,
+                         missing_labels=0.4, random_state=0)  # fmt: skip
+    labels = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in data.labels.values()]
+    return Problem(list(data.views.values()), labels)
+
+
+@pytest.mark.parametrize("make", [yeast_problem, generated_problem])
+def test_agrees_with_paper_run_long_on_the_objective(make, terms):
+    problem = make()
+    objective = Objective(problem, 0.4, **terms)
+    fast = solve_fast(objective)
+    W = np.random.default_rng(0).uniform(-1, 1, fast.W.shape)
+    paper = solve_paper(objective, W, max_iter=1500, tol=1e-7, guarded=True)
+    assert fast.converged
+    assert objective.value(fast.W) == pytest.approx(objective.value(paper.W), rel=1e-4)
+
+
+@pytest.mark.parametrize("form", ["rows", "compressed"])
+def test_certificate_and_records_hold_by_their_definitions(make_problem, terms, form):
+    features, labels, problem = make_problem(seed=3)
+    objective = Objective(problem, 0.4, **terms)
+    result = solve_fast(objective, tol=1e-6, max_iter=2000, form=form)
+    assert result.converged
+    last = result.history[-1]
+    value = oracle.objective(features, labels, result.W, lam=0.4, **terms)
+    assert last["objective"] == pytest.approx(value, rel=1e-8)
+    assert result.stationarity == last["stationarity"] < 1e-6
+    assert last["feasibility"] < 1e-6 and last["concave_gap"] < 1e-6
+    # Without the nonsmooth terms the gradient itself must vanish.
+    if terms.get("low_rank") is False:
+        assert np.linalg.norm(objective.subgradient(result.W)) < 1e-5 * np.linalg.norm(
+            problem.targets
+        )
+    else:  # and with them, no small step may lead lower
+        rng = np.random.default_rng(0)
+        for scale, _ in itertools.product((1e-1, 1e-2, 1e-3), range(20)):
+            W = result.W + scale * rng.normal(size=result.W.shape)
+            assert objective.value(W) >= value - 1e-6 * abs(value)
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.03, 1.0, 10.0, 100.0])
+def test_objective_never_rises_between_outer_steps(lam, terms):
+    objective = Objective(generated_problem(), lam, **terms)
+    result = solve_fast(objective, max_iter=60, tol=0)
+    outer = [record["objective"] for record in result.history if record["outer"]]
+    assert outer and np.all(np.diff(outer) <= 1e-11 * np.abs(outer[:-1]))
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.1, 1.0, 100.0])
+@pytest.mark.parametrize("mu", [None, 0.3, 5.0])
+def test_converges_for_any_lam_with_mu_given_or_not(lam, mu):
+    objective = Objective(generated_problem(), lam, high_rank=False)
+    result = solve_fast(objective, mu=mu, max_iter=3000)
+    assert result.converged
+    if mu is not None:
+        assert {record["mu"] for record in result.history} == {mu}
+
+
+def test_both_forms_give_the_same_iterates(make_problem, terms):
+    *_, problem = make_problem(seed=4, n_rows=(80, 60))
+    objective = Objective(problem, 0.4, **terms)
+    one, two = (solve_fast(objective, max_iter=12, tol=0, form=f) for f in ("rows", "compressed"))
+    np.testing.assert_allclose(one.W, two.W, rtol=1e-7, atol=1e-8)
+    for record, other in zip(one.history, two.history, strict=True):
+        assert record["objective"] == pytest.approx(other["objective"], rel=1e-9)
+
+
+def test_start_does_not_matter_for_the_convex_variant():
+    problem = generated_problem()
+    objective = Objective(problem, 0.4, high_rank=False)
+    rng = np.random.default_rng(0)
+    starts = [None, np.zeros_like(problem.targets), rng.uniform(-1, 1, problem.targets.shape)]
+    values = [objective.value(solve_fast(objective, W, tol=1e-6, max_iter=3000).W) for W in starts]
+    assert values == pytest.approx(values[:1] * 3, rel=1e-6)
+
+
+def test_an_objective_without_bound_is_an_error_that_says_what_to_do():
+    """More features than rows, rows without a positive: nothing holds the high-rank term."""
+    rng = np.random.default_rng(0)
+    Y = rng.choice([-1, 0, 1], p=[0.4, 0.5, 0.1], size=(30, 6))
+    problem = Problem([rng.normal(size=(30, 60))], [Y])
+    with pytest.raises(FloatingPointError, match="without bound: lower lam, add a ridge"):
+        solve_fast(Objective(problem, 30.0), form="rows")
+    # Statistics leave out the directions that no equation determines; the fall is slower there.
+    result = solve_fast(Objective(problem, 30.0), form="compressed")
+    assert not result.converged and result.history[-1]["objective"] < 0
+    for form in ("rows", "compressed"):
+        assert solve_fast(Objective(problem, 0.3, ridge=1.0), form=form).converged
+
+
+def test_warm_start_along_a_path_reaches_the_solutions_of_cold_starts():
+    compressed = CompressedProblem.from_problem(generated_problem())
+    warm, n_warm, n_cold = None, 0, 0
+    for lam in (0.01, 0.02, 0.04, 0.08):
+        objective = Objective(compressed, lam, ridge=0.1)
+        warm = solve_fast(objective, warm=warm, tol=1e-5)
+        cold = solve_fast(objective, tol=1e-5)
+        assert warm.converged
+        assert objective.value(warm.W) == pytest.approx(objective.value(cold.W), rel=1e-6)
+        n_warm, n_cold = n_warm + warm.n_iter, n_cold + cold.n_iter
+    assert n_warm < n_cold
+
+
+def test_float32_reaches_the_same_objective():
+    problem = generated_problem()
+    single = Problem([X[:, :-1].astype(np.float32) for X in problem.X],
+                     [problem.Y[rows] for rows in problem.row_slices])  # fmt: skip
+    compressed = CompressedProblem.from_problem(single)
+    assert compressed.targets.dtype == np.float32
+    result = solve_fast(Objective(compressed, 0.4), tol=1e-3)
+    assert result.converged and result.W.dtype == np.float32
+    reference = Objective(problem, 0.4)
+    double = reference.value(solve_fast(reference, tol=1e-3).W)
+    assert reference.value(result.W.astype(float)) == pytest.approx(double, rel=1e-3)
+
+
+def test_tol_zero_runs_all_iterations_and_interrupt_keeps_the_last():
+    objective = Objective(generated_problem(), 0.4)
+    assert solve_fast(objective, max_iter=5, tol=0).n_iter == 5
+    seen = []
+
+    def interrupt(record):
+        seen.append(record)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    result = solve_fast(objective, tol=0, callback=interrupt)
+    assert result.interrupted and result.n_iter == 3
+    np.testing.assert_array_equal(result.W, solve_fast(objective, max_iter=3, tol=0).W)

@@ -1,0 +1,67 @@
+"""Both W-steps solve their equations, whatever the shapes and masks."""
+
+import numpy as np
+import pytest
+
+import oracle
+from naim3l.compress import CompressedProblem
+from naim3l.problem import Problem
+from naim3l.solvers.weights import DirectWeightStep, IterativeWeightStep, make_weight_step
+
+CASES = {
+    "tall": {},
+    "few positives": {"positive": 0.05, "n_rows": (40, 60)},
+    "complete labels": {"observed": 1.0},
+    "more columns than rows": {"n_rows": (12, 9), "n_features": (20, 15)},
+}
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES)
+def case(request, make_problem):
+    features, labels, problem = make_problem(seed=2, **request.param)
+    return features, labels, problem
+
+
+@pytest.mark.parametrize("ridge", [0.5, 3.0])
+@pytest.mark.parametrize("mu", [0.01, 1.0, 30.0])
+def test_solves_every_label_s_equations(case, rng, ridge, mu):
+    features, labels, problem = case
+    X, Y = oracle.block_rows(features), np.concatenate(labels)
+    S = sum(X[Y[:, k] == 1].T @ X[Y[:, k] == 1] for k in range(problem.n_labels))
+    B = X.T @ rng.normal(size=Y.shape)
+    steps = (
+        DirectWeightStep(CompressedProblem.from_problem(problem), ridge),
+        IterativeWeightStep(problem, ridge),
+    )
+    for step in steps:
+        W = step(B, mu, np.zeros_like(B))
+        for k in range(problem.n_labels):
+            known = X[Y[:, k] != 0]
+            left = known.T @ known + mu * S + ridge * np.diag(oracle.penalised(features))
+            np.testing.assert_allclose(left @ W[:, k], B[:, k], atol=1e-7)
+
+
+def test_without_ridge_what_no_row_determines_stays_zero(make_problem, rng):
+    features, labels, _ = make_problem(n_rows=(6, 40), n_features=(15, 3))
+    problem = Problem(features, labels, fit_intercept=False)
+    step = make_weight_step(CompressedProblem.from_problem(problem), 0.0)
+    R = np.where(problem.P, rng.normal(size=problem.Y.shape), 0)
+    W = step(problem.multiply_transposed(R), 1.0, np.zeros((18, 6)))
+    outside = np.linalg.svd(features[0])[2][6:]  # directions orthogonal to all six rows
+    np.testing.assert_allclose(outside @ W[:15], 0, atol=1e-10)
+
+
+def test_a_new_mu_needs_no_new_step(make_problem, rng):
+    *_, problem = make_problem()
+    compressed = CompressedProblem.from_problem(problem)
+    B = rng.normal(size=(problem.n_weights, problem.n_labels))
+    one = DirectWeightStep(compressed, 0.1)
+    for mu in (0.5, 5.0, 0.5):
+        np.testing.assert_array_equal(one(B, mu, B), DirectWeightStep(compressed, 0.1)(B, mu, B))
+
+
+def test_the_form_decides(make_problem):
+    *_, problem = make_problem()
+    assert isinstance(make_weight_step(problem, 0.0), IterativeWeightStep)
+    compressed = CompressedProblem.from_problem(problem)
+    assert isinstance(make_weight_step(compressed, 0.0), DirectWeightStep)

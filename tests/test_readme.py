@@ -1,0 +1,52 @@
+"""The README's code runs as it stands."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from naim3l.datasets import make_unpaired
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def namespace(tmp_path, monkeypatch):
+    """Two CSV files with an id and text labels, new rows, and a wide table, as the README has."""
+    data = make_unpaired(80, n_features=(2, 3), n_labels=3, n_latent=2, missing_labels=0.3,
+                         random_state=0)  # fmt: skip
+    columns = {"clinic": ["age", "bp"], "lab": ["hb", "crp", "na"]}
+    labels = ["flu", "asthma", "gout"]
+    for (name, names), X, Y in zip(
+        columns.items(), data.views.values(), data.labels.values(), strict=True
+    ):
+        table = pd.DataFrame(X, columns=names)
+        table[labels] = np.where(np.isnan(Y), "?", np.where(Y == 1, "yes", "no"))
+        table.insert(0, "id", [f"{name}{i}" for i in range(len(table))])
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).normal(size=(80, 5))
+    wide = pd.DataFrame(rows, columns=[*columns["clinic"], *columns["lab"]])
+    wide.loc[:20, ["age", "bp"]] = np.nan
+    return {
+        "X_new": pd.DataFrame(data.views["view1"], columns=columns["lab"]),
+        "table": wide,
+        "labels_of_table": pd.DataFrame((rows[:, :3] > 0.5).astype(int), columns=labels),
+    }
+
+
+def test_every_block_runs(namespace):
+    assert len(BLOCKS) == 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tiny tables; what they warn of is tested elsewhere
+        for block in BLOCKS:
+            if "fit(table, labels)" in block:
+                namespace["labels"] = namespace["labels_of_table"]
+            exec(block, namespace)
+    assert set(namespace["tables"]) == {"clinic", "lab"}
+    assert namespace["Y"]["lab"].isna().to_numpy().any()
+    assert Path("model.skops").exists() and Path("challenge.npz").exists()
