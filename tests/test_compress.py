@@ -66,6 +66,9 @@ def test_products_equal_those_of_the_rows(make_problem, rng, fit_intercept):
     np.testing.assert_array_equal(compressed.penalised, problem.penalised)
     np.testing.assert_allclose(compressed.targets, problem.targets, atol=1e-12)
     np.testing.assert_allclose(compressed.multiply_gram(W), problem.multiply_gram(W))
+    np.testing.assert_allclose(
+        compressed.multiply_positive_gram(W), problem.multiply_positive_gram(W)
+    )
     assert compressed.n_observed_positives == problem.n_observed_positives
     (loss, gradient), (loss_c, gradient_c) = (p.loss_and_gradient(W) for p in (problem, compressed))
     assert loss_c == pytest.approx(loss) and compressed.loss(W) == loss_c

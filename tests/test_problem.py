@@ -23,6 +23,8 @@ def test_products_are_those_of_the_block_diagonal_matrix(drawn, rng):
     np.testing.assert_allclose(problem.multiply(W), X @ W)
     np.testing.assert_allclose(problem.multiply_transposed(R), X.T @ R, atol=1e-12)
     np.testing.assert_allclose(problem.multiply_gram(W), X.T @ X @ W, atol=1e-12)
+    through_rows = problem.label_scores_transposed(problem.label_scores(W))
+    np.testing.assert_allclose(problem.multiply_positive_gram(W), through_rows, atol=1e-11)
 
 
 def test_gather_and_scatter_select_the_positive_rows_of_each_label(drawn, rng):
@@ -41,7 +43,7 @@ def test_gather_and_scatter_select_the_positive_rows_of_each_label(drawn, rng):
 def test_positive_grams_sum_over_labels(drawn):
     problem, X, Y = drawn
     total = sum(X[Y[:, k] == 1].T @ X[Y[:, k] == 1] for k in range(problem.n_labels))
-    for gram, weights in zip(problem.positive_grams(), problem.weight_slices, strict=True):
+    for gram, weights in zip(problem.positive_grams, problem.weight_slices, strict=True):
         np.testing.assert_allclose(gram, total[weights, weights], atol=1e-12)
 
 
@@ -68,7 +70,7 @@ def test_sparse_features_give_the_same_problem(make_problem, rng):
     other = Problem([sparse.csr_array(X) for X in features], labels)
     np.testing.assert_allclose(other.multiply(W), problem.multiply(W))
     np.testing.assert_allclose(other.multiply_transposed(R), problem.multiply_transposed(R))
-    for gram, expected in zip(other.positive_grams(), problem.positive_grams(), strict=True):
+    for gram, expected in zip(other.positive_grams, problem.positive_grams, strict=True):
         np.testing.assert_allclose(gram, expected)
 
 

@@ -170,6 +170,11 @@ class CompressedProblem(LabelBlocks):
         pairs = zip(self.views, self.weight_slices, strict=True)
         return np.concatenate([view.gram @ W[weights] for view, weights in pairs])
 
+    def multiply_positive_gram(self, W: Matrix) -> Matrix:
+        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels)."""
+        pairs = zip(self.views, self.weight_slices, strict=True)
+        return np.concatenate([view.positive_gram @ W[weights] for view, weights in pairs])
+
     def multiply_known_grams(self, W: Matrix) -> Matrix:
         """``X'(P * XW)`` for all views, (n_weights, n_labels)."""
         pairs = zip(self.views, self.weight_slices, strict=True)

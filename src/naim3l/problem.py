@@ -136,6 +136,7 @@ class Problem(LabelBlocks):
         """``P * (XW - Y)``, zero where the label is unknown."""
         return np.subtract(XW, self.Y, where=self.P, out=np.zeros_like(XW))
 
+    @cached_property
     def positive_grams(self) -> list[Matrix]:
         """``sum_k X_k' X_k`` of each view, (n_weights_v, n_weights_v).
 
@@ -160,6 +161,11 @@ class Problem(LabelBlocks):
                 for gram, weights in zip(self.grams, self.weight_slices, strict=True)
             ]
         )
+
+    def multiply_positive_gram(self, W: Matrix) -> Matrix:
+        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels); rows are not touched."""
+        pairs = zip(self.positive_grams, self.weight_slices, strict=True)
+        return np.concatenate([gram @ W[weights] for gram, weights in pairs])
 
     def _weighted_grams(self, row_weights: NDArray) -> list[Matrix]:
         grams = []

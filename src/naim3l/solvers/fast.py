@@ -14,11 +14,11 @@ from naim3l.objective import Objective
 from naim3l.solvers.base import Record, SolverResult
 from naim3l.solvers.weights import WeightStep, make_weight_step
 
-FIRST_MU = 0.5
+FIRST_MU = 0.4
 # Strong over-relaxation pays while the multipliers are far off; but with it, feasibility shrinks by
 # no more than |1 - relaxation| an iteration.
-FIRST_RELAXATION, RELAXATION = 1.8, 1.4
-N_FIRST = 6
+FIRST_RELAXATION, RELAXATION = 1.9, 1.3
+N_FIRST = 5
 # The start minimises the loss plus this much of the penalty, with Z = 0.
 START_MU = 0.005
 # mu follows the ratio of the residuals, by at most this factor an iteration, ...
@@ -43,7 +43,7 @@ class _State:
     Z: Matrix  # (n_positives, n_labels)
     U: Matrix  # multipliers divided by mu
     XZ: Matrix  # sum_k X_k' Z_k, (n_weights, n_labels)
-    XU: Matrix  # sum_k X_k' U_k
+    XU: Matrix  # sum_k X_k' U_k, carried along rather than multiplied out
     mu: float
     lam: float
     high_rank: Matrix  # lam X'G, G a sub-gradient at the last outer step
@@ -51,7 +51,6 @@ class _State:
     step: WeightStep
 
 
-@one_blas_thread
 def solve_fast(
     objective: Objective,
     W: Matrix | None = None,
@@ -100,6 +99,19 @@ def solve_fast(
         If the objective falls without bound.
     """
     objective = replace(objective, problem=choose_form(objective.problem, form))
+    return _solve(objective, W, mu, max_iter, tol, callback, warm)
+
+
+@one_blas_thread
+def _solve(
+    objective: Objective,
+    W: Matrix | None,
+    mu: float | None,
+    max_iter: int,
+    tol: float,
+    callback: Callable[[Record], Any] | None,
+    warm: SolverResult | None,
+) -> SolverResult:
     state = _start(objective, W, mu) if warm is None else _restart(objective, warm.state, mu)
     result = SolverResult(state.W, state=state)
     try:
@@ -163,10 +175,11 @@ def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
         raise FloatingPointError(_UNBOUNDED_MESSAGE)
     state.U += relaxation * scores
     state.U += (1 - relaxation) * state.Z
+    state.XU += relaxation * problem.multiply_positive_gram(W) + (1 - relaxation) * state.XZ
     state.Z = _shrink(objective, state.U, mu)
     state.U -= state.Z
     state.XZ = problem.label_scores_transposed(state.Z)
-    state.XU = problem.label_scores_transposed(state.U)
+    state.XU -= state.XZ
 
     norm, high_rank = objective.high_rank_term(W)
     loss, gradient = problem.loss_and_gradient(W)

@@ -136,7 +136,7 @@ class _WeightStep:
     def __init__(self, problem: Problem, mu: float, ridge: float, guarded: bool) -> None:
         self.blocks = []
         curvatures = problem.labelled_grams() if guarded else [None] * len(problem.X)
-        grams = problem.positive_grams()
+        grams = problem.positive_grams
         for weights, gram, curvature in zip(problem.weight_slices, grams, curvatures, strict=True):
             Q = None if curvature is None else _positive_part(curvature - mu / 2 * gram)
             left = mu * gram + ridge * np.diag(problem.penalised[weights].astype(float))

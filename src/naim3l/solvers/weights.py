@@ -136,7 +136,7 @@ class IterativeWeightStep:
     def _factor(self, mu: float) -> list:
         problem, factors = self.problem, []
         for gram, positive, weights in zip(
-            problem.grams, problem.positive_grams(), problem.weight_slices, strict=True
+            problem.grams, problem.positive_grams, problem.weight_slices, strict=True
         ):
             matrix = self.share * gram + mu * positive
             matrix += self.ridge * np.diag(problem.penalised[weights].astype(matrix.dtype))
