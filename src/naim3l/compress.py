@@ -10,6 +10,7 @@ pass may go chunk by chunk, or part by part on different machines.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -18,11 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l.blocks import LabelBlocks, Matrix, blas_threads, consecutive_slices
+from naim3l.blocks import (
+    LabelBlocks,
+    Matrix,
+    blas_threads,
+    consecutive_slices,
+    one_blas_thread,
+)
 from naim3l.problem import Problem, penalised_weights
 
-# Numbers that the products of pairs of columns may take at a time, in one pass over rows.
-PAIR_NUMBERS = 4_000_000
+# Products of pairs of columns that are held at a time in the pass over rows: they fit in a cache.
+PAIR_NUMBERS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -56,26 +63,16 @@ class ViewStatistics:
     @classmethod
     def from_rows(cls, X: Any, Y: NDArray) -> "ViewStatistics":
         """Statistics of the rows ``X`` (n, d) with labels ``Y`` (n, c): 1, -1, 0 = unknown."""
-        n_columns, n_labels = X.shape[1], Y.shape[1]
-        first, second = np.triu_indices(n_columns)
-        pairs = np.zeros((n_labels, len(first)), dtype=X.dtype)
-        step = max(1, PAIR_NUMBERS // len(first))
-        for start in range(0, X.shape[0], step):
-            rows = _dense(X[start : start + step])
-            known = (Y[start : start + step] != 0).astype(X.dtype)
-            pairs += known.T @ (rows[:, first] * rows[:, second])
-        known_grams = np.empty((n_labels, n_columns, n_columns), dtype=X.dtype)
-        known_grams[:, first, second] = known_grams[:, second, first] = pairs
         q = (Y > 0).sum(axis=1).astype(X.dtype)
         weighted = sparse.diags_array(q) @ X
         return cls(
             gram=_dense(X.T @ X),
-            known_grams=known_grams,
+            known_grams=_known_grams(X, Y),
             positive_gram=_dense(X.T @ weighted),
             targets=_dense(X.T @ Y.astype(X.dtype)),
             n_known=int(np.count_nonzero(Y)),
             n_positives=int(np.count_nonzero(Y > 0)),
-            factors=[_triangular(_dense(X[np.flatnonzero(y > 0)])) for y in Y.T],
+            factors=_positive_factors(X, Y),
         )
 
     def combine(self, other: "ViewStatistics") -> "ViewStatistics":
@@ -206,6 +203,47 @@ def _chunks(X: Any, Y: NDArray, chunk_rows: int) -> Iterator[ViewStatistics]:
     for start in range(0, X.shape[0], chunk_rows):
         rows = slice(start, start + chunk_rows)
         yield ViewStatistics.from_rows(X[rows], Y[rows])
+
+
+def _known_grams(X: Any, Y: NDArray) -> Matrix:
+    """``X' diag(P_k) X`` of every label, (c, d, d).
+
+    The products of all pairs of columns, which all labels share, are formed for a few rows at a
+    time; one matrix product adds them up by label.
+    """
+    n_columns, n_labels = X.shape[1], Y.shape[1]
+    widths = np.arange(n_columns, 0, -1)
+    starts = np.cumsum(widths) - widths
+    totals = np.zeros((n_labels, widths.sum()), dtype=X.dtype)
+    step = max(1, PAIR_NUMBERS // totals.shape[1])
+    pairs = np.empty((min(step, X.shape[0]), totals.shape[1]), dtype=X.dtype)
+    for start in range(0, X.shape[0], step):
+        rows = _dense(X[start : start + step])
+        for a, (at, width) in enumerate(zip(starts, widths, strict=True)):
+            np.multiply(rows[:, a:], rows[:, a, None], out=pairs[: len(rows), at : at + width])
+        known = (Y[start : start + step] != 0).astype(X.dtype)
+        totals += known.T @ pairs[: len(rows)]
+    grams = np.empty((n_labels, n_columns, n_columns), dtype=X.dtype)
+    first, second = np.triu_indices(n_columns)
+    grams[:, first, second] = grams[:, second, first] = totals
+    return grams
+
+
+def _positive_factors(X: Any, Y: NDArray) -> list[Matrix]:
+    """``R_k`` of every label, divided among threads."""
+    n_threads = blas_threads()
+
+    def factor(y: NDArray) -> Matrix:
+        return _triangular(_dense(X[np.flatnonzero(y > 0)]))
+
+    @one_blas_thread
+    def run() -> list[Matrix]:
+        if n_threads == 1:
+            return [factor(y) for y in Y.T]
+        with ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(factor, Y.T))
+
+    return run()
 
 
 def _triangular(rows: Matrix) -> Matrix:
