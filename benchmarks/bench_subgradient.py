@@ -177,7 +177,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="of BLAS")
-    parser.add_argument("--full-gb", type=float, default=6, help="largest U of the full SVD")
+    parser.add_argument("--full-gb", type=float, default=1.0, help="largest U of the full SVD")
     arguments = parser.parse_args()
     sizes = [(1_000, 20), (1_000, 40)] if arguments.quick else SIZES
     with threadpool_limits(arguments.threads, "blas"):

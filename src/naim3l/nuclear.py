@@ -111,7 +111,11 @@ def _reweight(A: Matrix, weight: Callable[[Matrix], Matrix]) -> Matrix:
     first = int(np.argmax((weights != 0).any(axis=tuple(range(weights.ndim - 1)))))
     vectors, weights = vectors[..., first:], weights[..., None, first:]
     transposed = np.swapaxes(vectors, -1, -2)
-    if A.shape[-2] >= A.shape[-1]:
+    tall = A.shape[-2] >= A.shape[-1]
+    if 2 * vectors.shape[-1] > vectors.shape[-2]:  # then one product with A costs less than two
+        T = (vectors * weights) @ transposed
+        return A @ T if tall else T @ A
+    if tall:
         return (A @ vectors * weights) @ transposed
     return (vectors * weights) @ (transposed @ A)
 

@@ -7,7 +7,7 @@ import pytest
 
 import oracle
 from naim3l.compress import CompressedProblem
-from naim3l.datasets import load_yeast, make_unpaired
+from naim3l.datasets import load_npz, load_yeast, make_unpaired
 from naim3l.missing import make_challenge
 from naim3l.objective import Objective
 from naim3l.problem import Problem
@@ -50,6 +50,19 @@ def test_agrees_with_paper_run_long_on_the_objective(make, terms):
     W = np.random.default_rng(0).uniform(-1, 1, fast.W.shape)
     paper = solve_paper(objective, W, max_iter=1500, tol=1e-7, guarded=True)
     assert fast.converged
+    assert objective.value(fast.W) == pytest.approx(objective.value(paper.W), rel=1e-4)
+
+
+def test_agrees_with_paper_run_long_on_emotions(shared_data, terms):
+    data = load_npz(shared_data / "emotions.npz")
+    plan = make_challenge(data.labels, 2, alpha=0.4, beta=0.5, random_state=0)
+    trial = plan.apply(data.views, data.labels)
+    features = [make_transformer("scale", v).fit_transform(X) for v, X in trial.X_train.items()]
+    labels = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()]
+    objective = Objective(Problem(features, labels), 0.4, **terms)
+    fast = solve_fast(objective)
+    W = np.random.default_rng(0).uniform(-1, 1, fast.W.shape)
+    paper = solve_paper(objective, W, max_iter=4000, tol=1e-7, guarded=True)
     assert objective.value(fast.W) == pytest.approx(objective.value(paper.W), rel=1e-4)
 
 

@@ -14,11 +14,11 @@ from naim3l.objective import Objective
 from naim3l.solvers.base import Record, SolverResult
 from naim3l.solvers.weights import WeightStep, make_weight_step
 
-FIRST_MU = 0.4
+FIRST_MU = 0.5
 # Strong over-relaxation pays while the multipliers are far off; but with it, feasibility shrinks by
 # no more than |1 - relaxation| an iteration.
 FIRST_RELAXATION, RELAXATION = 1.9, 1.3
-N_FIRST = 5
+N_FIRST = 6
 # The start minimises the loss plus this much of the penalty, with Z = 0.
 START_MU = 0.005
 # mu follows the ratio of the residuals, by at most this factor an iteration, ...
