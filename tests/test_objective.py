@@ -5,19 +5,12 @@ import oracle
 from naim3l.objective import Objective
 from naim3l.problem import Problem
 
-VARIANTS = {
-    "full": {},
-    "II": {"high_rank": False},
-    "I": {"low_rank": False, "high_rank": False},
-    "ridge": {"ridge": 0.7},
-}
 
-
-@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
-def case(request, make_problem, rng):
+@pytest.fixture
+def case(terms, make_problem, rng):
     features, labels, problem = make_problem(seed=2)
     W = rng.normal(size=(problem.n_weights, problem.n_labels))
-    return Objective(problem, lam=0.4, **request.param), W, features, labels
+    return Objective(problem, lam=0.4, **terms), W, features, labels
 
 
 def test_value_is_the_paper_s_objective(case):

@@ -24,6 +24,7 @@ from naim3l.labels import (
 from naim3l.metrics import evaluate
 from naim3l.parameters import check_choice
 from naim3l.problem import Problem
+from naim3l.solvers import SolverResult
 from naim3l.tables import Table, warn_user
 from naim3l.transform import accepts_missing, encode, make_transformer, wants_numbers
 from naim3l.views import check_same_columns, is_apart, resolve_columns, tables_apart, tables_wide
@@ -260,6 +261,18 @@ class LinearViewModel(BaseEstimator):
         coefficients, intercepts = problem.split_weights(W)
         self.coef_ = dict(zip(self.views_, coefficients, strict=True))
         self.intercept_ = dict(zip(self.views_, intercepts, strict=True))
+
+    def _keep_result(self, problem: Problem, result: SolverResult) -> None:
+        """What an iterative solver found; an interrupt goes on after that."""
+        if result.history:  # else interrupted before the first iteration ended
+            self._keep_weights(problem, result.W)
+            self.n_iter_ = result.n_iter
+            self.converged_ = result.converged
+            self.stationarity_ = result.stationarity
+            self.objective_ = result.history[-1]["objective"]
+            self.history_ = result.history
+        if result.interrupted:
+            raise KeyboardInterrupt
 
     # Prediction.
 

@@ -29,16 +29,36 @@ def blas_threads() -> int:
 class LabelBlocks:
     """One block of rows for every label, all in one array of shape (n_positives, n_labels).
 
+    Base of the forms of a problem; weights of all views are stacked, (n_weights, n_labels).
+
     Attributes
     ----------
+    weight_slices : list of slice, one per view
+        Where each view's weights lie.
+    fit_intercept : bool
+        Whether the last weight of each view is an intercept.
     label_slices : list of slice, one per label
         Where each label's block lies.
     n_threads : int
         Threads to divide labels among.
     """
 
+    weight_slices: list[slice]
+    fit_intercept: bool
     label_slices: list[slice]
     n_threads: int
+
+    @property
+    def n_weights(self) -> int:
+        return self.weight_slices[-1].stop
+
+    @cached_property
+    def penalised(self) -> NDArray[np.bool_]:
+        """Which rows of ``W`` a ridge applies to, shape (n_weights,): all but intercepts."""
+        mask = np.ones(self.n_weights, dtype=bool)
+        if self.fit_intercept:
+            mask[[weights.stop - 1 for weights in self.weight_slices]] = False
+        return mask
 
     @property
     def n_labels(self) -> int:

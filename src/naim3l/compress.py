@@ -12,7 +12,7 @@ pass may go chunk by chunk, or part by part on different machines.
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from naim3l.blocks import (
     consecutive_slices,
     one_blas_thread,
 )
-from naim3l.problem import Problem, penalised_weights
+from naim3l.problem import Problem
 
 # Products of pairs of columns that are held at a time in the pass over rows: they fit in a cache.
 PAIR_NUMBERS = 1_000_000
@@ -138,15 +138,6 @@ class CompressedProblem(LabelBlocks):
         for X, rows in zip(problem.X, problem.row_slices, strict=True):
             views.append(combine_all(_chunks(X, problem.Y[rows], chunk_rows)))
         return cls(views, fit_intercept=problem.fit_intercept, n_threads=problem.n_threads)
-
-    @property
-    def n_weights(self) -> int:
-        return self.weight_slices[-1].stop
-
-    @cached_property
-    def penalised(self) -> NDArray[np.bool_]:
-        """Which rows of ``W`` a ridge applies to, shape (n_weights,): all but intercepts."""
-        return penalised_weights(self.weight_slices, self.fit_intercept)
 
     def label_scores(self, W: Matrix) -> Matrix:
         """``R_k W`` of every label: (n_weights, n_labels) -> (n_positives, n_labels)."""

@@ -161,16 +161,7 @@ default="scale"
         """
         self._check_parameters()
         problem = self._read_training(X, y)
-        result = self._solve(problem)
-        if result.history:  # else interrupted before the first iteration ended
-            self._keep_weights(problem, result.W)
-            self.n_iter_ = result.n_iter
-            self.converged_ = result.converged
-            self.stationarity_ = result.stationarity
-            self.objective_ = result.history[-1]["objective"]
-            self.history_ = result.history
-        if result.interrupted:
-            raise KeyboardInterrupt
+        self._keep_result(problem, self._solve(problem))
         return self
 
     def _check_parameters(self) -> None:

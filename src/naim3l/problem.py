@@ -66,15 +66,6 @@ class Problem(LabelBlocks):
     def n_rows(self) -> int:
         return self.Y.shape[0]
 
-    @property
-    def n_weights(self) -> int:
-        return self.weight_slices[-1].stop
-
-    @cached_property
-    def penalised(self) -> NDArray[np.bool_]:
-        """Which rows of ``W`` a ridge applies to, shape (n_weights,): all but intercepts."""
-        return penalised_weights(self.weight_slices, self.fit_intercept)
-
     @cached_property
     def _scatter(self) -> sparse.csr_array:
         """Zero-one matrix (n_rows, n_positives) whose transpose selects ``positive_rows``."""
@@ -190,11 +181,3 @@ def _append_ones(X: Matrix | sparse.sparray) -> Matrix | sparse.sparray:
     if sparse.issparse(X):
         return sparse.hstack([X, ones], format="csr")
     return np.hstack([X, ones])
-
-
-def penalised_weights(weight_slices: list[slice], fit_intercept: bool) -> NDArray[np.bool_]:
-    """Mask of the stacked weights (n_weights,) that are not intercepts."""
-    mask = np.ones(weight_slices[-1].stop, dtype=bool)
-    if fit_intercept:
-        mask[[weights.stop - 1 for weights in weight_slices]] = False
-    return mask

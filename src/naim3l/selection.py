@@ -193,16 +193,7 @@ class NAIM3LCV(LinearViewModel):
         pairs = self._check_parameters()
         problem = self._read_training(X, y)
         self._choose(pairs, self._score_folds(problem, pairs))
-        result = self._model(self.lam_, self.ridge_)._solve(problem)
-        if result.history:
-            self._keep_weights(problem, result.W)
-            self.n_iter_ = result.n_iter
-            self.converged_ = result.converged
-            self.stationarity_ = result.stationarity
-            self.objective_ = result.history[-1]["objective"]
-            self.history_ = result.history
-        if result.interrupted:
-            raise KeyboardInterrupt
+        self._keep_result(problem, self._model(self.lam_, self.ridge_)._solve(problem))
         return self
 
     def _model(self, lam: float, ridge: float) -> NAIM3L:

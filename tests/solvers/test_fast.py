@@ -14,18 +14,6 @@ from naim3l.problem import Problem
 from naim3l.solvers import solve_fast, solve_paper
 from naim3l.transform import make_transformer
 
-VARIANTS = {
-    "full": {},
-    "variant II": {"high_rank": False},
-    "variant I": {"low_rank": False, "high_rank": False},
-    "ridge": {"ridge": 0.5},
-}
-
-
-@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
-def terms(request):
-    return request.param
-
 
 def yeast_problem():
     data = load_yeast()

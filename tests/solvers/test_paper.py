@@ -7,24 +7,13 @@ import numpy as np
 import pytest
 
 import oracle
+from conftest import VARIANTS
 from naim3l.datasets import load_yeast
 from naim3l.missing import make_challenge
 from naim3l.objective import Objective
 from naim3l.problem import Problem
 from naim3l.solvers import solve_paper
 from naim3l.transform import make_transformer
-
-VARIANTS = {
-    "full": {},
-    "variant II": {"high_rank": False},
-    "variant I": {"low_rank": False, "high_rank": False},
-    "ridge": {"ridge": 0.5},
-}
-
-
-@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
-def terms(request):
-    return request.param
 
 
 def start(problem, seed=0):
