@@ -178,8 +178,10 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="of BLAS")
     parser.add_argument("--full-gb", type=float, default=1.0, help="largest U of the full SVD")
+    parser.add_argument("--most-rows", type=int, default=100_000, help="leave out larger sizes")
     arguments = parser.parse_args()
     sizes = [(1_000, 20), (1_000, 40)] if arguments.quick else SIZES
+    sizes = [size for size in sizes if size[0] <= arguments.most_rows]
     with threadpool_limits(arguments.threads, "blas"):
         print_machine()
         outcomes = []
