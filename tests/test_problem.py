@@ -130,3 +130,15 @@ def test_a_label_without_positives_has_an_empty_block(make_problem):
         Y[:, 2] = -np.abs(Y[:, 2])
     problem = Problem(features, labels)
     assert problem.label_slices[2].start == problem.label_slices[2].stop
+
+
+def test_with_labels_is_the_problem_built_from_them(drawn, make_problem, rng):
+    problem, _, _ = drawn
+    features, labels, _ = make_problem(seed=1)
+    others = [np.where(rng.random(Y.shape) < 0.3, 0, Y) for Y in labels]
+    expected = Problem(features, others, fit_intercept=problem.fit_intercept)
+    other = problem.with_labels(np.concatenate(others))
+    W = rng.normal(size=(problem.n_weights, problem.n_labels))
+    np.testing.assert_array_equal(other.penalised, expected.penalised)
+    assert other.loss(W) == expected.loss(W)
+    np.testing.assert_allclose(other.label_scores(W), expected.label_scores(W))

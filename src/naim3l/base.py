@@ -165,7 +165,8 @@ class LinearViewModel(BaseEstimator):
 
     def _read_training(self, X: Any, y: Any) -> Problem:
         """Problem of all views; fits transformers, remembers form and names."""
-        for name in ("coef_", "intercept_"):  # a fit that fails leaves no model behind
+        # A fit that fails leaves no model behind, and one in another form no names.
+        for name in ("coef_", "intercept_", "feature_names_in_", "n_features_in_"):
             if hasattr(self, name):
                 delattr(self, name)
         self._coding = self.label_coding
@@ -191,9 +192,6 @@ class LinearViewModel(BaseEstimator):
 
     def _fit_tables(self, X: Any) -> dict[str, Table]:
         """Table of each view; remembers the form, the views and the column names."""
-        for name in ("feature_names_in_", "n_features_in_"):
-            if hasattr(self, name):
-                delattr(self, name)
         self._wide = not is_apart(X)
         if self._wide:
             table = Table(X, "X")
@@ -216,7 +214,7 @@ class LinearViewModel(BaseEstimator):
 
     def _read_labels(self, X: Any, y: Any, tables: dict[str, Table]) -> dict[str, LabelTable]:
         """Label table of each view, checked against its rows; one and the same if wide."""
-        if self._wide or y is None:
+        if self._wide or y is None:  # what is said of missing labels is the same in both forms
             if is_apart(y):
                 raise TypeError("one wide table takes one label table, got a mapping.")
             labels = read_labels(y, self._coding, "y")

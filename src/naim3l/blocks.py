@@ -1,14 +1,18 @@
 """Matrices of all labels laid end to end, and functions of every one of them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 Matrix = NDArray[np.floating]
+T = TypeVar("T")
+R = TypeVar("R")
 
 # Fewer numbers than this in the blocks of all labels: starting threads costs more than it gains.
 THREADED_NUMBERS = 100_000
@@ -26,7 +30,16 @@ def blas_threads() -> int:
     return max([info["num_threads"] for info in _pools.info() if info["user_api"] == "blas"] or [1])
 
 
-class LabelBlocks:
+@one_blas_thread
+def thread_map(function: Callable[[T], R], items: Iterable[T], n_threads: int) -> list[R]:
+    """``function`` of every item, in order, divided among threads that use BLAS alone."""
+    if n_threads == 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(function, items))
+
+
+class LabelBlocks(ABC):
     """One block of rows for every label, all in one array of shape (n_positives, n_labels).
 
     Base of the forms of a problem; weights of all views are stacked, (n_weights, n_labels).
@@ -35,6 +48,8 @@ class LabelBlocks:
     ----------
     weight_slices : list of slice, one per view
         Where each view's weights lie.
+    grams, positive_grams : list of ndarray, each of shape (n_weights_v, n_weights_v)
+        ``X'X`` and ``sum_k X_k'X_k`` of each view.
     fit_intercept : bool
         Whether the last weight of each view is an intercept.
     label_slices : list of slice, one per label
@@ -44,6 +59,8 @@ class LabelBlocks:
     """
 
     weight_slices: list[slice]
+    grams: list[Matrix]
+    positive_grams: list[Matrix]
     fit_intercept: bool
     label_slices: list[slice]
     n_threads: int
@@ -67,6 +84,26 @@ class LabelBlocks:
     @property
     def n_positives(self) -> int:
         return self.label_slices[-1].stop
+
+    @abstractmethod
+    def loss_and_gradient(self, W: Matrix) -> tuple[float, Matrix]:
+        """The loss, and ``X'(P * (XW - Y))`` of shape (n_weights, n_labels)."""
+
+    def loss(self, W: Matrix) -> float:
+        """``1/2 ||P * (XW - Y)||^2``."""
+        return self.loss_and_gradient(W)[0]
+
+    def multiply_gram(self, W: Matrix) -> Matrix:
+        """``X'XW`` for all views, (n_weights, n_labels); rows are not touched."""
+        return self._multiply_blocks(self.grams, W)
+
+    def multiply_positive_gram(self, W: Matrix) -> Matrix:
+        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels); rows are not touched."""
+        return self._multiply_blocks(self.positive_grams, W)
+
+    def _multiply_blocks(self, blocks: list[Matrix], W: Matrix) -> Matrix:
+        pairs = zip(blocks, self.weight_slices, strict=True)
+        return np.concatenate([block @ W[weights] for block, weights in pairs])
 
     def map_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> Matrix:
         """``function`` of every label's block of ``A``, for functions that keep the shape.
@@ -122,15 +159,10 @@ class LabelBlocks:
             block[: rows.stop - rows.start] = A[rows]
         return stack
 
-    @one_blas_thread
     def _run_groups(self, work: Callable[[NDArray[np.intp]], object], n_numbers: int) -> None:
         """``work`` on every group of labels, shared out among threads."""
-        if self.n_threads == 1 or n_numbers < THREADED_NUMBERS:
-            for group in self._label_groups:
-                work(group)
-        else:
-            with ThreadPoolExecutor(self.n_threads) as pool:
-                list(pool.map(work, self._label_groups))
+        n_threads = self.n_threads if n_numbers >= THREADED_NUMBERS else 1
+        thread_map(work, self._label_groups, n_threads)
 
 
 def consecutive_slices(sizes: Iterable[int]) -> list[slice]:

@@ -10,7 +10,6 @@ pass may go chunk by chunk, or part by part on different machines.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -24,7 +23,7 @@ from naim3l.blocks import (
     Matrix,
     blas_threads,
     consecutive_slices,
-    one_blas_thread,
+    thread_map,
 )
 from naim3l.problem import Problem
 
@@ -129,6 +128,8 @@ class CompressedProblem(LabelBlocks):
             for of_view in zip(stops, sizes, strict=True)
         ]
         self._factors = [np.concatenate(view.factors) for view in self.views]
+        self.grams = [view.gram for view in self.views]
+        self.positive_grams = [view.positive_gram for view in self.views]
         self.targets = np.concatenate([view.targets for view in self.views])
 
     @classmethod
@@ -153,26 +154,12 @@ class CompressedProblem(LabelBlocks):
     def _parts(self) -> Iterator[tuple[Matrix, NDArray[np.intp], slice]]:
         return zip(self._factors, self._rows, self.weight_slices, strict=True)
 
-    def multiply_gram(self, W: Matrix) -> Matrix:
-        """``X'XW`` for all views, (n_weights, n_labels)."""
-        pairs = zip(self.views, self.weight_slices, strict=True)
-        return np.concatenate([view.gram @ W[weights] for view, weights in pairs])
-
-    def multiply_positive_gram(self, W: Matrix) -> Matrix:
-        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels)."""
-        pairs = zip(self.views, self.weight_slices, strict=True)
-        return np.concatenate([view.positive_gram @ W[weights] for view, weights in pairs])
-
     def multiply_known_grams(self, W: Matrix) -> Matrix:
         """``X'(P * XW)`` for all views, (n_weights, n_labels)."""
         pairs = zip(self.views, self.weight_slices, strict=True)
         return np.concatenate(
             [(view.known_grams @ W[weights].T[:, :, None])[:, :, 0].T for view, weights in pairs]
         )
-
-    def loss(self, W: Matrix) -> float:
-        """``1/2 ||P * (XW - Y)||^2``."""
-        return self.loss_and_gradient(W)[0]
 
     def loss_and_gradient(self, W: Matrix) -> tuple[float, Matrix]:
         """The loss, up to the rounding error of the labels' own squares, and its gradient."""
@@ -222,19 +209,11 @@ def _known_grams(X: Any, Y: NDArray) -> Matrix:
 
 def _positive_factors(X: Any, Y: NDArray) -> list[Matrix]:
     """``R_k`` of every label, divided among threads."""
-    n_threads = blas_threads()
 
     def factor(y: NDArray) -> Matrix:
         return _triangular(_dense(X[np.flatnonzero(y > 0)]))
 
-    @one_blas_thread
-    def run() -> list[Matrix]:
-        if n_threads == 1:
-            return [factor(y) for y in Y.T]
-        with ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(factor, Y.T))
-
-    return run()
+    return thread_map(factor, Y.T, blas_threads())
 
 
 def _triangular(rows: Matrix) -> Matrix:

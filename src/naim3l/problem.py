@@ -62,6 +62,12 @@ class Problem(LabelBlocks):
         counts = np.bincount(label_of_positive, minlength=self.Y.shape[1])
         self.label_slices = consecutive_slices(counts)
 
+    def with_labels(self, Y: Matrix) -> "Problem":
+        """The same features with other stacked labels, (n_rows, n_labels)."""
+        other = Problem(self.X, [Y], fit_intercept=False)  # a column of ones is there already
+        other.fit_intercept = self.fit_intercept
+        return other
+
     @property
     def n_rows(self) -> int:
         return self.Y.shape[0]
@@ -104,10 +110,6 @@ class Problem(LabelBlocks):
         """``sum_k X_k' Z_k``: (n_positives, n_labels) -> (n_weights, n_labels)."""
         return self.multiply_transposed(self.scatter(Z))
 
-    def loss(self, W: Matrix) -> float:
-        """``1/2 ||P * (XW - Y)||^2``."""
-        return self.loss_and_gradient(W)[0]
-
     def loss_and_gradient(self, W: Matrix) -> tuple[float, Matrix]:
         """The loss, and ``X'(P * (XW - Y))`` of shape (n_weights, n_labels)."""
         residual = self.residual(self.multiply(W))
@@ -128,7 +130,7 @@ class Problem(LabelBlocks):
         return np.subtract(XW, self.Y, where=self.P, out=np.zeros_like(XW))
 
     @cached_property
-    def positive_grams(self) -> list[Matrix]:
+    def positive_grams(self) -> list[Matrix]:  # type: ignore[override]
         """``sum_k X_k' X_k`` of each view, (n_weights_v, n_weights_v).
 
         A row with q observed positives occurs q times, so this is ``X' diag(q) X``.
@@ -140,23 +142,9 @@ class Problem(LabelBlocks):
         return self._weighted_grams(self.P.any(axis=1))
 
     @cached_property
-    def grams(self) -> list[Matrix]:
+    def grams(self) -> list[Matrix]:  # type: ignore[override]
         """``X'X`` of each view, (n_weights_v, n_weights_v)."""
         return self._weighted_grams(np.ones(self.n_rows))
-
-    def multiply_gram(self, W: Matrix) -> Matrix:
-        """``X'XW`` for all views, (n_weights, n_labels); rows are not touched."""
-        return np.concatenate(
-            [
-                gram @ W[weights]
-                for gram, weights in zip(self.grams, self.weight_slices, strict=True)
-            ]
-        )
-
-    def multiply_positive_gram(self, W: Matrix) -> Matrix:
-        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels); rows are not touched."""
-        pairs = zip(self.positive_grams, self.weight_slices, strict=True)
-        return np.concatenate([gram @ W[weights] for gram, weights in pairs])
 
     def _weighted_grams(self, row_weights: NDArray) -> list[Matrix]:
         grams = []

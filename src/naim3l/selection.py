@@ -232,9 +232,7 @@ class NAIM3LCV(LinearViewModel):
 
     def _score_path(self, problem: Problem, hidden: NDArray, pairs: list[Pair]) -> list[float]:
         """Metric on the hidden entries of fits to the others, for each pair in turn."""
-        kept = Problem(problem.X, [np.where(hidden, 0, problem.Y)], fit_intercept=False)
-        kept.fit_intercept = problem.fit_intercept  # its column is there already
-        form = choose_form(kept)
+        form = choose_form(problem.with_labels(np.where(hidden, 0, problem.Y)))
         truth = np.where(hidden, problem.Y > 0, np.nan)
         values, warm = [], dict[float, SolverResult]()
         for lam, ridge in pairs:

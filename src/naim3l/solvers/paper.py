@@ -102,7 +102,7 @@ def solve_paper(
             norm, high_rank = objective.high_rank_term(W, EIGENVALUE_CUTOFF)
             Z_change = Z - Z_old
             change = max(_max_abs(W - W_old), _max_abs(Z_change))
-            dual = problem.multiply_transposed(problem.scatter(Z_change))
+            dual = problem.label_scores_transposed(Z_change)
             parts = objective.parts(W, loss=_half_square(residual), label_scores=XW_k,
                                     scores_norm=norm)  # fmt: skip
             XW_k -= Z

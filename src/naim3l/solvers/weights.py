@@ -4,14 +4,13 @@
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from naim3l.blocks import Matrix, one_blas_thread
+from naim3l.blocks import Matrix, one_blas_thread, thread_map
 from naim3l.compress import CompressedProblem, Form
 from naim3l.problem import Problem
 
@@ -63,9 +62,7 @@ class DirectWeightStep:
                 solution[weights] = T[0] @ (scale[0][:, None] * (T[0].T @ B[weights]))
                 continue
             T, scale = (T, scale) if len(T) == len(inverse) else (T[inverse], scale[inverse])
-            b = B[weights].T[
-                :, None, :
-            ]  # (n_labels, 1, n_weights_v): rows times T is BLAS-friendly
+            b = B[weights].T[:, None, :]  # one row per label: rows times T is what BLAS likes
             w = ((b @ T) * scale[:, None, :]) @ np.swapaxes(T, 1, 2)
             solution[weights] = w[:, 0].T
         return solution
@@ -98,12 +95,9 @@ def _diagonalise(C: Matrix, S: Matrix, n_threads: int) -> tuple[Matrix, Matrix, 
 
 def _eigh(stack: Matrix, n_threads: int) -> tuple[Matrix, Matrix]:
     """Eigenvalues and vectors of a stack, divided among threads."""
-    n_parts = min(n_threads, len(stack))
-    if n_parts == 1:
-        return np.linalg.eigh(stack)
-    with ThreadPoolExecutor(n_parts) as pool:
-        parts = list(pool.map(np.linalg.eigh, np.array_split(stack, n_parts)))
-    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+    chunks = np.array_split(stack, min(n_threads, len(stack)))
+    eigenvalues, vectors = zip(*thread_map(np.linalg.eigh, chunks, len(chunks)), strict=True)
+    return np.concatenate(eigenvalues), np.concatenate(vectors)
 
 
 class IterativeWeightStep:
