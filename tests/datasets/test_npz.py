@@ -4,8 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from naim3l.datasets import load_npz
+from naim3l.datasets import load_npz, open_npz, save_npz
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"
 
@@ -27,9 +30,9 @@ def write(tmp_path):
     """Function that writes the correct file with some arrays replaced, or left out if None."""
 
     def write_file(**changes):
-        arrays = {**contents(), **changes}
+        stored = {**contents(), **changes}
         path = tmp_path / "data.npz"
-        np.savez(path, **{key: array for key, array in arrays.items() if array is not None})
+        np.savez(path, **{key: array for key, array in stored.items() if array is not None})
         return path
 
     return write_file
@@ -114,6 +117,100 @@ def test_files_of_another_kind(tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_npz(tmp_path / "absent.npz")
+
+
+def test_views_are_read_when_asked_for(write):
+    image = np.arange(30_000, dtype=np.float32).reshape(3, -1)
+    path = write(view_image=image)
+    flipped = bytearray(path.read_bytes())
+    flipped[flipped.index(image.tobytes()) + image.nbytes - 1] ^= 1
+    path.write_bytes(flipped)
+    data = open_npz(path)  # the damage is not seen yet
+    assert data.shapes == {"words": (3, 2), "image": (3, 10_000)}
+    np.testing.assert_array_equal(data.views["words"], contents()["view_words"])
+    with pytest.raises(ValueError, match=r"data\.npz is not a readable"):
+        data.views["image"]
+
+
+def test_several_files(tmp_path):
+    parts = contents()
+    labels, names = parts["labels"], parts["label_names"]
+    first, second, third = (tmp_path / f"{name}.npz" for name in "abc")
+    np.savez(first, view_xRecomputed=np.ones((3, 1)), labels=labels, observed=[[1], [0], [1]])
+    np.savez(second, view_words=parts["view_words"], labels=labels, label_names=names)
+    np.savez(third, view_image=parts["view_image"])
+    data = open_npz(first, second, third)
+    assert list(data.views) == ["words", "image", "xRecomputed"]
+    np.testing.assert_array_equal(data.observed[:, 2], [True, False, True])
+    assert data.observed[:, :2].all() and data.label_names == ["cat", "dog"]
+    assert data.files == [second, third, first]
+    assert data.select(["image", "words"]).files == [second, third]
+
+    with pytest.raises(ValueError, match=r"c\.npz: there is no array 'labels'"):
+        open_npz(third)
+    with pytest.raises(ValueError, match=r"view 'words' is in .*b\.npz and in .*b\.npz"):
+        open_npz(second, second)
+    np.savez(third, view_image=parts["view_image"], labels=1 - labels)
+    with pytest.raises(ValueError, match=r"c\.npz: labels differ from those in .*b\.npz"):
+        open_npz(second, third)
+    np.savez(third, view_image=parts["view_image"], label_names=["dog", "cat"])
+    with pytest.raises(ValueError, match=r"label_names differ in .*b\.npz and .*c\.npz"):
+        open_npz(second, third)
+    np.savez(third, view_image=np.ones((4, 2)))
+    with pytest.raises(ValueError, match=r"c\.npz: view 'image' has 4 rows, but labels has 3"):
+        open_npz(second, third)
+
+
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_what_is_saved_comes_back(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("saved") / "data.npz"
+    n, c, n_views = (data.draw(st.integers(1, high)) for high in (6, 4, 3))
+    types = st.sampled_from([np.uint8, np.uint16, np.int64, np.float32, np.float64, np.bool_])
+    letters = st.text("abz_é", min_size=1, max_size=3).filter(lambda name: name != "order")
+    names = data.draw(st.lists(letters, min_size=n_views, max_size=n_views, unique=True))
+    views = {
+        name: data.draw(arrays(data.draw(types), (n, data.draw(st.integers(0, 5)))))
+        for name in names
+    }
+    labels = data.draw(arrays(np.uint8, (n, c), elements=st.integers(0, 1)))
+    observed = data.draw(arrays(np.bool_, (n, n_views)))
+    label_names = [f"é{k}" for k in range(c)]
+    save_npz(path, views, labels, label_names, observed)
+    read = load_npz(path)
+    assert list(read.views) == names and read.label_names == label_names
+    for name, X in views.items():
+        np.testing.assert_array_equal(read.views[name], X)
+        assert read.views[name].dtype == X.dtype
+    np.testing.assert_array_equal(read.labels, labels)
+    np.testing.assert_array_equal(read.observed, observed)
+    before = path.read_bytes()
+    save_npz(path, views, labels, label_names, observed)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"views": {}}, "at least one"),
+        ({"views": {"order": np.ones((2, 1))}}, "none named 'order'"),
+        ({"views": {"a": np.ones((2, 1)), "b": np.ones((3, 1))}}, "view 'b' has 3 rows"),
+        ({"views": {"a": np.array([["x"], ["y"]])}}, "view 'a' has .* type <U1"),
+        ({"views": {"a": np.array([[None], [{}]])}}, "view 'a' has .* type object"),
+        ({"labels": [[0], [3]]}, "labels holds 3 in row 1, column 0"),
+        ({"label_names": ["a", "b"]}, r"label_names has shape \(2,\)"),
+        ({"observed": [[1, 1], [1, 1]]}, r"observed has shape \(2, 2\)"),
+    ],
+)
+def test_what_cannot_be_saved_leaves_the_old_file(tmp_path, changes, message):
+    sound = {"views": {"a": np.ones((2, 1))}, "labels": [[0], [1]]}
+    path = tmp_path / "data.npz"
+    save_npz(path, **sound)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        save_npz(path, **{**sound, **changes})
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,33 @@
-"""Reader of multi-view data sets in .npz files."""
+"""Reader and writer of multi-view data sets in .npz files."""
 
 import os
-from typing import Any
+import uuid
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
 
+from naim3l.datasets.source import (
+    Array,
+    MultiView,
+    StoredView,
+    check_label_names,
+    check_labels,
+    check_observed,
+    check_view,
+    naming,
+)
+
 _VIEW = "view_"
+_ORDER = "view_order"
+STAND_IN = "Recomputed"  # end of the name of a view that stands in for one that was not to be had
 
 
 def load_npz(path: str | os.PathLike[str]) -> Bunch:
@@ -35,89 +55,212 @@ def load_npz(path: str | os.PathLike[str]) -> Bunch:
     ValueError
         If the file is damaged, of another kind, or contradicts itself; says what is wrong.
     """
-    arrays = _read_arrays(path)
-    try:
-        order = arrays.pop("view_order", None)
-        views = {key.removeprefix(_VIEW): X for key, X in arrays.items() if key.startswith(_VIEW)}
-        if order is not None:
-            views = _in_order(views, order)
-        labels = _check_labels(arrays)
-        _check_views(views, len(labels))
-        return Bunch(
-            views=views,
-            labels=labels,
-            label_names=_label_names(arrays.get("label_names"), labels.shape[1]),
-            observed=_observed(arrays.get("observed"), (len(labels), len(views))),
-        )
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    data = open_npz(path)
+    return Bunch(
+        views=dict(data.views),
+        labels=data.labels,
+        label_names=data.label_names,
+        observed=data.observed,
+    )
 
 
-def _read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Arrays that this reader knows, by name."""
-    known = ("labels", "label_names", "observed")
+def open_npz(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> MultiView:
+    """Views and labels of one or several .npz files, each view read when it is asked for.
+
+    Of several files, in the form that `load_npz` describes, the views are united: file by file
+    in the order given, but files with a view whose name ends in "Recomputed" come last. A file
+    may then be without labels; those that have them must agree.
+
+    Parameters
+    ----------
+    path, *more : paths of the files
+
+    Returns
+    -------
+    data : MultiView
+
+    Raises
+    ------
+    ValueError
+        If a file is damaged or of another kind, or contradicts itself or another one.
+    """
+    parts = [_open_part(Path(name)) for name in (path, *more)]
+    parts.sort(key=lambda part: any(name.endswith(STAND_IN) for name in part.views))
+    labelled = [part for part in parts if part.labels is not None]
+    if not labelled:
+        where = ", ".join(str(part.path) for part in parts)
+        raise ValueError(f"{where}: there is no array 'labels'")
+    for part in parts:
+        with naming(part.path):
+            _check_agreement(part, labelled[0])
+    _check_distinct(parts)
+    named = next((part for part in parts if part.label_names is not None), labelled[0])
+    labels = np.asarray(labelled[0].labels)
+    return MultiView(
+        {name: view for part in parts for name, view in part.views.items()},
+        labels,
+        named.label_names,
+        np.hstack([check_observed(p.observed, (len(labels), len(p.views))) for p in parts]),
+        list(dict.fromkeys([labelled[0].path, named.path])),
+    )
+
+
+def save_npz(
+    path: str | os.PathLike[str],
+    views: Mapping[str, ArrayLike],
+    labels: ArrayLike,
+    label_names: Sequence[str] | None = None,
+    observed: ArrayLike | None = None,
+) -> None:
+    """An .npz file in the form that `load_npz` describes, written whole or not at all.
+
+    Until the last byte is on disk the file has another name beside `path`; what stood at `path`
+    before stays until then. Views are taken from the mapping one at a time and compressed, and
+    the same data give the same bytes.
+
+    Parameters
+    ----------
+    path : path of the file
+    views : mapping of arrays of shape (n_samples, n_features of the view)
+        Written in their type. A view cannot be named "order".
+    labels : array of shape (n_samples, n_labels), 0 or 1
+    label_names : sequence of n_labels str, optional
+    observed : array of shape (n_samples, n_views), 0 or 1, optional
+
+    Raises
+    ------
+    ValueError
+        If `load_npz` could not read the file back; nothing is left behind.
+    """
+    Y = check_labels(labels)
+    names = check_label_names(label_names, Y.shape[1])
+    present = check_observed(observed, (len(Y), len(views)))
+    if not views or "order" in views:
+        raise ValueError(f"views={list(views)}; at least one, none named 'order', is needed.")
+
+    with _whole_or_nothing(Path(path)) as file, zipfile.ZipFile(file, "w") as archive:
+        _write_array(archive, "labels", Y.astype(np.uint8))
+        _write_array(archive, "label_names", np.array(names, dtype=str))
+        _write_array(archive, "observed", present.astype(np.uint8))
+        _write_array(archive, _ORDER, np.array(list(views), dtype=str))
+        for name in views:
+            X = np.asarray(views[name])
+            check_view(name, X.shape, X.dtype, len(Y))
+            _write_array(archive, _VIEW + name, X)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one file holds; the arrays that it may lack are None."""
+
+    path: Path
+    views: dict[str, StoredView]
+    labels: Array | None
+    label_names: Array | None
+    observed: Array | None
+
+
+def _open_part(path: Path) -> _Part:
+    small: dict[str, Array] = {}
+    views = {}
+    with _readable(path) as stored:
+        for key in stored.files:
+            if key in ("labels", "label_names", "observed", _ORDER):
+                small[key] = stored[key]
+            elif key.startswith(_VIEW):
+                shape, dtype = _header(stored, key)
+                read = partial(_read_array, path, key)
+                views[key.removeprefix(_VIEW)] = StoredView(shape, dtype, read, (path,))
+    with naming(path):
+        if not views:
+            raise ValueError("there is no view, an array named 'view_<name>'")
+        if _ORDER in small:
+            views = _in_order(views, small[_ORDER])
+    known = (small.get(key) for key in ("labels", "label_names", "observed"))
+    return _Part(path, views, *known)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
+    """The open file; whatever fails inside is a ValueError that names it."""
     with open(path, "rb") as file:  # a file that cannot be opened keeps its OSError
         try:
             with np.load(file, allow_pickle=False) as stored:
-                return {
-                    key: stored[key]
-                    for key in stored.files
-                    if key.startswith(_VIEW) or key in known
-                }
+                yield stored
         except Exception as error:  # damage surfaces as many types, from BadZipFile to EOFError
             cause = f"{type(error).__name__}: {error}"
             raise ValueError(f"{path} is not a readable .npz file ({cause})") from error
 
 
-def _in_order(views: dict[str, NDArray[Any]], order: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _header(stored: np.lib.npyio.NpzFile, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of an array, without its values."""
+    assert stored.zip is not None  # it is until the file is closed
+    with stored.zip.open(f"{key}.npy") as file:
+        version = np.lib.format.read_magic(file)
+        old = version == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError(f"{key} holds Python objects, which need allow_pickle")
+    return shape, dtype
+
+
+def _read_array(path: Path, key: str) -> Array:
+    with _readable(path) as stored:
+        return stored[key]
+
+
+def _in_order(views: dict[str, StoredView], order: Array) -> dict[str, StoredView]:
     names = [str(name) for name in order.ravel()]
     if sorted(names) != sorted(views):
         raise ValueError(f"view_order names {names}, but the views are {sorted(views)}")
     return {name: views[name] for name in names}
 
 
-def _check_labels(arrays: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
-    if "labels" not in arrays:
-        raise ValueError("there is no array 'labels'")
-    labels = arrays["labels"]
-    if labels.ndim != 2 or 0 in labels.shape or labels.dtype.kind not in "biuf":
-        raise ValueError(
-            f"labels has shape {labels.shape} and type {labels.dtype}, "
-            "not (n_samples, n_labels) of numbers"
-        )
-    wrong = np.argwhere(~np.isin(labels, (0, 1)))
-    if wrong.size:
-        i, k = wrong[0]
-        raise ValueError(f"labels holds {labels[i, k]} in row {i}, column {k}, not 0 or 1")
-    return labels.astype(np.int64)
+def _check_agreement(part: _Part, first: _Part) -> None:
+    """Error unless a file is sound in itself and has the labels of the first one."""
+    Y = check_labels(np.asarray(first.labels))
+    if part.labels is not None:
+        own = check_labels(part.labels)
+        if part is not first and not np.array_equal(own, Y):
+            raise ValueError(f"labels differ from those in {first.path}")
+    for name, view in part.views.items():
+        check_view(name, view.shape, view.dtype, len(Y))
+    check_label_names(part.label_names, Y.shape[1])
+    check_observed(part.observed, (len(Y), len(part.views)))
 
 
-def _check_views(views: dict[str, NDArray[Any]], n_samples: int) -> None:
-    if not views:
-        raise ValueError("there is no view, an array named 'view_<name>'")
-    for name, X in views.items():
-        if X.ndim != 2 or X.dtype.kind not in "biuf":
-            raise ValueError(
-                f"view {name!r} has shape {X.shape} and type {X.dtype}, "
-                "not (n_samples, n_features) of numbers"
-            )
-        if len(X) != n_samples:
-            raise ValueError(f"view {name!r} has {len(X)} rows, but labels has {n_samples}")
+def _check_distinct(parts: list[_Part]) -> None:
+    """Error if two files have a view of the same name, or names of the labels that differ."""
+    owner: dict[str, Path] = {}
+    for part in parts:
+        for name in part.views:
+            if name in owner:
+                raise ValueError(f"view {name!r} is in {owner[name]} and in {part.path}")
+            owner[name] = part.path
+    named = [part for part in parts if part.label_names is not None]
+    for part in named[1:]:
+        if not np.array_equal(np.asarray(part.label_names), np.asarray(named[0].label_names)):
+            raise ValueError(f"label_names differ in {named[0].path} and {part.path}")
 
 
-def _label_names(names: NDArray[Any] | None, n_labels: int) -> list[str]:
-    if names is None:
-        return [f"label{k}" for k in range(n_labels)]
-    if names.shape != (n_labels,):
-        raise ValueError(f"label_names has shape {names.shape}, but there are {n_labels} labels")
-    return [str(name) for name in names]
+@contextmanager
+def _whole_or_nothing(path: Path) -> Iterator[IO[bytes]]:
+    """File under a passing name, which takes the name `path` if nothing fails."""
+    passing = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        with passing.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        passing.replace(path)
+    finally:
+        passing.unlink(missing_ok=True)
 
 
-def _observed(observed: NDArray[Any] | None, shape: tuple[int, int]) -> NDArray[np.bool_]:
-    if observed is None:
-        return np.ones(shape, dtype=bool)
-    if observed.shape != shape:
-        raise ValueError(f"observed has shape {observed.shape}, not {shape}, (n_samples, n_views)")
-    if observed.dtype.kind not in "biuf" or not np.isin(observed, (0, 1)).all():
-        raise ValueError("observed holds other values than 0 and 1")
-    return observed.astype(bool)
+def _write_array(archive: zipfile.ZipFile, key: str, array: Array) -> None:
+    # An entry without the time of day, so that the same data give the same bytes.
+    entry = zipfile.ZipInfo(f"{key}.npy")
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    with archive.open(entry, "w", force_zip64=True) as file:
+        np.lib.format.write_array(file, array, allow_pickle=False)

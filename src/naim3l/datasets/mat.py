@@ -1,0 +1,280 @@
+"""Reader of multi-view data sets in MATLAB files: six views in one, or a file per view."""
+
+import os
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l.datasets.lear import PAPER_VIEWS, PARTS
+from naim3l.datasets.matfile import Variable, list_variables, read_cells, read_variable
+from naim3l.datasets.source import Array, MultiView, StoredView, naming
+
+# Lengths that only one of the paper's views has; the three colour histograms all have 4096.
+_NAME_OF_LENGTH = {100: "DenseHue", 1000: "DenseSift", 512: "Gist"}
+_LABELS = ("annot", "label", "labels")
+_TYPES = {
+    **{f"int{8 * size}": f"i{size}" for size in (1, 2, 4, 8)},
+    **{f"uint{8 * size}": f"u{size}" for size in (1, 2, 4, 8)},
+    **{"double": "f8", "single": "f4", "logical": "u1", "sparse": "f8"},
+}
+Shape = tuple[int, ...]
+
+
+class Fold(NamedTuple):
+    """One fold of a file of folds, in the order of rows in which the file has it.
+
+    Attributes
+    ----------
+    present : bool array of shape (n_samples, n_views)
+        Which views a row has.
+    label_observed : bool array of shape (n_samples, n_labels)
+        Which labels of a row are known.
+    order : int array of shape (n_samples,)
+        A permutation of the rows, counted from 0.
+    """
+
+    present: NDArray[np.bool_]
+    label_observed: NDArray[np.bool_]
+    order: NDArray[np.int64]
+
+
+def find_six_view(name: str, folder: Path) -> list[Path]:
+    """Files named ``<name>_six_view.mat`` or ``<name>.mat``, in any case."""
+    pattern = re.compile(rf"{re.escape(name)}(_?six_?views?)?\.mat", re.IGNORECASE)
+    return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name))
+
+
+def open_six_view(path: str | os.PathLike[str]) -> MultiView:
+    """Data from a MATLAB file with a cell ``X`` of views and a matrix ``label``.
+
+    Each view is n_samples x n_features or the other way round, ``label`` n_samples x n_labels or
+    the other way round; the number that all have in common is the number of rows. Labels are 0
+    or 1, or -1 or 1. A view is named for its length where only one of the paper's views has it
+    (DenseHue 100, DenseSift 1000, Gist 512), and else view1, view2, ... for its place.
+
+    A cell can only be read whole: all views are in memory from the opening on.
+
+    Parameters
+    ----------
+    path : path of the file; of version 7.3 if h5py is installed
+
+    Returns
+    -------
+    data : MultiView
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged or of another kind, or if rows and columns cannot be told apart.
+    """
+    path = Path(path)
+    variables = {variable.name: variable for variable in list_variables(path)}
+    label = next((variables[key] for key in ("label", "labels") if key in variables), None)
+    if label is None or "X" not in variables:
+        raise ValueError(f"{path}: there are {sorted(variables)}, but not cell X and matrix label")
+    cells, Y = read_cells(variables["X"]), read_variable(label)
+    with naming(path):
+        turn_labels, turns = _orientations([Y.shape], [[X.shape] for X in cells])
+        tables = [X.T if turn else X for X, turn in zip(cells, turns, strict=True)]
+        names = _names([X.shape[1] for X in tables])
+        views = (StoredView.in_memory(X, [path]) for X in tables)
+        return MultiView(
+            dict(zip(names, views, strict=True)),
+            _zero_one(Y.T if turn_labels else Y),
+            label_files=[path],
+        )
+
+
+def find_view_files(name: str, folder: Path) -> list[Path]:
+    """Files ``<name>_<View>.mat`` and ``<name>_<part>_<View>.mat``, and those of the labels."""
+    pattern = _pattern(name)
+    return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name))
+
+
+def open_view_files(name: str, folder: str | os.PathLike[str]) -> MultiView:
+    """Data from MATLAB files, one or two per view; each view is read when asked for.
+
+    Files are ``<name>_train_<View>.mat`` and ``<name>_test_<View>.mat`` with a matrix each, or
+    ``<name>_<View>.mat`` with a matrix, or with two whose names contain train and test. In files
+    of the labels, annot, label or labels stands in place of the view. Which way round a matrix
+    is, and what values labels have, is treated as in `open_six_view`. Rows of train come first.
+
+    Parameters
+    ----------
+    name : str
+        Such as "corel5k".
+    folder : path
+
+    Returns
+    -------
+    data : MultiView
+        Those of the paper's views that are there, in its order.
+    """
+    folder = Path(folder)
+    parts = _parts(name, folder)
+    labels = parts.pop("labels", [])
+    with naming(folder):
+        if not labels or not parts:
+            raise ValueError(f"{name!r} needs .mat files of the labels and of at least one view")
+        for view, variables in parts.items():
+            if len(variables) != len(labels):
+                raise ValueError(f"{view} has {len(variables)} parts, but the labels {len(labels)}")
+        views = [view for view in PAPER_VIEWS if view in parts]
+        turn_labels, turns = _orientations(
+            [variable.shape for variable in labels],
+            [[variable.shape for variable in parts[view]] for view in views],
+        )
+    table = _stored_view(labels, turn_labels)
+    stored = {
+        view: _stored_view(parts[view], turn) for view, turn in zip(views, turns, strict=True)
+    }
+    with naming(" and ".join(str(path) for path in table.files)):
+        return MultiView(stored, _zero_one(table.read()), label_files=table.files)
+
+
+def load_folds(path: str | os.PathLike[str]) -> list[Fold]:
+    """Folds that go with a six-view file: which views and labels are missing, and an order.
+
+    The file has three cells with an entry per fold: ``folds_data``, n_samples x n_views, and
+    ``folds_label``, n_samples x n_labels, both 1 where there is something and 0 where not, and
+    ``folds_sample_index``, a permutation of the rows that counts from 1. The file does not say
+    whether rows of the matrices are meant before or after the permutation: they are as stored.
+
+    Parameters
+    ----------
+    path : path of the file
+
+    Returns
+    -------
+    folds : list of Fold
+    """
+    path = Path(path)
+    needed = ("folds_data", "folds_label", "folds_sample_index")
+    variables = {variable.name: variable for variable in list_variables(path)}
+    if not set(needed) <= set(variables):
+        raise ValueError(f"{path}: there are {sorted(variables)}, but not {', '.join(needed)}")
+    cells = [read_cells(variables[key]) for key in needed]
+    with naming(path):
+        if len({len(cell) for cell in cells}) > 1:
+            raise ValueError(f"{', '.join(needed)} have {[len(cell) for cell in cells]} entries")
+        return [_fold(k, *entries) for k, entries in enumerate(zip(*cells, strict=True), start=1)]
+
+
+def _fold(k: int, present: Array, label_observed: Array, index: Array) -> Fold:
+    order = index.ravel()
+    if not len(present) == len(label_observed) == len(order):
+        sizes = f"{len(present)}, {len(label_observed)} and {len(order)}"
+        raise ValueError(f"fold {k} has {sizes} rows in its three parts")
+    for what, mask in (("folds_data", present), ("folds_label", label_observed)):
+        if not ((mask == 0) | (mask == 1)).all():
+            raise ValueError(f"fold {k} of {what} holds other values than 0 and 1")
+    if not np.array_equal(np.sort(order), np.arange(1, len(order) + 1)):
+        raise ValueError(f"fold {k} of folds_sample_index is no permutation of 1 to {len(order)}")
+    return Fold(present.astype(bool), label_observed.astype(bool), order.astype(np.int64) - 1)
+
+
+def _orientations(
+    labels: Sequence[Shape], views: Sequence[Sequence[Shape]]
+) -> tuple[bool, list[bool]]:
+    """Whether the labels, and which of the views, have rows where columns should be.
+
+    `labels` has the shape of each part, and so has each of the views. One way of reading all of
+    them must give labels and views the same number of rows in each part.
+    """
+    shapes = f"labels {list(labels)} and views {[list(parts) for parts in views]}"
+    if any(len(shape) != 2 for parts in (labels, *views) for shape in parts):
+        raise ValueError(f"{shapes}: only matrices can be read")
+    fitting = []
+    for turn in (False, True):
+        n_rows = [shape[turn] for shape in labels]
+        ways = [[way for way in (False, True) if _rows(parts, way) == n_rows] for parts in views]
+        if all(ways):
+            fitting.append((turn, ways))
+    if not fitting:
+        raise ValueError(f"{shapes} have no number of rows in common")
+    turn, ways = fitting[0]
+    if len(fitting) > 1 or any(len(way) > 1 for way in ways):
+        raise ValueError(f"{shapes}: rows and columns cannot be told apart")
+    return turn, [way[0] for way in ways]
+
+
+def _rows(parts: Sequence[Shape], turn: bool) -> list[int]:
+    return [shape[turn] for shape in parts]
+
+
+def _names(lengths: list[int]) -> list[str]:
+    """Name of each view, from its length if no other view has it, or else from its place."""
+    return [
+        _NAME_OF_LENGTH.get(d, f"view{v}") if lengths.count(d) == 1 else f"view{v}"
+        for v, d in enumerate(lengths, start=1)
+    ]
+
+
+def _zero_one(Y: Array) -> Array:
+    """Labels of -1 and 1 as 0 and 1; others as they are."""
+    return (Y > 0).astype(np.int8) if ((Y == -1) | (Y == 1)).all() else Y
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    """Names of the files of a data set, with groups for part and view."""
+    what = "|".join((*PAPER_VIEWS, *_LABELS))
+    return re.compile(rf"{re.escape(name)}_(?:(train|test)_)?({what})\.mat", re.IGNORECASE)
+
+
+def _parts(name: str, folder: Path) -> dict[str, list[Variable]]:
+    """Variables that make up each view, and "labels", train before test."""
+    spelling = {view.lower(): view for view in PAPER_VIEWS} | dict.fromkeys(_LABELS, "labels")
+    pattern = _pattern(name)
+    found: dict[str, dict[str, Variable]] = {}
+    for path in find_view_files(name, folder):
+        match = pattern.fullmatch(path.name)
+        assert match is not None
+        what = found.setdefault(spelling[match[2].lower()], {})
+        for part, variable in _of_file(path, match[1]).items():
+            other = what.setdefault(part, variable)
+            if other is not variable:
+                raise ValueError(f"{other.path} and {path} are for the same view and part")
+    for parts in found.values():
+        if "" in parts and len(parts) > 1:
+            both = " and ".join(str(variable.path) for variable in parts.values())
+            raise ValueError(f"{both}: a view is there whole and in parts")
+    return {
+        what: [parts[part] for part in ("", *PARTS) if part in parts]
+        for what, parts in found.items()
+    }
+
+
+def _of_file(path: Path, part: str | None) -> dict[str, Variable]:
+    """Matrices of a file by the part that they are, "" where not divided."""
+    matrices = [variable for variable in list_variables(path) if variable.kind in _TYPES]
+    if len(matrices) == 1:
+        return {(part or "").lower(): matrices[0]}
+    by_part = {key: [m for m in matrices if key in m.name.lower()] for key in PARTS}
+    if part is None and all(len(variables) == 1 for variables in by_part.values()):
+        return {key: variables[0] for key, variables in by_part.items()}
+    names = [variable.name for variable in matrices]
+    raise ValueError(f"{path}: among the matrices {names} it is not clear which one to read")
+
+
+def _stored_view(variables: Sequence[Variable], turn: bool) -> StoredView:
+    """Parts, one below the other, of which only the sizes are looked at now."""
+    for variable in variables[1:]:
+        if variable.shape[not turn] != variables[0].shape[not turn]:
+            raise ValueError(
+                f"{variables[0].path} and {variable.path}: {variables[0].name} has shape "
+                f"{variables[0].shape}, {variable.name} has shape {variable.shape}"
+            )
+    shape = (sum(variable.shape[turn] for variable in variables), variables[0].shape[not turn])
+    dtype = np.result_type(*(np.dtype(_TYPES[variable.kind]) for variable in variables))
+    paths = tuple(dict.fromkeys(variable.path for variable in variables))
+    return StoredView(shape, dtype, partial(_read, tuple(variables), turn), paths)
+
+
+def _read(variables: Sequence[Variable], turn: bool) -> Array:
+    tables = [read_variable(variable) for variable in variables]
+    return np.concatenate([X.T if turn else X for X in tables])

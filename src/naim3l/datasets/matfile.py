@@ -1,0 +1,112 @@
+"""Variables of MATLAB files: version 7.3, which is HDF5, through h5py, all others through scipy."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.io import loadmat, whosmat
+from scipy.io.matlab import matfile_version
+
+from naim3l.datasets.source import Array
+
+
+class Variable(NamedTuple):
+    """A variable of a file: where it is, its shape in MATLAB and its MATLAB class."""
+
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+
+
+def list_variables(path: Path) -> list[Variable]:
+    """Variables of a file; reads no values."""
+    with _readable(path):
+        if not _is_hdf5(path):
+            return [Variable(path, *entry) for entry in whosmat(path, appendmat=False)]
+        with _h5py(path).File(path, "r") as file:
+            names = [name for name in file if not name.startswith("#")]  # "#refs#" is no variable
+            return [Variable(path, name, *_hdf5_header(file[name])) for name in names]
+
+
+def read_variable(variable: Variable) -> Array:
+    """A matrix in the type in which the file has it, which can be smaller than its class."""
+    path, name = variable.path, variable.name
+    with _readable(path):
+        if not _is_hdf5(path):
+            return _dense(loadmat(path, variable_names=[name], appendmat=False)[name])
+        with _h5py(path).File(path, "r") as file:
+            return _hdf5_matrix(file[name])
+
+
+def read_cells(variable: Variable) -> list[Array]:
+    """The matrices in a cell, column by column."""
+    path, name = variable.path, variable.name
+    if variable.kind != "cell":
+        raise ValueError(f"{path}: {name} is of class {variable.kind}, not a cell")
+    with _readable(path):
+        if not _is_hdf5(path):
+            cell = loadmat(path, variable_names=[name], appendmat=False)[name]
+            entries = [_dense(entry) for entry in cell.ravel(order="F")]
+        else:
+            with _h5py(path).File(path, "r") as file:
+                # MATLAB goes down columns, and HDF5 has the axes reversed: rows of what is here.
+                entries = [_hdf5_matrix(file[reference]) for reference in file[name][()].ravel()]
+    for k, entry in enumerate(entries):
+        if entry.ndim != 2 or entry.dtype.kind not in "biuf":
+            raise ValueError(f"{path}: entry {k + 1} of cell {name} is not a matrix of numbers")
+    return entries
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turns whatever fails inside into a ValueError that names the file."""
+    with path.open("rb"):  # a file that cannot be opened keeps its OSError
+        pass
+    try:
+        yield
+    except ImportError:
+        raise
+    except Exception as error:  # damage surfaces as many types, from TypeError to zlib.error
+        cause = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} is not a readable .mat file ({cause})") from error
+
+
+def _is_hdf5(path: Path) -> bool:
+    major, _ = matfile_version(path, appendmat=False)
+    return bool(major == 2)
+
+
+def _h5py(path: Path) -> Any:
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(f"{path} is of version 7.3 and needs h5py: pip install h5py") from error
+    return h5py
+
+
+def _dense(matrix: Any) -> Array:
+    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
+
+
+def _hdf5_header(stored: Any) -> tuple[tuple[int, ...], str]:
+    """Shape and class, as MATLAB has them."""
+    if "MATLAB_sparse" in stored.attrs:
+        return (int(stored.attrs["MATLAB_sparse"]), len(stored["jc"]) - 1), "sparse"
+    kind = stored.attrs.get("MATLAB_class", b"unknown")
+    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    return (tuple(reversed(stored.shape)) if hasattr(stored, "shape") else (), kind)
+
+
+def _hdf5_matrix(stored: Any) -> Array:
+    if "MATLAB_sparse" not in stored.attrs:
+        values: Array = stored[()].T
+        return values
+    shape, _ = _hdf5_header(stored)
+    if "data" not in stored:  # nothing but zeros
+        return np.zeros(shape)
+    columns = (stored["data"][()], stored["ir"][()], stored["jc"][()])
+    return _dense(sparse.csc_array(columns, shape=shape))

@@ -1,0 +1,251 @@
+"""Multi-view data that stay on disk until a view is asked for, and the checks all readers share."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class StoredView:
+    """One view where it lies: how large it is, and a function that reads it.
+
+    Attributes
+    ----------
+    shape : (n_samples, n_features)
+    dtype : numpy dtype in which the values are stored
+    read : function without arguments that returns the array
+    files : paths of the files that `read` reads
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[], Array]
+    files: tuple[Path, ...] = ()
+
+    @classmethod
+    def in_memory(cls, X: ArrayLike, files: Sequence[Path] = ()) -> "StoredView":
+        """View of an array that is in memory already."""
+        array = np.asarray(X)
+        return cls(array.shape, array.dtype, partial(np.asarray, array), tuple(files))
+
+
+class Views(Mapping[str, Array]):
+    """Arrays by name, each read from its file anew whenever it is asked for, and not kept.
+
+    Whoever needs a view twice keeps the array. Iterating over the items holds one view at a time.
+    """
+
+    def __init__(self, stored: Mapping[str, StoredView]) -> None:
+        self.stored = dict(stored)
+
+    def __getitem__(self, name: str) -> Array:
+        """The array of a view, (n_samples, n_features), in the type it is stored in."""
+        stored = self.stored[name]
+        X = stored.read()
+        if X.shape != stored.shape:
+            where = ", ".join(str(path) for path in stored.files)
+            raise ValueError(
+                f"{where}: view {name!r} has shape {X.shape}, but had {stored.shape} when opened"
+            )
+        return X
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a view; reads nothing."""
+        return name in self.stored
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the views."""
+        return iter(self.stored)
+
+    def __len__(self) -> int:
+        """Number of views."""
+        return len(self.stored)
+
+    def __repr__(self) -> str:
+        """Names and shapes; reads nothing."""
+        return f"Views({ {name: view.shape for name, view in self.stored.items()} })"
+
+
+class MultiView:
+    """Views of the same rows and their labels, with the views left on disk.
+
+    Parameters
+    ----------
+    stored : mapping of StoredView by name
+    labels : array of shape (n_samples, n_labels), 0 or 1
+    label_names : sequence of n_labels str, optional
+        "label0", "label1", ... where not given.
+    observed : array of shape (n_samples, n_views), optional
+        1 where the view exists for the row; all of them where not given.
+    label_files : sequence of paths
+        Files that labels, names and `observed` came from.
+
+    Attributes
+    ----------
+    views : Views
+        Mapping from names to arrays; see there what is read when.
+    labels : int64 array of shape (n_samples, n_labels), 0 or 1
+    label_names : list of str
+    observed : bool array of shape (n_samples, n_views)
+        Columns in the order of `views`.
+    files : list of paths
+        Files that labels and views come from.
+
+    Raises
+    ------
+    ValueError
+        If the parts contradict each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> data = MultiView({"words": StoredView.in_memory(np.eye(2))}, labels=[[0, 1], [1, 1]])
+    >>> data
+    MultiView(n_samples=2, n_labels=2, shapes={'words': (2, 2)})
+    >>> data.views["words"].sum()
+    np.float64(2.0)
+    """
+
+    def __init__(
+        self,
+        stored: Mapping[str, StoredView],
+        labels: ArrayLike,
+        label_names: ArrayLike | None = None,
+        observed: ArrayLike | None = None,
+        label_files: Sequence[Path] = (),
+    ) -> None:
+        self.views = Views(stored)
+        self.labels = check_labels(labels)
+        for name, view in stored.items():
+            check_view(name, view.shape, view.dtype, len(self.labels))
+        if not stored:
+            raise ValueError("there is no view")
+        self.label_names = check_label_names(label_names, self.n_labels)
+        self.observed = check_observed(observed, (self.n_samples, len(stored)))
+        paths = [*label_files, *(path for view in stored.values() for path in view.files)]
+        self.files = list(dict.fromkeys(paths))
+        self._label_files = tuple(label_files)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return self.labels.shape[0]
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return self.labels.shape[1]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each view, (n_samples, n_features); reads nothing."""
+        return {name: view.shape for name, view in self.views.stored.items()}
+
+    @property
+    def dtypes(self) -> dict[str, np.dtype[Any]]:
+        """Type in which each view is stored; reads nothing.
+
+        For views in .mat files it is the MATLAB class: MATLAB stores whole numbers of class double
+        in fewer bytes, and the array then has the smaller type.
+        """
+        return {name: view.dtype for name, view in self.views.stored.items()}
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256, hexadecimal, of names, lengths and contents of `files`; computed once.
+
+        Folders of the files do not count, so that a copy elsewhere has the same digest.
+        """
+        sha = hashlib.sha256()
+        for path in self.files:
+            size = path.stat().st_size
+            sha.update(f"{path.name}\0{size}\0".encode())
+            with path.open("rb") as file:
+                while piece := file.read(1 << 20):
+                    sha.update(piece)
+        return sha.hexdigest()
+
+    def select(self, view_names: Sequence[str]) -> "MultiView":
+        """The same rows and labels with some of the views, in the order asked for."""
+        names, known = list(view_names), list(self.views)
+        if not names or len(set(names)) < len(names) or not set(names) <= set(known):
+            raise ValueError(f"view_names={names}; some of {known} are needed, each once.")
+        return MultiView(
+            {name: self.views.stored[name] for name in names},
+            self.labels,
+            self.label_names,
+            self.observed[:, [known.index(name) for name in names]],
+            self._label_files,
+        )
+
+    def __repr__(self) -> str:
+        """Sizes; reads nothing."""
+        sizes = f"n_samples={self.n_samples}, n_labels={self.n_labels}"
+        return f"MultiView({sizes}, shapes={self.shapes})"
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Puts the name of a file before the message of any ValueError."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+def check_labels(labels: ArrayLike) -> NDArray[np.int64]:
+    """Labels as int64, (n_samples, n_labels), if they are 0 or 1."""
+    array = np.asarray(labels)
+    if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"labels has shape {array.shape} and type {array.dtype}, "
+            "not (n_samples, n_labels) of numbers"
+        )
+    wrong = np.argwhere((array != 0) & (array != 1))
+    if wrong.size:
+        i, k = wrong[0]
+        raise ValueError(f"labels holds {array[i, k]} in row {i}, column {k}, not 0 or 1")
+    return array.astype(np.int64)
+
+
+def check_view(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], n_samples: int) -> None:
+    """Error unless a view of this shape and type has a row of numbers for each row of labels."""
+    if len(shape) != 2 or dtype.kind not in "biuf":
+        raise ValueError(
+            f"view {name!r} has shape {shape} and type {dtype}, "
+            "not (n_samples, n_features) of numbers"
+        )
+    if shape[0] != n_samples:
+        raise ValueError(f"view {name!r} has {shape[0]} rows, but labels has {n_samples}")
+
+
+def check_label_names(names: ArrayLike | None, n_labels: int) -> list[str]:
+    """Names of the labels, "label0", "label1", ... for None."""
+    if names is None:
+        return [f"label{k}" for k in range(n_labels)]
+    array = np.asarray(names)
+    if array.shape != (n_labels,):
+        raise ValueError(f"label_names has shape {array.shape}, but there are {n_labels} labels")
+    return [str(name) for name in array]
+
+
+def check_observed(observed: ArrayLike | None, shape: tuple[int, int]) -> NDArray[np.bool_]:
+    """Which view exists for which row, (n_samples, n_views), all of them for None."""
+    if observed is None:
+        return np.ones(shape, dtype=bool)
+    array = np.asarray(observed)
+    if array.shape != shape:
+        raise ValueError(f"observed has shape {array.shape}, not {shape}, (n_samples, n_views)")
+    if array.dtype.kind not in "biuf" or not ((array == 0) | (array == 1)).all():
+        raise ValueError("observed holds other values than 0 and 1")
+    return array.astype(bool)
