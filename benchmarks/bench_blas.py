@@ -134,11 +134,11 @@ def run_loop(case, clock, n_iter):
     stamps = []
 
     def at_end(objective, W, callback, **options):
-        def note(record):
+        def note(record, W):
             if not stamps:
                 clock.reset()
             stamps.append(perf_counter())
-            callback(record)
+            callback(record, W)
 
         return solve_fast(objective, W, callback=note, **options)
 

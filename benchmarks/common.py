@@ -122,7 +122,7 @@ class Stopwatch:
         self.times: list[float] = []
         self.start = perf_counter()
 
-    def __call__(self, record):
+    def __call__(self, record, W):
         self.times.append(perf_counter() - self.start)
         if self.times[-1] > self.limit:
             self.expired = True

@@ -187,7 +187,7 @@ class TestFit:
         seen = []
 
         def interrupt(objective, W, callback, **options):
-            def stop(record):
+            def stop(record, W):
                 seen.append(record)
                 if len(seen) == 4:
                     raise KeyboardInterrupt

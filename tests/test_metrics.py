@@ -474,3 +474,17 @@ def test_labels_of_frames_are_matched_by_name():
     assert metrics.evaluate(y, scores.to_numpy()) == expected
     with pytest.raises(ValueError, match=r"y_true has the labels \['a', .*scores have \['e'"):
         metrics.evaluate(y, scores.rename(columns={"a": "e"})[list("ebcd")])
+
+
+def test_protocol_fused_counts_rows_without_a_positive_as_zero():
+    Y = np.array([[1, 0, 0], [0, 0, 0], [1, 1, 0], [1, 1, 1]])
+    S = np.array([[3.0, 2, 1], [1, 2, 3], [1, 3, 2], [1, 2, 3]])
+    paper, fused = (metrics.evaluate(Y, S, protocol=name) for name in ("paper", "fused"))
+    by_row = [1.0, (1 / 1 + 2 / 3) / 2]  # the last row has no negative: no ranking to measure
+    assert paper["AP"] == pytest.approx(np.mean(by_row))
+    assert fused["AP"] == pytest.approx(np.mean([*by_row, 0.0]))
+    assert fused.pop("AP") != paper.pop("AP") and fused == pytest.approx(paper)
+
+
+def test_protocol_fused_of_rows_without_any_positive_is_zero():
+    assert metrics.evaluate([[0, 0]], [[1.0, 2]], protocol="fused")["AP"] == 0

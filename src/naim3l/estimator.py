@@ -198,7 +198,7 @@ default="scale"
                 mu=self.mu,
                 max_iter=self.max_iter,
                 tol=self.tol,
-                callback=lambda record: advance(f"objective {record['objective']:.6g}"),
+                callback=lambda record, W: advance(f"objective {record['objective']:.6g}"),
             )
         if self.tol > 0 and not result.converged and not result.interrupted:
             warn_user(_not_converged(result, self.max_iter, self.tol), ConvergenceWarning)

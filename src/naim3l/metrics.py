@@ -209,8 +209,9 @@ def evaluate(
         Views need not have the same rows. A metric undefined in one view has a NaN mean. Labels
         of two data frames are matched by name, of arrays by position. Scores must be finite:
         leave out the rows that lack a view first.
-    protocol : {"paper"}
-        How rows on which a metric is undefined are treated. "paper" leaves them out.
+    protocol : {"paper", "fused"}
+        How rows on which a metric is undefined are treated. "paper" leaves them out; "fused", as
+        later papers do, counts the average precision of a row without a positive as 0.
     threshold : float
         Used by "1-HL" and the F1 values.
 
@@ -383,4 +384,16 @@ def _paper(table: _Table, threshold: float) -> dict[str, float]:
     }
 
 
-_PROTOCOLS: dict[str, Callable[[_Table, float], dict[str, float]]] = {"paper": _paper}
+def _fused(table: _Table, threshold: float) -> dict[str, float]:
+    metrics = _paper(table, threshold)
+    kept = (table.positive.any(axis=1) & table.negative.any(axis=1)).sum()
+    empty = (table.observed.any(axis=1) & ~table.positive.any(axis=1)).sum()
+    if empty:
+        metrics["AP"] = float(np.nan_to_num(metrics["AP"]) * kept / (kept + empty))
+    return metrics
+
+
+_PROTOCOLS: dict[str, Callable[[_Table, float], dict[str, float]]] = {
+    "paper": _paper,
+    "fused": _fused,
+}

@@ -7,6 +7,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from naim3l.base import LinearViewModel
@@ -19,6 +20,7 @@ from naim3l.parameters import check_choice, check_number, check_whole_number
 from naim3l.problem import Problem
 from naim3l.progress import progress_bar
 from naim3l.solvers import SolverResult, solve_fast
+from naim3l.tables import warn_user
 
 Pair = tuple[float, float]  # lam, ridge
 LabelArrays = Mapping[str, NDArray[np.floating]]
@@ -30,6 +32,10 @@ LOWER_IS_BETTER = ("coverage", "one-error")
 MOST_LAM, LEAST_LAM = 10.0, 0.01
 # Inside folds: the metric of held-out entries settles long before the weights do.
 FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
+_ALL_UNBOUNDED = (
+    "NAIM3LCV: the objective falls without bound at every lam and ridge tried: try smaller lams, "
+    "larger ridges, or high_rank=False."
+)
 
 
 def hold_out_entries(
@@ -139,7 +145,8 @@ class NAIM3LCV(LinearViewModel):
         The chosen pair, of equals the first in ``cv_results_``, and its mean metric.
     cv_results_ : dict of str to ndarray of shape (n_pairs,)
         "lam", "ridge", "mean_test_score", "std_test_score", "rank_test_score" (1 is best) and
-        "split0_test_score", ...; NaN, and left out of the mean, where a fold has no value.
+        "split0_test_score", ...; NaN, and left out of the mean, where a fold has no value. NaN
+        throughout, and ranked last, is a pair whose objective falls without bound in some fold.
     coef_, intercept_, history_, ...
         All that `NAIM3L` has, of the final fit.
 
@@ -192,8 +199,8 @@ class NAIM3LCV(LinearViewModel):
         """Choose the pair and fit the weights; ``X`` and ``y`` as for `NAIM3L.fit`."""
         pairs = self._check_parameters()
         problem = self._read_training(X, y)
-        self._choose(pairs, self._score_folds(problem, pairs))
-        self._keep_result(problem, self._model(self.lam_, self.ridge_)._solve(problem))
+        self._rank(pairs, self._score_folds(problem, pairs))
+        self._keep_result(problem, self._solve_best(problem))
         return self
 
     def _model(self, lam: float, ridge: float) -> NAIM3L:
@@ -237,9 +244,14 @@ class NAIM3LCV(LinearViewModel):
         values, warm = [], dict[float, SolverResult]()
         for lam, ridge in pairs:
             objective = Objective(form, lam, self.low_rank, self.high_rank, ridge)
-            result = solve_fast(
-                objective, warm=warm.get(ridge), max_iter=FOLD_MAX_ITER, tol=FOLD_TOL
-            )
+            try:
+                result = solve_fast(
+                    objective, warm=warm.get(ridge), max_iter=FOLD_MAX_ITER, tol=FOLD_TOL
+                )
+            except FloatingPointError:  # without bound: not a pair to choose, nor to go on from
+                values.append(-np.inf)
+                warm = {}
+                continue
             if result.interrupted:
                 raise KeyboardInterrupt
             warm = {ridge: result}
@@ -249,24 +261,49 @@ class NAIM3LCV(LinearViewModel):
             values.append(float(np.mean(defined)) if defined else np.nan)
         return values
 
-    def _choose(self, pairs: list[Pair], scores: NDArray) -> None:
+    def _rank(self, pairs: list[Pair], scores: NDArray) -> None:
+        """Fill ``cv_results_``; -inf marks the folds in which a fit had no lower bound."""
+        failed = np.isneginf(scores).any(axis=0)
+        scores = np.where(failed, np.nan, scores)
         defined = ~np.isnan(scores)
-        if not defined.any(axis=0).all():
+        if failed.all():
+            raise FloatingPointError(_ALL_UNBOUNDED)
+        if not (defined.any(axis=0) | failed).all():
             raise ValueError(
                 f"metric {self.metric!r} is undefined on the held-out entries of all {self.cv} "
                 "folds: too few entries, or labels. Take another metric or fewer folds."
             )
-        mean = np.mean(scores, axis=0, where=defined)
+        mean = np.full(len(pairs), np.nan)
+        std = mean.copy()
+        mean[~failed] = np.mean(scores[:, ~failed], axis=0, where=defined[:, ~failed])
+        std[~failed] = np.std(scores[:, ~failed], axis=0, where=defined[:, ~failed])
         losses = mean if self.metric in LOWER_IS_BETTER else -mean
+        losses = np.where(failed, np.inf, losses)
         self.cv_results_ = {
             "lam": np.array([lam for lam, _ in pairs]),
             "ridge": np.array([ridge for _, ridge in pairs]),
             "mean_test_score": mean,
-            "std_test_score": np.std(scores, axis=0, where=defined),
+            "std_test_score": std,
             "rank_test_score": 1 + np.searchsorted(np.sort(losses), losses),
         } | {f"split{fold}_test_score": of_fold for fold, of_fold in enumerate(scores)}
-        best = int(np.argmin(losses))
-        (self.lam_, self.ridge_), self.best_score_ = pairs[best], float(mean[best])
+
+    def _solve_best(self, problem: Problem) -> SolverResult:
+        """Fit of the best pair on all entries; of the next where that one has no lower bound."""
+        results = self.cv_results_
+        for best in np.argsort(results["rank_test_score"], kind="stable"):
+            if np.isnan(results["mean_test_score"][best]):
+                break
+            self.lam_, self.ridge_ = float(results["lam"][best]), float(results["ridge"][best])
+            self.best_score_ = float(results["mean_test_score"][best])
+            try:
+                return self._model(self.lam_, self.ridge_)._solve(problem)
+            except FloatingPointError:
+                warn_user(
+                    f"lam={self.lam_:g} with ridge={self.ridge_:g} is best on held-out entries, "
+                    "but without a lower bound on all of them; the next best is taken.",
+                    ConvergenceWarning,
+                )
+        raise FloatingPointError(_ALL_UNBOUNDED)
 
 
 def deal_entries(problem: Problem, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:

@@ -158,7 +158,7 @@ def test_tol_zero_runs_all_iterations_and_interrupt_keeps_the_last():
     assert solve_fast(objective, max_iter=5, tol=0).n_iter == 5
     seen = []
 
-    def interrupt(record):
+    def interrupt(record, W):
         seen.append(record)
         if len(seen) == 3:
             raise KeyboardInterrupt

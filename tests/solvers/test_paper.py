@@ -10,9 +10,11 @@ import oracle
 from conftest import VARIANTS
 from naim3l.datasets import load_yeast
 from naim3l.missing import make_challenge
+from naim3l.nuclear import trace_norm_subgradient
 from naim3l.objective import Objective
 from naim3l.problem import Problem
 from naim3l.solvers import solve_paper
+from naim3l.solvers.paper import EIGENVALUE_CUTOFF
 from naim3l.transform import make_transformer
 
 
@@ -34,7 +36,7 @@ def assert_equals_oracle(features, labels, *, lam, n_iter, mu=5.0, fit_intercept
     for t in range(1, n_iter + 1):
         W, Z, Lambda = next(expected)
         if t in (1, 2, 5) or t == n_iter:
-            result = solve(max_iter=t, callback=seen.append)
+            result = solve(max_iter=t, callback=lambda record, W: seen.append(record))
             error = np.linalg.norm(result.W - W) / np.linalg.norm(W)
             assert error <= 1e-9, f"iteration {t}: {error:.1e}"
     X, Y = oracle.block_rows(features, fit_intercept), np.concatenate(labels)
@@ -181,10 +183,41 @@ def test_interrupt_keeps_the_last_whole_iteration(make_problem):
     *_, problem = make_problem()
     objective, W = Objective(problem, 0.4), start(problem)
 
-    def interrupt(record, calls=itertools.count(1)):  # noqa: B008 -- one counter per definition
+    def interrupt(record, W, calls=itertools.count(1)):  # noqa: B008 -- one counter per definition
         if next(calls) == 3:
             raise KeyboardInterrupt
 
     result = solve_paper(objective, W, max_iter=50, tol=0, callback=interrupt)
     assert result.interrupted and result.n_iter == 3
     np.testing.assert_array_equal(result.W, solve_paper(objective, W, max_iter=3, tol=0).W)
+
+
+def test_surrogate_majorises_the_objective_and_touches_it(make_problem):
+    """Eq. (11): convex, above the objective, equal to it where it was linearised."""
+    *_, problem = make_problem()
+    objective = Objective(problem, 0.4)
+    W0 = start(problem)
+    weights = [W0]
+    result = solve_paper(
+        objective, W0, max_iter=60, tol=0, callback=lambda record, W: weights.append(W)
+    )
+    for W_old, W, record in zip(weights, weights[1:], result.history, strict=False):
+        G = trace_norm_subgradient(problem.multiply(W_old), cutoff=EIGENVALUE_CUTOFF)
+        convex = record["loss"] + record["low_rank"]
+        linear = 0.4 * np.vdot(G, problem.multiply(W))
+        assert record["surrogate"] == pytest.approx(convex - linear, rel=1e-9)
+        assert record["surrogate"] >= record["objective"] - 1e-9 * abs(record["objective"])
+    last = result.history[-1]
+    assert last["surrogate"] == pytest.approx(last["objective"], rel=1e-4)
+
+
+def test_without_cutoff_small_singular_values_count(make_problem):
+    *_, problem = make_problem()
+    W = 1e-3 * start(problem)  # all eigenvalues of (XW)'XW lie below the cut-off
+    step = [
+        solve_paper(Objective(problem, 0.4), W, max_iter=1, tol=0, eigenvalue_cutoff=cutoff).W
+        for cutoff in (EIGENVALUE_CUTOFF, None)
+    ]
+    without = solve_paper(Objective(problem, 0.4, high_rank=False), W, max_iter=1, tol=0).W
+    np.testing.assert_allclose(step[0], without)
+    assert np.abs(step[1] - without).max() > 1e-3

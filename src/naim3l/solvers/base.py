@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from naim3l.objective import Objective
 
 Record = dict[str, float]
+Callback = Callable[[Record, NDArray[np.floating]], Any]
 
 
 @dataclass
@@ -47,7 +48,7 @@ class SolverResult:
 
 
 class Solver(Protocol):
-    """Minimise ``objective`` from ``W``; ``callback`` sees each record as it is made."""
+    """Minimise ``objective`` from ``W``; ``callback`` sees each record with its weights."""
 
     def __call__(
         self,
@@ -57,5 +58,5 @@ class Solver(Protocol):
         mu: float | None,
         max_iter: int,
         tol: float,
-        callback: Callable[[Record], Any] | None = None,
+        callback: Callback | None = None,
     ) -> SolverResult: ...

@@ -1,9 +1,7 @@
 """The same model by a splitting with an exact W-step: few iterations, and a certificate."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +9,7 @@ from naim3l.blocks import Matrix, one_blas_thread
 from naim3l.forms import choose_form
 from naim3l.nuclear import singular_value_threshold
 from naim3l.objective import Objective
-from naim3l.solvers.base import Record, SolverResult
+from naim3l.solvers.base import Callback, Record, SolverResult
 from naim3l.solvers.weights import WeightStep, make_weight_step
 
 FIRST_MU = 0.5
@@ -58,7 +56,7 @@ def solve_fast(
     mu: float | None = None,
     max_iter: int = 200,
     tol: float = 1e-4,
-    callback: Callable[[Record], Any] | None = None,
+    callback: Callback | None = None,
     form: str = "auto",
     warm: SolverResult | None = None,
 ) -> SolverResult:
@@ -109,7 +107,7 @@ def _solve(
     mu: float | None,
     max_iter: int,
     tol: float,
-    callback: Callable[[Record], Any] | None,
+    callback: Callback | None,
     warm: SolverResult | None,
 ) -> SolverResult:
     state = _start(objective, W, mu) if warm is None else _restart(objective, warm.state, mu)
@@ -123,7 +121,7 @@ def _solve(
             result.converged = bool(worst < tol and record["outer"])
             result.history.append(record)
             if callback is not None:
-                callback(record)
+                callback(record, state.W)
             if result.converged:
                 break
             if mu is None and n_iter <= MU_REST:

@@ -1,8 +1,6 @@
 """Algorithm 1 of the paper, to the letter, in the errata's corrected form."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +9,7 @@ from naim3l.blocks import one_blas_thread
 from naim3l.nuclear import singular_value_threshold
 from naim3l.objective import Objective
 from naim3l.problem import Problem
-from naim3l.solvers.base import Record, SolverResult
+from naim3l.solvers.base import Callback, SolverResult
 
 Matrix = NDArray[np.floating]
 
@@ -30,8 +28,9 @@ def solve_paper(
     mu: float | None = None,
     max_iter: int = 200,
     tol: float = 1e-4,
-    callback: Callable[[Record], Any] | None = None,
+    callback: Callback | None = None,
     guarded: bool = False,
+    eigenvalue_cutoff: float | None = EIGENVALUE_CUTOFF,
 ) -> SolverResult:
     """Weights after Algorithm 1 started at ``W``.
 
@@ -51,15 +50,19 @@ def solve_paper(
     tol : float
         Stop when no entry of W or Z changed by as much as this; 0 runs all iterations.
     callback : callable, optional
-        Called with the record of each iteration.
+        Called with the record and the weights of each iteration.
     guarded : bool
         Add a proximal term to the W-step in the directions in which the penalty is less than
         twice the curvature of the loss. Where there are none, nothing changes; in them the
         printed algorithm may diverge, or never move. Always on with a ridge.
+    eigenvalue_cutoff : float or None
+        Eigenvalues of ``(XW)'XW`` below it count as zero in Algorithm 2; None keeps all that are
+        above rounding error.
 
     Returns
     -------
     SolverResult
+        Its history adds ``surrogate``, the convex majorant of Eq. (11) at the new weights.
 
     Raises
     ------
@@ -73,13 +76,14 @@ def solve_paper(
     """
     problem = _rows_of(objective)
     mu = DEFAULT_MU if mu is None else mu
-    threshold = objective.lam / mu if objective.low_rank else 0.0
     step = _WeightStep(problem, mu, objective.ridge, guarded or objective.ridge > 0)
-    shrink = partial(singular_value_threshold, threshold=threshold)
+    shrink = partial(
+        singular_value_threshold, threshold=objective.lam / mu if objective.low_rank else 0.0
+    )
 
     XW = problem.multiply(W)
     residual = problem.residual(XW)
-    _, high_rank = objective.high_rank_term(W, EIGENVALUE_CUTOFF)
+    _, high_rank = objective.high_rank_term(W, eigenvalue_cutoff)
     score_limit = DIVERGENCE_FACTOR * (1 + _max_abs(XW))
     Z: Matrix = np.zeros((problem.n_positives, problem.n_labels))
     U = np.zeros_like(Z)  # multipliers divided by mu
@@ -90,6 +94,7 @@ def solve_paper(
             # Eq. (13): what X' multiplies is summed over labels first, so X' is applied once.
             R = mu * problem.scatter(Z - U) - residual
             W = step(problem.multiply_transposed(R) + high_rank, W)
+            linearised = float(np.vdot(high_rank, W))  # stands for lam ||XW||_* in Eq. (11)
             XW = problem.multiply(W)
             if not _max_abs(XW) <= score_limit:
                 raise FloatingPointError(_divergence_message(n_iter, mu))
@@ -99,7 +104,7 @@ def solve_paper(
             U -= Z  # Eq. (16)
 
             residual = problem.residual(XW)
-            norm, high_rank = objective.high_rank_term(W, EIGENVALUE_CUTOFF)
+            norm, high_rank = objective.high_rank_term(W, eigenvalue_cutoff)
             Z_change = Z - Z_old
             change = max(_max_abs(W - W_old), _max_abs(Z_change))
             dual = problem.label_scores_transposed(Z_change)
@@ -107,6 +112,7 @@ def solve_paper(
                                     scores_norm=norm)  # fmt: skip
             XW_k -= Z
             record = parts.as_record() | {
+                "surrogate": parts.total - parts.high_rank - linearised,
                 "change": change,
                 "primal_residual": float(np.linalg.norm(XW_k)),
                 "dual_residual": float(mu * np.linalg.norm(dual)),
@@ -114,7 +120,7 @@ def solve_paper(
             result.W, result.converged = W, change < tol
             result.history.append(record)
             if callback is not None:
-                callback(record)
+                callback(record, W)
             if result.converged:
                 break
     except KeyboardInterrupt:
