@@ -25,50 +25,22 @@ from time import perf_counter
 import numpy as np
 from common import median_seconds, number, print_machine, print_table, progress
 from scipy import linalg
-from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
+from naim3l.experiments.paper.published import TABLE7, TABLE7_SIZES, table7_seconds
+from naim3l.experiments.subgradient import svd_economy, svd_full, svd_truncated
 from naim3l.nuclear import trace_norm_subgradient
-
-SIZES = [
-    (10_000, 100), (10_000, 200), (20_000, 100), (20_000, 200), (40_000, 100),
-    (40_000, 200), (40_000, 400), (100_000, 200), (100_000, 400),
-]  # fmt: skip
-PAPER = {  # seconds of Table 7, in the order of the sizes; None where memory was out
-    "SVD full": [20.0031, 1.3839, 80.2122, 4.9386, None, None, None, None, None],
-    "SVD economy": [0.0571, 0.1377, 0.1459, 0.2264, 0.1696, 0.4400, 1.3460, 1.3813, 3.9416],
-    "SVD truncated": [0.0475, 0.1471, 0.0955, 0.2133, 0.1838, 0.4791, 1.4396, 1.4526, 4.2048],
-    "Algorithm 2": [0.0334, 0.0731, 0.0590, 0.1603, 0.0864, 0.2109, 0.6736, 0.5019, 1.6042],
-}
-
-
-def full(A):
-    # SciPy's, whose U is the n x n array that LAPACK fills; NumPy's makes a second one.
-    U, _, Vt = linalg.svd(A, full_matrices=True)
-    return U[:, : A.shape[1]] @ Vt
-
-
-def economy(A):
-    U, _, Vt = np.linalg.svd(A, full_matrices=False)
-    return U @ Vt
-
-
-def truncated(A):
-    U, _, Vt = randomized_svd(
-        A, A.shape[1], n_oversamples=0, n_iter=0, flip_sign=False, random_state=0
-    )
-    return U @ Vt
 
 
 def qr(A):
     Q, R = np.linalg.qr(A)
-    return Q @ economy(R)
+    return Q @ svd_economy(R)
 
 
 def cholesky_qr(A):
     """``Q = A R^-1`` is never formed: its factor joins that of ``R``."""
     R = np.linalg.cholesky(A.T @ A).T
-    return A @ np.linalg.solve(R, economy(R))
+    return A @ np.linalg.solve(R, svd_economy(R))
 
 
 def newton_schulz(A):
@@ -92,9 +64,9 @@ def scipy_polar(A):
 
 METHODS = {
     "Algorithm 2": trace_norm_subgradient,
-    "SVD full": full,
-    "SVD economy": economy,
-    "SVD truncated": truncated,
+    "SVD full": svd_full,
+    "SVD economy": svd_economy,
+    "SVD truncated": svd_truncated,
     "QR, SVD of R": qr,
     "Cholesky-QR, SVD of R": cholesky_qr,
     "Gram, Newton-Schulz": newton_schulz,
@@ -109,15 +81,15 @@ def relative_error(G, exact):
 def measure(shape, repeats, full_gigabytes):
     """Seconds and error against the economy SVD of every method, by name."""
     A = np.random.default_rng(0).standard_normal(shape)
-    exact = economy(A)
+    exact = svd_economy(A)
     outcome = {}
     for name, method in METHODS.items():
-        if method is not full:
+        if method is not svd_full:
             seconds = median_seconds(lambda method=method: method(A), repeats)
             outcome[name] = seconds, relative_error(method(A), exact)
         elif 8 * shape[0] ** 2 <= 1e9 * full_gigabytes:
             start = perf_counter()  # once: it takes as long as all others together
-            G = full(A)
+            G = svd_full(A)
             outcome[name] = perf_counter() - start, relative_error(G, exact)
         else:
             outcome[name] = None
@@ -131,11 +103,8 @@ def ratio_table(sizes, outcomes):
             "-" if o[name] is None else number(o[name][0] / o["Algorithm 2"][0]) for o in outcomes
         ]
         rows.append([name, *ratios])
-        if name in PAPER:
-            pairs = [
-                (PAPER[name][SIZES.index(s)], PAPER["Algorithm 2"][SIZES.index(s)])
-                if s in SIZES else (None, 1) for s in sizes
-            ]  # fmt: skip
+        if name in TABLE7:
+            pairs = [(table7_seconds(name, *s), table7_seconds("Algorithm 2", *s)) for s in sizes]
             rows.append(["  in the paper", *(number(a and a / b) for a, b in pairs)])
     seconds = [number(o["Algorithm 2"][0]) for o in outcomes]
     rows.append(["Algorithm 2, seconds", *seconds])
@@ -161,7 +130,7 @@ def condition_table(shape, conditions=(1e2, 1e4, 1e6)):
     U, V = (np.linalg.qr(rng.standard_normal((n, shape[1])))[0] for n in shape)
     rows = []
     for name, method in METHODS.items():
-        if method is not full:
+        if method is not svd_full:
             errors = []
             for condition in conditions:
                 s = np.geomspace(1, 1 / condition, shape[1])
@@ -180,7 +149,7 @@ def main():
     parser.add_argument("--full-gb", type=float, default=1.0, help="largest U of the full SVD")
     parser.add_argument("--most-rows", type=int, default=100_000, help="leave out larger sizes")
     arguments = parser.parse_args()
-    sizes = [(1_000, 20), (1_000, 40)] if arguments.quick else SIZES
+    sizes = [(1_000, 20), (1_000, 40)] if arguments.quick else TABLE7_SIZES
     sizes = [size for size in sizes if size[0] <= arguments.most_rows]
     with threadpool_limits(arguments.threads, "blas"):
         print_machine()

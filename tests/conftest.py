@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from naim3l.problem import Problem
+from small_data import small_source
 
 # Terms of the objective: the paper's model, its two variants, and the model with a ridge.
 VARIANTS = {
@@ -49,3 +50,17 @@ def make_problem():
         return features, labels, Problem(features, labels)
 
     return draw
+
+
+@pytest.fixture
+def source():
+    """A small dataset of three views."""
+    return small_source()
+
+
+@pytest.fixture
+def plan(source):
+    """A plan of experiments on it."""
+    from naim3l.experiments.tasks import Plan
+
+    return Plan({"small": source}, repeats=2, protocols=("paper", "clean", "fused"))

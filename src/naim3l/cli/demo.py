@@ -1,35 +1,10 @@
-"""The command line; the only module that prints."""
+"""``naim3l demo``: the model, its variants and a tuned ridge on the yeast data."""
 
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from naim3l import __version__
-
-app = typer.Typer(
-    help="Labels learned from tables that cannot be joined.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"naim3l {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    pass
+from naim3l.cli.app import app, print_table
 
 
 @app.command()
@@ -86,17 +61,4 @@ def _print_summary(
         for row in [["method", *metrics], ["---"] * (len(metrics) + 1), *rows]:
             typer.echo(f"| {' | '.join(row)} |")
         return
-    table = Table(title=title, title_justify="left")
-    table.add_column("method")
-    for name in metrics:
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(*row)
-    # A pipe has no width of its own: never fold the table there.
-    console = Console()
-    (console if console.is_terminal else Console(width=120)).print(table)
-
-
-def main() -> None:
-    """Entry point of the ``naim3l`` command."""
-    app()
+    print_table(title, ["method", *metrics], rows)

@@ -1,0 +1,76 @@
+"""``naim3l datasets``: what is known of the datasets, a check of a folder, a conversion."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from naim3l.cli.app import app, print_table, told_plainly
+
+
+@app.command()
+def datasets(
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder to look into and to check.")
+    ] = None,
+    convert: Annotated[
+        str | None, typer.Option("--convert", help="Dataset to write as one .npz file.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File for --convert; default NAME.npz.")
+    ] = None,
+) -> None:
+    """List the datasets of the experiments; check those in a folder; convert them.
+
+    With --data, every dataset that the folder holds, in whichever form (LEAR files, .mat, .npz),
+    is opened and held against the paper's Table 1. The exit code is 1 if a fact does not hold.
+
+    Example: naim3l datasets --data ~/lear --convert corel5k -o corel5k.npz
+    """
+    from naim3l.datasets import CATALOG
+
+    if convert is not None:
+        _convert(convert, data, out)
+    elif data is not None:
+        _check(data)
+    else:
+        rows = [
+            [name, facts.title, str(facts.n_samples), str(facts.n_labels),
+             f"{facts.labels_per_row:.3f}", "–" if facts.lam is None else f"{facts.lam:g}",
+             facts.origin]
+            for name, facts in CATALOG.items()
+        ]  # fmt: skip
+        header = ["name", "dataset", "rows", "labels", "labels per row", "lambda", "where from"]
+        print_table("Datasets of the experiments", header, rows, n_left=2)
+
+
+def _check(folder: Path) -> None:
+    from naim3l.datasets import available, check_dataset, open_dataset
+
+    all_hold = True
+    with told_plainly():
+        found = available(folder)
+        if not found:
+            raise ValueError(f"{folder} holds none of the datasets that 'naim3l datasets' lists.")
+        for name, form in found.items():
+            source = open_dataset(name, folder)
+            checks = check_dataset(name, source)
+            views = ", ".join(f"{view} {shape[1]}" for view, shape in source.shapes.items())
+            rows = [
+                [check.fact, f"{check.expected:g}", f"{check.found:g}", "yes" if check.ok else "NO"]
+                for check in checks
+            ]
+            print_table(f"{name} ({form}): {views}", ["fact", "expected", "found", "holds"], rows)
+            all_hold &= all(check.ok for check in checks)
+    if not all_hold:
+        raise typer.Exit(1)
+
+
+def _convert(name: str, folder: Path | None, out: Path | None) -> None:
+    from naim3l.datasets import convert as write
+    from naim3l.datasets import open_dataset
+
+    with told_plainly():
+        target = Path(f"{name}.npz") if out is None else out
+        write(open_dataset(name, folder), target)
+        typer.echo(f"Wrote {target}.")

@@ -1,0 +1,165 @@
+"""``naim3l reproduce``: a table or figure of the paper, or all of them."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from naim3l.cli.app import app, print_table, told_plainly
+
+ALL = "all"
+
+
+@app.command()
+def reproduce(
+    item: Annotated[str, typer.Argument(help="table1 ... table7, fig2 ... fig8, ablation, beside; "
+                                             "or all.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder of the datasets; yeast needs none.")
+    ] = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", help="Dataset by name, again for several. Default: all there."),
+    ] = None,
+    protocol: Annotated[
+        list[str] | None,
+        typer.Option("--protocol", help="paper, clean or fused, again for several. Default: "
+                                        "paper; all three for 'all'."),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 10,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Results folder; a run there is gone on with.")
+    ] = Path("naim3l-results"),
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Fits at a time. Default: one per core.")
+    ] = None,
+    quick: Annotated[bool, typer.Option(help="Table 7: small sizes only.")] = False,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Compute nothing; show what is there.")
+    ] = False,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Markdown document whose tables to renew.")
+    ] = None,
+) -> None:  # fmt: skip
+    """Reproduce a table or figure of the paper, our numbers beside the published ones.
+
+    Every fit is on disk as soon as it is done: a run that was stopped, or killed, goes on where it
+    was when the same command is given again. The results folder gets one page, index.html, with
+    all tables and figures, and the numbers as JSON.
+
+    Example: naim3l reproduce table2 --dataset corel5k --data ~/lear --repeats 10
+    """
+    with told_plainly():
+        _need_libraries()
+        from naim3l.experiments.results import (
+            collect_results,
+            update_document,
+            write_results,
+        )
+        from naim3l.experiments.results import (
+            markdown as to_markdown,
+        )
+        from naim3l.experiments.store import Store
+
+        names = _items(item)
+        plan = _plan(names, data, dataset, protocol, repeats, quick)
+        store = Store(out)
+        stopped = False
+        if not report_only:
+            stopped = _compute(plan, names, store, jobs)
+        results = collect_results(plan, names, store)
+        page = write_results(out, plan, results, shlex.join(["naim3l", *sys.argv[1:]]))
+        if markdown is not None:
+            update_document(markdown, to_markdown(results))
+    for result in results:
+        for table in result.tables:
+            rows = [[_shown(cell) for cell in row] for row in table.rows]
+            if rows:
+                print_table(table.title, table.header, rows, n_left=2)
+                typer.echo(table.note + "\n" if table.note else "")
+        if result.missing:
+            typer.echo(f"{result.missing}.", err=True)
+    typer.echo(f"Page: {page}")
+    if stopped:
+        typer.echo("Stopped. The same command goes on from here.", err=True)
+        raise typer.Exit(130)
+
+
+def _need_libraries() -> None:
+    try:
+        import jinja2  # noqa: F401
+        import matplotlib  # noqa: F401
+        import scikit_posthocs  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"'naim3l reproduce' needs {error.name}: pip install 'naim3l[reproduce]'."
+        ) from error
+
+
+def _items(item: str) -> list[str]:
+    from naim3l.experiments.paper import ALIASES, ITEMS
+
+    name = ALIASES.get(item, item)
+    if name != ALL and name not in ITEMS:
+        known = ", ".join([*ITEMS, *ALIASES, ALL])
+        raise ValueError(f"there is no item {item!r}; known are: {known}.")
+    return list(ITEMS) if name == ALL else [name]
+
+
+def _plan(
+    names: list[str],
+    data: Path | None,
+    dataset: list[str] | None,
+    protocol: list[str] | None,
+    repeats: int,
+    quick: bool,
+) -> Any:
+    from naim3l.datasets import available, open_dataset
+    from naim3l.experiments.tasks import PROTOCOLS, Plan
+
+    chosen = tuple(dict.fromkeys(protocol or (PROTOCOLS if len(names) > 1 else ["paper"])))
+    unknown = [name for name in chosen if name not in PROTOCOLS]
+    if unknown:
+        raise ValueError(f"there is no protocol {unknown[0]!r}; known are: {', '.join(PROTOCOLS)}.")
+    wanted = dataset or list(available(data) if data is not None else ["yeast"])
+    sources = {name: open_dataset(name, data) for name in dict.fromkeys(wanted)}
+    return Plan(sources, repeats=repeats, protocols=chosen, quick=quick)
+
+
+def _compute(plan: Any, names: list[str], store: Any, jobs: int | None) -> bool:
+    """Run what the store lacks, item by item; True if Ctrl-C ended it."""
+    from naim3l.experiments.paper import ITEMS
+    from naim3l.experiments.runner import default_jobs, missing_tasks, run_tasks
+    from naim3l.progress import progress_bar
+
+    tasks = [task for name in names for task in ITEMS[name].tasks(plan)]
+    todo = missing_tasks(tasks, store)
+    with progress_bar(", ".join(names) if len(names) == 1 else "all items", len(todo),
+                      shown=True) as advance:  # fmt: skip
+        try:
+            run_tasks(
+                todo,
+                plan.sources,
+                store,
+                n_jobs=jobs or default_jobs(),
+                on_record=lambda record: advance(_note(record)),
+            )
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+def _note(record: dict[str, Any]) -> str:
+    settings = record["settings"]
+    shown = (settings.get(name) for name in ("dataset", "method", "seed"))
+    return " ".join(str(value) for value in shown if value is not None)
+
+
+def _shown(cell: Any) -> str:
+    """Text of a cell; colours tell on a terminal whether ours agrees with the published."""
+    colours = {"within": "green", "outside": "dark_orange", "published": "italic"}
+    colour = colours.get(cell.mark)
+    text = cell.text.replace("[", "\\[")
+    return f"[{colour}]{text}[/]" if colour else text

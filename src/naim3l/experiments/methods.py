@@ -1,0 +1,132 @@
+"""Methods that experiments compare: each a small adapter from a trial to scores and numbers.
+
+To add one, write a function of a trial, its parameters and a seed, and name it in ``METHODS``.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from naim3l.baselines import PerViewRidge
+from naim3l.estimator import NAIM3L
+from naim3l.experiments.trials import Trial, measure, spectrum_of_scores
+from naim3l.objective import Objective
+from naim3l.problem import Problem
+from naim3l.selection import NAIM3LCV, best_on_held_out
+from naim3l.solvers import solve_paper
+from naim3l.tables import DataWarning
+
+Parameters = Mapping[str, Any]
+
+
+@dataclass
+class Outcome:
+    """Scores of the test rows of every view, and what else a method tells of its fit."""
+
+    scores: dict[str, NDArray[np.float64]]
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+Method = Callable[[Trial, Parameters, int], Outcome]
+
+
+def run_method(trial: Trial, name: str, parameters: Parameters, seed: int) -> dict[str, Any]:
+    """Record of a fit: metrics by protocol, spectrum of the scores, numbers, seconds.
+
+    Of a fit that diverged the record says why there is no more to it.
+    """
+    start = perf_counter()
+    with warnings.catch_warnings():
+        # What these say of a fit is in its record.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", DataWarning)
+        try:
+            outcome = METHODS[name](trial, parameters, seed)
+        except FloatingPointError as error:  # a solver left its region of convergence
+            return {"impossible": str(error)}
+    seconds = perf_counter() - start
+    return {
+        "metrics": measure(trial, outcome.scores),
+        "spectrum": spectrum_of_scores(trial, outcome.scores),
+        "numbers": outcome.numbers,
+        "seconds": seconds,
+    }
+
+
+def _fit_numbers(model: Any) -> dict[str, Any]:
+    names = ("n_iter_", "converged_", "stationarity_", "objective_")
+    return {name.removesuffix("_"): getattr(model, name) for name in names}
+
+
+def _naim3l(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    model = NAIM3L(transformer=None, random_state=seed, **parameters)
+    model.fit(trial.X_train, trial.Y_train)
+    return Outcome(model.decision_function(trial.X_test), _fit_numbers(model))
+
+
+def _naim3l_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    model = NAIM3LCV(transformer=None, random_state=seed, **parameters)
+    model.fit(trial.X_train, trial.Y_train)
+    chosen = {"lam": model.lam_, "ridge": model.ridge_, "held_out": model.best_score_}
+    return Outcome(model.decision_function(trial.X_test), chosen | _fit_numbers(model))
+
+
+def _ridge_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    candidates = [PerViewRidge(ridge, transformer=None) for ridge in parameters["ridges"]]
+    model = best_on_held_out(candidates, trial.X_train, trial.Y_train, random_state=seed)
+    return Outcome(model.decision_function(trial.X_test), {"ridge": model.ridge})
+
+
+def _trace(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Algorithm 1 observed on its way: metrics after some iterations, objectives after all.
+
+    Parameters are those of ``solve_paper`` and the objective, and ``at``, the iterations to
+    measure after; beyond the stopping rule the last weights stand.
+    """
+    options = dict(parameters)
+    at = options.pop("at")
+    terms = {name: options.pop(name) for name in ("low_rank", "high_rank") if name in options}
+    signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()]
+    problem = Problem(list(trial.X_train.values()), signed)
+    objective = Objective(problem, options.pop("lam"), **terms)
+    W = np.random.RandomState(seed).uniform(-1, 1, (problem.n_weights, problem.n_labels))
+
+    def scores(W: NDArray) -> dict[str, NDArray]:
+        parts = zip(*problem.split_weights(W), strict=True)
+        return {
+            view: X @ coefficients + intercepts
+            for (view, X), (coefficients, intercepts) in zip(
+                trial.X_test.items(), parts, strict=True
+            )
+        }
+
+    path: dict[str, Any] = {}
+    curves: dict[str, list[float]] = {"objective": [], "surrogate": []}
+
+    def watch(record: Mapping[str, float], W: NDArray) -> None:
+        for name, values in curves.items():
+            values.append(record[name])
+        if len(curves["objective"]) in at:
+            path[str(len(curves["objective"]))] = measure(trial, scores(W))
+
+    result = solve_paper(objective, W, callback=watch, **options)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    last = scores(result.W)
+    path |= {str(n): measure(trial, last) for n in at if n > result.n_iter}
+    numbers = {"n_iter": result.n_iter, "converged": result.converged, "path": path, **curves}
+    return Outcome(last, numbers)
+
+
+METHODS: dict[str, Method] = {
+    "NAIM3L": _naim3l,
+    "NAIM3L, tuned": _naim3l_cv,
+    "ridge, tuned": _ridge_cv,
+    "Algorithm 1": _trace,
+}

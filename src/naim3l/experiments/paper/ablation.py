@@ -1,0 +1,246 @@
+"""What the high-rank term adds: both solvers, lambdas, iterations, cut-off; paired by seed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from naim3l.experiments.paper.comparison import LAMS, VARIANTS, variant_fits
+from naim3l.experiments.paper.fig6 import LAMS as GRID
+from naim3l.experiments.paper.fig6 import fits_at
+from naim3l.experiments.paper.traces import CHECKPOINTS, DEFAULT_LAM, trace_fits
+from naim3l.experiments.plots import COLOURS, GREY, new_figure, styled
+from naim3l.experiments.present import METRICS, Cell, ResultTable, mean_std, summarise_metrics
+from naim3l.experiments.store import Record, Store
+from naim3l.experiments.tasks import PROTOCOLS, Plan, Task, paper_lam
+
+TITLE = "The ablation question: what does the high-rank term add?"
+PAIRS = (("NAIM3L", "NAIM3L-II"), ("NAIM3L-II", "NAIM3L-I"))
+PAIR = "NAIM3L − NAIM3L-II"
+NO_CUTOFF = "NAIM3L, no cut-off"
+# Lambdas at which Algorithm 1 is run besides the paper's.
+OTHER_LAMS = (0.1,)
+
+Values = dict[str, dict[int, dict[str, float]]]  # variant -> seed -> metrics
+
+
+def _settings(plan: Plan, dataset: str, protocol: str) -> dict[str, dict[str, list[Task]]]:
+    """Tasks by setting and variant; a setting is a lambda and a solver."""
+    lam = paper_lam(dataset) or DEFAULT_LAM
+    settings = {}
+    for value in (lam, *OTHER_LAMS):
+        traced = {
+            name: trace_fits(plan, dataset, protocol, name, lam=value)
+            for name in (VARIANTS if value == lam else ("NAIM3L-II", "NAIM3L"))
+        }
+        if value == lam:
+            traced[NO_CUTOFF] = trace_fits(plan, dataset, protocol, lam=value, cutoff=None)
+        settings[f"Algorithm 1, lambda {value:g}"] = traced
+        settings[f"converged, lambda {value:g}"] = {
+            name: fits_at(plan, dataset, protocol, name, value)
+            if name != "NAIM3L-I"
+            else variant_fits(plan, dataset, name, protocol=protocol)
+            for name in VARIANTS
+        }
+    settings["converged, own lambda (held out)"] = {
+        name: plan.fits(
+            dataset,
+            "NAIM3L, tuned",
+            {"lams": LAMS, "ridges": [0.0], **VARIANTS[name]},
+            protocol=protocol,
+        )
+        for name in ("NAIM3L-II", "NAIM3L")
+    }
+    return settings
+
+
+def tasks(plan: Plan) -> list[Task]:
+    return [
+        task
+        for dataset, protocol in plan.groups()
+        for variants in _settings(plan, dataset, protocol).values()
+        for fits in variants.values()
+        for task in fits
+    ]
+
+
+def numbers(plan: Plan, store: Store) -> dict[str, Any]:
+    """``{dataset: {protocol: {"settings", "paired", "chosen"}}}``."""
+    results: dict[str, Any] = {}
+    for dataset, protocol in plan.groups():
+        found: dict[str, Values] = {}
+        chosen: dict[str, Any] = {}
+        for setting, variants in _settings(plan, dataset, protocol).items():
+            for name, fits in variants.items():
+                records = store.find(fits)
+                for label, by_seed in _by_setting(setting, records, protocol).items():
+                    found.setdefault(label, {})[name] = by_seed
+                if "own" in setting and records:
+                    chosen[name] = [record["numbers"]["lam"] for record in records]
+        if found:
+            results.setdefault(dataset, {})[protocol] = {
+                "settings": {label: _summaries(values) for label, values in found.items()},
+                "paired": {label: _paired(values) for label, values in found.items()},
+                "chosen": chosen,
+                "best": _best_on_grid(plan, store, dataset, protocol),
+            }
+    return results
+
+
+def _by_setting(setting: str, records: list[Record], protocol: str) -> Values:
+    """Metrics by seed; of runs of Algorithm 1 after each number of iterations."""
+    scoring = PROTOCOLS[protocol][1]
+    if not records:
+        return {}
+    if not setting.startswith("Algorithm 1"):
+        return {setting: {r["settings"]["seed"]: r["metrics"][scoring] for r in records}}
+    return {
+        f"{setting}, {n} iterations": {
+            r["settings"]["seed"]: r["numbers"]["path"][str(n)][scoring] for r in records
+        }
+        for n in CHECKPOINTS
+    }
+
+
+def _summaries(values: Values) -> dict[str, Any]:
+    return {name: summarise_metrics(list(by_seed.values())) for name, by_seed in values.items()}
+
+
+def _paired(values: Values) -> dict[str, Any]:
+    """Differences between variants, seed by seed, in percentage points."""
+    compared = {}
+    pairs = [pair for pair in (*PAIRS, ("NAIM3L", NO_CUTOFF)) if set(pair) <= set(values)]
+    for first, second in pairs:
+        seeds = sorted(set(values[first]) & set(values[second]))
+        compared[f"{first} − {second}"] = {
+            metric: paired_difference(
+                [100 * values[first][seed][metric] for seed in seeds],
+                [100 * values[second][seed][metric] for seed in seeds],
+            )
+            for metric in METRICS
+        }
+    return compared
+
+
+def paired_difference(first: list[float], second: list[float]) -> dict[str, float]:
+    """Mean difference of paired values with its 95 % interval, t test and Wilcoxon test.
+
+    Parameters
+    ----------
+    first, second : lists of n_seeds floats
+    """
+    difference = np.subtract(first, second)
+    n = len(difference)
+    error = float(np.std(difference, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    margin = float(stats.t.ppf(0.975, n - 1) * error) if n > 1 else float("nan")
+    same = bool(np.ptp(difference) < 1e-12)  # tests need some spread
+    t_test = 1.0 if same else float(stats.ttest_rel(first, second).pvalue)
+    signed = 1.0 if not difference.any() else float(stats.wilcoxon(difference).pvalue)
+    return {
+        "mean": float(difference.mean()),
+        "margin": margin,
+        "t_test": t_test,
+        "wilcoxon": signed,
+        "n": n,
+    }
+
+
+def _best_on_grid(plan: Plan, store: Store, dataset: str, protocol: str) -> dict[str, Any]:
+    """Per variant and metric, the lambda of Fig. 6 with the best mean on the test rows."""
+    best: dict[str, Any] = {}
+    for name in ("NAIM3L-II", "NAIM3L"):
+        by_lam: dict[float, Any] = {}
+        for lam in GRID:
+            records = store.find(fits_at(plan, dataset, protocol, name, lam))
+            metrics = [record["metrics"][PROTOCOLS[protocol][1]] for record in records]
+            if metrics and all(metrics):
+                by_lam[lam] = summarise_metrics(metrics)
+        for metric in METRICS if by_lam else ():
+            lam = max(by_lam, key=lambda lam: by_lam[lam][metric]["mean"])
+            best.setdefault(metric, {})[name] = {"lam": lam, **by_lam[lam][metric]}
+    return best
+
+
+def tables(numbers: dict[str, Any]) -> list[ResultTable]:
+    made = []
+    for dataset, of_dataset in numbers.items():
+        for protocol, found in of_dataset.items():
+            where = f"{dataset}, protocol {protocol}"
+            made.append(_metrics_table(where, found["settings"]))
+            made.append(_paired_table(where, found["paired"]))
+            if found["best"]:
+                made.append(_best_table(where, found["best"], found["chosen"]))
+    return made
+
+
+def _metrics_table(where: str, settings: Mapping[str, Any]) -> ResultTable:
+    rows = [
+        [Cell(setting), Cell(name), *(Cell(mean_std(summary[metric])) for metric in METRICS)]
+        for setting, variants in settings.items()
+        for name, summary in variants.items()
+    ]
+    note = (
+        "Algorithm 1 from its random start, mu 5, eigenvalues below 0.005 counted as zero unless "
+        "said otherwise; converged: solver fast to a certified stationary point, no cut-off."
+    )
+    return ResultTable(f"Variants: {where}", ["setting", "variant", *METRICS], rows, note)
+
+
+def _paired_table(where: str, paired: Mapping[str, Any]) -> ResultTable:
+    rows = []
+    for setting, pairs in paired.items():
+        for pair, metrics in pairs.items():
+            row = [setting, pair]
+            for metric in METRICS:
+                value = metrics[metric]
+                row.append(
+                    f"{value['mean']:+.2f} ± {value['margin']:.2f} (p {value['t_test']:.1g}, "
+                    f"{value['wilcoxon']:.1g})"
+                )
+            rows.append([Cell(text) for text in row])
+    note = (
+        "Mean difference over seeds in percentage points ± half of its 95 % interval (p of the "
+        "paired t test, of Wilcoxon's signed-rank test)."
+    )
+    return ResultTable(f"Paired differences: {where}", ["setting", "pair", *METRICS], rows, note)
+
+
+def _best_table(where: str, best: Mapping[str, Any], chosen: Mapping[str, Any]) -> ResultTable:
+    names = ("NAIM3L-II", "NAIM3L")
+    rows = [
+        [Cell(metric)]
+        + [Cell(f"{mean_std(by_name[name])} at {by_name[name]['lam']:g}") for name in names]
+        for metric, by_name in best.items()
+    ]
+    note = "The lambda is the best of Fig. 6's grid on the test rows themselves: an upper bound."
+    if chosen:
+        shown = (f"{name} {sorted(set(lams))}" for name, lams in chosen.items())
+        note += f" Chosen on held-out entries of the training rows: {', '.join(shown)}."
+    return ResultTable(f"Best lambda per metric: {where}", ["metric", *names], rows, note)
+
+
+def figures(numbers: dict[str, Any]) -> dict[str, Any]:
+    """Difference between the full model and variant II along Algorithm 1 and at its limit."""
+    return {
+        f"ablation-{dataset}-{protocol}": _draw(found["paired"])
+        for dataset, of_dataset in numbers.items()
+        for protocol, found in of_dataset.items()
+        if any(PAIR in pairs for pairs in found["paired"].values())
+    }
+
+
+@styled
+def _draw(paired: Mapping[str, Any]) -> Any:
+    shown = {setting: pairs[PAIR] for setting, pairs in paired.items() if PAIR in pairs}
+    fig, axes = new_figure(len(METRICS) - 1, 1, 0.5 + 0.22 * len(shown), width=2.4)
+    for ax, metric in zip(axes, METRICS[1:], strict=True):  # 1-HL does not move
+        values = [differences[metric] for differences in shown.values()]
+        for i, value in enumerate(values):
+            ax.errorbar(
+                value["mean"], -i, xerr=value["margin"], marker="o", color=COLOURS[0], capsize=2
+            )
+        ax.axvline(0, color=GREY, linestyle=":")
+        ax.set_yticks([-i for i in range(len(shown))], list(shown) if ax is axes[0] else [])
+        ax.set(xlabel=f"{metric}, full − II (points)")
+    return fig

@@ -1,0 +1,95 @@
+"""Table 5 and Fig. 3: ranks and trace norms of the predicted label matrices."""
+
+from typing import Any
+
+from naim3l.experiments.paper.comparison import variant_fits
+from naim3l.experiments.paper.published import TABLE5
+from naim3l.experiments.plots import COLOURS, COLUMN_WIDTH, new_figure, styled
+from naim3l.experiments.present import Cell, ResultTable, spread
+from naim3l.experiments.store import Store
+from naim3l.experiments.tasks import Plan, Task, paper_name
+
+TITLE = "Table 5 and Fig. 3: ranks and trace norms of predictions"
+NORMS = {
+    "trace_norm": "all test rows",
+    "label_trace_norm_mean": "rows sharing a label, mean",
+    "label_trace_norm_median": "rows sharing a label, median",
+}
+
+
+def tasks(plan: Plan) -> list[Task]:
+    return [task for _, _, fits in _groups(plan) for task in fits]
+
+
+def _groups(plan: Plan) -> list[tuple[str, str, list[Task]]]:
+    """Dataset, protocol and fits; fused scores come from the fits of protocol clean."""
+    return [
+        (dataset, protocol, variant_fits(plan, dataset, protocol=protocol))
+        for dataset, protocol in plan.groups()
+        if protocol != "fused"
+    ]
+
+
+def numbers(plan: Plan, store: Store) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    for dataset, protocol, fits in _groups(plan):
+        spectra = [record["spectrum"] for record in store.find(fits)]
+        if spectra:
+            of_dataset = results.setdefault(
+                dataset, {"n_labels": int(plan.sources[dataset].labels.shape[1])}
+            )
+            of_dataset[protocol] = {
+                name: spread([spectrum[name] for spectrum in spectra]) for name in spectra[0]
+            }
+    return results
+
+
+def tables(numbers: dict[str, Any]) -> list[ResultTable]:
+    header = ["dataset", "protocol", "labels", "rank, published", "rank, ours", *NORMS.values()]
+    rows = []
+    for dataset, of_dataset in numbers.items():
+        for protocol, values in of_dataset.items():
+            if protocol == "n_labels":
+                continue
+            published = TABLE5.get(paper_name(dataset))
+            ranks = values["rank"]["values"]
+            ours = f"{min(ranks)}" if min(ranks) == max(ranks) else f"{min(ranks)}–{max(ranks)}"
+            mark = "" if published is None else "within" if max(ranks) == published else "outside"
+            texts = [dataset, protocol, str(of_dataset["n_labels"])]
+            row = [Cell(text) for text in texts]
+            row += [Cell("–" if published is None else str(published), "published")]
+            row += [Cell(ours, mark)]
+            row += [Cell(f"{values[n]['mean']:.1f} ({values[n]['std']:.1f})") for n in NORMS]
+            rows.append(row)
+    note = (
+        "Scores of the test rows of all views, stacked; trace norms as mean (standard deviation) "
+        "over seeds. The rank counts singular values above NumPy's rounding bound."
+    )
+    return [ResultTable("Table 5 and Fig. 3", header, rows, note)]
+
+
+def figures(numbers: dict[str, Any]) -> dict[str, Any]:
+    """Bars of the three trace norms per dataset, on a logarithmic axis."""
+    shown = {
+        dataset: of_dataset[protocol]
+        for dataset, of_dataset in numbers.items()
+        for protocol in [name for name in of_dataset if name != "n_labels"][:1]
+    }
+    return {"fig3": _draw(shown)} if shown else {}
+
+
+@styled
+def _draw(shown: dict[str, Any]) -> Any:
+    fig, (ax,) = new_figure(width=COLUMN_WIDTH * (2 if len(shown) > 3 else 1))
+    width = 0.8 / len(NORMS)
+    for i, (name, text) in enumerate(NORMS.items()):
+        heights = [values[name]["mean"] for values in shown.values()]
+        errors = [values[name]["std"] for values in shown.values()]
+        x = [position + (i - 1) * width for position in range(len(shown))]
+        ax.bar(x, heights, width, yerr=errors, color=COLOURS[i], label=text)
+    ax.set_yscale("log")
+    ax.set_xticks(range(len(shown)), list(shown))
+    ax.grid(axis="x", visible=False)
+    ax.set_ylabel("trace norm of the scores")
+    fig.legend(loc="outside upper center", ncols=1 if len(shown) < 4 else 3)
+    return fig

@@ -1,0 +1,92 @@
+"""Numbers as people read them: tables of cells, with our figures beside the published ones."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from naim3l.experiments.store import Record
+from naim3l.experiments.tasks import PROTOCOLS
+
+METRICS = ("1-HL", "1-RL", "AP", "AUC")
+# Ours lies this many standard deviations (of the larger of the two) from the published mean.
+WITHIN = 2.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text and what it is.
+
+    Attributes
+    ----------
+    text : str
+    mark : str
+        "within" or "outside" for a figure of ours beside a published one, "published" for the
+        published one, "" for all else.
+    """
+
+    text: str
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """A table of an item: one row per line of cells, as long as the header."""
+
+    title: str
+    header: Sequence[str]
+    rows: list[list[Cell]] = field(default_factory=list)
+    note: str = ""
+
+
+def summarise(records: Iterable[Record], protocol: str) -> dict[str, dict[str, Any]] | None:
+    """Mean, population standard deviation and values of the four metrics over seeds, in percent.
+
+    None where there is no record, or none that the protocol can be measured on.
+    """
+    scoring = PROTOCOLS[protocol][1]
+    measured = [record["metrics"][scoring] for record in records]
+    return summarise_metrics([metrics for metrics in measured if metrics])
+
+
+def summarise_metrics(measured: Sequence[dict[str, float]]) -> dict[str, dict[str, Any]] | None:
+    """The same from dicts of metrics as fractions."""
+    if not measured:
+        return None
+    return {name: spread([100 * metrics[name] for metrics in measured]) for name in METRICS}
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """Mean and population standard deviation of values, and the values."""
+    return {"mean": float(np.mean(values)), "std": float(np.std(values)), "values": list(values)}
+
+
+def mean_std(value: dict[str, Any] | Sequence[float] | None) -> str:
+    """``mean (std)`` with two digits; a dash for None. Takes pairs, too."""
+    if value is None:
+        return "–"
+    mean, std = (value["mean"], value["std"]) if isinstance(value, dict) else value
+    return f"{mean:.2f} ({std:.2f})"
+
+
+def compare(ours: dict[str, Any], published: Sequence[float]) -> Cell:
+    """Difference of ours to a published mean (std), and in standard deviations.
+
+    The deviation is the larger of the two; that of a published table is rounded to 0.01, so no
+    less than half of that.
+    """
+    mean, std = published
+    difference = ours["mean"] - mean
+    in_std = abs(difference) / max(std, ours["std"], 0.005)
+    mark = "within" if in_std <= WITHIN or abs(difference) < 0.005 else "outside"
+    return Cell(f"{difference:+.2f} ({in_std:.1f} sd)", mark)
+
+
+def to_markdown(table: ResultTable) -> str:
+    """The table in Markdown, with title and note."""
+    lines = [f"**{table.title}**", ""]
+    rows = [list(table.header), ["---"] * len(table.header)]
+    rows += [[cell.text.replace("|", "\\|") for cell in row] for row in table.rows]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([*lines, *(["", table.note] if table.note else []), ""])

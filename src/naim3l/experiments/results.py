@@ -1,0 +1,141 @@
+"""The results folder: numbers as JSON, tables as Markdown, figures, and one page with all."""
+
+import json
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from naim3l import __version__
+from naim3l.datasets import CATALOG
+from naim3l.experiments.page import Section, write_page
+from naim3l.experiments.paper import ITEMS
+from naim3l.experiments.plots import save
+from naim3l.experiments.present import ResultTable, to_markdown
+from naim3l.experiments.runner import missing_tasks
+from naim3l.experiments.store import Store
+from naim3l.experiments.tasks import Plan, paper_name
+
+PROTOCOL_TEXTS = {
+    "paper": "Features are fitted on all rows, test rows included, as in the paper's experiments; "
+    "test views are complete; metrics per view, then averaged over views.",
+    "clean": "As paper, but every preprocessing step is fitted on training rows only.",
+    "fused": "Trained as clean; half of the test views are hidden, the scores of the others "
+    "averaged per sample; a sample without a positive counts with AP 0.",
+}
+BEGIN = "<!-- tables: made by the command above, do not edit -->"
+END = "<!-- end of tables -->"
+
+
+@dataclass(frozen=True)
+class ItemResult:
+    """What an item came to."""
+
+    name: str
+    title: str
+    numbers: dict[str, Any]
+    tables: list[ResultTable]
+    missing: str
+
+
+def collect_results(plan: Plan, names: Sequence[str], store: Store) -> list[ItemResult]:
+    """Numbers and tables of items, from the records there are."""
+    results = []
+    for name in names:
+        item = ITEMS[name]
+        numbers = item.numbers(plan, store)
+        tasks = {task.key: task for task in item.tasks(plan)}
+        lacking = len(missing_tasks(tasks.values(), store))
+        missing = f"{name}: {lacking} of {len(tasks)} computations are not there" if lacking else ""
+        results.append(ItemResult(name, item.TITLE, numbers, item.tables(numbers), missing))
+    return results
+
+
+def write_results(
+    out: str | os.PathLike[str], plan: Plan, results: Sequence[ItemResult], command: str
+) -> Path:
+    """Write ``results.json``, ``tables.md``, ``figures/`` and ``index.html``; path of the page.
+
+    Parameters
+    ----------
+    out : path of a folder that exists
+    plan : Plan
+    results : sequence of ItemResult
+    command : str
+        What the user typed, for the record.
+    """
+    folder = Path(out)
+    (folder / "figures").mkdir(exist_ok=True)
+    setup = describe(plan, results, command)
+    numbers = {result.name: result.numbers for result in results}
+    write_text(
+        folder / "results.json", json.dumps({"setup": setup, "numbers": numbers}, indent=1) + "\n"
+    )
+    write_text(folder / "tables.md", markdown(results))
+    sections = []
+    for result in results:
+        paths = {}
+        for stem, figure in ITEMS[result.name].figures(result.numbers).items():
+            paths[stem] = save(figure, folder / "figures" / stem)[0]
+        sections.append(Section(result.name, result.title, result.tables, paths))
+    page = folder / "index.html"
+    write_page(page, setup, sections)
+    return page
+
+
+def describe(plan: Plan, results: Sequence[ItemResult], command: str) -> dict[str, Any]:
+    """All that a reader needs to know about the run, as plain values."""
+    return {
+        "version": __version__,
+        "command": command,
+        "repeats": plan.repeats,
+        "seeds": list(plan.seeds),
+        "protocols": {name: PROTOCOL_TEXTS[name] for name in plan.protocols},
+        "datasets": [
+            {
+                "name": name,
+                "title": CATALOG[paper_name(name)].title if paper_name(name) in CATALOG else name,
+                "n_samples": source.n_samples,
+                "n_labels": source.n_labels,
+                "views": {view: list(shape) for view, shape in source.shapes.items()},
+                "digest": source.digest,
+                "lam": CATALOG[paper_name(name)].lam if paper_name(name) in CATALOG else None,
+            }
+            for name, source in plan.sources.items()
+        ],
+        "missing": [result.missing for result in results if result.missing],
+    }
+
+
+def markdown(results: Sequence[ItemResult]) -> str:
+    """All tables in Markdown, under a heading per item."""
+    parts = []
+    for result in results:
+        if any(table.rows for table in result.tables):
+            parts += [f"## {result.title}", ""]
+            parts += [to_markdown(table) for table in result.tables if table.rows]
+    return "\n".join(parts)
+
+
+def update_document(path: str | os.PathLike[str], tables: str) -> None:
+    """Replace what stands between the two marks of a Markdown document by new tables."""
+    text = Path(path).read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise ValueError(
+            f"{os.fspath(path)}: needs one line '{BEGIN}' and, after it, one line '{END}'; the "
+            "tables go between them."
+        )
+    head, rest = text.split(BEGIN)
+    write_text(Path(path), f"{head}{BEGIN}\n\n{tables}\n{END}{rest.split(END)[1]}")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,98 @@
+"""Records on disk, appended one by one, so that a killed run goes on where it stopped."""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from naim3l.experiments.tasks import Task
+from naim3l.missing import Challenge
+
+Record = dict[str, Any]
+
+
+class Store:
+    """Records of a results folder, by the key of their task.
+
+    Every process appends to a file of its own, so no two ever write to one; what a killed
+    process left half-written is one last line, which is skipped and computed again.
+
+    Parameters
+    ----------
+    folder : path
+        Made where it does not exist.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        self.folder = Path(folder)
+        (self.folder / "records").mkdir(parents=True, exist_ok=True)
+        self.records: dict[str, Record] = {}
+        self.reload()
+
+    def reload(self) -> None:
+        """Read what is on disk; damaged lines count as not there."""
+        self.records = {}
+        for path in sorted((self.folder / "records").glob("*.jsonl")):
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                try:
+                    record = json.loads(line)
+                    self.records[record["key"]] = record
+                except (ValueError, KeyError, TypeError):
+                    continue
+
+    def __contains__(self, task: Task) -> bool:
+        return task.key in self.records
+
+    def get(self, task: Task) -> Record | None:
+        return self.records.get(task.key)
+
+    def find(self, tasks: Iterable[Task]) -> list[Record]:
+        """Records of those tasks that are done and were possible."""
+        found = (self.get(task) for task in tasks)
+        return [record for record in found if record is not None and "impossible" not in record]
+
+    def add(self, record: Record) -> None:
+        """Take over a record that `append` has written."""
+        self.records[record["key"]] = record
+
+
+def append(folder: Path, task: Task, outcome: Record) -> Record:
+    """Write the record of a task at the end of this process's file, and onto the disk."""
+    record = {"key": task.key, "kind": task.kind, "settings": dict(task.settings), **outcome}
+    path = folder / "records" / f"{os.getpid()}.jsonl"
+    line = json.dumps(_plain(record), allow_nan=True) + "\n"
+    with path.open("a+b") as file:
+        # A process of the same number may have been killed in the middle of a line.
+        if file.tell() and not _ends_line(file):
+            line = "\n" + line
+        file.write(line.encode())
+        file.flush()
+        os.fsync(file.fileno())
+    return record
+
+
+def keep_masks(folder: Path, challenge: Challenge, digest: str) -> None:
+    """Save a challenge under its digest, unless it is there already."""
+    path = folder / "masks" / f"{digest[:16]}.npz"
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        challenge.save(path)
+
+
+def _ends_line(file: Any) -> bool:
+    file.seek(-1, os.SEEK_END)
+    return bool(file.read(1) == b"\n")
+
+
+def _plain(value: Any) -> Any:
+    """The same with NumPy numbers and arrays as Python's own."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,115 @@
+"""What is to be computed: tasks named by everything that determines them, and plans of them."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from naim3l.datasets import CATALOG, MultiView
+
+# A change of the numbers that programs compute makes this higher: old records are then not reused.
+RECORD_VERSION = 1
+
+# Protocols by name: the rows that features are fitted on, and the scores that are compared.
+PROTOCOLS = {
+    "paper": ("all", "per view"),
+    "clean": ("train", "per view"),
+    "fused": ("train", "fused"),
+}
+# With two views, half of the rows cannot leave both: the first positive of each label stays in
+# both views and every other sample in one.
+MOST_ALPHA_OF_TWO = 0.49
+
+
+@dataclass(frozen=True)
+class Task:
+    """One computation whose outcome is one record.
+
+    Attributes
+    ----------
+    kind : str
+        The function that computes it, a key of ``runner.KINDS``.
+    settings : mapping of str to JSON values
+        All that determines the outcome.
+    """
+
+    kind: str
+    settings: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Name of the task: equal if and only if kind and settings are."""
+        named = {"kind": self.kind, "version": RECORD_VERSION, **self.settings}
+        return json.dumps(named, sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a user asked to reproduce.
+
+    Attributes
+    ----------
+    sources : dict of str to MultiView
+        Datasets by name.
+    repeats : int
+        Number of seeds: 0, 1, ..., each a split with its own missing views and labels.
+    protocols : tuple of str
+        Keys of ``PROTOCOLS``.
+    """
+
+    sources: Mapping[str, MultiView]
+    repeats: int = 10
+    protocols: tuple[str, ...] = ("paper",)
+    quick: bool = False
+    first_seed: int = field(default=0)
+
+    @property
+    def seeds(self) -> range:
+        return range(self.first_seed, self.first_seed + self.repeats)
+
+    def feature_rows(self) -> list[str]:
+        """Distinct ways to fit features that the protocols need."""
+        return sorted({PROTOCOLS[protocol][0] for protocol in self.protocols})
+
+    def fits(
+        self,
+        dataset: str,
+        method: str,
+        parameters: Mapping[str, Any],
+        *,
+        protocol: str,
+        alpha: float = 0.5,
+        beta: float = 0.5,
+        aligned: bool = False,
+    ) -> list[Task]:
+        """A fit for each seed; see ``methods.METHODS`` for methods and their parameters."""
+        source = self.sources[dataset]
+        if len(source.views) == 2:
+            alpha = min(alpha, MOST_ALPHA_OF_TWO)
+        shared = {
+            "dataset": dataset,
+            "data": source.digest,
+            "method": method,
+            "parameters": dict(parameters),
+            "alpha": alpha,
+            "beta": beta,
+            "aligned": aligned,
+            "features": PROTOCOLS[protocol][0],
+        }
+        return [Task("fit", shared | {"seed": seed}) for seed in self.seeds]
+
+    def groups(self) -> Iterator[tuple[str, str]]:
+        """Pairs of dataset and protocol."""
+        for dataset in self.sources:
+            for protocol in self.protocols:
+                yield dataset, protocol
+
+
+def paper_name(dataset: str) -> str:
+    """Name under which the paper's figures of a dataset are kept: without variant suffix."""
+    return dataset.removesuffix("-genuine")
+
+
+def paper_lam(dataset: str) -> float | None:
+    """Lambda of the paper's experiments, None for data that it does not have."""
+    return CATALOG[paper_name(dataset)].lam if paper_name(dataset) in CATALOG else None

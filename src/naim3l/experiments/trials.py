@@ -1,0 +1,183 @@
+"""Trials: a dataset under a challenge, with features, and how its scores are measured."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l.datasets import MultiView
+from naim3l.metrics import evaluate
+from naim3l.missing import Challenge, make_challenge, remove_views
+from naim3l.nuclear import trace_norm
+from naim3l.transform import make_transformer
+
+RECIPE = "paper"
+HIDDEN_TEST_VIEWS = 0.5
+METRICS = ("1-HL", "1-RL", "AP", "AUC")
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Features and labels of every view, as a method gets them.
+
+    Attributes
+    ----------
+    X_train, X_test : dict of str to ndarray of shape (n_rows of the view, n_features)
+    Y_train : dict of str to ndarray of shape (n_rows of the view, n_labels)
+        1, 0, NaN = hidden.
+    truth : ndarray of shape (n_test, n_labels)
+    test_rows : dict of str to ndarray of shape (n_rows of the view,)
+        Row of ``truth`` that each row of ``X_test`` is; for the measuring only.
+    shown : bool ndarray of shape (n_test, n_views), or None
+        Test views that protocol "fused" does not hide; None where so many cannot be hidden.
+    """
+
+    X_train: Arrays
+    Y_train: Arrays
+    X_test: Arrays
+    truth: NDArray[np.int8]
+    test_rows: Arrays
+    shown: NDArray[np.bool_] | None
+
+
+def draw_challenge(source: MultiView, settings: Mapping[str, Any]) -> Challenge:
+    """Split, hidden labels, removed views and row orders of a fit's settings."""
+    names = ("alpha", "beta", "aligned")
+    return make_challenge(
+        source.labels,
+        len(source.views),
+        observed=source.observed,
+        random_state=settings["seed"],
+        **{name: settings[name] for name in names},
+    )
+
+
+def hide_test_views(
+    n_rows: int, n_views: int, *, observed: NDArray[np.bool_], seed: int
+) -> NDArray[np.bool_] | None:
+    """Mask of the test views to show, (n_rows, n_views); None if half cannot be hidden."""
+    nobody = np.zeros((n_rows, 1), dtype=np.int8)  # no row is protected as a label's first positive
+    try:
+        return remove_views(
+            nobody, n_views, HIDDEN_TEST_VIEWS, observed=observed, random_state=seed
+        )
+    except ValueError:
+        return None
+
+
+def make_trial(source: MultiView, challenge: Challenge, *, features: str, seed: int) -> Trial:
+    """Features of a challenge, fitted on all rows ("all") or on training rows only ("train").
+
+    "all" is what the paper's experiments did: test rows take part in the PCA.
+    """
+    labels = source.labels.astype(np.float32)
+    labels[challenge.train] = np.where(challenge.hidden, np.nan, labels[challenge.train])
+    position = np.empty(len(labels), dtype=np.intp)
+    position[challenge.test] = np.arange(len(challenge.test))
+    X_train, X_test, Y_train, test_rows = {}, {}, {}, {}
+    for v, view in enumerate(source.views):
+        train, test = challenge.train_order[v], challenge.test_order[v]
+        X_train[view], X_test[view] = (
+            _slices_of_all(source, v, view, train, test)
+            if features == "all"
+            else _fitted_on_train(source.views[view], view, train, test)
+        )
+        Y_train[view] = labels[train]
+        test_rows[view] = position[test]
+    truth = source.labels[challenge.test].astype(np.int8)
+    shown = hide_test_views(
+        *(len(truth), len(X_test)), observed=source.observed[challenge.test], seed=seed
+    )
+    return Trial(X_train, Y_train, X_test, truth, test_rows, shown)
+
+
+def _fitted_on_train(X: Any, view: str, train: Any, test: Any) -> tuple[NDArray, NDArray]:
+    transformer = make_transformer(RECIPE, view)
+    return transformer.fit_transform(X[train]), transformer.transform(X[test])
+
+
+def _slices_of_all(
+    source: MultiView, v: int, view: str, train: Any, test: Any
+) -> tuple[NDArray, NDArray]:
+    rows, features = _features_of_all(source, v, view)
+    return features[np.searchsorted(rows, train)], features[np.searchsorted(rows, test)]
+
+
+@lru_cache(maxsize=32)
+def _features_of_all(source: MultiView, v: int, view: str) -> tuple[NDArray, NDArray]:
+    """Rows that have the view, and their features fitted on all of them."""
+    rows = np.flatnonzero(source.observed[:, v])
+    return rows, make_transformer(RECIPE, view).fit_transform(source.views[view][rows])
+
+
+def masks_digest(challenge: Challenge, trial: Trial) -> str:
+    """SHA-256 of all that was drawn: split, hidden labels, views, orders, hidden test views."""
+    digest = hashlib.sha256()
+    arrays: list[Any] = [challenge.train, challenge.test, challenge.hidden, challenge.present]
+    arrays += [*challenge.train_order, *challenge.test_order]
+    arrays += [] if trial.shown is None else [trial.shown]
+    for array in arrays:
+        as_bytes = np.packbits(array) if array.dtype == bool else array.astype("<i8")
+        digest.update(as_bytes.tobytes())
+    return digest.hexdigest()
+
+
+def measure(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """Metrics of scores of the test rows of every view, as fractions.
+
+    Returns
+    -------
+    dict
+        "per view": each metric on each view's rows, then the mean over views. "fused": scores
+        averaged over the views of a row that are not hidden. "views": the four metrics by view.
+    """
+    by_view = {view: evaluate(trial.truth[trial.test_rows[view]], S) for view, S in scores.items()}
+    names = next(iter(by_view.values()))
+    return {
+        "per view": {
+            name: float(np.mean([values[name] for values in by_view.values()])) for name in names
+        },
+        "fused": _measure_fused(trial, scores),
+        "views": {
+            view: {name: values[name] for name in METRICS} for view, values in by_view.items()
+        },
+    }
+
+
+def _measure_fused(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> dict | None:
+    if trial.shown is None:
+        return None
+    total = np.zeros(trial.truth.shape)
+    count = np.zeros(len(total))
+    for v, (view, S) in enumerate(scores.items()):
+        rows = trial.test_rows[view]
+        shown = trial.shown[rows, v]
+        total[rows[shown]] += S[shown]
+        count[rows[shown]] += 1
+    return evaluate(trial.truth, total / count[:, None], protocol="fused")
+
+
+def spectrum_of_scores(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """Rank and trace norms of the scores of all test rows, and of those that share a label.
+
+    Returns
+    -------
+    dict
+        "rank" and "trace_norm" of all rows of all views stacked; "label_trace_norm_mean" and
+        "label_trace_norm_median" over the labels that a test row has.
+    """
+    stacked = np.concatenate(list(scores.values()))
+    truth = np.concatenate([trial.truth[trial.test_rows[view]] for view in scores]) > 0
+    of_labels = [trace_norm(stacked[rows]) for rows in truth.T if rows.any()]
+    return {
+        "rank": int(np.linalg.matrix_rank(stacked)),
+        "trace_norm": float(trace_norm(stacked)),
+        "label_trace_norm_mean": float(np.mean(of_labels)),
+        "label_trace_norm_median": float(np.median(of_labels)),
+    }
