@@ -46,10 +46,11 @@ def datasets(
 
 def _check(folder: Path) -> None:
     from naim3l.datasets import available, check_dataset, open_dataset
+    from naim3l.datasets.catalog import EMBEDDED
 
     all_hold = True
     with told_plainly():
-        found = available(folder)
+        found = {name: form for name, form in available(folder).items() if form != EMBEDDED}
         if not found:
             raise ValueError(f"{folder} holds none of the datasets that 'naim3l datasets' lists.")
         for name, form in found.items():

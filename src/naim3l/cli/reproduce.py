@@ -117,14 +117,18 @@ def _plan(
     quick: bool,
 ) -> Any:
     from naim3l.datasets import available, open_dataset
+    from naim3l.datasets.catalog import GENUINE, STAND_IN
     from naim3l.experiments.tasks import PROTOCOLS, Plan
 
     chosen = tuple(dict.fromkeys(protocol or (PROTOCOLS if len(names) > 1 else ["paper"])))
     unknown = [name for name in chosen if name not in PROTOCOLS]
     if unknown:
         raise ValueError(f"there is no protocol {unknown[0]!r}; known are: {', '.join(PROTOCOLS)}.")
-    wanted = dataset or list(available(data) if data is not None else ["yeast"])
-    sources = {name: open_dataset(name, data) for name in dict.fromkeys(wanted)}
+    sources = {name: open_dataset(name, data) for name in dataset or available(data)}
+    if not dataset:  # views that stand in for others are tried without, too
+        for name, source in list(sources.items()):
+            if any(view.endswith(STAND_IN) for view in source.views):
+                sources[name + GENUINE] = open_dataset(name + GENUINE, data)
     return Plan(sources, repeats=repeats, protocols=chosen, quick=quick)
 
 

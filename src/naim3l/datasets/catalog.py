@@ -20,6 +20,7 @@ from naim3l.datasets.source import MultiView, StoredView
 from naim3l.datasets.yeast import load_yeast
 
 GENUINE = "-genuine"
+EMBEDDED = "shipped with the package"
 _LEAR = "http://lear.inrialpes.fr/people/guillaumin/data.php (no licence is stated there)"
 _NPZ = "as .npz, see the docstring of load_npz; goes back to "
 # On Corel5k the test rank of a random split has a standard deviation of 3: Table 1 is about one
@@ -62,9 +63,7 @@ CATALOG: dict[str, Facts] = {
     "iaprtc12": Facts("IAPRTC12", 19627, 291, 5.719, 291, 291, 0.2, _LEAR),
     "mirflickr": Facts("Mirflickr", 25000, 38, 4.716, 38, 38, 0.6, _LEAR),
     "pascal07": Facts("Pascal07", 9963, 20, 1.465, 20, 20, 1.5, _LEAR),
-    "yeast": Facts(
-        "Yeast", 2417, 14, 4.237, origin="shipped with the package: naim3l.datasets.load_yeast"
-    ),
+    "yeast": Facts("Yeast", 2417, 14, 4.237, origin=f"{EMBEDDED}: naim3l.datasets.load_yeast"),
     "emotions": Facts("Emotions", 593, 6, 1.868, origin=_NPZ + "Mulan"),
     "birds": Facts("Birds", 645, 19, 1.014, origin=_NPZ + "Mulan"),
     "arxiv2007": Facts("arXiv 2007", 1810, 35, 1.319, origin=_NPZ + "arxiv.org"),
@@ -152,7 +151,7 @@ def available(folder: str | os.PathLike[str] | None = None) -> dict[str, str]:
             more = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
             result[name] = f"{form.title} ({shown}{more})"
         elif name == "yeast":
-            result[name] = "shipped with the package"
+            result[name] = EMBEDDED
     return result
 
 

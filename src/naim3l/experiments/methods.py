@@ -39,7 +39,7 @@ Method = Callable[[Trial, Parameters, int], Outcome]
 def run_method(trial: Trial, name: str, parameters: Parameters, seed: int) -> dict[str, Any]:
     """Record of a fit: metrics by protocol, spectrum of the scores, numbers, seconds.
 
-    Of a fit that diverged the record says why there is no more to it.
+    Of a fit that failed the record says why there is no more to it.
     """
     start = perf_counter()
     with warnings.catch_warnings():
@@ -48,7 +48,7 @@ def run_method(trial: Trial, name: str, parameters: Parameters, seed: int) -> di
         warnings.simplefilter("ignore", DataWarning)
         try:
             outcome = METHODS[name](trial, parameters, seed)
-        except FloatingPointError as error:  # a solver left its region of convergence
+        except (FloatingPointError, ValueError) as error:  # diverged, or too little left to fit on
             return {"impossible": str(error)}
     seconds = perf_counter() - start
     return {

@@ -15,7 +15,7 @@ SVD_NAMES = {"SVD (full)": "SVD full", "SVD (econ)": "SVD economy", "SVD (trunc)
 @pytest.fixture
 def paper():
     """Text of the paper beside the checkout; tests that need it say so where it is not."""
-    path = Path(__file__).resolve().parents[3] / "shared" / "paper" / "naim3l.tex"
+    path = Path(__file__).resolve().parents[4] / "shared" / "paper" / "naim3l.tex"
     if not path.is_file():
         pytest.skip(f"the paper is not there: {path.name} beside the checkout")
     return path.read_text(encoding="utf-8")

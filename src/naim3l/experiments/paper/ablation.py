@@ -19,6 +19,7 @@ TITLE = "The ablation question: what does the high-rank term add?"
 PAIRS = (("NAIM3L", "NAIM3L-II"), ("NAIM3L-II", "NAIM3L-I"))
 PAIR = "NAIM3L − NAIM3L-II"
 NO_CUTOFF = "NAIM3L, no cut-off"
+WITH_LAMBDA = ("NAIM3L", "NAIM3L-II")  # variant I has none
 # Lambdas at which Algorithm 1 is run besides the paper's.
 OTHER_LAMS = (0.1,)
 
@@ -28,21 +29,18 @@ Values = dict[str, dict[int, dict[str, float]]]  # variant -> seed -> metrics
 def _settings(plan: Plan, dataset: str, protocol: str) -> dict[str, dict[str, list[Task]]]:
     """Tasks by setting and variant; a setting is a lambda and a solver."""
     lam = paper_lam(dataset) or DEFAULT_LAM
-    settings = {}
+    settings: dict[str, dict[str, list[Task]]] = {}
     for value in (lam, *OTHER_LAMS):
         traced = {
-            name: trace_fits(plan, dataset, protocol, name, lam=value)
-            for name in (VARIANTS if value == lam else ("NAIM3L-II", "NAIM3L"))
+            name: trace_fits(plan, dataset, protocol, name, lam=value) for name in WITH_LAMBDA
         }
+        converged = {name: fits_at(plan, dataset, protocol, name, value) for name in WITH_LAMBDA}
         if value == lam:
             traced[NO_CUTOFF] = trace_fits(plan, dataset, protocol, lam=value, cutoff=None)
+            traced["NAIM3L-I"] = trace_fits(plan, dataset, protocol, "NAIM3L-I", lam=value)
+            converged["NAIM3L-I"] = variant_fits(plan, dataset, "NAIM3L-I", protocol=protocol)
         settings[f"Algorithm 1, lambda {value:g}"] = traced
-        settings[f"converged, lambda {value:g}"] = {
-            name: fits_at(plan, dataset, protocol, name, value)
-            if name != "NAIM3L-I"
-            else variant_fits(plan, dataset, name, protocol=protocol)
-            for name in VARIANTS
-        }
+        settings[f"converged, lambda {value:g}"] = converged
     settings["converged, own lambda (held out)"] = {
         name: plan.fits(
             dataset,
@@ -50,7 +48,7 @@ def _settings(plan: Plan, dataset: str, protocol: str) -> dict[str, dict[str, li
             {"lams": LAMS, "ridges": [0.0], **VARIANTS[name]},
             protocol=protocol,
         )
-        for name in ("NAIM3L-II", "NAIM3L")
+        for name in WITH_LAMBDA
     }
     return settings
 
@@ -91,13 +89,14 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
 def _by_setting(setting: str, records: list[Record], protocol: str) -> Values:
     """Metrics by seed; of runs of Algorithm 1 after each number of iterations."""
     scoring = PROTOCOLS[protocol][1]
-    if not records:
+    measured = [r for r in records if r["metrics"][scoring]]  # fused scores may be impossible
+    if not measured:
         return {}
     if not setting.startswith("Algorithm 1"):
-        return {setting: {r["settings"]["seed"]: r["metrics"][scoring] for r in records}}
+        return {setting: {r["settings"]["seed"]: r["metrics"][scoring] for r in measured}}
     return {
         f"{setting}, {n} iterations": {
-            r["settings"]["seed"]: r["numbers"]["path"][str(n)][scoring] for r in records
+            r["settings"]["seed"]: r["numbers"]["path"][str(n)][scoring] for r in measured
         }
         for n in CHECKPOINTS
     }
@@ -149,14 +148,14 @@ def paired_difference(first: list[float], second: list[float]) -> dict[str, floa
 def _best_on_grid(plan: Plan, store: Store, dataset: str, protocol: str) -> dict[str, Any]:
     """Per variant and metric, the lambda of Fig. 6 with the best mean on the test rows."""
     best: dict[str, Any] = {}
-    for name in ("NAIM3L-II", "NAIM3L"):
+    for name in WITH_LAMBDA:
         by_lam: dict[float, Any] = {}
         for lam in GRID:
             records = store.find(fits_at(plan, dataset, protocol, name, lam))
             metrics = [record["metrics"][PROTOCOLS[protocol][1]] for record in records]
             if metrics and all(metrics):
                 by_lam[lam] = summarise_metrics(metrics)
-        for metric in METRICS if by_lam else ():
+        for metric in METRICS if len(by_lam) > 1 else ():
             lam = max(by_lam, key=lambda lam: by_lam[lam][metric]["mean"])
             best.setdefault(metric, {})[name] = {"lam": lam, **by_lam[lam][metric]}
     return best
@@ -207,17 +206,16 @@ def _paired_table(where: str, paired: Mapping[str, Any]) -> ResultTable:
 
 
 def _best_table(where: str, best: Mapping[str, Any], chosen: Mapping[str, Any]) -> ResultTable:
-    names = ("NAIM3L-II", "NAIM3L")
     rows = [
         [Cell(metric)]
-        + [Cell(f"{mean_std(by_name[name])} at {by_name[name]['lam']:g}") for name in names]
+        + [Cell(f"{mean_std(by_name[name])} at {by_name[name]['lam']:g}") for name in WITH_LAMBDA]
         for metric, by_name in best.items()
     ]
     note = "The lambda is the best of Fig. 6's grid on the test rows themselves: an upper bound."
     if chosen:
         shown = (f"{name} {sorted(set(lams))}" for name, lams in chosen.items())
         note += f" Chosen on held-out entries of the training rows: {', '.join(shown)}."
-    return ResultTable(f"Best lambda per metric: {where}", ["metric", *names], rows, note)
+    return ResultTable(f"Best lambda per metric: {where}", ["metric", *WITH_LAMBDA], rows, note)
 
 
 def figures(numbers: dict[str, Any]) -> dict[str, Any]:

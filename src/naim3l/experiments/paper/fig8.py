@@ -47,7 +47,7 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
         for protocol, curves in of_dataset.items():
             for name, text in CURVES.items():
                 mean = np.mean(curves[name], axis=0)
-                values = [f"{mean[n - 1]:.1f}" for n in SHOWN if n <= len(mean)]
+                values = [f"{mean[n - 1]:.1f}" if n <= len(mean) else "–" for n in SHOWN]
                 rows.append([Cell(cell) for cell in (dataset, protocol, text, *values)])
     header = ["dataset", "protocol", "function", *(f"iteration {n}" for n in SHOWN)]
     note = "Means over seeds; Algorithm 1, mu 5. The surrogate lies above the objective."

@@ -4,7 +4,7 @@ from typing import Any
 
 from naim3l.experiments.paper.comparison import variant_fits
 from naim3l.experiments.paper.published import TABLE5
-from naim3l.experiments.plots import COLOURS, COLUMN_WIDTH, new_figure, styled
+from naim3l.experiments.plots import COLOURS, COLUMN_WIDTH, MARKERS, new_figure, styled
 from naim3l.experiments.present import Cell, ResultTable, spread
 from naim3l.experiments.store import Store
 from naim3l.experiments.tasks import Plan, Task, paper_name
@@ -69,7 +69,7 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
 
 
 def figures(numbers: dict[str, Any]) -> dict[str, Any]:
-    """Bars of the three trace norms per dataset, on a logarithmic axis."""
+    """The three trace norms of each dataset, on a logarithmic axis."""
     shown = {
         dataset: of_dataset[protocol]
         for dataset, of_dataset in numbers.items()
@@ -81,15 +81,17 @@ def figures(numbers: dict[str, Any]) -> dict[str, Any]:
 @styled
 def _draw(shown: dict[str, Any]) -> Any:
     fig, (ax,) = new_figure(width=COLUMN_WIDTH * (2 if len(shown) > 3 else 1))
-    width = 0.8 / len(NORMS)
     for i, (name, text) in enumerate(NORMS.items()):
-        heights = [values[name]["mean"] for values in shown.values()]
-        errors = [values[name]["std"] for values in shown.values()]
-        x = [position + (i - 1) * width for position in range(len(shown))]
-        ax.bar(x, heights, width, yerr=errors, color=COLOURS[i], label=text)
+        x = [position + (i - 1) * 0.15 for position in range(len(shown))]
+        ax.errorbar(
+            x,
+            [values[name]["mean"] for values in shown.values()],
+            [values[name]["std"] for values in shown.values()],
+            color=COLOURS[i], marker=MARKERS[i], linestyle="none", label=text,
+        )  # fmt: skip
     ax.set_yscale("log")
+    ax.set_xlim(-0.5, len(shown) - 0.5)
     ax.set_xticks(range(len(shown)), list(shown))
-    ax.grid(axis="x", visible=False)
-    ax.set_ylabel("trace norm of the scores")
+    ax.set(xlabel="dataset", ylabel="trace norm of the scores")
     fig.legend(loc="outside upper center", ncols=1 if len(shown) < 4 else 3)
     return fig

@@ -1,0 +1,136 @@
+"""Promises of every item: plain numbers, whole tables, figures that can be read."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from naim3l.experiments.paper import ITEMS, ablation, comparison, fig5, table2, table6, traces
+from naim3l.experiments.present import METRICS, compare, mean_std, spread, to_markdown
+from naim3l.experiments.runner import run_tasks
+from naim3l.experiments.store import Store
+from naim3l.experiments.tasks import Plan
+from small_data import small_source
+
+NAMES = [name for name in ITEMS if name != "table7"]  # times something; has a test of its own
+
+
+@pytest.fixture(scope="module")
+def small():
+    return Plan({"small": small_source(120, 6)}, repeats=2, protocols=("clean", "fused"))
+
+
+@pytest.fixture(scope="module")
+def done(small, tmp_path_factory):
+    """All items computed, with runs of Algorithm 1 and grids cut short."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(traces, "CHECKPOINTS", [5, 20])
+        patch.setattr(ablation, "CHECKPOINTS", [5, 20])
+        patch.setattr(comparison, "LAMS", [0.1, 0.4])
+        patch.setattr(ablation, "LAMS", [0.1, 0.4])
+        store = Store(tmp_path_factory.mktemp("items"))
+        for name in NAMES:
+            run_tasks(ITEMS[name].tasks(small), small.sources, store)
+        yield store
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_are_plain_and_tables_whole(name, small, done):
+    item = ITEMS[name]
+    numbers = item.numbers(small, done)
+    plain = json.loads(json.dumps(numbers))
+    tables = item.tables(numbers)
+    assert tables == item.tables(plain)
+    assert any(table.rows for table in tables)
+    for table in tables:
+        assert all(len(row) == len(table.header) for row in table.rows), table.title
+        assert to_markdown(table).count("\n|") == len(table.rows) + 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_axes_are_labelled(name, small, done):
+    item = ITEMS[name]
+    for figure in item.figures(item.numbers(small, done)).values():
+        for ax in figure.axes:
+            assert ax.get_xlabel(), name
+        figure.canvas.draw()  # nothing in it fails when it is drawn
+
+
+@pytest.mark.parametrize("name", list(ITEMS))
+def test_nothing_done_yet_is_no_error(name, small, tmp_path):
+    item = ITEMS[name]
+    numbers = item.numbers(replace(small, quick=True), Store(tmp_path))
+    item.tables(numbers)
+    item.figures(numbers)
+
+
+def test_metrics_are_means_over_seeds(small, done):
+    summary = table2.numbers(small, done)["small"]["clean"]["NAIM3L"]["AP"]
+    records = done.find(table2.tasks(replace(small, protocols=("clean",))))
+    values = [100 * record["metrics"]["per view"]["AP"] for record in records]
+    assert summary["mean"] == pytest.approx(np.mean(values))
+    assert summary["std"] == pytest.approx(np.std(values))
+
+
+def test_variants_share_a_record_with_the_table_before(small):
+    full = {task.key for task in table2.tasks(small)}
+    assert full <= {task.key for task in table6.tasks(small)}
+
+
+def test_published_figures_stand_beside_ours_but_not_beside_fused_ones():
+    ours = {metric: spread([50.0, 51.0]) for metric in METRICS}
+    numbers = {"corel5k": {"clean": {"NAIM3L": ours}, "fused": {"NAIM3L": ours}}}
+    (table,) = table2.tables(numbers)
+    clean, fused = table.rows[1], table.rows[len(METRICS) + 1]
+    assert clean[-3].text == "87.84 (0.21)" and clean[-3].mark == "published"
+    assert clean[-1].mark == "outside" and clean[-1].text.startswith("-37.34")
+    assert {cell.text for cell in fused[2:-2]} == {"–"} and fused[-1].mark == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "published", "mark"),
+    [
+        ([30.0, 31.0], (31.4, 0.1), "within"),  # 0.9 apart, ours deviates by 0.5
+        ([30.0, 31.0], (31.6, 0.1), "outside"),
+        ([30.0, 31.0], (31.6, 0.6), "within"),
+        ([98.704, 98.704], (98.70, 0.0), "within"),  # the printed digits agree
+    ],
+)
+def test_within_two_of_the_larger_deviation(values, published, mark):
+    assert compare(spread(values), published).mark == mark
+
+
+def test_mean_std_takes_spreads_pairs_and_nothing():
+    shown = [mean_std(value) for value in (spread([1, 2]), (1.5, 0.5), None)]
+    assert shown == ["1.50 (0.50)", "1.50 (0.50)", "–"]
+
+
+def test_impossible_ratio_is_told_with_its_reason(small, done):
+    numbers = fig5.numbers(small, done)
+    assert "must be at most" in numbers["small"]["clean"]["alpha 0.9"]["impossible"]
+    (table,) = fig5.tables(numbers)
+    assert "Not possible" in table.note
+
+
+class TestPairedDifference:
+    def test_is_that_of_the_definition(self, rng):
+        first, second = rng.normal(size=(2, 10))
+        found = ablation.paired_difference(first.tolist(), second.tolist())
+        d = first - second
+        interval = stats.ttest_1samp(d, 0).confidence_interval(0.95)
+        assert found["mean"] == pytest.approx(d.mean())
+        assert found["mean"] - found["margin"] == pytest.approx(interval.low)
+        assert found["t_test"] == pytest.approx(stats.ttest_1samp(d, 0).pvalue)
+        assert found["wilcoxon"] == pytest.approx(stats.wilcoxon(d).pvalue)
+
+    def test_of_equal_values_is_nothing(self):
+        found = ablation.paired_difference([1.0, 2.0], [1.0, 2.0])
+        assert (found["mean"], found["t_test"], found["wilcoxon"]) == (0, 1, 1)
+
+
+def test_paths_of_algorithm_1_end_at_its_last_weights(small, done):
+    (record, *_) = done.find(traces.trace_fits(small, "small", "clean"))
+    assert record["numbers"]["path"]["20"] == record["metrics"]
+    assert len(record["numbers"]["objective"]) == 20
