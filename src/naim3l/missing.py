@@ -10,16 +10,16 @@ an int, a ``numpy.random.RandomState`` or None, as in scikit-learn; NumPy has fr
 """
 
 import os
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch, _safe_indexing, check_random_state
+
+from naim3l.files import written_whole
 
 Seed = int | np.random.RandomState | None
 Rows = NDArray[np.integer[Any]]
@@ -261,15 +261,8 @@ class Challenge:
         arrays = {"format": _FORMAT, **vars(self)}
         for name in ("train_order", "test_order"):
             arrays |= {f"{name}_{v}": rows for v, rows in enumerate(arrays.pop(name))}
-        target = Path(path)
-        # A name of its own, so that two writers never share a half-written file.
-        part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
-        try:
-            with part.open("xb") as file:
-                np.savez_compressed(file, **arrays)
-            os.replace(part, target)
-        finally:
-            part.unlink(missing_ok=True)
+        with written_whole(path) as part, part.open("xb") as file:
+            np.savez_compressed(file, **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

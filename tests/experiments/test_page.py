@@ -253,7 +253,7 @@ def test_writing_is_whole_or_not_at_all(tmp_path, setup, sections, monkeypatch):
     def fail(*args):
         raise OSError("disk")
 
-    monkeypatch.setattr(page.os, "replace", fail)
+    monkeypatch.setattr("naim3l.files.os.replace", fail)
     with pytest.raises(OSError, match="disk"):
         write_page(path, setup, [])
     assert path.read_bytes() == before and list(folder.iterdir()) == [path]

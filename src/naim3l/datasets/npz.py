@@ -1,14 +1,13 @@
 """Reader and writer of multi-view data sets in .npz files."""
 
 import os
-import uuid
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +23,7 @@ from naim3l.datasets.source import (
     check_view,
     naming,
 )
+from naim3l.files import written_whole
 
 _VIEW = "view_"
 _ORDER = "view_order"
@@ -138,7 +138,7 @@ def save_npz(
     if not views or "order" in views:
         raise ValueError(f"views={list(views)}; at least one, none named 'order', is needed.")
 
-    with _whole_or_nothing(Path(path)) as file, zipfile.ZipFile(file, "w") as archive:
+    with written_whole(path) as part, zipfile.ZipFile(part, "w") as archive:
         _write_array(archive, "labels", Y.astype(np.uint8))
         _write_array(archive, "label_names", np.array(names, dtype=str))
         _write_array(archive, "observed", present.astype(np.uint8))
@@ -242,20 +242,6 @@ def _check_distinct(parts: list[_Part]) -> None:
     for part in named[1:]:
         if not np.array_equal(np.asarray(part.label_names), np.asarray(named[0].label_names)):
             raise ValueError(f"label_names differ in {named[0].path} and {part.path}")
-
-
-@contextmanager
-def _whole_or_nothing(path: Path) -> Iterator[IO[bytes]]:
-    """File under a passing name, which takes the name `path` if nothing fails."""
-    passing = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        with passing.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        passing.replace(path)
-    finally:
-        passing.unlink(missing_ok=True)
 
 
 def _write_array(archive: zipfile.ZipFile, key: str, array: Array) -> None:

@@ -4,9 +4,7 @@ The page loads nothing, runs no script and has no date in it: the same results g
 jinja2 is an optional dependency and imported when the first page is made.
 """
 
-import os
 import re
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from naim3l.experiments.present import WITHIN, ResultTable
+from naim3l.files import write_text
 
 TEMPLATE = "results.html.jinja"
 # Not "1-HL", which begins with a digit, too.
@@ -48,13 +47,7 @@ class Section:
 
 def write_page(path: Path, setup: dict[str, Any], sections: list[Section]) -> None:
     """Write the page of `render_page` to a file, whole or not at all."""
-    page = render_page(setup, sections).encode()
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        part.write_bytes(page)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_text(path, render_page(setup, sections))
 
 
 def render_page(setup: dict[str, Any], sections: list[Section]) -> str:

@@ -5,14 +5,14 @@ optional dependency and imported when the first figure is made. A function that 
 with `styled`: matplotlib reads the sizes of texts and lines at the moment they are added.
 """
 
-import os
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
+
+from naim3l.files import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -151,12 +151,7 @@ def save(fig: "Figure", stem: Path) -> list[Path]:
     written = []
     for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": DPI})):
         target = stem.with_name(f"{stem.name}.{suffix}")
-        # A name of its own, so that two writers never share a half-written file.
-        part = stem.with_name(f".{stem.name}.{uuid.uuid4().hex}.part")
-        try:
+        with written_whole(target) as part:
             fig.savefig(part, format=suffix, **options)
-            os.replace(part, target)
-        finally:
-            part.unlink(missing_ok=True)
         written.append(target)
     return written

@@ -2,7 +2,6 @@
 
 import json
 import os
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from naim3l.experiments.present import ResultTable, to_markdown
 from naim3l.experiments.runner import missing_tasks
 from naim3l.experiments.store import Store
 from naim3l.experiments.tasks import Plan, paper_name
+from naim3l.files import write_text
 
 PROTOCOL_TEXTS = {
     "paper": "Features are fitted on all rows, test rows included, as in the paper's experiments; "
@@ -129,13 +129,3 @@ def update_document(path: str | os.PathLike[str], tables: str) -> None:
         )
     head, rest = text.split(BEGIN)
     write_text(Path(path), f"{head}{BEGIN}\n\n{tables}\n{END}{rest.split(END)[1]}")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
