@@ -14,6 +14,10 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     Until then, and after an error, ``path`` stays as it was and nothing is left beside it.
     """
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder; the name of a file is needed.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} to.")
     # A name of its own, so that two writers never share a half-written file.
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:

@@ -240,7 +240,6 @@ class NAIM3LCV(LinearViewModel):
     def _score_path(self, problem: Problem, hidden: NDArray, pairs: list[Pair]) -> list[float]:
         """Metric on the hidden entries of fits to the others, for each pair in turn."""
         form = choose_form(problem.with_labels(np.where(hidden, 0, problem.Y)))
-        truth = np.where(hidden, problem.Y > 0, np.nan)
         values, warm = [], dict[float, SolverResult]()
         for lam, ridge in pairs:
             objective = Objective(form, lam, self.low_rank, self.high_rank, ridge)
@@ -255,10 +254,7 @@ class NAIM3LCV(LinearViewModel):
             if result.interrupted:
                 raise KeyboardInterrupt
             warm = {ridge: result}
-            scores = problem.multiply(result.W)
-            per_view = [evaluate(truth[r], scores[r])[self.metric] for r in problem.row_slices]
-            defined = [value for value in per_view if not np.isnan(value)]
-            values.append(float(np.mean(defined)) if defined else np.nan)
+            values.append(hidden_metric(problem, hidden, result.W, self.metric))
         return values
 
     def _rank(self, pairs: list[Pair], scores: NDArray) -> None:
@@ -323,6 +319,24 @@ def deal_entries(problem: Problem, n_folds: int, rng: np.random.RandomState) -> 
                     fold[entries] = (turn + np.arange(len(entries))) % n_folds
                     turn += len(entries)
     return fold_of
+
+
+def hidden_metric(problem: Problem, hidden: NDArray, W: NDArray, metric: str) -> float:
+    """Metric of weights on the hidden entries, averaged over the views where it is defined.
+
+    Parameters
+    ----------
+    problem : Problem
+        With all entries known.
+    hidden : bool ndarray of the shape of ``problem.Y``
+    W : ndarray of shape (n_weights, n_labels)
+    metric : str
+    """
+    truth = np.where(hidden, problem.Y > 0, np.nan)
+    scores = problem.multiply(W)
+    per_view = [evaluate(truth[rows], scores[rows])[metric] for rows in problem.row_slices]
+    defined = [value for value in per_view if not np.isnan(value)]
+    return float(np.mean(defined)) if defined else float("nan")
 
 
 def _read_values(name: str, values: Any, *, or_equal: bool = False) -> list[float]:

@@ -35,7 +35,7 @@ def test_folder_holds_numbers_tables_figures_and_a_page(written, tmp_path):
 def test_what_is_missing_is_told(written):
     found, page = written
     assert [bool(result.missing) for result in found] == [False, False, False, True]
-    assert found[-1].missing in page.read_text(encoding="utf-8")
+    assert found[-1].missing[0] in page.read_text(encoding="utf-8")
 
 
 def test_document_keeps_what_is_outside_of_the_marks(written, tmp_path):

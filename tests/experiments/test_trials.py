@@ -11,6 +11,7 @@ from naim3l.experiments.trials import (
     spectrum_of_scores,
 )
 from naim3l.metrics import evaluate
+from naim3l.transform import make_transformer
 
 SETTINGS = {"alpha": 0.5, "beta": 0.5, "aligned": False, "seed": 3}
 
@@ -43,6 +44,28 @@ def test_paper_features_do_depend_on_them(source):
     np.testing.assert_allclose(np.concatenate(norms), 1)  # the recipe ends with unit rows
 
 
+@pytest.fixture
+def holed(source):
+    """The same data, with some views really missing."""
+    observed = np.ones((90, 3), dtype=bool)
+    observed[::7, 1] = False
+    stored = source.views.stored
+    return MultiView(stored, source.labels, observed=observed)
+
+
+@pytest.mark.parametrize("features", ["train", "all"])
+@pytest.mark.parametrize("aligned", [True, False])
+def test_features_follow_their_rows(holed, features, aligned):
+    challenge, trial = trial_of(holed, features, aligned=aligned)
+    for v, view in enumerate(holed.views):
+        X, rows = holed.views[view], challenge.train_order[v]
+        fitted_on = rows if features == "train" else np.flatnonzero(holed.observed[:, v])
+        recipe = make_transformer("paper", view).fit(X[fitted_on])
+        for part, order in ((trial.X_train, rows), (trial.X_test, challenge.test_order[v])):
+            expected = np.concatenate([recipe.transform(X[[i]]) for i in order])
+            np.testing.assert_allclose(part[view], expected, atol=1e-9)
+
+
 def test_labels_follow_their_rows(source):
     challenge, trial = trial_of(source)
     for v, view in enumerate(source.views):
@@ -63,10 +86,10 @@ def test_masks_digest_tells_draws_apart(source):
 
 
 def test_half_of_the_test_views_are_hidden_and_every_row_keeps_one():
-    shown = hide_test_views(101, 2, observed=np.ones((101, 2), dtype=bool), seed=0)
+    shown = hide_test_views(np.ones((101, 2), dtype=bool), seed=0)
     assert (shown.sum(axis=0) == 51).all() and shown.any(axis=1).all()
     lone = np.eye(2, dtype=bool)[np.zeros(10, dtype=int)]  # every row has the first view only
-    assert hide_test_views(10, 2, observed=lone, seed=0) is None
+    assert hide_test_views(lone, seed=0) is None
 
 
 def test_measures_are_those_of_the_definition(source, rng):

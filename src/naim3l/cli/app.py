@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from naim3l import __version__
 
@@ -45,14 +46,17 @@ def told_plainly() -> Iterator[None]:
 
 
 def print_table(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, n_left: int = 1
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str | Text]], *, n_left: int = 1
 ) -> None:
-    """Show a table; its first columns to the left, the others, numbers, to the right."""
-    table = Table(title=title, title_justify="left")
+    """Show a table; its first columns to the left, the others, numbers, to the right.
+
+    Texts are shown as they are, brackets and all; a ``rich`` Text brings its own style.
+    """
+    table = Table(title=Text(title), title_justify="left")
     for i, name in enumerate(header):
-        table.add_column(name, justify="left" if i < n_left else "right")
+        table.add_column(Text(name), justify="left" if i < n_left else "right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     # A pipe has no width of its own: never fold the table there.
     console = Console()
     (console if console.is_terminal else Console(width=200)).print(table)

@@ -29,6 +29,8 @@ def datasets(
     """
     from naim3l.datasets import CATALOG
 
+    if out is not None and convert is None:
+        raise typer.BadParameter("--out needs --convert.")
     if convert is not None:
         _convert(convert, data, out)
     elif data is not None:

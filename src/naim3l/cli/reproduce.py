@@ -2,10 +2,12 @@
 
 import shlex
 import sys
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from naim3l.cli.app import app, print_table, told_plainly
 
@@ -47,7 +49,8 @@ def reproduce(
 
     Every fit is on disk as soon as it is done: a run that was stopped, or killed, goes on where it
     was when the same command is given again. The results folder gets one page, index.html, with
-    all tables and figures, and the numbers as JSON.
+    the tables and figures that were asked for, and the numbers as JSON; "all --report-only" makes
+    the page of everything that is there.
 
     Example: naim3l reproduce table2 --dataset corel5k --data ~/lear --repeats 10
     """
@@ -55,6 +58,7 @@ def reproduce(
         _need_libraries()
         from naim3l.experiments.results import (
             collect_results,
+            split_document,
             update_document,
             write_results,
         )
@@ -65,6 +69,8 @@ def reproduce(
 
         names = _items(item)
         plan = _plan(names, data, dataset, protocol, repeats, quick)
+        if markdown is not None:
+            split_document(markdown)  # a wrong document is told before hours of work, not after
         store = Store(out)
         stopped = False
         if not report_only:
@@ -79,8 +85,8 @@ def reproduce(
             if rows:
                 print_table(table.title, table.header, rows, n_left=2)
                 typer.echo(table.note + "\n" if table.note else "")
-        if result.missing:
-            typer.echo(f"{result.missing}.", err=True)
+        for told in result.missing:
+            typer.echo(f"{told}.", err=True)
     typer.echo(f"Page: {page}")
     if stopped:
         typer.echo("Stopped. The same command goes on from here.", err=True)
@@ -151,7 +157,13 @@ def _compute(plan: Any, names: list[str], store: Any, jobs: int | None) -> bool:
                 on_record=lambda record: advance(_note(record)),
             )
         except KeyboardInterrupt:
+            store.reload()  # workers may have finished more than they could tell
             return True
+        except BrokenExecutor as error:
+            raise OSError(
+                "a worker process was killed, perhaps for want of memory; what is done is kept. "
+                "Give the command again with fewer --jobs."
+            ) from error
     return False
 
 
@@ -161,9 +173,7 @@ def _note(record: dict[str, Any]) -> str:
     return " ".join(str(value) for value in shown if value is not None)
 
 
-def _shown(cell: Any) -> str:
+def _shown(cell: Any) -> Text:
     """Text of a cell; colours tell on a terminal whether ours agrees with the published."""
-    colours = {"within": "green", "outside": "dark_orange", "published": "italic"}
-    colour = colours.get(cell.mark)
-    text = cell.text.replace("[", "\\[")
-    return f"[{colour}]{text}[/]" if colour else text
+    styles = {"within": "green", "outside": "dark_orange", "published": "italic"}
+    return Text(cell.text, style=styles.get(cell.mark, ""))

@@ -164,9 +164,15 @@ class MultiView:
     def digest(self) -> str:
         """SHA-256, hexadecimal, of names, lengths and contents of `files`; computed once.
 
-        Folders of the files do not count, so that a copy elsewhere has the same digest.
+        Folders of the files do not count, so that a copy elsewhere has the same digest. Data that
+        come from no file are hashed themselves.
         """
         sha = hashlib.sha256()
+        if not self.files:
+            for name, X in [("labels", self.labels), ("observed", self.observed),
+                            *self.views.items()]:  # fmt: skip
+                sha.update(f"{name}\0{X.shape}\0{X.dtype}\0".encode())
+                sha.update(np.ascontiguousarray(X).tobytes())
         for path in self.files:
             size = path.stat().st_size
             sha.update(f"{path.name}\0{size}\0".encode())

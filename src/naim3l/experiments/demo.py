@@ -8,6 +8,7 @@ import numpy as np
 from naim3l.baselines import PerViewRidge
 from naim3l.datasets import load_yeast
 from naim3l.estimator import NAIM3L
+from naim3l.experiments.trials import METRICS
 from naim3l.metrics import evaluate
 from naim3l.missing import make_challenge
 from naim3l.selection import best_on_held_out
@@ -19,7 +20,6 @@ ALPHA = 0.497
 BETA = 0.5
 RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)
 LAMS_AND_RIDGES = [(lam, ridge) for lam in (0.1, 0.4, 1.6) for ridge in (0.0, 1.0, 10.0)]
-METRICS = ("1-HL", "1-RL", "AP", "AUC")
 
 Fit = Callable[[Mapping[str, Any], Mapping[str, Any], int], Any]
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from naim3l.baselines import PerViewRidge
+from naim3l.baselines.ridge import masked_ridge
 from naim3l.estimator import NAIM3L
 from naim3l.experiments.trials import Trial, measure, spectrum_of_scores
 from naim3l.objective import Objective
 from naim3l.problem import Problem
-from naim3l.selection import NAIM3LCV, best_on_held_out
+from naim3l.selection import NAIM3LCV, deal_entries, hidden_metric
 from naim3l.solvers import solve_paper
 from naim3l.tables import DataWarning
 
@@ -78,9 +78,18 @@ def _naim3l_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 
 def _ridge_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
-    candidates = [PerViewRidge(ridge, transformer=None) for ridge in parameters["ridges"]]
-    model = best_on_held_out(candidates, trial.X_train, trial.Y_train, random_state=seed)
-    return Outcome(model.decision_function(trial.X_test), {"ridge": model.ridge})
+    """Ridge per view, chosen on the same folds of observed entries as NAIM3LCV's."""
+    problem, n_folds = _problem(trial), parameters["cv"]
+    fold_of = deal_entries(problem, n_folds, np.random.RandomState(seed))
+    held_out = {ridge: [0.0] * n_folds for ridge in parameters["ridges"]}
+    for fold in range(n_folds):
+        hidden = fold_of == fold
+        rest = problem.with_labels(np.where(hidden, 0, problem.Y))
+        for ridge, values in held_out.items():
+            values[fold] = hidden_metric(problem, hidden, masked_ridge(rest, ridge), "AP")
+    best = max(held_out, key=lambda ridge: np.mean(held_out[ridge]))
+    scores = _scores(trial, problem, masked_ridge(problem, best))
+    return Outcome(scores, {"ridge": best, "held_out": float(np.mean(held_out[best]))})
 
 
 def _trace(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
@@ -92,19 +101,9 @@ def _trace(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     options = dict(parameters)
     at = options.pop("at")
     terms = {name: options.pop(name) for name in ("low_rank", "high_rank") if name in options}
-    signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()]
-    problem = Problem(list(trial.X_train.values()), signed)
+    problem = _problem(trial)
     objective = Objective(problem, options.pop("lam"), **terms)
     W = np.random.RandomState(seed).uniform(-1, 1, (problem.n_weights, problem.n_labels))
-
-    def scores(W: NDArray) -> dict[str, NDArray]:
-        parts = zip(*problem.split_weights(W), strict=True)
-        return {
-            view: X @ coefficients + intercepts
-            for (view, X), (coefficients, intercepts) in zip(
-                trial.X_test.items(), parts, strict=True
-            )
-        }
 
     path: dict[str, Any] = {}
     curves: dict[str, list[float]] = {"objective": [], "surrogate": []}
@@ -113,15 +112,26 @@ def _trace(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
         for name, values in curves.items():
             values.append(record[name])
         if len(curves["objective"]) in at:
-            path[str(len(curves["objective"]))] = measure(trial, scores(W))
+            path[str(len(curves["objective"]))] = measure(trial, _scores(trial, problem, W))
 
     result = solve_paper(objective, W, callback=watch, **options)
     if result.interrupted:
         raise KeyboardInterrupt
-    last = scores(result.W)
+    last = _scores(trial, problem, result.W)
     path |= {str(n): measure(trial, last) for n in at if n > result.n_iter}
     numbers = {"n_iter": result.n_iter, "converged": result.converged, "path": path, **curves}
     return Outcome(last, numbers)
+
+
+def _problem(trial: Trial) -> Problem:
+    signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()]
+    return Problem(list(trial.X_train.values()), signed)
+
+
+def _scores(trial: Trial, problem: Problem, W: NDArray) -> dict[str, NDArray[np.float64]]:
+    """Scores of the test rows of every view, from stacked weights."""
+    parts = zip(trial.X_test.items(), *problem.split_weights(W), strict=True)
+    return {view: X @ coefficients + intercepts for (view, X), coefficients, intercepts in parts}
 
 
 METHODS: dict[str, Method] = {

@@ -8,8 +8,8 @@ import numpy as np
 
 from naim3l.experiments.store import Record
 from naim3l.experiments.tasks import PROTOCOLS
+from naim3l.experiments.trials import METRICS
 
-METRICS = ("1-HL", "1-RL", "AP", "AUC")
 # Ours lies this many standard deviations (of the larger of the two) from the published mean.
 WITHIN = 2.0
 
@@ -70,17 +70,27 @@ def mean_std(value: dict[str, Any] | Sequence[float] | None) -> str:
     return f"{mean:.2f} ({std:.2f})"
 
 
-def compare(ours: dict[str, Any], published: Sequence[float]) -> Cell:
+def count_seeds(counts: Iterable[int]) -> str:
+    """Such as "10 seeds", or "3–10 seeds" where some values are over fewer."""
+    known = sorted(set(counts))
+    if not known:
+        return "no seed"
+    shown = "–".join(str(count) for count in dict.fromkeys([known[0], known[-1]]))
+    return f"{shown} seed{'' if known[-1] == 1 else 's'}"
+
+
+def compare(ours: dict[str, Any], published: Sequence[float], *, marked: bool = True) -> Cell:
     """Difference of ours to a published mean (std), and in standard deviations.
 
     The deviation is the larger of the two; that of a published table is rounded to 0.01, so no
-    less than half of that.
+    less than half of that. Without ``marked`` the cell does not say whether ours agrees, for
+    figures that were not made in the paper's way.
     """
     mean, std = published
     difference = ours["mean"] - mean
     in_std = abs(difference) / max(std, ours["std"], 0.005)
     mark = "within" if in_std <= WITHIN or abs(difference) < 0.005 else "outside"
-    return Cell(f"{difference:+.2f} ({in_std:.1f} sd)", mark)
+    return Cell(f"{difference:+.2f} ({in_std:.1f} sd)", mark if marked else "")
 
 
 def to_markdown(table: ResultTable) -> str:

@@ -2,20 +2,23 @@
 
 import json
 import os
+import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from naim3l import __version__
 from naim3l.datasets import CATALOG
+from naim3l.datasets.catalog import STAND_IN
 from naim3l.experiments.page import Section, write_page
 from naim3l.experiments.paper import ITEMS
 from naim3l.experiments.plots import save
 from naim3l.experiments.present import ResultTable, to_markdown
 from naim3l.experiments.runner import missing_tasks
-from naim3l.experiments.store import Store
-from naim3l.experiments.tasks import Plan, paper_name
+from naim3l.experiments.store import Record, Store
+from naim3l.experiments.tasks import Plan, Task, paper_lam, paper_name
 from naim3l.files import write_text
 
 PROTOCOL_TEXTS = {
@@ -37,7 +40,7 @@ class ItemResult:
     title: str
     numbers: dict[str, Any]
     tables: list[ResultTable]
-    missing: str
+    missing: list[str]
 
 
 def collect_results(plan: Plan, names: Sequence[str], store: Store) -> list[ItemResult]:
@@ -46,11 +49,51 @@ def collect_results(plan: Plan, names: Sequence[str], store: Store) -> list[Item
     for name in names:
         item = ITEMS[name]
         numbers = item.numbers(plan, store)
-        tasks = {task.key: task for task in item.tasks(plan)}
-        lacking = len(missing_tasks(tasks.values(), store))
-        missing = f"{name}: {lacking} of {len(tasks)} computations are not there" if lacking else ""
-        results.append(ItemResult(name, item.TITLE, numbers, item.tables(numbers), missing))
+        tables = [_with_stand_ins(table, plan) for table in item.tables(numbers)]
+        missing = _missing(
+            name, list({task.key: task for task in item.tasks(plan)}.values()), store
+        )
+        results.append(ItemResult(name, item.TITLE, numbers, tables, missing))
     return results
+
+
+def _missing(name: str, tasks: Sequence[Task], store: Store) -> list[str]:
+    """What an item's tables lack: computations not done, and those that failed, with reasons."""
+    told = []
+    lacking = len(missing_tasks(tasks, store))
+    if lacking:
+        told.append(f"{name}: {lacking} of {len(tasks)} computations are not there")
+    failed = Counter(
+        (record["settings"].get("dataset", ""), _why(record))
+        for record in map(store.get, tasks)
+        if record is not None and _why(record)
+    )
+    for (dataset, reason), count in failed.items():
+        where = f" on {dataset}" if dataset else ""
+        told.append(f"{name}: {count} of {len(tasks)} not possible{where}: {reason}")
+    return told
+
+
+def _why(record: Record) -> str:
+    """Why a record has no metrics, or no fused ones; empty if it has all."""
+    if "impossible" in record:
+        return str(record["impossible"])
+    nothing_fused = "metrics" in record and record["metrics"]["fused"] is None
+    return "half of the test views cannot be hidden: nothing is fused" if nothing_fused else ""
+
+
+def _with_stand_ins(table: ResultTable, plan: Plan) -> ResultTable:
+    """The table with a sentence on views of its datasets that stand in for the paper's."""
+    words = {*re.split(r"[:,] ", table.title), *(row[0].text for row in table.rows)}
+    note = table.note
+    for name, source in plan.sources.items():
+        stand_ins = [view for view in source.views if view.endswith(STAND_IN)]
+        if name in words and stand_ins:
+            note += (
+                f" {name}: {len(source.views) - len(stand_ins)} genuine views and "
+                f"{len(stand_ins)} recomputed ones ({', '.join(stand_ins)})."
+            )
+    return replace(table, note=note.strip())
 
 
 def write_results(
@@ -71,7 +114,8 @@ def write_results(
     setup = describe(plan, results, command)
     numbers = {result.name: result.numbers for result in results}
     write_text(
-        folder / "results.json", json.dumps({"setup": setup, "numbers": numbers}, indent=1) + "\n"
+        folder / "results.json",
+        json.dumps({"setup": setup, "numbers": numbers}, indent=1, allow_nan=False) + "\n",
     )
     write_text(folder / "tables.md", markdown(results))
     sections = []
@@ -101,11 +145,11 @@ def describe(plan: Plan, results: Sequence[ItemResult], command: str) -> dict[st
                 "n_labels": source.n_labels,
                 "views": {view: list(shape) for view, shape in source.shapes.items()},
                 "digest": source.digest,
-                "lam": CATALOG[paper_name(name)].lam if paper_name(name) in CATALOG else None,
+                "lam": paper_lam(name),
             }
             for name, source in plan.sources.items()
         ],
-        "missing": [result.missing for result in results if result.missing],
+        "missing": [told for result in results for told in result.missing],
     }
 
 
@@ -119,8 +163,8 @@ def markdown(results: Sequence[ItemResult]) -> str:
     return "\n".join(parts)
 
 
-def update_document(path: str | os.PathLike[str], tables: str) -> None:
-    """Replace what stands between the two marks of a Markdown document by new tables."""
+def split_document(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """What stands before and after the tables of a Markdown document, its marks included."""
     text = Path(path).read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise ValueError(
@@ -128,4 +172,10 @@ def update_document(path: str | os.PathLike[str], tables: str) -> None:
             "tables go between them."
         )
     head, rest = text.split(BEGIN)
-    write_text(Path(path), f"{head}{BEGIN}\n\n{tables}\n{END}{rest.split(END)[1]}")
+    return head + BEGIN, END + rest.split(END)[1]
+
+
+def update_document(path: str | os.PathLike[str], tables: str) -> None:
+    """Replace what stands between the two marks of a Markdown document by new tables."""
+    head, tail = split_document(path)
+    write_text(path, f"{head}\n\n{tables}\n{tail}")

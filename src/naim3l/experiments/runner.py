@@ -1,4 +1,4 @@
-"""Tasks to records: only what is missing, features once per trial, several fits at a time."""
+"""Tasks to records: only what is missing, several fits at a time."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from naim3l.experiments.methods import run_method
 from naim3l.experiments.store import Record, Store, append, keep_masks
 from naim3l.experiments.tasks import Task
 from naim3l.experiments.trials import Trial, draw_challenge, make_trial, masks_digest
+from naim3l.missing import Challenge
 
 Sources = Mapping[str, MultiView]
 # What the kinds of tasks that need no trial compute from settings and data.
@@ -44,18 +45,18 @@ def run_tasks(
     sources : mapping of str to MultiView
     store : Store
     n_jobs : int
-        Fits at a time, each in a process with one thread.
+        Fits at a time; if several, each in a process with one thread.
     on_record : callable, optional
         Called with each new record.
     """
     todo = missing_tasks(tasks, store)
-    quiet = [task for task in todo if task.kind == "fit"]
-    timed = [task for task in todo if task.kind != "fit"]  # alone, so that times mean something
-    for task in timed:
-        record = append(store.folder, task, SIMPLE_KINDS[task.kind](sources, task.settings))
-        _take(store, record, on_record)
+    for task in todo:  # one after the other: some of them take times
+        if task.kind != "fit":
+            record = append(store.folder, task, SIMPLE_KINDS[task.kind](sources, task.settings))
+            _take(store, record, on_record)
+    fits = [task for task in todo if task.kind == "fit"]
     run = Parallel(n_jobs, return_as="generator_unordered", pre_dispatch="n_jobs + 1")
-    for record in run(_work(quiet, sources, store.folder)):
+    for record in run(_work(fits, sources, store.folder)):
         _take(store, record, on_record)
 
 
@@ -76,28 +77,51 @@ def _take(store: Store, record: Record, on_record: Callable[[Record], Any] | Non
 
 
 def _work(tasks: list[Task], sources: Sources, folder: Path) -> Iterator[Any]:
-    """Calls to make, trial by trial; the features of one are made when its first is due."""
+    """Calls to make, trial by trial, so that a process makes few trials more than once."""
     by_trial: dict[str, list[Task]] = {}
     for task in tasks:
-        name = json.dumps([task.settings[field] for field in TRIAL_FIELDS])
-        by_trial.setdefault(name, []).append(task)
+        by_trial.setdefault(_trial_key(task), []).append(task)
     for group in by_trial.values():
-        settings = group[0].settings
-        source = sources[settings["dataset"]]
+        source = sources[group[0].settings["dataset"]]
         try:
-            challenge = draw_challenge(source, settings)
+            challenge = draw_challenge(source, group[0].settings)
         except ValueError as error:
             for task in group:
                 yield delayed(append)(folder, task, {"impossible": str(error)})
             continue
-        trial = make_trial(source, challenge, features=settings["features"], seed=settings["seed"])
-        digest = masks_digest(challenge, trial)
-        keep_masks(folder, challenge, digest)
         for task in group:
-            yield delayed(_fit)(folder, task, trial, digest)
+            yield delayed(_fit)(folder, task, source, challenge)
 
 
-def _fit(folder: Path, task: Task, trial: Trial, digest: str) -> Record:
+def _fit(folder: Path, task: Task, source: MultiView, challenge: Challenge) -> Record:
     settings = task.settings
+    try:
+        trial, digest = _prepared(folder, task, source, challenge)
+    except ValueError as error:  # a view that the recipe cannot take
+        return append(folder, task, {"impossible": str(error)})
     outcome = run_method(trial, settings["method"], settings["parameters"], settings["seed"])
     return append(folder, task, {"masks": digest, **outcome})
+
+
+# The last trial that this process made, by its key; others would only take memory.
+_last_trial: dict[str, tuple[Trial, str]] = {}
+
+
+def _prepared(
+    folder: Path, task: Task, source: MultiView, challenge: Challenge
+) -> tuple[Trial, str]:
+    """Trial of a task and the digest of its masks, which are kept on disk."""
+    key = _trial_key(task)
+    if key not in _last_trial:
+        settings = task.settings
+        trial = make_trial(source, challenge, features=settings["features"], seed=settings["seed"])
+        digest = masks_digest(challenge, trial)
+        _last_trial.clear()
+        _last_trial[key] = trial, digest
+    trial, digest = _last_trial[key]
+    keep_masks(folder, challenge, trial.shown, digest)
+    return trial, digest
+
+
+def _trial_key(task: Task) -> str:
+    return json.dumps([task.settings[field] for field in TRIAL_FIELDS])

@@ -2,13 +2,17 @@
 
 import json
 import os
+import uuid
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from naim3l.experiments.tasks import Task
+from naim3l.files import written_whole
 from naim3l.missing import Challenge
 
 Record = dict[str, Any]
@@ -17,8 +21,8 @@ Record = dict[str, Any]
 class Store:
     """Records of a results folder, by the key of their task.
 
-    Every process appends to a file of its own, so no two ever write to one; what a killed
-    process left half-written is one last line, which is skipped and computed again.
+    Every process appends to a file of its own, so that no two ever write to one; what a killed
+    process left half-written is the last line of its file, which is skipped and computed again.
 
     Parameters
     ----------
@@ -62,29 +66,36 @@ class Store:
 def append(folder: Path, task: Task, outcome: Record) -> Record:
     """Write the record of a task at the end of this process's file, and onto the disk."""
     record = {"key": task.key, "kind": task.kind, "settings": dict(task.settings), **outcome}
-    path = folder / "records" / f"{os.getpid()}.jsonl"
-    line = json.dumps(_plain(record), allow_nan=True) + "\n"
-    with path.open("a+b") as file:
-        # A process of the same number may have been killed in the middle of a line.
-        if file.tell() and not _ends_line(file):
-            line = "\n" + line
+    # A line before it that a full disk cut short must not swallow this one; empty ones are skipped.
+    line = "\n" + json.dumps(_plain(record), allow_nan=True) + "\n"
+    with (folder / "records" / _own_file(os.getpid())).open("ab") as file:
         file.write(line.encode())
         file.flush()
         os.fsync(file.fileno())
     return record
 
 
-def keep_masks(folder: Path, challenge: Challenge, digest: str) -> None:
-    """Save a challenge under its digest, unless it is there already."""
+@lru_cache(maxsize=1)
+def _own_file(pid: int) -> str:
+    """Name for this process alone, on whichever computer; anew after a fork."""
+    return f"{pid}-{uuid.uuid4().hex[:8]}.jsonl"
+
+
+def keep_masks(
+    folder: Path, challenge: Challenge, shown: NDArray[np.bool_] | None, digest: str
+) -> None:
+    """Save all that was drawn under its digest, unless it is there already.
+
+    ``<digest>.npz`` is the challenge, ``<digest>.shown.npy`` the test views that protocol fused
+    shows, (n_test, n_views).
+    """
     path = folder / "masks" / f"{digest[:16]}.npz"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
+        if shown is not None:
+            with written_whole(path.with_suffix(".shown.npy")) as part, part.open("wb") as file:
+                np.save(file, shown)
         challenge.save(path)
-
-
-def _ends_line(file: Any) -> bool:
-    file.seek(-1, os.SEEK_END)
-    return bool(file.read(1) == b"\n")
 
 
 def _plain(value: Any) -> Any:

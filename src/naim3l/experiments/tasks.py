@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from naim3l import __version__
 from naim3l.datasets import CATALOG, MultiView
 
-# A change of the numbers that programs compute makes this higher: old records are then not reused.
+# Raised where the numbers that tasks compute change between releases: old records are then not
+# reused. Defaults of estimators, recipes and folds are not in the settings, but among these.
 RECORD_VERSION = 1
 
 # Protocols by name: the rows that features are fitted on, and the scores that are compared.
@@ -17,8 +19,8 @@ PROTOCOLS = {
     "fused": ("train", "fused"),
 }
 # With two views, half of the rows cannot leave both: the first positive of each label stays in
-# both views and every other sample in one.
-MOST_ALPHA_OF_TWO = 0.49
+# both views and every other sample in one. This stands in for 0.5 there.
+HALF_OF_TWO = 0.49
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Task:
     Attributes
     ----------
     kind : str
-        The function that computes it, a key of ``runner.KINDS``.
+        "fit", or a key of ``runner.SIMPLE_KINDS``.
     settings : mapping of str to JSON values
         All that determines the outcome.
     """
@@ -38,8 +40,9 @@ class Task:
 
     @property
     def key(self) -> str:
-        """Name of the task: equal if and only if kind and settings are."""
-        named = {"kind": self.kind, "version": RECORD_VERSION, **self.settings}
+        """Name of the task: equal if and only if kind, settings and program are."""
+        program = {"naim3l": __version__, "version": RECORD_VERSION}
+        named = {"kind": self.kind, **program, **self.settings}
         return json.dumps(named, sort_keys=True, separators=(",", ":"))
 
 
@@ -81,8 +84,8 @@ class Plan:
     ) -> list[Task]:
         """A fit for each seed; see ``methods.METHODS`` for methods and their parameters."""
         source = self.sources[dataset]
-        if len(source.views) == 2:
-            alpha = min(alpha, MOST_ALPHA_OF_TWO)
+        if len(source.views) == 2 and alpha == 0.5:
+            alpha = HALF_OF_TWO
         shared = {
             "dataset": dataset,
             "data": source.digest,

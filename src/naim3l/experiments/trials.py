@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,10 +57,9 @@ def draw_challenge(source: MultiView, settings: Mapping[str, Any]) -> Challenge:
     )
 
 
-def hide_test_views(
-    n_rows: int, n_views: int, *, observed: NDArray[np.bool_], seed: int
-) -> NDArray[np.bool_] | None:
-    """Mask of the test views to show, (n_rows, n_views); None if half cannot be hidden."""
+def hide_test_views(observed: NDArray[np.bool_], *, seed: int) -> NDArray[np.bool_] | None:
+    """Mask of the views to show of those observed, (n_rows, n_views); None if half must stay."""
+    n_rows, n_views = observed.shape
     nobody = np.zeros((n_rows, 1), dtype=np.int8)  # no row is protected as a label's first positive
     try:
         return remove_views(
@@ -83,37 +81,39 @@ def make_trial(source: MultiView, challenge: Challenge, *, features: str, seed: 
     X_train, X_test, Y_train, test_rows = {}, {}, {}, {}
     for v, view in enumerate(source.views):
         train, test = challenge.train_order[v], challenge.test_order[v]
-        X_train[view], X_test[view] = (
-            _slices_of_all(source, v, view, train, test)
-            if features == "all"
-            else _fitted_on_train(source.views[view], view, train, test)
-        )
+        make = _slices_of_all if features == "all" else _fitted_on_train
+        try:
+            X_train[view], X_test[view] = make(source, v, view, train, test)
+        except ValueError as error:
+            raise ValueError(f"view {view!r}: {error}") from error
         Y_train[view] = labels[train]
         test_rows[view] = position[test]
     truth = source.labels[challenge.test].astype(np.int8)
-    shown = hide_test_views(
-        *(len(truth), len(X_test)), observed=source.observed[challenge.test], seed=seed
-    )
+    shown = hide_test_views(source.observed[challenge.test], seed=seed)
     return Trial(X_train, Y_train, X_test, truth, test_rows, shown)
 
 
-def _fitted_on_train(X: Any, view: str, train: Any, test: Any) -> tuple[NDArray, NDArray]:
-    transformer = make_transformer(RECIPE, view)
+def _fitted_on_train(
+    source: MultiView, v: int, view: str, train: Any, test: Any
+) -> tuple[NDArray, NDArray]:
+    X, transformer = source.views[view], make_transformer(RECIPE, view)
     return transformer.fit_transform(X[train]), transformer.transform(X[test])
+
+
+# Rows that have a view and their features, fitted on all of them: the same for every seed.
+_all_features: dict[str, tuple[NDArray, NDArray]] = {}
 
 
 def _slices_of_all(
     source: MultiView, v: int, view: str, train: Any, test: Any
 ) -> tuple[NDArray, NDArray]:
-    rows, features = _features_of_all(source, v, view)
+    key = f"{source.digest} {view}"
+    if key not in _all_features:
+        observed = np.flatnonzero(source.observed[:, v])
+        features = make_transformer(RECIPE, view).fit_transform(source.views[view][observed])
+        _all_features[key] = observed, features
+    rows, features = _all_features[key]
     return features[np.searchsorted(rows, train)], features[np.searchsorted(rows, test)]
-
-
-@lru_cache(maxsize=32)
-def _features_of_all(source: MultiView, v: int, view: str) -> tuple[NDArray, NDArray]:
-    """Rows that have the view, and their features fitted on all of them."""
-    rows = np.flatnonzero(source.observed[:, v])
-    return rows, make_transformer(RECIPE, view).fit_transform(source.views[view][rows])
 
 
 def masks_digest(challenge: Challenge, trial: Trial) -> str:

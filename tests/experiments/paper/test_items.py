@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from naim3l.datasets import MultiView
+from naim3l.datasets.catalog import STAND_IN
+from naim3l.experiments import results
 from naim3l.experiments.paper import ITEMS, ablation, comparison, fig5, table2, table6, traces
-from naim3l.experiments.present import METRICS, compare, mean_std, spread, to_markdown
+from naim3l.experiments.present import METRICS, ResultTable, compare, mean_std, spread, to_markdown
 from naim3l.experiments.runner import run_tasks
 from naim3l.experiments.store import Store
 from naim3l.experiments.tasks import Plan
@@ -81,12 +84,14 @@ def test_variants_share_a_record_with_the_table_before(small):
 
 def test_published_figures_stand_beside_ours_but_not_beside_fused_ones():
     ours = {metric: spread([50.0, 51.0]) for metric in METRICS}
-    numbers = {"corel5k": {"clean": {"NAIM3L": ours}, "fused": {"NAIM3L": ours}}}
-    (table,) = table2.tables(numbers)
-    clean, fused = table.rows[1], table.rows[len(METRICS) + 1]
-    assert clean[-3].text == "87.84 (0.21)" and clean[-3].mark == "published"
-    assert clean[-1].mark == "outside" and clean[-1].text.startswith("-37.34")
-    assert {cell.text for cell in fused[2:-2]} == {"–"} and fused[-1].mark == ""
+    by_protocol = {protocol: {"NAIM3L": ours} for protocol in ("paper", "clean", "fused")}
+    whole, genuine = table2.tables({"corel5k": by_protocol, "corel5k-genuine": by_protocol})
+    paper, clean, fused = whole.rows[1 :: len(METRICS)]
+    assert paper[-3].text == "87.84 (0.21)" and paper[-3].mark == "published"
+    assert paper[-1].mark == "outside" and paper[-1].text.startswith("-37.34")
+    assert clean[-1].text == paper[-1].text and clean[-1].mark == ""  # not the paper's way
+    assert {cell.text for cell in fused[2:-2]} == {"–"} and fused[-1].text == "–"
+    assert genuine.rows[1][-1].mark == "" and "fewer views" in genuine.note
 
 
 @pytest.mark.parametrize(
@@ -128,6 +133,30 @@ class TestPairedDifference:
     def test_of_equal_values_is_nothing(self):
         found = ablation.paired_difference([1.0, 2.0], [1.0, 2.0])
         assert (found["mean"], found["t_test"], found["wilcoxon"]) == (0, 1, 1)
+
+    def test_of_values_that_differ_by_a_constant_is_certain(self):
+        found = ablation.paired_difference([2.0, 3.0, 4.0], [1.0, 2.0, 3.0])
+        assert (found["mean"], found["margin"], found["t_test"]) == (1, 0, 0)
+
+
+def test_some_seeds_failed_is_told(small, done, tmp_path):
+    store = Store(tmp_path)
+    tasks = table2.tasks(replace(small, protocols=("clean",)))
+    store.add(done.get(tasks[0]))
+    store.add({"key": tasks[1].key, "settings": tasks[1].settings, "impossible": "too few rows"})
+    (result,) = results.collect_results(replace(small, protocols=("clean",)), ["table2"], store)
+    assert "over 1 seed." in result.tables[0].note
+    assert result.missing == ["table2: 1 of 2 not possible on small: too few rows"]
+
+
+def test_stand_in_views_are_told(small):
+    whole = small.sources["small"]
+    stored = {**whole.views.stored, "Gist" + STAND_IN: whole.views.stored["view0"]}
+    plan = replace(small, sources={"small": MultiView(stored, whole.labels)})
+    tables = [ResultTable(f"Table 2: {name}", ["metric"], note="Means.") for name in ("small", "x")]
+    told, other = (results._with_stand_ins(table, plan).note for table in tables)
+    assert told == "Means. small: 3 genuine views and 1 recomputed ones (GistRecomputed)."
+    assert other == "Means."
 
 
 def test_paths_of_algorithm_1_end_at_its_last_weights(small, done):

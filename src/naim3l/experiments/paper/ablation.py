@@ -11,7 +11,14 @@ from naim3l.experiments.paper.fig6 import LAMS as GRID
 from naim3l.experiments.paper.fig6 import fits_at
 from naim3l.experiments.paper.traces import CHECKPOINTS, DEFAULT_LAM, trace_fits
 from naim3l.experiments.plots import COLOURS, GREY, new_figure, styled
-from naim3l.experiments.present import METRICS, Cell, ResultTable, mean_std, summarise_metrics
+from naim3l.experiments.present import (
+    METRICS,
+    Cell,
+    ResultTable,
+    count_seeds,
+    mean_std,
+    summarise_metrics,
+)
 from naim3l.experiments.store import Record, Store
 from naim3l.experiments.tasks import PROTOCOLS, Plan, Task, paper_lam
 
@@ -19,6 +26,7 @@ TITLE = "The ablation question: what does the high-rank term add?"
 PAIRS = (("NAIM3L", "NAIM3L-II"), ("NAIM3L-II", "NAIM3L-I"))
 PAIR = "NAIM3L − NAIM3L-II"
 NO_CUTOFF = "NAIM3L, no cut-off"
+OWN_LAMBDA = "converged, own lambda (held out)"
 WITH_LAMBDA = ("NAIM3L", "NAIM3L-II")  # variant I has none
 # Lambdas at which Algorithm 1 is run besides the paper's.
 OTHER_LAMS = (0.1,)
@@ -41,7 +49,7 @@ def _settings(plan: Plan, dataset: str, protocol: str) -> dict[str, dict[str, li
             converged["NAIM3L-I"] = variant_fits(plan, dataset, "NAIM3L-I", protocol=protocol)
         settings[f"Algorithm 1, lambda {value:g}"] = traced
         settings[f"converged, lambda {value:g}"] = converged
-    settings["converged, own lambda (held out)"] = {
+    settings[OWN_LAMBDA] = {
         name: plan.fits(
             dataset,
             "NAIM3L, tuned",
@@ -69,18 +77,22 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
     for dataset, protocol in plan.groups():
         found: dict[str, Values] = {}
         chosen: dict[str, Any] = {}
+        unfinished = 0
         for setting, variants in _settings(plan, dataset, protocol).items():
             for name, fits in variants.items():
                 records = store.find(fits)
                 for label, by_seed in _by_setting(setting, records, protocol).items():
                     found.setdefault(label, {})[name] = by_seed
-                if "own" in setting and records:
+                if setting == OWN_LAMBDA and records:
                     chosen[name] = [record["numbers"]["lam"] for record in records]
+                unfinished += sum(not record["numbers"]["converged"] for record in records
+                                  if setting.startswith("converged"))  # fmt: skip
         if found:
             results.setdefault(dataset, {})[protocol] = {
                 "settings": {label: _summaries(values) for label, values in found.items()},
                 "paired": {label: _paired(values) for label, values in found.items()},
                 "chosen": chosen,
+                "unfinished": unfinished,
                 "best": _best_on_grid(plan, store, dataset, protocol),
             }
     return results
@@ -112,6 +124,8 @@ def _paired(values: Values) -> dict[str, Any]:
     pairs = [pair for pair in (*PAIRS, ("NAIM3L", NO_CUTOFF)) if set(pair) <= set(values)]
     for first, second in pairs:
         seeds = sorted(set(values[first]) & set(values[second]))
+        if len(seeds) < 2:  # nothing can be said of a spread
+            continue
         compared[f"{first} − {second}"] = {
             metric: paired_difference(
                 [100 * values[first][seed][metric] for seed in seeds],
@@ -127,15 +141,17 @@ def paired_difference(first: list[float], second: list[float]) -> dict[str, floa
 
     Parameters
     ----------
-    first, second : lists of n_seeds floats
+    first, second : lists of n_seeds floats, at least 2
     """
     difference = np.subtract(first, second)
     n = len(difference)
-    error = float(np.std(difference, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
-    margin = float(stats.t.ppf(0.975, n - 1) * error) if n > 1 else float("nan")
-    same = bool(np.ptp(difference) < 1e-12)  # tests need some spread
-    t_test = 1.0 if same else float(stats.ttest_rel(first, second).pvalue)
-    signed = 1.0 if not difference.any() else float(stats.wilcoxon(difference).pvalue)
+    margin = float(stats.t.ppf(0.975, n - 1) * np.std(difference, ddof=1) / np.sqrt(n))
+    same = not difference.any()
+    if np.ptp(difference) <= 1e-9 * np.abs(difference).max():  # no spread: t is infinite, or 0 / 0
+        t_test = 1.0 if same else 0.0
+    else:
+        t_test = float(stats.ttest_1samp(difference, 0).pvalue)
+    signed = 1.0 if same else float(stats.wilcoxon(difference).pvalue)
     return {
         "mean": float(difference.mean()),
         "margin": margin,
@@ -153,7 +169,7 @@ def _best_on_grid(plan: Plan, store: Store, dataset: str, protocol: str) -> dict
         for lam in GRID:
             records = store.find(fits_at(plan, dataset, protocol, name, lam))
             metrics = [record["metrics"][PROTOCOLS[protocol][1]] for record in records]
-            if metrics and all(metrics):
+            if len(metrics) == plan.repeats and all(metrics):  # else seeds would differ
                 by_lam[lam] = summarise_metrics(metrics)
         for metric in METRICS if len(by_lam) > 1 else ():
             lam = max(by_lam, key=lambda lam: by_lam[lam][metric]["mean"])
@@ -166,22 +182,28 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
     for dataset, of_dataset in numbers.items():
         for protocol, found in of_dataset.items():
             where = f"{dataset}, protocol {protocol}"
-            made.append(_metrics_table(where, found["settings"]))
+            made.append(_metrics_table(where, found["settings"], found["unfinished"]))
             made.append(_paired_table(where, found["paired"]))
             if found["best"]:
                 made.append(_best_table(where, found["best"], found["chosen"]))
     return made
 
 
-def _metrics_table(where: str, settings: Mapping[str, Any]) -> ResultTable:
+def _metrics_table(where: str, settings: Mapping[str, Any], unfinished: int) -> ResultTable:
     rows = [
         [Cell(setting), Cell(name), *(Cell(mean_std(summary[metric])) for metric in METRICS)]
         for setting, variants in settings.items()
         for name, summary in variants.items()
     ]
+    counts = [
+        len(summary["AP"]["values"]) for variants in settings.values()
+        for summary in variants.values()
+    ]  # fmt: skip
     note = (
         "Algorithm 1 from its random start, mu 5, eigenvalues below 0.005 counted as zero unless "
-        "said otherwise; converged: solver fast to a certified stationary point, no cut-off."
+        "said otherwise; converged: solver fast, no cut-off, to a certified stationary point"
+        + (f" but in {unfinished} fits, which ended after 200 iterations. " if unfinished else ". ")
+        + f"Mean (standard deviation) in percent over {count_seeds(counts)}."
     )
     return ResultTable(f"Variants: {where}", ["setting", "variant", *METRICS], rows, note)
 
@@ -198,9 +220,10 @@ def _paired_table(where: str, paired: Mapping[str, Any]) -> ResultTable:
                     f"{value['wilcoxon']:.1g})"
                 )
             rows.append([Cell(text) for text in row])
+    counts = [metrics["AP"]["n"] for pairs in paired.values() for metrics in pairs.values()]
     note = (
-        "Mean difference over seeds in percentage points ± half of its 95 % interval (p of the "
-        "paired t test, of Wilcoxon's signed-rank test)."
+        f"Mean difference over {count_seeds(counts)} in percentage points ± half of its 95 % "
+        "interval (p of the paired t test, of Wilcoxon's signed-rank test)."
     )
     return ResultTable(f"Paired differences: {where}", ["setting", "pair", *METRICS], rows, note)
 

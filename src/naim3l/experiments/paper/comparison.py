@@ -6,7 +6,15 @@ Numbers of such a table are ``{dataset: {protocol: {method: {metric: spread}}}}`
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from naim3l.experiments.present import METRICS, Cell, ResultTable, compare, mean_std, summarise
+from naim3l.experiments.present import (
+    METRICS,
+    Cell,
+    ResultTable,
+    compare,
+    count_seeds,
+    mean_std,
+    summarise,
+)
 from naim3l.experiments.store import Store
 from naim3l.experiments.tasks import Plan, Task, paper_lam, paper_name
 
@@ -81,8 +89,8 @@ def comparison_tables(title: str, numbers: Numbers, published: Published) -> lis
         ResultTable(
             f"{title}: {dataset}",
             _header(by_protocol, published.get(paper_name(dataset), {})),
-            list(_rows(by_protocol, published.get(paper_name(dataset), {}))),
-            _note(by_protocol, paper_name(dataset) in published),
+            list(_rows(dataset, by_protocol, published.get(paper_name(dataset), {}))),
+            _note(dataset, by_protocol, paper_name(dataset) in published),
         )
         for dataset, by_protocol in numbers.items()
     ]
@@ -99,7 +107,9 @@ def _header(by_protocol: Mapping[str, Any], published: Mapping[str, Any]) -> lis
     return header
 
 
-def _rows(by_protocol: Mapping[str, Any], published: Mapping[str, Any]) -> Iterator[list[Cell]]:
+def _rows(
+    dataset: str, by_protocol: Mapping[str, Any], published: Mapping[str, Any]
+) -> Iterator[list[Cell]]:
     for protocol, methods in by_protocol.items():
         for metric in METRICS:
             row = [Cell(protocol), Cell(metric)]
@@ -108,7 +118,9 @@ def _rows(by_protocol: Mapping[str, Any], published: Mapping[str, Any]) -> Itera
                 ours = methods.get(method, {}).get(metric)
                 row.append(Cell(mean_std(ours)))
                 if method in published:
-                    row.append(_difference(ours, published[method][metric], protocol))
+                    # Only what was made in the paper's way, with all its views, can agree with it.
+                    marked = protocol == "paper" and dataset == paper_name(dataset)
+                    row.append(_difference(ours, published[method][metric], protocol, marked))
             yield row
 
 
@@ -117,22 +129,23 @@ def _published(value: tuple[float, float], protocol: str) -> Cell:
     return Cell("–" if protocol == "fused" else mean_std(value), "published")
 
 
-def _difference(ours: Any, published: tuple[float, float], protocol: str) -> Cell:
+def _difference(ours: Any, published: tuple[float, float], protocol: str, marked: bool) -> Cell:
     if ours is None or protocol == "fused":
         return Cell("–")
-    return compare(ours, published)
+    return compare(ours, published, marked=marked)
 
 
-def _note(by_protocol: Mapping[str, Any], in_paper: bool) -> str:
-    counts = {
+def _note(dataset: str, by_protocol: Mapping[str, Any], in_paper: bool) -> str:
+    counts = [
         len(summary["AP"]["values"]) for methods in by_protocol.values()
         for summary in methods.values()
-    }  # fmt: skip
-    seeds = "–".join(str(count) for count in sorted({min(counts), max(counts)}))
-    note = f"Mean (population standard deviation) in percent over {seeds} seeds."
+    ]  # fmt: skip
+    note = f"Mean (population standard deviation) in percent over {count_seeds(counts)}."
     if in_paper:
         note += (
             " Columns marked published are the paper's own figures, not computed here. sd: the "
             "larger of the two standard deviations; protocol fused is not on the paper's scale."
         )
+    if dataset != paper_name(dataset):
+        note += " Ours have fewer views than the paper's."
     return note

@@ -54,8 +54,8 @@ def find_ours(found: Mapping[str, Any], published: Results) -> dict[str, dict[st
     """
     summaries: dict[str, dict[str, Any]] = {}
     for dataset in sorted(found, key=len, reverse=True):  # a plain name overwrites its variants
-        if paper_name(dataset) in published:
-            summaries[paper_name(dataset)] = found[dataset].get(PROTOCOL, {})
+        if paper_name(dataset) in published and PROTOCOL in found[dataset]:
+            summaries[paper_name(dataset)] = found[dataset][PROTOCOL]
     methods = [name for name in next(iter(published.values())) if name.startswith(OURS)]
     return {
         dataset: {

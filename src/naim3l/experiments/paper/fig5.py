@@ -6,7 +6,7 @@ from typing import Any
 from naim3l.experiments.paper.comparison import variant_fits
 from naim3l.experiments.paper.panels import metric_figure
 from naim3l.experiments.plots import GREY, draw_series
-from naim3l.experiments.present import METRICS, Cell, ResultTable, mean_std, summarise
+from naim3l.experiments.present import METRICS, Cell, ResultTable, count_seeds, mean_std, summarise
 from naim3l.experiments.store import Store
 from naim3l.experiments.tasks import Plan, Task
 
@@ -56,15 +56,19 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
 def tables(numbers: dict[str, Any]) -> list[ResultTable]:
     made = []
     for dataset, of_dataset in numbers.items():
-        rows, reasons = [], set()
+        rows, reasons, counts = [], set(), []
         for protocol, settings in of_dataset.items():
             for setting, summary in settings.items():
-                reasons |= {summary["impossible"]} if "impossible" in summary else set()
+                if "impossible" in summary:
+                    reasons.add(summary["impossible"])
+                else:
+                    counts.append(len(summary["AP"]["values"]))
                 shown = [mean_std(summary.get(metric)) for metric in METRICS]
                 rows.append([Cell(text) for text in (protocol, setting, *shown)])
         note = (
             "alpha: share of missing rows in each view, at beta 0.5; beta: share of hidden labels, "
-            "at alpha 0.5; full: nothing missing. Mean (standard deviation) over seeds, percent."
+            "at alpha 0.5; full: nothing missing. Mean (standard deviation) in percent over "
+            f"{count_seeds(counts)}. With two views alpha 0.49 stands in for 0.5."
         )
         note += "".join(f" Not possible: {reason}" for reason in sorted(reasons))
         made.append(

@@ -3,9 +3,9 @@
 from typing import Any
 
 from naim3l.experiments.paper.panels import LINES
-from naim3l.experiments.paper.traces import few_seeds, trace_fits
+from naim3l.experiments.paper.traces import CHECKPOINTS, few_seeds, trace_fits
 from naim3l.experiments.plots import COLOURS, draw_series, new_figure, styled
-from naim3l.experiments.present import METRICS, Cell, ResultTable, mean_std, summarise
+from naim3l.experiments.present import METRICS, Cell, ResultTable, count_seeds, mean_std, summarise
 from naim3l.experiments.store import Store
 from naim3l.experiments.tasks import Plan, Task
 
@@ -27,7 +27,10 @@ def tasks(plan: Plan) -> list[Task]:
 
 
 def numbers(plan: Plan, store: Store) -> dict[str, Any]:
-    """``{dataset: {protocol: {mu: {"metrics", "objective", "failed"}}}}``; objectives of seed 0."""
+    """``{dataset: {protocol: {mu: {"metrics", "objective", "failed"}}}}``.
+
+    Objectives are those of the first seed, None where it failed or is not there.
+    """
     results: dict[str, Any] = {}
     for dataset, protocol, mu, fits in _groups(plan):
         done = [record for record in map(store.get, fits) if record is not None]
@@ -35,26 +38,35 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
             good = [record for record in done if "impossible" not in record]
             results.setdefault(dataset, {}).setdefault(protocol, {})[f"{mu:g}"] = {
                 "metrics": summarise(good, protocol),
-                "objective": good[0]["numbers"]["objective"] if good else None,
+                "objective": _first_objective(store, fits[0]),
                 "failed": [record["impossible"] for record in done if "impossible" in record],
             }
     return results
 
 
+def _first_objective(store: Store, task: Task) -> list[float] | None:
+    found = store.find([task])
+    return found[0]["numbers"]["objective"] if found else None
+
+
 def tables(numbers: dict[str, Any]) -> list[ResultTable]:
     made = []
     for dataset, of_dataset in numbers.items():
-        rows, failures = [], set()
+        rows, failures, counts = [], set(), []
         for protocol, mus in of_dataset.items():
             for mu, values in mus.items():
                 metrics = values["metrics"] or {}
                 failures |= set(values["failed"])
+                counts += [len(metrics["AP"]["values"])] if metrics else []
                 objective = values["objective"]
                 last = "–" if objective is None else f"{objective[-1]:.1f}"
                 row = [protocol, mu, *(mean_std(metrics.get(name)) for name in METRICS), last]
                 rows.append([Cell(text) for text in row])
-        header = ["protocol", "mu", *METRICS, "objective after 200, seed 0"]
-        note = "Algorithm 1, 200 iterations; mean (standard deviation) over seeds, percent."
+        header = ["protocol", "mu", *METRICS, "last objective, seed 0"]
+        note = (
+            f"Algorithm 1, {CHECKPOINTS[-1]} iterations; mean (standard deviation) in percent over "
+            f"{count_seeds(counts)}."
+        )
         note += "".join(f" {failure}" for failure in sorted(failures))
         made.append(ResultTable(f"Fig. 7: {dataset}", header, rows, note))
     return made
@@ -84,7 +96,7 @@ def _draw(mus: dict[str, Any]) -> Any:
     left.set(xlabel="μ", ylabel="metric (%)", ylim=(0, 102))
     left.legend(ncols=2, loc="lower right")
     for i, (mu, of_mu) in enumerate(good.items()):
-        curve = of_mu["objective"]
+        curve = of_mu["objective"] or []
         look: Any = {"color": COLOURS[i], "linestyle": LINES[i], "label": f"μ = {mu}"}
         right.plot(range(1, len(curve) + 1), curve, **look)
     right.set(xlabel="iteration", ylabel="objective", xscale="log", yscale="log")

@@ -7,7 +7,7 @@ import numpy as np
 from naim3l.experiments.paper.panels import LINES
 from naim3l.experiments.paper.traces import few_seeds, trace_fits
 from naim3l.experiments.plots import COLOURS, new_figure, styled
-from naim3l.experiments.present import Cell, ResultTable
+from naim3l.experiments.present import Cell, ResultTable, count_seeds
 from naim3l.experiments.store import Store
 from naim3l.experiments.tasks import Plan, Task
 
@@ -50,7 +50,14 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
                 values = [f"{mean[n - 1]:.1f}" if n <= len(mean) else "–" for n in SHOWN]
                 rows.append([Cell(cell) for cell in (dataset, protocol, text, *values)])
     header = ["dataset", "protocol", "function", *(f"iteration {n}" for n in SHOWN)]
-    note = "Means over seeds; Algorithm 1, mu 5. The surrogate lies above the objective."
+    counts = [
+        len(curves["objective"]) for of_dataset in numbers.values()
+        for curves in of_dataset.values()
+    ]  # fmt: skip
+    note = (
+        f"Means over {count_seeds(counts)}; Algorithm 1, mu 5. The surrogate lies above the "
+        "objective."
+    )
     return [ResultTable("Fig. 8", header, rows, note)]
 
 
@@ -64,7 +71,7 @@ def figures(numbers: dict[str, Any]) -> dict[str, Any]:
 
 @styled
 def _draw(curves: dict[str, Any]) -> Any:
-    """Left: all iterations. Right: the distance to the last objective, on a log scale."""
+    """Left: all iterations. Right: the excess over the least objective, on a log scale."""
     fig, (left, right) = new_figure(2)
     best = np.min(curves["objective"], axis=1)[:, None]
     for i, (name, text) in enumerate(CURVES.items()):

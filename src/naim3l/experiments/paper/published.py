@@ -6,8 +6,6 @@ Results are percentages, ``(mean, standard deviation)``, under
 
 from typing import Any
 
-METRICS = ("1-HL", "1-RL", "AP", "AUC")
-
 Result = tuple[float, float]
 Results = dict[str, dict[str, dict[str, Result]]]
 

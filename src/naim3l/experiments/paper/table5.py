@@ -5,7 +5,7 @@ from typing import Any
 from naim3l.experiments.paper.comparison import variant_fits
 from naim3l.experiments.paper.published import TABLE5
 from naim3l.experiments.plots import COLOURS, COLUMN_WIDTH, MARKERS, new_figure, styled
-from naim3l.experiments.present import Cell, ResultTable, spread
+from naim3l.experiments.present import Cell, ResultTable, count_seeds, spread
 from naim3l.experiments.store import Store
 from naim3l.experiments.tasks import Plan, Task, paper_name
 
@@ -35,10 +35,8 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
     for dataset, protocol, fits in _groups(plan):
         spectra = [record["spectrum"] for record in store.find(fits)]
         if spectra:
-            of_dataset = results.setdefault(
-                dataset, {"n_labels": int(plan.sources[dataset].labels.shape[1])}
-            )
-            of_dataset[protocol] = {
+            blank = {"n_labels": plan.sources[dataset].n_labels, "protocols": {}}
+            results.setdefault(dataset, blank)["protocols"][protocol] = {
                 name: spread([spectrum[name] for spectrum in spectra]) for name in spectra[0]
             }
     return results
@@ -46,13 +44,12 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
 
 def tables(numbers: dict[str, Any]) -> list[ResultTable]:
     header = ["dataset", "protocol", "labels", "rank, published", "rank, ours", *NORMS.values()]
-    rows = []
+    rows, counts = [], []
     for dataset, of_dataset in numbers.items():
-        for protocol, values in of_dataset.items():
-            if protocol == "n_labels":
-                continue
+        for protocol, values in of_dataset["protocols"].items():
             published = TABLE5.get(paper_name(dataset))
             ranks = values["rank"]["values"]
+            counts.append(len(ranks))
             ours = f"{min(ranks)}" if min(ranks) == max(ranks) else f"{min(ranks)}–{max(ranks)}"
             mark = "" if published is None else "within" if max(ranks) == published else "outside"
             texts = [dataset, protocol, str(of_dataset["n_labels"])]
@@ -63,7 +60,7 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
             rows.append(row)
     note = (
         "Scores of the test rows of all views, stacked; trace norms as mean (standard deviation) "
-        "over seeds. The rank counts singular values above NumPy's rounding bound."
+        f"over {count_seeds(counts)}. The rank counts singular values above NumPy's rounding bound."
     )
     return [ResultTable("Table 5 and Fig. 3", header, rows, note)]
 
@@ -71,9 +68,8 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
 def figures(numbers: dict[str, Any]) -> dict[str, Any]:
     """The three trace norms of each dataset, on a logarithmic axis."""
     shown = {
-        dataset: of_dataset[protocol]
+        dataset: next(iter(of_dataset["protocols"].values()))
         for dataset, of_dataset in numbers.items()
-        for protocol in [name for name in of_dataset if name != "n_labels"][:1]
     }
     return {"fig3": _draw(shown)} if shown else {}
 
