@@ -8,14 +8,16 @@ from sklearn.base import clone
 from naim3l import NAIM3L, evaluate
 from naim3l.baselines import PerViewRidge
 from naim3l.datasets import make_unpaired
+from naim3l.held_out import deal_entries
+from naim3l.objective import Objective
 from naim3l.problem import Problem
 from naim3l.selection import (
     METRICS,
     NAIM3LCV,
     best_on_held_out,
-    deal_entries,
     hold_out_entries,
 )
+from naim3l.solvers import solve_fast
 
 
 @pytest.fixture
@@ -201,14 +203,29 @@ def test_no_ridge_is_chosen_where_small_features_decide_and_large_ones_distract(
     assert ridge_chosen(X, Y) == 0.0
 
 
-def test_wide_table_and_tables_apart_give_the_same():
+def test_wide_table_of_one_view_and_that_table_give_the_same():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 6))
+    Y = (X[:, :4] + rng.normal(size=(60, 4)) > 0).astype(float)
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    assert_same(quick().fit({"a": X}, {"a": Y}), quick(views={"a": slice(0, 6)}).fit(X, Y))
+
+
+def test_wide_table_is_scored_on_fused_samples_whose_entries_no_view_saw():
     rng = np.random.default_rng(0)
     X = {"a": rng.normal(size=(60, 6)), "b": rng.normal(size=(60, 5))}
     Y = (X["a"][:, :4] + X["b"][:, :4] > 0).astype(float)
-    Y[rng.random(Y.shape) < 0.2] = np.nan
-    apart = quick().fit(X, dict.fromkeys(X, Y))
-    wide = quick(views={"a": slice(0, 6), "b": slice(6, 11)}).fit(np.hstack(list(X.values())), Y)
-    assert_same(apart, wide)
+    views = {"a": slice(0, 6), "b": slice(6, 11)}
+    model = quick(lams=[0.4], ridges=[1.0], cv=2, views=views, transformer=None)
+    model.fit(np.hstack(list(X.values())), Y)
+    samples = np.tile(np.arange(60), 2)
+    problem = Problem(list(X.values()), [2 * Y - 1] * 2, samples=samples)
+    hidden = deal_entries(problem, 2, np.random.RandomState(0)) == 0
+    part = problem.with_labels(np.where(hidden, 0, problem.Y))
+    W = solve_fast(Objective(part, 0.4, ridge=1.0), max_iter=100, tol=3e-3).W
+    S = problem.multiply(W)
+    expected = evaluate(np.where(hidden[:60], Y, np.nan), (S[:60] + S[60:]) / 2)["AP"]
+    assert model.cv_results_["split0_test_score"][0] == pytest.approx(expected, rel=1e-6)
 
 
 def assert_same(first, second):

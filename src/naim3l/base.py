@@ -1,50 +1,51 @@
-"""One linear model per view: reading both input forms, scores, decisions, imputation.
+"""One linear model per view: scores, decisions, imputation, files.
 
 What a method adds is how the weights of all views are found; see ``estimator.NAIM3L``.
 """
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
-from naim3l.labels import (
-    CODINGS,
-    LabelTable,
-    check_observed,
-    check_rows,
-    fill_unknown,
-    match_labels,
-    read_labels,
-)
+from naim3l.decisions import FUSED, Decisions, Rules, fixed_decisions, learn_decisions
+from naim3l.fusion import fuse_arrays
+from naim3l.labels import CODINGS, LabelTable, fill_unknown
 from naim3l.metrics import evaluate
 from naim3l.parameters import check_choice
+from naim3l.persistence import save
 from naim3l.problem import Problem
+from naim3l.reading import ViewReader, warn_rows
 from naim3l.solvers import SolverResult
-from naim3l.tables import Table, warn_user
-from naim3l.transform import accepts_missing, encode, make_transformer, wants_numbers
-from naim3l.views import check_same_columns, is_apart, resolve_columns, tables_apart, tables_wide
+from naim3l.tables import Table
+from naim3l.transform import accepts_missing
 
 OUTPUTS = ("default", "pandas", "polars")
-FUSED = "fused"
 
 
-class LinearViewModel(BaseEstimator):
+def _calibrated(model: Any) -> bool:
+    if not model.calibrate:
+        raise AttributeError("predict_proba needs calibrate=True when the model is fitted.")
+    return True
+
+
+class LinearViewModel(ViewReader):
     """Base of the methods that learn one linear model per view.
 
-    A subclass has the parameters ``views``, ``transformer``, ``fit_intercept`` and
-    ``label_coding``; its ``fit`` calls ``_read_training``, finds stacked weights for the problem
-    it gets, and hands them to ``_keep_weights``.
+    A subclass has the parameters here and in `ViewReader`; its ``fit`` calls ``_read_training``,
+    finds stacked weights for the problem it gets, hands them to ``_keep_weights``, and ends with
+    ``_learn``.
     """
 
-    views: Mapping[str, Any] | None
-    transformer: Any
-    fit_intercept: bool
-    label_coding: str
+    calibrate: bool
+    fusion: str
+    random_state: Any
 
     def decision_function(self, X: Any) -> Any:
         """Scores, larger where a label is more likely; positive means yes.
@@ -66,11 +67,11 @@ class LinearViewModel(BaseEstimator):
         if self._wide:
             lacking = np.asarray(np.isnan(scores[FUSED]).all(axis=1))
             if lacking.any():
-                _warn_rows(lacking, "have no view at all: their scores are NaN")
+                warn_rows(lacking, "have no view at all: their scores are NaN")
         return self._contain(scores, X, tables)
 
     def predict(self, X: Any) -> Any:
-        """Labels in the coding of the fit: yes where the score is positive, else no.
+        """Labels in the coding of the fit: yes where the score is above ``thresholds_``, else no.
 
         Parameters
         ----------
@@ -92,8 +93,20 @@ class LinearViewModel(BaseEstimator):
                     f"{where}, row {lacking[0]}: all values are missing, so there is nothing to "
                     f"predict from ({len(lacking)} such rows); drop these rows first."
                 )
-        decisions = {view: self._decide(S).astype(np.int64) for view, S in scores.items()}
+        decisions = {view: self._decide(view, S).astype(np.int64) for view, S in scores.items()}
         return self._contain(decisions, X, tables)
+
+    @available_if(_calibrated)
+    def predict_proba(self, X: Any) -> Any:
+        """Probability of yes for each label, of the form of `decision_function`'s scores.
+
+        Only with ``calibrate=True``. Labels are apart: their probabilities add up to nothing.
+        """
+        check_is_fitted(self, "coef_")
+        tables = self._known_tables(X)
+        scores = self._scores(tables)
+        chances = {view: self.calibration_[view].probabilities(S) for view, S in scores.items()}
+        return self._contain(chances, X, tables)
 
     def impute_labels(self, X: Any, y: Any) -> Any:
         """Label tables with the unknown entries predicted and the known ones untouched.
@@ -111,7 +124,7 @@ class LinearViewModel(BaseEstimator):
         """
         filled = {}
         for view, S, labels in self._scores_and_labels(X, y):
-            values = np.where(np.isnan(S), np.nan, self._decide(S))
+            values = np.where(np.isnan(S), np.nan, self._decide(view, S))
             values = values[:, self._label_positions(labels)]
             filled[view] = fill_unknown(labels, values, self._coding)
         return filled[FUSED] if self._wide else filled
@@ -130,6 +143,16 @@ class LinearViewModel(BaseEstimator):
             metrics = evaluate(truth[present], S[present])
             values.append(metrics["1-HL" if S.shape[1] == 1 else "AP"])
         return float(np.mean(values))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, whole or not at all; `naim3l.load` reads it.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Replaced if it exists.
+        """
+        save(self, path)
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose the container of scores and predictions, as for scikit-learn's transformers.
@@ -162,103 +185,36 @@ class LinearViewModel(BaseEstimator):
     def _check_form_parameters(self) -> None:
         check_choice("fit_intercept", self.fit_intercept, (True, False))
         check_choice("label_coding", self.label_coding, CODINGS)
-
-    def _read_training(self, X: Any, y: Any) -> Problem:
-        """Problem of all views; fits transformers, remembers form and names."""
-        # A fit that fails leaves no model behind, and one in another form no names.
-        for name in ("coef_", "intercept_", "feature_names_in_", "n_features_in_"):
-            if hasattr(self, name):
-                delattr(self, name)
-        self._coding = self.label_coding
-        tables = self._fit_tables(X)
-        labels = self._read_labels(X, y, tables)
-        signed, self.label_names_ = match_labels(labels)
-        self._labels_named = any(table.table.columns for table in labels.values())
-        self._check_names(tables)
-        self._one_column = all(table.one_column for table in labels.values())
-        features, observed, present = {}, {}, {}
-        self.transformers_, self._as_numbers = {}, {}
-        for view, table in tables.items():
-            self.transformers_[view] = make_transformer(self.transformer, view)
-            self._as_numbers[view] = wants_numbers(self.transformer, view)
-            features[view], present[view] = self._encode(view, table, fit=True)
-            observed[view] = signed[view][present[view]]
-        if self._wide and not (anywhere := np.any(list(present.values()), axis=0)).all():
-            _warn_rows(~anywhere, "have no view at all and are left out")
-        check_observed(observed, self.label_names_)
-        return Problem(
-            list(features.values()), list(observed.values()), fit_intercept=self.fit_intercept
-        )
-
-    def _fit_tables(self, X: Any) -> dict[str, Table]:
-        """Table of each view; remembers the form, the views and the column names."""
-        self._wide = not is_apart(X)
-        if self._wide:
-            table = Table(X, "X")
-            self._view_columns = resolve_columns(self.views, table)
-            validate_data(self, X, skip_check_array=True)
-            self.views_ = list(self._view_columns)
-            return tables_wide(table, self._view_columns)
-        if self.views is not None:
-            raise ValueError(
-                "views= names the columns of one wide table; with a mapping of tables leave it out."
-            )
-        tables = tables_apart(X)
-        self.views_ = list(tables)
-        self.n_features_in_ = {view: table.shape[1] for view, table in tables.items()}
-        names = {view: np.array(table.columns, dtype=object) for view, table in tables.items()
-                 if table.columns is not None}  # fmt: skip
-        if names:
-            self.feature_names_in_ = names
-        return tables
-
-    def _read_labels(self, X: Any, y: Any, tables: dict[str, Table]) -> dict[str, LabelTable]:
-        """Label table of each view, checked against its rows; one and the same if wide."""
-        if self._wide or y is None:  # what is said of missing labels is the same in both forms
-            if is_apart(y):
-                raise TypeError("one wide table takes one label table, got a mapping.")
-            labels = read_labels(y, self._coding, "y")
-            check_rows(Table(X, "X"), labels)
-            return dict.fromkeys(tables, labels)
-        if not is_apart(y):
-            raise TypeError(
-                f"a mapping of tables takes a mapping {{view: label table}}, got "
-                f"{type(y).__name__}."
-            )
-        without, extra = set(tables) - set(y), set(y) - set(tables)
-        if without or extra:
-            raise ValueError(
-                f"views and label tables differ: views without labels {sorted(without)}, "
-                f"labels without a view {sorted(extra, key=str)}."
-            )
-        labels_apart = {
-            view: read_labels(y[view], self._coding, f"view {view!r}") for view in tables
-        }
-        for view, table in tables.items():
-            check_rows(table, labels_apart[view])
-        return labels_apart
-
-    def _check_names(self, tables: dict[str, Table]) -> None:
-        if is_apart(self.transformer):
-            extra = sorted(set(self.transformer) - set(tables), key=str)
-            if extra:
-                raise ValueError(f"transformer: no views {extra}; the data have {list(tables)}.")
-        for view, table in tables.items():
-            shared = sorted(set(table.columns or []) & set(self.label_names_))
-            if shared and self._labels_named:
-                warn_user(
-                    f"view {view!r}: columns {shared} have the names of labels; if they are the "
-                    "labels, leave them out of the features."
-                )
-
-    def _encode(self, view: str, table: Table, *, fit: bool = False) -> tuple[Any, NDArray]:
-        transformer = self.transformers_[view]
-        return encode(table, transformer, as_numbers=self._as_numbers[view], fit=fit)
+        self._rules.check()
 
     def _keep_weights(self, problem: Problem, W: NDArray[np.floating]) -> None:
         coefficients, intercepts = problem.split_weights(W)
         self.coef_ = dict(zip(self.views_, coefficients, strict=True))
         self.intercept_ = dict(zip(self.views_, intercepts, strict=True))
+        # Whatever interrupts the fit from here on, the model can decide.
+        self._keep_decisions(self._fixed_decisions())
+
+    @property
+    def _rules(self) -> Rules:
+        return Rules(self.threshold, self.calibrate, self.fusion)
+
+    def _learn(self, problem: Problem, solve: Callable[[Problem], NDArray]) -> None:
+        """Thresholds, probabilities and view weights, once the weights are kept."""
+        if self._rules.learn(self._wide):
+            decisions = self._fixed_decisions()
+            rng = check_random_state(self.random_state)
+            learn_decisions(decisions, self._rules, problem, solve, rng)
+            self._keep_decisions(decisions)
+
+    def _fixed_decisions(self) -> Decisions:
+        blocks = [FUSED] if self._wide else self.views_
+        return fixed_decisions(self._rules, blocks, self.label_names_)
+
+    def _keep_decisions(self, decisions: Decisions) -> None:
+        self.thresholds_, self.calibration_ = decisions.thresholds, decisions.calibrations
+        self.fusion_weights_ = None
+        if decisions.weights is not None:
+            self.fusion_weights_ = dict(zip(self.views_, decisions.weights.tolist(), strict=True))
 
     def _keep_result(self, problem: Problem, result: SolverResult) -> None:
         """What an iterative solver found; an interrupt goes on after that."""
@@ -274,24 +230,6 @@ class LinearViewModel(BaseEstimator):
 
     # Prediction.
 
-    def _known_tables(self, X: Any) -> dict[str, Table]:
-        """Table of each view at predict time, checked against the fit."""
-        if self._wide:
-            if is_apart(X):
-                raise TypeError(
-                    "the model was fitted on one wide table, got a mapping; naim3l.join_views "
-                    "makes one table of tables with the same rows."
-                )
-            table = Table(X, "X")
-            resolve_columns(None, table)  # refuses an empty table
-            validate_data(self, X, skip_check_array=True, reset=False)
-            return tables_wide(table, self._view_columns)
-        tables = tables_apart(X, known=self.views_)
-        names = getattr(self, "feature_names_in_", {})
-        for view, table in tables.items():
-            check_same_columns(table, names.get(view), self.n_features_in_[view])
-        return tables
-
     def _score_view(self, view: str, table: Table) -> NDArray[np.float64]:
         features, present = self._encode(view, table)
         scores = np.full((table.shape[0], len(self.label_names_)), np.nan)
@@ -304,11 +242,9 @@ class LinearViewModel(BaseEstimator):
         scores = {view: self._score_view(view, table) for view, table in tables.items()}
         if not self._wide:
             return scores
-        stacked = np.stack(list(scores.values()))
-        present = ~np.isnan(stacked)
-        count = present.sum(axis=0)
-        total = np.where(present, stacked, 0).sum(axis=0)
-        return {FUSED: np.where(count > 0, total / np.maximum(count, 1), np.nan)}
+        shares = self.fusion_weights_
+        weights = None if shares is None else np.array([shares[view] for view in scores])
+        return {FUSED: fuse_arrays(np.stack(list(scores.values())), weights)}
 
     def _scores_and_labels(
         self, X: Any, y: Any
@@ -320,22 +256,9 @@ class LinearViewModel(BaseEstimator):
         for view, S in self._scores(tables).items():
             yield view, S, next(iter(labels.values())) if self._wide else labels[view]
 
-    def _decide(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _decide(self, block: str, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         yes, no, _ = CODINGS[self._coding][0]
-        return np.where(scores > 0, yes, no)
-
-    def _label_positions(self, labels: LabelTable) -> list[int]:
-        """For each column of a label table, its position among the labels of the fit."""
-        columns, n_columns = labels.table.columns, labels.signed.shape[1]
-        if columns is not None and self._labels_named:
-            if set(columns) == set(self.label_names_):
-                return [self.label_names_.index(name) for name in columns]
-        elif n_columns == len(self.label_names_):
-            return list(range(n_columns))
-        raise ValueError(
-            f"{labels.table.where}: labels {columns or n_columns} are not those of the fit, "
-            f"{self.label_names_}."
-        )
+        return np.where(scores > self.thresholds_[block], yes, no)
 
     def _contain(self, values: dict[str, NDArray], X: Any, tables: dict[str, Table]) -> Any:
         """Scores or decisions as users get them: in the configured container, or bare if wide."""
@@ -352,9 +275,3 @@ class LinearViewModel(BaseEstimator):
                 frame.index = like.index
             frames[view] = frame
         return frames[FUSED] if self._wide else frames
-
-
-def _warn_rows(rows: NDArray[np.bool_], what: str) -> None:
-    listed = np.flatnonzero(rows)
-    shown = ", ".join(map(str, listed[:5])) + (", ..." if len(listed) > 5 else "")
-    warn_user(f"X: {len(listed)} rows ({shown}) {what}.")

@@ -1,5 +1,6 @@
 """NAIM3L: labels learned from tables that cannot be joined."""
 
+import os
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -9,12 +10,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from naim3l.base import LinearViewModel
+from naim3l.checkpoint import Checkpoint, fingerprint
 from naim3l.objective import Objective
 from naim3l.parameters import check_choice, check_number, check_whole_number
 from naim3l.problem import Problem
 from naim3l.progress import progress_bar
-from naim3l.solvers import SOLVERS, SolverResult
+from naim3l.solvers import SOLVERS, SolverResult, solve_fast
 from naim3l.tables import warn_user
+
+# Inside folds: what held-out entries tell settles long before the weights do.
+FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 
 
 class NAIM3L(LinearViewModel):
@@ -47,6 +52,17 @@ default="scale"
     fit_intercept : bool, default=True
     label_coding : {"binary", "signed"}, default="binary"
         "binary": 1 yes, 0 no, NaN or null unknown. "signed": 1 yes, -1 no, 0 unknown.
+    threshold : {"sign", "f1", "cardinality"}, float, or mapping of label to float, default="sign"
+        Score above which `predict` says yes. "sign" is 0, the paper's rule, which with many rare
+        labels says no to almost all. "f1" takes the best F1 of each label in each view,
+        "cardinality" one value per view with as many yes as are true; both on entries held out
+        of the fit in turn.
+    calibrate : bool, default=False
+        Learn probabilities for `predict_proba`, on held-out entries too: per label where it has
+        enough of them, else from all labels. Either adds three coarse fits.
+    fusion : {"mean", "learned"}, default="mean"
+        How the views of a row of a wide table are averaged: alike, or by weights that suit held-out
+        entries best.
     solver : {"auto", "fast", "paper"}, default="auto"
         "fast" (which "auto" picks) reaches a stationary point, certifies it, and works on
         statistics of the rows where that is cheaper. "paper" is Algorithm 1 of the paper to the
@@ -62,8 +78,11 @@ default="scale"
         Start weights of each view, (n_features + 1, n_labels) in the transformed space with
         the intercept last, (n_features, n_labels) without intercept. By default "fast" starts
         at a ridge solution, and "paper" at weights drawn uniformly from (-1, 1).
+    checkpoint : path, optional
+        File to keep the state of a running fit in. A fit of the same data with the same parameters
+        that finds it goes on from there, to the same weights; a finished fit deletes it.
     random_state : int, RandomState or None
-        Draws the start weights of "paper"; "fast" draws nothing.
+        Draws the start weights of "paper", and deals the folds of held-out entries.
     verbose : int, default=0
         1 shows a progress bar on a terminal.
 
@@ -72,6 +91,12 @@ default="scale"
     coef_ : dict of str to ndarray of shape (n_features, n_labels)
         Weights of each view in its transformed space.
     intercept_ : dict of str to ndarray of shape (n_labels,)
+    thresholds_ : dict of str to ndarray of shape (n_labels,)
+        By view; of a wide table, under "fused".
+    calibration_ : dict of str to Calibration
+        With ``calibrate``, the curve of each label, by view or under "fused".
+    fusion_weights_ : dict of str to float, or None
+        With ``fusion="learned"`` and a wide table.
     transformers_ : dict of str to fitted transformer or None
     views_ : list of str
     label_names_ : list of str
@@ -118,11 +143,15 @@ default="scale"
         ridge: float = 0.0,
         fit_intercept: bool = True,
         label_coding: str = "binary",
+        threshold: Any = "sign",
+        calibrate: bool = False,
+        fusion: str = "mean",
         solver: str = "auto",
         mu: float | None = None,
         max_iter: int = 200,
         tol: float = 1e-4,
         init: Mapping[str, NDArray] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -134,11 +163,15 @@ default="scale"
         self.ridge = ridge
         self.fit_intercept = fit_intercept
         self.label_coding = label_coding
+        self.threshold = threshold
+        self.calibrate = calibrate
+        self.fusion = fusion
         self.solver = solver
         self.mu = mu
         self.max_iter = max_iter
         self.tol = tol
         self.init = init
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
@@ -161,7 +194,11 @@ default="scale"
         """
         self._check_parameters()
         problem = self._read_training(X, y)
-        self._keep_result(problem, self._solve(problem))
+        checkpoint = self._open_checkpoint(problem)
+        self._keep_result(problem, self._solve(problem, checkpoint))
+        self._learn(problem, self._solve_loosely)
+        if checkpoint is not None:
+            checkpoint.remove()
         return self
 
     def _check_parameters(self) -> None:
@@ -181,16 +218,31 @@ default="scale"
                 "high_rank=True needs low_rank=True: alone, the high-rank term rewards scores "
                 "without bound."
             )
+        if self.checkpoint is not None and self.solver == "paper":
+            raise ValueError("checkpoint= needs solver='fast'; 'paper' keeps no state.")
         if not (isinstance(self.init, Mapping) or self.init is None):
             raise ValueError(
                 f"init must be a mapping {{view: weights}} or None, got {self.init!r}."
             )
 
-    def _solve(self, problem: Problem) -> SolverResult:
-        objective = Objective(
+    def _open_checkpoint(self, problem: Problem) -> Checkpoint | None:
+        """The file of ``checkpoint``, opened for this very fit."""
+        if self.checkpoint is None:
+            return None
+        names = ("lam", "low_rank", "high_rank", "ridge", "fit_intercept", "mu")
+        settings = {name: getattr(self, name) for name in names}
+        start = [] if self.init is None else [np.asarray(self.init[view]) for view in self.views_]
+        return Checkpoint(self.checkpoint, fingerprint([*problem.X, problem.Y, *start], settings))
+
+    def _objective(self, problem: Problem) -> Objective:
+        return Objective(
             problem, self.lam, low_rank=self.low_rank, high_rank=self.high_rank, ridge=self.ridge
         )
+
+    def _solve(self, problem: Problem, checkpoint: Checkpoint | None = None) -> SolverResult:
+        objective = self._objective(problem)
         W = self._start_weights(problem)
+        kept: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
         with progress_bar("fit", self.max_iter, shown=self.verbose > 0) as advance:
             result = SOLVERS[self.solver](
                 objective,
@@ -199,10 +251,18 @@ default="scale"
                 max_iter=self.max_iter,
                 tol=self.tol,
                 callback=lambda record, W: advance(f"objective {record['objective']:.6g}"),
+                **kept,
             )
         if self.tol > 0 and not result.converged and not result.interrupted:
             warn_user(_not_converged(result, self.max_iter, self.tol), ConvergenceWarning)
         return result
+
+    def _solve_loosely(self, problem: Problem) -> NDArray[np.floating]:
+        """Weights good enough to judge held-out entries by."""
+        result = solve_fast(self._objective(problem), max_iter=FOLD_MAX_ITER, tol=FOLD_TOL)
+        if result.interrupted:
+            raise KeyboardInterrupt
+        return result.W
 
     def _start_weights(self, problem: Problem) -> NDArray[np.float64] | None:
         """Stacked start weights, (n_weights, n_labels); None leaves them to the solver."""

@@ -31,6 +31,9 @@ class Problem(LabelBlocks):
         1 = yes, -1 = no, 0 = unknown.
     fit_intercept : bool
         Append a column of ones to each block.
+    samples : ndarray of int, of shape (n_rows,), optional
+        Sample that each stacked row describes, where rows of several views are known to describe
+        the same ones. Solvers make no use of it.
 
     Attributes
     ----------
@@ -50,8 +53,10 @@ class Problem(LabelBlocks):
         labels: Sequence[Matrix],
         *,
         fit_intercept: bool = True,
+        samples: NDArray[np.intp] | None = None,
     ) -> None:
         self.fit_intercept = fit_intercept
+        self.samples = samples
         self.n_threads = blas_threads()
         self.X = [_append_ones(X_v) if fit_intercept else X_v for X_v in features]
         self.Y = np.concatenate(labels).astype(np.result_type(*(X_v.dtype for X_v in self.X)))
@@ -64,7 +69,8 @@ class Problem(LabelBlocks):
 
     def with_labels(self, Y: Matrix) -> "Problem":
         """The same features with other stacked labels, (n_rows, n_labels)."""
-        other = Problem(self.X, [Y], fit_intercept=False)  # a column of ones is there already
+        # A column of ones is there already.
+        other = Problem(self.X, [Y], fit_intercept=False, samples=self.samples)
         other.fit_intercept = self.fit_intercept
         return other
 

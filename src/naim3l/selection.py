@@ -1,6 +1,8 @@
 """Choosing a model on observed label entries that were held out of its fit."""
 
+import os
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -12,14 +14,17 @@ from sklearn.utils import check_random_state
 
 from naim3l.base import LinearViewModel
 from naim3l.blocks import one_blas_thread
-from naim3l.estimator import NAIM3L
+from naim3l.checkpoint import Checkpoint, fingerprint
+from naim3l.estimator import FOLD_MAX_ITER, FOLD_TOL, NAIM3L
 from naim3l.forms import choose_form
+from naim3l.held_out import deal_entries, hidden_metric
 from naim3l.metrics import evaluate
 from naim3l.objective import Objective
 from naim3l.parameters import check_choice, check_number, check_whole_number
 from naim3l.problem import Problem
 from naim3l.progress import progress_bar
 from naim3l.solvers import SolverResult, solve_fast
+from naim3l.solvers.fast import PART
 from naim3l.tables import warn_user
 
 Pair = tuple[float, float]  # lam, ridge
@@ -30,8 +35,6 @@ METRICS = tuple(evaluate([[1, 0]], [[1, 0]]))
 LOWER_IS_BETTER = ("coverage", "one-error")
 # Path of lam where its length alone is given.
 MOST_LAM, LEAST_LAM = 10.0, 0.01
-# Inside folds: the metric of held-out entries settles long before the weights do.
-FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 _ALL_UNBOUNDED = (
     "NAIM3LCV: the objective falls without bound at every lam and ridge tried: try smaller lams, "
     "larger ridges, or high_rank=False."
@@ -128,12 +131,16 @@ class NAIM3LCV(LinearViewModel):
     metric : str, default="AP"
         Key of the dict that `naim3l.evaluate` returns, averaged over the views where it is
         defined ("AP" never is with one label). For "coverage" and "one-error" lowest is best.
-    views, transformer, low_rank, high_rank, fit_intercept, label_coding
+    views, transformer, low_rank, high_rank, fit_intercept, label_coding, threshold, calibrate, \
+fusion
         As in `NAIM3L`.
     max_iter, tol
         Of the final fit, as in `NAIM3L`; those inside the folds are looser.
     n_jobs : int, optional
         Folds at a time, in threads; -1 takes all cores.
+    checkpoint : path, optional
+        As in `NAIM3L`; keeps finished folds, and the state of the final fit. Needs a whole number
+        as ``random_state``.
     random_state : int, RandomState or None
         Deals the folds.
     verbose : int, default=0
@@ -173,9 +180,13 @@ class NAIM3LCV(LinearViewModel):
         high_rank: bool = True,
         fit_intercept: bool = True,
         label_coding: str = "binary",
+        threshold: Any = "sign",
+        calibrate: bool = False,
+        fusion: str = "mean",
         max_iter: int = 200,
         tol: float = 1e-4,
         n_jobs: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -189,9 +200,13 @@ class NAIM3LCV(LinearViewModel):
         self.high_rank = high_rank
         self.fit_intercept = fit_intercept
         self.label_coding = label_coding
+        self.threshold = threshold
+        self.calibrate = calibrate
+        self.fusion = fusion
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
@@ -199,13 +214,32 @@ class NAIM3LCV(LinearViewModel):
         """Choose the pair and fit the weights; ``X`` and ``y`` as for `NAIM3L.fit`."""
         pairs = self._check_parameters()
         problem = self._read_training(X, y)
-        self._rank(pairs, self._score_folds(problem, pairs))
-        self._keep_result(problem, self._solve_best(problem))
+        checkpoint = self._open_checkpoint(problem, pairs)
+        self._rank(pairs, self._score_folds(problem, pairs, checkpoint))
+        self._keep_result(problem, self._solve_best(problem, checkpoint))
+        self._learn(problem, self._model(self.lam_, self.ridge_)._solve_loosely)
+        if checkpoint is not None:
+            checkpoint.remove()
         return self
+
+    def _open_checkpoint(self, problem: Problem, pairs: list[Pair]) -> Checkpoint | None:
+        """The file of ``checkpoint``, opened for this very search."""
+        if self.checkpoint is None:
+            return None
+        if not isinstance(self.random_state, Integral):
+            raise ValueError(
+                "checkpoint= needs a whole number as random_state: with "
+                f"{self.random_state!r} the folds of a fit that goes on would be others."
+            )
+        names = ("cv", "metric", "low_rank", "high_rank", "fit_intercept")
+        settings = {name: getattr(self, name) for name in names}
+        settings |= {"pairs": pairs, "random_state": int(self.random_state)}
+        samples = [] if problem.samples is None else [problem.samples]
+        return Checkpoint(self.checkpoint, fingerprint([*problem.X, problem.Y, *samples], settings))
 
     def _model(self, lam: float, ridge: float) -> NAIM3L:
         shared = self.get_params(deep=False)
-        for name in ("lams", "ridges", "cv", "metric", "n_jobs", "random_state"):
+        for name in ("lams", "ridges", "cv", "metric", "n_jobs", "checkpoint", "random_state"):
             del shared[name]
         return NAIM3L(lam, ridge=ridge, solver="fast", **shared)
 
@@ -225,15 +259,25 @@ class NAIM3LCV(LinearViewModel):
         return [(lam, ridge) for ridge in sorted(ridges) for lam in sorted(lams)]
 
     @one_blas_thread  # here, so that threads do not undo each other's limits
-    def _score_folds(self, problem: Problem, pairs: list[Pair]) -> NDArray:
-        """Metric of each pair in each fold, (cv, n_pairs)."""
+    def _score_folds(
+        self, problem: Problem, pairs: list[Pair], checkpoint: Checkpoint | None
+    ) -> NDArray:
+        """Metric of each pair in each fold, (cv, n_pairs); folds of a checkpoint are taken over."""
         fold_of = deal_entries(problem, self.cv, check_random_state(self.random_state))
-        work = (delayed(self._score_path)(problem, fold_of == k, pairs) for k in range(self.cv))
-        scores = np.empty((self.cv, len(pairs)))
-        with progress_bar("folds", self.cv, shown=self.verbose > 0) as advance:
+        scores, todo = np.empty((self.cv, len(pairs))), []
+        for fold in range(self.cv):
+            stored = None if checkpoint is None else checkpoint.get(f"fold{fold}")
+            if stored is None:
+                todo.append(fold)
+            else:
+                scores[fold] = stored["scores"]
+        work = (delayed(self._score_path)(problem, fold_of == fold, pairs) for fold in todo)
+        with progress_bar("folds", len(todo), shown=self.verbose > 0) as advance:
             run = Parallel(self.n_jobs, prefer="threads", return_as="generator")
-            for fold, of_fold in enumerate(run(work)):
+            for fold, of_fold in zip(todo, run(work), strict=True):
                 scores[fold] = of_fold
+                if checkpoint is not None:
+                    checkpoint.put(f"fold{fold}", {"scores": scores[fold]})
                 advance()
         return scores
 
@@ -283,7 +327,7 @@ class NAIM3LCV(LinearViewModel):
             "rank_test_score": 1 + np.searchsorted(np.sort(losses), losses),
         } | {f"split{fold}_test_score": of_fold for fold, of_fold in enumerate(scores)}
 
-    def _solve_best(self, problem: Problem) -> SolverResult:
+    def _solve_best(self, problem: Problem, checkpoint: Checkpoint | None) -> SolverResult:
         """Fit of the best pair on all entries; of the next where that one has no lower bound."""
         results = self.cv_results_
         for best in np.argsort(results["rank_test_score"], kind="stable"):
@@ -292,51 +336,16 @@ class NAIM3LCV(LinearViewModel):
             self.lam_, self.ridge_ = float(results["lam"][best]), float(results["ridge"][best])
             self.best_score_ = float(results["mean_test_score"][best])
             try:
-                return self._model(self.lam_, self.ridge_)._solve(problem)
+                return self._model(self.lam_, self.ridge_)._solve(problem, checkpoint)
             except FloatingPointError:
+                if checkpoint is not None:
+                    checkpoint.discard(PART)
                 warn_user(
                     f"lam={self.lam_:g} with ridge={self.ridge_:g} is best on held-out entries, "
                     "but without a lower bound on all of them; the next best is taken.",
                     ConvergenceWarning,
                 )
         raise FloatingPointError(_ALL_UNBOUNDED)
-
-
-def deal_entries(problem: Problem, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
-    """Fold of each entry, of the shape of ``problem.Y``; -1 where it is in none.
-
-    Positives and negatives of each label in each view are shuffled and dealt in turn, so that
-    their numbers in two folds differ by one at most. A label's only positive in a view is in
-    none, so every view has positives outside of every fold.
-    """
-    fold_of = np.full(problem.Y.shape, -1)
-    turn = 0
-    for rows in problem.row_slices:
-        for known, fold in zip(problem.Y[rows].T, fold_of[rows].T, strict=True):
-            for value in (1, -1):
-                entries = rng.permutation(np.flatnonzero(known == value))
-                if value < 0 or len(entries) > 1:
-                    fold[entries] = (turn + np.arange(len(entries))) % n_folds
-                    turn += len(entries)
-    return fold_of
-
-
-def hidden_metric(problem: Problem, hidden: NDArray, W: NDArray, metric: str) -> float:
-    """Metric of weights on the hidden entries, averaged over the views where it is defined.
-
-    Parameters
-    ----------
-    problem : Problem
-        With all entries known.
-    hidden : bool ndarray of the shape of ``problem.Y``
-    W : ndarray of shape (n_weights, n_labels)
-    metric : str
-    """
-    truth = np.where(hidden, problem.Y > 0, np.nan)
-    scores = problem.multiply(W)
-    per_view = [evaluate(truth[rows], scores[rows])[metric] for rows in problem.row_slices]
-    defined = [value for value in per_view if not np.isnan(value)]
-    return float(np.mean(defined)) if defined else float("nan")
 
 
 def _read_values(name: str, values: Any, *, or_equal: bool = False) -> list[float]:

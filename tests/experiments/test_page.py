@@ -7,9 +7,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from naim3l.experiments import page, plots
-from naim3l.experiments.page import Section, inline_svg, render_page, write_page
+from naim3l.experiments import page
+from naim3l.experiments.page import Section, render_page, write_page
 from naim3l.experiments.present import Cell, ResultTable
+from naim3l.pages import plots
 
 HOSTILE = "<script>alert('x')</script> & \"q\""
 LONG = "a_dataset_with_a_name_that_is_longer_than_a_telephone_is_wide_" * 2
@@ -202,19 +203,6 @@ def test_names_are_escaped(setup, sections):
     for key in ("command", "version"):
         assert HOSTILE in "".join(Reader(render_page(setup | {key: HOSTILE}, [])).text())
     assert HOSTILE in Reader(render_page(setup | {"missing": [HOSTILE]}, [])).text(of="li")
-
-
-def test_drawings_keep_their_looks_and_lose_what_a_page_does_not_need(tmp_path):
-    original = draw(tmp_path / "f").read_text(encoding="utf-8")
-    drawing = inline_svg(original, "f1", "A <label>")
-    assert drawing.startswith("<svg") and "xmlns" not in drawing and "<!" not in drawing
-    assert "metadata" not in drawing and "#f1 {*{stroke-linejoin" in drawing
-    for tag in ("<path", "<use", "<g", "<clipPath"):
-        assert drawing.count(tag) == original.count(tag) > 0
-    quoted = """<svg><g style="fill: url('#a')" fill="url( #a )"/><a href="b"/><script/></svg>"""
-    renamed = inline_svg(quoted, "p", "x")
-    assert "url('#p-a')" in renamed and "url(#p-a )" in renamed
-    assert 'href="b"' in renamed and "script" not in renamed
 
 
 @pytest.mark.parametrize(

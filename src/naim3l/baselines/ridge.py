@@ -22,12 +22,12 @@ class PerViewRidge(LinearViewModel):
     ----------
     ridge : float, default=1.0
         Greater than 0.
-    views, transformer, fit_intercept, label_coding
+    views, transformer, fit_intercept, label_coding, threshold, calibrate, fusion, random_state
         As in :class:`naim3l.NAIM3L`.
 
     Attributes
     ----------
-    coef_, intercept_, transformers_, views_, label_names_
+    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_
         As in :class:`naim3l.NAIM3L`.
     """
 
@@ -39,12 +39,20 @@ class PerViewRidge(LinearViewModel):
         transformer: Any = "scale",
         fit_intercept: bool = True,
         label_coding: str = "binary",
+        threshold: Any = "sign",
+        calibrate: bool = False,
+        fusion: str = "mean",
+        random_state: Any = None,
     ):
         self.ridge = ridge
         self.views = views
         self.transformer = transformer
         self.fit_intercept = fit_intercept
         self.label_coding = label_coding
+        self.threshold = threshold
+        self.calibrate = calibrate
+        self.fusion = fusion
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
@@ -52,6 +60,7 @@ class PerViewRidge(LinearViewModel):
         check_number("ridge", self.ridge, above=0)
         problem = self._read_training(X, y)
         self._keep_weights(problem, masked_ridge(problem, self.ridge))
+        self._learn(problem, lambda part: masked_ridge(part, self.ridge))
         return self
 
 

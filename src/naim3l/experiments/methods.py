@@ -16,9 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 from naim3l.baselines.ridge import masked_ridge
 from naim3l.estimator import NAIM3L
 from naim3l.experiments.trials import Trial, measure, spectrum_of_scores
+from naim3l.held_out import deal_entries, hidden_metric
 from naim3l.objective import Objective
 from naim3l.problem import Problem
-from naim3l.selection import NAIM3LCV, deal_entries, hidden_metric
+from naim3l.selection import NAIM3LCV
 from naim3l.solvers import solve_paper
 from naim3l.tables import DataWarning
 

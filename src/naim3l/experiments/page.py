@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from naim3l.experiments.present import WITHIN, ResultTable
 from naim3l.files import write_text
+from naim3l.pages.svg import inline_svg
 
 TEMPLATE = "results.html.jinja"
 # Not "1-HL", which begins with a digit, too.
 NUMBER = re.compile(r"[+−-]?(\d[\d.,]*(e[+-]?\d+)?|nan|inf)(?=$|[\s(%–])")
-REFERENCE = re.compile(r"url\(\s*(['\"]?)#")
 DASH = "–"
 # Longer texts do not stay in sight while a table scrolls: on a phone nothing else would be.
 MOST_IN_SIGHT = 28
@@ -152,56 +151,6 @@ def _caption(section: Section, stem: str, protocols: Iterable[str]) -> str:
         if about.endswith(f"-{protocol}"):
             return f"{about.removesuffix(f'-{protocol}')}, protocol {protocol}"
     return about
-
-
-def inline_svg(text: str, anchor: str, label: str) -> str:
-    """An SVG file as a part of an HTML page.
-
-    Parameters
-    ----------
-    text : str
-        The file.
-    anchor : str
-        The new id of the drawing, and what every id in it begins with: drawings share ids.
-    label : str
-        Alternative text.
-
-    Returns
-    -------
-    str
-        Without prolog, comments, metadata and namespaces; its styles apply to it alone.
-    """
-    root = ElementTree.fromstring(text)
-    for element in list(root.iter()):
-        element.tag = _local(element.tag)
-        for child in list(element):
-            if _local(child.tag) in ("metadata", "script"):
-                element.remove(child)
-        attributes = {_local(name): value for name, value in element.attrib.items()}
-        element.attrib.clear()
-        element.attrib.update(
-            {name: _rename(name, value, f"{anchor}-") for name, value in attributes.items()}
-        )
-        if element.tag == "style" and element.text:
-            element.text = f"#{anchor} {{{element.text}}}"
-    root.attrib |= {"id": anchor, "role": "img", "aria-label": label}
-    title = ElementTree.Element("title")
-    title.text = label
-    root.insert(0, title)
-    return ElementTree.tostring(root, encoding="unicode").strip()
-
-
-def _local(name: str) -> str:
-    return name.rpartition("}")[2]
-
-
-def _rename(attribute: str, value: str, prefix: str) -> str:
-    """The value of an attribute with a prefix before the id that it is or refers to, if any."""
-    if attribute == "id":
-        return prefix + value
-    if attribute == "href" and value.startswith("#"):
-        return f"#{prefix}{value[1:]}"
-    return REFERENCE.sub(rf"url(\1#{prefix}", value)
 
 
 def _seeds(seeds: Sequence[int]) -> str:

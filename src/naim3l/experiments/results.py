@@ -14,12 +14,12 @@ from naim3l.datasets import CATALOG
 from naim3l.datasets.catalog import STAND_IN
 from naim3l.experiments.page import Section, write_page
 from naim3l.experiments.paper import ITEMS
-from naim3l.experiments.plots import save
 from naim3l.experiments.present import ResultTable, to_markdown
 from naim3l.experiments.runner import missing_tasks
 from naim3l.experiments.store import Record, Store
 from naim3l.experiments.tasks import Plan, Task, paper_lam, paper_name
 from naim3l.files import write_text
+from naim3l.pages.plots import save
 
 PROTOCOL_TEXTS = {
     "paper": "Features are fitted on all rows, test rows included, as in the paper's experiments; "

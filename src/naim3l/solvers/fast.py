@@ -1,11 +1,14 @@
 """The same model by a splitting with an exact W-step: few iterations, and a certificate."""
 
+import json
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from naim3l.blocks import Matrix, one_blas_thread
+from naim3l.checkpoint import Arrays, Checkpoint
 from naim3l.forms import choose_form
 from naim3l.nuclear import singular_value_threshold
 from naim3l.objective import Objective
@@ -24,6 +27,10 @@ MU_FACTOR = 1.2
 # ... and rests after so many iterations, so that convergence is that of a fixed mu.
 MU_REST = 60
 ROUNDING = 1e-12
+# Of a checkpoint: its part, and the fields of the state in it.
+PART = "solver"
+STATE_ARRAYS = ("W", "Z", "U", "XZ", "XU", "high_rank")
+STATE_NUMBERS = ("mu", "lam", "outer_objective")
 # Scores beyond this have left those of 1 and -1 for good: the objective has no lower bound.
 SCORE_LIMIT = 1e6
 _UNBOUNDED_MESSAGE = (
@@ -59,6 +66,7 @@ def solve_fast(
     callback: Callback | None = None,
     form: str = "auto",
     warm: SolverResult | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> SolverResult:
     """Weights at which the objective is stationary, started at ``W`` or at a ridge solution.
 
@@ -86,6 +94,9 @@ def solve_fast(
     warm : SolverResult, optional
         A result on the same `CompressedProblem` and ridge, at another ``lam``: weights,
         multipliers, mu and the factorisation of the W-step are taken over, in place of ``W``.
+    checkpoint : Checkpoint, optional
+        Gets the state now and then. If it has one, the iterations go on from there, and to the
+        same weights as if they had never been interrupted.
 
     Returns
     -------
@@ -97,7 +108,7 @@ def solve_fast(
         If the objective falls without bound.
     """
     objective = replace(objective, problem=choose_form(objective.problem, form))
-    return _solve(objective, W, mu, max_iter, tol, callback, warm)
+    return _solve(objective, W, mu, max_iter, tol, callback, warm, checkpoint)
 
 
 @one_blas_thread
@@ -109,11 +120,17 @@ def _solve(
     tol: float,
     callback: Callback | None,
     warm: SolverResult | None,
+    checkpoint: Checkpoint | None,
 ) -> SolverResult:
-    state = _start(objective, W, mu) if warm is None else _restart(objective, warm.state, mu)
-    result = SolverResult(state.W, state=state)
+    stored = None if checkpoint is None else checkpoint.get(PART)
+    if stored is not None:
+        result = _resume(objective, stored)
+    else:
+        state = _start(objective, W, mu) if warm is None else _restart(objective, warm.state, mu)
+        result = SolverResult(state.W, state=state)
+    state = result.state
     try:
-        for n_iter in range(1, max_iter + 1):
+        for n_iter in range(result.n_iter + 1, max_iter + 1):
             relaxation = FIRST_RELAXATION if n_iter <= N_FIRST else RELAXATION
             record = _iterate(objective, state, relaxation)
             result.W, result.stationarity = state.W, record["stationarity"]
@@ -126,9 +143,28 @@ def _solve(
                 break
             if mu is None and n_iter <= MU_REST:
                 _balance(state, record)
+            if checkpoint is not None:
+                checkpoint.offer(PART, lambda: _arrays(result))
     except KeyboardInterrupt:
         result.interrupted = True
     return result
+
+
+def _arrays(result: SolverResult) -> Arrays:
+    """What `_resume` needs to go on after the last whole iteration."""
+    state = result.state
+    arrays = {name: getattr(state, name) for name in (*STATE_ARRAYS, *STATE_NUMBERS)}
+    arrays["history"] = np.array(json.dumps(result.history))
+    return {name: np.asarray(value) for name, value in arrays.items()}
+
+
+def _resume(objective: Objective, stored: Arrays) -> SolverResult:
+    history = json.loads(str(stored["history"]))
+    fields: dict[str, Any] = {name: stored[name] for name in STATE_ARRAYS}
+    fields |= {name: float(stored[name]) for name in STATE_NUMBERS}
+    state = _State(**fields, step=make_weight_step(objective.problem, objective.ridge))
+    last = history[-1]["stationarity"]
+    return SolverResult(state.W, history=history, stationarity=last, state=state)
 
 
 def _start(objective: Objective, W: Matrix | None, mu: float | None) -> _State:

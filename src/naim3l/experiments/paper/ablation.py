@@ -9,18 +9,17 @@ from scipy import stats
 from naim3l.experiments.paper.comparison import LAMS, VARIANTS, variant_fits
 from naim3l.experiments.paper.fig6 import LAMS as GRID
 from naim3l.experiments.paper.fig6 import fits_at
-from naim3l.experiments.paper.traces import CHECKPOINTS, DEFAULT_LAM, trace_fits
-from naim3l.experiments.plots import COLOURS, GREY, new_figure, styled
+from naim3l.experiments.paper.traces import CHECKPOINTS, DEFAULT_LAM, few_seeds, trace_fits
 from naim3l.experiments.present import (
     METRICS,
     Cell,
     ResultTable,
-    count_seeds,
     mean_std,
     summarise_metrics,
 )
 from naim3l.experiments.store import Record, Store
 from naim3l.experiments.tasks import PROTOCOLS, Plan, Task, paper_lam
+from naim3l.pages.plots import COLOURS, GREY, new_figure, styled
 
 TITLE = "The ablation question: what does the high-rank term add?"
 PAIRS = (("NAIM3L", "NAIM3L-II"), ("NAIM3L-II", "NAIM3L-I"))
@@ -39,12 +38,14 @@ def _settings(plan: Plan, dataset: str, protocol: str) -> dict[str, dict[str, li
     lam = paper_lam(dataset) or DEFAULT_LAM
     settings: dict[str, dict[str, list[Task]]] = {}
     for value in (lam, *OTHER_LAMS):
+        seeds = plan if value == lam else few_seeds(plan)
         traced = {
-            name: trace_fits(plan, dataset, protocol, name, lam=value) for name in WITH_LAMBDA
+            name: trace_fits(seeds, dataset, protocol, name, lam=value) for name in WITH_LAMBDA
         }
         converged = {name: fits_at(plan, dataset, protocol, name, value) for name in WITH_LAMBDA}
         if value == lam:
-            traced[NO_CUTOFF] = trace_fits(plan, dataset, protocol, lam=value, cutoff=None)
+            few = few_seeds(plan)
+            traced[NO_CUTOFF] = trace_fits(few, dataset, protocol, lam=value, cutoff=None)
             traced["NAIM3L-I"] = trace_fits(plan, dataset, protocol, "NAIM3L-I", lam=value)
             converged["NAIM3L-I"] = variant_fits(plan, dataset, "NAIM3L-I", protocol=protocol)
         settings[f"Algorithm 1, lambda {value:g}"] = traced
@@ -191,28 +192,25 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
 
 def _metrics_table(where: str, settings: Mapping[str, Any], unfinished: int) -> ResultTable:
     rows = [
-        [Cell(setting), Cell(name), *(Cell(mean_std(summary[metric])) for metric in METRICS)]
+        [Cell(text) for text in (setting, name, str(len(summary["AP"]["values"])))]
+        + [Cell(mean_std(summary[metric])) for metric in METRICS]
         for setting, variants in settings.items()
         for name, summary in variants.items()
     ]
-    counts = [
-        len(summary["AP"]["values"]) for variants in settings.values()
-        for summary in variants.values()
-    ]  # fmt: skip
     note = (
         "Algorithm 1 from its random start, mu 5, eigenvalues below 0.005 counted as zero unless "
         "said otherwise; converged: solver fast, no cut-off, to a certified stationary point"
         + (f" but in {unfinished} fits, which ended after 200 iterations. " if unfinished else ". ")
-        + f"Mean (standard deviation) in percent over {count_seeds(counts)}."
+        + "Mean (standard deviation) in percent."
     )
-    return ResultTable(f"Variants: {where}", ["setting", "variant", *METRICS], rows, note)
+    return ResultTable(f"Variants: {where}", ["setting", "variant", "seeds", *METRICS], rows, note)
 
 
 def _paired_table(where: str, paired: Mapping[str, Any]) -> ResultTable:
     rows = []
     for setting, pairs in paired.items():
         for pair, metrics in pairs.items():
-            row = [setting, pair]
+            row = [setting, pair, str(metrics["AP"]["n"])]
             for metric in METRICS:
                 value = metrics[metric]
                 row.append(
@@ -220,12 +218,12 @@ def _paired_table(where: str, paired: Mapping[str, Any]) -> ResultTable:
                     f"{value['wilcoxon']:.1g})"
                 )
             rows.append([Cell(text) for text in row])
-    counts = [metrics["AP"]["n"] for pairs in paired.values() for metrics in pairs.values()]
     note = (
-        f"Mean difference over {count_seeds(counts)} in percentage points ± half of its 95 % "
+        "Mean difference in percentage points ± half of its 95 % "
         "interval (p of the paired t test, of Wilcoxon's signed-rank test)."
     )
-    return ResultTable(f"Paired differences: {where}", ["setting", "pair", *METRICS], rows, note)
+    header = ["setting", "pair", "seeds", *METRICS]
+    return ResultTable(f"Paired differences: {where}", header, rows, note)
 
 
 def _best_table(where: str, best: Mapping[str, Any], chosen: Mapping[str, Any]) -> ResultTable:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from naim3l.experiments.plots import new_figure, styled
 from naim3l.experiments.present import METRICS
+from naim3l.pages.plots import new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import numpy as np
+
 from naim3l.experiments.paper.comparison import variant_fits
 from naim3l.experiments.paper.published import TABLE5
-from naim3l.experiments.plots import COLOURS, COLUMN_WIDTH, MARKERS, new_figure, styled
 from naim3l.experiments.present import Cell, ResultTable, count_seeds, spread
 from naim3l.experiments.store import Store
 from naim3l.experiments.tasks import Plan, Task, paper_name
+from naim3l.pages.plots import COLOURS, COLUMN_WIDTH, MARKERS, new_figure, styled
 
 TITLE = "Table 5 and Fig. 3: ranks and trace norms of predictions"
 NORMS = {
@@ -74,6 +76,11 @@ def figures(numbers: dict[str, Any]) -> dict[str, Any]:
     return {"fig3": _draw(shown)} if shown else {}
 
 
+def _range(value: dict[str, Any]) -> tuple[float, float]:
+    """How far the least and the greatest value lie from the mean; no less than 0 remains."""
+    return value["mean"] - min(value["values"]), max(value["values"]) - value["mean"]
+
+
 @styled
 def _draw(shown: dict[str, Any]) -> Any:
     fig, (ax,) = new_figure(width=COLUMN_WIDTH * (2 if len(shown) > 3 else 1))
@@ -82,12 +89,12 @@ def _draw(shown: dict[str, Any]) -> Any:
         ax.errorbar(
             x,
             [values[name]["mean"] for values in shown.values()],
-            [values[name]["std"] for values in shown.values()],
+            np.transpose([_range(values[name]) for values in shown.values()]),
             color=COLOURS[i], marker=MARKERS[i], linestyle="none", label=text,
         )  # fmt: skip
     ax.set_yscale("log")
     ax.set_xlim(-0.5, len(shown) - 0.5)
     ax.set_xticks(range(len(shown)), list(shown))
-    ax.set(xlabel="dataset", ylabel="trace norm of the scores")
+    ax.set(xlabel="dataset", ylabel="trace norm (mean, range of seeds)")
     fig.legend(loc="outside upper center", ncols=1 if len(shown) < 4 else 3)
     return fig

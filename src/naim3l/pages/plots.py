@@ -7,6 +7,7 @@ with `styled`: matplotlib reads the sizes of texts and lines at the moment they 
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -155,3 +156,11 @@ def save(fig: "Figure", stem: Path) -> list[Path]:
             fig.savefig(part, format=suffix, **options)
         written.append(target)
     return written
+
+
+@styled
+def to_svg(fig: "Figure") -> str:
+    """A figure as the text of an SVG file; the same figure gives the same text."""
+    file = BytesIO()
+    fig.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue().decode("utf-8")

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from naim3l.experiments import plots
+from naim3l.pages import plots
 
 
 @pytest.fixture

@@ -1,0 +1,111 @@
+"""The state of a fit on disk, so that a fit that was stopped or killed can go on."""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l.files import written_whole
+
+Arrays = dict[str, NDArray[Any]]
+
+_FORMAT = "naim3l checkpoint 1"
+# Seconds between two writes of a running fit: no more than that is lost.
+EVERY = 10.0
+
+
+def fingerprint(arrays: list[Any], settings: Mapping[str, Any]) -> str:
+    """SHA-256 of arrays and settings: equal if and only if they are.
+
+    Parameters
+    ----------
+    arrays : list of ndarray or sparse array
+    settings : mapping of str to JSON values
+    """
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for array in arrays:
+        parts = (
+            [array] if isinstance(array, np.ndarray) else [array.data, array.indices, array.indptr]
+        )
+        for part in parts:
+            digest.update(f"{part.shape} {part.dtype}".encode())
+            digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+class Checkpoint:
+    """A file with the state of one fit, in parts by name.
+
+    Parameters
+    ----------
+    path : path of the file
+    key : str
+        Fingerprint of the data and parameters of the fit. A file with another one is an error.
+    every : float
+        Seconds between two writes by `offer`.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, of another kind, or of another fit.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], key: str, *, every: float = EVERY) -> None:
+        self.path, self.key, self.every = Path(path), key, every
+        self._last = time.monotonic()
+        self._parts: dict[str, Arrays] = _read(self.path, key) if self.path.exists() else {}
+
+    def get(self, part: str) -> Arrays | None:
+        """Arrays of a part, None if it is not there."""
+        return self._parts.get(part)
+
+    def put(self, part: str, arrays: Arrays) -> None:
+        """Write a part now; the others stay."""
+        self._parts[part] = arrays
+        flat: dict[str, Any] = {
+            f"{name}/{key}": a for name, of in self._parts.items() for key, a in of.items()
+        }
+        with written_whole(self.path) as target, target.open("wb") as file:
+            np.savez(file, format=np.array(_FORMAT), key=np.array(self.key), **flat)
+        self._last = time.monotonic()
+
+    def offer(self, part: str, make: Callable[[], Arrays]) -> None:
+        """Write a part if the last write is long enough ago; ``make`` is called only then."""
+        if time.monotonic() - self._last >= self.every:
+            self.put(part, make())
+
+    def discard(self, part: str) -> None:
+        """Forget a part, here and with the next write on disk."""
+        self._parts.pop(part, None)
+
+    def remove(self) -> None:
+        """Delete the file: the fit is done."""
+        self.path.unlink(missing_ok=True)
+
+
+def _read(path: Path, key: str) -> dict[str, Arrays]:
+    with path.open("rb") as file:  # a file that cannot be opened keeps its OSError
+        try:
+            stored = dict(np.load(file, allow_pickle=False))
+            form, own = str(stored.pop("format")), str(stored.pop("key"))
+        except Exception as error:  # damage surfaces as many types, from BadZipFile to KeyError
+            cause = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{path} is not a checkpoint ({cause}); delete it.") from error
+    if form != _FORMAT:
+        raise ValueError(f"{path} has format {form!r}, not {_FORMAT!r}; delete it.")
+    if own != key:
+        raise ValueError(
+            f"{path} is the checkpoint of another fit: data or parameters differ. Delete it, or "
+            "give the fit a checkpoint of its own."
+        )
+    parts: dict[str, Arrays] = {}
+    for name, array in stored.items():
+        part, _, field = name.partition("/")
+        parts.setdefault(part, {})[field] = array
+    return parts

@@ -1,0 +1,73 @@
+"""Options that several commands share, and how they tell of their results."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Views = Annotated[
+    list[str] | None,
+    typer.Argument(help="Views as name=path: CSV, TSV, Parquet, Arrow, .npz, .mat, or "
+                        "name=sqlite:///file.db#select ...", show_default=False),
+]  # fmt: skip
+Settings = Annotated[
+    Path | None, typer.Option("--config", help="Settings in TOML, as 'naim3l init' writes them.")
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--labels", help="Label columns by name or pattern such as 'dx_*', again for "
+                                  "several."),
+]  # fmt: skip
+LabelFiles = Annotated[
+    list[str] | None,
+    typer.Option("--labels-file", help="view=path of a file with the labels of a view."),
+]
+Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def make_settings(
+    views: list[str] | None,
+    config: Path | None,
+    labels: list[str] | None,
+    label_files: list[str] | None,
+    id_column: str | None,
+) -> Any:
+    """Settings of a TOML file, or of the command line; not of both."""
+    from naim3l.readers import Config, ReadError, ViewConfig, read_config
+    from naim3l.workflow import parse_sources
+
+    if (config is None) == (not views):
+        raise ReadError(
+            "give views as name=path, or a file of settings with --config; one of them."
+        )
+    if config is not None:
+        if labels or label_files or id_column:
+            raise ReadError("with --config, labels and ids are those of the file.")
+        return read_config(config)
+    sources, files = parse_sources(views or []), parse_sources(label_files or [])
+    unknown = sorted(set(files) - set(sources))
+    if unknown:
+        raise ReadError(f"--labels-file names {unknown}, but the views are {list(sources)}.")
+    return Config(
+        {
+            name: ViewConfig(
+                source, id=id_column, labels=list(labels or []), labels_file=files.get(name)
+            )
+            for name, source in sources.items()
+        }
+    )
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON; NaN, which JSON does not have, as null."""
+    typer.echo(json.dumps(_without_nan(value), indent=1, default=str))
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and value != value else value

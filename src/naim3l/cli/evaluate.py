@@ -1,0 +1,99 @@
+"""``naim3l evaluate`` and ``naim3l inspect``: how good a model is, and what a file holds."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from naim3l.cli.app import app, print_table, told_plainly
+from naim3l.cli.common import (
+    AsJson,
+    Id,
+    LabelFiles,
+    Labels,
+    Settings,
+    Views,
+    make_settings,
+    print_json,
+)
+
+
+@app.command()
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")],
+    views: Views = None,
+    config: Settings = None,
+    labels: Labels = None,
+    labels_file: LabelFiles = None,
+    id_column: Id = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare predictions with known labels: every metric per view, per label, and fused.
+
+    Fused scores are taken where the rows of several views carry the same ids.
+
+    Example: naim3l evaluate model.skops lab=test.csv --id id --labels 'dx_*'
+    """
+    with told_plainly():
+        from naim3l import load
+        from naim3l.workflow import evaluate_views, read_training
+
+        fitted = load(model)
+        data = read_training(make_settings(views, config, labels, labels_file, id_column))
+        result = evaluate_views(fitted, data)
+    if as_json:
+        print_json(result)
+        return
+    metrics = list(next(iter(result["views"].values())))
+    rows = [
+        [name, *(_number(value, metric) for metric, value in values.items())]
+        for name, values in result["views"].items()
+    ]
+    print_table("Metrics (percent; coverage: labels)", ["view", *metrics], rows)
+    header = ["label", "yes", "no", "AUC", "F1"]
+    rows = [
+        [
+            label,
+            str(values["yes"]),
+            str(values["no"]),
+            _number(values["AUC"]),
+            _number(values["F1"]),
+        ]
+        for label, values in result["labels"].items()
+    ]
+    print_table("Per label, all views together", header, rows)
+
+
+@app.command()
+def inspect(
+    model: Annotated[Path, typer.Argument(help="Model file.")], as_json: AsJson = False
+) -> None:
+    """Show what a model file holds, without making any of it.
+
+    Example: naim3l inspect model.skops
+    """
+    with told_plainly():
+        from naim3l.persistence import inspect_file
+
+        facts = inspect_file(model)
+    if as_json:
+        print_json(facts)
+        return
+    views = facts.pop("views")
+    rows = [[name, _text(value)] for name, value in facts.items()]
+    print_table(str(model), ["fact", "value"], rows, n_left=2)
+    rows = [[name, *(str(value) for value in view.values())] for name, view in views.items()]
+    print_table("Views", ["view", *next(iter(views.values()))], rows)
+
+
+def _number(value: float, metric: str = "") -> str:
+    if value != value:
+        return "–"
+    return f"{value:.2f}" if metric == "coverage" else f"{100 * value:.1f}"
+
+
+def _text(value: Any, most: int = 12) -> str:
+    if isinstance(value, list | tuple):
+        more = f", ... ({len(value)})" if len(value) > most else ""
+        return ", ".join(str(item) for item in value[:most]) + more
+    return str(value)

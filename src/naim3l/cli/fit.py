@@ -1,0 +1,171 @@
+"""``naim3l fit`` and ``naim3l init``: a model from files, and settings guessed from files."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from naim3l.cli.app import app, print_table, told_plainly
+from naim3l.cli.common import (
+    AsJson,
+    Id,
+    LabelFiles,
+    Labels,
+    Settings,
+    Views,
+    make_settings,
+    print_json,
+)
+
+
+@app.command()
+def fit(
+    views: Views = None,
+    config: Settings = None,
+    labels: Labels = None,
+    labels_file: LabelFiles = None,
+    id_column: Id = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Model file to write.")] = None,
+    lam: Annotated[
+        float | None,
+        typer.Option(help="Weight of the coupling. Default: chosen on held-out labels."),
+    ] = None,
+    ridge: Annotated[float | None, typer.Option(help="Ridge. Default: chosen likewise.")] = None,
+    threshold: Annotated[
+        str | None, typer.Option(help="When to say yes: f1 (default), cardinality, sign, a number.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of all that is drawn; 0 by default.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a fit that was stopped.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a model to tables that cannot be joined, and save it.
+
+    Labels are yes/no, true/false, 1/0 and the like; empty, ? or unknown where nobody knows. They
+    are columns of each table, or files of their own. lam and ridge are chosen on held-out labels
+    unless given. A fit that is stopped, or killed, leaves a checkpoint beside the model file;
+    --resume goes on from there, to the same result.
+
+    Example: naim3l fit clinic=clinic.csv lab=lab.parquet --id id --labels 'dx_*' -o model.skops
+    """
+    with told_plainly():
+        from naim3l.workflow import fit_model, make_model, read_training
+
+        settings = make_settings(views, config, labels, labels_file, id_column)
+        target = _target(out, settings)
+        checkpoint = _checkpoint(target, resume)
+        data = read_training(settings)
+        options = {**settings.model, **_given(lam=lam, ridge=ridge, random_state=seed)}
+        if threshold is not None:
+            options["threshold"] = _threshold(threshold)
+        model = make_model(options, data, verbose=0 if as_json else 1, checkpoint=str(checkpoint))
+        try:
+            fit_model(model, data)
+        except KeyboardInterrupt:
+            typer.echo("Stopped; the same command with --resume goes on.", err=True)
+            raise typer.Exit(130) from None
+        except FloatingPointError as error:
+            raise ValueError(str(error)) from error
+        # Of the machine and the moment, not of the model.
+        model.set_params(checkpoint=None, verbose=0).save(target)
+    summary = _summary(model, data, target)
+    if as_json:
+        print_json(summary)
+        return
+    rows = [[name, *(str(value) for value in view.values())] for name, view in
+            summary["views"].items()]  # fmt: skip
+    header = ["view", "rows", "columns", "labels known (%)"]
+    print_table(f"{len(model.label_names_)} labels", header, rows)
+    typer.echo(
+        f"lam {summary['lam']:g}, ridge {summary['ridge']:g}, {summary['iterations']} iterations"
+        f"{'' if summary['converged'] else ' (NOT converged)'}"
+        + (
+            f"; AP {100 * summary['held_out']:.1f} on held-out labels"
+            if summary["held_out"]
+            else ""
+        )
+    )
+    typer.echo(f"Wrote {target}.")
+
+
+@app.command()
+def init(
+    sources: Annotated[list[str], typer.Argument(help="Tables: files, or databases as for fit.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Settings to write.")] = Path(
+        "naim3l.toml"
+    ),
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Write settings for some tables, guessed from their first rows, to be checked by eye.
+
+    Every guess (ids, labels, columns to leave out) is marked in the file.
+
+    Example: naim3l init clinic.csv lab.tsv survey.parquet -o study.toml
+    """
+    with told_plainly():
+        from naim3l.files import write_text
+        from naim3l.readers import make_config
+
+        if out.exists() and not force:
+            raise ValueError(f"{out} exists; --force replaces it.")
+        config, text = make_config(sources, out.parent)
+        write_text(out, text)
+    rows = [
+        [name, view.source, view.id or "–", ", ".join(view.labels) or "–"]
+        for name, view in config.views.items()
+    ]
+    print_table("Guessed", ["view", "source", "id", "labels"], rows, n_left=4)
+    typer.echo(f"Wrote {out}. Check what is marked as guessed, then: naim3l fit --config {out}")
+
+
+def _target(out: Path | None, settings: Any) -> Path:
+    target = out if out is not None else settings.output and Path(settings.output)
+    if not target:
+        raise ValueError("name the model file with --out, or with the key output of the settings.")
+    if not target.absolute().parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} to.")
+    return target
+
+
+def _checkpoint(target: Path, resume: bool) -> Path:
+    path = target.with_name(f"{target.name}.checkpoint")
+    if path.exists() and not resume:
+        raise ValueError(
+            f"{path} is there, from a fit that was stopped: --resume goes on with it; delete it to "
+            "start anew."
+        )
+    return path
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _threshold(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _summary(model: Any, data: Any, target: Path) -> dict[str, Any]:
+    return {
+        "model": str(target),
+        "labels": model.label_names_,
+        "views": {
+            name: {
+                "rows": len(view.features),
+                "columns": view.features.shape[1],
+                "known": round(100 * float(view.labels.notna().to_numpy().mean()), 1),
+            }
+            for name, view in data.items()
+        },
+        "lam": getattr(model, "lam_", getattr(model, "lam", None)),
+        "ridge": getattr(model, "ridge_", getattr(model, "ridge", None)),
+        "held_out": getattr(model, "best_score_", None),
+        "iterations": model.n_iter_,
+        "converged": model.converged_,
+    }

@@ -1,0 +1,112 @@
+"""Entries of the labels held out of a fit in turn, and what the fit says of them."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l.fusion import fuse_arrays
+from naim3l.metrics import evaluate
+from naim3l.problem import Problem
+
+Matrix = NDArray[np.floating]
+
+
+def deal_entries(problem: Problem, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
+    """Fold of each entry, of the shape of ``problem.Y``; -1 where it is in none.
+
+    Positives and negatives of each label in each view are shuffled and dealt in turn, so that
+    their numbers in two folds differ by one at most. A label's only positive in a view is in
+    none, so every view has positives outside of every fold. Where the rows of several views
+    are one sample, its entries are dealt once, and hidden in all of them together.
+    """
+    if problem.samples is None:
+        fold_of = np.full(problem.Y.shape, -1)
+        turn = 0
+        for rows in problem.row_slices:
+            turn = _deal(problem.Y[rows], fold_of[rows], n_folds, turn, rng)
+        return fold_of
+    Y = labels_of_samples(problem)
+    fold_of = np.full(Y.shape, -1)
+    _deal(Y, fold_of, n_folds, 0, rng)
+    return fold_of[problem.samples]
+
+
+def _deal(
+    Y: Matrix, fold_of: NDArray[np.intp], n_folds: int, turn: int, rng: np.random.RandomState
+) -> int:
+    """Deal the entries of one table in place; whose turn it is after that."""
+    for known, fold in zip(Y.T, fold_of.T, strict=True):
+        for value in (1, -1):
+            entries = rng.permutation(np.flatnonzero(known == value))
+            if value < 0 or len(entries) > 1:
+                fold[entries] = (turn + np.arange(len(entries))) % n_folds
+                turn += len(entries)
+    return turn
+
+
+def labels_of_samples(problem: Problem) -> Matrix:
+    """Signed labels of each sample, (n_samples, n_labels), where samples are known."""
+    assert problem.samples is not None
+    Y = np.zeros((problem.samples.max() + 1, problem.n_labels))
+    Y[problem.samples] = problem.Y
+    return Y
+
+
+def by_view_and_sample(problem: Problem, S: Matrix) -> Matrix:
+    """Stacked rows as (n_views, n_samples, n_labels), NaN where a sample lacks the view."""
+    assert problem.samples is not None
+    table = np.full((len(problem.X), problem.samples.max() + 1, problem.n_labels), np.nan)
+    for v, rows in enumerate(problem.row_slices):
+        table[v, problem.samples[rows]] = S[rows]
+    return table
+
+
+def held_out_scores(
+    problem: Problem, fold_of: NDArray[np.intp], solve: Callable[[Problem], Matrix]
+) -> Matrix:
+    """Score of each entry by a fit that did not see it, (n_rows, n_labels); NaN in no fold.
+
+    Parameters
+    ----------
+    problem : Problem
+    fold_of : ndarray of int, of the shape of ``problem.Y``
+        What `deal_entries` returns.
+    solve : callable
+        Weights (n_weights, n_labels) that fit a problem.
+    """
+    scores = np.full(problem.Y.shape, np.nan)
+    for fold in range(fold_of.max() + 1):
+        hidden = fold_of == fold
+        W = solve(problem.with_labels(np.where(hidden, 0, problem.Y)))
+        scores[hidden] = problem.multiply(W)[hidden]
+    return scores
+
+
+def hidden_metric(problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric: str) -> float:
+    """Metric of weights on the hidden entries.
+
+    On fused scores where the rows of several views are one sample; else on each view, averaged
+    over the views where it is defined.
+
+    Parameters
+    ----------
+    problem : Problem
+        With all entries known.
+    hidden : bool ndarray of the shape of ``problem.Y``
+    W : ndarray of shape (n_weights, n_labels)
+    metric : str
+        Key of the dict that `naim3l.evaluate` returns.
+    """
+    truth = np.where(hidden, problem.Y > 0, np.nan)
+    scores = problem.multiply(W)
+    if problem.samples is not None:
+        # All views of a sample carry the same labels, so any of them will do.
+        known = np.full((problem.samples.max() + 1, problem.n_labels), np.nan)
+        known[problem.samples] = truth
+        fused = fuse_arrays(by_view_and_sample(problem, scores))
+        seen = ~np.isnan(fused).any(axis=1)
+        return evaluate(known[seen], fused[seen])[metric]
+    per_view = [evaluate(truth[rows], scores[rows])[metric] for rows in problem.row_slices]
+    defined = [value for value in per_view if not np.isnan(value)]
+    return float(np.mean(defined)) if defined else float("nan")

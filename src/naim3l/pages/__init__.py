@@ -1,0 +1,1 @@
+"""What every HTML page of this package is made of: the look of figures, drawings within a page."""

@@ -1,0 +1,189 @@
+"""A table from a file of any of the known kinds, or from a database."""
+
+import os
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from naim3l.readers.arrays import read_mat, read_npz
+from naim3l.readers.columnar import read_arrow, read_parquet
+from naim3l.readers.errors import ReadError, close_names, load_extra, place, quote, source_of
+from naim3l.readers.sql import URL, read_sql
+from naim3l.readers.text import read_text
+from naim3l.tables import DataWarning
+
+TEXT_ENDINGS = (".csv", ".tsv", ".txt")
+PACKED_ENDINGS = (".gz", ".zip", ".bz2", ".xz")
+ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
+_PART = re.compile(r"(.+\.(?:npz|mat))#(.+)", re.IGNORECASE | re.DOTALL)
+
+
+def read_table(
+    source: str | os.PathLike[str], *, id_column: str | None = None, n_rows: int | None = None
+) -> Any:
+    """Table of a file or of a database query.
+
+    Parameters
+    ----------
+    source : path or str
+        - ``.csv``, ``.tsv``, ``.txt``, also packed as ``.gz``, ``.zip``, ``.bz2`` or ``.xz``: the
+          separator is found among comma, semicolon, tab and bar. Numbers with a decimal comma
+          are understood where the separator is a semicolon or a tab. UTF-8, UTF-16 and UTF-32
+          are told apart by their byte order mark; what is not UTF-8 without one is read as
+          Latin-1, with a `DataWarning`. An empty cell is missing.
+        - ``.parquet``; ``.arrow``, ``.feather``, ``.ipc``.
+        - ``.npz`` or ``.mat``: ``file.npz#name`` where it holds several tables.
+        - an SQLAlchemy URL, ``#`` and a query, as ``sqlite:///lab.db#select * from tests``. Only
+          one SELECT or WITH is run, in a transaction that is rolled back.
+    id_column : str, optional
+        Column that names the rows: it becomes the index, as text. Ids must differ, and none may
+        be missing.
+    n_rows : int, optional
+        Read so many rows at most.
+
+    Returns
+    -------
+    table : pandas.DataFrame
+        With at least one row and one column. A column without a name is called "unnamed_" and
+        its position from 1, or left out where it is empty. ``table.attrs`` remembers the file,
+        so that later errors can name it.
+
+    Raises
+    ------
+    ReadError
+        Whatever is wrong; names the file, the line and the column where known.
+    ImportError
+        If a library is missing; says how to install it.
+    """
+    load_extra("pandas")
+    reader = _reader(os.fspath(source), id_column)
+    try:
+        frame = reader(n_rows=n_rows)
+    except (ReadError, ImportError, DataWarning):
+        raise
+    except Exception as error:  # damage surfaces as many types, from EOFError to ArrowInvalid
+        where = os.fspath(source)
+        cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise ReadError(
+            f"{where}: cannot be read as what its ending says ({cause}); it is damaged, cut short "
+            "or of another kind."
+        ) from error
+    frame = _name_columns(frame)
+    if not len(frame):
+        raise ReadError(f"{source_of(frame)}: no rows.")
+    return frame if id_column is None else _set_ids(frame, id_column)
+
+
+def _reader(source: str, id_column: str | None) -> Callable[..., Any]:
+    """Function of ``n_rows`` that reads the source; its file is there and has a known ending."""
+    if URL.match(source):
+        return partial(read_sql, source)
+    part = _PART.fullmatch(source)
+    if part and not os.path.exists(source):
+        path, name = Path(part[1]), part[2]
+    else:
+        path, name = Path(source), None
+    check_file(path)
+    kind = _kind(path)
+    if kind in TEXT_ENDINGS:
+        return partial(read_text, path, id_column=id_column)
+    if kind == ".parquet":
+        return partial(read_parquet, path)
+    if kind in ARROW_ENDINGS:
+        return partial(read_arrow, path)
+    return partial(read_npz if kind == ".npz" else read_mat, path, name)
+
+
+def check_file(path: Path) -> None:
+    """Refuse a path that is no file, or one that cannot be opened."""
+    try:
+        if path.is_dir():
+            raise ReadError(f"{path}: a folder; name a file in it.")
+        if not path.exists():
+            folder = path.parent
+            others = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+            hint = close_names(path.name, others) if others else f"look into {str(folder)!r}."
+            raise ReadError(f"{path}: there is no such file; {hint}")
+        if not path.is_file():
+            raise ReadError(f"{path}: not a regular file; save what it gives in one.")
+        with path.open("rb"):
+            pass
+    except PermissionError as error:
+        raise ReadError(f"{path}: no permission to read it; ask its owner, or chmod.") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        if isinstance(error, ReadError):
+            raise
+        raise ReadError(f"{quote(str(path))}: cannot be opened ({error}).") from error
+
+
+def _kind(path: Path) -> str:
+    """Ending of a known kind of file, without that of packing."""
+    endings = [ending.lower() for ending in path.suffixes]
+    packed = bool(endings) and endings[-1] in PACKED_ENDINGS
+    known = TEXT_ENDINGS if packed else (*TEXT_ENDINGS, ".parquet", *ARROW_ENDINGS, ".npz", ".mat")
+    kind = (["", *endings[:-1]] if packed else ["", *endings])[-1]
+    if kind in known:
+        return kind
+    if kind in (".xls", ".xlsx", ".ods"):
+        raise ReadError(f"{path}: a spreadsheet; save the sheet as CSV.")
+    raise ReadError(
+        f"{path}: unknown ending {''.join(endings[-2:])!r}; known are {', '.join(known)}"
+        f"{'' if packed else ', text also with ' + ', '.join(PACKED_ENDINGS)}."
+    )
+
+
+def _name_columns(frame: Any) -> Any:
+    """The table with a name for each column; refuses a name that two columns have."""
+    empty = [not name and frame.iloc[:, j].isna().all() for j, name in enumerate(frame.columns)]
+    if any(empty):
+        frame = frame.loc[:, [not flag for flag in empty]]
+    names = [name or f"unnamed_{j + 1}" for j, name in enumerate(frame.columns)]
+    if not names:
+        raise ReadError(f"{source_of(frame)}: no columns.")
+    doubled = next((name for j, name in enumerate(names) if name in names[:j]), None)
+    if doubled is not None:
+        positions = [str(j + 1) for j, name in enumerate(names) if name == doubled]
+        raise ReadError(
+            f"{source_of(frame)}: columns {' and '.join(positions)} are both named "
+            f"{quote(doubled)}; names must differ: rename or remove one (is the first line the "
+            "header?)."
+        )
+    frame.columns = names
+    return frame
+
+
+def _set_ids(frame: Any, id_column: str) -> Any:
+    if id_column not in frame.columns:
+        raise ReadError(
+            f"{source_of(frame)}: no id column {quote(id_column)}; "
+            f"{close_names(id_column, frame.columns)}"
+        )
+    ids = [_id_text(cell) for cell in frame[id_column].tolist()]
+    seen: dict[str, int] = {}
+    for row, text in enumerate(ids):
+        where = place(frame, row, id_column)
+        if text is None:
+            raise ReadError(f"{where}: an id is missing; fill it in, or leave the id column out.")
+        if text in seen:
+            raise ReadError(
+                f"{where}: id {quote(text)} is already that of row {seen[text]}; ids must differ: "
+                "remove one of the rows, or leave the id column out."
+            )
+        seen[text] = row
+    pandas = load_extra("pandas")
+    rest = frame.drop(columns=id_column)
+    rest.index = pandas.Index(ids, name=id_column, dtype=object)
+    if not len(rest.columns):
+        raise ReadError(f"{source_of(frame)}: no column besides the id {quote(id_column)}.")
+    return rest
+
+
+def _id_text(cell: Any) -> str | None:
+    """An id as text, the same from whichever kind of file; None where missing."""
+    if cell is None or cell != cell:
+        return None
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    return str(cell).strip() or None

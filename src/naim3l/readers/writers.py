@@ -1,0 +1,120 @@
+"""Tables written to files, whole or not at all."""
+
+import bz2
+import csv
+import gzip
+import lzma
+import os
+from contextlib import nullcontext
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+from naim3l.files import written_whole
+from naim3l.readers.errors import load_extra, quote
+from naim3l.readers.files import ARROW_ENDINGS
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+# Functions of an open file. Neither name nor time: the same table gives the same bytes.
+_PACKINGS: dict[str, Any] = {
+    ".gz": lambda file: gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0),
+    ".bz2": lambda file: bz2.BZ2File(file, "wb"),
+    ".xz": lambda file: lzma.LZMAFile(file, "wb"),  # noqa: SIM115
+}
+
+
+def write_table(table: Any, path: str | os.PathLike[str]) -> None:
+    """Write a table in the form that the ending of the path names.
+
+    Parameters
+    ----------
+    table : DataFrame
+        An index with a name, or one that does not just count rows, is written as the first
+        column, called "id" where it has no name.
+    path : path
+        Ending in ``.csv`` or ``.tsv`` (also with ``.gz``, ``.bz2`` or ``.xz`` after it),
+        ``.parquet``, ``.arrow``, ``.feather`` or ``.ipc``. In text, missing cells are empty,
+        floats have all their digits, and the encoding is UTF-8.
+
+    Raises
+    ------
+    ValueError
+        If the ending is unknown, two columns have one name, or the form cannot hold the table.
+    OSError
+        If the file cannot be written; what stood there before is kept.
+    """
+    target = Path(path)
+    kind, packing = _form(target)
+    if not target.absolute().parent.is_dir():
+        raise FileNotFoundError(f"{target}: there is no folder {str(target.parent)!r}; make it.")
+    frame = _with_ids(table, target)
+    if kind in _SEPARATORS:
+        with written_whole(target) as part:
+            _write_text(frame, part, _SEPARATORS[kind], packing)
+        return
+    arrow = _as_arrow(frame, target)
+    with written_whole(target) as part:
+        if kind == ".parquet":
+            load_extra("pyarrow.parquet").write_table(arrow, part)
+        else:
+            load_extra("pyarrow.feather").write_feather(arrow, str(part))
+
+
+def _form(path: Path) -> tuple[str, Any]:
+    """Ending without that of packing, and how to pack."""
+    endings = ["", *(ending.lower() for ending in path.suffixes)]
+    packing = _PACKINGS.get(endings[-1])
+    if packing is not None:
+        endings.pop()
+    kinds = (*_SEPARATORS,) if packing else (*_SEPARATORS, ".parquet", *ARROW_ENDINGS)
+    if endings[-1] not in kinds:
+        raise ValueError(
+            f"{path}: unknown ending; tables are written to {', '.join(kinds)}"
+            f"{'' if packing else ', text also with ' + ', '.join(_PACKINGS)}."
+        )
+    return endings[-1], packing
+
+
+def _with_ids(table: Any, path: Path) -> Any:
+    """The table with its index as the first column, and text for names."""
+    pandas = load_extra("pandas")
+    index = table.index
+    frame = table.reset_index(drop=True)
+    frame.attrs = {}
+    frame.columns = [str(name) for name in frame.columns]
+    if index.name is not None or not isinstance(index, pandas.RangeIndex):
+        name = "id" if index.name is None else str(index.name)
+        frame.insert(0, name, index.to_numpy(), allow_duplicates=True)
+    if not frame.columns.is_unique:
+        doubled = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"{path}: two columns would be named {quote(doubled)}; rename one.")
+    if not len(frame.columns):
+        raise ValueError(f"{path}: a table without columns cannot be written.")
+    return frame
+
+
+def _write_text(frame: Any, part: Path, separator: str, packing: Any) -> None:
+    # The csv module leaves a bare carriage return unquoted, and readers end the line there.
+    returns = any("\r" in name for name in frame.columns) or any(
+        isinstance(cell, str) and "\r" in cell
+        for name in frame.columns
+        if frame[name].dtype.kind not in "biufmM"
+        for cell in frame[name]
+    )
+    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    with (
+        part.open("wb") as file,
+        (packing or nullcontext)(file) as packed,
+        TextIOWrapper(packed, encoding="utf-8", newline="") as text,
+    ):
+        frame.to_csv(text, sep=separator, index=False, lineterminator="\n", quoting=quoting)
+
+
+def _as_arrow(frame: Any, path: Path) -> Any:
+    pyarrow = load_extra("pyarrow")
+    try:
+        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+    except pyarrow.ArrowException as error:
+        raise ValueError(
+            f"{path}: cells of one column must be of one type ({error}); write text instead."
+        ) from error

@@ -1,0 +1,140 @@
+"""Files in, labels out: init, fit, predict, impute, evaluate, inspect."""
+
+import json
+import runpy
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from naim3l import load
+from naim3l.cli import app
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "messy_files.py"
+VIEWS = ["clinic=clinic.csv", "lab=lab.txt", "survey=survey.parquet"]
+ROLES = ["--id", "patient_id", "--labels", "flu", "--labels", "asthma", "--labels", "gout"]
+QUICK = ["--lam", "0.4", "--ridge", "1"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "200"})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Folder with the files and a model of them."""
+    path = tmp_path_factory.mktemp("study")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+        result = run("fit", *VIEWS, *ROLES, *QUICK, "-o", "model.skops")
+        assert result.exit_code == 0, result.output
+    return path
+
+
+@pytest.fixture
+def folder(made, monkeypatch):
+    monkeypatch.chdir(made)
+    return made
+
+
+def test_every_command_shows_an_example():
+    for command in ("init", "fit", "predict", "impute", "evaluate", "inspect"):
+        assert f"Example: naim3l {command}" in run(command, "--help").stdout
+
+
+def test_settings_are_guessed_and_give_the_same_model(folder):
+    assert run("init", "clinic.csv", "lab.txt", "survey.parquet", "-o", "s.toml").exit_code == 0
+    text = (folder / "s.toml").read_text()
+    assert "guessed" in text and 'id = "patient_id"' in text
+    result = run("fit", "--config", "s.toml", *QUICK, "-o", "other.skops", "--json")
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert summary["labels"] == ["flu", "asthma", "gout"] and summary["lam"] == 0.4
+    first, second = load("model.skops"), load("other.skops")
+    for view in first.views_:
+        assert (first.coef_[view] == second.coef_[view]).all()
+    again = run("init", "clinic.csv", "-o", "s.toml")
+    assert again.exit_code == 1 and "--force" in again.stderr
+    assert (folder / "s.toml").read_text() == text
+
+
+def test_lam_is_chosen_where_none_is_given(folder):
+    result = run("fit", "lab=lab.txt", *ROLES, "-o", "tuned.skops", "--json")
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert 0.5 < summary["held_out"] <= 1
+    assert load("tuned.skops").lam_ == summary["lam"]
+
+
+@pytest.mark.parametrize("what", ["labels", "scores", "probabilities"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_predictions_carry_ids(folder, what, ending):
+    out = f"{what}.{ending}"
+    result = run("predict", "model.skops", "clinic=clinic_new.csv", "--what", what, "-o", out)
+    assert result.exit_code == 0, result.output
+    table = (pd.read_csv if ending == "csv" else pd.read_parquet)(out)
+    ids = pd.read_csv("clinic_new.csv")["patient_id"]
+    found = table.get("patient_id", table.index)
+    assert list(found) == list(ids)
+    assert {"flu", "asthma", "gout"} <= set(table.columns)
+
+
+def test_labels_are_filled_in(folder):
+    result = run("impute", "model.skops", *VIEWS, *ROLES, "-o", "filled", "--ending", "tsv")
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv("filled/lab.tsv", sep="\t")
+    assert len(table) == 300 and set(table["flu"]) == {0, 1}
+    assert table["flu_confidence"].between(0, 1).all()
+
+
+def test_evaluation_in_words_and_json(folder):
+    shown = run("evaluate", "model.skops", *VIEWS, *ROLES)
+    assert shown.exit_code == 0 and "macro-F1" in shown.stdout and "fused" in shown.stdout
+    result = json.loads(run("evaluate", "model.skops", *VIEWS, *ROLES, "--json").stdout)
+    assert set(result["views"]) == {"clinic", "lab", "survey", "fused"}
+    assert result["labels"]["gout"]["AUC"] > 0.7
+
+
+def test_inspection_names_views_and_labels(folder):
+    shown = run("inspect", "model.skops")
+    assert shown.exit_code == 0 and "survey" in shown.stdout and "asthma" in shown.stdout
+    facts = json.loads(run("inspect", "model.skops", "--json").stdout)
+    assert facts["label_names"] == ["flu", "asthma", "gout"]
+    assert str(folder) not in json.dumps(facts["parameters"])  # no path of this machine
+
+
+def test_checkpoint_of_a_stopped_fit_is_not_passed_over(folder):
+    stale = folder / "stopped.skops.checkpoint"
+    stale.write_bytes(b"anything")
+    refused = run("fit", *VIEWS, *ROLES, *QUICK, "-o", "stopped.skops")
+    assert refused.exit_code == 1 and "--resume goes on with it" in refused.stderr
+    damaged = run("fit", *VIEWS, *ROLES, *QUICK, "-o", "stopped.skops", "--resume")
+    assert damaged.exit_code == 1 and "is not a checkpoint" in damaged.stderr
+    assert not (folder / "stopped.skops").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", *ROLES, "-o", "m.skops"], "give views as name=path"),
+        (["fit", "clinic.csv", *ROLES, "-o", "m.skops"], "not of the form name=path"),
+        (["fit", "lab=lab.txt", *ROLES], "name the model file with --out"),
+        (["fit", "lab=lab.txt", *ROLES, "-o", "no/m.skops"], "there is no folder no"),
+        (["fit", "lab=lab.txt", "--labels", "fly", "-o", "m.skops"], "did you mean 'flu'"),
+        (["fit", "lab=lab.txt", *ROLES, "--threshold", "best", "-o", "m.skops"], "threshold must"),
+        (["fit", "--config", "none.toml", "-o", "m.skops"], "none.toml"),
+        (["predict", "lab.txt", "lab=lab.txt", "-o", "x.csv"], "lab.txt: not a model file"),
+        (["predict", "model.skops", "x=lab.txt", "-o", "x.csv"], "the model has no view 'x'"),
+        (["predict", "model.skops", "lab=lab.txt", "-o", "x.doc"], "unknown ending"),
+        (["predict", "model.skops", "lab=lab.txt", "--what", "all", "-o", "x.csv"], "--what is"),
+        (["inspect", "nothing.skops"], "nothing.skops"),
+    ],
+)
+def test_mistakes_are_told_in_one_line_and_nothing_is_written(folder, arguments, message):
+    before = sorted(path.name for path in folder.iterdir())
+    result = run(*arguments)
+    assert result.exit_code == 1, result.output
+    assert message in result.stderr and "Traceback" not in result.output
+    assert sorted(path.name for path in folder.iterdir()) == before

@@ -1,0 +1,168 @@
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from naim3l import NAIM3L, NAIM3LCV
+from naim3l.checkpoint import Checkpoint, fingerprint
+from naim3l.datasets import make_unpaired
+from naim3l.objective import Objective
+from naim3l.problem import Problem
+from naim3l.solvers import solve_fast
+
+
+def test_parts_come_back_as_they_were(tmp_path, rng):
+    path = tmp_path / "fit.checkpoint"
+    first = Checkpoint(path, "key")
+    assert first.get("solver") is None
+    A = rng.normal(size=(3, 4))
+    first.put("folds", {"scores": A})
+    first.put("solver", {"W": A + 1, "mu": np.asarray(0.1)})
+    again = Checkpoint(path, "key")
+    np.testing.assert_array_equal(again.get("folds")["scores"], A)
+    np.testing.assert_array_equal(again.get("solver")["W"], A + 1)
+    assert float(again.get("solver")["mu"]) == 0.1
+    again.remove()
+    assert not path.exists()
+
+
+def test_offers_are_taken_now_and_then(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    Checkpoint(path, "key", every=1000).offer("solver", lambda: pytest.fail("not yet"))
+    assert not path.exists()
+    Checkpoint(path, "key", every=0).offer("solver", lambda: {"W": np.ones(2)})
+    assert path.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04 not a zip"])
+def test_damaged_file_is_refused(tmp_path, content):
+    path = tmp_path / "fit.checkpoint"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"fit\.checkpoint is not a checkpoint"):
+        Checkpoint(path, "key")
+
+
+def test_file_of_another_fit_is_refused(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    Checkpoint(path, "one").put("solver", {"W": np.ones(2)})
+    with pytest.raises(ValueError, match="of another fit"):
+        Checkpoint(path, "two")
+
+
+def test_truncated_file_is_refused(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    Checkpoint(path, "one").put("solver", {"W": np.ones(200)})
+    whole = path.read_bytes()
+    for size in range(0, len(whole), 97):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match="is not a checkpoint"):
+            Checkpoint(path, "one")
+
+
+def test_fingerprint_sees_every_change(rng):
+    X, S = rng.normal(size=(4, 3)), sparse.random_array((4, 3), density=0.5, rng=rng).tocsr()
+    keys = {
+        fingerprint([X, S], {"lam": 1.0}),
+        fingerprint([X, S], {"lam": 2.0}),
+        fingerprint([X + 1e-12, S], {"lam": 1.0}),
+        fingerprint([X, S * 2], {"lam": 1.0}),
+        fingerprint([X.reshape(3, 4), S], {"lam": 1.0}),
+        fingerprint([X.astype(np.float32), S], {"lam": 1.0}),
+    }
+    assert len(keys) == 6
+    assert fingerprint([X.copy(), S.copy()], {"lam": 1.0}) in keys
+
+
+@pytest.mark.parametrize("form", ["rows", "compressed"])
+@pytest.mark.parametrize("stopped_after", [1, 5, 6, 7, 13])
+def test_resumed_solver_ends_at_the_same_weights(make_problem, tmp_path, form, stopped_after):
+    features, labels, _ = make_problem(n_rows=(60, 50))
+    whole = solve_fast(Objective(Problem(features, labels), 0.4), form=form, tol=1e-6)
+    assert whole.n_iter > stopped_after
+    path = tmp_path / "fit.checkpoint"
+
+    def interrupt(record, W, seen=[]):  # noqa: B006 -- one list per definition
+        seen.append(record)
+        if len(seen) == stopped_after + 1:
+            raise KeyboardInterrupt
+
+    objective = Objective(Problem(features, labels), 0.4)
+    stopped = solve_fast(objective, form=form, tol=1e-6, callback=interrupt,
+                         checkpoint=Checkpoint(path, "key", every=0))  # fmt: skip
+    assert stopped.interrupted
+    resumed = solve_fast(
+        Objective(Problem(features, labels), 0.4),
+        form=form,
+        tol=1e-6,
+        checkpoint=Checkpoint(path, "key", every=0),
+    )
+    np.testing.assert_array_equal(resumed.W, whole.W)
+    assert resumed.history == whole.history and resumed.stationarity == whole.stationarity
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+import naim3l.checkpoint
+from naim3l import NAIM3L, NAIM3LCV
+from naim3l.datasets import make_unpaired
+
+naim3l.checkpoint.EVERY = 0.0
+naim3l.checkpoint.Checkpoint.__init__.__kwdefaults__["every"] = 0.0
+path, out, moment, which = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
+data = make_unpaired(300, n_features=(20, 15), n_labels=12, missing_labels=0.3, random_state=0)
+if which == "plain":
+    model = NAIM3L(0.4, tol=1e-7, checkpoint=path or None, random_state=0)
+else:
+    model = NAIM3LCV([0.1, 0.4], [0.0, 1.0], tol=1e-7, checkpoint=path or None, random_state=0)
+if moment:
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    signal.setitimer(signal.ITIMER_REAL, moment)
+model.fit(data.views, data.labels)
+np.savez(out, **model.coef_)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs SIGALRM")
+@pytest.mark.parametrize("which", ["plain", "tuned"])
+def test_killed_at_any_moment_and_resumed_the_fit_gives_the_same_weights(tmp_path, which):
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+
+    def run(checkpoint, out, moment):
+        arguments = [sys.executable, script, checkpoint, tmp_path / out, str(moment), which]
+        return subprocess.run([str(a) for a in arguments], timeout=120).returncode
+
+    start = time.monotonic()
+    assert run("", "whole.npz", 0) == 0
+    whole = time.monotonic() - start
+    path = tmp_path / "fit.checkpoint"
+    n_killed = 0
+    # Each run is killed a little later than the last; all but the first go on from a checkpoint.
+    for moment in np.linspace(0.05, whole, 3):
+        n_killed += run(path, "resumed.npz", moment) != 0
+    assert n_killed
+    assert run(path, "resumed.npz", 0) == 0
+    expected, found = np.load(tmp_path / "whole.npz"), np.load(tmp_path / "resumed.npz")
+    for view in expected:
+        np.testing.assert_array_equal(found[view], expected[view])
+    assert not path.exists()
+
+
+def test_estimator_refuses_what_cannot_be_resumed(tmp_path):
+    data = make_unpaired(60, n_features=(9, 8), n_labels=4, random_state=0)
+    path = tmp_path / "fit.checkpoint"
+    with pytest.raises(ValueError, match="solver='fast'"):
+        NAIM3L(solver="paper", checkpoint=path).fit(data.views, data.labels)
+    with pytest.raises(ValueError, match="whole number as random_state"):
+        NAIM3LCV([0.4], checkpoint=path).fit(data.views, data.labels)
+    NAIM3L(0.4, checkpoint=path).fit(data.views, data.labels)
+    assert not path.exists()  # a finished fit leaves none
+    Checkpoint(path, "another fit").put("solver", {"W": np.ones(2)})
+    with pytest.raises(ValueError, match="of another fit"):
+        NAIM3L(0.4, checkpoint=path).fit(data.views, data.labels)
+    assert path.exists()

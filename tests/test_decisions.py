@@ -1,0 +1,194 @@
+"""Thresholds, probabilities and fusion of the estimators, learned on held-out entries."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from naim3l import NAIM3L, NAIM3LCV, evaluate
+from naim3l.baselines import PerViewRidge
+from naim3l.calibration import calibration_error
+from naim3l.datasets import make_unpaired
+from naim3l.held_out import deal_entries, held_out_scores, hidden_metric
+from naim3l.metrics import macro_f1
+from naim3l.problem import Problem
+
+MODELS = [NAIM3L(random_state=0), NAIM3LCV([0.4], [1.0], cv=2, random_state=0),
+          PerViewRidge(1.0, random_state=0)]  # fmt: skip
+by_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+
+
+@pytest.fixture(scope="module")
+def apart():
+    """Rare labels: few scores are positive."""
+    return make_unpaired(
+        (400, 300), n_features=(12, 9), n_labels=6, labels_per_row=0.8, noise=1.0,
+        missing_labels=0.3, random_state=0,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def wide():
+    rng = np.random.default_rng(0)
+    latent = rng.normal(size=(300, 4))
+    good = latent @ rng.normal(size=(4, 6))
+    bad = latent @ rng.normal(size=(4, 5)) + 4 * rng.normal(size=(300, 5))
+    table = pd.DataFrame(np.hstack([good, bad]), columns=[f"x{j}" for j in range(11)])
+    table.loc[rng.random(300) < 0.3, table.columns[6:]] = np.nan
+    Y = (latent @ rng.normal(size=(4, 3)) > 0.8).astype(float)
+    Y[rng.random(Y.shape) < 0.3] = np.nan
+    return table, Y
+
+
+VIEWS = {"good": [f"x{j}" for j in range(6)], "bad": [f"x{j}" for j in range(6, 11)]}
+
+
+def fresh(model, **parameters):
+    return type(model)(**{**model.get_params(), **parameters})
+
+
+@by_model
+def test_sign_is_the_default(model, apart):
+    fitted = fresh(model).fit(apart.views, apart.labels)
+    scores = fitted.decision_function(apart.views)
+    for view, Y in fitted.predict(apart.views).items():
+        np.testing.assert_array_equal(Y, scores[view] > 0)
+        assert (fitted.thresholds_[view] == 0).all()
+    assert not hasattr(fitted, "predict_proba") and fitted.fusion_weights_ is None
+
+
+@by_model
+@pytest.mark.parametrize("rule", ["f1", "cardinality", 0.3, {"label2": -0.2}])
+def test_predictions_follow_the_thresholds(model, rule, apart):
+    fitted = fresh(model, threshold=rule).fit(apart.views, apart.labels)
+    plain = fresh(model).fit(apart.views, apart.labels)
+    scores = fitted.decision_function(apart.views)
+    for view, Y in fitted.predict(apart.views).items():
+        np.testing.assert_array_equal(scores[view], plain.decision_function(apart.views)[view])
+        np.testing.assert_array_equal(Y, scores[view] > fitted.thresholds_[view])
+    if rule == "f1":
+        assert any((t != 0).any() for t in fitted.thresholds_.values())
+
+
+def test_learned_thresholds_help_on_new_rows(apart):
+    new = make_unpaired(
+        (400, 300), n_features=(12, 9), n_labels=6, labels_per_row=0.8, noise=1.0, random_state=0
+    )
+    values = {}
+    for rule in ("sign", "f1", "cardinality"):
+        model = NAIM3L(threshold=rule, random_state=0).fit(apart.views, apart.labels)
+        predicted = model.predict(new.views)
+        values[rule] = np.mean([macro_f1(new.labels[v], predicted[v], threshold=0.5)
+                                for v in predicted])  # fmt: skip
+    assert values["f1"] > values["sign"] and values["cardinality"] > values["sign"]
+
+
+@by_model
+def test_probabilities_are_calibrated_and_ordered_as_scores(model, apart):
+    fitted = fresh(model, calibrate=True).fit(apart.views, apart.labels)
+    chances, scores = fitted.predict_proba(apart.views), fitted.decision_function(apart.views)
+    for view, P in chances.items():
+        assert P.shape == scores[view].shape and ((P > 0) & (P < 1)).all()
+        for k in range(P.shape[1]):
+            order = np.argsort(scores[view][:, k])
+            assert (np.diff(P[order, k]) >= 0).all()
+        assert calibration_error(apart.labels[view], P) < 0.1
+
+
+def test_wide_form_decides_on_fused_scores(wide):
+    table, Y = wide
+    model = NAIM3L(views=VIEWS, threshold="f1", calibrate=True, random_state=0).fit(table, Y)
+    assert set(model.thresholds_) == {"fused"}
+    scores = model.decision_function(table)
+    np.testing.assert_array_equal(model.predict(table), scores > model.thresholds_["fused"])
+    assert model.predict_proba(table).shape == scores.shape
+    frame = model.set_output(transform="pandas").predict_proba(table)
+    assert list(frame.columns) == model.label_names_ and frame.index.equals(table.index)
+
+
+def test_learned_fusion_trusts_the_better_view(wide):
+    table, Y = wide
+    mean = NAIM3L(views=VIEWS, random_state=0).fit(table, Y)
+    learned = NAIM3L(views=VIEWS, fusion="learned", random_state=0).fit(table, Y)
+    weights = learned.fusion_weights_
+    assert weights["good"] > 0.7 and sum(weights.values()) == pytest.approx(1)
+    known = np.where(np.isnan(Y), np.nan, Y)
+    ap = [evaluate(known, model.decision_function(table))["AP"] for model in (mean, learned)]
+    assert ap[1] > ap[0]
+
+
+def test_imputed_labels_follow_the_thresholds(apart):
+    model = NAIM3L(threshold="f1", random_state=0).fit(apart.views, apart.labels)
+    filled, predicted = model.impute_labels(apart.views, apart.labels), model.predict(apart.views)
+    for view, Y in apart.labels.items():
+        unknown = np.isnan(Y)
+        np.testing.assert_array_equal(filled[view][unknown], predicted[view][unknown])
+
+
+def test_same_seed_same_decisions(apart):
+    fits = [NAIM3L(threshold="f1", calibrate=True, random_state=s) for s in (1, 1, 2)]
+    first, again, other = [m.fit(apart.views, apart.labels).thresholds_["view0"] for m in fits]
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+class TestHeldOut:
+    def problem(self, wide=False):
+        rng = np.random.default_rng(0)
+        features = [rng.normal(size=(40, 3)), rng.normal(size=(40, 4))]
+        Y = rng.choice([-1, 0, 1], size=(40, 5))
+        labels = [Y, Y] if wide else [Y, rng.choice([-1, 0, 1], size=(40, 5))]
+        samples = np.tile(np.arange(40), 2) if wide else None
+        return Problem(features, labels, samples=samples)
+
+    def test_no_entry_is_scored_by_a_fit_that_saw_it(self):
+        problem = self.problem()
+        fold_of = deal_entries(problem, 3, np.random.RandomState(0))
+        seen = []
+
+        def solve(part):
+            seen.append(part.P)
+            return np.full((problem.n_weights, 5), float(len(seen)))
+
+        scores = held_out_scores(problem, fold_of, solve)
+        np.testing.assert_array_equal(np.isnan(scores), fold_of < 0)
+        for fold, P in enumerate(seen):
+            np.testing.assert_array_equal(P, problem.P & (fold_of != fold))
+            ones = problem.multiply(np.full((problem.n_weights, 5), fold + 1.0))
+            np.testing.assert_allclose(scores[fold_of == fold], ones[fold_of == fold])
+
+    def test_entries_of_a_sample_are_hidden_in_all_its_views(self):
+        problem = self.problem(wide=True)
+        fold_of = deal_entries(problem, 3, np.random.RandomState(0))
+        np.testing.assert_array_equal(fold_of[:40], fold_of[40:])
+        np.testing.assert_array_equal(fold_of >= 0, problem.P)
+
+    def test_metric_of_a_wide_problem_is_that_of_fused_scores(self):
+        problem = self.problem(wide=True)
+        hidden = deal_entries(problem, 2, np.random.RandomState(0)) == 0
+        W = np.random.default_rng(1).normal(size=(problem.n_weights, 5))
+        S = problem.multiply(W)
+        truth = np.where(hidden[:40], problem.Y[:40] > 0, np.nan)
+        expected = evaluate(truth, (S[:40] + S[40:]) / 2)["AP"]
+        assert hidden_metric(problem, hidden, W, "AP") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"threshold": "best"}, "threshold must be one of"),
+        ({"threshold": {"flu": 1.0}}, r"threshold: no labels \['flu'\]"),
+        ({"calibrate": "yes"}, "calibrate"),
+        ({"fusion": "max"}, "fusion"),
+    ],
+)
+@by_model
+def test_wrong_parameters_are_refused_before_the_fit(model, wrong, message, apart):
+    with pytest.raises(ValueError, match=message):
+        fresh(model, **wrong).fit(apart.views, apart.labels)
+
+
+def test_without_calibration_the_error_says_what_to_do(apart):
+    model = NAIM3L().fit(apart.views, apart.labels)
+    with pytest.raises(AttributeError, match="predict_proba") as error:
+        model.predict_proba(apart.views)
+    assert "calibrate=True" in str(error.value.__cause__)
