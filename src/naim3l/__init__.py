@@ -1,6 +1,7 @@
 """Labels learned from tables that cannot be joined."""
 
 from naim3l.estimator import NAIM3L
+from naim3l.fusion import fuse
 from naim3l.metrics import evaluate
 from naim3l.persistence import ModelFileError, load
 from naim3l.selection import NAIM3LCV
@@ -16,6 +17,7 @@ __all__ = [
     "ModelFileError",
     "__version__",
     "evaluate",
+    "fuse",
     "join_views",
     "load",
 ]

@@ -1,7 +1,7 @@
 """From files to models and back: what the commands do, without printing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,18 @@ class ViewData:
 def read_training(config: Config) -> dict[str, ViewData]:
     """Views of the settings, with their labels."""
     return {name: _read_view(name, view, config.labels) for name, view in config.views.items()}
+
+
+def read_test(config: Config, sources: Sequence[str]) -> dict[str, ViewData]:
+    """Other tables of some of the views, given as ``name=source``, with columns as in training."""
+    views = {}
+    for name, source in parse_sources(sources).items():
+        if name not in config.views:
+            raise ReadError(
+                f"there is no view {name!r} to test; the views are {list(config.views)}."
+            )
+        views[name] = replace(config.views[name], source=source)
+    return read_training(replace(config, views=views))
 
 
 def _read_view(name: str, view: ViewConfig, words: LabelWords) -> ViewData:

@@ -40,7 +40,7 @@ def folder(made, monkeypatch):
 
 
 def test_every_command_shows_an_example():
-    for command in ("init", "fit", "predict", "impute", "evaluate", "inspect"):
+    for command in ("init", "fit", "predict", "impute", "evaluate", "inspect", "report"):
         assert f"Example: naim3l {command}" in run(command, "--help").stdout
 
 
@@ -103,6 +103,25 @@ def test_inspection_names_views_and_labels(folder):
     facts = json.loads(run("inspect", "model.skops", "--json").stdout)
     assert facts["label_names"] == ["flu", "asthma", "gout"]
     assert str(folder) not in json.dumps(facts["parameters"])  # no path of this machine
+
+
+def test_report_is_written_with_its_numbers(folder):
+    result = run("report", "model.skops", *VIEWS, *ROLES, "--test", "clinic=clinic_new.csv",
+                 "-o", "page.html")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    numbers = json.loads((folder / "page.json").read_text())
+    assert numbers["quality"]["on"] == "test"
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert "asthma" in page and "http-equiv" in page
+    wrong = run("report", "model.skops", *VIEWS, *ROLES, "--test", "ward=clinic_new.csv")
+    assert wrong.exit_code == 1 and "there is no view 'ward'" in wrong.stderr
+
+
+def test_fit_can_write_its_report(folder):
+    out = ["-o", "third.skops", "--report", "fit.html"]
+    result = run("fit", "lab=lab.txt", *ROLES, *QUICK, *out)
+    assert result.exit_code == 0, result.output
+    assert json.loads((folder / "fit.json").read_text())["quality"]["on"] == "training"
 
 
 def test_checkpoint_of_a_stopped_fit_is_not_passed_over(folder):

@@ -1,12 +1,9 @@
 import re
-import shutil
-import subprocess
 from collections import Counter
-from html import escape
-from html.parser import HTMLParser
 
 import pytest
 
+from html_pages import MEASURE, Reader, dump_dom, in_frames
 from naim3l.experiments import page
 from naim3l.experiments.page import Section, render_page, write_page
 from naim3l.experiments.present import Cell, ResultTable
@@ -14,48 +11,12 @@ from naim3l.pages import plots
 
 HOSTILE = "<script>alert('x')</script> & \"q\""
 LONG = "a_dataset_with_a_name_that_is_longer_than_a_telephone_is_wide_" * 2
-VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "wbr"}
 METHODS = ["lrMMC", "MVL-IV", "LabelMe", "iMSF", "iMVWL", "NAIM3L"]
 # In the order of METRICS: ours, difference and mark by protocol.
 OURS = {
     "paper": [("98.71 (0.02)", "+0.01 (0.4 sd)", "within"), ("87.79 (0.22)", "−0.05", "within")],
     "clean": [("98.72 (0.03)", "+0.02 (1.0 sd)", "within"), ("81.11 (0.10)", "−6.73", "outside")],
 }
-
-
-class Reader(HTMLParser):
-    """Checks the nesting of tags; collects tags with attributes, and text by the tag it is in."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.texts = [], [], []
-        self.feed(text)
-        self.close()
-        assert not self.open, f"never closed: {self.open}"
-
-    def handle_starttag(self, tag, attrs):
-        self.handle_startendtag(tag, attrs)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        names = [name for name, _ in attrs]
-        assert len(set(names)) == len(names), f"an attribute of {tag} is there twice: {names}"
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open and self.open.pop() == tag, f"</{tag}> closes another tag: {self.open}"
-
-    def handle_data(self, data):
-        self.texts.append((self.open[-1] if self.open else "", data))
-
-    def text(self, *, of=None):
-        """Texts in the order of the page, directly in tags of one name or all."""
-        shown = [text for tag, text in self.texts if (tag == of if of else tag != "style")]
-        return [" ".join(text.split()) for text in shown if text.strip()]
-
-    def attributes(self, name):
-        return [attrs[name] for _, attrs in self.tags if name in attrs]
 
 
 def draw(stem):
@@ -247,45 +208,17 @@ def test_writing_is_whole_or_not_at_all(tmp_path, setup, sections, monkeypatch):
     assert path.read_bytes() == before and list(folder.iterdir()) == [path]
 
 
-# The page in frames of several widths; srcdoc frames can be measured from outside.
-FRAMES = """<!DOCTYPE html><body>{frames}<script>
-onload = () => {{ for (const frame of document.querySelectorAll("iframe")) {{
-  const inner = frame.contentDocument, root = inner.documentElement;
-  const seen = [...inner.querySelectorAll("td, svg, figcaption, p, h2")].filter(
-    e => e.getBoundingClientRect().height > 0);
-  document.body.insertAdjacentHTML("beforeend", `<p>${{frame.width}}: ` +
-    `${{root.scrollWidth}} ${{inner.body.scrollWidth}} ${{seen.length}}</p>`);
-}} }};
-</script></body>"""
-
-
 @pytest.fixture
 def chromium(tmp_path):
     """Function that opens a file and returns the document as text, and what was logged."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = next((path for path in map(shutil.which, names) if path), None)
-    if found is None:
-        pytest.skip(f"no browser on the path: none of {', '.join(names)}")
-
-    def dump(path):
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
-        options += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000"]
-        options += ["--disable-dev-shm-usage", "--dump-dom", path.as_uri()]
-        done = subprocess.run([found, *options], capture_output=True, timeout=120, check=True)
-        return done.stdout.decode(), done.stderr.decode(errors="replace")
-
-    return dump
+    return lambda path: dump_dom(path, tmp_path)
 
 
 def test_no_width_makes_the_page_scroll_sideways(tmp_path, setup, sections, chromium):
     text = render_page(setup, sections)
     widths = (320, 400, 768, 1200)
-    frames = "".join(
-        f'<iframe width="{w}" height="900" style="border:0" srcdoc="{escape(text)}"></iframe>'
-        for w in widths
-    )
     path = tmp_path / "frames.html"
-    path.write_text(FRAMES.format(frames=frames), encoding="utf-8")
+    path.write_text(in_frames(text, widths, MEASURE), encoding="utf-8")
     shown, _ = chromium(path)
     measured = re.findall(r"<p>(\d+): (\d+) (\d+) (\d+)</p>", shown)
     assert [int(width) for width, *_ in measured] == list(widths)

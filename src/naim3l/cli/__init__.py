@@ -1,9 +1,9 @@
 """The command line; the only modules that print. One module per command, or two that belong."""
 
-from naim3l.cli import datasets, demo, evaluate, fit, predict, reproduce
+from naim3l.cli import datasets, demo, evaluate, fit, predict, report, reproduce
 from naim3l.cli.app import app
 
-__all__ = ["app", "datasets", "demo", "evaluate", "fit", "main", "predict", "reproduce"]
+__all__ = ["app", "datasets", "demo", "evaluate", "fit", "main", "predict", "report", "reproduce"]
 
 
 def main() -> None:

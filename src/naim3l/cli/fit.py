@@ -16,6 +16,7 @@ from naim3l.cli.common import (
     make_settings,
     print_json,
 )
+from naim3l.cli.report import write
 
 
 @app.command()
@@ -40,6 +41,9 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a fit that was stopped.")
     ] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Page about the fit to write.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to tables that cannot be joined, and save it.
@@ -71,6 +75,8 @@ def fit(
             raise ValueError(str(error)) from error
         # Of the machine and the moment, not of the model.
         model.set_params(checkpoint=None, verbose=0).save(target)
+        if report is not None:
+            write(model, settings, None, report)
     summary = _summary(model, data, target)
     if as_json:
         print_json(summary)

@@ -1,0 +1,194 @@
+"""Scores as a whole: what views add, which labels go together, ranks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from naim3l.base import LinearViewModel
+from naim3l.blocks import one_blas_thread
+from naim3l.explain.steps import Matrix, component_variances, label_index, linear_end
+from naim3l.parameters import check_whole_number
+from naim3l.transform import LeadingComponents
+
+# Singular values that hold this share of the sum of squares are counted as dimensions.
+MOST_OF_IT = 0.99
+
+
+def view_shares(model: LinearViewModel, X: Any = None) -> dict[str, Matrix]:
+    """How much each view adds to what tells the rows apart, per label.
+
+    The variance of the label's scores over a view's rows, divided by the sum over the views.
+    Learned weights of a wide table's views are squared into it.
+
+    Parameters
+    ----------
+    model : fitted model
+    X : tables in the form of the fit, optional
+        Rows to take the variance over. Without them it is that of training rows, features taken
+        as uncorrelated, which those of our recipes are up to the normalisation of rows.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_labels,)
+        Shares by view, adding up to 1; NaN for a label whose scores are constant.
+    """
+    check_is_fitted(model, "coef_")
+    covariances = {view: cov for view, (cov, _) in _score_covariances(model, X).items()}
+    fused = getattr(model, "fusion_weights_", None) or dict.fromkeys(covariances, 1.0)
+    variances = {view: fused[view] ** 2 * np.diag(cov) for view, cov in covariances.items()}
+    total = np.sum(list(variances.values()), axis=0)
+    divisor = np.where(total > 0, total, np.nan)
+    return {view: variance / divisor for view, variance in variances.items()}
+
+
+def label_relations(model: LinearViewModel, X: Any = None) -> Matrix:
+    """Which labels the model takes to go together: cosines between their score directions.
+
+    With weights ``W_v`` and the scatter ``S_v`` of a view's features around their mean, the cosine
+    of two columns of ``sum_v W_v' S_v W_v``. That is the correlation of the two labels' scores
+    over the rows of all views, each view centred. The scatter, and not the identity, because
+    features differ in variance: a large weight on a direction in which rows hardly differ moves
+    no score. Centred, because means and intercepts say how frequent labels are, not whether they
+    go together.
+
+    Parameters
+    ----------
+    model : fitted model
+    X : tables in the form of the fit, optional
+        Rows to take the scatter from. Without them it is that of training rows as far as
+        transformers tell: diagonal, of the variances of the components.
+
+    Returns
+    -------
+    ndarray of shape (n_labels, n_labels)
+        Symmetric, 1 on the diagonal; 0 beside a label whose scores are constant.
+    """
+    check_is_fitted(model, "coef_")
+    parts = list(_score_covariances(model, X).values())
+    counts = [n for _, n in parts if n is not None]
+    if len(counts) < len(parts):  # unknown in some view: all count alike
+        counts = [1] * len(parts)
+    total = np.sum([cov * n for (cov, _), n in zip(parts, counts, strict=True)], axis=0)
+    norms = np.sqrt(np.diag(total))
+    cosines = total / np.where(norms > 0, norms, 1) / np.where(norms > 0, norms, 1)[:, None]
+    cosines = np.clip((cosines + cosines.T) / 2, -1, 1)
+    np.fill_diagonal(cosines, 1)
+    return cosines
+
+
+def related_labels(
+    model: LinearViewModel, label: str, n: int = 5, X: Any = None
+) -> list[tuple[str, float]]:
+    """The labels most related to one, by the size of `label_relations`; its sign says how.
+
+    Parameters
+    ----------
+    model : fitted model
+    label : str
+    n : int
+    X : tables in the form of the fit, optional
+
+    Returns
+    -------
+    list of (label, cosine)
+        At most n, strongest first.
+    """
+    k = label_index(model, label)
+    check_whole_number("n", n, at_least=1)
+    cosines = label_relations(model, X)[k]
+    order = [i for i in np.argsort(-np.abs(cosines), kind="stable") if i != k][:n]
+    return [(model.label_names_[i], float(cosines[i])) for i in order]
+
+
+@one_blas_thread  # many small matrices: threads would only wait for each other
+def score_spectrum(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
+    """Singular values of the scores of all rows, and of the rows that share a label.
+
+    What the model rests on: all rows together should have scores of high rank, those that share
+    a label scores of low rank. Rows of all views are stacked, as in the fit.
+
+    Parameters
+    ----------
+    model : fitted model
+    X, y : tables and label tables in the form of the fit
+
+    Returns
+    -------
+    dict
+        Of all rows "n_rows", "singular_values" (descending), "rank", "trace_norm" and
+        "dimensions", the number of singular values that hold 99 % of the sum of squares. Under
+        "parts" a dict for each label with a known positive: "label", "n_rows", "rank",
+        "trace_norm" and "dimensions" of the rows where it is known positive. Under "mean" and
+        "median" those of the parts.
+    """
+    check_is_fitted(model, "coef_")
+    S, positive = _stacked(model, X, y)
+    parts = [
+        {"label": model.label_names_[k], **_spectrum(S[rows])[0]}
+        for k, rows in enumerate(positive.T)
+        if rows.any()
+    ]
+    names = ("n_rows", "rank", "trace_norm", "dimensions")
+    over = {
+        word: {name: float(take([part[name] for part in parts])) for name in names if parts}
+        for word, take in (("mean", np.mean), ("median", np.median))
+    }
+    whole, values = _spectrum(S)
+    return {"singular_values": values.tolist(), **whole, "parts": parts, **over}
+
+
+def _spectrum(S: Matrix) -> tuple[dict[str, Any], NDArray[np.floating]]:
+    """Summary of the singular values of scores, rank as in ``matrix_rank``; and the values."""
+    values = np.linalg.svd(S, compute_uv=False)
+    held = np.cumsum(values**2)
+    rounding = values[0] * max(S.shape) * np.finfo(values.dtype).eps
+    summary = {
+        "n_rows": len(S),
+        "rank": int((values > rounding).sum()),
+        "trace_norm": float(values.sum()),
+        "dimensions": int(np.searchsorted(held, MOST_OF_IT * held[-1]) + 1) if held[-1] else 0,
+    }
+    return summary, values
+
+
+def _stacked(model: LinearViewModel, X: Any, y: Any) -> tuple[Matrix, NDArray[np.bool_]]:
+    """Scores and observed positives of the rows of all views, (n_rows, n_labels) each."""
+    tables = model._known_tables(X)
+    labels = model._read_labels(X, y, tables)
+    scores, positive = [], []
+    for view, table in tables.items():
+        S = model._score_view(view, table)
+        order = np.argsort(model._label_positions(labels[view]))
+        present = ~np.isnan(S).any(axis=1)
+        scores.append(S[present])
+        positive.append(labels[view].signed[present][:, order] > 0)
+    return np.concatenate(scores), np.concatenate(positive)
+
+
+def _feature_variances(model: LinearViewModel, view: str) -> tuple[Matrix, int | None]:
+    """Variances of the features that the weights act on, and the number of rows if known."""
+    steps, normalised = linear_end(model, view)
+    if steps and isinstance(steps[-1], LeadingComponents):
+        variances = component_variances(steps[-1])
+        return variances / (variances.sum() if normalised else 1), int(steps[-1].pca_.n_samples_)
+    return np.ones(len(model.coef_[view])), None
+
+
+def _score_covariances(model: LinearViewModel, X: Any) -> Mapping[str, tuple[Matrix, int | None]]:
+    """Covariance of the labels' scores, (n_labels, n_labels), and number of rows, by view."""
+    found: dict[str, tuple[Matrix, int | None]] = {}
+    tables = None if X is None else model._known_tables(X)
+    for view in model.views_ if tables is None else tables:
+        if tables is None:
+            variances, n = _feature_variances(model, view)
+            W = model.coef_[view]
+            found[view] = (W.T * variances) @ W, n
+            continue
+        S = model._score_view(view, tables[view])
+        S = S[~np.isnan(S).any(axis=1)]
+        S = S - S.mean(axis=0) if len(S) else S
+        found[view] = S.T @ S / max(len(S), 1), len(S)
+    return found

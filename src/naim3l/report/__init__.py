@@ -1,0 +1,6 @@
+"""A report of a fitted model: first the numbers, as plain data, then one page that shows them."""
+
+from naim3l.report.page import render_report, write_json, write_report
+from naim3l.report.summary import summarise
+
+__all__ = ["render_report", "summarise", "write_json", "write_report"]

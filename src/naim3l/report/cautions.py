@@ -1,0 +1,219 @@
+"""What a reader of a report should be careful about, in sentences.
+
+A rule looks at a summary and says something or nothing. ``CAUTIONS`` lists the rules, those that
+cast doubt on most of the report first.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from naim3l.thresholds import ENOUGH_POSITIVES
+
+Summary = dict[str, Any]
+
+# A view that lacks more of the rows than this is named.
+MUCH_LACKING = 0.5
+# With fewer rows than this, what is measured on them is little more than a hint.
+FEW_ROWS = 50
+MOST_NAMES, LONGEST_NAME = 6, 48
+
+
+def find_cautions(summary: Summary) -> list[dict[str, str]]:
+    """Sentences that apply, each a dict of "rule" and "sentence".
+
+    Parameters
+    ----------
+    summary : dict
+        As `naim3l.report.summarise` makes it.
+    """
+    return [
+        {"rule": rule.__name__.lstrip("_").replace("_", "-"), "sentence": sentence}
+        for rule in CAUTIONS
+        for sentence in rule(summary)
+    ]
+
+
+def _measured_on_training(summary: Summary) -> Iterator[str]:
+    if summary["quality"]["on"] == "training":
+        yield (
+            "All measures of quality are of label entries that the model has seen in training. "
+            "They are optimistic; give test tables to see how the model does on new rows."
+        )
+
+
+def _not_converged(summary: Summary) -> Iterator[str]:
+    fit = summary["convergence"]
+    if fit and not fit["converged"]:
+        yield (
+            f"The fit did not converge: it stopped after {fit['n_iter']} iterations "
+            f"(max_iter={fit['max_iter']}, tol={fit['tol']:g}). Weights and scores may still move."
+        )
+
+
+def _objective_negative(summary: Summary) -> Iterator[str]:
+    fit = summary["convergence"]
+    if fit and fit["objective"][-1] is not None and fit["objective"][-1] < 0:
+        yield (
+            f"The objective is negative ({fit['objective'][-1]:.4g}): the term that rewards high "
+            "rank outweighs the loss. Lower lam, add a ridge, or use high_rank=False."
+        )
+
+
+def _no_positives(summary: Summary) -> Iterator[str]:
+    never = [entry["label"] for entry in summary["data"]["labels"] if not entry["yes"]]
+    if never:
+        yield (
+            f"{_labels(never)} no known positive, so nothing could be learned of "
+            f"{_them(never)}: scores there carry little or no information."
+        )
+
+
+def _few_positives(summary: Summary) -> Iterator[str]:
+    few = [
+        entry["label"] for entry in summary["data"]["labels"] if 0 < entry["yes"] < ENOUGH_POSITIVES
+    ]
+    if few:
+        yield (
+            f"{_labels(few)} fewer than {ENOUGH_POSITIVES} known positives. What the model and "
+            f"this report say of {_them(few)} rests on a handful of rows."
+        )
+
+
+def _no_negatives(summary: Summary) -> Iterator[str]:
+    only_yes = [
+        entry["label"] for entry in summary["data"]["labels"] if entry["yes"] and not entry["no"]
+    ]
+    if only_yes:
+        yield (
+            f"{_labels(only_yes)} no known negative: if unknown means no in your tables, say so "
+            "with 0, else the model cannot learn what tells yes from no."
+        )
+
+
+def _view_mostly_missing(summary: Summary) -> Iterator[str]:
+    for view in summary["data"]["views"]:
+        if view["lacking"] > MUCH_LACKING:
+            yield (
+                f"View {_short(view['name'])!r} is missing in {100 * view['lacking']:.0f} % of its "
+                "rows; what is said of it describes the others."
+            )
+
+
+def _few_rows(summary: Summary) -> Iterator[str]:
+    small = [
+        block["name"]
+        for block in summary["quality"]["blocks"]
+        if block["kind"] != "mean" and block["n_rows"] < FEW_ROWS
+    ]
+    if small:
+        yield (
+            f"Fewer than {FEW_ROWS} rows were measured in {_some(small)}: take the intervals there "
+            "as rough, too."
+        )
+
+
+def _says_no_to_all(summary: Summary) -> Iterator[str]:
+    if summary["model"]["parameters"].get("threshold") != "sign":
+        return
+    measured = [entry for entry in summary["labels"] if entry["measured_yes"]]
+    silent = list(dict.fromkeys(e["label"] for e in measured if not e["found"]))
+    if silent:
+        yield (
+            f"With threshold='sign' the model finds none of the known positives of "
+            f"{_count(silent, 'label')} ({_some(silent)})"
+            f"{'' if summary['data']['form'] == 'wide' else ' in some view'}: it says yes only "
+            "where a score is positive, which is rare for rare labels. Rank by score, or fit with "
+            "threshold='f1' or 'cardinality'."
+        )
+
+
+def _calibrated_from_pooled(summary: Summary) -> Iterator[str]:
+    borrowed = list(dict.fromkeys(e["label"] for e in summary["labels"] if e["own_curve"] is False))
+    if borrowed:
+        yield (
+            f"The probabilities of {_count(borrowed, 'label')} ({_some(borrowed)}) come from a "
+            "curve that all labels share, for lack of known entries. Take them as rough."
+        )
+
+
+def _curve_falls(summary: Summary) -> Iterator[str]:
+    falling = list(
+        dict.fromkeys(
+            e["label"] for e in summary["labels"] if e["slope"] is not None and e["slope"] <= 0
+        )
+    )
+    if falling:
+        yield (
+            f"The probabilities of {_count(falling, 'label')} ({_some(falling)}) do not rise with "
+            "the score: on entries held out of the fit, higher scores were no likelier to be true."
+        )
+
+
+def _chosen_at_edge(summary: Summary) -> Iterator[str]:
+    choice = summary["choice"]
+    for name in choice["at_edge"] if choice else []:
+        yield (
+            f"The chosen {name}={choice['chosen'][name]:g} is at the end of the values that were "
+            "tried; better ones may lie beyond."
+        )
+
+
+def _choice_not_sharp(summary: Summary) -> Iterator[str]:
+    choice = summary["choice"]
+    if choice and choice["n_close"] > 0:
+        yield (
+            f"The choice of lam and ridge is not sharp: {choice['n_close']} of the other "
+            f"{choice['n_pairs'] - 1} pairs are within one standard deviation of the chosen one "
+            "over the folds."
+        )
+
+
+def _columns_dropped(summary: Summary) -> Iterator[str]:
+    for view in summary["data"]["views"]:
+        dropped = view["dropped"]
+        if dropped:
+            yield (
+                f"View {_short(view['name'])!r}: {_count(dropped, 'column')} with one value in all "
+                f"training rows {'was' if len(dropped) == 1 else 'were'} dropped "
+                f"({_some(dropped)})."
+            )
+
+
+CAUTIONS: tuple[Callable[[Summary], Iterator[str]], ...] = (
+    _measured_on_training,
+    _not_converged,
+    _objective_negative,
+    _no_positives,
+    _few_positives,
+    _no_negatives,
+    _view_mostly_missing,
+    _few_rows,
+    _says_no_to_all,
+    _calibrated_from_pooled,
+    _curve_falls,
+    _chosen_at_edge,
+    _choice_not_sharp,
+    _columns_dropped,
+)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(_short(name) for name in names[:MOST_NAMES]) + more
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def _count(names: Sequence[str], word: str) -> str:
+    return f"{len(names)} {word}{'' if len(names) == 1 else 's'}"
+
+
+def _labels(names: Sequence[str]) -> str:
+    """Beginning of a sentence about labels, up to its verb."""
+    return f"{_count(names, 'label')} ({_some(names)}) {'has' if len(names) == 1 else 'have'}"
+
+
+def _them(names: Sequence[str]) -> str:
+    return "it" if len(names) == 1 else "them"

@@ -1,0 +1,130 @@
+"""What went into a model: sizes, and what is missing where."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l.base import LinearViewModel
+from naim3l.decisions import FUSED
+from naim3l.explain.steps import column_names, fitted_steps
+from naim3l.report.blocks import truth_of
+from naim3l.tables import Table
+from naim3l.transform import DropConstantColumns
+
+# Rows are drawn in at most this many groups.
+MAP_ROWS = 60
+
+
+def describe_data(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
+    """Sizes and missing ratios of the training tables.
+
+    Parameters
+    ----------
+    model : fitted model
+    X, y : tables and label tables of the fit
+
+    Returns
+    -------
+    dict
+        "form", "n_rows" and "unknown" (share of label entries) over all, "views" (a dict for each),
+        "labels" (known yes and no and share of unknown over all), and "maps", one for each label
+        table: "name", "n_rows", "unknown" (groups of rows by labels, shares) and "lacking"
+        (share of rows without the view, by view, in each group).
+    """
+    tables = model._known_tables(X)
+    truth = _read_truth(model, X, y)
+    present = {view: _has_scores(model, view, table) for view, table in tables.items()}
+    # A wide table has one label table, and all of its views are drawn beside it.
+    if model._wide:
+        groups = {"all views": (truth[model.views_[0]], present)}
+    else:
+        groups = {view: (truth[view], {view: present[view]}) for view in tables}
+    stacked = np.concatenate([labels for labels, _ in groups.values()])
+    return {
+        "form": "wide" if model._wide else "apart",
+        "n_rows": len(stacked),
+        "n_labels": stacked.shape[1],
+        "unknown": float(np.isnan(stacked).mean()),
+        "lacking": float(1 - np.mean(np.concatenate(list(present.values())))),
+        "views": [
+            _describe_view(model, view, present[view], truth[view], table.shape)
+            for view, table in tables.items()
+        ],
+        "labels": [
+            {"label": name} | count
+            for name, count in zip(model.label_names_, count_entries(stacked), strict=True)
+        ],
+        "maps": [_map(name, labels, has) for name, (labels, has) in groups.items()],
+    }
+
+
+def _read_truth(model: LinearViewModel, X: Any, y: Any) -> dict[str, NDArray[np.float64]]:
+    labels = model._read_labels(X, y, model._known_tables(X))
+    return {view: truth_of(model, table) for view, table in labels.items()}
+
+
+def _has_scores(model: LinearViewModel, view: str, table: Table) -> NDArray[np.bool_]:
+    return np.asarray(~np.isnan(model._score_view(view, table)).any(axis=1))
+
+
+def count_entries(truth: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """Known yes and no, and the share of unknown entries, of each label."""
+    yes, no = (truth == 1).sum(axis=0), (truth == 0).sum(axis=0)
+    unknown = np.isnan(truth).mean(axis=0)
+    return [
+        {"yes": int(y), "no": int(n), "unknown": float(u)}
+        for y, n, u in zip(yes, no, unknown, strict=True)
+    ]
+
+
+def count_by_block(model: LinearViewModel, X: Any, y: Any) -> dict[str, list[dict[str, Any]]]:
+    """`count_entries` of the rows that each view has, and under "fused" of all, if wide."""
+    truth = _read_truth(model, X, y)
+    if model._wide:
+        return {FUSED: count_entries(next(iter(truth.values())))}
+    return {view: count_entries(labels) for view, labels in truth.items()}
+
+
+def _describe_view(
+    model: LinearViewModel,
+    view: str,
+    present: NDArray[np.bool_],
+    truth: NDArray[np.float64],
+    shape: tuple[int, int],
+) -> dict[str, Any]:
+    known = truth[present]
+    return {
+        "name": view,
+        "n_rows": shape[0],
+        "n_present": int(present.sum()),
+        "lacking": float(1 - present.mean()),
+        "n_columns": shape[1],
+        "n_features": int(model.coef_[view].shape[0]),
+        "unknown": float(np.isnan(known).mean()) if known.size else None,
+        "dropped": _dropped(model, view),
+    }
+
+
+def _dropped(model: LinearViewModel, view: str) -> list[str]:
+    """Columns that the view's recipe left out because they never change."""
+    steps = fitted_steps(model, view)
+    if not steps or not isinstance(steps[0], DropConstantColumns):
+        return []
+    names = column_names(model, view)
+    return [name for name, kept in zip(names, steps[0].kept_, strict=True) if not kept]
+
+
+def _map(
+    name: str, truth: NDArray[np.float64], present: dict[str, NDArray[np.bool_]]
+) -> dict[str, Any]:
+    groups = np.array_split(np.arange(len(truth)), min(MAP_ROWS, len(truth)))
+    return {
+        "name": name,
+        "n_rows": len(truth),
+        "unknown": [np.isnan(truth[rows]).mean(axis=0).round(3).tolist() for rows in groups],
+        "lacking": {
+            view: [round(float(1 - has[rows].mean()), 3) for rows in groups]
+            for view, has in present.items()
+        },
+    }

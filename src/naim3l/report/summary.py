@@ -1,0 +1,148 @@
+"""All numbers of a report, as plain data."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from naim3l import __version__
+from naim3l.base import LinearViewModel
+from naim3l.explain import label_relations, score_spectrum, top_features_of_all, view_shares
+from naim3l.report.blocks import decided_blocks, read_blocks
+from naim3l.report.cautions import find_cautions
+from naim3l.report.fitting import describe_choice, describe_convergence
+from naim3l.report.inputs import count_by_block, describe_data
+from naim3l.report.quality import measure, measure_calibration, measure_labels
+
+N_PAIRS, N_FEATURES = 20, 3
+SEEN = "seen in training, optimistic"
+
+
+def summarise(
+    model: LinearViewModel, X: Any, y: Any, *, test: tuple[Any, Any] | None = None
+) -> dict[str, Any]:
+    """What went into a model, what came out, and what to be careful about.
+
+    Parameters
+    ----------
+    model : fitted model
+    X, y : tables and label tables of the fit
+    test : tuple (X, y), optional
+        Tables and labels that the model has not seen, in the same form. Without them quality is
+        measured on the known training entries, and said to be.
+
+    Returns
+    -------
+    dict
+        Plain data that JSON can hold, NaN as None:
+
+        - "version", "model" (class, parameters, and lam and ridge in force);
+        - "data": sizes, missing ratios and maps of them, see `inputs.describe_data`;
+        - "choice", "convergence": see `fitting`, None where there was none;
+        - "quality": "on" ("test" or "training"), "caveat", and "blocks", see `quality.measure`;
+        - "labels": a dict for each label, and view if tables are apart: known "yes" and "no" of
+          the fit, "frequency" of yes among them, "measured_yes", "measured_no", "called", "found",
+          "auc", "average_precision", "f1", "threshold", "slope", "own_curve";
+        - "calibration": see `quality.measure_calibration`, for each block that has one;
+        - "relations": the most related pairs of labels; "shares": mean share of each view in the
+          variance of scores; "features": columns that speak for and against each label;
+        - "spectrum": see `naim3l.explain.score_spectrum`;
+        - "cautions": see `cautions.find_cautions`.
+    """
+    check_is_fitted(model, "coef_")
+    blocks = read_blocks(model, *((X, y) if test is None else test))
+    decided = decided_blocks(blocks)
+    counts = count_by_block(model, X, y)
+    measured = {block.name: measure_labels(block, model.label_names_) for block in decided}
+    calibrations = [measure_calibration(block) for block in decided]
+    summary: dict[str, Any] = {
+        "version": __version__,
+        "model": _describe_model(model),
+        "data": describe_data(model, X, y),
+        "choice": describe_choice(model),
+        "convergence": describe_convergence(model),
+        "quality": {
+            "on": "training" if test is None else "test",
+            "caveat": SEEN if test is None else None,
+            "blocks": measure(blocks),
+        },
+        "labels": [
+            _label_entry(block.name, measured[block.name][k], counts[block.name][k])
+            for k in range(len(model.label_names_))
+            for block in decided
+        ],
+        "calibration": [found for found in calibrations if found is not None],
+        "relations": _relations(model, X),
+        "shares": {view: _mean(share) for view, share in view_shares(model, X).items()},
+        "features": _features(model, X),
+        "spectrum": score_spectrum(model, X, y),
+    }
+    summary = plain(summary)
+    summary["cautions"] = find_cautions(summary)
+    return summary
+
+
+def _describe_model(model: LinearViewModel) -> dict[str, Any]:
+    parameters = model.get_params(deep=False)
+    return {
+        "class": type(model).__name__,
+        "parameters": {name: plain(value) for name, value in parameters.items()},
+        "lam": getattr(model, "lam_", parameters.get("lam")),
+        "ridge": getattr(model, "ridge_", parameters.get("ridge")),
+        "label_names": list(model.label_names_),
+        "views": list(model.views_),
+        "fusion_weights": model.fusion_weights_,
+    }
+
+
+def _label_entry(view: str, entry: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    n = known["yes"] + known["no"]
+    return {
+        **entry,
+        "view": view,
+        "yes": known["yes"],
+        "no": known["no"],
+        "frequency": known["yes"] / n if n else None,
+        "measured_yes": entry["yes"],
+        "measured_no": entry["no"],
+    }
+
+
+def _relations(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
+    cosines = label_relations(model, X)
+    first, second = np.triu_indices(len(cosines), 1)
+    values = cosines[first, second]
+    names = model.label_names_
+    return [
+        {"first": names[first[i]], "second": names[second[i]], "cosine": float(values[i])}
+        for i in np.argsort(-np.abs(values), kind="stable")[:N_PAIRS]
+    ]
+
+
+def _features(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
+    return [
+        {"label": label} | {side: [f._asdict() for f in found] for side, found in sides.items()}
+        for label, sides in top_features_of_all(model, N_FEATURES, X).items()
+    ]
+
+
+def _mean(shares: np.ndarray) -> float:
+    known = shares[~np.isnan(shares)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def plain(value: Any) -> Any:
+    """Anything as JSON has it: NaN and infinities become None, objects the name of their type."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return type(value).__name__

@@ -1,0 +1,350 @@
+"""The numbers of a report, without a page."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+
+from naim3l import NAIM3L, evaluate
+from naim3l.baselines import PerViewRidge
+from naim3l.calibration import calibration_error
+from naim3l.report import summarise
+from naim3l.report.blocks import Block, read_blocks
+from naim3l.report.cautions import CAUTIONS, find_cautions
+from naim3l.report.quality import METRICS, RowSums, measure
+from report_models import HOSTILE, LABELS, LONG, draw, fit_apart, fit_chosen, fit_wide
+
+
+@pytest.fixture(scope="module")
+def apart():
+    return fit_apart()
+
+
+@pytest.fixture(scope="module")
+def wide():
+    return fit_wide()
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    return fit_chosen()
+
+
+@pytest.fixture(scope="module")
+def of_apart(apart):
+    return summarise(*apart)
+
+
+@pytest.fixture(scope="module")
+def of_wide(wide):
+    return summarise(*wide)
+
+
+@pytest.fixture(scope="module")
+def of_chosen(chosen):
+    test = draw((70, 60), seed=5)
+    return summarise(*chosen, test=test)
+
+
+def random_block(seed=0, n_rows=40, n_labels=5, thresholds=0.2):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 2, size=(n_rows, n_labels)).astype(float)
+    scores = rng.normal(size=truth.shape).round(1) + truth
+    truth[rng.random(truth.shape) < 0.3] = np.nan
+    return Block("a", False, truth, scores, np.full(n_labels, thresholds), None)
+
+
+def test_everything_is_plain_data(of_apart, of_wide, of_chosen):
+    for summary in (of_apart, of_wide, of_chosen):
+        assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+
+
+def test_what_went_in_is_counted(apart, of_apart):
+    _, X, Y = apart
+    data = of_apart["data"]
+    assert (data["form"], data["n_rows"], data["n_labels"]) == ("apart", 140, 4)
+    stacked = np.concatenate(list(Y.values()))
+    assert data["unknown"] == pytest.approx(np.isnan(stacked).mean())
+    assert data["lacking"] == 0
+    for view, entry in zip(X, data["views"], strict=True):
+        assert (entry["name"], entry["n_rows"], entry["n_columns"]) == (view, *X[view].shape)
+        assert entry["n_features"] == X[view].shape[1] - 1
+        assert entry["dropped"] == [f"{view}.3"]
+        assert entry["unknown"] == pytest.approx(np.isnan(Y[view]).to_numpy().mean())
+    for k, entry in enumerate(data["labels"]):
+        assert entry["label"] == LABELS[k]
+        assert entry["yes"] == (stacked[:, k] == 1).sum()
+        assert entry["no"] == (stacked[:, k] == 0).sum()
+    for entry, (view, labels) in zip(data["maps"], Y.items(), strict=True):
+        assert entry["name"] == view and entry["n_rows"] == len(labels)
+        shares = np.array(entry["unknown"])
+        assert shares.shape == (60, 4)
+        groups = np.array_split(np.isnan(labels.to_numpy()), 60)
+        np.testing.assert_allclose(shares, [g.mean(axis=0) for g in groups], atol=1e-3)
+
+
+def test_rows_that_lack_a_view_are_counted(of_wide):
+    data = of_wide["data"]
+    assert data["form"] == "wide" and data["n_rows"] == 80
+    assert [view["n_present"] for view in data["views"]] == [80, 30]
+    assert [view["lacking"] for view in data["views"]] == [0, pytest.approx(50 / 80)]
+    (shown,) = data["maps"]
+    assert shown["lacking"]["clinic"] == [0] * 60
+    assert shown["lacking"][LONG][:30] == [1] * 30 and shown["lacking"][LONG][-20:] == [0] * 20
+    assert len(json.dumps(data["maps"])) < 20_000
+
+
+def test_measures_are_those_of_evaluate():
+    block = random_block()
+    ones = np.ones((1, len(block.scores)))
+    found = dict(zip(METRICS, RowSums(block).metrics(ones)[0], strict=True))
+    expected = evaluate(block.truth, block.scores, threshold=0.2)
+    assert found == pytest.approx({name: expected[name] for name in METRICS})
+
+
+def test_weights_count_like_rows_that_are_repeated():
+    block = random_block()
+    times = np.random.default_rng(1).integers(1, 4, size=len(block.scores))
+    found = RowSums(block).metrics(times[None].astype(float))[0]
+    rows = np.repeat(np.arange(len(times)), times)
+    again = evaluate(block.truth[rows], block.scores[rows], threshold=0.2)
+    np.testing.assert_allclose(found, [again[name] for name in METRICS])
+
+
+def test_thresholds_are_those_of_the_labels():
+    block = random_block(n_labels=2)
+    moved = Block("a", False, block.truth, block.scores, np.array([-9.0, 9.0]), None)
+    found = dict(zip(METRICS, RowSums(moved).metrics(np.ones((1, 40)))[0], strict=True))
+    decided = np.tile([1.0, -1.0], (40, 1))
+    expected = evaluate(block.truth, decided)
+    for name in ("1-HL", "macro-F1", "example-F1"):
+        assert found[name] == pytest.approx(expected[name])
+    assert found["AP"] == pytest.approx(evaluate(block.truth, block.scores)["AP"])
+
+
+def test_intervals_contain_the_value_and_are_as_wide_as_chance_is(of_apart, of_wide, of_chosen):
+    for summary in (of_apart, of_wide, of_chosen):
+        for block in summary["quality"]["blocks"]:
+            assert set(block["metrics"]) == set(METRICS)
+            for metric in block["metrics"].values():
+                assert metric["low"] <= metric["value"] <= metric["high"]
+    rng = np.random.default_rng(0)
+    truth = np.ones((400, 1))
+    scores = np.where(rng.random((400, 1)) < 0.7, 1.0, -1.0)
+    (found,) = measure([Block("a", False, truth, scores, np.zeros(1), None)])
+    share = found["metrics"]["1-HL"]
+    deviation = np.sqrt(share["value"] * (1 - share["value"]) / 400)
+    assert (share["high"] - share["low"]) / 2 == pytest.approx(1.96 * deviation, rel=0.2)
+    assert np.isnan(found["metrics"]["AP"]["value"])  # one label cannot be ranked
+
+
+def test_views_and_their_mean_are_measured(apart, of_apart):
+    model, X, Y = apart
+    assert of_apart["quality"]["on"] == "training"
+    assert "optimistic" in of_apart["quality"]["caveat"]
+    mean, *views = of_apart["quality"]["blocks"]
+    assert [block["kind"] for block in (mean, *views)] == ["mean", "view", "view"]
+    scores = model.decision_function(X)
+    expected = evaluate({view: Y[view].to_numpy() for view in Y}, scores)
+    assert {name: mean["metrics"][name]["value"] for name in METRICS} == pytest.approx(
+        {name: expected[name] for name in METRICS}
+    )
+    for block in views:
+        assert block["n_entries"] == Y[block["name"]].notna().to_numpy().sum()
+    assert summarise(model, X, Y) == of_apart  # the same draws every time
+
+
+def test_fused_scores_come_first_and_alone_are_decided_on(wide, of_wide):
+    model, X, Y = wide
+    blocks = of_wide["quality"]["blocks"]
+    assert [(b["kind"], b["n_rows"]) for b in blocks] == [("fused", 80), ("view", 80), ("view", 30)]
+    expected = evaluate(Y.to_numpy(), model.decision_function(X))
+    assert blocks[0]["metrics"]["AP"]["value"] == pytest.approx(expected["AP"])
+    assert [entry["label"] for entry in of_wide["labels"]] == list(Y.columns)
+    assert {entry["view"] for entry in of_wide["labels"]} == {"fused"}
+
+
+def test_labels_are_measured_on_the_test_rows(chosen, of_chosen):
+    model, _, Y = chosen
+    assert of_chosen["quality"]["on"] == "test" and of_chosen["quality"]["caveat"] is None
+    X_test, Y_test = draw((70, 60), seed=5)
+    scores, decided = model.decision_function(X_test), model.predict(X_test)
+    assert [(e["label"], e["view"]) for e in of_chosen["labels"]] == [
+        (label, view) for label in LABELS for view in ("clinic", "lab")
+    ]
+    for entry in of_chosen["labels"]:
+        view, k = entry["view"], LABELS.index(entry["label"])
+        fitted, truth = Y[view].iloc[:, k], Y_test[view].iloc[:, k].to_numpy()
+        assert (entry["yes"], entry["no"]) == ((fitted == 1).sum(), (fitted == 0).sum())
+        assert entry["frequency"] == pytest.approx(fitted.mean())
+        known = ~np.isnan(truth)
+        assert entry["measured_yes"] == truth[known].sum()
+        args = truth[known], scores[view][known, k]
+        assert entry["auc"] == pytest.approx(roc_auc_score(*args))
+        assert entry["average_precision"] == pytest.approx(average_precision_score(*args))
+        assert entry["f1"] == pytest.approx(f1_score(truth[known], decided[view][known, k]))
+        assert entry["called"] == decided[view][known, k].sum()
+        assert entry["threshold"] == model.thresholds_[view][k]
+        assert entry["slope"] == model.calibration_[view].slope[k]
+        assert entry["own_curve"] == model.calibration_[view].own[k]
+
+
+def test_probabilities_are_binned(chosen, of_chosen):
+    model, _, _ = chosen
+    X_test, Y_test = draw((70, 60), seed=5)
+    chances = model.predict_proba(X_test)
+    for entry in of_chosen["calibration"]:
+        truth, p = Y_test[entry["name"]].to_numpy(), chances[entry["name"]]
+        assert entry["error"] == pytest.approx(calibration_error(truth, p))
+        known = ~np.isnan(truth)
+        assert sum(b["n"] for b in entry["bins"]) == entry["n_entries"] == known.sum()
+        for found in entry["bins"]:
+            inside = known & (p >= found["low"]) & (p < found["high"])
+            assert found["n"] == inside.sum()
+            if found["n"]:
+                assert found["probability"] == pytest.approx(p[inside].mean())
+                assert found["share"] == pytest.approx(truth[inside].mean())
+
+
+def test_choice_is_told_with_its_spread(chosen, of_chosen):
+    model, _, _ = chosen
+    choice, results = of_chosen["choice"], model.cv_results_
+    assert choice["metric"] == "AP" and not choice["lower_is_better"]
+    assert [curve["ridge"] for curve in choice["curves"]] == [0.0, 1.0]
+    assert [curve["lam"] for curve in choice["curves"]] == [[0.1, 1.0, 10.0]] * 2
+    told = {
+        (lam, curve["ridge"]): (mean, std)
+        for curve in choice["curves"]
+        for lam, mean, std in zip(curve["lam"], curve["mean"], curve["std"], strict=True)
+    }
+    for i in range(6):
+        pair = results["lam"][i], results["ridge"][i]
+        expected = [results[f"{name}_test_score"][i] for name in ("mean", "std")]
+        assert told[pair] == tuple(None if np.isnan(value) else value for value in expected)
+    best = choice["chosen"]
+    assert (best["lam"], best["ridge"]) == (model.lam_, model.ridge_)
+    assert best["mean"] == model.best_score_
+    edges = {0.1, 10.0}
+    assert ("lam" in choice["at_edge"]) == (model.lam_ in edges)
+    assert ("ridge" in choice["at_edge"]) == (model.ridge_ == 1.0)
+
+
+def test_convergence_is_told(apart, of_apart):
+    model, X, Y = apart
+    fit = of_apart["convergence"]
+    assert fit["converged"] and fit["n_iter"] == model.n_iter_ == len(fit["objective"])
+    assert fit["objective"][-1] == model.objective_
+    assert fit["stationarity"][-1] == pytest.approx(model.stationarity_)
+    assert summarise(PerViewRidge().fit(X, Y), X, Y)["convergence"] is None
+
+
+def test_relations_features_and_shares_are_there(of_apart):
+    assert len(of_apart["relations"]) == 6  # of four labels
+    sizes = [abs(pair["cosine"]) for pair in of_apart["relations"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert [entry["label"] for entry in of_apart["features"]] == LABELS
+    assert all(len(entry["for"]) == 3 for entry in of_apart["features"])
+    assert sum(of_apart["shares"].values()) == pytest.approx(1)
+    assert of_apart["spectrum"]["n_rows"] == 140
+
+
+def rules(summary):
+    return {caution["rule"]: caution["sentence"] for caution in find_cautions(summary)}
+
+
+def test_cautions_of_real_fits(of_apart, of_wide, of_chosen):
+    found = rules(of_apart)
+    assert "seen in training" in found["measured-on-training"]
+    assert found["few-positives"].startswith("1 label (measles) has fewer than 5")
+    assert "threshold='sign'" in found["says-no-to-all"] and "measles" in found["says-no-to-all"]
+    assert "(lab.3)" in found["columns-dropped"]
+    assert "not-converged" not in found and "chosen-at-edge" not in found
+    found = rules(of_wide)
+    assert "missing in 62 % of its rows" in found["view-mostly-missing"]
+    assert (
+        HOSTILE in found["calibrated-from-pooled"] and "3 labels" in found["few-rows"] + "3 labels"
+    )
+    assert "a_name" in found["few-rows"] and LONG not in found["few-rows"]
+    assert "measured-on-training" not in rules(of_chosen)
+    assert of_wide["cautions"] == find_cautions(of_wide)
+
+
+def change(summary, path, value):
+    changed = copy.deepcopy(summary)
+    place = changed
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "value", "words"),
+    [
+        ("not-converged", ["convergence", "converged"], False, "did not converge: it stopped"),
+        ("objective-negative", ["convergence", "objective"], [3.0, -2.5], "negative (-2.5)"),
+        ("no-positives", ["data", "labels", 0, "yes"], 0, "1 label (flu) has no known positive"),
+        ("no-negatives", ["data", "labels", 1, "no"], 0, "1 label (asthma) has no known negative"),
+        ("view-mostly-missing", ["data", "views", 0, "lacking"], 0.75, "missing in 75 %"),
+        ("few-rows", ["quality", "blocks", 1, "n_rows"], 9, "Fewer than 50 rows"),
+        ("calibrated-from-pooled", ["labels", 0, "own_curve"], False, "1 label (flu) come from"),
+        ("curve-falls", ["labels", 2, "slope"], -0.1, "1 label (asthma) do not rise"),
+    ],
+)
+def test_a_caution_appears_when_it_should(of_apart, rule, path, value, words):
+    assert rule not in rules(of_apart)
+    assert words in rules(change(of_apart, path, value))[rule]
+
+
+def test_cautions_about_the_choice(of_chosen):
+    choice = {"at_edge": ["lam"], "n_close": 3, "n_pairs": 6, "chosen": {"lam": 10.0}}
+    found = rules(of_chosen | {"choice": choice})
+    assert "lam=10 is at the end" in found["chosen-at-edge"]
+    assert "3 of the other 5 pairs" in found["choice-not-sharp"]
+    found = rules(of_chosen | {"choice": choice | {"at_edge": [], "n_close": 0}})
+    assert "chosen-at-edge" not in found and "choice-not-sharp" not in found
+    learned = change(of_chosen, ["model", "parameters", "threshold"], "f1")
+    assert "says-no-to-all" not in rules(learned)
+
+
+def test_every_caution_is_said_by_some_test_and_names_are_few(of_apart):
+    labels = [entry | {"label": f"label{k}"} for k, entry in enumerate(of_apart["data"]["labels"])]
+    many = [entry | {"yes": 1} for entry in labels * 3]
+    sentence = rules(change(of_apart, ["data", "labels"], many))["few-positives"]
+    assert sentence.startswith("12 labels (label0, ") and "and 6 more) have" in sentence
+    assert len({rule.__name__ for rule in CAUTIONS}) == len(CAUTIONS) == 14
+
+
+def test_a_view_named_like_the_fused_scores_is_a_view():
+    X, Y = draw(60, views=("fused", "lab"))
+    model = NAIM3L(ridge=1.0).fit(X, Y)
+    assert [block.fused for block in read_blocks(model, X, Y)] == [False, False]
+
+
+def test_some_views_alone_can_be_tested(apart):
+    model, X, Y = apart
+    summary = summarise(model, X, Y, test=({"lab": X["lab"]}, {"lab": Y["lab"]}))
+    assert [block["name"] for block in summary["quality"]["blocks"]] == ["lab"]
+    assert {entry["view"] for entry in summary["labels"]} == {"lab"}
+
+
+def test_signed_labels_and_one_label():
+    X, Y = draw()
+    signed = {
+        view: table.map(lambda v: 0 if np.isnan(v) else 2 * v - 1) for view, table in Y.items()
+    }
+    one = summarise(NAIM3L(ridge=1.0, label_coding="signed").fit(X, signed), X, signed)
+    other = summarise(NAIM3L(ridge=1.0).fit(X, Y), X, Y)
+    assert one["quality"] == other["quality"] and one["labels"] == other["labels"]
+    single = {view: table[["flu"]] for view, table in Y.items()}
+    summary = summarise(NAIM3L(ridge=1.0).fit(X, single), X, single)
+    assert summary["quality"]["blocks"][0]["metrics"]["AP"]["value"] is None
+    assert summary["relations"] == []
+
+
+def test_unfitted_models_are_refused():
+    with pytest.raises(NotFittedError):
+        summarise(NAIM3L(), {}, {})
