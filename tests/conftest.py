@@ -7,14 +7,7 @@ import pytest
 
 from naim3l.problem import Problem
 from small_data import small_source
-
-# Terms of the objective: the paper's model, its two variants, and the model with a ridge.
-VARIANTS = {
-    "full": {},
-    "variant II": {"high_rank": False},
-    "variant I": {"low_rank": False, "high_rank": False},
-    "ridge": {"ridge": 0.5},
-}
+from variants import VARIANTS
 
 
 @pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import oracle
-from conftest import VARIANTS
 from naim3l.datasets import load_yeast
 from naim3l.missing import make_challenge
 from naim3l.nuclear import trace_norm_subgradient
@@ -16,6 +15,7 @@ from naim3l.problem import Problem
 from naim3l.solvers import solve_paper
 from naim3l.solvers.paper import EIGENVALUE_CUTOFF
 from naim3l.transform import make_transformer
+from variants import VARIANTS
 
 
 def start(problem, seed=0):

@@ -16,8 +16,10 @@ ALL = "all"
 
 @app.command()
 def reproduce(
-    item: Annotated[str, typer.Argument(help="table1 ... table7, fig2 ... fig8, ablation, beside; "
-                                             "or all.")],
+    items: Annotated[
+        list[str],
+        typer.Argument(help="table1 ... table7, fig2 ... fig8, ablation, beside; or all."),
+    ],
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder of the datasets; yeast needs none.")
     ] = None,
@@ -67,7 +69,7 @@ def reproduce(
         )
         from naim3l.experiments.store import Store
 
-        names = _items(item)
+        names = _items(items)
         plan = _plan(names, data, dataset, protocol, repeats, quick)
         if markdown is not None:
             split_document(markdown)  # a wrong document is told before hours of work, not after
@@ -104,14 +106,15 @@ def _need_libraries() -> None:
         ) from error
 
 
-def _items(item: str) -> list[str]:
+def _items(items: list[str]) -> list[str]:
     from naim3l.experiments.paper import ALIASES, ITEMS
 
-    name = ALIASES.get(item, item)
-    if name != ALL and name not in ITEMS:
-        known = ", ".join([*ITEMS, *ALIASES, ALL])
-        raise ValueError(f"there is no item {item!r}; known are: {known}.")
-    return list(ITEMS) if name == ALL else [name]
+    names = [ALIASES.get(item, item) for item in items]
+    for item, name in zip(items, names, strict=True):
+        if name != ALL and name not in ITEMS:
+            known = ", ".join([*ITEMS, *ALIASES, ALL])
+            raise ValueError(f"there is no item {item!r}; known are: {known}.")
+    return list(ITEMS) if ALL in names else list(dict.fromkeys(names))
 
 
 def _plan(
@@ -124,9 +127,10 @@ def _plan(
 ) -> Any:
     from naim3l.datasets import available, open_dataset
     from naim3l.datasets.catalog import GENUINE, STAND_IN
+    from naim3l.experiments.paper import ITEMS
     from naim3l.experiments.tasks import PROTOCOLS, Plan
 
-    chosen = tuple(dict.fromkeys(protocol or (PROTOCOLS if len(names) > 1 else ["paper"])))
+    chosen = tuple(dict.fromkeys(protocol or (PROTOCOLS if names == list(ITEMS) else ["paper"])))
     unknown = [name for name in chosen if name not in PROTOCOLS]
     if unknown:
         raise ValueError(f"there is no protocol {unknown[0]!r}; known are: {', '.join(PROTOCOLS)}.")
@@ -146,8 +150,7 @@ def _compute(plan: Any, names: list[str], store: Any, jobs: int | None) -> bool:
 
     tasks = [task for name in names for task in ITEMS[name].tasks(plan)]
     todo = missing_tasks(tasks, store)
-    with progress_bar(", ".join(names) if len(names) == 1 else "all items", len(todo),
-                      shown=True) as advance:  # fmt: skip
+    with progress_bar("reproduce", len(todo), shown=True) as advance:
         try:
             run_tasks(
                 todo,

@@ -70,7 +70,7 @@ def _missing(name: str, tasks: Sequence[Task], store: Store) -> list[str]:
     )
     for (dataset, reason), count in failed.items():
         where = f" on {dataset}" if dataset else ""
-        told.append(f"{name}: {count} of {len(tasks)} not possible{where}: {reason}")
+        told.append(f"{name}: {count} of {len(tasks)} not possible{where}: {reason.rstrip('.')}")
     return told
 
 

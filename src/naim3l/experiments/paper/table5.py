@@ -61,8 +61,8 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
                 counts.append(len(values["rank"]["values"]))
     note = (
         "Scores of the test rows of all views, stacked; trace norms as mean (standard deviation) "
-        f"over {count_seeds(counts)}. The rank counts singular values above NumPy's rounding bound; "
-        "it cannot be above the number of labels, nor above that of weights, 51 a view at most."
+        f"over {count_seeds(counts)}. The rank counts singular values above rounding error. "
+        "It is at most the number of labels, and at most that of weights, 51 a view."
     )
     return [ResultTable("Table 5 and Fig. 3", header, rows, note)]
 
