@@ -40,7 +40,7 @@ def namespace(tmp_path, monkeypatch):
 
 
 def test_every_block_runs(namespace):
-    assert len(BLOCKS) == 5
+    assert len(BLOCKS) == 6
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tiny tables; what they warn of is tested elsewhere
         for block in BLOCKS:
