@@ -5,6 +5,7 @@ from naim3l.baselines import PerViewRidge
 from naim3l.estimator import NAIM3L
 from naim3l.experiments.methods import METHODS, run_method
 from naim3l.experiments.trials import draw_challenge, make_trial
+from naim3l.metrics import macro_f1
 
 
 @pytest.fixture
@@ -58,3 +59,17 @@ def test_every_method_beats_chance_and_is_reproducible(trial, method, parameters
     assert first["metrics"] == again["metrics"]
     assert first["metrics"]["per view"]["1-RL"] > 0.6
     assert first["seconds"] > 0
+
+
+def test_decisions_are_measured_at_the_learned_thresholds(trial):
+    numbers = METHODS["decisions"](trial, {"lam": 0.4, "threshold": "f1"}, 0).numbers
+    model = NAIM3L(0.4, transformer=None, threshold="f1", calibrate=True, random_state=0)
+    predicted = model.fit(trial.X_train, trial.Y_train).predict(trial.X_test)
+    f1 = [
+        macro_f1(trial.truth[trial.test_rows[view]], Y, threshold=0.5)
+        for view, Y in predicted.items()
+    ]
+    assert numbers["macro-F1"] == pytest.approx(np.mean(f1))
+    per_row = np.mean([Y.sum(axis=1).mean() for Y in predicted.values()])
+    assert numbers["labels per row"] == pytest.approx(per_row)
+    assert numbers["AP, all views fused"] > 0.5 and numbers["AP, best view"] > 0.5

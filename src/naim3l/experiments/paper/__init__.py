@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from naim3l.experiments.paper import (
     ablation,
     beside,
+    decisions,
     fig2,
     fig4,
     fig5,
@@ -56,6 +57,7 @@ ITEMS: dict[str, Item] = {
     "fig8": fig8,
     "ablation": ablation,
     "beside": beside,
+    "decisions": decisions,
 }
 # Other names that readers of the paper would try.
 ALIASES = {"fig3": "table5"}
