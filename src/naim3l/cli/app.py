@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -43,6 +44,15 @@ def told_plainly() -> Iterator[None]:
     except (ValueError, OSError, ImportError) as error:
         typer.echo(f"naim3l: {error}", err=True)
         raise typer.Exit(1) from error
+
+
+def need_libraries(what: str, extra: str, *modules: str) -> None:
+    """Error that says what to install, unless all modules of an extra can be imported."""
+    for module in modules:
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise ImportError(f"{what} needs {module}: pip install 'naim3l[{extra}]'.") from error
 
 
 def print_table(

@@ -76,7 +76,7 @@ def fit(
         # Of the machine and the moment, not of the model.
         model.set_params(checkpoint=None, verbose=0).save(target)
         if report is not None:
-            write(model, settings, None, report)
+            write(model, data, None, report)
     summary = _summary(model, data, target)
     if as_json:
         print_json(summary)

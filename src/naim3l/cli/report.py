@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, told_plainly
+from naim3l.cli.app import app, need_libraries, told_plainly
 from naim3l.cli.common import Id, LabelFiles, Labels, Settings, Views, make_settings
 
 
@@ -36,21 +36,23 @@ def report(
     """
     with told_plainly():
         from naim3l import load
+        from naim3l.workflow import read_test, read_training
 
         fitted = load(model)
-        write(fitted, make_settings(views, config, labels, labels_file, id_column), test, out)
+        settings = make_settings(views, config, labels, labels_file, id_column)
+        unseen = read_test(settings, test) if test else None
+        write(fitted, read_training(settings), unseen, out)
     typer.echo(f"Wrote {out} and {out.with_suffix('.json')}.")
 
 
-def write(model: Any, settings: Any, test: list[str] | None, out: Path) -> None:
-    """Write the page of a model and the numbers of it."""
-    _need_libraries()
+def write(model: Any, data: Mapping[str, Any], unseen: Mapping[str, Any] | None, out: Path) -> None:
+    """Write the page of a model and the numbers of it, from views as they were read."""
+    need_libraries("a report", "report", "jinja2", "matplotlib")
     from naim3l.report import summarise, write_json, write_report
-    from naim3l.workflow import read_test, read_training
 
     model.set_output(transform="default")
-    unseen = None if not test else _tables(read_test(settings, test))
-    summary = summarise(model, *_tables(read_training(settings)), test=unseen)
+    test = None if unseen is None else _tables(unseen)
+    summary = summarise(model, *_tables(data), test=test)
     write_json(out.with_suffix(".json"), summary)
     write_report(out, summary)
 
@@ -60,11 +62,3 @@ def _tables(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         {name: view.features for name, view in data.items()},
         {name: view.labels for name, view in data.items()},
     )
-
-
-def _need_libraries() -> None:
-    try:
-        import jinja2  # noqa: F401
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"a report needs {error.name}: pip install 'naim3l[report]'.") from error

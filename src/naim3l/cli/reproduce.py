@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from naim3l.cli.app import app, print_table, told_plainly
+from naim3l.cli.app import app, need_libraries, print_table, told_plainly
 
 ALL = "all"
 
@@ -57,7 +57,7 @@ def reproduce(
     Example: naim3l reproduce table2 --dataset corel5k --data ~/lear --repeats 10
     """
     with told_plainly():
-        _need_libraries()
+        need_libraries("'naim3l reproduce'", "reproduce", "jinja2", "matplotlib", "scikit_posthocs")
         from naim3l.experiments.results import (
             collect_results,
             split_document,
@@ -93,17 +93,6 @@ def reproduce(
     if stopped:
         typer.echo("Stopped. The same command goes on from here.", err=True)
         raise typer.Exit(130)
-
-
-def _need_libraries() -> None:
-    try:
-        import jinja2  # noqa: F401
-        import matplotlib  # noqa: F401
-        import scikit_posthocs  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            f"'naim3l reproduce' needs {error.name}: pip install 'naim3l[reproduce]'."
-        ) from error
 
 
 def _items(items: list[str]) -> list[str]:

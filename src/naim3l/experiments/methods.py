@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from naim3l.baselines.ridge import masked_ridge
 from naim3l.calibration import calibration_error
 from naim3l.estimator import NAIM3L
-from naim3l.experiments.trials import Trial, measure, spectrum_of_scores
+from naim3l.experiments.trials import Trial, by_sample, measure, spectrum_of_scores
 from naim3l.fusion import fuse_arrays
 from naim3l.held_out import deal_entries, hidden_metric
 from naim3l.metrics import evaluate
@@ -149,11 +149,8 @@ def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 def _complete_fusion(trial: Trial, scores: Mapping[str, NDArray]) -> dict[str, float]:
     """AP of the best single view and of the mean over all views of each test sample."""
-    table = np.full((len(scores), *trial.truth.shape), np.nan)
-    for v, (view, S) in enumerate(scores.items()):
-        table[v, trial.test_rows[view]] = S
     alone = [evaluate(trial.truth[trial.test_rows[view]], S)["AP"] for view, S in scores.items()]
-    fused = evaluate(trial.truth, fuse_arrays(table))["AP"]
+    fused = evaluate(trial.truth, fuse_arrays(by_sample(trial, scores)))["AP"]
     return {"AP, best view": max(alone), "AP, all views fused": fused}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.datasets import MultiView
+from naim3l.fusion import fuse_arrays
 from naim3l.metrics import evaluate
 from naim3l.missing import Challenge, make_challenge, remove_views
 from naim3l.nuclear import trace_norm
@@ -150,17 +151,20 @@ def measure(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> dict[str
     }
 
 
+def by_sample(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Scores as (n_views, n_test, n_labels), NaN where a test sample lacks the view."""
+    table = np.full((len(scores), *trial.truth.shape), np.nan)
+    for v, (view, S) in enumerate(scores.items()):
+        table[v, trial.test_rows[view]] = S
+    return table
+
+
 def _measure_fused(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> dict | None:
     if trial.shown is None:
         return None
-    total = np.zeros(trial.truth.shape)
-    count = np.zeros(len(total))
-    for v, (view, S) in enumerate(scores.items()):
-        rows = trial.test_rows[view]
-        shown = trial.shown[rows, v]
-        total[rows[shown]] += S[shown]
-        count[rows[shown]] += 1
-    return evaluate(trial.truth, total / count[:, None], protocol="fused")
+    table = by_sample(trial, scores)
+    table[~trial.shown.T] = np.nan
+    return evaluate(trial.truth, fuse_arrays(table), protocol="fused")
 
 
 def spectrum_of_scores(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
