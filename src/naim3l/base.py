@@ -1,9 +1,11 @@
-"""One linear model per view: scores, decisions, imputation, files.
+"""One model per view: scores, decisions, imputation, files.
 
-What a method adds is how the weights of all views are found; see ``estimator.NAIM3L``.
+What a method adds is how a view's features become scores, and how that is learned: linear
+weights here, found as in ``estimator.NAIM3L``; networks in ``naim3l.deep``.
 """
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
@@ -35,17 +37,36 @@ def _calibrated(model: Any) -> bool:
     return True
 
 
-class LinearViewModel(ViewReader):
-    """Base of the methods that learn one linear model per view.
+class ViewModel(ViewReader):
+    """Base of the methods that learn one model per view.
 
-    A subclass has the parameters here and in `ViewReader`; its ``fit`` calls ``_read_training``,
-    finds stacked weights for the problem it gets, hands them to ``_keep_weights``, and ends with
-    ``_learn``.
+    A subclass has the parameters here and in `ViewReader`, and the two methods below. Its ``fit``
+    calls ``_read_training``, learns from the problem it gets what ``_score_features`` needs,
+    calls ``_keep_decisions`` once that is there, and ends with ``_learn``.
     """
 
     calibrate: bool
     fusion: str
     random_state: Any
+
+    @abstractmethod
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is what ``_score_features`` needs."""
+
+    @abstractmethod
+    def _score_features(self, view: str, features: Any) -> NDArray[np.floating]:
+        """Scores of the rows of one view.
+
+        Parameters
+        ----------
+        view : str
+        features : ndarray or CSR array of shape (n_rows, n_features)
+            What the view's transformer makes of them; at least one row.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels)
+        """
 
     def decision_function(self, X: Any) -> Any:
         """Scores, larger where a label is more likely; positive means yes.
@@ -61,7 +82,7 @@ class LinearViewModel(ViewReader):
             Per view for tables apart; for a wide table the mean over the views that a row
             has. NaN in a row that lacks the view (every view, for a wide table).
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         tables = self._known_tables(X)
         scores = self._scores(tables)
         if self._wide:
@@ -82,7 +103,7 @@ class LinearViewModel(ViewReader):
         -------
         dict of str to ndarray of shape (n_rows, n_labels), or ndarray of that shape
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         tables = self._known_tables(X)
         scores = self._scores(tables)
         for view, S in scores.items():
@@ -102,7 +123,7 @@ class LinearViewModel(ViewReader):
 
         Only with ``calibrate=True``. Labels are apart: their probabilities add up to nothing.
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         tables = self._known_tables(X)
         scores = self._scores(tables)
         chances = {view: self.calibration_[view].probabilities(S) for view, S in scores.items()}
@@ -187,19 +208,12 @@ class LinearViewModel(ViewReader):
         check_choice("label_coding", self.label_coding, CODINGS)
         self._rules.check()
 
-    def _keep_weights(self, problem: Problem, W: NDArray[np.floating]) -> None:
-        coefficients, intercepts = problem.split_weights(W)
-        self.coef_ = dict(zip(self.views_, coefficients, strict=True))
-        self.intercept_ = dict(zip(self.views_, intercepts, strict=True))
-        # Whatever interrupts the fit from here on, the model can decide.
-        self._keep_decisions(self._fixed_decisions())
-
     @property
     def _rules(self) -> Rules:
         return Rules(self.threshold, self.calibrate, self.fusion)
 
     def _learn(self, problem: Problem, solve: Callable[[Problem], NDArray]) -> None:
-        """Thresholds, probabilities and view weights, once the weights are kept."""
+        """Thresholds, probabilities and view weights, once the rest of the model is there."""
         if self._rules.learn(self._wide):
             decisions = self._fixed_decisions()
             rng = check_random_state(self.random_state)
@@ -216,25 +230,13 @@ class LinearViewModel(ViewReader):
         if decisions.weights is not None:
             self.fusion_weights_ = dict(zip(self.views_, decisions.weights.tolist(), strict=True))
 
-    def _keep_result(self, problem: Problem, result: SolverResult) -> None:
-        """What an iterative solver found; an interrupt goes on after that."""
-        if result.history:  # else interrupted before the first iteration ended
-            self._keep_weights(problem, result.W)
-            self.n_iter_ = result.n_iter
-            self.converged_ = result.converged
-            self.stationarity_ = result.stationarity
-            self.objective_ = result.history[-1]["objective"]
-            self.history_ = result.history
-        if result.interrupted:
-            raise KeyboardInterrupt
-
     # Prediction.
 
     def _score_view(self, view: str, table: Table) -> NDArray[np.float64]:
         features, present = self._encode(view, table)
         scores = np.full((table.shape[0], len(self.label_names_)), np.nan)
         if present.any():
-            scores[present] = features @ self.coef_[view] + self.intercept_[view]
+            scores[present] = self._score_features(view, features)
         return scores
 
     def _scores(self, tables: dict[str, Table]) -> dict[str, NDArray[np.float64]]:
@@ -250,7 +252,7 @@ class LinearViewModel(ViewReader):
         self, X: Any, y: Any
     ) -> Iterator[tuple[str, NDArray[np.float64], LabelTable]]:
         """Name, scores and labels of each view; of the whole under FUSED if wide."""
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         tables = self._known_tables(X)
         labels = self._read_labels(X, y, tables)
         for view, S in self._scores(tables).items():
@@ -275,3 +277,39 @@ class LinearViewModel(ViewReader):
                 frame.index = like.index
             frames[view] = frame
         return frames[FUSED] if self._wide else frames
+
+
+class LinearViewModel(ViewModel):
+    """Base of the methods that learn one linear model per view.
+
+    ``fit`` of a subclass finds stacked weights for the problem, hands them to ``_keep_weights``,
+    and ends with ``_learn``.
+    """
+
+    coef_: dict[str, NDArray[np.floating]]
+    intercept_: dict[str, NDArray[np.floating]]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    def _score_features(self, view: str, features: Any) -> NDArray[np.floating]:
+        return features @ self.coef_[view] + self.intercept_[view]
+
+    def _keep_weights(self, problem: Problem, W: NDArray[np.floating]) -> None:
+        coefficients, intercepts = problem.split_weights(W)
+        self.coef_ = dict(zip(self.views_, coefficients, strict=True))
+        self.intercept_ = dict(zip(self.views_, intercepts, strict=True))
+        # Whatever interrupts the fit from here on, the model can decide.
+        self._keep_decisions(self._fixed_decisions())
+
+    def _keep_result(self, problem: Problem, result: SolverResult) -> None:
+        """What an iterative solver found; an interrupt goes on after that."""
+        if result.history:  # else interrupted before the first iteration ended
+            self._keep_weights(problem, result.W)
+            self.n_iter_ = result.n_iter
+            self.converged_ = result.converged
+            self.stationarity_ = result.stationarity
+            self.objective_ = result.history[-1]["objective"]
+            self.history_ = result.history
+        if result.interrupted:
+            raise KeyboardInterrupt
