@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: help demo test lint dist bench clean
+.PHONY: help demo test torch lint dist bench clean
 
 help:
 	@echo "make demo   train on the yeast data under all three challenges, print a table"
-	@echo "make test   unit tests"
+	@echo "make test   unit tests; those of naim3l.deep only after make torch"
+	@echo "make torch  add torch to the environment, from the index that pip is set to"
 	@echo "make lint   style, types, layers"
 	@echo "make dist   build wheel and sdist, try each in an empty environment"
 	@echo "make bench  benchmarks; DATA=folder adds those on real datasets"
@@ -19,6 +20,8 @@ demo: $(VENV)/.run
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto
+
+torch: $(VENV)/.torch
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -63,3 +66,9 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable '.[dev]'
 	touch $@ $(VENV)/.run $(VENV)/.test
+
+# Apart from .test, since what an index calls torch may bring gigabytes of CUDA along; a CPU build:
+# PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make torch
+$(VENV)/.torch: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --editable '.[torch]'
+	touch $@

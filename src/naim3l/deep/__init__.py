@@ -1,0 +1,15 @@
+"""The regulariser for networks: a loss for any training loop, and an estimator around it.
+
+Needs torch, which ``pip install "naim3l[torch]"`` brings; nothing else of the package does.
+"""
+
+try:
+    import torch  # noqa: F401 -- only whether it is there
+except ImportError as error:
+    raise ImportError('naim3l.deep needs torch: pip install "naim3l[torch]"') from error
+
+from naim3l.deep.estimator import DeepNAIM3L
+from naim3l.deep.loss import NAIM3LLoss
+from naim3l.deep.trace_norm import trace_norm
+
+__all__ = ["DeepNAIM3L", "NAIM3LLoss", "trace_norm"]

@@ -1,0 +1,218 @@
+"""The objective of the model as a loss for any network, on all rows or on a batch of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from naim3l.deep.trace_norm import trace_norm
+from naim3l.parameters import check_choice, check_number
+
+PerView: TypeAlias = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
+
+DATA_TERMS = ("squared", "logistic")
+# Blocks with at least this share of the rows of the largest are decomposed together with it.
+STACKED_SHARE = 0.75
+
+
+class NAIM3LLoss(nn.Module):
+    """What the linear model minimises, as a function of scores that may come from any network.
+
+    ::
+
+        1/2 ||P * (A - Y)||^2 / p                               loss
+        + lam * sum_k ||A_k||_* / sqrt(p_k)                     low_rank
+        - lam * ||A||_* / sqrt(p)                               high_rank
+
+    ``A`` has the scores of the rows of all views, ``A_k`` those of the rows whose label k is
+    observed positive, ``Y`` the labels as 1 and -1, and ``P`` chooses those that are known. On all
+    rows the shares p and p_k are 1 and this is `naim3l.objective.Objective`.
+
+    On a batch, p is the share of all rows that it has, and p_k the share of the rows with label k.
+    The first term then is an estimate without bias of the whole. Trace norms are not sums over
+    rows: for rows drawn at random, ``p ||A||_* <= E ||A_b||_* <= sqrt(p) ||A||_*``. The first is
+    the triangle inequality; the second holds since ``E A_b'A_b = p A'A`` and the trace of the root
+    is concave. It is nearly an equation where a batch has many more rows than the scores have
+    directions, so trace norms are divided by ``sqrt(p)``: what is left of the bias pulls the
+    regulariser down, by a factor of ``sqrt(p)`` at most.
+
+    Parameters
+    ----------
+    lam : float, default=0.4
+    low_rank, high_rank : bool, default=True
+        Leave a term out by False.
+    data_term : {"squared", "logistic"}, default="squared"
+        "logistic" has ``2 log(1 + exp(-y a))`` in place of ``1/2 (a - y)^2``: twice, since then
+        both slope alike at a = 0.
+    positive_weight : float, default=1.0
+        Factor of the entries that are observed positive in the loss term.
+    cutoff : float, optional
+        Of `trace_norm`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from naim3l.deep import NAIM3LLoss
+    >>> nets = {"image": torch.nn.Linear(5, 3), "text": torch.nn.Linear(4, 3)}
+    >>> X = {"image": torch.randn(8, 5), "text": torch.randn(6, 4)}  # rows have no counterparts
+    >>> Y = {view: torch.randint(2, (len(rows), 3)).float() for view, rows in X.items()}
+    >>> Y["text"][:, 2] = torch.nan  # never recorded there
+    >>> loss = NAIM3LLoss(lam=0.4)({view: nets[view](rows) for view, rows in X.items()}, Y)
+    >>> loss.backward()
+    """
+
+    def __init__(
+        self,
+        lam: float = 0.4,
+        *,
+        low_rank: bool = True,
+        high_rank: bool = True,
+        data_term: str = "squared",
+        positive_weight: float = 1.0,
+        cutoff: float | None = None,
+    ) -> None:
+        super().__init__()
+        check_number("lam", lam, above=0, or_equal=True)
+        check_choice("low_rank", low_rank, (True, False))
+        check_choice("high_rank", high_rank, (True, False))
+        check_choice("data_term", data_term, DATA_TERMS)
+        check_number("positive_weight", positive_weight, above=0)
+        if cutoff is not None:
+            check_number("cutoff", cutoff, above=0, or_equal=True)
+        self.lam, self.low_rank, self.high_rank = lam, low_rank, high_rank
+        self.data_term, self.positive_weight, self.cutoff = data_term, positive_weight, cutoff
+
+    def forward(
+        self,
+        scores: PerView,
+        labels: PerView,
+        *,
+        share: float = 1.0,
+        label_shares: Tensor | None = None,
+    ) -> Tensor:
+        """Loss of all views together, a tensor without dimensions.
+
+        Parameters
+        ----------
+        scores : tensor of shape (n_rows, n_labels), or sequence or mapping of them by view
+        labels : of the form of ``scores``
+            1 = yes, 0 = no, NaN = unknown.
+        share : float, default=1.0
+            Share p of all rows that the batch has.
+        label_shares : tensor of shape (n_labels,), optional
+            Shares p_k, where batches favour the rows of some labels; by default all are p.
+        """
+        return torch.stack(
+            list(self.parts(scores, labels, share=share, label_shares=label_shares).values())
+        ).sum()
+
+    def parts(
+        self,
+        scores: PerView,
+        labels: PerView,
+        *,
+        share: float = 1.0,
+        label_shares: Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        """Terms "loss", "low_rank" and "high_rank", with factors and signs: they add up."""
+        A, Y = _stack(scores, labels)
+        with torch.autocast(A.device.type, enabled=False):
+            # Squares of half-precision numbers keep no digits that a decomposition could use.
+            A = A.float() if A.dtype in (torch.float16, torch.bfloat16) else A
+            if label_shares is None:
+                label_shares = torch.full(A.shape[1:], float(share), device=A.device)
+            low_rank = high_rank = A.new_zeros(())
+            if self.low_rank and self.lam > 0:
+                factors = label_shares.to(A).clamp(max=1).rsqrt()
+                low_rank = self.lam * label_trace_norms(A, Y, factors, cutoff=self.cutoff)
+            if self.high_rank and self.lam > 0:
+                high_rank = -self.lam / share**0.5 * trace_norm(A, cutoff=self.cutoff)
+            loss = self._data_term(A, Y) / share
+        return {"loss": loss, "low_rank": low_rank, "high_rank": high_rank}
+
+    def _data_term(self, A: Tensor, Y: Tensor) -> Tensor:
+        known = ~Y.isnan()
+        signs = torch.where(Y > 0, 1.0, -1.0).to(A.dtype)
+        entries = (A - signs) ** 2 / 2 if self.data_term == "squared" else 2 * softplus(-signs * A)
+        weights = torch.where(Y > 0, self.positive_weight, 1.0).to(A.dtype)
+        return torch.where(known, weights * entries, 0).sum()
+
+    def extra_repr(self) -> str:
+        names = ("lam", "low_rank", "high_rank", "data_term", "positive_weight", "cutoff")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+
+
+def label_trace_norms(
+    A: Tensor, Y: Tensor, factors: Tensor, *, cutoff: float | None = None
+) -> Tensor:
+    """Trace norms of the rows of each label, times a factor per label, added up.
+
+    Blocks of similar height make a stack that is decomposed in one call: small ones cost more in
+    calls than in arithmetic.
+
+    Parameters
+    ----------
+    A : tensor of shape (n_rows, n_labels)
+        Scores.
+    Y : tensor of shape (n_rows, n_labels)
+        Rows where column k is positive are those of label k.
+    factors : tensor of shape (n_labels,)
+    cutoff : float, optional
+        Of `trace_norm`.
+    """
+    label, rows = (Y.mT > 0).nonzero(as_tuple=True)
+    heights = torch.bincount(label, minlength=Y.shape[1]).cpu()
+    first = heights.cumsum(0) - heights
+    filled = torch.cat([A, A.new_zeros(1, A.shape[1])])  # the last row fills blocks up
+    rows = torch.cat([rows, rows.new_tensor([len(A)])])
+    total = A.new_zeros(())
+    for group in _groups_of_similar(heights):
+        offsets = torch.arange(int(heights[group[0]]))
+        inside = offsets < heights[group, None]
+        positions = torch.where(inside, first[group, None] + offsets, len(rows) - 1)
+        chosen = rows[positions.to(rows.device)]
+        blocks = filled.index_select(0, chosen.flatten()).view(*chosen.shape, -1)
+        total = total + trace_norm(blocks, cutoff=cutoff) @ factors[group.to(factors.device)]
+    return total
+
+
+def _groups_of_similar(heights: Tensor) -> list[Tensor]:
+    """Indices of blocks to stack, tallest first; those without rows are in no group."""
+    order = heights.argsort(descending=True, stable=True)
+    order = order[: int((heights > 0).sum())]
+    groups: list[list[int]] = []
+    for k in order.tolist():
+        if groups and heights[k] >= STACKED_SHARE * heights[groups[-1][0]]:
+            groups[-1].append(k)
+        else:
+            groups.append([k])
+    return [torch.tensor(group) for group in groups]
+
+
+def _stack(scores: PerView, labels: PerView) -> tuple[Tensor, Tensor]:
+    """Scores and labels of all views in one tensor each, checked against each other."""
+    if isinstance(scores, Tensor) != isinstance(labels, Tensor) or isinstance(
+        scores, Mapping
+    ) != isinstance(labels, Mapping):
+        raise TypeError("scores and labels must both be a tensor, both sequences or both mappings.")
+    A, Y = _by_view(scores), _by_view(labels)
+    if set(A) != set(Y) or not A:
+        raise ValueError(f"scores are of views {list(A)}, labels of {list(Y)}.")
+    width = next(iter(A.values())).shape[-1]
+    for view, block in A.items():
+        if block.ndim != 2 or block.shape != Y[view].shape or block.shape[1] != width:
+            raise ValueError(
+                f"view {view!r}: scores {tuple(block.shape)} and labels {tuple(Y[view].shape)}; "
+                f"both must be (n_rows, {width})."
+            )
+    return torch.cat(list(A.values())), torch.cat([Y[view] for view in A])
+
+
+def _by_view(tensors: PerView) -> dict[str, Tensor]:
+    if isinstance(tensors, Mapping):
+        return dict(tensors)
+    if isinstance(tensors, Tensor):
+        return {"all": tensors}
+    return {str(v): tensor for v, tensor in enumerate(tensors)}

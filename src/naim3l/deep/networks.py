@@ -1,0 +1,210 @@
+"""The network of one view: an encoder of its features, and a linear head to the labels."""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor, nn
+
+# Rows that pass through an encoder at once when scores are made.
+ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Default encoder: numbers that, with the numbers of features and labels, determine it.
+
+    Attributes
+    ----------
+    hidden : tuple of int
+        Widths of the hidden layers; none of them make a linear model.
+    dropout : float
+        Share of each hidden layer that is dropped in training.
+    """
+
+    hidden: tuple[int, ...]
+    dropout: float
+
+
+class SkipEncoder(nn.Module):
+    """Features beside what a multilayer perceptron makes of them.
+
+    A linear head on both contains the linear model. Features are first centred and divided by one
+    number, so that their mean square is 1; both are fixed before training.
+
+    Parameters
+    ----------
+    n_features : int
+    architecture : Architecture
+    """
+
+    centre: Tensor
+    scale: Tensor
+
+    def __init__(self, n_features: int, architecture: Architecture) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        width = n_features
+        for n_units in architecture.hidden:
+            layers += [nn.Linear(width, n_units), nn.LayerNorm(n_units), nn.ReLU()]
+            layers.append(nn.Dropout(architecture.dropout))
+            width = n_units
+        self.layers = nn.Sequential(*layers) if layers else None
+        self.n_outputs = n_features + (width if layers else 0)
+        self.register_buffer("centre", torch.zeros(n_features))
+        self.register_buffer("scale", torch.ones(()))
+
+    def fit_scale(self, features: Any) -> None:
+        """Centre and scale of training features, an ndarray or CSR array."""
+        centre = np.asarray(features.mean(axis=0)).ravel()
+        square = (features.power(2) if sparse.issparse(features) else features**2).mean(axis=0)
+        variance = float(np.mean(np.asarray(square).ravel() - centre**2))
+        self.centre.copy_(torch.from_numpy(centre))
+        self.scale.fill_(variance**0.5 if variance > 0 else 1.0)
+
+    def forward(self, features: Tensor) -> Tensor:
+        features = (features - self.centre) / self.scale
+        if self.layers is None:
+            return features
+        return torch.cat([features, self.layers(features)], dim=1)
+
+
+class ViewNetwork(nn.Module):
+    """Encoder and head of one view: features (n_rows, n_features) to scores (n_rows, n_labels)."""
+
+    def __init__(self, encoder: nn.Module, width: int, n_labels: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = nn.Linear(width, n_labels)
+        nn.init.zeros_(self.head.weight)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.head(self.encoder(features))
+
+    def start_at(self, bias: Tensor) -> None:
+        """Scores of all rows before training, (n_labels,)."""
+        with torch.no_grad():
+            self.head.bias.copy_(bias)
+
+
+def default_network(n_features: int, n_labels: int, architecture: Architecture) -> ViewNetwork:
+    """Network with the default encoder; its weights are drawn from torch's own generator."""
+    encoder = SkipEncoder(n_features, architecture)
+    return ViewNetwork(encoder, encoder.n_outputs, n_labels)
+
+
+def make_networks(
+    encoders: Any, features: Mapping[str, Any], n_labels: int, architecture: Architecture
+) -> dict[str, ViewNetwork]:
+    """Untrained network of each view.
+
+    Parameters
+    ----------
+    encoders : None, mapping of view to module, or callable
+        None makes default encoders. Modules are copied; a callable gets the name of the view and
+        its number of features.
+    features : mapping of view to ndarray or CSR array of shape (n_rows, n_features)
+        Of the training rows.
+    n_labels : int
+    architecture : Architecture
+        Of default encoders.
+    """
+    if encoders is None:
+        networks = {}
+        for view, X in features.items():
+            encoder = SkipEncoder(X.shape[1], architecture)
+            encoder.fit_scale(X)
+            networks[view] = ViewNetwork(encoder, encoder.n_outputs, n_labels)
+        return networks
+    made = {view: _user_encoder(encoders, view, X.shape[1]) for view, X in features.items()}
+    return {
+        view: ViewNetwork(encoder, _width(encoder, view, features[view]), n_labels)
+        for view, encoder in made.items()
+    }
+
+
+def _user_encoder(
+    encoders: Mapping[str, nn.Module] | Callable[[str, int], nn.Module], view: str, n_features: int
+) -> nn.Module:
+    if isinstance(encoders, Mapping):
+        if view not in encoders:
+            raise ValueError(f"encoders: no entry for view {view!r}; it has {list(encoders)}.")
+        encoder = encoders[view]
+        encoder = copy.deepcopy(encoder) if isinstance(encoder, nn.Module) else encoder
+    else:
+        encoder = encoders(view, n_features)
+    if not isinstance(encoder, nn.Module):
+        raise TypeError(
+            f"view {view!r}: its encoder must be a torch module, got {type(encoder).__name__}."
+        )
+    return encoder
+
+
+def _width(encoder: nn.Module, view: str, features: Any) -> int:
+    """Columns of an encoder's output, seen on two rows."""
+    sample = as_tensor(features[:2], torch.device("cpu"))
+    try:
+        with torch.no_grad():
+            output = encoder.cpu().eval()(sample)
+    except Exception as error:  # whatever a user's module raises
+        shape = tuple(sample.shape)
+        raise ValueError(f"view {view!r}: its encoder fails on rows {shape}: {error}") from error
+    if not (isinstance(output, Tensor) and output.shape[:-1] == sample.shape[:1]):
+        got = (
+            f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+        )
+        raise ValueError(
+            f"view {view!r}: its encoder must return (n_rows, n_outputs), got {got} from "
+            f"{len(sample)} rows."
+        )
+    return int(output.shape[1])
+
+
+def as_tensor(features: Any, device: torch.device) -> Tensor:
+    """Rows of features as float32 on a device; sparse rows become dense."""
+    dense = features.toarray() if sparse.issparse(features) else features
+    return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32)).to(device)
+
+
+def score_rows(network: ViewNetwork, features: Any, device: torch.device) -> NDArray[np.float64]:
+    """Scores of features, ndarray or CSR array, by a network that lies on the device."""
+    network.eval()
+    with torch.no_grad():
+        parts = [
+            network(as_tensor(features[start : start + ROWS_AT_ONCE], device)).cpu()
+            for start in range(0, features.shape[0], ROWS_AT_ONCE)
+        ]
+    return torch.cat(parts).numpy().astype(np.float64)
+
+
+def state_arrays(module: nn.Module) -> dict[str, NDArray[Any]]:
+    """Weights and buffers of a module by name, as copies in NumPy."""
+    return {name: tensor.detach().cpu().numpy().copy()
+            for name, tensor in module.state_dict().items()}  # fmt: skip
+
+
+def load_arrays(module: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Put back what `state_arrays` gave."""
+    module.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in arrays.items()})
+
+
+def prior_scores(labels: NDArray[Any], positive_weight: float, data_term: str) -> Tensor:
+    """Scores (n_labels,) that fit best when all rows get the same.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows, n_labels)
+        1 = yes, -1 = no, 0 = unknown.
+    positive_weight : float
+    data_term : {"squared", "logistic"}
+    """
+    # One known entry, half yes and half no, on top: else a label never seen positive is at -inf.
+    yes = positive_weight * (labels > 0).sum(axis=0) + 0.5
+    no = (labels < 0).sum(axis=0) + 0.5
+    best = (yes - no) / (yes + no) if data_term == "squared" else np.log(yes / no)
+    return torch.from_numpy(best.astype(np.float32))

@@ -1,0 +1,299 @@
+"""Training of the networks of all views on batches of their rows, stoppable and resumable.
+
+Whatever is random in epoch e follows from the seed and e alone, so a training that goes on from a
+checkpoint ends at the same weights, and the caller's generators stay as they were.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from naim3l.checkpoint import Checkpoint
+from naim3l.deep.batches import count_batches, deal_batches
+from naim3l.deep.loss import NAIM3LLoss
+from naim3l.deep.networks import (
+    ViewNetwork,
+    as_tensor,
+    load_arrays,
+    score_rows,
+    state_arrays,
+)
+
+Arrays = dict[str, NDArray[Any]]
+
+# Share of the steps in which the learning rate rises to its full height, from a tenth of it.
+WARM_UP = 0.1
+_PART = "training"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how fast to train.
+
+    Attributes
+    ----------
+    max_epochs : int
+    batch_size : int
+        Rows of the longest view in a batch; the other views have as many batches.
+    learning_rate : float
+        Rises in the first steps, then falls along a cosine to zero at ``max_epochs``.
+    weight_decay : float
+        Of matrices; biases and scales go free.
+    patience : int
+        Epochs without a better held-out score after which training ends.
+    amp : bool
+        Networks compute in bfloat16, on CUDA only.
+    """
+
+    max_epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    patience: int
+    amp: bool
+
+
+class Training:
+    """Networks, their optimiser, and what has been seen of their progress.
+
+    Parameters
+    ----------
+    networks : mapping of view to ViewNetwork
+        Trained in place.
+    features : mapping of view to ndarray or CSR array of shape (n_rows, n_features)
+    labels : mapping of view to ndarray of shape (n_rows, n_labels)
+        1 = yes, -1 = no, 0 = unknown.
+    loss : NAIM3LLoss
+    plan : Plan
+    seed : int
+    device : torch.device
+
+    Attributes
+    ----------
+    history : list of dict
+        One record per epoch: "objective" and its parts "loss", "low_rank", "high_rank", each the
+        mean over batches; "learning_rate"; "held_out" if there is a judge.
+    best_epoch : int
+        Counted from 1; 0 before the first one has ended.
+    best_state : list of dict of str to ndarray
+        Weights of each view after the best epoch; after the last one, without a judge.
+    """
+
+    def __init__(
+        self,
+        networks: Mapping[str, ViewNetwork],
+        features: Mapping[str, Any],
+        labels: Mapping[str, NDArray[Any]],
+        loss: NAIM3LLoss,
+        plan: Plan,
+        *,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.networks = [networks[view].to(device) for view in features]
+        self.loss, self.plan, self.seed, self.device = loss, plan, seed, device
+        self.features = list(features.values())
+        # Dense features lie on the device; sparse rows become dense batch by batch.
+        self._rows = [X if sparse.issparse(X) else as_tensor(X, device) for X in self.features]
+        truth = [np.where(Y == 0, np.nan, Y > 0) for Y in labels.values()]
+        self._truth = [as_tensor(Y, device) for Y in truth]
+        self.positives = [Y > 0 for Y in labels.values()]
+        self.n_rows = sum(len(mask) for mask in self.positives)
+        self._n_positive = torch.stack([(Y > 0).sum(dim=0) for Y in self._truth]).sum(dim=0)
+        self.n_batches = count_batches([len(mask) for mask in self.positives], plan.batch_size)
+        self.optimizer = self._make_optimizer()
+        self.history: list[dict[str, float]] = []
+        self.best_epoch, self.best_value = 0, -math.inf
+        self.best_state: list[Arrays] = []
+
+    def run(
+        self,
+        *,
+        judge: Callable[[NDArray[np.float64]], float] | None = None,
+        last_epoch: int | None = None,
+        checkpoint: Checkpoint | None = None,
+        callback: Callable[[Mapping[str, float]], None] | None = None,
+    ) -> bool:
+        """Train until the plan ends, patience does, or the user interrupts.
+
+        Parameters
+        ----------
+        judge : callable, optional
+            Stacked scores of the rows of all views to a number, the larger the better.
+        last_epoch : int, optional
+            End after this one, on the learning rates of the whole plan.
+        checkpoint : Checkpoint, optional
+        callback : callable, optional
+            Gets the record of each epoch.
+
+        Returns
+        -------
+        bool
+            Whether it was interrupted. Networks have the weights of the best epoch then, too, if
+            one has ended.
+        """
+        self._resume(checkpoint)
+        interrupted = False
+        try:
+            with own_random_numbers(self.device):
+                while not self._done(judge, last_epoch):
+                    record = self._run_epoch(len(self.history))
+                    self._note(record, judge)
+                    if checkpoint is not None:
+                        checkpoint.offer(_PART, self._state)
+                    if callback is not None:
+                        callback(record)
+        except KeyboardInterrupt:
+            interrupted = True
+        for network, arrays in zip(self.networks, self.best_state, strict=False):
+            load_arrays(network, arrays)
+        return interrupted
+
+    def scores(self) -> NDArray[np.float64]:
+        """Scores of the rows of all views, stacked, (n_rows, n_labels)."""
+        pairs = zip(self.networks, self.features, strict=True)
+        return np.concatenate([score_rows(network, X, self.device) for network, X in pairs])
+
+    def _done(self, judge: Any, last_epoch: int | None) -> bool:
+        n_epochs = len(self.history)
+        if n_epochs >= min(last_epoch or self.plan.max_epochs, self.plan.max_epochs):
+            return True
+        return judge is not None and n_epochs - self.best_epoch >= self.plan.patience > 0
+
+    def _note(self, record: dict[str, float], judge: Any) -> None:
+        """Add the record of an epoch, and keep the weights if they are the best."""
+        value = math.inf
+        if judge is not None:
+            value = record["held_out"] = judge(self.scores())
+        self.history.append(record)
+        if value > self.best_value or judge is None:
+            self.best_value, self.best_epoch = value, len(self.history)
+            self.best_state = [state_arrays(network) for network in self.networks]
+
+    # One epoch.
+
+    def _run_epoch(self, epoch: int) -> dict[str, float]:
+        rng = np.random.default_rng([self.seed, epoch])
+        seed_torch(int(rng.integers(2**63 - 1)), self.device)
+        for network in self.networks:
+            network.train()
+        totals = torch.zeros(3, dtype=torch.float64)
+        batches = deal_batches(self.positives, self.n_batches, rng)
+        for b, batch in enumerate(batches):
+            rate = self._learning_rate(epoch * self.n_batches + b)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            parts = self._step(batch)
+            totals += torch.stack(list(parts.values())).detach().cpu()
+        loss, low_rank, high_rank = (totals / len(batches)).tolist()
+        return {"objective": loss + low_rank + high_rank, "loss": loss, "low_rank": low_rank,
+                "high_rank": high_rank, "learning_rate": rate}  # fmt: skip
+
+    def _step(self, batch: list[NDArray[np.intp]]) -> dict[str, Tensor]:
+        scores, truth = [], []
+        with torch.autocast("cuda", torch.bfloat16, enabled=self._amp):
+            for v, rows in enumerate(batch):
+                if len(rows):
+                    scores.append(self.networks[v](self._take(v, rows)).float())
+                    truth.append(self._truth[v][torch.from_numpy(rows).to(self.device)])
+        A, Y = torch.cat(scores), torch.cat(truth)
+        if not bool(torch.isfinite(A).all()):
+            raise FloatingPointError(
+                f"training diverged in epoch {len(self.history) + 1}: scores are not finite. "
+                "Lower learning_rate, or scale the features."
+            )
+        label_shares = (Y > 0).sum(dim=0) / self._n_positive.clamp(min=1)
+        parts = self.loss.parts(A, Y, share=len(A) / self.n_rows, label_shares=label_shares)
+        self.optimizer.zero_grad()
+        # Per row, so that gradients of small and large problems have one scale.
+        (torch.stack(list(parts.values())).sum() / self.n_rows).backward()
+        self.optimizer.step()
+        return parts
+
+    @property
+    def _amp(self) -> bool:
+        return self.plan.amp and self.device.type == "cuda"
+
+    def _take(self, v: int, rows: NDArray[np.intp]) -> Tensor:
+        X = self._rows[v]
+        if isinstance(X, Tensor):
+            return X[torch.from_numpy(rows).to(self.device)]
+        return as_tensor(X[rows], self.device)
+
+    def _learning_rate(self, step: int) -> float:
+        progress = (step + 1) / (self.n_batches * self.plan.max_epochs)
+        if progress < WARM_UP:
+            factor = 0.1 + 0.9 * progress / WARM_UP
+        else:
+            factor = 0.5 * (1 + math.cos(math.pi * (progress - WARM_UP) / (1 - WARM_UP)))
+        return self.plan.learning_rate * factor
+
+    def _make_optimizer(self) -> torch.optim.AdamW:
+        weights = [p for network in self.networks for p in network.parameters() if p.requires_grad]
+        groups = [
+            {"params": [p for p in weights if p.ndim > 1], "weight_decay": self.plan.weight_decay},
+            {"params": [p for p in weights if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(groups, lr=self.plan.learning_rate)
+
+    # Checkpoints: everything as arrays, so that reading one runs no code.
+
+    def _state(self) -> Arrays:
+        told = {"history": self.history, "best_epoch": self.best_epoch}
+        told["best_value"] = self.best_value if math.isfinite(self.best_value) else None
+        arrays: Arrays = {"told": np.array(json.dumps(told))}
+        for v, network in enumerate(self.networks):
+            arrays |= {f"network {v} {name}": a for name, a in state_arrays(network).items()}
+            arrays |= {f"best {v} {name}": a for name, a in self.best_state[v].items()}
+        for i, state in self.optimizer.state_dict()["state"].items():
+            arrays |= {f"optimizer {i} {name}": t.cpu().numpy() for name, t in state.items()}
+        return arrays
+
+    def _resume(self, checkpoint: Checkpoint | None) -> None:
+        arrays = None if checkpoint is None else checkpoint.get(_PART)
+        if arrays is None:
+            return
+        told = json.loads(str(arrays["told"]))
+        self.history, self.best_epoch = told["history"], told["best_epoch"]
+        self.best_value = math.inf if told["best_value"] is None else told["best_value"]
+        for v, network in enumerate(self.networks):
+            load_arrays(network, _part(arrays, f"network {v} "))
+        self.best_state = [_part(arrays, f"best {v} ") for v in range(len(self.networks))]
+        state = self.optimizer.state_dict()
+        n_tensors = sum(len(group["params"]) for group in state["param_groups"])
+        state["state"] = {
+            i: {name: torch.from_numpy(a) for name, a in moments.items()}
+            for i in range(n_tensors)
+            if (moments := _part(arrays, f"optimizer {i} "))
+        }
+        self.optimizer.load_state_dict(state)
+
+
+def _part(arrays: Arrays, prefix: str) -> Arrays:
+    """Arrays under a prefix, without it."""
+    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+@contextmanager
+def own_random_numbers(device: torch.device) -> Iterator[None]:
+    """Torch's generators may be seeded inside; the caller finds them as they were."""
+    cuda = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda):
+        yield
+
+
+def seed_torch(seed: int, device: torch.device) -> None:
+    """Seed the generators that `own_random_numbers` keeps, and no others."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
