@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
@@ -126,6 +127,7 @@ n_features_in_, feature_names_in_
 
     weights_: dict[str, dict[str, NDArray[Any]]]
     _networks: dict[str, ViewNetwork]
+    _architecture: dict[str, Any]
 
     def __init__(
         self,
@@ -228,13 +230,11 @@ n_features_in_, feature_names_in_
     def networks_(self) -> dict[str, ViewNetwork]:
         check_is_fitted(self)
         if not hasattr(self, "_networks"):  # loaded from a file
-            architecture = _read_architecture(self._architecture)
-            networks = {}
+            self._networks = {}
             for view, arrays in self.weights_.items():
-                n_features = len(arrays["encoder.centre"])
-                networks[view] = default_network(n_features, len(self.label_names_), architecture)
-                load_arrays(networks[view], arrays)
-            self._networks = networks
+                n_features, n_labels = len(arrays["encoder.centre"]), len(self.label_names_)
+                self._networks[view] = default_network(n_features, n_labels, self._layers())
+                load_arrays(self._networks[view], arrays)
         return self._networks
 
     @property
@@ -279,6 +279,14 @@ n_features_in_, feature_names_in_
                 "without bound."
             )
 
+    def _layers(self) -> Architecture:
+        """Default encoders of the fit, whatever the parameters say now."""
+        hidden = tuple(self._architecture["hidden"])
+        check_hidden(hidden)
+        check_number("dropout", self._architecture["dropout"], above=0, or_equal=True)
+        check_share("dropout", self._architecture["dropout"], below=1.0)
+        return Architecture(hidden, self._architecture["dropout"])
+
     def _loss(self) -> NAIM3LLoss:
         return NAIM3LLoss(
             self.lam,
@@ -295,8 +303,7 @@ n_features_in_, feature_names_in_
         labels = {view: Y[rows] for view, rows in zip(self.views_, problem.row_slices, strict=True)}
         with own_random_numbers(device):
             seed_torch(seed, device)
-            architecture = _read_architecture(self._architecture)
-            networks = make_networks(self.encoders, features, problem.n_labels, architecture)
+            networks = make_networks(self.encoders, features, problem.n_labels, self._layers())
         for view, network in networks.items():
             network.start_at(prior_scores(labels[view], self.positive_weight, self.data_term))
         names = ("max_epochs", "batch_size", "learning_rate", "weight_decay", "patience", "amp")
@@ -347,6 +354,15 @@ n_features_in_, feature_names_in_
         device = find_device(self.device)
         return score_rows(self.networks_[view].to(device), features, device)
 
+    # Files.
+
+    def _weight_shapes(self, view: str) -> dict[str, tuple[int, ...]]:
+        """Names and shapes that ``weights_`` of a view must have, with default encoders."""
+        n_features = len(self.weights_[view]["encoder.centre"])
+        with torch.device("meta"):  # shapes alone take no memory
+            network = default_network(n_features, len(self.label_names_), self._layers())
+        return {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if state.get("_default_encoders", False):
@@ -359,7 +375,3 @@ def _as_scores(problem: Problem) -> Problem:
     sizes = [rows.stop - rows.start for rows in problem.row_slices]
     identity = [sparse.eye_array(n, format="csr") for n in sizes]
     return Problem(identity, [problem.Y], fit_intercept=False, samples=problem.samples)
-
-
-def _read_architecture(stored: Mapping[str, Any]) -> Architecture:
-    return Architecture(tuple(stored["hidden"]), stored["dropout"])

@@ -32,6 +32,8 @@ Arrays = dict[str, NDArray[Any]]
 
 # Share of the steps in which the learning rate rises to its full height, from a tenth of it.
 WARM_UP = 0.1
+# Labels are 1 and -1; beyond this, squares of scores have no digits left in float32.
+LARGEST_SCORE = 1e9
 _PART = "training"
 
 
@@ -206,10 +208,10 @@ class Training:
                     scores.append(self.networks[v](self._take(v, rows)).float())
                     truth.append(self._truth[v][torch.from_numpy(rows).to(self.device)])
         A, Y = torch.cat(scores), torch.cat(truth)
-        if not bool(torch.isfinite(A).all()):
+        if not bool((A.abs() < LARGEST_SCORE).all()):  # nor is NaN
             raise FloatingPointError(
-                f"training diverged in epoch {len(self.history) + 1}: scores are not finite. "
-                "Lower learning_rate, or scale the features."
+                f"training diverged in epoch {len(self.history) + 1}: scores exceed "
+                f"{LARGEST_SCORE:g}. Lower learning_rate, or scale the features."
             )
         label_shares = (Y > 0).sum(dim=0) / self._n_positive.clamp(min=1)
         parts = self.loss.parts(A, Y, share=len(A) / self.n_rows, label_shares=label_shares)

@@ -17,7 +17,7 @@ def describe(model: Any) -> dict[str, Any]:
         "form": "wide" if model._wide else "apart",
         "label_names": list(model.label_names_),
         "views": {
-            view: {"columns": columns[view], "weights": int(model.coef_[view].shape[0])}
+            view: {"columns": columns[view], "weights": _n_inputs(model, view)}
             for view in model.views_
         },
         "lam": _plain(getattr(model, "lam_", getattr(model, "lam", None))),
@@ -32,6 +32,16 @@ def _column_counts(model: Any) -> dict[str, int]:
     if model._wide:
         return {view: len(positions) for view, positions in model._view_columns.items()}
     return {view: int(count) for view, count in model.n_features_in_.items()}
+
+
+def _has_networks(model: Any) -> bool:
+    return hasattr(type(model), "networks_")
+
+
+def _n_inputs(model: Any, view: str) -> int:
+    """Features that a view's weights are for."""
+    weights = model.weights_[view]["encoder.centre"] if _has_networks(model) else model.coef_[view]
+    return int(weights.shape[0])
 
 
 def _plain(value: Any) -> Any:
@@ -60,20 +70,24 @@ def check_state(model: Any) -> None:
         positions = {j for chosen in model._view_columns.values() for j in chosen}
         require(positions <= set(range(model.n_features_in_)), "views have columns that X has not.")
     columns = _column_counts(model)
-    for name in ("coef_", "intercept_", "transformers_", "_as_numbers", "columns"):
+    weights = ("weights_",) if _has_networks(model) else ("coef_", "intercept_")
+    for name in (*weights, "transformers_", "_as_numbers", "columns"):
         part = columns if name == "columns" else getattr(model, name)
         fits = isinstance(part, dict) and set(part) == set(views)
         require(fits, f"{name} are not those of the views {views}.")
     for view in views:
-        _check_weights(model.coef_[view], model.intercept_[view], len(labels), f"view {view!r}")
-        transformer, coef = model.transformers_[view], model.coef_[view]
+        if _has_networks(model):
+            _check_network(model, view)
+        else:
+            _check_weights(model.coef_[view], model.intercept_[view], len(labels), f"view {view!r}")
+        transformer, n_inputs = model.transformers_[view], _n_inputs(model, view)
         usable = transformer is None or callable(getattr(transformer, "transform", None))
         usable = usable and not isinstance(transformer, type)
         require(usable, f"view {view!r} has no transformer.")
         known = isinstance(model._as_numbers[view], bool)
         require(known, f"view {view!r} is to be read neither as numbers nor as it is.")
-        fits = transformer is not None or len(coef) == columns[view]
-        require(fits, f"view {view!r}: weights for {len(coef)} of {columns[view]} columns.")
+        fits = transformer is not None or n_inputs == columns[view]
+        require(fits, f"view {view!r}: weights for {n_inputs} of {columns[view]} columns.")
 
 
 def _check_weights(coef: Any, intercept: Any, n_labels: int, where: str) -> None:
@@ -82,3 +96,17 @@ def _check_weights(coef: Any, intercept: Any, n_labels: int, where: str) -> None
     require(fits, f"{where}: its weights do not fit {n_labels} labels.")
     finite = np.isfinite(coef).all() and np.isfinite(intercept).all()
     require(finite, f"{where}: its weights are not finite.")
+
+
+def _check_network(model: Any, view: str) -> None:
+    """Refuse networks that are not default ones with all their weights."""
+    alone = model.encoders is None and model._default_encoders is True
+    require(alone and "_networks" not in vars(model), "its encoders are not the default ones.")
+    arrays, shapes = model.weights_[view], model._weight_shapes(view)
+    require(isinstance(arrays, dict) and set(arrays) == set(shapes),
+            f"view {view!r}: its weights are not those of its layers.")  # fmt: skip
+    for name, shape in shapes.items():
+        array = arrays[name]
+        numbers = isinstance(array, np.ndarray) and array.dtype == np.float32
+        require(numbers and array.shape == shape, f"view {view!r}: {name} is not {shape} numbers.")
+        require(np.isfinite(array).all(), f"view {view!r}: its weights are not finite.")

@@ -25,7 +25,7 @@ from naim3l.persistence.state import check_state, describe, type_name
 # skops takes half a second to import, so it is imported where a model is saved or loaded.
 
 MODELS = ("naim3l.estimator.NAIM3L", "naim3l.selection.NAIM3LCV",
-          "naim3l.baselines.ridge.PerViewRidge")  # fmt: skip
+          "naim3l.baselines.ridge.PerViewRidge", "naim3l.deep.estimator.DeepNAIM3L")  # fmt: skip
 # Types that a file may name, besides those that skops trusts: scikit-learn's estimators, NumPy's
 # arrays, scalars and ufuncs, Python's numbers, text and containers. None runs code of the file's.
 ALLOWED = frozenset({
@@ -47,7 +47,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : NAIM3L, NAIM3LCV or PerViewRidge
+    model : NAIM3L, NAIM3LCV, PerViewRidge or DeepNAIM3L
         Fitted. What cannot be read back, such as a transformer with a lambda, is a TypeError.
     path : str or path-like
         Replaced if it exists.
@@ -56,7 +56,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     if type_name(model) not in MODELS:
         raise TypeError(f"only {', '.join(MODELS)} can be saved, got {type_name(model)}.")
-    check_is_fitted(model, "coef_")
+    check_is_fitted(model)
     try:
         versions = {name: version(name) for name in PACKAGES}
         data = pack(skops.io.dumps(model), {"versions": versions, **describe(model)})
@@ -80,7 +80,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) ->
 
     Returns
     -------
-    NAIM3L, NAIM3LCV or PerViewRidge
+    NAIM3L, NAIM3LCV, PerViewRidge or DeepNAIM3L
 
     Raises
     ------

@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
+
+from naim3l.checkpoint import Checkpoint  # noqa: E402
+from naim3l.deep import NAIM3LLoss  # noqa: E402
+from naim3l.deep.networks import Architecture, make_networks, state_arrays  # noqa: E402
+from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch  # noqa: E402
+
+CPU = torch.device("cpu")
+PLAN = Plan(max_epochs=6, batch_size=15, learning_rate=1e-2, weight_decay=1e-2, patience=3,
+            amp=False)  # fmt: skip
+
+
+@pytest.fixture
+def make_training(make_problem):
+    """Function that starts the same training anew."""
+    features, labels, problem = make_problem(seed=1)
+
+    def make(plan=PLAN, seed=0, data_term="logistic"):
+        X, Y = dict(zip("ab", features, strict=True)), dict(zip("ab", labels, strict=True))
+        with own_random_numbers(CPU):
+            seed_torch(seed, CPU)
+            networks = make_networks(None, X, problem.n_labels, Architecture((8,), 0.3))
+        loss = NAIM3LLoss(0.1, data_term=data_term)
+        return Training(networks, X, Y, loss, plan, seed=seed, device=CPU)
+
+    return make
+
+
+def weights(training):
+    return [a for network in training.networks for a in state_arrays(network).values()]
+
+
+def assert_same(one, other):
+    for a, b in zip(weights(one), weights(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert one.history == other.history and one.best_epoch == other.best_epoch
+
+
+def test_objective_falls(make_training):
+    training = make_training(Plan(20, 35, 2e-2, 0.0, 3, False))
+    assert not training.run()
+    values = [record["objective"] for record in training.history]
+    assert len(values) == 20 and values[-1] < 0.9 * values[0]
+    for record in training.history:
+        parts = record["loss"] + record["low_rank"] + record["high_rank"]
+        assert record["objective"] == pytest.approx(parts)
+
+
+def test_learning_rate_rises_then_falls_to_zero(make_training):
+    training = make_training(Plan(20, 15, 1e-2, 0.0, 3, False))
+    n_steps = 20 * training.n_batches
+    rates = np.array([training._learning_rate(step) for step in range(n_steps)])
+    assert rates.max() <= 1e-2 and rates.argmax() in (n_steps // 10 - 1, n_steps // 10)
+    assert rates[-1] == pytest.approx(0, abs=1e-12) and (np.diff(rates[n_steps // 10 :]) < 0).all()
+
+
+def test_best_epoch_is_restored_and_patience_ends_the_training(make_training):
+    told = iter([0.1, 0.5, 0.3, 0.4, 0.2, 0.9])
+    seen = []
+    training = make_training()
+
+    def judge(scores):
+        seen.append(scores)
+        return next(told)
+
+    training.run(judge=judge)
+    assert training.best_epoch == 2 and len(training.history) == 2 + PLAN.patience
+    assert [record["held_out"] for record in training.history] == [0.1, 0.5, 0.3, 0.4, 0.2]
+    np.testing.assert_array_equal(training.scores(), seen[1])
+    shorter = make_training()
+    shorter.run(last_epoch=2)
+    np.testing.assert_array_equal(shorter.scores(), seen[1])
+
+
+def test_interrupt_keeps_the_best_whole_epoch(make_training):
+    training = make_training()
+    steps, take_step = [], training._step
+
+    def step(batch):
+        steps.append(batch)
+        if len(steps) == 2 * training.n_batches + 2:
+            raise KeyboardInterrupt
+        return take_step(batch)
+
+    training._step = step
+    assert training.run()
+    assert len(training.history) == 2
+    whole = make_training()
+    whole.run(last_epoch=2)
+    assert_same(training, whole)
+
+
+@pytest.mark.parametrize("judged", [False, True])
+@pytest.mark.parametrize("stopped_after", [1, 3])
+def test_resumed_training_ends_at_the_same_weights(make_training, tmp_path, judged, stopped_after):
+    def judge(scores):
+        return -float(np.abs(scores).mean())
+
+    whole = make_training()
+    whole.run(judge=judge if judged else None)
+    path = tmp_path / "fit.checkpoint"
+
+    def stop(record, seen=[]):  # noqa: B006 -- one list per definition
+        seen.append(record)
+        if len(seen) == stopped_after:
+            raise KeyboardInterrupt
+
+    stopped = make_training()
+    assert stopped.run(judge=judge if judged else None, callback=stop,
+                       checkpoint=Checkpoint(path, "key", every=0))  # fmt: skip
+    resumed = make_training()
+    epochs = []
+    assert not resumed.run(judge=judge if judged else None, callback=epochs.append,
+                           checkpoint=Checkpoint(path, "key", every=0))  # fmt: skip
+    assert len(epochs) == len(whole.history) - stopped_after
+    assert_same(resumed, whole)
+
+
+def test_generators_of_the_caller_are_left_alone(make_training):
+    torch.manual_seed(5)
+    np.random.seed(5)  # noqa: NPY002 -- the global generator is what is looked at
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    first = make_training()
+    first.run()
+    assert torch.equal(torch.get_rng_state(), before[0])
+    np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
+    torch.manual_seed(6)
+    second = make_training()
+    second.run()
+    assert_same(first, second)
+
+
+def test_divergence_is_told(make_training):
+    training = make_training(Plan(30, 15, 1e30, 0.0, 3, False), data_term="squared")
+    with pytest.raises(FloatingPointError, match=r"diverged in epoch \d+.*learning_rate"):
+        training.run()
