@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +21,8 @@ Product = Callable[[Matrix], Matrix]
 WORST_CONDITION = 1e8
 # Directions of smaller relative weight than this are undetermined; they get weight zero.
 UNDETERMINED = 1e-12
+# Share of its residual that a W-step by conjugate gradients may leave.
+STEP_ACCURACY = 0.03
 
 
 class WeightStep(Protocol):
@@ -32,7 +35,7 @@ def make_weight_step(problem: Form, ridge: float) -> WeightStep:
     """W-step that suits the form of the problem."""
     if isinstance(problem, CompressedProblem):
         return DirectWeightStep(problem, ridge)
-    return IterativeWeightStep(problem, ridge)
+    return IterativeWeightStep(problem, ridge, STEP_ACCURACY)
 
 
 class DirectWeightStep:
@@ -103,61 +106,83 @@ def _eigh(stack: Matrix, n_threads: int) -> tuple[Matrix, Matrix]:
 class IterativeWeightStep:
     """W-step by conjugate gradients on the rows, for views with too many columns to factor.
 
-    All labels advance together. The preconditioner replaces each label's mask by the mean over
-    labels, which makes the matrix the same for all of them: one factorisation per view and mu.
+    Views go each for themselves, shared out among threads; the labels of a view advance together.
+    The preconditioner replaces each label's mask by the mean over labels, which makes the matrix
+    the same for all of them: one factorisation per view and mu. The splitting around it corrects
+    what a step leaves, so a step need not go to the end.
+
+    Parameters
+    ----------
+    problem : Problem
+    ridge : float
+    accuracy : float
+        Share of the residual that a call may leave, of the one that it starts with.
     """
 
-    def __init__(self, problem: Problem, ridge: float) -> None:
-        self.problem, self.ridge = problem, ridge
+    def __init__(self, problem: Problem, ridge: float, accuracy: float) -> None:
+        self.problem, self.ridge, self.accuracy = problem, ridge, accuracy
         self.known = problem.P.astype(problem.Y.dtype)
         self.positives = (problem.Y > 0).sum(axis=1).astype(problem.Y.dtype)[:, None]
         self.mu = float("nan")
         self.share = float(self.known.mean())
 
     def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix:
+        views = range(len(self.problem.X))
         if mu != self.mu:
-            self.mu, self.factors = mu, self._factor(mu)
-        weights = self.known + mu * self.positives
-        penalty = self.ridge * self.problem.penalised[:, None]
+            self.mu = mu
+            self.factors = thread_map(self._factor, views, self.problem.n_threads)
+        solve = partial(self._solve_view, B, W)
+        return np.concatenate(thread_map(solve, views, self.problem.n_threads))
+
+    def _solve_view(self, B: Matrix, W: Matrix, v: int) -> Matrix:
+        """Weights of one view, (n_weights_v, n_labels)."""
+        X, rows = self.problem.X[v], self.problem.row_slices[v]
+        weights = self.problem.weight_slices[v]
+        row_weights = self.known[rows] + self.mu * self.positives[rows]
+        penalty = self.ridge * self.problem.penalised[weights, None]
 
         def apply(V: Matrix) -> Matrix:
-            XV = self.problem.multiply(V)
-            XV *= weights
-            return self.problem.multiply_transposed(XV) + penalty * V
+            XV = X @ V
+            XV *= row_weights
+            return X.T @ XV + penalty * V
 
-        return _conjugate_gradients(apply, self._precondition, B, W)
+        precondition = partial(linalg.cho_solve, self.factors[v], check_finite=False)
+        return _conjugate_gradients(apply, precondition, B[weights], W[weights], self.accuracy)
 
-    def _factor(self, mu: float) -> list:
-        problem, factors = self.problem, []
-        for gram, positive, weights in zip(
-            problem.grams, problem.positive_grams, problem.weight_slices, strict=True
-        ):
-            matrix = self.share * gram + mu * positive
-            matrix += self.ridge * np.diag(problem.penalised[weights].astype(matrix.dtype))
-            # Enough to be definite; what it does to the solution, the iterations undo.
-            jitter = 10 * np.finfo(matrix.dtype).eps * len(matrix) * np.trace(matrix)
-            factors.append(linalg.cho_factor(matrix + jitter * np.eye(len(matrix))))
-        return factors
-
-    def _precondition(self, R: Matrix) -> Matrix:
-        pairs = zip(self.factors, self.problem.weight_slices, strict=True)
-        return np.concatenate([linalg.cho_solve(factor, R[weights]) for factor, weights in pairs])
+    def _factor(self, v: int) -> tuple[Matrix, bool]:
+        problem, weights = self.problem, self.problem.weight_slices[v]
+        matrix = self.share * problem.grams[v] + self.mu * problem.positive_grams[v]
+        matrix += self.ridge * np.diag(problem.penalised[weights].astype(matrix.dtype))
+        # Enough to be definite; what it does to the solution, the iterations undo.
+        jitter = 10 * np.finfo(matrix.dtype).eps * len(matrix) * np.trace(matrix)
+        return linalg.cho_factor(matrix + jitter * np.eye(len(matrix)), check_finite=False)
 
 
 def _conjugate_gradients(
-    apply: Product, precondition: Product, B: Matrix, W: Matrix, max_iter: int = 200
+    apply: Product,
+    precondition: Product,
+    B: Matrix,
+    W: Matrix,
+    accuracy: float,
+    max_iter: int = 200,
 ) -> Matrix:
-    """Solutions of ``apply(W) = B``, column by column, to rounding error or ``max_iter``."""
+    """Solutions of ``apply(W) = B``, column by column, from a start at ``W``.
+
+    A column ends where its residual, measured by the preconditioner, is ``accuracy`` of that at
+    the start, or rounding error; all do after ``max_iter``.
+    """
     R = B - apply(W)
     D = M = precondition(R)
     rho = np.sum(R * M, axis=0)
-    enough = (100 * np.finfo(B.dtype).eps) ** 2 * np.sum(B * precondition(B), axis=0)
+    rounding = (100 * np.finfo(B.dtype).eps) ** 2 * np.sum(B * precondition(B), axis=0)
+    enough = np.maximum(rounding, accuracy**2 * rho)
     for _ in range(max_iter):
-        AD = apply(D)
-        curvature = np.sum(D * AD, axis=0)
-        active = (rho > enough) & (curvature > 0)
+        active = rho > enough
         if not active.any():
             break
+        AD = apply(D)
+        curvature = np.sum(D * AD, axis=0)
+        active &= curvature > 0
         step = np.where(active, rho / np.where(active, curvature, 1), 0)
         W = W + step * D
         R = R - step * AD
