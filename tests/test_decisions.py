@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from naim3l import NAIM3L, NAIM3LCV, evaluate
+from naim3l import NAIM3L, NAIM3LCV, evaluate, load
 from naim3l.baselines import PerViewRidge
 from naim3l.calibration import calibration_error
 from naim3l.datasets import make_unpaired
@@ -105,15 +105,30 @@ def test_wide_form_decides_on_fused_scores(wide):
     assert list(frame.columns) == model.label_names_ and frame.index.equals(table.index)
 
 
-def test_learned_fusion_trusts_the_better_view(wide):
+@pytest.mark.parametrize("fusion", ["evidence", "learned"])
+def test_fusion_of_evidence_beats_the_mean_where_a_view_is_worse(wide, fusion):
     table, Y = wide
-    mean = NAIM3L(views=VIEWS, random_state=0).fit(table, Y)
-    learned = NAIM3L(views=VIEWS, fusion="learned", random_state=0).fit(table, Y)
-    weights = learned.fusion_weights_
-    assert weights["good"] > 0.7 and sum(weights.values()) == pytest.approx(1)
-    known = np.where(np.isnan(Y), np.nan, Y)
-    ap = [evaluate(known, model.decision_function(table))["AP"] for model in (mean, learned)]
+    models = [NAIM3L(views=VIEWS, fusion=f, random_state=0).fit(table, Y) for f in ("mean", fusion)]
+    ap = [evaluate(Y, model.decision_function(table))["AP"] for model in models]
     assert ap[1] > ap[0]
+    weights = models[1].fusion_weights_
+    assert set(weights) == set(VIEWS) and weights["good"].shape == (Y.shape[1],)
+    assert fusion == "learned" or (weights["good"] == 1).all()
+
+
+def test_fused_evidence_can_be_calibrated_saved_and_loaded(wide, tmp_path):
+    table, Y = wide
+    model = NAIM3L(views=VIEWS, fusion="evidence", calibrate=True, random_state=0).fit(table, Y)
+    model.save(tmp_path / "model.skops")
+    again = load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
+
+
+def test_base_rates_are_the_shares_of_positives(apart):
+    model = PerViewRidge().fit(apart.views, apart.labels)
+    stacked = np.concatenate(list(apart.labels.values()))
+    expected = (np.nansum(stacked, axis=0) + 1) / ((~np.isnan(stacked)).sum(axis=0) + 2)
+    np.testing.assert_allclose(model.base_rates_, expected)
 
 
 def test_imputed_labels_follow_the_thresholds(apart):

@@ -1,8 +1,20 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit, logit
+from scipy.stats import norm
+from sklearn.metrics import log_loss
 
-from naim3l.fusion import fit_weights, fuse, fuse_arrays
+from naim3l.calibration import fit_calibration
+from naim3l.fusion import (
+    Evidence,
+    add_evidence,
+    fit_weights,
+    fuse,
+    fuse_arrays,
+    label_groups,
+    rank_labels,
+)
 
 
 def test_mean_over_the_views_that_a_sample_has():
@@ -11,46 +23,84 @@ def test_mean_over_the_views_that_a_sample_has():
     np.testing.assert_array_equal(fuse_arrays(scores), [[2], [2], [5], [nan]])
 
 
-def test_weights_count_among_the_views_that_are_there():
-    scores = np.array([[[0.0], [0]], [[1.0], [np.nan]], [[3.0], [4]]])
-    weights = np.array([1.0, 2, 1])
-    np.testing.assert_allclose(fuse_arrays(scores, weights), [[5 / 4], [2]])
-    np.testing.assert_allclose(fuse_arrays(scores, np.array([0.0, 1, 0])), [[1], [2]])
+def drawn_views(rng, means, n=4000, rate=0.3, missing=0.3):
+    """Scores normal around +-mean given the label, their true log-odds, and the labels."""
+    truth = (rng.random((n, 2)) < rate).astype(float)
+    scores = np.stack([m * (2 * truth - 1) + rng.normal(size=truth.shape) for m in means])
+    scores[np.broadcast_to(rng.random((len(means), n, 1)) < missing, scores.shape)] = np.nan
+    base = np.full((len(means), 2), logit(rate))
+    return scores, base[:, None, :] + 2 * np.reshape(means, (-1, 1, 1)) * scores, base, truth
 
 
-def views_of(rng, noise, n=3000, missing=0.3):
-    truth = (rng.random((n, 2)) < 0.5).astype(float)
-    scores = np.stack([2 * truth - 1 + s * rng.normal(size=truth.shape) for s in noise])
-    scores[np.broadcast_to(rng.random((len(noise), n, 1)) < missing, scores.shape)] = np.nan
-    return scores, truth
+def test_evidence_of_independent_views_adds_up_to_the_posterior(rng):
+    means = [0.5, 1.0, 2.0]
+    scores, log_odds, base, _ = drawn_views(rng, means, n=50)
+    yes, no = np.full((50, 2), 0.3), np.full((50, 2), 0.7)
+    for mean, S in zip(means, scores, strict=True):  # Bayes' rule, view by view
+        present = ~np.isnan(S)
+        yes[present] *= norm.pdf(S[present], mean)
+        no[present] *= norm.pdf(S[present], -mean)
+    lacking = np.isnan(scores).all(axis=0)
+    assert lacking.any()
+    expected = np.where(lacking, np.nan, yes / (yes + no))
+    np.testing.assert_allclose(expit(add_evidence(log_odds, base)), expected)
 
 
-def test_learned_weights_are_inverse_variances(rng):
-    """Of unbiased views with independent noise the best weights are known."""
-    noise = np.array([0.5, 1.0, 2.0])
-    scores, truth = views_of(rng, noise, missing=0.0)
-    best = noise**-2 / (noise**-2).sum()
-    np.testing.assert_allclose(fit_weights(scores, truth), best, atol=0.03)
+def test_fitted_evidence_is_near_the_true_one(rng):
+    means = [0.5, 1.5]
+    scores, log_odds, base, truth = drawn_views(rng, means, n=20_000)
+    fitted = Evidence([fit_calibration(S, truth) for S in scores], np.ones((2, 2)))
+    close = expit(fitted.fuse(scores)) - expit(add_evidence(log_odds, base))
+    assert np.nanmax(np.abs(close)) < 0.05
 
 
-def test_learned_weights_are_a_minimum(rng):
-    scores, truth = views_of(rng, [0.5, 1.0])
+def test_learned_weights_leave_independent_views_alone_and_halve_what_is_said_twice(rng):
+    _, log_odds, base, truth = drawn_views(rng, [1.0, 1.5], n=20_000, missing=0.0)
+    np.testing.assert_allclose(fit_weights(log_odds, base, truth), 1, atol=0.1)
+    twice = np.repeat(log_odds[:1], 2, axis=0)
+    np.testing.assert_allclose(fit_weights(twice, base, truth), 0.5, atol=0.1)
 
-    def error(weights):
-        fused = fuse_arrays(scores, np.asarray(weights))
-        return np.nansum((fused - (2 * truth - 1)) ** 2)
 
-    weights = fit_weights(scores, truth)
-    assert weights.sum() == pytest.approx(1)
-    for step in (-0.02, 0.02):
-        assert error(weights) <= error(weights + np.array([step, -step]))
+def test_learned_weights_are_a_minimum_of_the_log_loss(rng, monkeypatch):
+    monkeypatch.setattr("naim3l.fusion.PULL", 0.0)
+    _, log_odds, base, truth = drawn_views(rng, [0.3, 1.0])
+    log_odds *= [[[0.5]], [[2.0]]]  # badly calibrated: weights must make up for it
+    weights = fit_weights(log_odds, base, truth)
+
+    def loss(weights):
+        fused = add_evidence(log_odds, base, weights)
+        seen = ~np.isnan(fused)
+        return log_loss(truth[seen], expit(fused[seen]))
+
+    for view in range(2):
+        for step in (-0.05, 0.05):
+            moved = weights.copy()
+            moved[view] += step
+            assert loss(weights) < loss(moved)
+
+
+def test_labels_of_like_frequency_share_weights(rng):
+    truth = (rng.random((500, 6)) < [0.01, 0.02, 0.1, 0.11, 0.5, 0.5]).astype(float)
+    groups = label_groups(truth)
+    assert (np.diff(groups) >= 0).all() and groups[0] == groups[1] and groups[-1] == 2
+    log_odds = rng.normal(size=(2, *truth.shape))
+    weights = fit_weights(log_odds, np.zeros((2, 6)), truth)
+    for group in np.unique(groups):
+        assert np.ptp(weights[:, groups == group], axis=1).max() == 0
 
 
 def test_unknown_labels_and_absent_samples_do_not_count(rng):
-    scores, truth = views_of(rng, [0.5, 1.0], n=300)
-    more = np.concatenate([scores, rng.normal(size=scores.shape)], axis=1)
+    _, log_odds, base, truth = drawn_views(rng, [0.5, 1.0], n=300)
+    more = np.concatenate([log_odds, rng.normal(size=log_odds.shape)], axis=1)
     unknown = np.concatenate([truth, np.full_like(truth, np.nan)])
-    np.testing.assert_allclose(fit_weights(more, unknown), fit_weights(scores, truth))
+    expected = fit_weights(log_odds, base, truth)
+    np.testing.assert_allclose(fit_weights(more, base, unknown), expected)
+
+
+def test_ranks_are_of_the_labels_of_a_row():
+    nan = np.nan
+    ranks = rank_labels(np.array([[0.1, 5.0, -2.0], [nan, nan, nan]]))
+    np.testing.assert_array_equal(ranks, [[2, 3, 1], [nan, nan, nan]])
 
 
 def frame(rows, index):
@@ -79,3 +129,21 @@ def test_tables_are_matched_by_index():
 def test_what_cannot_be_matched_is_refused(scores, error, message):
     with pytest.raises(error, match=message):
         fuse(scores)
+
+
+def test_probabilities_of_tables_add_what_they_say_beyond_the_base_rates():
+    clinic, lab = frame([[0.8, 0.5], [0.2, 0.1]], ["a", "b"]), frame([[0.9, 0.2]], ["a"])
+    fused = fuse({"clinic": clinic, "lab": lab}, base_rates=[0.5, 0.2])
+    expected = expit(logit(0.8) + logit(0.9))  # a base rate of one half says nothing
+    assert fused.loc["a", "flu"] == pytest.approx(expected)
+    assert fused.loc["a", "gout"] == pytest.approx(0.5)  # the lab says no more than the base rate
+    assert fused.loc["b"].tolist() == pytest.approx([0.2, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("rates", "chance", "message"),
+    [([0.5], 0.5, "2 numbers"), ([0, 0.5], 0.5, "between 0 and 1"), ([0.5, 0.5], -1.5, "-1.5")],
+)
+def test_base_rates_go_with_probabilities(rates, chance, message):
+    with pytest.raises(ValueError, match=message):
+        fuse({"lab": frame([[chance, 0.5]], ["a"])}, base_rates=rates)

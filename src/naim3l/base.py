@@ -16,8 +16,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from naim3l.decisions import FUSED, Decisions, Rules, fixed_decisions, learn_decisions
-from naim3l.fusion import fuse_arrays
+from naim3l.decisions import (
+    FUSED,
+    Decisions,
+    Rules,
+    fixed_decisions,
+    fuse_views,
+    learn_decisions,
+)
 from naim3l.labels import CODINGS, LabelTable, fill_unknown
 from naim3l.metrics import evaluate
 from naim3l.parameters import check_choice
@@ -79,8 +85,9 @@ class ViewModel(ViewReader):
         Returns
         -------
         dict of str to ndarray of shape (n_rows, n_labels), or ndarray of that shape
-            Per view for tables apart; for a wide table the mean over the views that a row
-            has. NaN in a row that lacks the view (every view, for a wide table).
+            Per view for tables apart; for a wide table fused over the views that a row has:
+            their mean, or log-odds with ``fusion="evidence"`` or "learned". NaN in a row that
+            lacks the view (every view, for a wide table).
         """
         check_is_fitted(self)
         tables = self._known_tables(X)
@@ -226,9 +233,9 @@ class ViewModel(ViewReader):
 
     def _keep_decisions(self, decisions: Decisions) -> None:
         self.thresholds_, self.calibration_ = decisions.thresholds, decisions.calibrations
-        self.fusion_weights_ = None
-        if decisions.weights is not None:
-            self.fusion_weights_ = dict(zip(self.views_, decisions.weights.tolist(), strict=True))
+        self._evidence, self.fusion_weights_ = decisions.evidence, None
+        if decisions.evidence is not None:
+            self.fusion_weights_ = dict(zip(self.views_, decisions.evidence.weights, strict=True))
 
     # Prediction.
 
@@ -240,13 +247,11 @@ class ViewModel(ViewReader):
         return scores
 
     def _scores(self, tables: dict[str, Table]) -> dict[str, NDArray[np.float64]]:
-        """Scores per view, or under the key FUSED their mean over the views that a row has."""
+        """Scores per view, or under the key FUSED one over the views that a row has."""
         scores = {view: self._score_view(view, table) for view, table in tables.items()}
         if not self._wide:
             return scores
-        shares = self.fusion_weights_
-        weights = None if shares is None else np.array([shares[view] for view in scores])
-        return {FUSED: fuse_arrays(np.stack(list(scores.values())), weights)}
+        return {FUSED: fuse_views(np.stack(list(scores.values())), self._evidence)}
 
     def _scores_and_labels(
         self, X: Any, y: Any

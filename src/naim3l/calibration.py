@@ -22,6 +22,8 @@ class Calibration:
     Attributes
     ----------
     slope, offset : ndarray of shape (n_labels,)
+    base : ndarray of shape (n_labels,)
+        Log-odds of each label before any score is seen: those of its share of positives.
     own : bool ndarray of shape (n_labels,)
         Where the curve comes from the label's own entries; elsewhere it is the common one, moved
         by how frequent the label is.
@@ -29,11 +31,16 @@ class Calibration:
 
     slope: Matrix
     offset: Matrix
+    base: Matrix
     own: NDArray[np.bool_]
+
+    def log_odds(self, scores: Matrix) -> Matrix:
+        """Log-odds of scores (n_rows, n_labels); NaN where a score is."""
+        return self.slope * scores + self.offset
 
     def probabilities(self, scores: Matrix) -> Matrix:
         """Probabilities of scores (n_rows, n_labels); NaN where a score is."""
-        return expit(self.slope * scores + self.offset)
+        return expit(self.log_odds(scores))
 
 
 def fit_calibration(scores: Matrix, truth: Matrix, *, enough: int = ENOUGH_ENTRIES) -> Calibration:
@@ -52,25 +59,42 @@ def fit_calibration(scores: Matrix, truth: Matrix, *, enough: int = ENOUGH_ENTRI
     n_yes = (known & (truth == 1)).sum(axis=0)
     n_no = known.sum(axis=0) - n_yes
     # One positive and one negative more keep the frequency of a rare label off 0 and 1.
-    frequency = logit((n_yes + 1) / (n_yes + n_no + 2))
+    base = logit((n_yes + 1) / (n_yes + n_no + 2))
     own = np.minimum(n_yes, n_no) >= enough
-    slope, offset = _common_curve(scores, truth, known, frequency)
+    slope, offset = _common_curve(scores, truth, known, base)
     for k in np.flatnonzero(own):
         rows = known[:, k]
         slope[k], offset[k] = _curve(scores[rows, k][:, None], truth[rows, k])
-    return Calibration(slope, offset, own)
+    return Calibration(slope, offset, base, own)
 
 
 def _common_curve(
-    scores: Matrix, truth: Matrix, known: NDArray[np.bool_], frequency: Matrix
+    scores: Matrix, truth: Matrix, known: NDArray[np.bool_], base: Matrix
 ) -> tuple[Matrix, Matrix]:
-    """Slope and offset of every label from the entries of all, (n_labels,) each."""
+    """Slope and offset of every label from the entries of all, (n_labels,) each.
+
+    Scores of rare labels hardly leave -1, so what a score tells depends on how far those of its
+    label spread: labels have in common the curve of their standardised scores.
+    """
     yes = truth[known]
     if len(np.unique(yes)) < 2:  # nothing to learn from: the frequency is all there is
-        return np.zeros(len(frequency)), frequency.copy()
-    shift = np.broadcast_to(frequency, scores.shape)[known]
-    slope, weight, offset = _curve(np.column_stack([scores[known], shift]), yes)
-    return np.full(len(frequency), slope), offset + weight * frequency
+        return np.zeros(len(base)), base.copy()
+    centre, spread = _centre_and_spread(scores, known)
+    shift = np.broadcast_to(base, scores.shape)[known]
+    standard = ((scores - centre) / spread)[known]
+    slope, weight, offset = _curve(np.column_stack([standard, shift]), yes)
+    return slope / spread, offset + weight * base - slope * centre / spread
+
+
+def _centre_and_spread(scores: Matrix, known: NDArray[np.bool_]) -> tuple[Matrix, Matrix]:
+    """Mean and standard deviation of each label's known scores; infinite where there is none."""
+    count = known.sum(axis=0)
+    total = np.where(known, scores, 0).sum(axis=0)
+    centre = total / np.maximum(count, 1)
+    spread = np.sqrt(np.where(known, (scores - centre) ** 2, 0).sum(axis=0) / np.maximum(count, 1))
+    # Scores that do not differ tell nothing: divided by infinity they all become 0.
+    rounding = 1e-12 * np.maximum(np.abs(centre), 1)
+    return centre, np.where(spread > rounding, spread, np.inf)
 
 
 def _curve(features: Matrix, yes: Matrix) -> NDArray[np.float64]:

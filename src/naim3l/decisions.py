@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.calibration import Calibration, fit_calibration
-from naim3l.fusion import FUSIONS, fit_weights, fuse_arrays
+from naim3l.fusion import FUSIONS, Evidence, fuse_arrays
 from naim3l.held_out import by_view_and_sample, deal_entries, held_out_scores, labels_of_samples
 from naim3l.parameters import check_choice
 from naim3l.problem import Problem
@@ -40,7 +40,7 @@ class Rules:
     def learn(self, wide: bool) -> bool:
         """Whether held-out scores are needed."""
         learned = isinstance(self.threshold, str) and self.threshold in LEARNED
-        return learned or self.calibrate or (wide and self.fusion == "learned")
+        return learned or self.calibrate or (wide and self.fusion != "mean")
 
 
 @dataclass
@@ -53,13 +53,13 @@ class Decisions:
         By view, or under ``FUSED`` for one wide table.
     calibrations : dict of str to Calibration
         Empty unless asked for.
-    weights : ndarray of shape (n_views,), or None
-        Of the views in fused scores; None weighs them alike.
+    evidence : Evidence or None
+        How the views of one wide table are fused; None takes the mean of their scores.
     """
 
     thresholds: dict[str, Matrix]
     calibrations: dict[str, Calibration] = field(default_factory=dict)
-    weights: Matrix | None = None
+    evidence: Evidence | None = None
 
 
 def fixed_decisions(rules: Rules, blocks: Sequence[str], label_names: list[str]) -> Decisions:
@@ -97,14 +97,25 @@ def learn_decisions(
         blocks = {view: (scores[r], _truth(problem.Y[r])) for view, r in rows}
     else:
         by_view, truth = by_view_and_sample(problem, scores), _truth(labels_of_samples(problem))
-        if rules.fusion == "learned":
-            decisions.weights = fit_weights(by_view, truth)
-        blocks = {FUSED: (fuse_arrays(by_view, decisions.weights), truth)}
+        if rules.fusion != "mean":
+            decisions.evidence = _fit_evidence(by_view, truth, learned=rules.fusion == "learned")
+        blocks = {FUSED: (fuse_views(by_view, decisions.evidence), truth)}
     for block, (S, truth) in blocks.items():
         if isinstance(rules.threshold, str) and rules.threshold in LEARNED:
             decisions.thresholds[block] = fit_thresholds(S, truth, rules.threshold)
         if rules.calibrate:
             decisions.calibrations[block] = fit_calibration(S, truth)
+
+
+def fuse_views(scores: Matrix, evidence: Evidence | None) -> Matrix:
+    """Scores (n_samples, n_labels) of those by view, (n_views, n_samples, n_labels)."""
+    return fuse_arrays(scores) if evidence is None else evidence.fuse(scores)
+
+
+def _fit_evidence(scores: Matrix, truth: Matrix, *, learned: bool) -> Evidence:
+    calibrations = [fit_calibration(S, truth) for S in scores]
+    evidence = Evidence(calibrations, np.ones((len(scores), truth.shape[1])))
+    return evidence.with_learned_weights(scores, truth) if learned else evidence
 
 
 def _truth(signed: Matrix) -> Matrix:

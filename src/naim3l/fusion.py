@@ -1,69 +1,162 @@
 """One score per sample from those of its views."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import expit, log_expit, logit
+from scipy.stats import rankdata
+
+from naim3l.calibration import Calibration
 
 Matrix = NDArray[np.floating]
 
-FUSIONS = ("mean", "learned")
+FUSIONS = ("mean", "evidence", "learned")
+# Labels are told apart, for learned weights, by how frequent they are: rare, middling, frequent.
+N_GROUPS = 3
+# Pull of learned weights towards 1, in units of one entry's log-loss.
+PULL = 10.0
+# Probabilities beyond this, from whoever calibrated them, do not decide alone.
+LEAST_CHANCE = 1e-9
 
 
-def fuse_arrays(scores: Matrix, weights: Matrix | None = None) -> NDArray[np.float64]:
-    """Weighted mean over the views that a sample has, (n_samples, n_labels).
+def fuse_arrays(scores: Matrix) -> NDArray[np.float64]:
+    """Mean over the views that a sample has, (n_samples, n_labels).
 
     Parameters
     ----------
     scores : ndarray of shape (n_views, n_samples, n_labels)
         NaN in the rows of samples that lack the view; NaN comes back for those that lack all.
-    weights : ndarray of shape (n_views,), optional
-        Not negative; all equal by default.
     """
     present = ~np.isnan(scores)
-    share = present * (np.ones(len(scores)) if weights is None else weights)[:, None, None]
-    total = share.sum(axis=0)
-    # Views of weight zero alone: the plain mean is better than nothing.
-    share = np.where(total > 0, share, present)
-    total = share.sum(axis=0)
-    fused = (share * np.where(present, scores, 0)).sum(axis=0)
-    return np.where(total > 0, fused / np.where(total > 0, total, 1), np.nan)
+    count = present.sum(axis=0)
+    total = np.where(present, scores, 0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def fit_weights(scores: Matrix, truth: Matrix) -> Matrix:
-    """Weights (n_views,), adding up to 1, with the least squared error of the fused scores.
+def rank_labels(scores: Matrix) -> NDArray[np.float64]:
+    """Rank of each label among those of its row, the best highest; NaN stays.
+
+    Means of these ranks are the fusion that knows nothing of scales.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_views, n_samples, n_labels)
-        Of entries that the fit did not see; NaN elsewhere.
+    scores : ndarray of shape (..., n_labels)
+    """
+    return np.asarray(rankdata(scores, axis=-1, nan_policy="propagate"))
+
+
+def add_evidence(log_odds: Matrix, base: Matrix, weights: Matrix | None = None) -> Matrix:
+    """Log-odds of each label given all views that a sample has, (n_samples, n_labels).
+
+    What a view adds to the base rate is its evidence. Of views that are independent given the
+    label, evidence adds up; weights below 1 allow for what they say twice.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n_views, n_samples, n_labels)
+        Calibrated, view by view. NaN in the rows of samples that lack the view; NaN comes back
+        for those that lack all.
+    base : ndarray of shape (n_views, n_labels)
+        Log-odds of the labels in each view before any feature is seen.
+    weights : ndarray of shape (n_views, n_labels), optional
+        All 1 by default.
+    """
+    evidence = log_odds - base[:, None, :]
+    if weights is not None:
+        evidence = evidence * weights[:, None, :]
+    lacking = np.isnan(evidence).all(axis=0)
+    return np.where(lacking, np.nan, base.mean(axis=0) + np.nansum(evidence, axis=0))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Fusion by added evidence: a calibration for every view, and weights of what they add.
+
+    Attributes
+    ----------
+    calibrations : list of Calibration, one per view
+    weights : ndarray of shape (n_views, n_labels)
+    """
+
+    calibrations: list[Calibration]
+    weights: Matrix
+
+    def fuse(self, scores: Matrix) -> Matrix:
+        """Log-odds (n_samples, n_labels) of scores (n_views, n_samples, n_labels)."""
+        return add_evidence(*self._log_odds(scores), self.weights)
+
+    def _log_odds(self, scores: Matrix) -> tuple[Matrix, Matrix]:
+        pairs = zip(self.calibrations, scores, strict=True)
+        log_odds = np.stack([calibration.log_odds(S) for calibration, S in pairs])
+        return log_odds, np.stack([calibration.base for calibration in self.calibrations])
+
+    def with_learned_weights(self, scores: Matrix, truth: Matrix) -> "Evidence":
+        """The same with weights that suit samples with several views best."""
+        return Evidence(self.calibrations, fit_weights(*self._log_odds(scores), truth))
+
+
+def label_groups(truth: Matrix, n_groups: int = N_GROUPS) -> NDArray[np.intp]:
+    """Group of each label, from rare to frequent, with about as many positives in each group.
+
+    Parameters
+    ----------
+    truth : ndarray of shape (n_samples, n_labels)
+        1, 0, NaN = unknown.
+    n_groups : int
+    """
+    positives = np.nansum(truth, axis=0)
+    order = np.argsort(positives, kind="stable")
+    # Middle of each label's positives, in the order of their frequency.
+    middle = np.cumsum(positives[order]) - positives[order] / 2
+    group = np.empty(len(positives), dtype=np.intp)
+    group[order] = np.minimum(n_groups * middle / max(positives.sum(), 1), n_groups - 1)
+    return group
+
+
+def fit_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> Matrix:
+    """Weights (n_views, n_labels) of evidence, not negative, with the least log-loss.
+
+    One weight per view and group of labels, pulled towards 1.
+
+    Parameters
+    ----------
+    log_odds, base
+        As in `add_evidence`; of entries that the fit did not see, NaN elsewhere.
     truth : ndarray of shape (n_samples, n_labels)
         1, 0, NaN = unknown.
     """
-    known = ~np.isnan(truth) & ~np.isnan(scores).all(axis=0)
-    S = scores[:, known]
-    present = ~np.isnan(S)
-    S = np.where(present, S, 0)
-    target = 2 * truth[known] - 1
-
-    def loss(logits: Matrix) -> tuple[float, Matrix]:
-        # Softmax keeps weights positive; the gradient is that of a quotient of two sums.
-        weights = np.exp(logits - logits.max())
-        total = weights @ present
-        fused = weights @ S / total
-        error = fused - target
-        per_weight = (S - fused * present) / total
-        return 0.5 * float(error @ error), weights * (per_weight @ error)
-
-    found = minimize(loss, np.zeros(len(S)), jac=True, method="L-BFGS-B", bounds=[(-5, 5)] * len(S))
-    weights = np.exp(found.x - found.x.max())
-    return weights / weights.sum()
+    groups, weights = label_groups(truth), np.ones_like(base)
+    evidence = log_odds - base[:, None, :]
+    for group in np.unique(groups):
+        of_group = groups == group
+        known = (~np.isnan(truth) & ~np.isnan(evidence).all(axis=0))[:, of_group]
+        E = np.nan_to_num(evidence[:, :, of_group][:, known])
+        start = np.broadcast_to(base.mean(axis=0), truth.shape)[:, of_group][known]
+        weights[:, of_group] = _least_log_loss(E, start, truth[:, of_group][known])[:, None]
+    return weights
 
 
-def fuse(scores: Mapping[str, Any]) -> Any:
-    """Mean score of each sample over the tables of several views, matched by their index.
+def _least_log_loss(E: Matrix, start: Matrix, yes: Matrix) -> Matrix:
+    """Weights w (n_views,) for which ``expit(start + w @ E)`` is closest to ``yes``."""
+
+    def loss(w: Matrix) -> tuple[float, Matrix]:
+        log_odds = start + w @ E
+        value = -np.sum(log_expit(np.where(yes > 0, log_odds, -log_odds)))
+        value += 0.5 * PULL * np.sum((w - 1) ** 2)
+        return float(value), E @ (expit(log_odds) - yes) + PULL * (w - 1)
+
+    found = minimize(
+        loss, np.ones(len(E)), jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(E)
+    )
+    return np.asarray(found.x)
+
+
+def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
+    """One score per sample from the tables of several views, matched by their index.
 
     For rows that do carry a key: views trained apart can still be joined where new rows are known
     to belong together.
@@ -73,6 +166,11 @@ def fuse(scores: Mapping[str, Any]) -> Any:
     scores : mapping of str to pandas DataFrame
         Such as ``decision_function`` gives after ``set_output(transform="pandas")``, or
         ``predict_proba``; unique indexes, the same columns.
+    base_rates : array-like of shape (n_labels,), optional
+        Share of positives of each label, in the order of the columns of the first table: a model's
+        ``base_rates_``. With it, scores are taken to be probabilities, and what each view adds to
+        the base rate is added up (see `add_evidence`), which beats their mean; probabilities come
+        back. Without it, the mean.
 
     Returns
     -------
@@ -96,4 +194,24 @@ def fuse(scores: Mapping[str, Any]) -> Any:
             raise ValueError(f"view {view!r}: columns differ from those of {next(iter(scores))!r}.")
     index = pd.Index(dict.fromkeys(key for frame in frames for key in frame.index))
     stacked = np.stack([frame.reindex(index)[frames[0].columns].to_numpy() for frame in frames])
-    return pd.DataFrame(fuse_arrays(stacked), index=index, columns=frames[0].columns)
+    if base_rates is None:
+        fused = fuse_arrays(stacked)
+    else:
+        fused = _fuse_chances(stacked, np.asarray(base_rates, dtype=float))
+    return pd.DataFrame(fused, index=index, columns=frames[0].columns)
+
+
+def _fuse_chances(chances: Matrix, rates: Matrix) -> Matrix:
+    if rates.shape != chances.shape[2:] or not ((rates > 0) & (rates < 1)).all():
+        raise ValueError(
+            f"base_rates must be {chances.shape[2]} numbers between 0 and 1, one per label; got "
+            f"{rates!r}."
+        )
+    outside = (chances < 0) | (chances > 1)
+    if outside.any():
+        raise ValueError(
+            f"with base_rates= scores must be probabilities, got {chances[outside][0]:g}; "
+            "predict_proba gives them."
+        )
+    log_odds = logit(np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE))
+    return expit(add_evidence(log_odds, np.tile(logit(rates), (len(chances), 1))))

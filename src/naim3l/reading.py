@@ -52,6 +52,7 @@ class ViewReader(BaseEstimator):
         if self._wide and not (anywhere := np.any(list(present.values()), axis=0)).all():
             warn_rows(~anywhere, "have no view at all and are left out")
         check_observed(observed, self.label_names_)
+        self.base_rates_ = _base_rates(np.concatenate(list(observed.values())))
         return Problem(
             list(features.values()),
             list(observed.values()),
@@ -156,6 +157,11 @@ class ViewReader(BaseEstimator):
             f"{labels.table.where}: labels {columns or n_columns} are not those of the fit, "
             f"{self.label_names_}."
         )
+
+
+def _base_rates(signed: NDArray) -> NDArray[np.float64]:
+    """Share of positives of each label; one more of each kind keeps it off 0 and 1."""
+    return np.asarray(((signed > 0).sum(axis=0) + 1) / ((signed != 0).sum(axis=0) + 2))
 
 
 def warn_rows(rows: NDArray[np.bool_], what: str) -> None:

@@ -31,6 +31,7 @@ MODELS = ("naim3l.estimator.NAIM3L", "naim3l.selection.NAIM3LCV",
 ALLOWED = frozenset({
     *MODELS,
     "naim3l.calibration.Calibration",
+    "naim3l.fusion.Evidence",
     "naim3l.transform.DropConstantColumns",
     "naim3l.transform.LeadingComponents",
     "naim3l.transform.RootHistogram",
