@@ -72,7 +72,7 @@ class TestForms:
         assert set(np.unique(model.predict(X)["view1"])) <= {-1, 1}
         one = {view: labels[:, 0] for view, labels in Y.items()}
         model = DeepNAIM3L(validation=0.2, **QUICK).fit(X, one)
-        assert all(record["held_out"] < 0 for record in model.history_)  # minus the loss
+        assert all(record["held_out"] > 0 for record in model.history_)
 
 
 class TestFit:
@@ -114,7 +114,7 @@ class TestFit:
         settings = QUICK | {"max_epochs": 30, "learning_rate": 0.1}
         model = DeepNAIM3L(validation=0.25, patience=4, **settings).fit(X, Y)
         held_out = [record["held_out"] for record in model.history_]
-        assert model.best_epoch_ == 1 + int(np.argmax(held_out))
+        assert model.best_epoch_ == 1 + int(np.argmin(held_out))
         assert model.n_iter_ == min(30, model.best_epoch_ + 4) == len(held_out)
 
     def test_decisions_are_learned_on_held_out_entries(self, apart):

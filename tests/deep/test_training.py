@@ -58,7 +58,7 @@ def test_learning_rate_rises_then_falls_to_zero(make_training):
 
 
 def test_best_epoch_is_restored_and_patience_ends_the_training(make_training):
-    told = iter([0.1, 0.5, 0.3, 0.4, 0.2, 0.9])
+    told = iter([0.9, 0.5, 0.7, 0.6, 0.8, 0.1])
     seen = []
     training = make_training()
 
@@ -68,7 +68,7 @@ def test_best_epoch_is_restored_and_patience_ends_the_training(make_training):
 
     training.run(judge=judge)
     assert training.best_epoch == 2 and len(training.history) == 2 + PLAN.patience
-    assert [record["held_out"] for record in training.history] == [0.1, 0.5, 0.3, 0.4, 0.2]
+    assert [record["held_out"] for record in training.history] == [0.9, 0.5, 0.7, 0.6, 0.8]
     np.testing.assert_array_equal(training.scores(), seen[1])
     shorter = make_training()
     shorter.run(last_epoch=2)
@@ -97,7 +97,7 @@ def test_interrupt_keeps_the_best_whole_epoch(make_training):
 @pytest.mark.parametrize("stopped_after", [1, 3])
 def test_resumed_training_ends_at_the_same_weights(make_training, tmp_path, judged, stopped_after):
     def judge(scores):
-        return -float(np.abs(scores).mean())
+        return float(np.abs(scores).mean())
 
     whole = make_training()
     whole.run(judge=judge if judged else None)
@@ -137,3 +137,11 @@ def test_divergence_is_told(make_training):
     training = make_training(Plan(30, 15, 1e30, 0.0, 3, False), data_term="squared")
     with pytest.raises(FloatingPointError, match=r"diverged in epoch \d+.*learning_rate"):
         training.run()
+
+
+def test_automatic_number_of_epochs_makes_enough_steps(make_training):
+    for batch_size in (1, 10, 100):
+        training = make_training(Plan("auto", batch_size, 1e-2, 0.0, 3, False))
+        assert training.max_epochs >= 15
+        assert training.max_epochs * training.n_batches >= 150
+        assert training.max_epochs == 15 or (training.max_epochs - 1) * training.n_batches < 150

@@ -14,7 +14,7 @@ from torch import nn
 
 from naim3l.base import ViewModel
 from naim3l.checkpoint import Checkpoint, fingerprint
-from naim3l.deep.loss import DATA_TERMS, NAIM3LLoss
+from naim3l.deep.loss import NAIM3LLoss
 from naim3l.deep.networks import (
     Architecture,
     ViewNetwork,
@@ -25,10 +25,9 @@ from naim3l.deep.networks import (
     score_rows,
     state_arrays,
 )
-from naim3l.deep.settings import check_encoders, check_hidden, check_share, find_device
+from naim3l.deep.settings import check_encoders, check_layers, check_parameters, find_device
 from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
 from naim3l.deep.validation import Judge, hide_entries
-from naim3l.parameters import check_choice, check_number, check_whole_number
 from naim3l.problem import Problem
 from naim3l.progress import progress_bar
 
@@ -72,12 +71,13 @@ class DeepNAIM3L(ViewModel):
         Of AdamW; it rises in the first tenth of the steps, then falls along a cosine to zero.
     weight_decay : float, default=1e-2
         Of weights, not of biases.
-    max_epochs : int, default=30
+    max_epochs : int or "auto", default="auto"
+        "auto": 15, or as many as it takes to make 150 steps.
     batch_size : int, default=256
         Rows of the longest view in a batch; other views are divided into as many batches.
     validation : float, default=0.0
         Share of the observed entries to hold out of the training, at most 0.5. The weights kept
-        are then those of the epoch that ranks them best (average precision).
+        are then those of the epoch with the least loss on them.
     patience : int, default=10
         With ``validation``: epochs without a better one after which training ends.
     device : str or torch.device, default="auto"
@@ -144,7 +144,7 @@ n_features_in_, feature_names_in_
         positive_weight: float = 1.0,
         learning_rate: float = 1e-3,
         weight_decay: float = 1e-2,
-        max_epochs: int = 30,
+        max_epochs: int | str = "auto",
         batch_size: int = 256,
         validation: float = 0.0,
         patience: int = 10,
@@ -199,7 +199,8 @@ n_features_in_, feature_names_in_
             Fitted. After Ctrl-C the best weights so far are kept, too, and the interrupt goes on
             to the caller.
         """
-        self._check_parameters()
+        self._check_form_parameters()
+        check_parameters(self)
         for name in ("weights_", "_networks"):  # a fit that fails leaves no model behind
             if hasattr(self, name):
                 delattr(self, name)
@@ -208,12 +209,10 @@ n_features_in_, feature_names_in_
         self._architecture = {"hidden": list(self.hidden), "dropout": float(self.dropout)}
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
-        # With the identity for features, weights are the scores themselves.
-        rows = _as_scores(problem)
         judge, Y = None, problem.Y
         if self.validation > 0:
-            hidden = hide_entries(rows, self.validation, rng)
-            judge, Y = Judge(rows, hidden, self._loss()), np.where(hidden, 0, problem.Y)
+            hidden = hide_entries(problem, self.validation, rng)
+            judge, Y = Judge(problem.Y, hidden, self._loss()), np.where(hidden, 0, problem.Y)
         training = self._training(problem, Y, seed)
         checkpoint = self._open_checkpoint(problem, training)
         interrupted = self._run(training, judge=judge, checkpoint=checkpoint)
@@ -221,7 +220,7 @@ n_features_in_, feature_names_in_
             self._keep_networks(training)
         if interrupted:
             raise KeyboardInterrupt
-        self._learn(rows, lambda part: self._scores_of_fit(problem, part.Y, seed))
+        self._learn(_as_scores(problem), lambda part: self._scores_of_fit(problem, part.Y, seed))
         if checkpoint is not None:
             checkpoint.remove()
         return self
@@ -257,35 +256,11 @@ n_features_in_, feature_names_in_
 
     # Parts of a fit.
 
-    def _check_parameters(self) -> None:
-        self._check_form_parameters()
-        for name in ("lam", "weight_decay", "validation", "dropout"):
-            check_number(name, getattr(self, name), above=0, or_equal=True)
-        for name in ("positive_weight", "learning_rate"):
-            check_number(name, getattr(self, name), above=0)
-        for name in ("max_epochs", "batch_size", "patience"):
-            check_whole_number(name, getattr(self, name), at_least=1)
-        check_whole_number("verbose", self.verbose, at_least=0)
-        for name in ("low_rank", "high_rank", "amp"):
-            check_choice(name, getattr(self, name), (True, False))
-        check_choice("data_term", self.data_term, DATA_TERMS)
-        check_share("dropout", self.dropout, below=1.0)
-        check_share("validation", self.validation, below=0.5, or_equal=True)
-        check_hidden(self.hidden)
-        find_device(self.device)
-        if self.high_rank and not self.low_rank:
-            raise ValueError(
-                "high_rank=True needs low_rank=True: alone, the high-rank term rewards scores "
-                "without bound."
-            )
-
     def _layers(self) -> Architecture:
         """Default encoders of the fit, whatever the parameters say now."""
-        hidden = tuple(self._architecture["hidden"])
-        check_hidden(hidden)
-        check_number("dropout", self._architecture["dropout"], above=0, or_equal=True)
-        check_share("dropout", self._architecture["dropout"], below=1.0)
-        return Architecture(hidden, self._architecture["dropout"])
+        hidden, dropout = self._architecture["hidden"], self._architecture["dropout"]
+        check_layers(hidden, dropout)
+        return Architecture(tuple(hidden), dropout)
 
     def _loss(self) -> NAIM3LLoss:
         return NAIM3LLoss(
@@ -324,7 +299,7 @@ n_features_in_, feature_names_in_
         return Checkpoint(self.checkpoint, fingerprint([*problem.X, problem.Y, *start], settings))
 
     def _run(self, training: Training, **options: Any) -> bool:
-        with progress_bar("fit", self.max_epochs, shown=self.verbose > 0) as advance:
+        with progress_bar("fit", training.max_epochs, shown=self.verbose > 0) as advance:
             return training.run(
                 callback=lambda record: advance(f"objective {record['objective']:.6g}"), **options
             )
@@ -371,7 +346,7 @@ n_features_in_, feature_names_in_
 
 
 def _as_scores(problem: Problem) -> Problem:
-    """The labels of a problem with the identity for features."""
+    """The labels of a problem with the identity for features: weights are then the scores."""
     sizes = [rows.stop - rows.start for rows in problem.row_slices]
     identity = [sparse.eye_array(n, format="csr") for n in sizes]
     return Problem(identity, [problem.Y], fit_intercept=False, samples=problem.samples)

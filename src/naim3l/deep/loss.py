@@ -129,10 +129,11 @@ class NAIM3LLoss(nn.Module):
                 low_rank = self.lam * label_trace_norms(A, Y, factors, cutoff=self.cutoff)
             if self.high_rank and self.lam > 0:
                 high_rank = -self.lam / share**0.5 * trace_norm(A, cutoff=self.cutoff)
-            loss = self._data_term(A, Y) / share
+            loss = self.data_loss(A, Y) / share
         return {"loss": loss, "low_rank": low_rank, "high_rank": high_rank}
 
-    def _data_term(self, A: Tensor, Y: Tensor) -> Tensor:
+    def data_loss(self, A: Tensor, Y: Tensor) -> Tensor:
+        """The first term alone, of stacked scores and labels, each (n_rows, n_labels)."""
         known = ~Y.isnan()
         signs = torch.where(Y > 0, 1.0, -1.0).to(A.dtype)
         entries = (A - signs) ** 2 / 2 if self.data_term == "squared" else 2 * softplus(-signs * A)

@@ -5,22 +5,47 @@ from typing import Any
 
 import torch
 
-from naim3l.parameters import check_whole_number
+from naim3l.deep.loss import DATA_TERMS
+from naim3l.parameters import check_choice, check_number, check_whole_number
+
+# Of more, what is left would say little of a fit on all.
+MOST_HELD_OUT = 0.5
 
 
-def check_share(name: str, value: float, *, below: float, or_equal: bool = False) -> None:
-    """Refuse a number, known not to be negative, that reaches or passes a bound."""
-    if value > below or (value == below and not or_equal):
-        sign = "<=" if or_equal else "<"
-        raise ValueError(f"{name} must be {sign} {below:g}, got {value!r}.")
+def check_parameters(model: Any) -> None:
+    """Refuse parameters of a `DeepNAIM3L` that training cannot work with."""
+    for name in ("lam", "weight_decay", "validation"):
+        check_number(name, getattr(model, name), above=0, or_equal=True)
+    for name in ("positive_weight", "learning_rate"):
+        check_number(name, getattr(model, name), above=0)
+    for name in ("batch_size", "patience"):
+        check_whole_number(name, getattr(model, name), at_least=1)
+    if not (isinstance(model.max_epochs, str) and model.max_epochs == "auto"):
+        check_whole_number("max_epochs, if not 'auto',", model.max_epochs, at_least=1)
+    check_whole_number("verbose", model.verbose, at_least=0)
+    for name in ("low_rank", "high_rank", "amp"):
+        check_choice(name, getattr(model, name), (True, False))
+    check_choice("data_term", model.data_term, DATA_TERMS)
+    if model.validation > MOST_HELD_OUT:
+        raise ValueError(f"validation must be <= {MOST_HELD_OUT}, got {model.validation!r}.")
+    check_layers(model.hidden, model.dropout)
+    find_device(model.device)
+    if model.high_rank and not model.low_rank:
+        raise ValueError(
+            "high_rank=True needs low_rank=True: alone, the high-rank term rewards scores "
+            "without bound."
+        )
 
 
-def check_hidden(hidden: Any) -> None:
-    """Refuse what is not a sequence of widths."""
+def check_layers(hidden: Any, dropout: Any) -> None:
+    """Refuse what is not a sequence of widths, or no share of units to leave out."""
     if isinstance(hidden, str) or not isinstance(hidden, Sequence):
         raise ValueError(f"hidden must be a sequence of widths such as (256,), got {hidden!r}.")
     for n_units in hidden:
         check_whole_number("hidden: each width", n_units, at_least=1)
+    check_number("dropout", dropout, above=0, or_equal=True)
+    if dropout >= 1:
+        raise ValueError(f"dropout must be < 1, got {dropout!r}.")
 
 
 def check_encoders(encoders: Any, views: Sequence[str]) -> None:

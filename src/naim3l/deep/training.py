@@ -32,6 +32,8 @@ Arrays = dict[str, NDArray[Any]]
 
 # Share of the steps in which the learning rate rises to its full height, from a tenth of it.
 WARM_UP = 0.1
+# Steps that an epoch count of "auto" makes at least, and epochs.
+LEAST_STEPS, LEAST_EPOCHS = 150, 15
 # Labels are 1 and -1; beyond this, squares of scores have no digits left in float32.
 LARGEST_SCORE = 1e9
 _PART = "training"
@@ -43,7 +45,8 @@ class Plan:
 
     Attributes
     ----------
-    max_epochs : int
+    max_epochs : int or "auto"
+        "auto": 15, or as many as it takes to make 150 steps.
     batch_size : int
         Rows of the longest view in a batch; the other views have as many batches.
     learning_rate : float
@@ -51,12 +54,12 @@ class Plan:
     weight_decay : float
         Of matrices; biases and scales go free.
     patience : int
-        Epochs without a better held-out score after which training ends.
+        Epochs without a better held-out loss after which training ends.
     amp : bool
         Networks compute in bfloat16, on CUDA only.
     """
 
-    max_epochs: int
+    max_epochs: int | str
     batch_size: int
     learning_rate: float
     weight_decay: float
@@ -112,9 +115,14 @@ class Training:
         self.n_rows = sum(len(mask) for mask in self.positives)
         self._n_positive = torch.stack([(Y > 0).sum(dim=0) for Y in self._truth]).sum(dim=0)
         self.n_batches = count_batches([len(mask) for mask in self.positives], plan.batch_size)
+        self.max_epochs = (
+            max(LEAST_EPOCHS, -(-LEAST_STEPS // self.n_batches))
+            if isinstance(plan.max_epochs, str)
+            else plan.max_epochs
+        )
         self.optimizer = self._make_optimizer()
         self.history: list[dict[str, float]] = []
-        self.best_epoch, self.best_value = 0, -math.inf
+        self.best_epoch, self.best_value = 0, math.inf
         self.best_state: list[Arrays] = []
 
     def run(
@@ -130,7 +138,7 @@ class Training:
         Parameters
         ----------
         judge : callable, optional
-            Stacked scores of the rows of all views to a number, the larger the better.
+            Stacked scores of the rows of all views to a number, the smaller the better.
         last_epoch : int, optional
             End after this one, on the learning rates of the whole plan.
         checkpoint : Checkpoint, optional
@@ -167,17 +175,17 @@ class Training:
 
     def _done(self, judge: Any, last_epoch: int | None) -> bool:
         n_epochs = len(self.history)
-        if n_epochs >= min(last_epoch or self.plan.max_epochs, self.plan.max_epochs):
+        if n_epochs >= min(last_epoch or self.max_epochs, self.max_epochs):
             return True
         return judge is not None and n_epochs - self.best_epoch >= self.plan.patience > 0
 
     def _note(self, record: dict[str, float], judge: Any) -> None:
         """Add the record of an epoch, and keep the weights if they are the best."""
-        value = math.inf
+        value = -math.inf
         if judge is not None:
             value = record["held_out"] = judge(self.scores())
         self.history.append(record)
-        if value > self.best_value or judge is None:
+        if value < self.best_value or judge is None:
             self.best_value, self.best_epoch = value, len(self.history)
             self.best_state = [state_arrays(network) for network in self.networks]
 
@@ -232,7 +240,7 @@ class Training:
         return as_tensor(X[rows], self.device)
 
     def _learning_rate(self, step: int) -> float:
-        progress = (step + 1) / (self.n_batches * self.plan.max_epochs)
+        progress = (step + 1) / (self.n_batches * self.max_epochs)
         if progress < WARM_UP:
             factor = 0.1 + 0.9 * progress / WARM_UP
         else:
@@ -266,7 +274,7 @@ class Training:
             return
         told = json.loads(str(arrays["told"]))
         self.history, self.best_epoch = told["history"], told["best_epoch"]
-        self.best_value = math.inf if told["best_value"] is None else told["best_value"]
+        self.best_value = -math.inf if told["best_value"] is None else told["best_value"]
         for v, network in enumerate(self.networks):
             load_arrays(network, _part(arrays, f"network {v} "))
         self.best_state = [_part(arrays, f"best {v} ") for v in range(len(self.networks))]

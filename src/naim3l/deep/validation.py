@@ -5,42 +5,44 @@ import torch
 from numpy.typing import NDArray
 
 from naim3l.deep.loss import NAIM3LLoss
-from naim3l.held_out import deal_entries, hidden_metric
+from naim3l.held_out import deal_entries
 from naim3l.problem import Problem
 
 
 def hide_entries(problem: Problem, share: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
     """Mask of about this share of the known entries, of the shape of ``problem.Y``."""
-    return deal_entries(problem, max(2, round(1 / share)), rng) == 0
+    hidden = deal_entries(problem, max(2, round(1 / share)), rng) == 0
+    if not hidden.any():
+        raise ValueError(
+            f"validation={share:g}: too few labels are known to hold some of them out."
+        )
+    return hidden
 
 
 class Judge:
-    """Average precision of scores on hidden entries, the larger the better.
+    """Loss of scores on hidden entries, per entry; the smaller the better.
 
-    Where no row has a positive and a negative among them, as with one label, it is the loss on
-    them with its sign changed.
+    It is the data term alone: a rank metric of few entries, of which most rows have one at most,
+    would be too noisy to choose an epoch by.
 
     Parameters
     ----------
-    problem : Problem
-        With the identity for features and all entries known.
-    hidden : bool ndarray of the shape of ``problem.Y``
+    Y : ndarray of shape (n_rows, n_labels)
+        1 = yes, -1 = no, 0 = unknown, of the rows of all views.
+    hidden : bool ndarray of the shape of ``Y``
+        Some known entry among them.
     loss : NAIM3LLoss
         Whose data term counts.
     """
 
-    def __init__(self, problem: Problem, hidden: NDArray[np.bool_], loss: NAIM3LLoss) -> None:
-        if not hidden.any():
-            raise ValueError("validation: too few entries are known to hold some of them out.")
-        self.problem, self.hidden = problem, hidden
-        self.loss = NAIM3LLoss(0.0, data_term=loss.data_term, positive_weight=loss.positive_weight)
-        truth = np.where(hidden, problem.Y > 0, np.nan)
-        self._truth = torch.from_numpy(truth)
-        ranked = (truth == 1).any(axis=1) & (truth == 0).any(axis=1)
-        self.ranks = bool(ranked.any())
+    def __init__(
+        self, Y: NDArray[np.floating], hidden: NDArray[np.bool_], loss: NAIM3LLoss
+    ) -> None:
+        self._truth = torch.from_numpy(np.where(hidden, Y > 0, np.nan))
+        self._n_hidden = int(hidden.sum())
+        self._loss = loss
 
     def __call__(self, scores: NDArray[np.float64]) -> float:
         """Value of stacked scores, (n_rows, n_labels)."""
-        if self.ranks:
-            return hidden_metric(self.problem, self.hidden, scores, "AP")
-        return -float(self.loss(torch.from_numpy(scores), self._truth)) / int(self.hidden.sum())
+        A = torch.from_numpy(scores)
+        return float(self._loss.data_loss(A, self._truth)) / self._n_hidden

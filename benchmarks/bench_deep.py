@@ -1,0 +1,153 @@
+"""What batches of rows cost the loss of naim3l.deep: bias of its regulariser, and time.
+
+    python benchmarks/bench_deep.py
+
+On generated tables of the size of Corel5k with half of its views and labels missing: six views of
+1750 rows, 260 labels. Needs torch (pip install "naim3l[torch]"); on one thread of a CPU unless told
+otherwise.
+
+The first table divides the regulariser's two norms, estimated on batches as the loss does it, by
+their values on all rows; 1 is no bias, and at least sqrt(p) is left of them, where p is the share
+of the rows that a batch has. The scores are those of a linear fit, in which few directions matter,
+and standard normal numbers, in which all do: nothing is further from its value than those.
+
+The second table has the seconds of an epoch, and what of them is due to the regulariser.
+
+The third trains the linear model by batches and divides the objective on all rows, at the weights
+it ends with, by the least that the solver of NAIM3L finds.
+"""
+
+import argparse
+from time import perf_counter
+
+import numpy as np
+import torch
+from common import Case, number, print_machine, print_table, progress
+from threadpoolctl import threadpool_limits
+
+from naim3l.datasets import make_unpaired
+from naim3l.deep import NAIM3LLoss
+from naim3l.deep.batches import count_batches, deal_batches
+from naim3l.deep.networks import Architecture, make_networks
+from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
+from naim3l.solvers import solve_fast
+from naim3l.transform import make_transformer
+
+LAM = 0.4
+CPU = torch.device("cpu")
+
+
+def make_case(n_rows, n_labels):
+    made = make_unpaired(
+        n_rows, n_features=(120,) * 6, n_labels=n_labels, n_latent=40, labels_per_row=3.4,
+        noise=0.3, missing_labels=0.5, random_state=0,
+    )  # fmt: skip
+    features = [make_transformer("scale", view).fit_transform(X) for view, X in made.views.items()]
+    signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in made.labels.values()]
+    return Case("generated", LAM, features, signed)
+
+
+def bias_table(case, scores, sizes, repeats):
+    """Mean over batches of each norm, scaled as in the loss, against that of all rows."""
+    loss, positives = NAIM3LLoss(LAM), [Y > 0 for Y in case.labels]
+    n_rows = [len(Y) for Y in case.labels]
+    first = np.cumsum([0, *n_rows])
+    Y = torch.from_numpy(np.where(np.concatenate(case.labels) == 0, np.nan,
+                                  np.concatenate(case.labels) > 0))  # fmt: skip
+    counts = (Y > 0).sum(dim=0).clamp(min=1)
+    rows = []
+    for size in sizes:
+        n_batches = count_batches(n_rows, size)
+        line = [str(size), number(n_batches**-0.5)]
+        for A in scores.values():
+            whole, found = loss.parts(A, Y), {"low_rank": [], "high_rank": []}
+            rng = np.random.default_rng(0)
+            for _ in range(repeats):
+                for batch in deal_batches(positives, n_batches, rng):
+                    chosen = np.concatenate([first[v] + part for v, part in enumerate(batch)])
+                    shares = (Y[chosen] > 0).sum(dim=0) / counts
+                    parts = loss.parts(A[chosen], Y[chosen], share=len(chosen) / len(A),
+                                       label_shares=shares)  # fmt: skip
+                    for name, values in found.items():
+                        values.append(float(parts[name] / whole[name]))
+            line += [number(float(np.mean(values))) for values in found.values()]
+        rows.append(line)
+    names = [f"{what}, {term}" for what in scores for term in ("low rank", "high rank")]
+    print_table("Norms on batches against those on all rows.",
+                ["rows per view", "sqrt(p)", *names], rows)  # fmt: skip
+
+
+def start_training(case, size, *, lam=LAM, hidden=(1024,), epochs=1, learning_rate=1e-3):
+    features = {str(v): X for v, X in enumerate(case.features)}
+    labels = {str(v): Y for v, Y in enumerate(case.labels)}
+    with own_random_numbers(CPU):
+        seed_torch(0, CPU)
+        networks = make_networks(
+            None, features, case.labels[0].shape[1], Architecture(hidden, 0.5 if hidden else 0.0)
+        )
+    plan = Plan(epochs, size, learning_rate, 0.0, 1, False)
+    return Training(networks, features, labels, NAIM3LLoss(lam), plan, seed=0, device=CPU)
+
+
+def seconds_per_epoch(case, size, repeats, **options):
+    training = start_training(case, size, epochs=repeats + 1, **options)
+    training.run(last_epoch=1)
+    start = perf_counter()
+    training.run()
+    return (perf_counter() - start) / repeats
+
+
+def time_table(case, sizes, repeats):
+    times = []
+    for size in sizes:
+        progress(f"seconds per epoch, {size} rows")
+        times.append([seconds_per_epoch(case, size, repeats, lam=lam) for lam in (LAM, 0.0)])
+    rows = [
+        [str(size), number(whole), number(whole / times[-1][0]), f"{1 - plain / whole:.0%}"]
+        for size, (whole, plain) in zip(sizes, times, strict=True)
+    ]
+    title = "Time of an epoch: networks of 1024 hidden units."
+    print_table(title, ["rows per view", "seconds", "ratio", "due to regulariser"], rows)
+
+
+def objective_table(case, sizes, steps):
+    """Objective on all rows after about as many steps, against that of the solver."""
+    objective = case.objective()
+    least = solve_fast(objective, tol=1e-5, max_iter=500)
+    rows = []
+    for size in sizes:
+        progress(f"linear model by batches, {size} rows")
+        n_batches = count_batches([len(Y) for Y in case.labels], size)
+        training = start_training(case, size, hidden=(), learning_rate=1e-2,
+                                  epochs=-(-steps // n_batches))  # fmt: skip
+        training.run()
+        truth = np.where(objective.problem.Y == 0, np.nan, objective.problem.Y > 0)
+        value = float(NAIM3LLoss(LAM)(torch.from_numpy(training.scores()), torch.from_numpy(truth)))
+        rows.append([str(size), f"{value / least.history[-1]['objective']:.4f}"])
+    title = f"Objective of the linear model after {steps} steps or more, against the solver's."
+    print_table(title, ["rows per view", "ratio"], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--threads", type=int, default=1, help="of torch and BLAS")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    n_rows, n_labels, steps = (120, 12, 20) if arguments.quick else (1750, 260, 400)
+    sizes = [30, 60, 120] if arguments.quick else [64, 128, 256, 512, 1750]
+    with threadpool_limits(arguments.threads, "blas"):
+        print_machine()
+        print(f"torch {torch.__version__}, {arguments.threads} threads")
+        case = make_case(n_rows, n_labels)
+        objective = case.objective()
+        W = solve_fast(objective, tol=1e-3).W
+        fitted = torch.from_numpy(objective.problem.multiply(W)).float()
+        normal = torch.from_numpy(np.random.default_rng(0).normal(size=fitted.shape)).float()
+        bias_table(case, {"fit": fitted, "normal": normal}, sizes[:-1], repeats=2)
+        time_table(case, sizes, repeats=1 if arguments.quick else 3)
+        objective_table(case, sizes, steps)
+
+
+if __name__ == "__main__":
+    main()
