@@ -282,5 +282,73 @@ def test_version_7_3(tmp_path):
     }
     np.testing.assert_array_equal(read_variable(variables["other"]), [[1, 2, 3], [4, 5, 6]])
     path.write_bytes(path.read_bytes()[:900])
-    with pytest.raises(ValueError, match=r"a\.mat is not a readable \.mat file"):
+    with pytest.raises(ValueError, match=r"a\.mat: not a readable \.mat file"):
         open_six_view(path)
+
+
+def test_sparse_matrices_of_version_7_3_are_checked(tmp_path):
+    """Compiled code follows the indices wherever they lead."""
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "a.mat"
+    for rows, starts in (
+        ([0, 1, 9], [0, 1, 2, 3]),  # a row that is not there
+        ([0, 1, -1], [0, 1, 2, 3]),
+        ([0, 1, 2], [0, 1, 0, 0]),  # a column that ends before it begins
+        ([0, 1, 2], [0, 1, 2, 99]),
+        ([0, 1, 2], [1, 1, 2, 3]),
+        ([0.5, 1, 2], [0, 1, 2, 3]),
+    ):
+        with h5py.File(path, "w", userblock_size=512) as file:
+            group = file.create_group("S")
+            group.attrs["MATLAB_sparse"] = np.uint64(6)
+            group["data"], group["ir"], group["jc"] = [1.0, 1.0, 1.0], rows, starts
+        with path.open("r+b") as raw:
+            raw.write(HEADER)
+        (variable,) = list_variables(path)
+        with pytest.raises(ValueError, match=r"a\.mat: .*a sparse matrix"):
+            read_variable(variable)
+
+
+@pytest.mark.parametrize("value", [0, 1, 9, 255])
+def test_damage_anywhere_in_a_cell_is_an_error_or_none(tmp_path, value):
+    """SciPy alone ends the program on some of these files."""
+    path = tmp_path / "a.mat"
+    contents = {"X": cell([np.ones((5, 3)), sparse.csc_array(np.eye(5, 4))]), "label": LABELS}
+    savemat(path, contents)
+    whole = path.read_bytes()
+    n_refused = 0
+    for position in range(124, len(whole)):
+        path.write_bytes(whole[:position] + bytes([value]) + whole[position + 1 :])
+        try:
+            data = open_six_view(path)
+        except ValueError as error:
+            assert "a.mat" in str(error)
+            n_refused += 1
+        else:
+            assert [view.shape for view in data.views.values()] == [(5, 3), (5, 4)]
+    assert n_refused > 50  # of the types, lengths, shapes and indices
+
+
+def test_cells_of_other_shapes_and_in_cells(tmp_path):
+    path = tmp_path / "a.mat"
+    savemat(path, {"X": cell([cell([np.ones((5, 3))])]), "label": LABELS})
+    with pytest.raises(ValueError, match="entry 1 of cell X is not a matrix of numbers"):
+        open_six_view(path)
+    savemat(path, {"X": cell([np.ones((5, 3)), np.empty((0, 0))]), "label": LABELS})
+    with pytest.raises(ValueError, match="no number of rows in common"):
+        open_six_view(path)
+
+
+def test_a_variable_is_read_whatever_is_beside_it(tmp_path):
+    path = tmp_path / "a.mat"
+    savemat(path, {"X": np.eye(3), "Y": np.ones((4, 2))})
+    whole = path.read_bytes()
+    at = whole.index(np.ones(8).tobytes())
+    path.write_bytes(whole[: at - 8] + b"\xff" * 4 + whole[at - 4 :])  # the type of Y's numbers
+    X, Y = list_variables(path)
+    np.testing.assert_array_equal(read_variable(X), np.eye(3))
+    with pytest.raises(ValueError, match=r"a\.mat: .*"):
+        read_variable(Y)
+    path.write_bytes(whole + whole[128:])
+    with pytest.raises(ValueError, match="2 sound beginnings of a variable named 'X'"):
+        read_variable(X)

@@ -105,6 +105,16 @@ def test_damaged_files(write):
         load_npz(path)
 
 
+def test_a_header_that_says_less_is_damage(write):
+    """NumPy alone reads the smaller array, and never comes to the checksum behind it."""
+    path = write(view_image=np.zeros((3, 5000)))
+    path.write_bytes(path.read_bytes().replace(b"(3, 5000)", b"(2, 5000)"))
+    assert len(np.load(path)["view_image"]) == 2
+    path.write_bytes(path.read_bytes().replace(b"(2, 5000)", b"(3, 4000)"))
+    with pytest.raises(ValueError, match="view_image has more bytes than its header says"):
+        load_npz(path)
+
+
 def test_files_of_another_kind(tmp_path):
     text = tmp_path / "table.csv"
     text.write_text("a,b\n1,2\n")

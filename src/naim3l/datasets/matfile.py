@@ -1,5 +1,6 @@
 """Variables of MATLAB files: version 7.3, which is HDF5, through h5py, all others through scipy."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,10 @@ from scipy import sparse
 from scipy.io import loadmat, whosmat
 from scipy.io.matlab import matfile_version
 
+from naim3l.datasets.matcheck import check_sparse, take_variable
 from naim3l.datasets.source import Array
+
+_MAT5, _HDF5 = 1, 2  # versions as SciPy counts them
 
 
 class Variable(NamedTuple):
@@ -25,8 +29,9 @@ class Variable(NamedTuple):
 def list_variables(path: Path) -> list[Variable]:
     """Variables of a file; reads no values."""
     with _readable(path):
-        if not _is_hdf5(path):
-            return [Variable(path, *entry) for entry in whosmat(path, appendmat=False)]
+        if _version(path) != _HDF5:
+            with _strict():
+                return [Variable(path, *entry) for entry in whosmat(path, appendmat=False)]
         with _h5py(path).File(path, "r") as file:
             names = [name for name in file if not name.startswith("#")]  # "#refs#" is no variable
             return [Variable(path, name, *_hdf5_header(file[name])) for name in names]
@@ -36,8 +41,8 @@ def read_variable(variable: Variable) -> Array:
     """A matrix in the type in which the file has it, which can be smaller than its class."""
     path, name = variable.path, variable.name
     with _readable(path):
-        if not _is_hdf5(path):
-            return _dense(loadmat(path, variable_names=[name], appendmat=False)[name])
+        if _version(path) != _HDF5:
+            return _dense(_load(path, name))
         with _h5py(path).File(path, "r") as file:
             return _hdf5_matrix(file[name])
 
@@ -48,9 +53,8 @@ def read_cells(variable: Variable) -> list[Array]:
     if variable.kind != "cell":
         raise ValueError(f"{path}: {name} is of class {variable.kind}, not a cell")
     with _readable(path):
-        if not _is_hdf5(path):
-            cell = loadmat(path, variable_names=[name], appendmat=False)[name]
-            entries = [_dense(entry) for entry in cell.ravel(order="F")]
+        if _version(path) != _HDF5:
+            entries = [_dense(entry) for entry in _load(path, name).ravel(order="F")]
         else:
             with _h5py(path).File(path, "r") as file:
                 # MATLAB goes down columns, and HDF5 has the axes reversed: rows of what is here.
@@ -72,12 +76,27 @@ def _readable(path: Path) -> Iterator[None]:
         raise
     except Exception as error:  # damage surfaces as many types, from TypeError to zlib.error
         cause = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{path} is not a readable .mat file ({cause})") from error
+        raise ValueError(f"{path}: not a readable .mat file ({cause})") from error
 
 
-def _is_hdf5(path: Path) -> bool:
-    major, _ = matfile_version(path, appendmat=False)
-    return bool(major == 2)
+def _version(path: Path) -> int:
+    """0 for version 4, 1 for version 5, 2 for version 7.3."""
+    return int(matfile_version(path, appendmat=False)[0])
+
+
+def _load(path: Path, name: str) -> Any:
+    """A variable of a file of version 4 or 5."""
+    source = take_variable(path, name) if _version(path) == _MAT5 else path
+    with _strict():
+        return loadmat(source, variable_names=[name], appendmat=False)[name]
+
+
+@contextmanager
+def _strict() -> Iterator[None]:
+    """What SciPy warns of, such as numbers that it cannot read, is an error inside."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
 
 
 def _h5py(path: Path) -> Any:
@@ -108,5 +127,6 @@ def _hdf5_matrix(stored: Any) -> Array:
     shape, _ = _hdf5_header(stored)
     if "data" not in stored:  # nothing but zeros
         return np.zeros(shape)
-    columns = (stored["data"][()], stored["ir"][()], stored["jc"][()])
-    return _dense(sparse.csc_array(columns, shape=shape))
+    values, rows, starts = (np.asarray(stored[part][()]) for part in ("data", "ir", "jc"))
+    check_sparse(rows, starts, len(values), shape)
+    return _dense(sparse.csc_array((values, rows, starts), shape=shape))

@@ -1,13 +1,14 @@
 """Reader and writer of multi-view data sets in .npz files."""
 
 import os
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -166,9 +167,10 @@ def _open_part(path: Path) -> _Part:
     with _readable(path) as stored:
         for key in stored.files:
             if key in ("labels", "label_names", "observed", _ORDER):
-                small[key] = stored[key]
+                small[key] = read_array(stored, key)
+                small[key].astype(object)  # bytes that are no text are met here
             elif key.startswith(_VIEW):
-                shape, dtype = _header(stored, key)
+                shape, dtype = read_header(stored, key)
                 read = partial(_read_array, path, key)
                 views[key.removeprefix(_VIEW)] = StoredView(shape, dtype, read, (path,))
     with naming(path):
@@ -192,10 +194,9 @@ def _readable(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
             raise ValueError(f"{path} is not a readable .npz file ({cause})") from error
 
 
-def _header(stored: np.lib.npyio.NpzFile, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type of an array, without its values."""
-    assert stored.zip is not None  # it is until the file is closed
-    with stored.zip.open(f"{key}.npy") as file:
+def read_header(stored: np.lib.npyio.NpzFile, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of an array of an open file, without its values."""
+    with _member(stored, key) as file:
         version = np.lib.format.read_magic(file)
         old = version == (1, 0)
         read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
@@ -205,9 +206,33 @@ def _header(stored: np.lib.npyio.NpzFile, key: str) -> tuple[tuple[int, ...], np
     return shape, dtype
 
 
+def read_array(stored: np.lib.npyio.NpzFile, key: str) -> Array:
+    """An array of an open file, held against its checksum.
+
+    NumPy reads no further than the header of an array says, and the checksum is compared only at
+    the end of its bytes: a header that was damaged to say less would pass.
+    """
+    with _member(stored, key) as file:
+        array: Array = np.lib.format.read_array(file, allow_pickle=False)
+        if file.read(1):
+            raise ValueError(f"{key} has more bytes than its header says")
+    return array
+
+
+@contextmanager
+def _member(stored: np.lib.npyio.NpzFile, key: str) -> Iterator[IO[bytes]]:
+    """Bytes of an array, without the warnings that Python has of odd signs in its header."""
+    assert stored.zip is not None  # it is until the file is closed
+    if f"{key}.npy" not in stored.zip.namelist():
+        raise ValueError(f"{key} is no array")
+    with warnings.catch_warnings(), stored.zip.open(f"{key}.npy") as file:
+        warnings.simplefilter("ignore")
+        yield file
+
+
 def _read_array(path: Path, key: str) -> Array:
     with _readable(path) as stored:
-        return stored[key]
+        return read_array(stored, key)
 
 
 def _in_order(views: dict[str, StoredView], order: Array) -> dict[str, StoredView]:

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from naim3l.datasets.matfile import Variable, list_variables, read_variable
-from naim3l.datasets.npz import open_npz
+from naim3l.datasets.npz import open_npz, read_array, read_header
 from naim3l.readers.errors import ReadError, close_names, load_extra, mark_origin, quote, some
-from naim3l.readers.matcheck import check_matrix
 
 _VIEW = "view_"
 _MATRICES = {"double", "single", "logical", "sparse", "unknown"} | {
@@ -43,8 +41,9 @@ def read_npz(path: Path, name: str | None = None, *, n_rows: int | None = None) 
             raise ReadError(f"{path}: a single array and no .npz file; write it with np.savez.")
         with stored:
             key = _npz_key(path, stored, name)
-            values = stored[key]
-            label_names = stored["label_names"] if "label_names" in stored.files else None
+            values = read_array(stored, key)
+            has_names = "label_names" in stored.files
+            label_names = read_array(stored, "label_names") if has_names else None
             keys = set(stored.files)
     columns = None
     if key == "labels" and label_names is not None and label_names.shape == values.shape[1:]:
@@ -80,7 +79,6 @@ def read_mat(path: Path, name: str | None = None, *, n_rows: int | None = None) 
             f"{path}: {quote(name)} is of class {variables[name].kind}; a matrix of numbers is "
             "expected."
         )
-    check_matrix(path, name)
     frame = _frame(path, name, read_variable(variables[name]))
     return mark_origin(frame if n_rows is None else frame.head(n_rows), f"{path}#{name}")
 
@@ -93,7 +91,8 @@ def _is_matrix(variable: Variable) -> bool:
 
 def _npz_key(path: Path, stored: np.lib.npyio.NpzFile, name: str | None) -> str:
     if name is None:
-        return _only(path, [key for key in stored.files if _is_table(stored[key])], stored.files)
+        headers = {key: read_header(stored, key) for key in stored.files}
+        return _only(path, [key for key in headers if _is_table(*headers[key])], stored.files)
     for key in (name, _VIEW + name):
         if key in stored.files:
             return key
@@ -101,8 +100,8 @@ def _npz_key(path: Path, stored: np.lib.npyio.NpzFile, name: str | None) -> str:
     raise ReadError(f"{path}: no array {quote(name)}; {close_names(name, known)}")
 
 
-def _is_table(values: NDArray[Any]) -> bool:
-    return values.ndim == 2 and values.dtype.kind in "biufU"
+def _is_table(shape: Sequence[int], dtype: np.dtype[Any]) -> bool:
+    return len(shape) == 2 and dtype.kind in "biufU"
 
 
 def _only(path: Path, tables: Sequence[str], names: Sequence[str]) -> str:
@@ -117,7 +116,7 @@ def _only(path: Path, tables: Sequence[str], names: Sequence[str]) -> str:
 
 def _frame(path: Path, name: str, values: Any, columns: list[str] | None = None) -> Any:
     array = np.asarray(values)
-    if not _is_table(array):
+    if not _is_table(array.shape, array.dtype):
         raise ReadError(
             f"{path}: {quote(name)} has shape {array.shape} and type {array.dtype}, but a table of "
             "two dimensions, of numbers or text, is expected."
