@@ -276,6 +276,12 @@ def test_what_does_not_spell_numbers_throughout_stays_text(cells):
     assert text == ["y"] and features["y"].tolist() == cells
 
 
+def test_whole_numbers_of_any_length(tmp_path):
+    (tmp_path / "a.csv").write_text(f"x,y\n{'9' * 400},1\n-{'9' * 400},2\n3,3\n")
+    features, words = parse_features(read_table(tmp_path / "a.csv"))
+    assert words == [] and features["x"].tolist() == [np.inf, -np.inf, 3]
+
+
 def test_numbers_of_every_type():
     for cells, dtype in [
         ([1, None], "Int64"),

@@ -9,9 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from naim3l.readers import ReadError, read_table
+from naim3l.readers import ReadError, guess_roles, parse_features, parse_labels, read_table
 from naim3l.readers.sql import drop_password, hide_password
 
 ROWS = [("007", 13.5, "yes"), ("008", None, "no"), ("009", 11.0, None)]
@@ -134,6 +135,38 @@ def test_other_queries_are_refused_and_change_nothing(url, query, message):
 def test_writing_within_a_query_is_refused(postgres):
     with pytest.raises(ReadError, match="read-only transaction"):
         read_table(f"{postgres}#with gone as (delete from lab returning id) select * from gone")
+
+
+def test_types_of_postgresql(server):
+    """Exact numbers, truth values and ids of the kind that databases make."""
+    import psycopg
+
+    with psycopg.connect(server.replace("+psycopg", "")) as connection:
+        connection.execute("drop table if exists kinds")
+        connection.execute(
+            "create table kinds (id uuid default gen_random_uuid(), hb numeric, flu boolean, "
+            "day date, more jsonb)"
+        )
+        connection.execute(
+            "insert into kinds (hb, flu, day, more) values (1.50, true, '2020-01-02', '[1, 2]'), "
+            "(null, false, null, null), ('NaN', null, '2021-01-02', '[1]')"
+        )
+    table = read_table(f"{server}#select * from kinds order by flu desc nulls last")
+    roles = guess_roles(table)
+    assert (roles.id, roles.labels, roles.features) == ("id", ["flu"], ["hb"])
+    assert set(roles.ignored) == {"day", "more"}
+    features, _ = parse_features(table[["hb"]])
+    np.testing.assert_array_equal(features["hb"], [1.5, np.nan, np.nan])
+    np.testing.assert_array_equal(parse_labels(table[["flu"]])["flu"], [1, 0, np.nan])
+    named = read_table(f"{server}#select id, hb from kinds", id_column="id")
+    assert all(len(text) == 36 for text in named.index)
+
+
+def test_a_server_that_does_not_answer():
+    pytest.importorskip("psycopg", reason="PostgreSQL: the driver psycopg is not installed")
+    with pytest.raises(ReadError, match="the query failed") as caught:
+        read_table("postgresql+psycopg://me:secret@127.0.0.1:1/lab#select 1")
+    assert "secret" not in str(caught.value)
 
 
 def test_errors_of_the_address(tmp_path, database):

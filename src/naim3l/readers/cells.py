@@ -1,6 +1,7 @@
 """What cells say: labels in words as 1, 0 and NaN; columns as numbers, text or dates."""
 
 import datetime
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -179,7 +180,10 @@ def _text_column(
 
 def _number(cell: Any, decimal: str) -> float | None:
     if not isinstance(cell, str):
-        return float(cell)
+        try:
+            return float(cell)
+        except OverflowError:  # a whole number of hundreds of digits; as text it is infinite, too
+            return math.inf if cell > 0 else -math.inf
     text = cell.strip()
     if decimal != ".":
         text = text.replace(".", "x").replace(decimal, ".")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from naim3l.readers.errors import load_extra, mark_origin
+from naim3l.readers.errors import ReadError, load_extra, mark_origin
 
 _UNNAMED_INDEX = "__index_level_"  # how pandas stores an index without a name
 
@@ -22,18 +22,21 @@ def read_parquet(path: Path, *, n_rows: int | None = None) -> Any:
 
 
 def read_arrow(path: Path, *, n_rows: int | None = None) -> Any:
-    """Table of an Arrow file, an Arrow stream or a Feather file of either version."""
+    """Table of an Arrow file, which Feather is from its second version on, or an Arrow stream."""
     pyarrow = load_extra("pyarrow")
     with path.open("rb") as start:
         magic = start.read(6)
     if magic.startswith(b"FEA1"):
-        table = load_extra("pyarrow.feather").read_table(path, memory_map=False)
-    else:
-        with pyarrow.OSFile(str(path), "rb") as file:
-            ipc = pyarrow.ipc
-            stored = ipc.open_file(file) if magic == b"ARROW1" else ipc.open_stream(file)
-            with stored:
-                table = stored.read_all()
+        # pyarrow has given this form up, and a damaged file of it can end the program.
+        raise ReadError(
+            f"{path}: Feather of version 1, which is no longer read; write it anew as Parquet or "
+            "with version=2."
+        )
+    with pyarrow.OSFile(str(path), "rb") as file:
+        ipc = pyarrow.ipc
+        stored = ipc.open_file(file) if magic == b"ARROW1" else ipc.open_stream(file)
+        with stored:
+            table = stored.read_all()
     return _frame(path, table if n_rows is None else table.slice(0, n_rows))
 
 
@@ -44,9 +47,37 @@ def _table(batches: list[Any]) -> Any:
 def _frame(path: Path, table: Any) -> Any:
     load_extra("pandas")
     table.validate(full=True)  # damage would otherwise be met by code that trusts the table
+    for j, column in enumerate(table.columns):
+        table = table.set_column(j, table.column_names[j], _tamed(column))
     # The notes that pandas leaves would turn columns into an index, which has no place here.
     frame = table.replace_schema_metadata(None).to_pandas()
     frame.columns = [
         "" if name.startswith(_UNNAMED_INDEX) else name.strip() for name in table.column_names
     ]
     return mark_origin(frame, str(path))
+
+
+def _tamed(column: Any) -> Any:
+    """A column in a type that can be converted, whatever its cells are."""
+    pyarrow = load_extra("pyarrow")
+    if pyarrow.types.is_timestamp(column.type) and column.type.tz is not None:
+        # In a time zone, pandas cannot even go through dates beyond the year 9999.
+        return column.cast(pyarrow.timestamp(column.type.unit))
+    return pyarrow.array(column.to_pylist()) if _has_views(column.type) else column
+
+
+def _has_views(kind: Any) -> bool:
+    """Whether cells of a type, or parts of them, say where in a buffer their content is.
+
+    What missing cells say there is not validated, but followed by pyarrow's conversions.
+    """
+    types = load_extra("pyarrow").types
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return True
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        return True
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _has_views(kind.value_type)
+    if hasattr(kind, "storage_type"):  # an extension
+        return _has_views(kind.storage_type)
+    return any(_has_views(kind.field(k).type) for k in range(kind.num_fields))

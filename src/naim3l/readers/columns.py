@@ -1,6 +1,7 @@
 """Which columns of a table are ids, labels and features: chosen by name, or guessed."""
 
 import re
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -196,7 +197,8 @@ def _all_differ(series: Any) -> bool:
     except TypeError:
         return False
     kinds = {type(cell) for cell in cells}
-    whole = all(issubclass(kind, str | int | np.integer) and kind is not bool for kind in kinds)
+    named = str | int | np.integer | uuid.UUID
+    whole = all(issubclass(kind, named) and kind is not bool for kind in kinds)
     return whole and len(cells) == len(series) > 1 and bool((codes >= 0).all())
 
 
