@@ -1,3 +1,4 @@
+import io
 import signal
 import subprocess
 import sys
@@ -61,6 +62,29 @@ def test_truncated_file_is_refused(tmp_path):
         path.write_bytes(whole[:size])
         with pytest.raises(ValueError, match="is not a checkpoint"):
             Checkpoint(path, "one")
+
+
+def write_arrays(path, arrays):
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+def test_file_with_a_part_too_few_or_too_small_is_refused(tmp_path):
+    """Damage that NumPy passes over."""
+    path = tmp_path / "fit.checkpoint"
+    Checkpoint(path, "one").put("solver", {"W": np.ones((9000, 2)), "mu": np.asarray(0.5)})
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"(9000, 2)", b"(8000, 2)"))
+    assert len(np.load(path)["solver/W"]) == 8000
+    with pytest.raises(ValueError, match="is not a checkpoint"):
+        Checkpoint(path, "one")
+    stored = dict(np.load(io.BytesIO(whole)))
+    write_arrays(path, {name: a for name, a in stored.items() if name != "solver/mu"})
+    with pytest.raises(ValueError, match=r"is not a checkpoint .*damaged"):
+        Checkpoint(path, "one")
+    write_arrays(path, stored | {"format": np.array("naim3l checkpoint 1")})
+    with pytest.raises(ValueError, match="has format 'naim3l checkpoint 1'"):
+        Checkpoint(path, "one")
 
 
 def test_fingerprint_sees_every_change(rng):
