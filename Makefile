@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: help demo test torch lint dist bench clean
+.PHONY: help demo test torch fuzz lint dist bench clean
 
 help:
 	@echo "make demo   train on the yeast data under all three challenges, print a table"
 	@echo "make test   unit tests; those of naim3l.deep only after make torch"
 	@echo "make torch  add torch to the environment, from the index that pip is set to"
+	@echo "make fuzz   damaged and hostile files of every format; MINUTES=5, SEED=0"
 	@echo "make lint   style, types, layers"
 	@echo "make dist   build wheel and sdist, try each in an empty environment"
 	@echo "make bench  benchmarks; DATA=folder adds those on real datasets"
@@ -22,6 +23,11 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto
 
 torch: $(VENV)/.torch
+
+fuzz: MINUTES ?= 5
+fuzz: SEED ?= 0
+fuzz: $(VENV)/.test
+	$(BIN)/python tests/fuzz_files.py --minutes $(MINUTES) --seed $(SEED)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

@@ -1,7 +1,8 @@
-"""Model files taken apart and put together, for tests."""
+"""Model files taken apart and put together, and parts that would do harm, for tests."""
 
 import io
 import json
+import os
 import zipfile
 
 import numpy as np
@@ -77,3 +78,52 @@ def array_bytes(array):
     stream = io.BytesIO()
     np.save(stream, array)
     return stream.getvalue()
+
+
+class Payload:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.target),)
+
+
+def attacks(target):
+    """Nodes, each of which would make a folder, were it constructed."""
+    command, path = leaf(f"mkdir {target}"), leaf(str(target))
+    system = named("os.system", "FunctionNode")
+    mkdir = named("os.mkdir", "TypeNode")
+    python = leaf(f"__import__('os').mkdir({str(target)!r})")
+    return {
+        "eval": named("builtins.eval", "ConstructorFromReduceNode", content=sequence(python)),
+        "exec": named("builtins.exec", "ConstructorFromReduceNode", content=sequence(python)),
+        "system": named("os.system", "ConstructorFromReduceNode", content=sequence(command)),
+        "Popen": named("subprocess.Popen", "ConstructorFromReduceNode",
+                       content=sequence(sequence(leaf("mkdir"), path, kind="list"))),
+        "list of its own": named("subprocess.Popen", "ListNode", content=[leaf("mkdir"), path]),
+        "reduce": named("os.mkdir", "TreeNode", content=mapping({}),
+                        __reduce__={"args": sequence(path)}),
+        "loss": named("os.mkdir", "LossNode", content=mapping({}),
+                      __reduce__={"args": sequence(path)}),
+        "key": mapping({str(target): leaf(1)}, key_type=mkdir),
+        "key function": mapping({f"mkdir {target}": leaf(1)}, key_type=system),
+        "partial": named("functools.partial", "PartialNode", content={
+            "func": system, "args": sequence(command), "kwds": mapping({}),
+            "namespace": mapping({})}),
+        "method": named("builtins.str", "MethodNode", content={
+            "func": "__class__", "obj": leaf(str(target))}),
+        "operator": named("operator.methodcaller", "OperatorFuncNode", attrs=sequence(command)),
+        "array of": named("os.mkdir", "NdArrayNode", type="numpy", file="0.npy"),
+        "old function": named("builtins.str", "FunctionNode", content={
+            "module_path": "os", "function": "system"}),
+        "generator": named("numpy.random._generator.Generator", "RandomGeneratorNode", content={
+            "bit_generator": mapping({"bit_generator": leaf("seed")}), "seed_seq": mapping({})}),
+        "no loader": named("os.mkdir", "NoSuchNode", content=sequence(path)),
+        "defaultdict": named("collections.defaultdict", "DefaultDictNode", content={
+            "main": mapping({}), "default_factory": system}),
+        "other state": named("sklearn.preprocessing._data.StandardScaler", "ObjectNode", content=(
+            mapping({"mean_": named("os.mkdir", "ConstructorFromReduceNode",
+                                    content=sequence(path))}))),
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Damaged and hostile files of every format that the package reads; `fuzz_files.py` runs them."""

@@ -1,0 +1,274 @@
+"""A damaged file of a format, drawn and then read; whatever is neither refused nor sound is told.
+
+`draw` makes the bytes, `attempt` reads them as a user would. It returns None, or says in one
+line what went wrong: an error that the function does not promise or that does not name the
+file, a warning of some library underneath, a table that is none, code of the file's that ran.
+"""
+
+import io
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import InconsistentVersionWarning
+
+from fuzz import damage, models, samples
+from naim3l import DataWarning, ModelFileError, load
+from naim3l.checkpoint import Checkpoint
+from naim3l.datasets import open_npz, open_six_view
+from naim3l.persistence import inspect_file
+from naim3l.readers import (
+    ReadError,
+    guess_roles,
+    make_config,
+    parse_features,
+    parse_labels,
+    read_config,
+    read_table,
+    write_config,
+)
+
+# Warnings that are documented; others are those of libraries, and none of the user's business.
+PROMISED = (DataWarning, InconsistentVersionWarning)
+RAN = "ran"  # folder that a hostile file would make
+
+
+@dataclass(frozen=True)
+class Format:
+    """How files of a format are drawn, and how they are read.
+
+    Attributes
+    ----------
+    draw : function of a random source
+        Gives the ending and the bytes of a file, and what `read` needs to judge it.
+    read : function of a path, the random source and that
+        Reads the file with the functions of the package.
+    errors : tuple of types
+        What these functions are documented to raise.
+    """
+
+    draw: Callable[[Any, Path], tuple[str, bytes, Any]]
+    read: Callable[[Path, Any, Any], None]
+    errors: tuple[type[Exception], ...]
+
+
+def attempt(name: str, random: Any, folder: Path) -> str | None:
+    """Draw a file of a format into a folder and read it; what went wrong, if anything did."""
+    form = FORMATS[name]
+    path = draw_file(name, random, folder)
+    known = set(sys.modules)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            form.read(path[0], random, path[1])
+        except form.errors as error:
+            if path[0].name not in str(error):
+                return _told(error, "an error that does not name the file")
+        except Exception as error:
+            return _told(error, "an error that is not promised")
+    if (folder / RAN).exists():
+        (folder / RAN).rmdir()
+        return "code of the file's was run"
+    for module in {strange.partition(".")[0] for strange in models.STRANGE}:
+        if module in sys.modules and module not in known:
+            return f"the file had {module} imported"
+    for entry in caught:
+        if not issubclass(entry.category, PROMISED):
+            return f"{entry.category.__name__}: {entry.message} ({entry.filename}:{entry.lineno})"
+    return None
+
+
+def draw_file(name: str, random: Any, folder: Path) -> tuple[Path, Any]:
+    """Path of a damaged file of a format, and what is needed to judge how it is read."""
+    ending, content, truth = FORMATS[name].draw(random, folder)
+    path = folder / f"case{ending}"
+    path.write_bytes(content)
+    return path, truth
+
+
+def _told(error: Exception, what: str) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "naim3l" in frame.filename] or frames
+    where = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
+    return f"{what}: {type(error).__name__} at {where}: {str(error)[:300]}"
+
+
+# Tables
+
+
+def _draw_text(random: Any, folder: Path) -> tuple[str, bytes, Any]:
+    sample = random.choice(samples.texts())
+    kinds = (damage.damage_text, damage.damage_text, damage.damage_bytes)
+    content = random.choice(kinds)(sample, random)
+    ending = random.choice((".csv", ".tsv", ".txt"))
+    packing = random.choice(("", "", "", "", ".gz", ".bz2", ".xz", ".zip"))
+    packed = damage.pack(content, packing, random)
+    if packing and random.randrange(2):
+        packed = damage.damage_bytes(packed, random)
+    return ending + packing, packed, None
+
+
+def _draw_bytes(
+    make: Callable[[], list[bytes]], endings: tuple[str, ...], random: Any, folder: Path
+) -> tuple[str, bytes, Any]:
+    content = damage.damage_bytes(random.choice(make()), random)
+    return random.choice(endings), content, None
+
+
+def _draw_npz(random: Any, folder: Path) -> tuple[str, bytes, Any]:
+    sample = random.choice(samples.npzs())
+    if random.randrange(3) == 0:
+        # Checksums stay as they were, so what still can be read must be what was there.
+        return ".npz", damage.damage_bytes(sample, random), dict(np.load(io.BytesIO(sample)))
+    return ".npz", damage.damage_archive(sample, random, damage.damage_array), None
+
+
+def _draw_mat(random: Any, folder: Path) -> tuple[str, bytes, Any]:
+    sample = random.choice(samples.mats())
+    if random.randrange(2):
+        return ".mat", damage.damage_matrices(sample, random), None
+    return ".mat", damage.damage_bytes(sample, random), None
+
+
+def _draw_nothing(random: Any, folder: Path) -> tuple[str, bytes, Any]:
+    endings = (".csv", ".parquet", ".feather", ".npz", ".mat", ".csv.gz", ".csv.zip", ".csv.xz")
+    return random.choice(endings), damage.from_nothing(random), None
+
+
+def read_as_table(path: Path, random: Any, parts: tuple[str, ...] = ()) -> None:
+    """Read a table and find out what its columns are, as the commands do."""
+    part = random.choice(("", *(parts or ())))
+    source = f"{path}#{part}" if part else str(path)
+    use_table(source, random)
+
+
+def use_table(source: str, random: Any) -> None:
+    table = read_table(source, id_column=random.choice((None, None, "id")),
+                       n_rows=random.choice((None, None, None, 1, 3)))  # fmt: skip
+    assert min(table.shape) > 0 and table.columns.is_unique, f"a table of shape {table.shape}"
+    assert all(isinstance(name, str) for name in table.columns), "a column without a name"
+    roles = guess_roles(table)
+    labels = parse_labels(table[roles.labels])
+    assert labels.isin([0.0, 1.0]).to_numpy().sum() == labels.notna().to_numpy().sum()
+    features, words = parse_features(table[roles.features])
+    for name in features.columns:
+        assert name in words or features[name].dtype == float, f"column {name!r} is no number"
+    if random.randrange(8) == 0:
+        config, _ = make_config([source], Path(source.partition("#")[0]).parent)
+        assert len(config.views) == 1
+
+
+def _read_npz(path: Path, random: Any, truth: Any) -> None:
+    if truth is None:
+        read_as_table(path, random, ("points", "view_a", "b", "labels", "label_names"))
+        return
+    key = random.choice(sorted(truth))
+    found, expected = read_table(f"{path}#{key}").to_numpy(), truth[key]
+    same = found == expected if found.shape == expected.shape else np.array(False)
+    assert (same | (found != found)).all(), f"damage changed {key} from {expected} to {found}"
+
+
+def _read_mat(path: Path, random: Any, truth: Any) -> None:
+    read_as_table(path, random, ("X", "X", "label", "Y", "S", "word", "s", "flag"))
+
+
+def _read_views(open_views: Callable[[Path], Any], path: Path, random: Any, truth: Any) -> None:
+    data = open_views(path)
+    for view in data.views.values():
+        assert view.shape[0] == len(data.labels)
+
+
+def _read_database(path: Path, random: Any, truth: Any) -> None:
+    query = random.choice(("select * from lab", "select id, hb, flu from lab where hb > 2",
+                           "select * from seen", "select count(*) as n, flu from lab group by flu",
+                           "select * from lab order by hb desc, id"))  # fmt: skip
+    if random.randrange(4) == 0:
+        changed = damage.damage_text(query.encode(), random).decode("utf-8", "replace")
+        query = changed.replace("#", "")
+    use_table(f"sqlite:///{path}#{query}", random)
+
+
+# Settings, models, checkpoints
+
+
+def _draw_settings(random: Any, folder: Path) -> tuple[str, bytes, Any]:
+    content = samples.TOML.encode()
+    if random.randrange(4) == 0:
+        return ".toml", damage.damage_bytes(content, random), None
+    return ".toml", damage.damage_text(content, random), None
+
+
+def _read_settings(path: Path, random: Any, truth: Any) -> None:
+    config = read_config(path)
+    assert config.views
+    write_config(config, path.with_name("again.toml"))
+    again = read_config(path.with_name("again.toml"))
+    assert repr(again) == repr(config), "what was read and written is read otherwise"
+
+
+def _draw_model(random: Any, folder: Path) -> tuple[str, bytes, Any]:
+    model, content = models.pick(random)
+    way = random.randrange(5)
+    if way < 2:
+        return ".skops", models.plain_damage(content, random), model
+    if way < 4:
+        return ".skops", models.careful_edit(content, random), None
+    return ".skops", models.hostile(content, random, folder / RAN), None
+
+
+def _read_model(path: Path, random: Any, truth: Any) -> None:
+    try:
+        model = load(path)
+    except ModelFileError:
+        inspect_file(path)  # may say more, or refuse as well
+        raise
+    inspect_file(path)
+    for view, W in {} if truth is None else truth.coef_.items():
+        assert np.array_equal(model.coef_[view], W), "a damaged file gave another model"
+
+
+def _draw_checkpoint(random: Any, folder: Path) -> tuple[str, bytes, Any]:
+    (sample,) = samples.checkpoints()
+    return ".checkpoint", damage.damage_bytes(sample, random), None
+
+
+def _read_checkpoint(path: Path, random: Any, truth: Any) -> None:
+    stored = Checkpoint(path, samples.KEY)
+    for part, field, expected in (("folds", "scores", samples.VIEWS["a"]),
+                                  ("solver", "W", samples.VIEWS["a"]),
+                                  ("solver", "mu", np.asarray(0.5))):  # fmt: skip
+        found = stored.get(part)
+        assert found is not None and np.array_equal(found[field], expected), "another state"
+
+
+_ARROW = (".arrow", ".feather", ".ipc")
+FORMATS: dict[str, Format] = {
+    "text": Format(_draw_text, read_as_table, (ReadError,)),
+    "parquet": Format(
+        partial(_draw_bytes, samples.parquets, (".parquet",)), read_as_table, (ReadError,)
+    ),
+    "arrow": Format(partial(_draw_bytes, samples.arrows, _ARROW), read_as_table, (ReadError,)),
+    "npz": Format(_draw_npz, _read_npz, (ReadError,)),
+    "npz views": Format(_draw_npz, partial(_read_views, open_npz), (ValueError,)),
+    "mat": Format(_draw_mat, _read_mat, (ReadError,)),
+    "mat views": Format(_draw_mat, partial(_read_views, open_six_view), (ValueError,)),
+    "mat 7.3": Format(partial(_draw_bytes, samples.hdf5_mats, (".mat",)), _read_mat, (ReadError,)),
+    "mat 7.3 views": Format(
+        partial(_draw_bytes, samples.hdf5_mats, (".mat",)),
+        partial(_read_views, open_six_view),
+        (ValueError,),
+    ),
+    "sqlite": Format(
+        partial(_draw_bytes, samples.databases, (".db",)), _read_database, (ReadError,)
+    ),
+    "any bytes": Format(_draw_nothing, read_as_table, (ReadError,)),
+    "settings": Format(_draw_settings, _read_settings, (ReadError,)),
+    "model": Format(_draw_model, _read_model, (ModelFileError,)),
+    "checkpoint": Format(_draw_checkpoint, _read_checkpoint, (ValueError,)),
+}

@@ -1,0 +1,92 @@
+"""The fuzz of files: a short one of every format, and that the command notices what it is for."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fuzz.cases import FORMATS, attempt, draw_file
+from fuzz.worker import source_of
+
+TESTS = Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cases")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(random=st.randoms(use_true_random=False))
+def test_damaged_files_are_read_or_refused(form, random, folder):
+    assert attempt(form, random, folder) is None
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_case_is_the_same_every_time(form, folder):
+    contents = [
+        draw_file(form, source_of(3, form, case), folder)[0].read_bytes() for case in (5, 5, 6, 7)
+    ]
+    assert contents[0] == contents[1] and len(set(contents)) > 1
+
+
+# Formats whose readers do what no reader should, once in a while.
+MISBEHAVING = """
+import os, signal, sys, time
+sys.path.insert(0, {tests!r})
+import fuzz_files
+from fuzz import samples
+from fuzz.cases import FORMATS, Format
+
+
+def reader(misbehave):
+    def read(path, random, truth):
+        if path.read_bytes() == b"7":
+            misbehave()
+    return read
+
+
+def draw(random, folder):
+    return ".x", str(random.randrange(40)).encode(), None
+
+
+samples.make_all = lambda: None  # they would take a second, and none is needed here
+FORMATS.clear()
+FORMATS["good"] = Format(draw, reader(lambda: None), ())
+FORMATS["odd"] = Format(draw, reader(lambda: {{}}["key"]), (ValueError,))
+FORMATS["crash"] = Format(draw, reader(lambda: os.kill(os.getpid(), signal.SIGSEGV)), ())
+FORMATS["hang"] = Format(draw, reader(lambda: time.sleep(60)), ())
+fuzz_files.SLICE = 0.3
+sys.exit(fuzz_files.main())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the worker needs pipes and limits of POSIX")
+def test_errors_crashes_and_hangs_are_told_and_their_files_kept(tmp_path):
+    script = tmp_path / "misbehaving.py"
+    script.write_text(MISBEHAVING.format(tests=str(TESTS)))
+
+    def run(*options):
+        command = [sys.executable, script, "--out", tmp_path / "found", "--minutes", "0.02"]
+        return subprocess.run(
+            [str(part) for part in (*command, *options)], capture_output=True, text=True,
+            timeout=110,
+        )  # fmt: skip
+
+    done = run("--limit", "1")
+    assert done.returncode == 1, done.stderr
+    assert re.search(r"good +\d+ cases +0 wrong", done.stdout)
+    assert "an error that is not promised: KeyError" in done.stdout
+    assert "ended the process (-11)" in done.stdout and "took more than 1 s" in done.stdout
+    for form in ("odd", "crash", "hang"):
+        (kept,) = (tmp_path / "found").glob(f"{form}-0-*.x")
+        assert kept.read_bytes() == b"7"
+    (case,) = re.findall(r"--formats 'odd' --case (\d+)", done.stdout)
+    again = run("--formats", "odd", "--case", case)
+    assert again.returncode == 1 and "KeyError" in again.stdout
+    assert run("--formats", "good").returncode == 0
