@@ -55,8 +55,8 @@ class DeepNAIM3L(ViewModel):
     encoders : mapping of str to torch module, callable, or None
         One module per view, from (n_rows, n_features) to (n_rows, n_outputs); copies of them are
         trained. A callable gets the name of a view and its number of features, and returns the
-        module. None: a perceptron beside the features themselves, so that the linear model is
-        contained.
+        module. None, for all views or for one, is a perceptron beside the features themselves, so
+        that the linear model is contained.
     hidden : sequence of int, default=(512,)
         Widths of the hidden layers of default encoders; () is the linear model.
     dropout : float, default=0.5

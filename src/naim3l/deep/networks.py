@@ -105,7 +105,7 @@ def make_networks(
 
     Parameters
     ----------
-    encoders : None, mapping of view to module, or callable
+    encoders : None, mapping of view to module or None, or callable
         None makes default encoders. Modules are copied; a callable gets the name of the view and
         its number of features.
     features : mapping of view to ndarray or CSR array of shape (n_rows, n_features)
@@ -114,33 +114,32 @@ def make_networks(
     architecture : Architecture
         Of default encoders.
     """
-    if encoders is None:
-        networks = {}
-        for view, X in features.items():
-            encoder = SkipEncoder(X.shape[1], architecture)
-            encoder.fit_scale(X)
-            networks[view] = ViewNetwork(encoder, encoder.n_outputs, n_labels)
-        return networks
-    made = {view: _user_encoder(encoders, view, X.shape[1]) for view, X in features.items()}
-    return {
-        view: ViewNetwork(encoder, _width(encoder, view, features[view]), n_labels)
-        for view, encoder in made.items()
-    }
+    networks = {}
+    for view, X in features.items():
+        own = None if encoders is None else _user_encoder(encoders, view, X.shape[1])
+        if own is not None:
+            networks[view] = ViewNetwork(own, _width(own, view, X), n_labels)
+            continue
+        encoder = SkipEncoder(X.shape[1], architecture)
+        encoder.fit_scale(X)
+        networks[view] = ViewNetwork(encoder, encoder.n_outputs, n_labels)
+    return networks
 
 
 def _user_encoder(
-    encoders: Mapping[str, nn.Module] | Callable[[str, int], nn.Module], view: str, n_features: int
-) -> nn.Module:
+    encoders: Mapping[str, nn.Module | None] | Callable[[str, int], nn.Module | None],
+    view: str,
+    n_features: int,
+) -> nn.Module | None:
+    """Encoder that a user gave for a view, None for the default one."""
     if isinstance(encoders, Mapping):
-        if view not in encoders:
-            raise ValueError(f"encoders: no entry for view {view!r}; it has {list(encoders)}.")
-        encoder = encoders[view]
-        encoder = copy.deepcopy(encoder) if isinstance(encoder, nn.Module) else encoder
+        encoder = copy.deepcopy(encoders[view])
     else:
         encoder = encoders(view, n_features)
-    if not isinstance(encoder, nn.Module):
+    if encoder is not None and not isinstance(encoder, nn.Module):
         raise TypeError(
-            f"view {view!r}: its encoder must be a torch module, got {type(encoder).__name__}."
+            f"view {view!r}: its encoder must be a torch module or None, got "
+            f"{type(encoder).__name__}."
         )
     return encoder
 
