@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.files import written_whole
+from naim3l.files import remove_parts, written_whole
 
 Arrays = dict[str, NDArray[Any]]
 
 _FORMAT = "naim3l checkpoint 2"
-# Seconds between two writes of a running fit: no more than that is lost.
-EVERY = 10.0
+# A running fit is written once a second, so that no more is lost, but never so often that more than
+# this share of the time goes into writing.
+EVERY, MOST_WRITING = 1.0, 0.05
 
 
 def fingerprint(arrays: list[Any], settings: Mapping[str, Any]) -> str:
@@ -49,7 +50,7 @@ class Checkpoint:
     key : str
         Fingerprint of the data and parameters of the fit. A file with another one is an error.
     every : float
-        Seconds between two writes by `offer`.
+        Seconds between two writes by `offer`, more where writing is slow; 0 takes every offer.
 
     Raises
     ------
@@ -59,7 +60,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], key: str, *, every: float = EVERY) -> None:
         self.path, self.key, self.every = Path(path), key, every
-        self._last = time.monotonic()
+        self._last, self._rest = time.monotonic(), every
         self._parts: dict[str, Arrays] = _read(self.path, key) if self.path.exists() else {}
 
     def get(self, part: str) -> Arrays | None:
@@ -68,6 +69,7 @@ class Checkpoint:
 
     def put(self, part: str, arrays: Arrays) -> None:
         """Write a part now; the others stay."""
+        start = time.monotonic()
         self._parts[part] = arrays
         flat: dict[str, Any] = {
             f"{name}/{key}": a for name, of in self._parts.items() for key, a in of.items()
@@ -76,10 +78,11 @@ class Checkpoint:
         with written_whole(self.path) as target, target.open("wb") as file:
             np.savez(file, **flat | {name: np.array(text) for name, text in about.items()})
         self._last = time.monotonic()
+        self._rest = self.every and max(self.every, (self._last - start) / MOST_WRITING)
 
     def offer(self, part: str, make: Callable[[], Arrays]) -> None:
         """Write a part if the last write is long enough ago; ``make`` is called only then."""
-        if time.monotonic() - self._last >= self.every:
+        if time.monotonic() - self._last >= self._rest:
             self.put(part, make())
 
     def discard(self, part: str) -> None:
@@ -87,8 +90,9 @@ class Checkpoint:
         self._parts.pop(part, None)
 
     def remove(self) -> None:
-        """Delete the file: the fit is done."""
+        """Delete the file, and what a kill amid a write left beside it: the fit is done."""
         self.path.unlink(missing_ok=True)
+        remove_parts(self.path)
 
 
 def _digest(flat: Mapping[str, NDArray[Any]]) -> str:

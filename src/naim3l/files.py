@@ -1,5 +1,6 @@
 """Files that appear whole or not at all."""
 
+import glob
 import os
 import uuid
 from collections.abc import Iterator
@@ -26,6 +27,13 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.fsync(file.fileno())  # else a power cut could leave the new name on an empty file
         os.replace(part, target)
     finally:
+        part.unlink(missing_ok=True)
+
+
+def remove_parts(path: str | os.PathLike[str]) -> None:
+    """Delete what writers of a file that were killed have left; none may be writing it now."""
+    target = Path(path)
+    for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         part.unlink(missing_ok=True)
 
 

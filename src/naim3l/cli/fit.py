@@ -69,7 +69,8 @@ def fit(
         try:
             fit_model(model, data)
         except KeyboardInterrupt:
-            typer.echo("Stopped; the same command with --resume goes on.", err=True)
+            goes_on = "with --resume goes on" if checkpoint.exists() else "starts anew"
+            typer.echo(f"Stopped; the same command {goes_on}.", err=True)
             raise typer.Exit(130) from None
         except FloatingPointError as error:
             raise ValueError(str(error)) from error
@@ -138,6 +139,8 @@ def _target(out: Path | None, settings: Any) -> Path:
 
 def _checkpoint(target: Path, resume: bool) -> Path:
     path = target.with_name(f"{target.name}.checkpoint")
+    if resume and not path.exists():
+        typer.echo(f"There is no {path}, so the fit starts anew.", err=True)
     if path.exists() and not resume:
         raise ValueError(
             f"{path} is there, from a fit that was stopped: --resume goes on with it; delete it to "

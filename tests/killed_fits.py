@@ -1,0 +1,126 @@
+"""Fits killed at random moments and resumed: ``python tests/killed_fits.py --kills 10 --seed 0``.
+
+Each fit runs in a process of its own and is killed as a power cut would do it, some of them again
+after they were resumed. What comes out in the end is compared bit by bit with fits that nobody
+disturbed. One line is printed for each kill; the exit code is 1 if anything differs.
+"""
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+import numpy as np
+
+from naim3l import NAIM3L, NAIM3LCV
+from naim3l.checkpoint import Checkpoint
+from naim3l.datasets import make_unpaired
+
+SETTINGS = {"tol": 0, "max_iter": 80, "threshold": "f1", "calibrate": True, "random_state": 0}
+KINDS = {
+    "plain": lambda **options: NAIM3L(0.4, ridge=1.0, **SETTINGS, **options),
+    "tuned": lambda **options: NAIM3LCV([0.1, 0.4], [0.0, 1.0], **SETTINGS, **options),
+}
+MOST_TRIES = 3  # fits in proportion to kills; one that ends before its moment is no kill
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    # A checkpoint at every iteration, so that there are many moments to be killed at.
+    Checkpoint.__init__.__kwdefaults__["every"] = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        n_kills = _kill_and_resume(options.kills, random.Random(options.seed), Path(folder))
+    print(f"{n_kills} of {options.kills} kills, all resumed to the same weights")
+    return 0 if n_kills == options.kills else 1
+
+
+def _kill_and_resume(wanted, source, folder):
+    """Number of kills that met a running fit; leaves the program if a result differs."""
+    data = make_unpaired(300, n_features=(20, 15), n_labels=12, missing_labels=0.3, random_state=0)
+    expected, seconds = {}, {}
+    for kind in KINDS:
+        expected[kind], _ = _finish(kind, data, None, folder)
+        again, seconds[kind] = _finish(kind, data, folder / "timed", folder)
+        _compare(expected[kind], again, kind)
+        print(f"{kind}: {seconds[kind]:.3f} s undisturbed", flush=True)
+    n_kills = 0
+    for _ in range(MOST_TRIES * wanted):
+        if n_kills == wanted:
+            break
+        kind = source.choice(sorted(KINDS))
+        path = folder / "fit.checkpoint"
+        killed = _kill(kind, data, path, source.uniform(0, seconds[kind]))
+        n_kills += killed
+        if killed and n_kills < wanted and source.random() < 0.3:
+            n_kills += _kill(kind, data, path, source.uniform(0, seconds[kind]))
+        if not killed:
+            seconds[kind] *= 0.8  # the machine has less to do than before
+            continue
+        _compare(expected[kind], _finish(kind, data, path, folder)[0], kind)
+        if left := [entry.name for entry in folder.glob("*fit.checkpoint*")]:
+            sys.exit(f"a finished fit left {left}")
+    return n_kills
+
+
+def _kill(kind, data, path, moment):
+    """Whether a fit was still running at this moment, and was killed."""
+    process = _start(kind, data, path, path.with_name("none.npz"))
+    time.sleep(moment)
+    if os.waitpid(process, os.WNOHANG) != (0, 0):
+        print(f"{kind}: ended before {moment:.3f} s", flush=True)
+        return False
+    os.kill(process, signal.SIGKILL)
+    _, status = os.waitpid(process, 0)
+    killed = os.WIFSIGNALED(status)
+    left = f"{path.stat().st_size} bytes" if path.exists() else "no checkpoint"
+    print(f"{kind}: {'killed' if killed else 'ended'} at {moment:.3f} s, {left}", flush=True)
+    return killed
+
+
+def _finish(kind, data, path, folder):
+    """Arrays of a fit that is left alone, and the seconds that it took."""
+    start = time.monotonic()
+    _, status = os.waitpid(_start(kind, data, path, folder / "result.npz"), 0)
+    if status:
+        sys.exit(f"{kind}: a fit failed")
+    with np.load(folder / "result.npz") as stored:
+        return dict(stored), time.monotonic() - start
+
+
+def _start(kind, data, path, out):
+    """Process that fits; it has begun when this returns."""
+    read, write = os.pipe()
+    process = os.fork()  # a new interpreter would take longer to start than the fit
+    if process:
+        os.close(write)
+        os.read(read, 1)
+        os.close(read)
+        return process
+    try:
+        os.write(write, b".")
+        model = KINDS[kind](checkpoint=path).fit(data.views, data.labels)
+        arrays = {f"{part}/{view}": getattr(model, part)[view] for view in model.views_
+                  for part in ("coef_", "intercept_", "thresholds_")}  # fmt: skip
+        np.savez(out, **arrays)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def _compare(expected, found, kind):
+    for name, array in expected.items():
+        if array.tobytes() != found[name].tobytes():
+            sys.exit(f"{kind}: {name} differs by up to {np.abs(array - found[name]).max():g}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
