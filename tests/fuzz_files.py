@@ -16,7 +16,7 @@ from pathlib import Path
 from fuzz.cases import FORMATS, attempt, draw_file
 from fuzz.worker import LIMIT, Worker, new_folder, serve, source_of
 
-SLICE = 2.0  # seconds of one format before the next has its turn
+SLICE = 1.5  # seconds of a format of weight 1 before the next has its turn
 MOST_SHOWN = 20
 
 
@@ -52,7 +52,8 @@ def run(formats, minutes, seed, limit=LIMIT):
             left = end - time.monotonic()
             if left <= 0 and counts[form]:
                 break
-            counts[form], wrong = worker.run(form, counts[form], max(0.1, min(SLICE, left)))
+            seconds = max(0.1, min(SLICE * FORMATS[form].weight, left))
+            counts[form], wrong = worker.run(form, counts[form], seconds)
             found += wrong
     finally:
         worker.close()

@@ -1,5 +1,6 @@
 """The fuzz of files: a short one of every format, and that the command notices what it is for."""
 
+import pickle
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fuzz.cases import FORMATS, attempt, draw_file
+from fuzz.cases import FORMATS, RAN, attempt, draw_file
 from fuzz.worker import source_of
 
 TESTS = Path(__file__).resolve().parent
@@ -33,6 +34,14 @@ def test_a_case_is_the_same_every_time(form, folder):
         draw_file(form, source_of(3, form, case), folder)[0].read_bytes() for case in (5, 5, 6, 7)
     ]
     assert contents[0] == contents[1] and len(set(contents)) > 1
+
+
+def test_code_of_a_file_that_runs_is_noticed(folder, monkeypatch):
+    """As it would, were models loaded by one who trusts them."""
+    monkeypatch.setattr("fuzz.cases.load", lambda path: pickle.loads(path.read_bytes()))
+    found = [attempt("model", source_of(0, "model", case), folder) for case in range(60)]
+    assert "code of the file's was run" in found
+    assert not (folder / RAN).exists()
 
 
 # Formats whose readers do what no reader should, once in a while.
