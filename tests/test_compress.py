@@ -18,7 +18,7 @@ def draw(seed, n=50, d=4, c=5):
 
 
 def assert_same(one, other):
-    for name in ("gram", "known_grams", "positive_gram", "targets", "n_known", "n_positives"):
+    for name in ("gram", "known_grams", "positive_gram", "targets", "weight", "n_positives"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-10)
     for R, S in zip(one.factors, other.factors, strict=True):
         np.testing.assert_allclose(R.T @ R, S.T @ S, atol=1e-10)
@@ -37,7 +37,7 @@ def test_statistics_are_what_they_say():
         assert len(stats.factors[k]) == min(X_k.shape)
     total = sum(X[y > 0].T @ X[y > 0] for y in Y.T)
     np.testing.assert_allclose(stats.positive_gram, total)
-    assert (stats.n_known, stats.n_positives) == (np.count_nonzero(Y), np.count_nonzero(Y > 0))
+    assert (stats.weight, stats.n_positives) == (np.count_nonzero(Y), np.count_nonzero(Y > 0))
 
 
 @settings(max_examples=40)

@@ -167,7 +167,7 @@ class TestHeldOut:
         scores = held_out_scores(problem, fold_of, solve)
         np.testing.assert_array_equal(np.isnan(scores), fold_of < 0)
         for fold, P in enumerate(seen):
-            np.testing.assert_array_equal(P, problem.P & (fold_of != fold))
+            np.testing.assert_array_equal(P, problem.P * (fold_of != fold))
             ones = problem.multiply(np.full((problem.n_weights, 5), fold + 1.0))
             np.testing.assert_allclose(scores[fold_of == fold], ones[fold_of == fold])
 

@@ -7,16 +7,13 @@ from sklearn.base import clone
 
 from naim3l import NAIM3L, evaluate
 from naim3l.baselines import PerViewRidge
+from naim3l.calibration import log_loss
+from naim3l.candidates import best_on_held_out, hold_out_entries
 from naim3l.datasets import make_unpaired
 from naim3l.held_out import deal_entries
 from naim3l.objective import Objective
 from naim3l.problem import Problem
-from naim3l.selection import (
-    METRICS,
-    NAIM3LCV,
-    best_on_held_out,
-    hold_out_entries,
-)
+from naim3l.selection import METRICS, NAIM3LCV
 from naim3l.solvers import solve_fast
 
 
@@ -294,4 +291,64 @@ def test_metric_that_is_nowhere_defined_is_refused(data):
 
 
 def test_every_metric_of_evaluate_is_allowed():
-    assert set(evaluate([[1, 0]], [[1, 0]])) == set(METRICS)
+    assert {*evaluate([[1, 0]], [[1, 0]]), "log-loss"} == set(METRICS)
+
+
+def test_log_loss_prefers_what_tells_more(data):
+    model = NAIM3LCV([0.1, 1000.0], [1.0], metric="log-loss", random_state=0)
+    model.fit(data.views, data.labels)
+    values = dict(zip(model.cv_results_["lam"], model.cv_results_["mean_test_score"], strict=True))
+    assert model.lam_ == 0.1 and values[0.1] < values[1000.0]
+
+
+class TestGammas:
+    def rings(self, rng, radius, n=150):
+        """Rows around the origin, and rows on a ring of given radius; the label says which."""
+        inner = rng.random(n) < 0.5
+        angle = rng.uniform(0, 2 * np.pi, n)
+        X = np.column_stack([np.cos(angle), np.sin(angle)]) * np.where(inner, 0.2, radius)[:, None]
+        X += 0.1 * rng.normal(size=X.shape)
+        return X, np.column_stack([inner, ~inner]).astype(float)
+
+    def fit(self, views, **options):
+        X, Y = ({v: pair[i] for v, pair in views.items()} for i in (0, 1))
+        options = {"transformer": None, "kernel": "rbf", "n_landmarks": 40, "metric": "log-loss",
+                   "random_state": 0} | options  # fmt: skip
+        return NAIM3LCV([0.1], [0.1], **options).fit(X, Y)
+
+    def test_each_view_gets_the_factor_that_suits_it(self, rng):
+        views = {"a": self.rings(rng, 1.0), "b": self.rings(rng, 1.0)}
+        auto = self.fit(views, gamma_factors=[1.0]).gamma_
+        model = self.fit(views, gamma_factors=[1e-4, 1.0])
+        assert model.gamma_ == auto  # so wide a kernel is a line
+        assert self.fit(views, gamma_factors=[1e-4]).gamma_["a"] == pytest.approx(1e-4 * auto["a"])
+
+    def test_given_gammas_are_kept(self, rng):
+        views = {"a": self.rings(rng, 1.0), "b": self.rings(rng, 1.0)}
+        assert self.fit(views, gamma=0.3).gamma_ == {"a": 0.3, "b": 0.3}
+        model = self.fit(views, kernel={"a": "rbf", "b": None}, gamma={"a": 0.3, "b": "auto"})
+        assert model.gamma_ == {"a": 0.3, "b": None}
+
+    def test_the_choice_is_that_of_ridge_regression_alone(self, rng):
+        views = {"a": self.rings(rng, 1.0), "b": self.rings(rng, 3.0)}
+        X, Y = ({v: pair[i] for v, pair in views.items()} for i in (0, 1))
+        factors, options = [0.03, 1.0, 30.0], {"transformer": None, "n_landmarks": 40}
+        model = self.fit(views, gamma_factors=factors)
+        auto = self.fit(views, gamma_factors=[1.0]).gamma_
+        signed = [2 * Y[v] - 1 for v in X]
+        fold_of = deal_entries(Problem(list(X.values()), signed), 3, np.random.RandomState(0))
+        hidden = dict(zip(X, np.split(fold_of == 0, 2), strict=True))
+        for view in X:
+            losses = []
+            for factor in factors:
+                ridge = PerViewRidge(0.1, kernel="rbf", gamma=factor * auto[view], **options)
+                ridge.fit({view: X[view]}, {view: np.where(hidden[view], np.nan, Y[view])})
+                S = ridge.decision_function({view: X[view]})[view]
+                losses.append(log_loss(S, np.where(hidden[view], Y[view], np.nan)))
+            best = factors[int(np.argmin(losses))]
+            assert model.gamma_[view] == pytest.approx(best * auto[view])
+
+    @pytest.mark.parametrize("factors", [[], [0.0], "auto", [1.0, -1]])
+    def test_bad_factors_are_refused(self, data, factors):
+        with pytest.raises(ValueError, match="gamma_factors"):
+            NAIM3LCV(kernel="rbf", gamma_factors=factors).fit(data.views, data.labels)

@@ -12,6 +12,7 @@ from typing import Any, Self
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -24,9 +25,10 @@ from naim3l.decisions import (
     fuse_views,
     learn_decisions,
 )
+from naim3l.kernels import KernelMap
 from naim3l.labels import CODINGS, LabelTable, fill_unknown
 from naim3l.metrics import evaluate
-from naim3l.parameters import check_choice
+from naim3l.parameters import check_choice, check_number
 from naim3l.persistence import save
 from naim3l.problem import Problem
 from naim3l.reading import ViewReader, warn_rows
@@ -211,6 +213,8 @@ class ViewModel(ViewReader):
     # Training, in the order in which a subclass needs it.
 
     def _check_form_parameters(self) -> None:
+        self._check_kernel_parameters()
+        check_number("positive_weight", self.positive_weight, above=0)
         check_choice("fit_intercept", self.fit_intercept, (True, False))
         check_choice("label_coding", self.label_coding, CODINGS)
         self._rules.check()
@@ -296,6 +300,30 @@ class LinearViewModel(ViewModel):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
+
+    @property
+    def dual_coef_(self) -> dict[str, NDArray[np.floating]]:
+        """Weights (n_landmarks, n_labels) of the views with a kernel: on its values, not features.
+
+        Scores are ``k(x, landmarks) @ dual_coef_[view] + intercept_[view]``.
+        """
+        return {
+            view: kernel_map.normalization_ @ self.coef_[view]
+            for view, kernel_map in self._kernel_maps().items()
+        }
+
+    def _kernel_maps(self) -> dict[str, KernelMap]:
+        """Fitted kernel maps of those views that have one."""
+        last = {
+            view: transformer[-1] if isinstance(transformer, Pipeline) else transformer
+            for view, transformer in self.transformers_.items()
+        }
+        return {view: step for view, step in last.items() if isinstance(step, KernelMap)}
+
+    def _gammas(self) -> dict[str, float | None]:
+        """Gamma of each view's kernel, None where it has none."""
+        maps = self._kernel_maps()
+        return {view: maps[view].gamma_ if view in maps else None for view in self.views_}
 
     def _score_features(self, view: str, features: Any) -> NDArray[np.floating]:
         return features @ self.coef_[view] + self.intercept_[view]

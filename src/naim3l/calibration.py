@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit, log_expit, logit
 from sklearn.linear_model import LogisticRegression
 
 Matrix = NDArray[np.floating]
@@ -103,6 +103,24 @@ def _curve(features: Matrix, yes: Matrix) -> NDArray[np.float64]:
     scale[scale == 0] = 1.0
     model = LogisticRegression(C=1 / SHRINKAGE).fit(features / scale, yes > 0)
     return np.append(model.coef_[0] / scale, model.intercept_)
+
+
+def log_loss(scores: Matrix, truth: Matrix) -> float:
+    """Mean log-loss of held-out entries under the curves that suit them best; NaN without any.
+
+    The curves have few parameters beside the entries, so that what is measured is how much scores
+    tell of the labels, whatever their scale.
+
+    Parameters
+    ----------
+    scores, truth
+        As in `fit_calibration`.
+    """
+    known = np.isfinite(scores) & np.isfinite(truth)
+    if not known.any():
+        return float("nan")
+    log_odds = fit_calibration(scores, truth).log_odds(scores)
+    return float(-np.mean(log_expit(np.where(truth > 0, log_odds, -log_odds)[known])))
 
 
 def calibration_error(truth: Matrix, probabilities: Matrix, *, n_bins: int = 10) -> float:

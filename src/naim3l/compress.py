@@ -25,7 +25,7 @@ from naim3l.blocks import (
     consecutive_slices,
     thread_map,
 )
-from naim3l.problem import Problem
+from naim3l.problem import Problem, loss_weights
 
 # Products of pairs of columns that are held at a time in the pass over rows: they fit in a cache.
 PAIR_NUMBERS = 1_000_000
@@ -40,13 +40,15 @@ class ViewStatistics:
     gram : ndarray of shape (d, d)
         ``X'X``.
     known_grams : ndarray of shape (c, d, d)
-        ``X' diag(P_k) X``: over the rows in which label k is known.
+        ``X' diag(P_k) X``: rows weighted by what label k counts there in the loss.
     positive_gram : ndarray of shape (d, d)
         ``sum_k X_k'X_k``.
     targets : ndarray of shape (d, c)
         ``X'(P * Y)``.
-    n_known, n_positives : int
-        Numbers of known and of positive labels.
+    weight : float
+        Of all known labels in the loss: their number, if all count alike.
+    n_positives : int
+        Number of positive labels.
     factors : list of ndarray, c of them, of shape (min(n_k, d), d)
         ``R_k`` with ``R_k'R_k = X_k'X_k``; the rows themselves while they are no more than d.
     """
@@ -55,21 +57,22 @@ class ViewStatistics:
     known_grams: Matrix
     positive_gram: Matrix
     targets: Matrix
-    n_known: int
+    weight: float
     n_positives: int
     factors: list[Matrix]
 
     @classmethod
-    def from_rows(cls, X: Any, Y: NDArray) -> "ViewStatistics":
+    def from_rows(cls, X: Any, Y: NDArray, positive_weight: float = 1.0) -> "ViewStatistics":
         """Statistics of the rows ``X`` (n, d) with labels ``Y`` (n, c): 1, -1, 0 = unknown."""
+        P = loss_weights(Y.astype(X.dtype), positive_weight)
         q = (Y > 0).sum(axis=1).astype(X.dtype)
         weighted = sparse.diags_array(q) @ X
         return cls(
             gram=_dense(X.T @ X),
-            known_grams=_known_grams(X, Y),
+            known_grams=_known_grams(X, P),
             positive_gram=_dense(X.T @ weighted),
-            targets=_dense(X.T @ Y.astype(X.dtype)),
-            n_known=int(np.count_nonzero(Y)),
+            targets=_dense(X.T @ (P * Y)),
+            weight=float(P.sum()),
             n_positives=int(np.count_nonzero(Y > 0)),
             factors=_positive_factors(X, Y),
         )
@@ -81,7 +84,7 @@ class ViewStatistics:
             self.known_grams + other.known_grams,
             self.positive_gram + other.positive_gram,
             self.targets + other.targets,
-            self.n_known + other.n_known,
+            self.weight + other.weight,
             self.n_positives + other.n_positives,
             [
                 _triangular(np.concatenate(pair))
@@ -137,7 +140,8 @@ class CompressedProblem(LabelBlocks):
         """Compressed form of a problem, in one pass over its rows."""
         views = []
         for X, rows in zip(problem.X, problem.row_slices, strict=True):
-            views.append(combine_all(_chunks(X, problem.Y[rows], chunk_rows)))
+            parts = _chunks(X, problem.Y[rows], problem.positive_weight, chunk_rows)
+            views.append(combine_all(parts))
         return cls(views, fit_intercept=problem.fit_intercept, n_threads=problem.n_threads)
 
     def label_scores(self, W: Matrix) -> Matrix:
@@ -164,8 +168,8 @@ class CompressedProblem(LabelBlocks):
     def loss_and_gradient(self, W: Matrix) -> tuple[float, Matrix]:
         """The loss, up to the rounding error of the labels' own squares, and its gradient."""
         gradient = self.multiply_known_grams(W) - self.targets
-        n_known = sum(view.n_known for view in self.views)
-        loss = 0.5 * float(np.vdot(W, gradient - self.targets) + n_known)
+        weight = sum(view.weight for view in self.views)
+        loss = 0.5 * float(np.vdot(W, gradient - self.targets) + weight)
         return max(0.0, loss), gradient
 
     @property
@@ -177,19 +181,21 @@ class CompressedProblem(LabelBlocks):
 Form = Problem | CompressedProblem
 
 
-def _chunks(X: Any, Y: NDArray, chunk_rows: int) -> Iterator[ViewStatistics]:
+def _chunks(
+    X: Any, Y: NDArray, positive_weight: float, chunk_rows: int
+) -> Iterator[ViewStatistics]:
     for start in range(0, X.shape[0], chunk_rows):
         rows = slice(start, start + chunk_rows)
-        yield ViewStatistics.from_rows(X[rows], Y[rows])
+        yield ViewStatistics.from_rows(X[rows], Y[rows], positive_weight)
 
 
-def _known_grams(X: Any, Y: NDArray) -> Matrix:
+def _known_grams(X: Any, P: Matrix) -> Matrix:
     """``X' diag(P_k) X`` of every label, (c, d, d).
 
     The products of all pairs of columns, which all labels share, are formed for a few rows at a
     time; one matrix product adds them up by label.
     """
-    n_columns, n_labels = X.shape[1], Y.shape[1]
+    n_columns, n_labels = X.shape[1], P.shape[1]
     widths = np.arange(n_columns, 0, -1)
     starts = np.cumsum(widths) - widths
     totals = np.zeros((n_labels, widths.sum()), dtype=X.dtype)
@@ -199,8 +205,7 @@ def _known_grams(X: Any, Y: NDArray) -> Matrix:
         rows = _dense(X[start : start + step])
         for a, (at, width) in enumerate(zip(starts, widths, strict=True)):
             np.multiply(rows[:, a:], rows[:, a, None], out=pairs[: len(rows), at : at + width])
-        known = (Y[start : start + step] != 0).astype(X.dtype)
-        totals += known.T @ pairs[: len(rows)]
+        totals += P[start : start + step].T @ pairs[: len(rows)]
     grams = np.empty((n_labels, n_columns, n_columns), dtype=X.dtype)
     first, second = np.triu_indices(n_columns)
     grams[:, first, second] = grams[:, second, first] = totals

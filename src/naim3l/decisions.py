@@ -107,7 +107,7 @@ def learn_decisions(
             decisions.calibrations[block] = fit_calibration(S, truth)
 
 
-def fuse_views(scores: Matrix, evidence: Evidence | None) -> Matrix:
+def fuse_views(scores: Matrix, evidence: Evidence | None) -> NDArray[np.float64]:
     """Scores (n_samples, n_labels) of those by view, (n_views, n_samples, n_labels)."""
     return fuse_arrays(scores) if evidence is None else evidence.fuse(scores)
 

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from naim3l.base import LinearViewModel
 from naim3l.checkpoint import Checkpoint, fingerprint
+from naim3l.kernels import N_LANDMARKS
 from naim3l.objective import Objective
 from naim3l.parameters import check_choice, check_number, check_whole_number
 from naim3l.problem import Problem
@@ -37,18 +38,29 @@ class NAIM3L(LinearViewModel):
         Columns of each view of one wide table: names, positions, a slice or a mask. Columns
         that no view names are ignored. None takes all columns as one view. Leave it out when
         fitting on a mapping of tables.
-    transformer : {"scale", "paper", "histogram"}, transformer, None, or mapping per view, \
-default="scale"
+    transformer : {"auto", "scale", "paper", "histogram"}, transformer, None, or mapping per view, \
+default="auto"
         Features of each view, fitted on training rows only. "scale": drop constant columns,
         standardise, PCA to at most 50, unit length. "paper": the same without standardising,
         dropping all-zero columns only. "histogram": divide by the row's sum, square root,
         PCA, unit length. None: as given. A scikit-learn transformer is cloned for each view
-        and sees the view's table as it is.
+        and sees the view's table as it is. "auto": "scale", or None before a kernel of histograms.
+    kernel : {"rbf", "chi2", "hellinger", "linear"}, callable, None, or mapping per view, \
+default=None
+        Kernel between the rows of a view, after its transformer; None is the linear model.
+        "hellinger" and "chi2" compare histograms such as counts, see `naim3l.kernels.KernelMap`.
+    n_landmarks : int or None, default=300
+        Training rows that the kernel compares others with; None takes all of them, which is exact
+        and for small data.
+    gamma : "auto", float, or mapping per view, default="auto"
+        Kernels are ``exp(-gamma distance)``; "auto" is one over the median distance of rows.
     low_rank, high_rank : bool, default=True
         Keep the term. Without both, the model is the masked least-squares fit (the paper's
         variant I); without ``high_rank`` alone it is variant II.
     ridge : float, default=0.0
         Adds ``ridge / 2`` times the squared weights, intercepts excluded.
+    positive_weight : float, default=1.0
+        What an observed yes counts in the loss, where a no counts 1. More than 1 lifts rare labels.
     fit_intercept : bool, default=True
     label_coding : {"binary", "signed"}, default="binary"
         "binary": 1 yes, 0 no, NaN or null unknown. "signed": 1 yes, -1 no, 0 unknown.
@@ -60,9 +72,11 @@ default="scale"
     calibrate : bool, default=False
         Learn probabilities for `predict_proba`, on held-out entries too: per label where it has
         enough of them, else from all labels. Either adds three coarse fits.
-    fusion : {"mean", "learned"}, default="mean"
-        How the views of a row of a wide table are averaged: alike, or by weights that suit held-out
-        entries best.
+    fusion : {"mean", "evidence", "learned"}, default="mean"
+        How the views of a row of a wide table are fused. "mean" of their scores; "evidence": each
+        view calibrated on held-out entries, and what it adds to a label's base rate added up;
+        "learned": that with weights per view and group of labels, which suit held-out entries best
+        where views say the same twice. For tables apart, see `naim3l.fuse`.
     solver : {"auto", "fast", "paper"}, default="auto"
         "fast" (which "auto" picks) reaches a stationary point, certifies it, and works on
         statistics of the rows where that is cheaper. "paper" is Algorithm 1 of the paper to the
@@ -95,8 +109,12 @@ default="scale"
         By view; of a wide table, under "fused".
     calibration_ : dict of str to Calibration
         With ``calibrate``, the curve of each label, by view or under "fused".
-    fusion_weights_ : dict of str to float, or None
-        With ``fusion="learned"`` and a wide table.
+    fusion_weights_ : dict of str to ndarray of shape (n_labels,), or None
+        Of a wide table with ``fusion="evidence"`` (then all 1) or "learned".
+    base_rates_ : ndarray of shape (n_labels,)
+        Share of positives among the known labels of training rows.
+    dual_coef_ : dict of str to ndarray of shape (n_landmarks, n_labels)
+        Of the views with a kernel: scores are kernel values with the landmarks times these.
     transformers_ : dict of str to fitted transformer or None
     views_ : list of str
     label_names_ : list of str
@@ -137,10 +155,14 @@ default="scale"
         lam: float = 0.4,
         *,
         views: Mapping[str, Any] | None = None,
-        transformer: Any = "scale",
+        transformer: Any = "auto",
+        kernel: Any = None,
+        n_landmarks: int | None = N_LANDMARKS,
+        gamma: Any = "auto",
         low_rank: bool = True,
         high_rank: bool = True,
         ridge: float = 0.0,
+        positive_weight: float = 1.0,
         fit_intercept: bool = True,
         label_coding: str = "binary",
         threshold: Any = "sign",
@@ -158,9 +180,13 @@ default="scale"
         self.lam = lam
         self.views = views
         self.transformer = transformer
+        self.kernel = kernel
+        self.n_landmarks = n_landmarks
+        self.gamma = gamma
         self.low_rank = low_rank
         self.high_rank = high_rank
         self.ridge = ridge
+        self.positive_weight = positive_weight
         self.fit_intercept = fit_intercept
         self.label_coding = label_coding
         self.threshold = threshold
@@ -218,6 +244,8 @@ default="scale"
                 "high_rank=True needs low_rank=True: alone, the high-rank term rewards scores "
                 "without bound."
             )
+        if self.positive_weight != 1 and self.solver == "paper":
+            raise ValueError("positive_weight= needs solver='fast'; Algorithm 1 knows no weights.")
         if self.checkpoint is not None and self.solver == "paper":
             raise ValueError("checkpoint= needs solver='fast'; 'paper' keeps no state.")
         if not (isinstance(self.init, Mapping) or self.init is None):
@@ -229,7 +257,7 @@ default="scale"
         """The file of ``checkpoint``, opened for this very fit."""
         if self.checkpoint is None:
             return None
-        names = ("lam", "low_rank", "high_rank", "ridge", "fit_intercept", "mu")
+        names = ("lam", "low_rank", "high_rank", "ridge", "positive_weight", "fit_intercept", "mu")
         settings = {name: getattr(self, name) for name in names}
         start = [] if self.init is None else [np.asarray(self.init[view]) for view in self.views_]
         return Checkpoint(self.checkpoint, fingerprint([*problem.X, problem.Y, *start], settings))

@@ -13,6 +13,7 @@ from scipy.stats import rankdata
 from naim3l.calibration import Calibration
 
 Matrix = NDArray[np.floating]
+Scores = NDArray[np.float64]
 
 FUSIONS = ("mean", "evidence", "learned")
 # Labels are told apart, for learned weights, by how frequent they are: rare, middling, frequent.
@@ -23,7 +24,7 @@ PULL = 10.0
 LEAST_CHANCE = 1e-9
 
 
-def fuse_arrays(scores: Matrix) -> NDArray[np.float64]:
+def fuse_arrays(scores: Matrix) -> Scores:
     """Mean over the views that a sample has, (n_samples, n_labels).
 
     Parameters
@@ -49,7 +50,7 @@ def rank_labels(scores: Matrix) -> NDArray[np.float64]:
     return np.asarray(rankdata(scores, axis=-1, nan_policy="propagate"))
 
 
-def add_evidence(log_odds: Matrix, base: Matrix, weights: Matrix | None = None) -> Matrix:
+def add_evidence(log_odds: Matrix, base: Matrix, weights: Matrix | None = None) -> Scores:
     """Log-odds of each label given all views that a sample has, (n_samples, n_labels).
 
     What a view adds to the base rate is its evidence. Of views that are independent given the
@@ -85,7 +86,7 @@ class Evidence:
     calibrations: list[Calibration]
     weights: Matrix
 
-    def fuse(self, scores: Matrix) -> Matrix:
+    def fuse(self, scores: Matrix) -> Scores:
         """Log-odds (n_samples, n_labels) of scores (n_views, n_samples, n_labels)."""
         return add_evidence(*self._log_odds(scores), self.weights)
 
@@ -201,7 +202,7 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
     return pd.DataFrame(fused, index=index, columns=frames[0].columns)
 
 
-def _fuse_chances(chances: Matrix, rates: Matrix) -> Matrix:
+def _fuse_chances(chances: Matrix, rates: Matrix) -> Scores:
     if rates.shape != chances.shape[2:] or not ((rates > 0) & (rates < 1)).all():
         raise ValueError(
             f"base_rates must be {chances.shape[2]} numbers between 0 and 1, one per label; got "

@@ -5,11 +5,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l.calibration import log_loss
 from naim3l.fusion import fuse_arrays
 from naim3l.metrics import evaluate
 from naim3l.problem import Problem
 
 Matrix = NDArray[np.floating]
+
+# The one metric of held-out entries that `naim3l.evaluate` does not have.
+LOG_LOSS = "log-loss"
 
 
 def deal_entries(problem: Problem, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
@@ -96,17 +100,32 @@ def hidden_metric(problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric
     hidden : bool ndarray of the shape of ``problem.Y``
     W : ndarray of shape (n_weights, n_labels)
     metric : str
-        Key of the dict that `naim3l.evaluate` returns.
+        "log-loss", or a key of the dict that `naim3l.evaluate` returns.
     """
-    truth = np.where(hidden, problem.Y > 0, np.nan)
-    scores = problem.multiply(W)
     if problem.samples is not None:
+        truth, scores = _hidden_truth(problem, hidden), problem.multiply(W)
         # All views of a sample carry the same labels, so any of them will do.
         known = np.full((problem.samples.max() + 1, problem.n_labels), np.nan)
         known[problem.samples] = truth
         fused = fuse_arrays(by_view_and_sample(problem, scores))
         seen = ~np.isnan(fused).any(axis=1)
-        return evaluate(known[seen], fused[seen])[metric]
-    per_view = [evaluate(truth[rows], scores[rows])[metric] for rows in problem.row_slices]
+        return _measure(known[seen], fused[seen], metric)
+    per_view = hidden_metrics(problem, hidden, W, metric)
     defined = [value for value in per_view if not np.isnan(value)]
     return float(np.mean(defined)) if defined else float("nan")
+
+
+def hidden_metrics(
+    problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric: str
+) -> list[float]:
+    """Metric of weights on the hidden entries of each view; see `hidden_metric`."""
+    truth, scores = _hidden_truth(problem, hidden), problem.multiply(W)
+    return [_measure(truth[rows], scores[rows], metric) for rows in problem.row_slices]
+
+
+def _hidden_truth(problem: Problem, hidden: NDArray[np.bool_]) -> Matrix:
+    return np.where(hidden, problem.Y > 0, np.nan)
+
+
+def _measure(truth: Matrix, scores: Matrix, metric: str) -> float:
+    return log_loss(scores, truth) if metric == LOG_LOSS else evaluate(truth, scores)[metric]

@@ -31,6 +31,8 @@ class Problem(LabelBlocks):
         1 = yes, -1 = no, 0 = unknown.
     fit_intercept : bool
         Append a column of ones to each block.
+    positive_weight : float
+        What an observed positive counts in the loss, where a negative counts 1.
     samples : ndarray of int, of shape (n_rows,), optional
         Sample that each stacked row describes, where rows of several views are known to describe
         the same ones. Solvers make no use of it.
@@ -39,8 +41,8 @@ class Problem(LabelBlocks):
     ----------
     X : list of ndarray or sparse matrix, each of shape (n_rows_v, n_weights_v)
     Y : ndarray of shape (n_rows, n_labels)
-    P : ndarray of bool, of shape (n_rows, n_labels)
-        True where the label is known.
+    P : ndarray of shape (n_rows, n_labels)
+        What an entry counts in the loss: 0 where the label is unknown.
     positive_rows : ndarray of int, of shape (n_positives,)
         Stacked row of each observed positive, sorted by label.
     label_slices : list of slice, one per label
@@ -53,14 +55,16 @@ class Problem(LabelBlocks):
         labels: Sequence[Matrix],
         *,
         fit_intercept: bool = True,
+        positive_weight: float = 1.0,
         samples: NDArray[np.intp] | None = None,
     ) -> None:
         self.fit_intercept = fit_intercept
+        self.positive_weight = positive_weight
         self.samples = samples
         self.n_threads = blas_threads()
         self.X = [_append_ones(X_v) if fit_intercept else X_v for X_v in features]
         self.Y = np.concatenate(labels).astype(np.result_type(*(X_v.dtype for X_v in self.X)))
-        self.P = self.Y != 0
+        self.P = loss_weights(self.Y, positive_weight)
         self.row_slices = consecutive_slices(X_v.shape[0] for X_v in self.X)
         self.weight_slices = consecutive_slices(X_v.shape[1] for X_v in self.X)
         label_of_positive, self.positive_rows = np.nonzero(self.Y.T > 0)
@@ -70,7 +74,13 @@ class Problem(LabelBlocks):
     def with_labels(self, Y: Matrix) -> "Problem":
         """The same features with other stacked labels, (n_rows, n_labels)."""
         # A column of ones is there already.
-        other = Problem(self.X, [Y], fit_intercept=False, samples=self.samples)
+        other = Problem(
+            self.X,
+            [Y],
+            fit_intercept=False,
+            positive_weight=self.positive_weight,
+            samples=self.samples,
+        )
         other.fit_intercept = self.fit_intercept
         return other
 
@@ -118,8 +128,9 @@ class Problem(LabelBlocks):
 
     def loss_and_gradient(self, W: Matrix) -> tuple[float, Matrix]:
         """The loss, and ``X'(P * (XW - Y))`` of shape (n_weights, n_labels)."""
-        residual = self.residual(self.multiply(W))
-        return 0.5 * float(np.vdot(residual, residual)), self.multiply_transposed(residual)
+        error = self.multiply(W) - self.Y
+        residual = self.P * error
+        return 0.5 * float(np.vdot(residual, error)), self.multiply_transposed(residual)
 
     @property
     def n_observed_positives(self) -> int:
@@ -129,11 +140,11 @@ class Problem(LabelBlocks):
     @cached_property
     def targets(self) -> Matrix:
         """``X'(P * Y)``, of shape (n_weights, n_labels)."""
-        return self.multiply_transposed(self.Y)
+        return self.multiply_transposed(self.P * self.Y)
 
     def residual(self, XW: Matrix) -> Matrix:
         """``P * (XW - Y)``, zero where the label is unknown."""
-        return np.subtract(XW, self.Y, where=self.P, out=np.zeros_like(XW))
+        return self.P * (XW - self.Y)
 
     @cached_property
     def positive_grams(self) -> list[Matrix]:  # type: ignore[override]
@@ -144,8 +155,8 @@ class Problem(LabelBlocks):
         return self._weighted_grams((self.Y > 0).sum(axis=1))
 
     def labelled_grams(self) -> list[Matrix]:
-        """``X'X`` of each view over the rows with a known label; bounds the loss's curvature."""
-        return self._weighted_grams(self.P.any(axis=1))
+        """``X'X`` of each view, rows counted as their heaviest entry: bounds the curvature."""
+        return self._weighted_grams(self.P.max(axis=1))
 
     @cached_property
     def grams(self) -> list[Matrix]:  # type: ignore[override]
@@ -168,6 +179,12 @@ class Problem(LabelBlocks):
             coefficients.append(W[weights.start : last].copy())
             intercepts.append(W[last].copy() if self.fit_intercept else np.zeros(self.n_labels))
         return coefficients, intercepts
+
+
+def loss_weights(Y: Matrix, positive_weight: float) -> Matrix:
+    """What each entry of signed labels (n_rows, n_labels) counts in the loss."""
+    P = (Y != 0).astype(Y.dtype)
+    return P if positive_weight == 1 else np.where(Y > 0, P.dtype.type(positive_weight), P)
 
 
 def _append_ones(X: Matrix | sparse.sparray) -> Matrix | sparse.sparray:

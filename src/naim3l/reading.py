@@ -8,6 +8,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from naim3l.kernels import (
+    N_LANDMARKS,
+    KernelMap,
+    check_gamma,
+    check_kernel,
+    check_landmarks,
+    of_view,
+)
 from naim3l.labels import LabelTable, check_observed, check_rows, match_labels, read_labels
 from naim3l.problem import Problem
 from naim3l.tables import Table, warn_user
@@ -27,9 +35,17 @@ class ViewReader(BaseEstimator):
     fit_intercept: bool
     label_coding: str
     threshold: Any
+    # Of those models that have them.
+    kernel: Any = None
+    n_landmarks: int | None = N_LANDMARKS
+    gamma: Any = "auto"
+    positive_weight: float = 1.0
 
-    def _read_training(self, X: Any, y: Any) -> Problem:
-        """Problem of all views; fits transformers, remembers form and names."""
+    def _read_training(self, X: Any, y: Any, gamma: Any = None) -> Problem:
+        """Problem of all views; fits transformers, remembers form and names.
+
+        ``gamma``, a mapping by view, takes the place of the parameter.
+        """
         # A fit that fails leaves no model behind, and one in another form no names.
         for name in ("coef_", "intercept_", "feature_names_in_", "n_features_in_"):
             if hasattr(self, name):
@@ -45,7 +61,8 @@ class ViewReader(BaseEstimator):
         features, observed, present = {}, {}, {}
         self.transformers_, self._as_numbers = {}, {}
         for view, table in tables.items():
-            self.transformers_[view] = make_transformer(self.transformer, view)
+            kernel_map = self._kernel_map(view, self.gamma if gamma is None else gamma)
+            self.transformers_[view] = make_transformer(self.transformer, view, kernel_map)
             self._as_numbers[view] = wants_numbers(self.transformer, view)
             features[view], present[view] = self._encode(view, table, fit=True)
             observed[view] = signed[view][present[view]]
@@ -57,6 +74,7 @@ class ViewReader(BaseEstimator):
             list(features.values()),
             list(observed.values()),
             fit_intercept=self.fit_intercept,
+            positive_weight=self.positive_weight,
             samples=np.concatenate([np.flatnonzero(p) for p in present.values()])
             if self._wide
             else None,
@@ -111,10 +129,11 @@ class ViewReader(BaseEstimator):
         return labels_apart
 
     def _check_names(self, tables: dict[str, Table]) -> None:
-        if is_apart(self.transformer):
-            extra = sorted(set(self.transformer) - set(tables), key=str)
+        for name in ("transformer", "kernel", "gamma"):
+            value = getattr(self, name)
+            extra = sorted(set(value) - set(tables), key=str) if is_apart(value) else []
             if extra:
-                raise ValueError(f"transformer: no views {extra}; the data have {list(tables)}.")
+                raise ValueError(f"{name}: no views {extra}; the data have {list(tables)}.")
         for view, table in tables.items():
             shared = sorted(set(table.columns or []) & set(self.label_names_))
             if shared and self._labels_named:
@@ -122,6 +141,23 @@ class ViewReader(BaseEstimator):
                     f"view {view!r}: columns {shared} have the names of labels; if they are the "
                     "labels, leave them out of the features."
                 )
+
+    def _kernel_map(self, view: str, gamma: Any) -> KernelMap | None:
+        """Unfitted kernel map of a view, None where its model is linear in the features."""
+        kernel = of_view("kernel", self.kernel, view)
+        if kernel is None:
+            return None
+        width = of_view("gamma", gamma, view)
+        return KernelMap(kernel, n_landmarks=self.n_landmarks, gamma=width)
+
+    def _check_kernel_parameters(self) -> None:
+        kernels = self.kernel.values() if is_apart(self.kernel) else [self.kernel]
+        for kernel in kernels:
+            if kernel is not None:
+                check_kernel(kernel)
+        for gamma in self.gamma.values() if is_apart(self.gamma) else [self.gamma]:
+            check_gamma(gamma)
+        check_landmarks(self.n_landmarks)
 
     def _encode(self, view: str, table: Table, *, fit: bool = False) -> tuple[Any, NDArray]:
         transformer = self.transformers_[view]

@@ -1,115 +1,45 @@
 """Choosing a model on observed label entries that were held out of its fit."""
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from naim3l.bandwidths import choose_gammas
 from naim3l.base import LinearViewModel
 from naim3l.blocks import one_blas_thread
+from naim3l.candidates import LOWER_IS_BETTER as LOWER_SCORES
+from naim3l.candidates import METRICS as SCORE_METRICS
 from naim3l.checkpoint import Checkpoint, fingerprint
 from naim3l.estimator import FOLD_MAX_ITER, FOLD_TOL, NAIM3L
 from naim3l.forms import choose_form
-from naim3l.held_out import deal_entries, hidden_metric
-from naim3l.metrics import evaluate
+from naim3l.held_out import LOG_LOSS, deal_entries, hidden_metric
+from naim3l.kernels import N_LANDMARKS
 from naim3l.objective import Objective
 from naim3l.parameters import check_choice, check_number, check_whole_number
 from naim3l.problem import Problem
 from naim3l.progress import progress_bar
 from naim3l.solvers import SolverResult, solve_fast
 from naim3l.solvers.fast import PART
-from naim3l.tables import warn_user
+from naim3l.tables import DataWarning, warn_user
 
 Pair = tuple[float, float]  # lam, ridge
-LabelArrays = Mapping[str, NDArray[np.floating]]
-Model = TypeVar("Model", bound=LinearViewModel)
 
-METRICS = tuple(evaluate([[1, 0]], [[1, 0]]))
-LOWER_IS_BETTER = ("coverage", "one-error")
+METRICS = (*SCORE_METRICS, LOG_LOSS)
+LOWER_IS_BETTER = (*LOWER_SCORES, LOG_LOSS)
 # Path of lam where its length alone is given.
 MOST_LAM, LEAST_LAM = 10.0, 0.01
 _ALL_UNBOUNDED = (
     "NAIM3LCV: the objective falls without bound at every lam and ridge tried: try smaller lams, "
     "larger ridges, or high_rank=False."
 )
-
-
-def hold_out_entries(
-    labels: LabelArrays, share: float = 0.2, *, random_state: Any = None
-) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-    """Observed label entries divided in two: those to fit on, and those held out.
-
-    Entries, not rows, are drawn, positives and negatives of each label alike, so that a rare
-    label is neither lost to the fit nor to the test.
-
-    Parameters
-    ----------
-    labels : mapping of str to ndarray of shape (n_rows, n_labels)
-        1 / 0 / NaN = unknown.
-    share : float
-        Of the observed entries of each label in each view, rounded down.
-    random_state : int, RandomState or None
-
-    Returns
-    -------
-    kept, held_out : dict of str to ndarray
-        Label tables of the same shapes; each observed entry is known in exactly one of them.
-    """
-    rng = check_random_state(random_state)
-    kept, held_out = {}, {}
-    for view, Y in labels.items():
-        hidden = np.zeros(Y.shape, dtype=bool)
-        for k in range(Y.shape[1]):
-            for value in (0, 1):
-                rows = rng.permutation(np.flatnonzero(Y[:, k] == value))
-                hidden[rows[: int(share * len(rows) + 1e-9)], k] = True
-        kept[view] = np.where(hidden, np.nan, Y)
-        held_out[view] = np.where(hidden, Y, np.nan)
-    return kept, held_out
-
-
-def best_on_held_out(
-    candidates: Sequence[Model],
-    X: Mapping[str, Any],
-    labels: LabelArrays,
-    *,
-    share: float = 0.2,
-    metric: str = "AP",
-    random_state: Any = None,
-) -> Model:
-    """The candidate with the highest metric on held-out entries, fitted again on all of them.
-
-    Parameters
-    ----------
-    candidates : sequence of unfitted models
-    X : mapping of str to table
-    labels : mapping of str to ndarray, 1 / 0 / NaN = unknown
-    share, random_state
-        See `hold_out_entries`.
-    metric : str
-        Key of the dict that `naim3l.evaluate` returns. For "coverage" and "one-error" the lowest
-        value is taken, for others the highest.
-    """
-    check_choice("metric", metric, METRICS)
-    kept, held_out = hold_out_entries(labels, share, random_state=random_state)
-    values = [
-        evaluate(held_out, clone(model).fit(X, kept).decision_function(X))[metric]
-        for model in candidates
-    ]
-    if np.isnan(values).all():
-        raise ValueError(
-            f"metric {metric!r} is undefined on the held-out entries: too few entries, or labels. "
-            "Take another metric or a larger share."
-        )
-    best = np.nanargmin(values) if metric in LOWER_IS_BETTER else np.nanargmax(values)
-    return clone(candidates[int(best)]).fit(X, labels)
 
 
 class NAIM3LCV(LinearViewModel):
@@ -128,11 +58,16 @@ class NAIM3LCV(LinearViewModel):
         Values of ``ridge`` to try, with every ``lam``.
     cv : int, default=3
         Number of folds, at least 2.
+    gamma_factors : sequence of float, default=(0.5, 1.0, 2.0)
+        Where ``gamma="auto"``, multiples of each view's gamma to try, on the first fold and for
+        ridge regression alone, before ``lam`` and ``ridge`` are chosen.
     metric : str, default="AP"
         Key of the dict that `naim3l.evaluate` returns, averaged over the views where it is
         defined ("AP" never is with one label). For "coverage" and "one-error" lowest is best.
-    views, transformer, low_rank, high_rank, fit_intercept, label_coding, threshold, calibrate, \
-fusion
+        Or "log-loss", of probabilities calibrated on the held-out entries themselves: the choice
+        for probabilities, and for fusion by evidence.
+    views, transformer, kernel, n_landmarks, gamma, low_rank, high_rank, positive_weight, \
+fit_intercept, label_coding, threshold, calibrate, fusion
         As in `NAIM3L`.
     max_iter, tol
         Of the final fit, as in `NAIM3L`; those inside the folds are looser.
@@ -150,6 +85,8 @@ fusion
     ----------
     lam_, ridge_, best_score_ : float
         The chosen pair, of equals the first in ``cv_results_``, and its mean metric.
+    gamma_ : dict of str to float or None
+        Gamma of each view's kernel, None where it has none.
     cv_results_ : dict of str to ndarray of shape (n_pairs,)
         "lam", "ridge", "mean_test_score", "std_test_score", "rank_test_score" (1 is best) and
         "split0_test_score", ...; NaN, and left out of the mean, where a fold has no value. NaN
@@ -173,11 +110,16 @@ fusion
         ridges: Sequence[float] = (0.0, 1.0, 10.0),
         *,
         cv: int = 3,
+        gamma_factors: Sequence[float] = (0.5, 1.0, 2.0),
         metric: str = "AP",
         views: Mapping[str, Any] | None = None,
-        transformer: Any = "scale",
+        transformer: Any = "auto",
+        kernel: Any = None,
+        n_landmarks: int | None = N_LANDMARKS,
+        gamma: Any = "auto",
         low_rank: bool = True,
         high_rank: bool = True,
+        positive_weight: float = 1.0,
         fit_intercept: bool = True,
         label_coding: str = "binary",
         threshold: Any = "sign",
@@ -193,11 +135,16 @@ fusion
         self.lams = lams
         self.ridges = ridges
         self.cv = cv
+        self.gamma_factors = gamma_factors
         self.metric = metric
         self.views = views
         self.transformer = transformer
+        self.kernel = kernel
+        self.n_landmarks = n_landmarks
+        self.gamma = gamma
         self.low_rank = low_rank
         self.high_rank = high_rank
+        self.positive_weight = positive_weight
         self.fit_intercept = fit_intercept
         self.label_coding = label_coding
         self.threshold = threshold
@@ -213,7 +160,7 @@ fusion
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the pair and fit the weights; ``X`` and ``y`` as for `NAIM3L.fit`."""
         pairs = self._check_parameters()
-        problem = self._read_training(X, y)
+        problem = self._read_with_gammas(X, y)
         checkpoint = self._open_checkpoint(problem, pairs)
         self._rank(pairs, self._score_folds(problem, pairs, checkpoint))
         self._keep_result(problem, self._solve_best(problem, checkpoint))
@@ -221,6 +168,32 @@ fusion
         if checkpoint is not None:
             checkpoint.remove()
         return self
+
+    def _read_with_gammas(self, X: Any, y: Any) -> Problem:
+        """Problem of all views, with the gammas that suit held-out entries best."""
+        problem = self._read_training(X, y)
+        auto, factors = self._gammas(), _read_values("gamma_factors", self.gamma_factors)
+        searched = isinstance(self.gamma, str) and any(gamma for gamma in auto.values())
+        if searched and factors != [1.0]:
+            ridges = [ridge for ridge in self.ridges if ridge > 0] or [1.0]
+            hidden = deal_entries(problem, self.cv, check_random_state(self.random_state)) == 0
+            with (
+                progress_bar("bandwidths", len(factors), shown=self.verbose > 0) as advance,
+                warnings.catch_warnings(),
+            ):
+                warnings.simplefilter("ignore", DataWarning)  # said once is enough
+
+                def read(gammas: Mapping[str, float | None]) -> Problem:
+                    advance()
+                    return self._read_training(X, y, gammas)
+
+                lowest = self.metric in LOWER_IS_BETTER
+                chosen = choose_gammas(
+                    auto, factors, read, hidden, ridges, self.metric, lowest=lowest
+                )
+                problem = self._read_training(X, y, chosen)
+        self.gamma_ = self._gammas()
+        return problem
 
     def _open_checkpoint(self, problem: Problem, pairs: list[Pair]) -> Checkpoint | None:
         """The file of ``checkpoint``, opened for this very search."""
@@ -231,7 +204,7 @@ fusion
                 "checkpoint= needs a whole number as random_state: with "
                 f"{self.random_state!r} the folds of a fit that goes on would be others."
             )
-        names = ("cv", "metric", "low_rank", "high_rank", "fit_intercept")
+        names = ("cv", "metric", "low_rank", "high_rank", "positive_weight", "fit_intercept")
         settings = {name: getattr(self, name) for name in names}
         settings |= {"pairs": pairs, "random_state": int(self.random_state)}
         samples = [] if problem.samples is None else [problem.samples]
@@ -239,7 +212,16 @@ fusion
 
     def _model(self, lam: float, ridge: float) -> NAIM3L:
         shared = self.get_params(deep=False)
-        for name in ("lams", "ridges", "cv", "metric", "n_jobs", "checkpoint", "random_state"):
+        for name in (
+            "lams",
+            "ridges",
+            "cv",
+            "gamma_factors",
+            "metric",
+            "n_jobs",
+            "checkpoint",
+            "random_state",
+        ):
             del shared[name]
         return NAIM3L(lam, ridge=ridge, solver="fast", **shared)
 
@@ -252,6 +234,7 @@ fusion
             lams = np.geomspace(MOST_LAM, LEAST_LAM, self.lams).tolist()
         ridges = _read_values("ridges", self.ridges, or_equal=True)
         check_whole_number("cv", self.cv, at_least=2)
+        _read_values("gamma_factors", self.gamma_factors)
         check_choice("metric", self.metric, METRICS)
         if self.n_jobs is not None and self.n_jobs != -1:
             check_whole_number("n_jobs", self.n_jobs, at_least=1)

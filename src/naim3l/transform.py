@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.sparsefuncs import min_max_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from naim3l.kernels import HISTOGRAM_KERNELS, KernelMap
 from naim3l.parameters import check_choice, check_whole_number
 from naim3l.tables import Table
 from naim3l.views import (
@@ -179,14 +180,24 @@ def _histogram() -> Pipeline:
 RECIPES = {"scale": _scale, "paper": _paper, "histogram": _histogram}
 
 
-def make_transformer(transformer: Any, view: str) -> Any:
+def make_transformer(transformer: Any, view: str, kernel_map: KernelMap | None = None) -> Any:
     """Unfitted transformer of one view, or None where its features are used as given.
 
     Parameters
     ----------
     transformer : str, transformer, None, or mapping view -> one of these
+        "auto" is "scale", or None before a kernel that takes histograms as they are.
     view : str
+    kernel_map : KernelMap, optional
+        What comes after it.
     """
+    recipe = _make_recipe(transformer, view, kernel_map)
+    if kernel_map is None or recipe is None:
+        return recipe if kernel_map is None else kernel_map
+    return make_pipeline(recipe, kernel_map)
+
+
+def _make_recipe(transformer: Any, view: str, kernel_map: KernelMap | None) -> Any:
     if isinstance(transformer, Mapping):
         if view not in transformer:
             raise ValueError(
@@ -194,6 +205,8 @@ def make_transformer(transformer: Any, view: str) -> Any:
                 "Give one per view, None for features as they are."
             )
         transformer = transformer[view]
+    if isinstance(transformer, str) and transformer == "auto":
+        transformer = None if _of_histograms(kernel_map) else "scale"
     if transformer is None:
         return None
     if isinstance(transformer, str) and transformer in RECIPES:
@@ -201,9 +214,9 @@ def make_transformer(transformer: Any, view: str) -> Any:
     usable = hasattr(transformer, "fit") and hasattr(transformer, "transform")
     if not usable or isinstance(transformer, type):
         raise ValueError(
-            f"transformer must be one of {sorted(RECIPES)}, None, a scikit-learn transformer "
-            f"(an object, not its class), or a mapping of them per view, got {transformer!r} for "
-            f"view {view!r}."
+            f"transformer must be one of {['auto', *sorted(RECIPES)]}, None, a scikit-learn "
+            "transformer (an object, not its class), or a mapping of them per view, got "
+            f"{transformer!r} for view {view!r}."
         )
     return clone(transformer)
 
@@ -239,7 +252,7 @@ def encode(
     """
     if as_numbers:
         rows, present = read_numbers(table)
-        if isinstance(transformer, Pipeline) and isinstance(transformer[0], RootHistogram):
+        if _of_histograms(transformer[0] if isinstance(transformer, Pipeline) else transformer):
             check_not_negative(table, rows, present)
     else:
         present = present_rows(table, allow_missing=accepts_missing(transformer))
@@ -262,6 +275,12 @@ def encode(
             ) from error
         raise ValueError(f"{table.where}: {error}") from error
     return _check_features(features, table.where, present), present
+
+
+def _of_histograms(step: Any) -> bool:
+    """Whether a step refuses negative values."""
+    of_kernel = isinstance(step, KernelMap) and isinstance(step.kernel, str)
+    return isinstance(step, RootHistogram) or (of_kernel and step.kernel in HISTOGRAM_KERNELS)
 
 
 def _check_features(features: Any, where: str, present: NDArray[np.bool_]) -> Any:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from naim3l.base import LinearViewModel
+from naim3l.kernels import N_LANDMARKS
 from naim3l.parameters import check_number
 from naim3l.problem import Problem
 
@@ -22,8 +23,9 @@ class PerViewRidge(LinearViewModel):
     ----------
     ridge : float, default=1.0
         Greater than 0.
-    views, transformer, fit_intercept, label_coding, threshold, calibrate, fusion, random_state
-        As in :class:`naim3l.NAIM3L`.
+    views, transformer, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
+label_coding, threshold, calibrate, fusion, random_state
+        As in :class:`naim3l.NAIM3L`; with a kernel this is kernel ridge regression.
 
     Attributes
     ----------
@@ -36,7 +38,11 @@ class PerViewRidge(LinearViewModel):
         ridge: float = 1.0,
         *,
         views: Mapping[str, Any] | None = None,
-        transformer: Any = "scale",
+        transformer: Any = "auto",
+        kernel: Any = None,
+        n_landmarks: int | None = N_LANDMARKS,
+        gamma: Any = "auto",
+        positive_weight: float = 1.0,
         fit_intercept: bool = True,
         label_coding: str = "binary",
         threshold: Any = "sign",
@@ -47,6 +53,10 @@ class PerViewRidge(LinearViewModel):
         self.ridge = ridge
         self.views = views
         self.transformer = transformer
+        self.kernel = kernel
+        self.n_landmarks = n_landmarks
+        self.gamma = gamma
+        self.positive_weight = positive_weight
         self.fit_intercept = fit_intercept
         self.label_coding = label_coding
         self.threshold = threshold
@@ -67,16 +77,17 @@ class PerViewRidge(LinearViewModel):
 def masked_ridge(problem: Problem, ridge: float) -> NDArray[np.float64]:
     """Stacked weights (n_weights, n_labels) of the ridge fits of all views and labels."""
     W = np.zeros((problem.n_weights, problem.n_labels))
-    right = problem.multiply_transposed(problem.Y)
+    right = problem.targets
     for X_v, rows, weights in zip(
         problem.X, problem.row_slices, problem.weight_slices, strict=True
     ):
         penalty = ridge * np.diag(problem.penalised[weights].astype(float))
         # Labels known in the same rows share one matrix.
         patterns, pattern_of = np.unique(problem.P[rows], axis=1, return_inverse=True)
-        for pattern, known in enumerate(patterns.T):
+        for pattern, counts in enumerate(patterns.T):
+            known = counts > 0
             X_known = X_v[known]
-            gram = X_known.T @ X_known
+            gram = X_known.T @ (sparse.diags_array(counts[known]) @ X_known)
             gram = (gram.toarray() if sparse.issparse(gram) else gram) + penalty
             labels = np.flatnonzero(pattern_of == pattern)
             # The intercept alone is not penalised: without a known row its equation is 0 = 0.

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from naim3l.baselines import PerViewRidge
+from naim3l.candidates import best_on_held_out
 from naim3l.datasets import load_yeast
 from naim3l.estimator import NAIM3L
 from naim3l.experiments.trials import METRICS
 from naim3l.metrics import evaluate
 from naim3l.missing import make_challenge
-from naim3l.selection import best_on_held_out
 
 LAM = 0.4
 # With two views, half of the rows cannot leave both: the first positive of each label stays in

@@ -32,6 +32,7 @@ ALLOWED = frozenset({
     *MODELS,
     "naim3l.calibration.Calibration",
     "naim3l.fusion.Evidence",
+    "naim3l.kernels.KernelMap",
     "naim3l.transform.DropConstantColumns",
     "naim3l.transform.LeadingComponents",
     "naim3l.transform.RootHistogram",

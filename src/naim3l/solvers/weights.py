@@ -121,7 +121,7 @@ class IterativeWeightStep:
 
     def __init__(self, problem: Problem, ridge: float, accuracy: float) -> None:
         self.problem, self.ridge, self.accuracy = problem, ridge, accuracy
-        self.known = problem.P.astype(problem.Y.dtype)
+        self.known = problem.P
         self.positives = (problem.Y > 0).sum(axis=1).astype(problem.Y.dtype)[:, None]
         self.mu = float("nan")
         self.share = float(self.known.mean())
