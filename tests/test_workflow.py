@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import f1_score
 
-from naim3l import NAIM3L, NAIM3LCV, load
+from naim3l import NAIM3L, NAIM3LCV, evaluate, load
 from naim3l.readers import Config, ReadError, ViewConfig
 from naim3l.workflow import (
     evaluate_views,
@@ -140,6 +141,19 @@ def test_evaluation_beats_chance_and_fused_is_there_for_shared_ids(model, data):
     assert result["labels"]["flu"]["yes"] == sum(
         int((view.labels["flu"] == 1).sum()) for view in data.values()
     )
+
+
+def test_labels_are_ranked_by_scores_and_decided_on_by_thresholds(model, data):
+    result = evaluate_views(model, data)["views"]["lab"]
+    X, Y = data["lab"].features, data["lab"].labels[LABELS].to_numpy()
+    scores = np.asarray(model.decision_function({"lab": X})["lab"])
+    decided = np.asarray(model.predict({"lab": X})["lab"])
+    assert result["AP"] == evaluate(Y, scores)["AP"]
+    assert evaluate(Y, scores)["AP"] != evaluate(Y, scores - model.thresholds_["lab"])["AP"]
+    known = ~np.isnan(Y)
+    assert result["1-HL"] == pytest.approx((decided[known] == Y[known]).mean())
+    f1 = [f1_score(Y[known[:, k], k], decided[known[:, k], k]) for k in range(len(LABELS))]
+    assert result["macro-F1"] == pytest.approx(np.mean(f1))
 
 
 @pytest.mark.parametrize(

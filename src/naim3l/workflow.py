@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from naim3l.base import LinearViewModel
+from naim3l.decisions import FUSED
 from naim3l.estimator import NAIM3L
 from naim3l.fusion import fuse
 from naim3l.metrics import evaluate
@@ -29,6 +30,8 @@ from naim3l.selection import NAIM3LCV
 from naim3l.transform import RECIPES
 
 KINDS = ("labels", "scores", "probabilities")
+# Metrics of decisions; all others are of ranks, which thresholds have no part in.
+OF_DECISIONS = ("1-HL", "macro-F1", "micro-F1", "example-F1")
 NUMBERS, WORDS = "numbers", "words"
 # A word in fewer rows than this is one of the rare ones of its column.
 RARE_WORD = 3
@@ -282,35 +285,46 @@ def evaluate_views(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict
     Returns
     -------
     dict
-        "views": all metrics of `naim3l.evaluate` by view, at the model's thresholds, and under
-        "fused" where two views share ids. "labels": known yes and no, AUC and F1 of each label
-        over the rows of all views.
+        "views": all metrics of `naim3l.evaluate` by view, decisions at the model's thresholds, and
+        under "fused" where two views share ids. "labels": known yes and no, AUC and F1 of each
+        label over the rows of all views.
     """
     import pandas as pd
 
     model.set_output(transform="pandas")
-    X = {name: view.features for name, view in data.items()}
-    margins, known = {}, {}
-    for name, scores in model.decision_function(X).items():
-        present = scores.notna().all(axis=1)  # rows that lack the view have no score
-        margins[name] = (scores - model.thresholds_[name])[present]
+    known, scores, margins = {}, {}, {}
+    for name, table in model.decision_function(
+        {name: view.features for name, view in data.items()}
+    ).items():
+        present = table.notna().all(axis=1)  # rows that lack the view have no score
         known[name] = data[name].labels[model.label_names_][present]
-    tables = {name: (known[name], margins[name]) for name in margins}
-    together = pd.concat(list(known.values())), pd.concat(list(margins.values()))
-    by_id = {name: table for name, table in margins.items() if table.index.name is not None}
-    if len(by_id) > 1 and sum(map(len, by_id.values())) > len(fused := fuse(by_id)):
-        truth = pd.concat([known[name] for name in by_id]).groupby(level=0).max()
-        tables["fused"] = truth.loc[fused.index], fused
+        scores[name] = table[present]
+        margins[name] = scores[name] - model.thresholds_[name]
+    rows = {name: (known[name], scores[name], margins[name]) for name in known}
+    together = [pd.concat(list(tables.values())) for tables in (known, scores, margins)]
+    named = [name for name in scores if scores[name].index.name is not None]
+    if len(named) > 1:
+        fused = fuse({name: scores[name] for name in named})
+        if len(fused) < sum(len(scores[name]) for name in named):
+            truth = pd.concat([known[name] for name in named]).groupby(level=0).max()
+            decided = fuse({name: margins[name] for name in named})
+            rows[FUSED] = truth.loc[fused.index], fused, decided.loc[fused.index]
     return {
-        "views": {name: evaluate(Y.to_numpy(), S.to_numpy()) for name, (Y, S) in tables.items()},
+        "views": {name: _measure(*of_view) for name, of_view in rows.items()},
         "labels": {name: _of_label(*together, name) for name in model.label_names_},
     }
 
 
-def _of_label(labels: Any, margins: Any, name: str) -> dict[str, Any]:
-    Y, S = labels[[name]].to_numpy(), margins[[name]].to_numpy()
-    values = evaluate(Y, S)
-    counts = {"yes": int(np.nansum(Y == 1)), "no": int(np.nansum(Y == 0))}
+def _measure(labels: Any, scores: Any, margins: Any) -> dict[str, float]:
+    """All metrics; labels are ranked by scores, and decided on by margins above the thresholds."""
+    Y = labels.to_numpy()
+    decided = evaluate(Y, margins.to_numpy())
+    return evaluate(Y, scores.to_numpy()) | {name: decided[name] for name in OF_DECISIONS}
+
+
+def _of_label(labels: Any, scores: Any, margins: Any, name: str) -> dict[str, Any]:
+    values = _measure(labels[[name]], scores[[name]], margins[[name]])
+    counts = {"yes": int((labels[name] == 1).sum()), "no": int((labels[name] == 0).sum())}
     return counts | {"AUC": values["macro-AUC"], "F1": values["macro-F1"]}
 
 

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from typer.testing import CliRunner
 
@@ -43,6 +45,23 @@ def test_demo_prints_markdown(quick):
     assert lines[-2].startswith("| NAIM3L | ")
 
 
+def test_demo_prints_json_and_writes_a_page(quick, tmp_path):
+    page = tmp_path / "demo.html"
+    result = run("demo", "--seeds", "1", "--json", "--report", str(page))
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert [record["method"] for record in told["records"]] == list(demo.METHODS)
+    assert (told["lam"], told["seeds"]) == (demo.LAM, 1) and "Wrote" in result.stderr
+    numbers = json.loads(page.with_suffix(".json").read_text())
+    assert numbers["quality"]["on"] == "test" and numbers["model"]["lam"] == demo.LAM
+    assert numbers["labels"][0]["label"] == "Class1"
+    # The model of the page is that of the table.
+    mean = numbers["quality"]["blocks"][0]["metrics"]
+    for name in ("1-HL", "1-RL", "AP", "AUC"):
+        assert 100 * mean[name]["value"] == pytest.approx(told["records"][0][name])
+    assert run("demo", "--json", "--markdown").exit_code == 1
+
+
 def test_interrupted_demo_prints_the_whole_seeds(quick, monkeypatch):
     fit, seeds = demo.METHODS["NAIM3L"], []
 
@@ -55,4 +74,4 @@ def test_interrupted_demo_prints_the_whole_seeds(quick, monkeypatch):
     monkeypatch.setitem(demo.METHODS, "NAIM3L", interrupted)
     result = run("demo", "--seeds", "3")
     assert result.exit_code == 130
-    assert "1 seeds" in result.stdout and "1 of 3 seeds are whole" in result.stderr
+    assert "1 seed:" in result.stdout and "1 of 3 seeds are whole" in result.stderr

@@ -122,6 +122,44 @@ def test_fit_can_write_its_report(folder):
     result = run("fit", "lab=lab.txt", *ROLES, *QUICK, *out)
     assert result.exit_code == 0, result.output
     assert json.loads((folder / "fit.json").read_text())["quality"]["on"] == "training"
+    assert "Wrote third.skops and fit.html." in result.stdout
+
+
+def test_evaluation_can_write_its_report(folder):
+    arguments = ["evaluate", "model.skops", "clinic=clinic_new.csv", *ROLES]
+    shown = run(*arguments, "--report", "new.html")
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.endswith("Wrote new.html.\n")
+    result = json.loads(run(*arguments, "--report", "new.html", "--json").stdout)
+    assert result["report"] == "new.html"
+    page = json.loads((folder / "new.json").read_text())
+    assert page["quality"]["on"] == "given"
+    (block,) = page["quality"]["blocks"]
+    for name, metric in block["metrics"].items():
+        assert metric["value"] == pytest.approx(result["views"]["clinic"][name]), name
+    text = (folder / "new.html").read_text(encoding="utf-8")
+    assert "Measured on the given rows" in text
+    assert "report" not in json.loads(run(*arguments, "--json").stdout)
+
+
+@pytest.mark.parametrize("command", ["fit", "evaluate", "report", "demo"])
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("no/page.html", "there is no folder no to write page.html"),
+        ("numbers.json", "name the page"),
+    ],
+)
+def test_a_page_that_cannot_be_written_is_told_before_the_work(folder, command, page, message):
+    arguments = {
+        "fit": ["lab=lab.txt", *ROLES, *QUICK, "-o", "never.skops", "--report"],
+        "evaluate": ["model.skops", "lab=lab.txt", *ROLES, "--report"],
+        "report": ["model.skops", *VIEWS, *ROLES, "--out"],
+        "demo": ["--report"],
+    }[command]
+    result = run(command, *arguments, page)
+    assert result.exit_code == 1 and message in result.stderr and not result.stdout
+    assert not (folder / "never.skops").exists() and not (folder / page).exists()
 
 
 def test_checkpoint_of_a_stopped_fit_is_not_passed_over(folder):

@@ -80,6 +80,17 @@ def test_what_was_seen_in_training_is_marked_wherever_it_is_measured(wide, apart
         assert len(marks) == (4 if summary["calibration"] else 3)
 
 
+def test_rows_that_were_given_are_neither_test_nor_training(apart):
+    model, _, _ = fit_apart()
+    given = summarise(model, *draw((70, 60), seed=5), fitted=False)
+    shown = flat(Reader(render_report(given)))
+    assert "4 labels predicted for 2 views with 130 rows" in shown
+    assert "Measured on the given rows" in shown and "Views that were given" in shown
+    of_training = flat(Reader(render_report(apart)))
+    for words in ("on training rows", "over all training rows", "fitted on", "learned from"):
+        assert words in of_training and words not in shown
+
+
 def test_parts_that_are_not_there_are_left_out(wide, apart, chosen):
     text = render_report(apart)
     for part in ("choice", "probabilities"):

@@ -315,7 +315,7 @@ def test_every_caution_is_said_by_some_test_and_names_are_few(of_apart):
     many = [entry | {"yes": 1} for entry in labels * 3]
     sentence = rules(change(of_apart, ["data", "labels"], many))["few-positives"]
     assert sentence.startswith("12 labels (label0, ") and "and 6 more) have" in sentence
-    assert len({rule.__name__ for rule in CAUTIONS}) == len(CAUTIONS) == 14
+    assert len({rule.__name__ for rule in CAUTIONS}) == len(CAUTIONS) == 15
 
 
 def test_a_view_named_like_the_fused_scores_is_a_view():
@@ -329,6 +329,30 @@ def test_some_views_alone_can_be_tested(apart):
     summary = summarise(model, X, Y, test=({"lab": X["lab"]}, {"lab": Y["lab"]}))
     assert [block["name"] for block in summary["quality"]["blocks"]] == ["lab"]
     assert {entry["view"] for entry in summary["labels"]} == {"lab"}
+
+
+def test_tables_that_are_not_those_of_the_fit(apart):
+    """Measured as test tables are, and nothing is said of training."""
+    model, X, Y = apart
+    X_new, Y_new = draw((70, 60), seed=5)
+    summary = summarise(model, X_new, Y_new, fitted=False)
+    assert summary["quality"]["on"] == "given" and summary["quality"]["caveat"] is None
+    tested = summarise(model, X, Y, test=(X_new, Y_new))
+    assert summary["quality"]["blocks"] == tested["quality"]["blocks"]
+    for entry in summary["labels"]:
+        assert (entry["yes"], entry["no"]) == (entry["measured_yes"], entry["measured_no"])
+    found = rules(summary)
+    assert "not known here" in found["perhaps-seen"] and "measured-on-training" not in found
+    some = {"lab": X_new["lab"]}, {"lab": Y_new["lab"].assign(flu=np.nan, gout=1.0)}
+    some[1]["lab"].loc[3:, "asthma"] = 0.0
+    summary = summarise(model, *some, fitted=False)
+    assert [view["name"] for view in summary["data"]["views"]] == ["lab"]
+    found = rules(summary)
+    assert found["no-positives"].endswith("so nothing can be measured of it.")
+    assert "What this report says of it" in found["few-positives"]
+    assert "no-negatives" not in found  # of what was given, not of what was learned from
+    with pytest.raises(ValueError, match="give one of the two"):
+        summarise(model, X, Y, test=some, fitted=False)
 
 
 def test_signed_labels_and_one_label():

@@ -1,29 +1,45 @@
 """``naim3l demo``: the model, its variants and a tuned ridge on the yeast data."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, print_table
+from naim3l.cli.app import app, print_table, told_plainly
+from naim3l.cli.common import AsJson, print_json
+from naim3l.cli.report import check_page, write
+
+Summary = dict[str, dict[str, tuple[float, float]]]
 
 
 @app.command()
 def demo(
     seeds: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 5,
-    markdown: Annotated[bool, typer.Option(help="Print the table in Markdown.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a table in Markdown.")
+    ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", help="Page to write about NAIM3L as fitted with the first seed."),
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Train on the yeast data under all three challenges and compare.
 
     Half of the labels are hidden, half of the rows of each view removed, and the rows of each view
     shuffled. Ctrl-C prints what is finished.
 
-    Example: naim3l demo --seeds 3
+    Example: naim3l demo --seeds 3 --report demo.html
     """
     from naim3l.experiments.demo import ALPHA, BETA, LAM, METHODS, run_demo, summarise
     from naim3l.progress import progress_bar
 
+    with told_plainly():
+        if markdown and as_json:
+            raise ValueError("--markdown and --json are two ways to print; give one of them.")
+        check_page(report)
     records: list[dict[str, Any]] = []
-    with progress_bar("yeast", seeds * len(METHODS), shown=True) as advance:
+    with progress_bar("yeast", seeds * len(METHODS), shown=not as_json) as advance:
 
         def keep(record: dict[str, Any]) -> None:
             records.append(record)
@@ -37,20 +53,41 @@ def demo(
     n_whole = len(records) // len(METHODS)
     if n_whole:  # a seed that not every method has seen would bias the comparison
         records = records[: n_whole * len(METHODS)]
+    shown = "1 seed" if n_whole < 2 else f"{n_whole} seeds"
     title = (
         f"yeast, {100 * ALPHA:.1f} % of each view's training rows removed, {100 * BETA:.0f} % of "
-        f"labels hidden, rows shuffled;\nlam {LAM}, {max(n_whole, 1)} seeds: mean (standard "
-        "deviation) in percent, per view, averaged over views"
+        f"labels hidden, rows shuffled;\nlam {LAM}, {shown}: mean (standard deviation) in percent, "
+        "per view, averaged over views"
     )
-    _print_summary(summarise(records), title, markdown=markdown)
+    if as_json:
+        about = {"dataset": "yeast", "alpha": ALPHA, "beta": BETA, "lam": LAM, "seeds": n_whole}
+        print_json(about | {"records": records})
+    else:
+        _print_summary(summarise(records), title, markdown=markdown)
     if n_whole < seeds:
         typer.echo(f"Interrupted: {n_whole} of {seeds} seeds are whole.", err=True)
         raise typer.Exit(130)
+    if report is not None:
+        with told_plainly():
+            _write_page(report)
+        typer.echo(f"Wrote {report}.", err=True)  # what was printed may go on to a program
 
 
-def _print_summary(
-    summary: dict[str, dict[str, tuple[float, float]]], title: str, *, markdown: bool
-) -> None:
+def _write_page(report: Path) -> None:
+    """Page about the model of the table, in its first trial; quality is that of the test rows."""
+    from naim3l.datasets import load_yeast
+    from naim3l.experiments.demo import ALPHA, BETA, METHODS
+    from naim3l.missing import make_challenge
+
+    data = load_yeast()
+    challenge = make_challenge(data.labels, len(data.views), alpha=ALPHA, beta=BETA, random_state=0)
+    trial = challenge.apply(data.views, data.labels)
+    model = next(iter(METHODS.values()))(trial.X_train, trial.Y_train, 0)
+    model.label_names_ = list(data.label_names)  # arrays have none of their own
+    write(model, trial.X_train, trial.Y_train, report, test=(trial.X_test, trial.Y_test))
+
+
+def _print_summary(summary: Summary, title: str, *, markdown: bool) -> None:
     metrics = list(next(iter(summary.values())))
     rows = [
         [method, *(f"{mean:.2f} ({std:.2f})" for mean, std in values.values())]

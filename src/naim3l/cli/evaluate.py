@@ -16,6 +16,7 @@ from naim3l.cli.common import (
     make_settings,
     print_json,
 )
+from naim3l.cli.report import check_page, split, write
 
 
 @app.command()
@@ -26,21 +27,29 @@ def evaluate(
     labels: Labels = None,
     labels_file: LabelFiles = None,
     id_column: Id = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Page about these rows to write.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare predictions with known labels: every metric per view, per label, and fused.
 
-    Fused scores are taken where the rows of several views carry the same ids.
+    Fused scores are taken where the rows of several views carry the same ids. The page of --report
+    adds intervals, drawings, and what to be careful about.
 
-    Example: naim3l evaluate model.skops lab=test.csv --id id --labels 'dx_*'
+    Example: naim3l evaluate model.skops lab=test.csv --id id --labels 'dx_*' --report test.html
     """
     with told_plainly():
         from naim3l import load
         from naim3l.workflow import evaluate_views, read_training
 
+        check_page(report)
         fitted = load(model)
         data = read_training(make_settings(views, config, labels, labels_file, id_column))
         result = evaluate_views(fitted, data)
+        if report is not None:
+            write(fitted, *split(data), report, fitted=False)
+            result["report"] = str(report)
     if as_json:
         print_json(result)
         return
@@ -62,6 +71,8 @@ def evaluate(
         for label, values in result["labels"].items()
     ]
     print_table("Per label, all views together", header, rows)
+    if report is not None:
+        typer.echo(f"Wrote {report}.")
 
 
 @app.command()

@@ -16,7 +16,7 @@ from naim3l.cli.common import (
     make_settings,
     print_json,
 )
-from naim3l.cli.report import write
+from naim3l.cli.report import check_page, split, write
 
 
 @app.command()
@@ -60,6 +60,7 @@ def fit(
 
         settings = make_settings(views, config, labels, labels_file, id_column)
         target = _target(out, settings)
+        check_page(report)
         checkpoint = _checkpoint(target, resume)
         data = read_training(settings)
         options = {**settings.model, **_given(lam=lam, ridge=ridge, random_state=seed)}
@@ -77,8 +78,10 @@ def fit(
         # Of the machine and the moment, not of the model.
         model.set_params(checkpoint=None, verbose=0).save(target)
         if report is not None:
-            write(model, data, None, report)
+            write(model, *split(data), report)
     summary = _summary(model, data, target)
+    if report is not None:
+        summary["report"] = str(report)
     if as_json:
         print_json(summary)
         return
@@ -95,7 +98,7 @@ def fit(
             else ""
         )
     )
-    typer.echo(f"Wrote {target}.")
+    typer.echo(f"Wrote {target}{'' if report is None else f' and {report}'}.")
 
 
 @app.command()

@@ -38,26 +38,48 @@ def report(
         from naim3l import load
         from naim3l.workflow import read_test, read_training
 
+        check_page(out)
         fitted = load(model)
         settings = make_settings(views, config, labels, labels_file, id_column)
-        unseen = read_test(settings, test) if test else None
-        write(fitted, read_training(settings), unseen, out)
+        unseen = split(read_test(settings, test)) if test else None
+        write(fitted, *split(read_training(settings)), out, test=unseen)
     typer.echo(f"Wrote {out} and {out.with_suffix('.json')}.")
 
 
-def write(model: Any, data: Mapping[str, Any], unseen: Mapping[str, Any] | None, out: Path) -> None:
-    """Write the page of a model and the numbers of it, from views as they were read."""
+def check_page(out: Path | None) -> None:
+    """Error, before any work is done, if a page could not be written after it."""
+    if out is None:
+        return
     need_libraries("a report", "report", "jinja2", "matplotlib")
+    if out.suffix == ".json":
+        raise ValueError(f"{out}: the numbers go to that file; name the page .html.")
+    if not out.absolute().parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {out.parent} to write {out.name} to.")
+
+
+def write(
+    model: Any,
+    X: Mapping[str, Any],
+    Y: Mapping[str, Any],
+    out: Path,
+    *,
+    test: tuple[Any, Any] | None = None,
+    fitted: bool = True,
+) -> None:
+    """Write the page of a model and the numbers of it; `naim3l.report.summarise` has the rest."""
+    from naim3l.base import LinearViewModel
     from naim3l.report import summarise, write_json, write_report
 
+    if not isinstance(model, LinearViewModel):
+        raise ValueError(f"there are reports of linear models alone, not of {type(model).__name__}")
     model.set_output(transform="default")
-    test = None if unseen is None else _tables(unseen)
-    summary = summarise(model, *_tables(data), test=test)
+    summary = summarise(model, X, Y, test=test, fitted=fitted)
     write_json(out.with_suffix(".json"), summary)
     write_report(out, summary)
 
 
-def _tables(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Features and labels of views as they were read."""
     return (
         {name: view.features for name, view in data.items()},
         {name: view.labels for name, view in data.items()},

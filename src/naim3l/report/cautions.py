@@ -41,6 +41,14 @@ def _measured_on_training(summary: Summary) -> Iterator[str]:
         )
 
 
+def _perhaps_seen(summary: Summary) -> Iterator[str]:
+    if _only_given(summary):
+        yield (
+            "Whether the model has seen these rows in training is not known here. If it has, all "
+            "measures of quality are optimistic."
+        )
+
+
 def _not_converged(summary: Summary) -> Iterator[str]:
     fit = summary["convergence"]
     if fit and not fit["converged"]:
@@ -61,7 +69,9 @@ def _objective_negative(summary: Summary) -> Iterator[str]:
 
 def _no_positives(summary: Summary) -> Iterator[str]:
     never = [entry["label"] for entry in summary["data"]["labels"] if not entry["yes"]]
-    if never:
+    if never and _only_given(summary):
+        yield f"{_labels(never)} no known positive, so nothing can be measured of {_them(never)}."
+    elif never:
         yield (
             f"{_labels(never)} no known positive, so nothing could be learned of "
             f"{_them(never)}: scores there carry little or no information."
@@ -73,9 +83,10 @@ def _few_positives(summary: Summary) -> Iterator[str]:
         entry["label"] for entry in summary["data"]["labels"] if 0 < entry["yes"] < ENOUGH_POSITIVES
     ]
     if few:
+        who = "this report says" if _only_given(summary) else "the model and this report say"
         yield (
-            f"{_labels(few)} fewer than {ENOUGH_POSITIVES} known positives. What the model and "
-            f"this report say of {_them(few)} rests on a handful of rows."
+            f"{_labels(few)} fewer than {ENOUGH_POSITIVES} known positives. What {who} of "
+            f"{_them(few)} rests on a handful of rows."
         )
 
 
@@ -83,7 +94,7 @@ def _no_negatives(summary: Summary) -> Iterator[str]:
     only_yes = [
         entry["label"] for entry in summary["data"]["labels"] if entry["yes"] and not entry["no"]
     ]
-    if only_yes:
+    if only_yes and not _only_given(summary):
         yield (
             f"{_labels(only_yes)} no known negative: if unknown means no in your tables, say so "
             "with 0, else the model cannot learn what tells yes from no."
@@ -181,6 +192,7 @@ def _columns_dropped(summary: Summary) -> Iterator[str]:
 
 CAUTIONS: tuple[Callable[[Summary], Iterator[str]], ...] = (
     _measured_on_training,
+    _perhaps_seen,
     _not_converged,
     _objective_negative,
     _no_positives,
@@ -195,6 +207,11 @@ CAUTIONS: tuple[Callable[[Summary], Iterator[str]], ...] = (
     _choice_not_sharp,
     _columns_dropped,
 )
+
+
+def _only_given(summary: Summary) -> bool:
+    """Whether the tables are others than those of the fit, of which nothing is known then."""
+    return bool(summary["quality"]["on"] == "given")
 
 
 def _some(names: Sequence[str]) -> str:

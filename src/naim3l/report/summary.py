@@ -21,7 +21,12 @@ SEEN = "seen in training, optimistic"
 
 
 def summarise(
-    model: LinearViewModel, X: Any, y: Any, *, test: tuple[Any, Any] | None = None
+    model: LinearViewModel,
+    X: Any,
+    y: Any,
+    *,
+    test: tuple[Any, Any] | None = None,
+    fitted: bool = True,
 ) -> dict[str, Any]:
     """What went into a model, what came out, and what to be careful about.
 
@@ -32,6 +37,9 @@ def summarise(
     test : tuple (X, y), optional
         Tables and labels that the model has not seen, in the same form. Without them quality is
         measured on the known training entries, and said to be.
+    fitted : bool, default=True
+        False if ``X`` and ``y`` are other tables than those of the fit, perhaps of some of its
+        views alone: quality is measured on them, and nothing is said of the training rows.
 
     Returns
     -------
@@ -41,7 +49,8 @@ def summarise(
         - "version", "model" (class, parameters, and lam and ridge in force);
         - "data": sizes, missing ratios and maps of them, see `inputs.describe_data`;
         - "choice", "convergence": see `fitting`, None where there was none;
-        - "quality": "on" ("test" or "training"), "caveat", and "blocks", see `quality.measure`;
+        - "quality": "on" ("test", "training", or "given" where not ``fitted``), "caveat", and
+          "blocks", see `quality.measure`;
         - "labels": a dict for each label, and view if tables are apart: known "yes" and "no" of
           the fit, "frequency" of yes among them, "measured_yes", "measured_no", "called", "found",
           "auc", "average_precision", "f1", "threshold", "slope", "own_curve";
@@ -52,6 +61,9 @@ def summarise(
         - "cautions": see `cautions.find_cautions`.
     """
     check_is_fitted(model, "coef_")
+    if test is not None and not fitted:
+        raise ValueError("test= is for reports with the tables of the fit; give one of the two.")
+    on = "test" if test is not None else "training" if fitted else "given"
     blocks = read_blocks(model, *((X, y) if test is None else test))
     decided = decided_blocks(blocks)
     counts = count_by_block(model, X, y)
@@ -64,8 +76,8 @@ def summarise(
         "choice": describe_choice(model),
         "convergence": describe_convergence(model),
         "quality": {
-            "on": "training" if test is None else "test",
-            "caveat": SEEN if test is None else None,
+            "on": on,
+            "caveat": SEEN if on == "training" else None,
             "blocks": measure(blocks),
         },
         "labels": [
