@@ -16,7 +16,7 @@ ACCURACY = 0.01
 def choose_gammas(
     start: Mapping[str, float | None],
     factors: Sequence[float],
-    read: Callable[[Mapping[str, float | None]], Problem],
+    problem_at: Callable[[Mapping[str, float | None]], Problem],
     hidden: NDArray[np.bool_],
     ridges: Sequence[float],
     metric: str,
@@ -32,7 +32,7 @@ def choose_gammas(
     ----------
     start : mapping of view to gamma, or to None where its kernel has none
     factors : sequence of float
-    read : callable
+    problem_at : callable
         Problem with the features of given gammas.
     hidden : bool ndarray of shape (n_rows, n_labels)
         Entries to hold out.
@@ -46,7 +46,7 @@ def choose_gammas(
     best, chosen = np.full(len(start), -np.inf), dict(start)
     for factor in factors:
         gammas = {v: None if gamma is None else factor * gamma for v, gamma in start.items()}
-        values = _best_ridge(read(gammas), hidden, ridges, metric, lowest)
+        values = _best_ridge(problem_at(gammas), hidden, ridges, metric, lowest)
         for j, view in enumerate(start):
             if values[j] > best[j]:
                 best[j], chosen[view] = values[j], gammas[view]

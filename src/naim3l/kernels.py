@@ -8,6 +8,7 @@ the squared weights are ``tr(A' K A)``.
 """
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,14 @@ class KernelMap(TransformerMixin, BaseEstimator):
     def transform(self, X):
         check_is_fitted(self)
         return self._values(self._prepare(X, reset=False), self.landmarks_) @ self.normalization_
+
+    def with_gamma(self, gamma: float) -> "KernelMap":
+        """The fitted map with another ``gamma_``, and the same landmarks."""
+        check_is_fitted(self)
+        other = copy(self)
+        other.gamma_ = gamma
+        other.normalization_ = other._inverse_root(self.landmarks_)
+        return other
 
     def get_feature_names_out(self, input_features=None):
         check_is_fitted(self)

@@ -84,6 +84,16 @@ class Problem(LabelBlocks):
         other.fit_intercept = self.fit_intercept
         return other
 
+    def with_features(self, features: Sequence[Matrix | sparse.sparray]) -> "Problem":
+        """The same labels with other features of the same rows."""
+        return Problem(
+            features,
+            [self.Y],
+            fit_intercept=self.fit_intercept,
+            positive_weight=self.positive_weight,
+            samples=self.samples,
+        )
+
     @property
     def n_rows(self) -> int:
         return self.Y.shape[0]

@@ -41,11 +41,8 @@ class ViewReader(BaseEstimator):
     gamma: Any = "auto"
     positive_weight: float = 1.0
 
-    def _read_training(self, X: Any, y: Any, gamma: Any = None) -> Problem:
-        """Problem of all views; fits transformers, remembers form and names.
-
-        ``gamma``, a mapping by view, takes the place of the parameter.
-        """
+    def _read_training(self, X: Any, y: Any) -> Problem:
+        """Problem of all views; fits transformers, remembers form and names."""
         # A fit that fails leaves no model behind, and one in another form no names.
         for name in ("coef_", "intercept_", "feature_names_in_", "n_features_in_"):
             if hasattr(self, name):
@@ -61,8 +58,9 @@ class ViewReader(BaseEstimator):
         features, observed, present = {}, {}, {}
         self.transformers_, self._as_numbers = {}, {}
         for view, table in tables.items():
-            kernel_map = self._kernel_map(view, self.gamma if gamma is None else gamma)
-            self.transformers_[view] = make_transformer(self.transformer, view, kernel_map)
+            self.transformers_[view] = make_transformer(
+                self.transformer, view, self._kernel_map(view)
+            )
             self._as_numbers[view] = wants_numbers(self.transformer, view)
             features[view], present[view] = self._encode(view, table, fit=True)
             observed[view] = signed[view][present[view]]
@@ -142,13 +140,13 @@ class ViewReader(BaseEstimator):
                     "labels, leave them out of the features."
                 )
 
-    def _kernel_map(self, view: str, gamma: Any) -> KernelMap | None:
+    def _kernel_map(self, view: str) -> KernelMap | None:
         """Unfitted kernel map of a view, None where its model is linear in the features."""
         kernel = of_view("kernel", self.kernel, view)
         if kernel is None:
             return None
-        width = of_view("gamma", gamma, view)
-        return KernelMap(kernel, n_landmarks=self.n_landmarks, gamma=width)
+        gamma = of_view("gamma", self.gamma, view)
+        return KernelMap(kernel, n_landmarks=self.n_landmarks, gamma=gamma)
 
     def _check_kernel_parameters(self) -> None:
         kernels = self.kernel.values() if is_apart(self.kernel) else [self.kernel]

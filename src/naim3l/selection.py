@@ -1,7 +1,6 @@
 """Choosing a model on observed label entries that were held out of its fit."""
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, Self
@@ -28,7 +27,8 @@ from naim3l.problem import Problem
 from naim3l.progress import progress_bar
 from naim3l.solvers import SolverResult, solve_fast
 from naim3l.solvers.fast import PART
-from naim3l.tables import DataWarning, warn_user
+from naim3l.tables import Table, warn_user
+from naim3l.transform import encode, with_last_step
 
 Pair = tuple[float, float]  # lam, ridge
 
@@ -160,7 +160,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the pair and fit the weights; ``X`` and ``y`` as for `NAIM3L.fit`."""
         pairs = self._check_parameters()
-        problem = self._read_with_gammas(X, y)
+        problem = self._refine_gammas(X, self._read_training(X, y))
         checkpoint = self._open_checkpoint(problem, pairs)
         self._rank(pairs, self._score_folds(problem, pairs, checkpoint))
         self._keep_result(problem, self._solve_best(problem, checkpoint))
@@ -169,31 +169,43 @@ fit_intercept, label_coding, threshold, calibrate, fusion
             checkpoint.remove()
         return self
 
-    def _read_with_gammas(self, X: Any, y: Any) -> Problem:
-        """Problem of all views, with the gammas that suit held-out entries best."""
-        problem = self._read_training(X, y)
+    def _refine_gammas(self, X: Any, problem: Problem) -> Problem:
+        """The problem with the gammas that suit held-out entries best; keeps their maps."""
         auto, factors = self._gammas(), _read_values("gamma_factors", self.gamma_factors)
         searched = isinstance(self.gamma, str) and any(gamma for gamma in auto.values())
         if searched and factors != [1.0]:
-            ridges = [ridge for ridge in self.ridges if ridge > 0] or [1.0]
+            tables, ridges = self._known_tables(X), [r for r in self.ridges if r > 0] or [1.0]
             hidden = deal_entries(problem, self.cv, check_random_state(self.random_state)) == 0
-            with (
-                progress_bar("bandwidths", len(factors), shown=self.verbose > 0) as advance,
-                warnings.catch_warnings(),
-            ):
-                warnings.simplefilter("ignore", DataWarning)  # said once is enough
+            lowest = self.metric in LOWER_IS_BETTER
+            with progress_bar("bandwidths", len(factors), shown=self.verbose > 0) as advance:
 
-                def read(gammas: Mapping[str, float | None]) -> Problem:
+                def problem_at(gammas: Mapping[str, float | None]) -> Problem:
                     advance()
-                    return self._read_training(X, y, gammas)
+                    return problem.with_features(self._encode_at(tables, gammas))
 
-                lowest = self.metric in LOWER_IS_BETTER
                 chosen = choose_gammas(
-                    auto, factors, read, hidden, ridges, self.metric, lowest=lowest
+                    auto, factors, problem_at, hidden, ridges, self.metric, lowest=lowest
                 )
-                problem = self._read_training(X, y, chosen)
+            self.transformers_ = self._transformers_at(chosen)
+            problem = problem.with_features(self._encode_at(tables, chosen))
         self.gamma_ = self._gammas()
         return problem
+
+    def _transformers_at(self, gammas: Mapping[str, float | None]) -> dict[str, Any]:
+        """Fitted transformers with other gammas in their kernel maps."""
+        changed = dict(self.transformers_)
+        for view, kernel_map in self._kernel_maps().items():
+            if (gamma := gammas[view]) is not None:
+                changed[view] = with_last_step(changed[view], kernel_map.with_gamma(gamma))
+        return changed
+
+    def _encode_at(self, tables: dict[str, Table], gammas: Mapping[str, float | None]) -> list[Any]:
+        """Features of all views at given gammas."""
+        transformers = self._transformers_at(gammas)
+        return [
+            encode(table, transformers[view], as_numbers=self._as_numbers[view])[0]
+            for view, table in tables.items()
+        ]
 
     def _open_checkpoint(self, problem: Problem, pairs: list[Pair]) -> Checkpoint | None:
         """The file of ``checkpoint``, opened for this very search."""

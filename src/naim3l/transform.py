@@ -221,6 +221,14 @@ def _make_recipe(transformer: Any, view: str, kernel_map: KernelMap | None) -> A
     return clone(transformer)
 
 
+def with_last_step(transformer: Any, step: Any) -> Any:
+    """A fitted transformer with another last step."""
+    if not isinstance(transformer, Pipeline):
+        return step
+    *first, (name, _) = transformer.steps
+    return Pipeline([*first, (name, step)])
+
+
 def wants_numbers(transformer: Any, view: str) -> bool:
     """Whether a view is read as numbers: for our recipes, and for features used as given.
 

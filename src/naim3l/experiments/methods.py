@@ -11,12 +11,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 from sklearn.exceptions import ConvergenceWarning
 
+from naim3l.baselines.logistic import PerViewLogistic
 from naim3l.baselines.ridge import masked_ridge
-from naim3l.calibration import calibration_error
+from naim3l.calibration import Calibration, calibration_error
+from naim3l.candidates import best_on_held_out
 from naim3l.estimator import NAIM3L
-from naim3l.experiments.trials import Trial, by_sample, measure, spectrum_of_scores
+from naim3l.experiments.trials import (
+    Trial,
+    by_sample,
+    measure,
+    measure_calibrated,
+    spectrum_of_scores,
+)
 from naim3l.fusion import fuse_arrays
 from naim3l.held_out import deal_entries, hidden_metric
 from naim3l.metrics import evaluate
@@ -35,6 +44,7 @@ class Outcome:
 
     scores: dict[str, NDArray[np.float64]]
     numbers: dict[str, Any] = field(default_factory=dict)
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)  # of scores, by view
 
 
 Method = Callable[[Trial, Parameters, int], Outcome]
@@ -55,8 +65,13 @@ def run_method(trial: Trial, name: str, parameters: Parameters, seed: int) -> di
         except (FloatingPointError, ValueError) as error:  # diverged, or too little left to fit on
             return {"impossible": str(error)}
     seconds = perf_counter() - start
+    metrics = measure(trial, outcome.scores)
+    if outcome.calibrations:
+        curves = outcome.calibrations
+        log_odds = {view: curves[view].log_odds(S) for view, S in outcome.scores.items()}
+        metrics |= measure_calibrated(trial, log_odds, {v: c.base for v, c in curves.items()})
     return {
-        "metrics": measure(trial, outcome.scores),
+        "metrics": metrics,
         "spectrum": spectrum_of_scores(trial, outcome.scores),
         "numbers": outcome.numbers,
         "seconds": seconds,
@@ -127,6 +142,43 @@ def _trace(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     return Outcome(last, numbers)
 
 
+def _model_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Model with features of its own, tuned and calibrated on held-out entries."""
+    model = NAIM3LCV(random_state=seed, calibrate=True, **parameters)
+    model.fit(trial.X_train, trial.Y_train)
+    chosen = {"lam": model.lam_, "ridge": model.ridge_, "gamma": model.gamma_}
+    chosen |= {"held_out": model.best_score_} | _fit_numbers(model)
+    return Outcome(model.decision_function(trial.X_test), chosen, model.calibration_)
+
+
+def _model(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Model with features of its own, at given parameters."""
+    model = NAIM3L(random_state=seed, **parameters).fit(trial.X_train, trial.Y_train)
+    return Outcome(model.decision_function(trial.X_test), _fit_numbers(model))
+
+
+def _logistic_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Logistic regression per view and label; its scores are log-odds as they are."""
+    options = {name: value for name, value in parameters.items() if name != "Cs"}
+    candidates = [PerViewLogistic(C, random_state=seed, **options) for C in parameters["Cs"]]
+    model = best_on_held_out(candidates, trial.X_train, trial.Y_train, random_state=seed)
+    base = logit(model.base_rates_)
+    one = np.ones_like(base)
+    given = Calibration(slope=one, offset=0 * one, base=base, own=one > 0)
+    scores = model.decision_function(trial.X_test)
+    return Outcome(scores, {"C": model.C}, dict.fromkeys(scores, given))
+
+
+def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Networks; the number of threads is left to torch."""
+    from naim3l.deep import DeepNAIM3L
+
+    model = DeepNAIM3L(random_state=seed, calibrate=True, **parameters)
+    model.fit(trial.X_train, trial.Y_train)
+    numbers = {"epochs": len(model.history_)}
+    return Outcome(model.decision_function(trial.X_test), numbers, model.calibration_)
+
+
 def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """What a threshold rule and calibration do to decisions, and complete fusion to scores."""
     model = NAIM3L(transformer=None, random_state=seed, calibrate=True, **parameters)
@@ -171,4 +223,8 @@ METHODS: dict[str, Method] = {
     "ridge, tuned": _ridge_cv,
     "Algorithm 1": _trace,
     "decisions": _decisions,
+    "model": _model,
+    "model, tuned": _model_cv,
+    "logistic, tuned": _logistic_cv,
+    "deep": _deep,
 }

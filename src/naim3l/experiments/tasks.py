@@ -81,8 +81,12 @@ class Plan:
         alpha: float = 0.5,
         beta: float = 0.5,
         aligned: bool = False,
+        features: str | None = None,
     ) -> list[Task]:
-        """A fit for each seed; see ``methods.METHODS`` for methods and their parameters."""
+        """A fit for each seed; see ``methods.METHODS`` for methods and their parameters.
+
+        ``features`` takes the place of what the protocol says, see ``trials.make_trial``.
+        """
         source = self.sources[dataset]
         if len(source.views) == 2 and alpha == 0.5:
             alpha = HALF_OF_TWO
@@ -94,7 +98,7 @@ class Plan:
             "alpha": alpha,
             "beta": beta,
             "aligned": aligned,
-            "features": PROTOCOLS[protocol][0],
+            "features": features or PROTOCOLS[protocol][0],
         }
         return [Task("fit", shared | {"seed": seed}) for seed in self.seeds]
 

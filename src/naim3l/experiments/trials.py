@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score
 
 from naim3l.datasets import MultiView
-from naim3l.fusion import fuse_arrays
+from naim3l.fusion import add_evidence, fuse_arrays, rank_labels
 from naim3l.metrics import evaluate
 from naim3l.missing import Challenge, make_challenge, remove_views
 from naim3l.nuclear import trace_norm
@@ -18,6 +19,9 @@ from naim3l.transform import make_transformer
 RECIPE = "paper"
 HIDDEN_TEST_VIEWS = 0.5
 METRICS = ("1-HL", "1-RL", "AP", "AUC")
+# Groups of labels by their known positives in a view.
+FREQUENCIES = (5, 20)
+FREQUENCY_NAMES = ("under 5", "5 to 20", "over 20")
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -73,7 +77,8 @@ def hide_test_views(observed: NDArray[np.bool_], *, seed: int) -> NDArray[np.boo
 def make_trial(source: MultiView, challenge: Challenge, *, features: str, seed: int) -> Trial:
     """Features of a challenge, fitted on all rows ("all") or on training rows only ("train").
 
-    "all" is what the paper's experiments did: test rows take part in the PCA.
+    "all" is what the paper's experiments did: test rows take part in the PCA. "raw" leaves
+    features as they are, for models that have transformers of their own.
     """
     labels = source.labels.astype(np.float32)
     labels[challenge.train] = np.where(challenge.hidden, np.nan, labels[challenge.train])
@@ -82,7 +87,7 @@ def make_trial(source: MultiView, challenge: Challenge, *, features: str, seed: 
     X_train, X_test, Y_train, test_rows = {}, {}, {}, {}
     for v, view in enumerate(source.views):
         train, test = challenge.train_order[v], challenge.test_order[v]
-        make = _slices_of_all if features == "all" else _fitted_on_train
+        make = MAKERS[features]
         try:
             X_train[view], X_test[view] = make(source, v, view, train, test)
         except ValueError as error:
@@ -115,6 +120,14 @@ def _slices_of_all(
         _all_features[key] = observed, features
     rows, features = _all_features[key]
     return features[np.searchsorted(rows, train)], features[np.searchsorted(rows, test)]
+
+
+def _raw(source: MultiView, v: int, view: str, train: Any, test: Any) -> tuple[NDArray, NDArray]:
+    X = source.views[view]
+    return np.asarray(X[train], dtype=np.float64), np.asarray(X[test], dtype=np.float64)
+
+
+MAKERS = {"all": _slices_of_all, "train": _fitted_on_train, "raw": _raw}
 
 
 def masks_digest(challenge: Challenge, trial: Trial) -> str:
@@ -151,6 +164,50 @@ def measure(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> dict[str
     }
 
 
+def measure_calibrated(trial: Trial, log_odds: Arrays, base: Arrays) -> dict[str, Any]:
+    """Metrics of calibrated scores, and of other ways than the mean to fuse views.
+
+    Parameters
+    ----------
+    trial : Trial
+    log_odds : dict of str to ndarray of shape (n_rows of the view, n_labels)
+    base : dict of str to ndarray of shape (n_labels,)
+        Log-odds of the labels in each view before any feature is seen.
+
+    Returns
+    -------
+    dict
+        "calibrated": as "per view" of `measure`, of the log-odds. "evidence": what each view that
+        is not hidden adds to the base, added up; "rank": the mean of the labels' ranks.
+        "label AP": of "evidence", mean over labels of the precision of each, by known positives.
+    """
+    calibrated = measure(trial, log_odds)["per view"]
+    table = shown_by_sample(trial, log_odds)
+    if table is None:
+        return {"calibrated": calibrated, "evidence": None, "rank": None, "label AP": None}
+    fused = add_evidence(table, np.stack([base[view] for view in log_odds]))
+    ranks = fuse_arrays(rank_labels(table))
+    return {
+        "calibrated": calibrated,
+        "evidence": evaluate(trial.truth, fused, protocol="fused"),
+        "rank": evaluate(trial.truth, ranks, protocol="fused"),
+        "label AP": _label_precision(trial, fused),
+    }
+
+
+def _label_precision(trial: Trial, fused: NDArray[np.float64]) -> dict[str, dict[str, float]]:
+    """Mean over the labels of a group of the average precision of ranking rows by each."""
+    seen = ~np.isnan(fused).any(axis=1)
+    known = np.mean([(Y > 0).sum(axis=0) for Y in trial.Y_train.values()], axis=0)
+    groups = np.digitize(known, FREQUENCIES)
+    told = {}
+    for g, name in enumerate(FREQUENCY_NAMES):
+        labels = [k for k in np.flatnonzero(groups == g) if trial.truth[seen, k].any()]
+        values = [average_precision_score(trial.truth[seen, k], fused[seen, k]) for k in labels]
+        told[name] = {"labels": len(values), "AP": float(np.mean(values)) if values else 0.0}
+    return told
+
+
 def by_sample(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
     """Scores as (n_views, n_test, n_labels), NaN where a test sample lacks the view."""
     table = np.full((len(scores), *trial.truth.shape), np.nan)
@@ -160,11 +217,17 @@ def by_sample(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> NDArra
 
 
 def _measure_fused(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> dict | None:
+    table = shown_by_sample(trial, scores)
+    return None if table is None else evaluate(trial.truth, fuse_arrays(table), protocol="fused")
+
+
+def shown_by_sample(trial: Trial, scores: Mapping[str, NDArray]) -> NDArray[np.float64] | None:
+    """`by_sample` without the hidden test views; None where so many cannot be hidden."""
     if trial.shown is None:
         return None
     table = by_sample(trial, scores)
     table[~trial.shown.T] = np.nan
-    return evaluate(trial.truth, fuse_arrays(table), protocol="fused")
+    return table
 
 
 def spectrum_of_scores(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:

@@ -25,7 +25,8 @@ from naim3l.persistence.state import check_state, describe, type_name
 # skops takes half a second to import, so it is imported where a model is saved or loaded.
 
 MODELS = ("naim3l.estimator.NAIM3L", "naim3l.selection.NAIM3LCV",
-          "naim3l.baselines.ridge.PerViewRidge", "naim3l.deep.estimator.DeepNAIM3L")  # fmt: skip
+          "naim3l.baselines.ridge.PerViewRidge", "naim3l.baselines.logistic.PerViewLogistic",
+          "naim3l.deep.estimator.DeepNAIM3L")  # fmt: skip
 # Types that a file may name, besides those that skops trusts: scikit-learn's estimators, NumPy's
 # arrays, scalars and ufuncs, Python's numbers, text and containers. None runs code of the file's.
 ALLOWED = frozenset({
@@ -146,7 +147,7 @@ def _culprit(model: Any) -> str:
     import skops.io
 
     lost = []
-    for name, value in vars(model).items():
+    for name, value in model.__getstate__().items():
         try:
             skops.io.dumps(value)
         except Exception:

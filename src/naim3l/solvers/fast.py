@@ -22,6 +22,7 @@ FIRST_RELAXATION, RELAXATION = 1.9, 1.3
 N_FIRST = 6
 # The start minimises the loss plus this much of the penalty, with Z = 0.
 START_MU = 0.005
+LEAST_MU = 1e-8
 # mu follows the ratio of the residuals, by at most this factor an iteration, ...
 MU_FACTOR = 1.2
 # ... and rests after so many iterations, so that convergence is that of a fixed mu.
@@ -173,7 +174,9 @@ def _start(objective: Objective, W: Matrix | None, mu: float | None) -> _State:
     step = make_weight_step(problem, objective.ridge)
     mu = FIRST_MU if mu is None else mu
     if W is None:
-        W = step(problem.targets, START_MU, np.zeros_like(problem.targets))
+        # Without the low-rank term nothing needs the penalty but directions that are undetermined.
+        start_mu = START_MU if objective.low_rank else LEAST_MU
+        W = step(problem.targets, start_mu, np.zeros_like(problem.targets))
     scores = problem.label_scores(W)
     Z = _shrink(objective, scores, mu)
     norm, high_rank = objective.high_rank_term(W)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from naim3l.experiments.paper import (
     ablation,
+    accuracy,
     beside,
     decisions,
     fig2,
@@ -58,6 +59,7 @@ ITEMS: dict[str, Item] = {
     "ablation": ablation,
     "beside": beside,
     "decisions": decisions,
+    "accuracy": accuracy,
 }
 # Other names that readers of the paper would try.
 ALIASES = {"fig3": "table5"}

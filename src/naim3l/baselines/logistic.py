@@ -1,0 +1,101 @@
+"""Per-view logistic regression on the observed entries."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+from sklearn.linear_model import LogisticRegression
+
+from naim3l.base import LinearViewModel
+from naim3l.kernels import N_LANDMARKS
+from naim3l.parameters import check_number
+from naim3l.problem import Problem
+
+
+class PerViewLogistic(LinearViewModel):
+    """Logistic regression of each label on each view's rows where it is known.
+
+    Nothing couples views or labels. Scores are log-odds; a label that is known to be yes, or no,
+    in all rows of a view has the log-odds of its frequency there.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        As in scikit-learn's LogisticRegression: one over the weight of the squared weights.
+    views, transformer, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
+label_coding, threshold, calibrate, fusion, random_state
+        As in :class:`naim3l.NAIM3L`.
+
+    Attributes
+    ----------
+    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_
+        As in :class:`naim3l.NAIM3L`.
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        views: Mapping[str, Any] | None = None,
+        transformer: Any = "auto",
+        kernel: Any = None,
+        n_landmarks: int | None = N_LANDMARKS,
+        gamma: Any = "auto",
+        positive_weight: float = 1.0,
+        fit_intercept: bool = True,
+        label_coding: str = "binary",
+        threshold: Any = "sign",
+        calibrate: bool = False,
+        fusion: str = "mean",
+        random_state: Any = None,
+    ):
+        self.C = C
+        self.views = views
+        self.transformer = transformer
+        self.kernel = kernel
+        self.n_landmarks = n_landmarks
+        self.gamma = gamma
+        self.positive_weight = positive_weight
+        self.fit_intercept = fit_intercept
+        self.label_coding = label_coding
+        self.threshold = threshold
+        self.calibrate = calibrate
+        self.fusion = fusion
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
+        self._check_form_parameters()
+        check_number("C", self.C, above=0)
+        problem = self._read_training(X, y)
+        self._keep_weights(problem, masked_logistic(problem, self.C))
+        self._learn(problem, lambda part: masked_logistic(part, self.C))
+        return self
+
+
+def masked_logistic(problem: Problem, C: float) -> NDArray[np.float64]:
+    """Stacked weights (n_weights, n_labels) of the logistic fits of all views and labels."""
+    W = np.zeros((problem.n_weights, problem.n_labels))
+    for X, rows, weights in zip(problem.X, problem.row_slices, problem.weight_slices, strict=True):
+        features = X[:, :-1] if problem.fit_intercept else X
+        for k, y in enumerate(problem.Y[rows].T):
+            known = np.flatnonzero(y)
+            W[weights, k] = _fit_label(
+                features[known], y[known], problem.P[rows][known, k], C, problem.fit_intercept
+            )
+    return W
+
+
+def _fit_label(X: Any, y: NDArray, counts: NDArray, C: float, fit_intercept: bool) -> NDArray:
+    """Weights of one label, the intercept last if there is one."""
+    n_yes = np.sum(y > 0)
+    if n_yes in (0, len(y)):
+        # One yes and one no more keep the frequency off 0 and 1.
+        constant = logit((n_yes + 1) / (len(y) + 2))
+        return np.append(np.zeros(X.shape[1]), constant if fit_intercept else [])
+    # Newton steps: few, and each costs little while columns are some hundreds.
+    model = LogisticRegression(C=C, solver="newton-cholesky", fit_intercept=fit_intercept)
+    model.fit(X, y > 0, sample_weight=counts)
+    return np.append(model.coef_[0], model.intercept_ if fit_intercept else [])
