@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score
 
 from naim3l.baselines import PerViewRidge
 from naim3l.estimator import NAIM3L
 from naim3l.experiments.methods import METHODS, run_method
-from naim3l.experiments.trials import draw_challenge, make_trial
-from naim3l.metrics import macro_f1
+from naim3l.experiments.trials import by_sample, draw_challenge, make_trial
+from naim3l.metrics import evaluate, macro_f1
 
 
 @pytest.fixture
@@ -59,6 +60,56 @@ def test_every_method_beats_chance_and_is_reproducible(trial, method, parameters
     assert first["metrics"] == again["metrics"]
     assert first["metrics"]["per view"]["1-RL"] > 0.6
     assert first["seconds"] > 0
+
+
+@pytest.fixture
+def raw(source):
+    settings = {"alpha": 0.3, "beta": 0.3, "aligned": False, "seed": 0}
+    return make_trial(source, draw_challenge(source, settings), features="raw", seed=0)
+
+
+def test_tuned_model_without_the_regulariser_is_ridge(raw):
+    parameters = {"lams": [1.0], "ridges": [0.5, 50.0], "low_rank": False, "high_rank": False,
+                  "kernel": "rbf", "n_landmarks": 20, "gamma_factors": [1.0],
+                  "tol": 1e-8}  # fmt: skip
+    outcome = METHODS["model, tuned"](raw, parameters, 0)
+    ridge = PerViewRidge(outcome.numbers["ridge"], kernel="rbf", n_landmarks=20)
+    for view, S in ridge.fit(raw.X_train, raw.Y_train).decision_function(raw.X_test).items():
+        np.testing.assert_allclose(outcome.scores[view], S, atol=1e-5)
+    assert set(outcome.calibrations) == set(raw.X_train)
+
+
+def test_logistic_regression_brings_its_own_log_odds(raw):
+    outcome = METHODS["logistic, tuned"](raw, {"Cs": [0.1, 1.0]}, 0)
+    for view, curve in outcome.calibrations.items():
+        np.testing.assert_array_equal(curve.log_odds(outcome.scores[view]), outcome.scores[view])
+    assert outcome.numbers["C"] in (0.1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("model, tuned", {"lams": [0.1, 0.4], "ridges": [1.0], "kernel": "rbf"}),
+        ("logistic, tuned", {"Cs": [1.0]}),
+    ],
+)
+def test_calibrated_scores_are_measured_in_every_way(raw, method, parameters):
+    metrics = run_method(raw, method, parameters, 0)["metrics"]
+    outcome = METHODS[method](raw, parameters, 0)
+    log_odds = {v: outcome.calibrations[v].log_odds(S) for v, S in outcome.scores.items()}
+    table = by_sample(raw, log_odds)
+    table[~raw.shown.T] = np.nan
+    base = np.stack([curve.base for curve in outcome.calibrations.values()])
+    fused = np.nansum(table - base[:, None], axis=0) + base.mean(axis=0)
+    assert metrics["evidence"] == evaluate(raw.truth, fused, protocol="fused")
+    per_view = [evaluate(raw.truth[raw.test_rows[v]], L)["AP"] for v, L in log_odds.items()]
+    assert metrics["calibrated"]["AP"] == pytest.approx(np.mean(per_view))
+    known = np.mean([(Y > 0).sum(axis=0) for Y in raw.Y_train.values()], axis=0)
+    group = [k for k in range(raw.truth.shape[1]) if 5 <= known[k] < 20]
+    expected = [average_precision_score(raw.truth[:, k], fused[:, k]) for k in group]
+    told = metrics["label AP"]["5 to 20"]
+    assert told["labels"] == len(expected)
+    assert not expected or told["AP"] == pytest.approx(np.mean(expected))
 
 
 def test_decisions_are_measured_at_the_learned_thresholds(trial):

@@ -10,7 +10,16 @@ from scipy import stats
 from naim3l.datasets import MultiView
 from naim3l.datasets.catalog import STAND_IN
 from naim3l.experiments import results
-from naim3l.experiments.paper import ITEMS, ablation, comparison, fig5, table2, table6, traces
+from naim3l.experiments.paper import (
+    ITEMS,
+    ablation,
+    accuracy,
+    comparison,
+    fig5,
+    table2,
+    table6,
+    traces,
+)
 from naim3l.experiments.present import METRICS, ResultTable, compare, mean_std, spread, to_markdown
 from naim3l.experiments.runner import run_tasks
 from naim3l.experiments.store import Store
@@ -33,6 +42,11 @@ def done(small, tmp_path_factory):
         patch.setattr(ablation, "CHECKPOINTS", [5, 20])
         patch.setattr(comparison, "LAMS", [0.1, 0.4])
         patch.setattr(ablation, "LAMS", [0.1, 0.4])
+        patch.setattr(accuracy, "LAMS", [0.1, 0.4])
+        patch.setattr(accuracy, "CS", [1.0])
+        patch.setattr(accuracy, "KERNEL_LAMS", [0.1, 0.4])
+        patch.setattr(accuracy, "KERNEL_RIDGES", [1.0])
+        patch.setattr(accuracy, "DEEP", {"max_epochs": 2, "hidden": [4]})
         store = Store(tmp_path_factory.mktemp("items"))
         for name in NAMES:
             run_tasks(ITEMS[name].tasks(small), small.sources, store)
@@ -163,3 +177,14 @@ def test_paths_of_algorithm_1_end_at_its_last_weights(small, done):
     (record, *_) = done.find(traces.trace_fits(small, "small", "clean"))
     assert record["numbers"]["path"]["20"] == record["metrics"]
     assert len(record["numbers"]["objective"]) == 20
+
+
+@pytest.mark.parametrize("dataset", ["small", "corel5k", "arxiv2007"])
+def test_each_naim3l_stands_beside_ridge_on_the_same_features(dataset):
+    models = accuracy.models(dataset)
+    for name, ridge in (("NAIM3L + ridge", "ridge"), ("NAIM3L, kernel", "ridge, kernel"),
+                        ("NAIM3L + ridge, features", "ridge, features")):  # fmt: skip
+        ours, alone = models[name][1], models[ridge][1]
+        for shared in ("transformer", "kernel", "n_landmarks", "cv", "metric"):
+            assert ours.get(shared) == alone.get(shared), (name, shared)
+        assert not alone["low_rank"] and not alone["high_rank"]

@@ -37,6 +37,8 @@ CS = [0.1, 1.0, 10.0]
 # Test metrics stand still long before the weights do.
 SEARCH = {"cv": 2, "metric": "log-loss", "tol": 1e-3}
 ALONE = {"low_rank": False, "high_rank": False, "lams": [1.0]}
+# Of the networks, where not their defaults.
+DEEP: dict[str, Any] = {}
 # Scores compared: per view as they are, fused by their mean, calibrated and fused by evidence.
 SCORINGS = {"per view": "per view", "fused, mean": "fused", "fused, evidence": "evidence"}
 # The best figures published for networks that train on aligned rows, six views, half of the views
@@ -69,7 +71,7 @@ def models(dataset: str) -> dict[str, tuple[str, dict[str, Any]]]:
             "model, tuned",
             {"lams": KERNEL_LAMS, "ridges": KERNEL_RIDGES, **SEARCH, **kernel},
         ),
-        "NAIM3L, deep": ("deep", {"transformer": _linear(dataset)}),
+        "NAIM3L, deep": ("deep", DEEP | features),
         "ridge": ("model, tuned", alone | paper),
         "ridge, features": ("model, tuned", alone | features),
         "logistic, features": ("logistic, tuned", {"Cs": CS} | features),
