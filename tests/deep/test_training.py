@@ -6,7 +6,14 @@ torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[to
 from naim3l.checkpoint import Checkpoint  # noqa: E402
 from naim3l.deep import NAIM3LLoss  # noqa: E402
 from naim3l.deep.networks import Architecture, make_networks, state_arrays  # noqa: E402
-from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch  # noqa: E402
+from naim3l.deep.training import (  # noqa: E402
+    LEAST_EPOCHS,
+    LEAST_STEPS,
+    Plan,
+    Training,
+    own_random_numbers,
+    seed_torch,
+)
 
 CPU = torch.device("cpu")
 PLAN = Plan(max_epochs=6, batch_size=15, learning_rate=1e-2, weight_decay=1e-2, patience=3,
@@ -140,8 +147,9 @@ def test_divergence_is_told(make_training):
 
 
 def test_automatic_number_of_epochs_makes_enough_steps(make_training):
-    for batch_size in (1, 10, 100):
+    for batch_size in (1, 25, 100):
         training = make_training(Plan("auto", batch_size, 1e-2, 0.0, 3, False))
-        assert training.max_epochs >= 15
-        assert training.max_epochs * training.n_batches >= 150
-        assert training.max_epochs == 15 or (training.max_epochs - 1) * training.n_batches < 150
+        assert training.max_epochs >= LEAST_EPOCHS
+        assert training.max_epochs * training.n_batches >= LEAST_STEPS
+        one_less = (training.max_epochs - 1) * training.n_batches
+        assert training.max_epochs == LEAST_EPOCHS or one_less < LEAST_STEPS

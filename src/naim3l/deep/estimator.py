@@ -57,7 +57,7 @@ class DeepNAIM3L(ViewModel):
         trained. A callable gets the name of a view and its number of features, and returns the
         module. None, for all views or for one, is a perceptron beside the features themselves, so
         that the linear model is contained.
-    hidden : sequence of int, default=(512,)
+    hidden : sequence of int, default=(1024, 512)
         Widths of the hidden layers of default encoders; () is the linear model.
     dropout : float, default=0.5
         Share of the hidden units of default encoders left out of each training step.
@@ -72,7 +72,7 @@ class DeepNAIM3L(ViewModel):
     weight_decay : float, default=1e-2
         Of weights, not of biases.
     max_epochs : int or "auto", default="auto"
-        "auto": 15, or as many as it takes to make 150 steps.
+        "auto": 25, or as many as it takes to make 50 steps.
     batch_size : int, default=256
         Rows of the longest view in a batch; other views are divided into as many batches.
     validation : float, default=0.0
@@ -136,7 +136,7 @@ n_features_in_, feature_names_in_
         views: Mapping[str, Any] | None = None,
         transformer: Any = "scale",
         encoders: Any = None,
-        hidden: Any = (512,),
+        hidden: Any = (1024, 512),
         dropout: float = 0.5,
         low_rank: bool = True,
         high_rank: bool = True,

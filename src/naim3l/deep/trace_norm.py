@@ -19,7 +19,7 @@ def trace_norm(A: Tensor, *, cutoff: float | None = None) -> Tensor:
     Parameters
     ----------
     A : tensor of shape (..., n_rows, n_columns)
-        Of float32 or float64, on any device; finite.
+        Of float32 or float64, on any device; finite. Decomposed in float64.
     cutoff : float, optional
         Eigenvalues of the Gram matrix (squared singular values) up to this one count as zero. By
         default the rounding error of the largest.
@@ -46,21 +46,23 @@ class _TraceNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, A: Tensor, cutoff: float | None) -> Tensor:
         tall = A.shape[-2] >= A.shape[-1]
-        K = A.mT @ A if tall else A @ A.mT
-        eigenvalues, vectors = torch.linalg.eigh(K)
+        # A Gram matrix in float32 loses singular values below 1 % of the largest, and scores of
+        # rare labels have a large one in common: their offset.
+        D = A.double()
+        eigenvalues, vectors = torch.linalg.eigh(D.mT @ D if tall else D @ D.mT)
         kept = eigenvalues > _threshold(A, eigenvalues, cutoff)
         roots = torch.where(kept, eigenvalues, 0).sqrt()
         if ctx.needs_input_grad[0]:
             weights = torch.where(kept, 1 / torch.where(kept, roots, 1), 0)
-            ctx.save_for_backward(A, (vectors * weights.unsqueeze(-2)) @ vectors.mT)
-            ctx.tall = tall
-        return roots.sum(dim=-1)
+            ctx.save_for_backward(D, (vectors * weights.unsqueeze(-2)) @ vectors.mT)
+            ctx.tall, ctx.dtype = tall, A.dtype
+        return roots.sum(dim=-1).to(A.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        A, T = ctx.saved_tensors
-        UV = A @ T if ctx.tall else T @ A
+        D, T = ctx.saved_tensors
+        UV = (D @ T if ctx.tall else T @ D).to(ctx.dtype)
         return gradients[0][..., None, None] * UV, None
 
 
@@ -68,5 +70,6 @@ def _threshold(A: Tensor, eigenvalues: Tensor, cutoff: float | None) -> Tensor |
     """Absolute cut-off, or the rounding error of the largest eigenvalue of each matrix."""
     if cutoff is not None:
         return cutoff
-    rounding = torch.finfo(A.dtype).eps * max(A.shape[-2:])
-    return rounding * eigenvalues[..., -1:].clamp(min=0)
+    # Of the decomposition, and of the entries themselves: errors of A count squared.
+    rounding = max(torch.finfo(torch.float64).eps, torch.finfo(A.dtype).eps ** 2)
+    return rounding * max(A.shape[-2:]) * eigenvalues[..., -1:].clamp(min=0)

@@ -33,7 +33,7 @@ Arrays = dict[str, NDArray[Any]]
 # Share of the steps in which the learning rate rises to its full height, from a tenth of it.
 WARM_UP = 0.1
 # Steps that an epoch count of "auto" makes at least, and epochs.
-LEAST_STEPS, LEAST_EPOCHS = 150, 15
+LEAST_STEPS, LEAST_EPOCHS = 50, 25
 # Labels are 1 and -1; beyond this, squares of scores have no digits left in float32.
 LARGEST_SCORE = 1e9
 _PART = "training"
@@ -46,7 +46,7 @@ class Plan:
     Attributes
     ----------
     max_epochs : int or "auto"
-        "auto": 15, or as many as it takes to make 150 steps.
+        "auto": 25, or as many as it takes to make 50 steps.
     batch_size : int
         Rows of the longest view in a batch; the other views have as many batches.
     learning_rate : float
