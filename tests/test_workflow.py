@@ -17,6 +17,7 @@ from naim3l.workflow import (
     make_model,
     parse_sources,
     predict_tables,
+    read_known,
     read_new,
     read_training,
 )
@@ -181,6 +182,28 @@ def test_new_rows_that_do_not_fit_are_told(model, folder, tmp_path):
     table.to_csv(tmp_path / "odd.csv", index=False)
     with pytest.raises(ReadError, match=r"column 'age': .* is text; in training it was a number"):
         read_new(model, {"clinic": str(tmp_path / "odd.csv")})
+
+
+def test_words_are_missing_in_new_rows_where_they_would_be_in_training(folder, tmp_path):
+    """And are the same words where a file of new rows has numbers alone in their column."""
+    table = pd.read_csv(folder / "clinic.csv")
+    words = ["7", "8", "north", "?", "unknown", "7"]
+    table["ward"] = [words[i % len(words)] for i in range(len(table))]
+    table.to_csv(tmp_path / "train.csv", index=False)
+    view = ViewConfig(str(tmp_path / "train.csv"), id="patient_id", labels=LABELS)
+    data = read_training(Config({"clinic": view}))
+    model = fit_model(make_model({"lam": 0.4, "ridge": 1.0}, data), data)
+    again = read_new(model, {"clinic": str(tmp_path / "train.csv")})["clinic"]
+    pd.testing.assert_frame_equal(again, data["clinic"].features)
+    known = read_known(model, Config({"clinic": view}))["clinic"]
+    pd.testing.assert_frame_equal(known.features, data["clinic"].features)
+    pd.testing.assert_frame_equal(known.labels, data["clinic"].labels)
+    rows = table[table["ward"].isin(["7", "8", "?"])]
+    rows.replace({"ward": {"?": None}}).to_csv(tmp_path / "new.csv", index=False)
+    new = read_new(model, {"clinic": str(tmp_path / "new.csv")})["clinic"]
+    expected = data["clinic"].features.loc[rows["patient_id"]]
+    assert set(expected["ward"]) == {"7", "8", None}
+    pd.testing.assert_frame_equal(new, expected)
 
 
 @pytest.mark.parametrize("wrong", ["clinic.csv", "=x.csv", "a b=x.csv", "lab="])

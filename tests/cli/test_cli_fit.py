@@ -39,11 +39,6 @@ def folder(made, monkeypatch):
     return made
 
 
-def test_every_command_shows_an_example():
-    for command in ("init", "fit", "predict", "impute", "evaluate", "inspect", "report"):
-        assert f"Example: naim3l {command}" in run(command, "--help").stdout
-
-
 def test_settings_are_guessed_and_give_the_same_model(folder):
     assert run("init", "clinic.csv", "lab.txt", "survey.parquet", "-o", "s.toml").exit_code == 0
     text = (folder / "s.toml").read_text()

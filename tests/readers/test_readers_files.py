@@ -287,6 +287,8 @@ def test_damaged_matrices_are_refused_before_compiled_code_sees_them(tmp_path, p
         ("a,b\n", "a header, but no rows"),
         ("a,b\n1,2\n\n1,2,3\n", "line 4: 3 cells, but the header has 2; quote cells that contain"),
         ('a,b\n"1\n1",2\n1\n', "line 4: 1 cells, but the header has 2"),
+        ("a,b\n1,2\n1\n2,3\n", "line 3: 1 cells, but the header has 2; quote cells"),
+        ("a,b\n1,2\n1", "line 3: 1 cells, .*the last line: the file is perhaps cut short"),
         ("a,b\n1,2,3\n4,5,6\n", "line 2: 3 cells.*give that column a name too"),
         ("a,b, a\n1,2,3\n", "columns 1 and 3 are both named 'a'"),
         ('"a;b;c"\n"1;2;3"\n', "one column only, whose name 'a;b;c' contains a semicolon"),

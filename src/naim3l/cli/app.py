@@ -1,19 +1,53 @@
 """The program itself: its options, and what all commands use to speak to the user."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from naim3l import __version__
 
+# As one comes to need them.
+ORDER = ("init", "fit", "predict", "impute", "evaluate", "report", "inspect", "demo", "datasets",
+         "reproduce")  # fmt: skip
+
+
+class _InOrder(TyperGroup):
+    """Commands listed in the order of use, not in that of imports; their help fits any width."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            command.help = _reflowed(command.help or "")
+        return command
+
+
+def _reflowed(text: str) -> str:
+    """Paragraphs without the line ends of the source, which would stand among others."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
 app = typer.Typer(
-    help="Labels learned from tables that cannot be joined.",
+    cls=_InOrder,
+    help=_reflowed(
+        """Labels learned from tables that cannot be joined.
+
+        Begin with 'naim3l init' and your tables, or with 'naim3l demo' and ours. Every command has
+        an example in its --help. Exit codes: 0 done, 1 told what is wrong, 2 wrong usage,
+        130 stopped.
+        """
+    ),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -38,10 +72,27 @@ def _options(
 
 @contextmanager
 def told_plainly() -> Iterator[None]:
-    """Errors that the user can mend end the program with their message, not with a traceback."""
+    """Errors that the user can mend end the program with their message, not with a traceback.
+
+    Warnings are told in the same way, each once, without the line of code that gave them.
+    """
+    told: set[str] = set()
+
+    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in told:
+            typer.echo(f"naim3l: warning: {message}", err=True)
+        told.add(str(message))
+
     try:
-        yield
-    except (ValueError, OSError, ImportError) as error:
+        with warnings.catch_warnings():
+            warnings.showwarning = tell
+            yield
+    except OSError as error:
+        # Errors of the system say a number, a reason and a file; ours are sentences.
+        reason = f"{error.filename}: {error.strerror}." if error.strerror else str(error)
+        typer.echo(f"naim3l: {reason}", err=True)
+        raise typer.Exit(1) from error
+    except (ValueError, ImportError) as error:
         typer.echo(f"naim3l: {error}", err=True)
         raise typer.Exit(1) from error
 

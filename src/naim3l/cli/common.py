@@ -19,11 +19,21 @@ Labels = Annotated[
     typer.Option("--labels", help="Label columns by name or pattern such as 'dx_*', again for "
                                   "several."),
 ]  # fmt: skip
+KnownLabels = Annotated[
+    list[str] | None,
+    typer.Option("--labels", help="Label columns by name or pattern, again for several. Default: "
+                                  "those of the model."),
+]  # fmt: skip
 LabelFiles = Annotated[
     list[str] | None,
     typer.Option("--labels-file", help="view=path of a file with the labels of a view."),
 ]
 Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows.")]
+KnownId = Annotated[
+    str | None,
+    typer.Option("--id", help="Column that names the rows. Default: one that looks like it."),
+]
+Model = Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -58,6 +68,15 @@ def make_settings(
             for name, source in sources.items()
         }
     )
+
+
+def load_model(path: Path) -> Any:
+    """Model of a file; one that is not there is told with names that are close."""
+    from naim3l import load
+    from naim3l.readers import check_file
+
+    check_file(path)
+    return load(path)
 
 
 def print_json(value: Any) -> None:

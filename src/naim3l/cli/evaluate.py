@@ -8,25 +8,27 @@ import typer
 from naim3l.cli.app import app, print_table, told_plainly
 from naim3l.cli.common import (
     AsJson,
-    Id,
+    KnownId,
+    KnownLabels,
     LabelFiles,
-    Labels,
+    Model,
     Settings,
     Views,
+    load_model,
     make_settings,
     print_json,
 )
-from naim3l.cli.report import check_page, split, write
+from naim3l.cli.report import check_page, write
 
 
 @app.command()
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")],
+    model: Model,
     views: Views = None,
     config: Settings = None,
-    labels: Labels = None,
+    labels: KnownLabels = None,
     labels_file: LabelFiles = None,
-    id_column: Id = None,
+    id_column: KnownId = None,
     report: Annotated[
         Path | None, typer.Option("--report", help="Page about these rows to write.")
     ] = None,
@@ -37,15 +39,15 @@ def evaluate(
     Fused scores are taken where the rows of several views carry the same ids. The page of --report
     adds intervals, drawings, and what to be careful about.
 
-    Example: naim3l evaluate model.skops lab=test.csv --id id --labels 'dx_*' --report test.html
+    Example: naim3l evaluate model.skops lab=test.csv clinic=later.csv --report test.html
     """
     with told_plainly():
-        from naim3l import load
-        from naim3l.workflow import evaluate_views, read_training
+        from naim3l.workflow import evaluate_views, read_known, split
 
         check_page(report)
-        fitted = load(model)
-        data = read_training(make_settings(views, config, labels, labels_file, id_column))
+        settings = make_settings(views, config, labels, labels_file, id_column)
+        fitted = load_model(model)
+        data = read_known(fitted, settings)
         result = evaluate_views(fitted, data)
         if report is not None:
             write(fitted, *split(data), report, fitted=False)
@@ -76,16 +78,16 @@ def evaluate(
 
 
 @app.command()
-def inspect(
-    model: Annotated[Path, typer.Argument(help="Model file.")], as_json: AsJson = False
-) -> None:
+def inspect(model: Model, as_json: AsJson = False) -> None:
     """Show what a model file holds, without making any of it.
 
     Example: naim3l inspect model.skops
     """
     with told_plainly():
         from naim3l.persistence import inspect_file
+        from naim3l.readers import check_file
 
+        check_file(model)
         facts = inspect_file(model)
     if as_json:
         print_json(facts)

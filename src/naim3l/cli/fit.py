@@ -16,7 +16,7 @@ from naim3l.cli.common import (
     make_settings,
     print_json,
 )
-from naim3l.cli.report import check_page, split, write
+from naim3l.cli.report import check_page, write
 
 
 @app.command()
@@ -56,7 +56,7 @@ def fit(
     Example: naim3l fit clinic=clinic.csv lab=lab.parquet --id id --labels 'dx_*' -o model.skops
     """
     with told_plainly():
-        from naim3l.workflow import fit_model, make_model, read_training
+        from naim3l.workflow import fit_model, make_model, read_training, split
 
         settings = make_settings(views, config, labels, labels_file, id_column)
         target = _target(out, settings)
@@ -121,6 +121,8 @@ def init(
 
         if out.exists() and not force:
             raise ValueError(f"{out} exists; --force replaces it.")
+        if not out.absolute().parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {out.parent} to write {out.name} to.")
         config, text = make_config(sources, out.parent)
         write_text(out, text)
     rows = [
@@ -135,6 +137,8 @@ def _target(out: Path | None, settings: Any) -> Path:
     target = out if out is not None else settings.output and Path(settings.output)
     if not target:
         raise ValueError("name the model file with --out, or with the key output of the settings.")
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder; name a file in it, such as model.skops.")
     if not target.absolute().parent.is_dir():
         raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} to.")
     return target

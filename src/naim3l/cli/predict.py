@@ -6,9 +6,16 @@ from typing import Annotated
 import typer
 
 from naim3l.cli.app import app, told_plainly
-from naim3l.cli.common import Id, LabelFiles, Labels, Settings, Views, make_settings
-
-Model = Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")]
+from naim3l.cli.common import (
+    KnownId,
+    KnownLabels,
+    LabelFiles,
+    Model,
+    Settings,
+    Views,
+    load_model,
+    make_settings,
+)
 
 
 @app.command()
@@ -24,7 +31,7 @@ def predict(
     fused: Annotated[
         bool, typer.Option("--fused", help="One row per id, averaged over its views.")
     ] = False,
-    id_column: Id = None,
+    id_column: KnownId = None,
 ) -> None:
     """Predict the labels of new rows.
 
@@ -34,14 +41,15 @@ def predict(
     Example: naim3l predict model.skops lab=new.csv --what probabilities -o out.parquet
     """
     with told_plainly():
-        from naim3l import load
-        from naim3l.readers import write_table
+        from naim3l.readers import check_target, write_table
         from naim3l.workflow import KINDS, parse_sources, predict_tables, read_new
 
         if kind not in KINDS:
             raise ValueError(f"--what is {kind!r}; known are: {', '.join(KINDS)}.")
-        fitted = load(model)
-        X = read_new(fitted, parse_sources(views), id_column=id_column)
+        check_target(out)
+        sources = parse_sources(views)
+        fitted = load_model(model)
+        X = read_new(fitted, sources, id_column=id_column)
         table = predict_tables(fitted, X, kind, fused=fused)
         write_table(table, out)
     typer.echo(f"Wrote {len(table)} rows to {out}.")
@@ -52,9 +60,9 @@ def impute(
     model: Model,
     views: Views = None,
     config: Settings = None,
-    labels: Labels = None,
+    labels: KnownLabels = None,
     labels_file: LabelFiles = None,
-    id_column: Id = None,
+    id_column: KnownId = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder to write to, a file per view.")
     ] = Path("imputed"),
@@ -62,21 +70,22 @@ def impute(
 ) -> None:
     """Fill in the unknown labels of tables, with a confidence beside each.
 
-    Known labels stay as they are, with confidence 1.
+    Known labels stay as they are, with confidence 1. Ids are kept. The folder is made if need be.
 
     Example: naim3l impute model.skops --config study.toml -o filled
     """
     with told_plainly():
-        from naim3l import load
-        from naim3l.readers import write_table
+        from naim3l.readers import check_target, write_table
         from naim3l.workflow import impute as fill
-        from naim3l.workflow import read_training
+        from naim3l.workflow import read_known
 
-        fitted = load(model)
         settings = make_settings(views, config, labels, labels_file, id_column)
-        tables = fill(fitted, read_training(settings))
+        targets = {name: out / f"{name}.{ending}" for name in settings.views}
+        for target in targets.values():
+            check_target(target, in_new_folder=True)
+        fitted = load_model(model)
+        tables = fill(fitted, read_known(fitted, settings))
         out.mkdir(parents=True, exist_ok=True)
         for name, table in tables.items():
-            path = out / f"{name}.{ending}"
-            write_table(table, path)
-            typer.echo(f"Wrote {len(table)} rows to {path}.")
+            write_table(table, targets[name])
+            typer.echo(f"Wrote {len(table)} rows to {targets[name]}.")

@@ -7,17 +7,26 @@ from typing import Annotated, Any
 import typer
 
 from naim3l.cli.app import app, need_libraries, told_plainly
-from naim3l.cli.common import Id, LabelFiles, Labels, Settings, Views, make_settings
+from naim3l.cli.common import (
+    KnownId,
+    KnownLabels,
+    LabelFiles,
+    Model,
+    Settings,
+    Views,
+    load_model,
+    make_settings,
+)
 
 
 @app.command()
 def report(
-    model: Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")],
+    model: Model,
     views: Views = None,
     config: Settings = None,
-    labels: Labels = None,
+    labels: KnownLabels = None,
     labels_file: LabelFiles = None,
-    id_column: Id = None,
+    id_column: KnownId = None,
     test: Annotated[
         list[str] | None,
         typer.Option("--test", help="name=path of rows that the fit has not seen, with labels in "
@@ -29,20 +38,19 @@ def report(
 ) -> None:  # fmt: skip
     """Write a page about a model: its data, choices, quality, labels, and what to be careful about.
 
-    Views and labels are those of the fit. Without --test, quality is measured on labels that the
+    Views are those of the fit. Without --test, quality is measured on labels that the
     model has seen, and the page says so.
 
     Example: naim3l report model.skops --config study.toml --test clinic=clinic_new.csv
     """
     with told_plainly():
-        from naim3l import load
-        from naim3l.workflow import read_test, read_training
+        from naim3l.workflow import read_known, split, with_sources
 
         check_page(out)
-        fitted = load(model)
         settings = make_settings(views, config, labels, labels_file, id_column)
-        unseen = split(read_test(settings, test)) if test else None
-        write(fitted, *split(read_training(settings)), out, test=unseen)
+        fitted = load_model(model)
+        unseen = split(read_known(fitted, with_sources(settings, test))) if test else None
+        write(fitted, *split(read_known(fitted, settings)), out, test=unseen)
     typer.echo(f"Wrote {out} and {out.with_suffix('.json')}.")
 
 
@@ -76,11 +84,3 @@ def write(
     summary = summarise(model, X, Y, test=test, fitted=fitted)
     write_json(out.with_suffix(".json"), summary)
     write_report(out, summary)
-
-
-def split(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Features and labels of views as they were read."""
-    return (
-        {name: view.features for name, view in data.items()},
-        {name: view.labels for name, view in data.items()},
-    )

@@ -235,13 +235,14 @@ def _places(name: str, folder: str | os.PathLike[str] | None) -> list[Path]:
     if folder is None:
         return []
     if not Path(folder).is_dir():
-        raise FileNotFoundError(f"folder={os.fspath(folder)!r} is not a folder that is there.")
+        raise FileNotFoundError(f"{os.fspath(folder)!r} is not a folder that is there.")
     return [path for path in (Path(folder), Path(folder) / name) if path.is_dir()]
 
 
 def _not_found(name: str, folder: str | os.PathLike[str] | None) -> str:
     if folder is None:
-        return f"{name!r} does not come with the package: a folder that holds it is needed."
+        known = "" if name in CATALOG else f" Known are: {', '.join(CATALOG)}."
+        return f"{name!r} does not come with the package: a folder that holds it is needed.{known}"
     where = " and ".join(str(path) for path in _places(name, folder))
     forms = "; ".join(form.names.replace("<name>", name) for form in _FORMS)
     origin = f" Origin: {CATALOG[name].origin}." if name in CATALOG else ""

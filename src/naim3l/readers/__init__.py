@@ -9,8 +9,8 @@ from naim3l.readers.columns import Roles, choose_columns, guess_roles
 from naim3l.readers.config import Config, LabelWords, ViewConfig, read_config, write_config
 from naim3l.readers.draft import make_config
 from naim3l.readers.errors import ReadError
-from naim3l.readers.files import read_table
-from naim3l.readers.writers import write_table
+from naim3l.readers.files import check_file, read_table
+from naim3l.readers.writers import check_target, write_table
 
 __all__ = [
     "Config",
@@ -18,6 +18,8 @@ __all__ = [
     "ReadError",
     "Roles",
     "ViewConfig",
+    "check_file",
+    "check_target",
     "choose_columns",
     "guess_roles",
     "make_config",

@@ -145,6 +145,28 @@ def read_column(series: Any, *, missing: Iterable[str] = UNKNOWN) -> Column:
     return _text_column(codes, cells, {word(entry) for entry in missing}, series)
 
 
+def read_words(series: Any, *, missing: Iterable[str] = UNKNOWN) -> NDArray[Any]:
+    """Cells of a column as text, None where missing, even where all of them are numbers.
+
+    A whole number is written without a point, as a file of text has it.
+    """
+    try:
+        codes, cells = distinct(series)
+    except TypeError:
+        example = quote(series.dropna().iloc[0])
+        raise ReadError(
+            f"{source_of(series)}, column {quote(series.name)}: cells that are neither words nor "
+            f"numbers, such as {example}."
+        ) from None
+    unknown = {word(entry) for entry in missing}
+    texts = np.full(len(cells) + 1, None, dtype=object)  # the last is for code -1
+    for k, cell in enumerate(cells):
+        if word(cell) not in unknown:
+            whole = isinstance(cell, float) and cell.is_integer()
+            texts[k] = str(int(cell)) if whole else str(cell)
+    return texts[codes]
+
+
 def distinct(series: Any) -> tuple[NDArray[np.intp], list[Any]]:
     """Different cells of a column, and for each row which it has; -1 where missing."""
     codes, cells = load_extra("pandas").factorize(series)

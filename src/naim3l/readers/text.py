@@ -91,7 +91,8 @@ def _scan(path: Path, encoding: str, n_rows: int | None) -> Layout:
         count, last_line = 0, header.last_line
         for record in islice(records, n_rows):
             if len(record.cells) != len(names):
-                raise _ragged(path, record, len(names), separator)
+                is_last = next(records, None) is None
+                raise _ragged(path, record, len(names), separator, is_last=is_last)
             shift = record.line - count
             if not shifts or shifts[-1][1] != shift:
                 shifts.append((count, shift))
@@ -183,9 +184,13 @@ def _several_numbers(cells: Sequence[str]) -> bool:
     return len(cells) > 1 and all(re.fullmatch(r"[+-]?[\d.]+", cell) for cell in cells)
 
 
-def _ragged(path: Path, record: _Record, n_columns: int, separator: str) -> ReadError:
+def _ragged(
+    path: Path, record: _Record, n_columns: int, separator: str, *, is_last: bool
+) -> ReadError:
     n_cells = len(record.cells)
     advice = f"quote cells that contain a {SEPARATORS[separator]}"
+    if n_cells < n_columns and is_last:
+        advice = "it is the last line: the file is perhaps cut short"
     if n_cells == n_columns + 1:
         advice += "; if the first cell of each row is its name, give that column a name too"
     return ReadError(

@@ -44,9 +44,7 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
         If the file cannot be written; what stood there before is kept.
     """
     target = Path(path)
-    kind, packing = _form(target)
-    if not target.absolute().parent.is_dir():
-        raise FileNotFoundError(f"{target}: there is no folder {str(target.parent)!r}; make it.")
+    kind, packing = check_target(target)
     frame = _with_ids(table, target)
     if kind in _SEPARATORS:
         with written_whole(target) as part:
@@ -60,8 +58,31 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
             load_extra("pyarrow.feather").write_feather(arrow, str(part))
 
 
+def check_target(path: Path, *, in_new_folder: bool = False) -> tuple[str, Any]:
+    """Error if a table could not be written there; for those who want to know before the work.
+
+    Parameters
+    ----------
+    path : Path
+    in_new_folder : bool
+        The folder is made later where it is not there.
+
+    Returns
+    -------
+    kind : str
+        Ending without that of packing.
+    packing : function of an open file, or None
+    """
+    form = _form(path)
+    folder = path.absolute().parent
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{path.parent} is a file, where a folder is needed.")
+    if not folder.is_dir() and not in_new_folder:
+        raise FileNotFoundError(f"{path}: there is no folder {str(path.parent)!r}; make it.")
+    return form
+
+
 def _form(path: Path) -> tuple[str, Any]:
-    """Ending without that of packing, and how to pack."""
     endings = ["", *(ending.lower() for ending in path.suffixes)]
     packing = _PACKINGS.get(endings[-1])
     if packing is not None:

@@ -1,0 +1,99 @@
+"""Tables for a model that is fitted: its columns and labels, whatever else a file has."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from naim3l.base import LinearViewModel
+from naim3l.readers import (
+    Config,
+    LabelWords,
+    ReadError,
+    ViewConfig,
+    choose_columns,
+    guess_roles,
+    parse_features,
+    read_table,
+)
+from naim3l.readers.cells import read_words
+from naim3l.readers.errors import close_names
+from naim3l.workflow.models import word_columns
+from naim3l.workflow.views import ViewData, read_labels
+
+
+def read_new(
+    model: LinearViewModel, sources: Mapping[str, str], *, id_column: str | None = None
+) -> dict[str, Any]:
+    """Tables to predict from, with the columns of the fit in their types and ids as index.
+
+    Parameters
+    ----------
+    model : fitted model
+    sources : mapping of view to source as `read_table` takes it
+    id_column : str, optional
+        By default a column that looks like an id and is no feature.
+    """
+    tables = {}
+    for view, source in sources.items():
+        table = _read_with_id(model, view, source, id_column)
+        tables[view] = _columns_of_fit(model, view, table, source)
+    return tables
+
+
+def read_known(model: LinearViewModel, config: Config) -> dict[str, ViewData]:
+    """Views of a fitted model with what is known of its labels.
+
+    Features are the columns of the fit, whatever else a table has. Labels that the settings do not
+    name are unknown; where they name none, all of the model's labels in the table are taken, and
+    where they name no id, one that looks like it.
+    """
+    return {name: _read_known(model, name, view, config.labels)
+            for name, view in config.views.items()}  # fmt: skip
+
+
+def _read_known(model: LinearViewModel, name: str, view: ViewConfig, words: LabelWords) -> ViewData:
+    table = _read_with_id(model, name, view.source, view.id)
+    found = replace(view, id=table.index.name)
+    labels = read_labels(name, found, table, words, default=model.label_names_)
+    for label in labels.columns:
+        if label not in model.label_names_:
+            raise ReadError(
+                f"view {name!r}: the model has no label {label!r}; "
+                f"{close_names(label, model.label_names_)}"
+            )
+    features = _columns_of_fit(model, name, table, view.source)
+    return ViewData(features, word_columns(model, name), labels.reindex(columns=model.label_names_))
+
+
+def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str | None) -> Any:
+    """Table of a view of the fit, ids as index; a column that is no feature can be found for it."""
+    if view not in model.views_:
+        raise ReadError(f"the model has no view {view!r}; it was fitted on {model.views_}.")
+    table = read_table(source, id_column=id_column)
+    guessed = guess_roles(table).id if id_column is None else None
+    if guessed is None or guessed in [str(name) for name in model.feature_names_in_[view]]:
+        return table
+    return read_table(source, id_column=guessed)
+
+
+def _columns_of_fit(model: LinearViewModel, view: str, table: Any, source: str) -> Any:
+    """The columns that the model was fitted on, in the types that they had."""
+    import pandas as pd
+
+    known = [str(name) for name in model.feature_names_in_[view]]
+    columns = choose_columns(table.columns, known, where=f"view {view!r}, {source}")
+    words = word_columns(model, view)
+    numbers = [column for column in columns if column not in words]
+    features, text = parse_features(table[numbers])
+    if text:
+        column = text[0]
+        cell = next(cell for cell in features[column] if cell is not None)
+        raise ReadError(
+            f"view {view!r}, {source}, column {column!r}: {cell!r} is text; in training it was a "
+            "number."
+        )
+    for column in words:
+        # As in training; else pandas makes a type of its own, with NaN where None is meant.
+        texts = pd.Series(read_words(table[column]), index=features.index, dtype=object)
+        features[column] = texts
+    return features[columns]

@@ -1,0 +1,151 @@
+"""What a fitted model says of tables: predictions, filled-in labels, metrics."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from naim3l.base import LinearViewModel
+from naim3l.decisions import FUSED
+from naim3l.fusion import fuse
+from naim3l.metrics import evaluate
+from naim3l.readers import ReadError
+from naim3l.workflow.views import ViewData, split
+
+KINDS = ("labels", "scores", "probabilities")
+# Metrics of decisions; all others are of ranks, which thresholds have no part in.
+OF_DECISIONS = ("1-HL", "macro-F1", "micro-F1", "example-F1")
+# Labels, scores, and how far the scores are above the thresholds: frames of the same rows.
+Judged = tuple[Any, ...]
+
+
+def predict_tables(
+    model: LinearViewModel, X: Mapping[str, Any], kind: str = "labels", *, fused: bool = False
+) -> Any:
+    """Predictions in one data frame, a row per row; ids are the index.
+
+    Parameters
+    ----------
+    model : fitted model
+    X : mapping of view to table, as `read_new` gives
+    kind : {"labels", "scores", "probabilities"}
+    fused : bool
+        Average over the views of an id. Otherwise, of several views, a first column tells the view.
+    """
+    model.set_output(transform="pandas")
+    if fused:
+        return _fused(model, X, kind)
+    make = {
+        "labels": model.predict,
+        "scores": model.decision_function,
+        "probabilities": model.predict_proba,
+    }[kind]
+    return _stacked(make(X))
+
+
+def _fused(model: LinearViewModel, X: Mapping[str, Any], kind: str) -> Any:
+    for view, table in X.items():
+        if table.index.name is None:  # rows would be joined by their places
+            raise ReadError(
+                f"view {view!r}: its rows have no ids to be joined by; name the column with --id."
+            )
+    if kind == "probabilities":
+        fused = fuse(model.predict_proba(X))
+    else:
+        scores = model.decision_function(X)
+        margins = {view: table - model.thresholds_[view] for view, table in scores.items()}
+        fused = fuse(scores) if kind == "scores" else (fuse(margins) > 0).astype(int)
+    return fused.rename_axis(next(iter(X.values())).index.name)
+
+
+def _stacked(tables: Mapping[str, Any]) -> Any:
+    import pandas as pd
+
+    if len(tables) == 1:
+        return next(iter(tables.values()))
+    parts = []
+    for view, table in tables.items():
+        part = table.copy()
+        part.insert(0, "view", view)
+        parts.append(part)
+    return pd.concat(parts)
+
+
+def impute(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict[str, Any]:
+    """Labels of each view with the unknown ones filled in, and a confidence beside each.
+
+    The confidence is the probability of the value that stands there; 1 where it was known.
+    """
+    import pandas as pd
+
+    X, Y = split(data)
+    filled, chances = model.impute_labels(X, Y), model.predict_proba(X)
+    tables = {}
+    for name, labels in Y.items():
+        columns: dict[str, Any] = {}
+        for label in labels.columns:
+            value, chance = filled[name][label], np.asarray(chances[name][label])
+            columns[label] = value.astype("Int64")  # whole numbers, even beside missing ones
+            sure = np.where(np.asarray(value) > 0, chance, 1 - chance)
+            columns[f"{label}_confidence"] = np.where(labels[label].notna(), 1.0, sure)
+        tables[name] = pd.DataFrame(columns, index=labels.index)
+    return tables
+
+
+def evaluate_views(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict[str, Any]:
+    """Metrics of predictions on known labels.
+
+    Returns
+    -------
+    dict
+        "views": all metrics of `naim3l.evaluate` by view, decisions at the model's thresholds, and
+        under "fused" where two views share ids. "labels": known yes and no, AUC and F1 of each
+        label over the rows of all views.
+    """
+    import pandas as pd
+
+    model.set_output(transform="pandas")
+    X, Y = split(data)
+    rows: dict[str, Judged] = {}
+    for name, scores in model.decision_function(X).items():
+        present = scores.notna().all(axis=1)  # rows that lack the view have no score
+        margins = scores - model.thresholds_[name]
+        tables = (Y[name][model.label_names_], scores, margins)
+        rows[name] = tuple(table[present] for table in tables)
+    if not any(judged[0].notna().to_numpy().any() for judged in rows.values()):
+        raise ReadError("no label is known in these tables, so there is nothing to compare with.")
+    together = tuple(pd.concat(list(tables)) for tables in zip(*rows.values(), strict=True))
+    by_label = {name: _of_label(together, name) for name in model.label_names_}
+    fused = _judged_fused(rows)
+    if fused is not None:
+        rows[FUSED] = fused
+    return {"views": {name: _measure(of_view) for name, of_view in rows.items()},
+            "labels": by_label}  # fmt: skip
+
+
+def _judged_fused(rows: Mapping[str, Judged]) -> Judged | None:
+    """Rows of all views that have ids, joined by them; None if no id is in two views."""
+    import pandas as pd
+
+    named = {name: judged for name, judged in rows.items() if judged[0].index.name is not None}
+    if len(named) < 2:
+        return None
+    scores, margins = (fuse({name: judged[k] for name, judged in named.items()}) for k in (1, 2))
+    if len(scores) == sum(len(judged[0]) for judged in named.values()):
+        return None
+    known = pd.concat([judged[0] for judged in named.values()]).groupby(level=0).max()
+    return known.loc[scores.index], scores, margins.loc[scores.index]
+
+
+def _measure(judged: Judged) -> dict[str, float]:
+    """All metrics; labels are ranked by scores, and decided on by margins above the thresholds."""
+    Y, S, margins = (table.to_numpy() for table in judged)
+    decided = evaluate(Y, margins)
+    return evaluate(Y, S) | {name: decided[name] for name in OF_DECISIONS}
+
+
+def _of_label(judged: Judged, name: str) -> dict[str, Any]:
+    values = _measure(tuple(table[[name]] for table in judged))
+    known = judged[0][name]
+    counts = {"yes": int((known == 1).sum()), "no": int((known == 0).sum())}
+    return counts | {"AUC": values["macro-AUC"], "F1": values["macro-F1"]}

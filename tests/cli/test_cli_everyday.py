@@ -1,0 +1,208 @@
+"""What a new user meets: help, tables that are not quite those of the fit, and small mistakes."""
+
+import json
+import runpy
+import warnings
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from naim3l.cli import app
+from naim3l.cli.app import ORDER
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "messy_files.py"
+VIEWS = ["clinic=clinic.csv", "lab=lab.txt", "survey=survey.parquet"]
+LABELS = ["flu", "asthma", "gout"]
+ROLES = ["--id", "patient_id", *(part for label in LABELS for part in ("--labels", label))]
+QUICK = ["--lam", "0.4", "--ridge", "1"]
+
+
+def run(*arguments, columns=200):
+    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": str(columns)})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Folder with the files and a model of them."""
+    path = tmp_path_factory.mktemp("study")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+        assert run("fit", *VIEWS, *ROLES, *QUICK, "-o", "model.skops").exit_code == 0
+    return path
+
+
+@pytest.fixture
+def folder(made, monkeypatch):
+    monkeypatch.chdir(made)
+    return made
+
+
+def told(result):
+    """The one line of an error, for a command that has printed nothing else."""
+    assert result.exit_code == 1 and not result.stdout, result.output
+    (line,) = result.stderr.splitlines()
+    return line.removeprefix("naim3l: ")
+
+
+class TestHelp:
+    def test_commands_are_listed_as_one_comes_to_need_them(self):
+        listed = [name for name in app.registered_commands]
+        assert sorted(command.name or command.callback.__name__ for command in listed) == sorted(
+            ORDER
+        )
+        shown = run("--help").stdout
+        places = [shown.index(f"│ {name} ") for name in ORDER]
+        assert places == sorted(places)
+
+    @pytest.mark.parametrize("command", ORDER)
+    def test_every_command_shows_an_example_and_fits_any_width(self, command):
+        assert f"Example: naim3l {command}" in run(command, "--help").stdout
+        # A paragraph is one line where there is room, whatever the lines of the source.
+        (callback,) = [c.callback for c in app.registered_commands
+                       if (c.name or c.callback.__name__) == command]  # fmt: skip
+        shown = run(command, "--help", columns=2000).stdout.splitlines()
+        for paragraph in callback.__doc__.split("\n\n"):
+            assert " ".join(paragraph.split()) in [line.strip() for line in shown]
+
+
+class TestTablesOfAModel:
+    """Columns, labels and ids are those of the model where nothing else is said."""
+
+    def test_nothing_need_be_said_twice(self, folder):
+        said = run("evaluate", "model.skops", *VIEWS, *ROLES, "--json")
+        unsaid = run("evaluate", "model.skops", *VIEWS, "--json")
+        assert json.loads(unsaid.stdout) == json.loads(said.stdout)
+        assert "fused" in json.loads(unsaid.stdout)["views"]
+
+    def test_other_columns_do_no_harm_and_order_does_not_count(self, folder):
+        table = pd.read_csv("clinic_new.csv")
+        table.insert(3, "note", "anything")
+        table[sorted(table.columns)].to_csv("more.csv", index=False)
+        for command in (["evaluate"], ["predict", "-o", "x.csv"], ["impute", "-o", "out"]):
+            first = run(command[0], "model.skops", "clinic=clinic_new.csv", *command[1:])
+            second = run(command[0], "model.skops", "clinic=more.csv", *command[1:])
+            assert first.exit_code == second.exit_code == 0, second.output
+            assert first.stdout == second.stdout
+
+    @pytest.mark.parametrize("command", ["predict", "impute", "evaluate", "report"])
+    def test_a_missing_column_is_named_with_its_file(self, folder, command):
+        table = pd.read_csv("clinic_new.csv").rename(columns={"pressure": "presure"})
+        table.to_csv("renamed.csv", index=False)
+        out = {"predict": ["-o", "y.csv"], "impute": ["-o", "out"], "report": ["-o", "y.html"]}
+        line = told(run(command, "model.skops", "clinic=renamed.csv", *out.get(command, [])))
+        assert line == ("view 'clinic', renamed.csv: no column 'pressure'; did you mean 'presure'?")
+        assert not Path("y.csv").exists() and not Path("y.html").exists()
+
+    def test_labels_that_are_not_named_are_unknown(self, folder):
+        result = run("evaluate", "model.skops", "lab=lab.txt", "--labels", "gout", "--json")
+        labels = json.loads(result.stdout)["labels"]
+        assert labels["flu"]["yes"] == 0 and labels["gout"]["yes"] > 0
+        assert (
+            run("impute", "model.skops", "lab=lab.txt", "--labels", "gout", "-o", "one").exit_code
+            == 0
+        )
+        filled = pd.read_csv("one/lab.csv")
+        assert (filled["flu_confidence"] < 1).all() and (filled["gout_confidence"] == 1).any()
+        assert list(filled["patient_id"]) == list(pd.read_csv("lab.txt", sep=";")["patient_id"])
+
+    def test_labels_of_others_and_none_known(self, folder):
+        table = pd.read_csv("clinic_new.csv")
+        table.assign(measles="no").to_csv("measles.csv", index=False)
+        line = told(run("evaluate", "model.skops", "clinic=measles.csv", "--labels", "measles"))
+        assert "the model has no label 'measles'; there are 'flu'" in line
+        table.assign(**dict.fromkeys(LABELS, "?")).to_csv("unknown.csv", index=False)
+        line = told(run("evaluate", "model.skops", "clinic=unknown.csv"))
+        assert line.startswith("no label is known")
+        table.drop(columns=LABELS).to_csv("bare.csv", index=False)
+        assert "no label columns are named" in told(
+            run("evaluate", "model.skops", "clinic=bare.csv")
+        )
+
+    def test_labels_of_a_file_of_their_own(self, folder):
+        table = pd.read_csv("clinic_new.csv")
+        table.drop(columns=LABELS).to_csv("features.csv", index=False)
+        table[["patient_id", *LABELS]].to_csv("labels.csv", index=False)
+        apart = run("evaluate", "model.skops", "clinic=features.csv", "--labels-file",
+                    "clinic=labels.csv")  # fmt: skip
+        assert apart.stdout == run("evaluate", "model.skops", "clinic=clinic_new.csv").stdout
+
+
+class TestFused:
+    def test_ids_keep_their_name(self, folder):
+        result = run("predict", "model.skops", *VIEWS[:2], "--fused", "-o", "fused.csv")
+        assert result.exit_code == 0, result.output
+        table = pd.read_csv("fused.csv")
+        assert list(table.columns) == ["patient_id", *LABELS]
+
+    def test_rows_without_ids_are_not_joined_by_their_places(self, folder):
+        for source, separator in (("clinic_new.csv", ","), ("lab.txt", ";")):
+            table = pd.read_csv(source, sep=separator, decimal="," if separator == ";" else ".")
+            table.drop(columns="patient_id").to_csv(f"bare_{source}.csv", index=False)
+        views = ["clinic=bare_clinic_new.csv.csv", "lab=bare_lab.txt.csv"]
+        assert run("predict", "model.skops", *views, "-o", "apart.csv").exit_code == 0
+        line = told(run("predict", "model.skops", *views, "--fused", "-o", "joined.csv"))
+        assert "its rows have no ids to be joined by" in line
+        assert not Path("joined.csv").exists()
+
+
+class TestMistakes:
+    @pytest.mark.parametrize("ending", ["csv", "txt", "parquet", "skops"])
+    def test_files_that_are_cut_short(self, folder, ending):
+        source = {"csv": "clinic.csv", "txt": "lab.txt", "parquet": "survey.parquet",
+                  "skops": "model.skops"}[ending]  # fmt: skip
+        content = Path(source).read_bytes()
+        short = f"short.{ending}"
+        # Text is cut amid a row, before its labels.
+        end = content.rindex(b"\n", 0, len(content) // 2) + 20
+        Path(short).write_bytes(content[:end])
+        if ending == "skops":
+            line = told(run("inspect", short))
+        else:
+            line = told(run("fit", f"view={short}", *ROLES, "-o", "never.skops"))
+        assert short in line and ("cut short" in line or "the end of one is missing" in line)
+        assert not Path("never.skops").exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (
+                ["predict", "modle.skops", "lab=lab.txt", "-o", "x.csv"],
+                "did you mean 'model.skops'",
+            ),
+            (["predict", "modle.skops", "lab=lab.txt", "-o", "no/x.csv"], "no folder 'no'"),
+            (["predict", "modle.skops", "lab=lab.txt", "-o", "x.doc"], "unknown ending"),
+            (["predict", "modle.skops", "lab.txt", "-o", "x.csv"], "such as clinic=clinic.csv"),
+            (["impute", "modle.skops", "lab=lab.txt", "--ending", "doc"], "unknown ending"),
+            (["impute", "modle.skops", "lab=lab.txt", "-o", "lab.txt"], "lab.txt is a file"),
+            (["impute", "model.skops", "ward=lab.txt"], "the model has no view 'ward'"),
+            (["inspect", "."], ".: a folder"),
+            (["fit", "lab=lab.txt", *ROLES, "-o", "."], "is a folder; name a file in it"),
+            (["init", "lab.txt", "-o", "no/study.toml"], "there is no folder no"),
+            (["datasets", "--convert", "corel"], "Known are: corel5k"),
+        ],
+    )
+    def test_are_told_before_the_work(self, folder, arguments, message):
+        before = sorted(path.name for path in folder.iterdir())
+        assert message in told(run(*arguments))
+        assert sorted(path.name for path in folder.iterdir()) == before
+
+    def test_errors_of_the_system_have_no_numbers(self, folder, monkeypatch):
+        def full(*_):
+            raise OSError(28, "No space left on device", "model2.skops")
+
+        monkeypatch.setattr("naim3l.files.os.replace", full)
+        line = told(run("fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "model2.skops"))
+        assert line == "model2.skops: No space left on device."
+
+    def test_warnings_are_one_line_and_told_once(self, folder):
+        text = Path("clinic_new.csv").read_text().replace("north", "nörth")
+        Path("latin.csv").write_bytes(text.encode("latin-1"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            result = run("predict", "model.skops", "clinic=latin.csv", "-o", "latin_out.csv")
+        assert result.exit_code == 0
+        (line,) = result.stderr.splitlines()  # though the file was read twice
+        assert line.startswith("naim3l: warning: latin.csv: not in UTF-8 (line ")
