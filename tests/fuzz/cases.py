@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -218,8 +219,11 @@ def _read_settings(path: Path, random: Any, truth: Any) -> None:
     assert repr(again) == repr(config), "what was read and written is read otherwise"
 
 
-def _draw_model(random: Any, folder: Path) -> tuple[str, bytes, Any]:
-    model, content = models.pick(random)
+def _draw_model(
+    make: Callable[[], dict[str, tuple[Any, bytes]]], random: Any, folder: Path
+) -> tuple[str, bytes, Any]:
+    made = make()
+    model, content = made[random.choice(sorted(made))]
     way = random.randrange(5)
     if way < 2:
         return ".skops", models.plain_damage(content, random), model
@@ -235,8 +239,10 @@ def _read_model(path: Path, random: Any, truth: Any) -> None:
         inspect_file(path)  # may say more, or refuse as well
         raise
     inspect_file(path)
-    for view, W in {} if truth is None else truth.coef_.items():
-        assert np.array_equal(model.coef_[view], W), "a damaged file gave another model"
+    if truth is not None:
+        found = models.arrays_of(model)
+        for name, array in models.arrays_of(truth).items():
+            assert np.array_equal(found[name], array), "a damaged file gave another model"
 
 
 def _draw_checkpoint(random: Any, folder: Path) -> tuple[str, bytes, Any]:
@@ -275,6 +281,10 @@ FORMATS: dict[str, Format] = {
     ),
     "any bytes": Format(_draw_nothing, read_as_table, (ReadError,)),
     "settings": Format(_draw_settings, _read_settings, (ReadError,)),
-    "model": Format(_draw_model, _read_model, (ModelFileError,), weight=5),
+    "model": Format(partial(_draw_model, samples.models), _read_model, (ModelFileError,), weight=5),
     "checkpoint": Format(_draw_checkpoint, _read_checkpoint, (ValueError,)),
 }
+HAS_TORCH = find_spec("torch") is not None
+if HAS_TORCH:
+    draw_deep = partial(_draw_model, samples.deep_models)
+    FORMATS["deep model"] = Format(draw_deep, _read_model, (ModelFileError,), weight=3)

@@ -7,7 +7,6 @@ import pickle
 
 import numpy as np
 
-from fuzz import samples
 from fuzz.damage import change_bytes, damage_array, damage_bytes, unzip, zipped
 from model_files import Payload, attacks, leaf, named
 from naim3l.persistence.archive import FACTS, SCHEMA, sha256
@@ -109,7 +108,9 @@ def _place(tree, random):
     return random.choice(places)
 
 
-def pick(random):
-    """A fitted model and the bytes of its file."""
-    found = samples.models()
-    return found[random.choice(sorted(found))]
+def arrays_of(model):
+    """Weights of a model, by name."""
+    if hasattr(model, "coef_"):
+        return dict(model.coef_)
+    return {f"{view}/{name}": array for view, network in model.weights_.items()
+            for name, array in network.items()}  # fmt: skip

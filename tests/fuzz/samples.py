@@ -16,7 +16,7 @@ from pyarrow import feather, parquet
 from scipy import sparse
 from scipy.io import savemat
 
-from naim3l import NAIM3L, NAIM3LCV
+from naim3l import NAIM3L, NAIM3LCV, join_views
 from naim3l.baselines import PerViewRidge
 from naim3l.checkpoint import Checkpoint
 from naim3l.datasets import make_unpaired, save_npz
@@ -278,16 +278,37 @@ def models():
     X = {v: pd.DataFrame(x, columns=[f"c{j}" for j in range(x.shape[1])])
          for v, x in data.views.items()}  # fmt: skip
     few = {"max_iter": 5, "tol": 0, "random_state": 0}
+    paired = make_unpaired(30, n_features=(4, 3), n_labels=3, n_latent=3, aligned=True,
+                           random_state=1)  # fmt: skip
+    wide, columns = join_views(paired.views)
     fitted = {
         "plain": NAIM3L(**few).fit(data.views, data.labels),
         "calibrated": NAIM3L(threshold="f1", calibrate=True, **few).fit(X, data.labels),
         "chosen": NAIM3LCV((0.1, 1.0), (1.0,), cv=2, **few).fit(data.views, data.labels),
         "ridge": PerViewRidge(2.0, transformer=None).fit(data.views, data.labels),
+        "kernel": NAIM3L(kernel="rbf", n_landmarks=5, **few).fit(data.views, data.labels),
+        "wide": NAIM3L(views=columns, fusion="evidence", calibrate=True, **few).fit(
+            wide, paired.complete_labels["view0"]
+        ),
     }
+    return {name: (model, _saved(model)) for name, model in fitted.items()}
+
+
+@cache
+def deep_models():
+    """The same of networks, which torch is needed for."""
+    from naim3l.deep import DeepNAIM3L
+
+    data = make_unpaired((30, 25), n_features=(5, 4), n_labels=3, n_latent=3, random_state=0)
+    model = DeepNAIM3L(hidden=(6,), max_epochs=2, device="cpu", random_state=0)
+    model.fit(data.views, data.labels)
+    return {"deep": (model, _saved(model))}
+
+
+def _saved(model):
     with tempfile.TemporaryDirectory() as folder:
-        for name, model in fitted.items():
-            model.save(Path(folder) / name)
-        return {name: (fitted[name], (Path(folder) / name).read_bytes()) for name in fitted}
+        model.save(Path(folder) / "model")
+        return (Path(folder) / "model").read_bytes()
 
 
 @cache
@@ -300,6 +321,9 @@ def checkpoints():
         return [path.read_bytes()]
 
 
-def make_all():
+def make_all(with_torch):
+    """Make all samples now, those of networks only where torch is installed."""
+    if with_torch:
+        deep_models()
     for make in (texts, parquets, arrows, npzs, mats, hdf5_mats, databases, models, checkpoints):
         make()

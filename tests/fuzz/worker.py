@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 
 from fuzz import samples
-from fuzz.cases import attempt
+from fuzz.cases import HAS_TORCH, attempt
 
 LIMIT = 30.0  # seconds that a case may take
 PATIENCE = 120.0  # seconds that a worker may take to start
@@ -55,7 +55,9 @@ def serve(seed, pipe):
     """Run batches named on standard input, and tell of each case on a pipe."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     faulthandler.enable()  # so that a crash, and the signal after a hang, leave a traceback
-    samples.make_all()  # else the first case of a format would take the time, and its limit
+    samples.make_all(
+        HAS_TORCH
+    )  # else the first case of a format would take the time, and its limit
     events = _watch()
     with new_folder() as folder, os.fdopen(pipe, "w", buffering=1) as out:
         print(json.dumps(["ready", 0]), file=out)
