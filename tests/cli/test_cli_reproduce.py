@@ -6,10 +6,17 @@ from typer.testing import CliRunner
 
 from naim3l.cli import app
 from naim3l.experiments import methods, runner
+from naim3l.experiments.paper import ITEMS
 
 
 def run(*arguments):
     return CliRunner().invoke(app, ["reproduce", *map(str, arguments)], env={"COLUMNS": "200"})
+
+
+def test_help_names_every_item():
+    shown = run("--help").stdout
+    for item in ITEMS:
+        assert item in shown or re.fullmatch(r"(table|fig)[2-7]", item)
 
 
 @pytest.fixture
