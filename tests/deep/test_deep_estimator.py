@@ -1,5 +1,4 @@
 import pickle
-import time
 
 import numpy as np
 import pandas as pd
@@ -240,9 +239,3 @@ def test_tables_are_refused_as_by_the_linear_model(apart):
     with pytest.warns(DataWarning, match="never observed positive"):
         model = DeepNAIM3L(**QUICK).fit(X, never)
     assert all(np.isfinite(S).all() for S in model.decision_function(X).values())
-
-
-def test_small_problems_take_seconds(apart):
-    start = time.perf_counter()
-    DeepNAIM3L(random_state=0).fit(*apart)
-    assert time.perf_counter() - start < 10

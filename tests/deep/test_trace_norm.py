@@ -64,6 +64,14 @@ def test_zero_matrix_and_empty_ones_have_gradient_zero():
         assert torch.equal(gradient(A), A)
 
 
+def test_small_singular_values_beside_a_large_offset_count_in_float32(rng):
+    A = (-5 + 0.01 * rng.normal(size=(2000, 30))).astype(np.float32)
+    exact = numpy_trace_norm(A.astype(float))
+    assert float(trace_norm(torch.from_numpy(A))) == pytest.approx(exact, rel=1e-5)
+    G = gradient(torch.from_numpy(A))
+    np.testing.assert_allclose(G, trace_norm_subgradient(A.astype(float)), atol=1e-5)
+
+
 def test_rows_of_zeros_change_nothing(rng):
     A = torch.tensor(rng.normal(size=(4, 3)))
     filled = torch.cat([A, torch.zeros(2, 3, dtype=A.dtype)])
