@@ -206,7 +206,8 @@ n_features_in_, feature_names_in_
                 delattr(self, name)
         problem = self._read_training(X, y)
         check_encoders(self.encoders, self.views_)
-        self._architecture = {"hidden": list(self.hidden), "dropout": float(self.dropout)}
+        widths = [int(n_units) for n_units in self.hidden]
+        self._architecture = {"hidden": widths, "dropout": float(self.dropout)}
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         judge, Y = None, problem.Y
@@ -293,7 +294,8 @@ n_features_in_, feature_names_in_
                 f"checkpoint= needs a whole number as random_state, got {self.random_state!r}: "
                 "else a resumed fit would draw other numbers."
             )
-        settings = {name: getattr(self, name) for name in RESUMED_WITH}
+        values = {name: getattr(self, name) for name in RESUMED_WITH}
+        settings = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
         settings |= {**self._architecture, "random_state": int(self.random_state)}
         start = [a for network in training.networks for a in state_arrays(network).values()]
         return Checkpoint(self.checkpoint, fingerprint([*problem.X, problem.Y, *start], settings))

@@ -164,6 +164,7 @@ class Training:
                         callback(record)
         except KeyboardInterrupt:
             interrupted = True
+        # There is no best state before the first epoch has ended.
         for network, arrays in zip(self.networks, self.best_state, strict=False):
             load_arrays(network, arrays)
         return interrupted
