@@ -23,7 +23,7 @@ MOST_SHOWN = 20
 def main():
     options = _options()
     if options.worker is not None:
-        serve(options.seed, options.worker)
+        serve(options.seed, options.worker, options.out)
         return 0
     if options.case is not None:
         return _one_case(options)
@@ -57,6 +57,7 @@ def run(formats, minutes, seed, limit=LIMIT):
             found += wrong
     finally:
         worker.close()
+        worker.folder.cleanup()
     return counts, found
 
 

@@ -8,7 +8,6 @@ import contextlib
 import faulthandler
 import json
 import os
-import resource
 import select
 import signal
 import subprocess
@@ -16,7 +15,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 
 from fuzz import samples
@@ -51,15 +49,16 @@ def new_folder():
     return tempfile.TemporaryDirectory(prefix="fuzz", dir=place)
 
 
-def serve(seed, pipe):
-    """Run batches named on standard input, and tell of each case on a pipe."""
+def serve(seed, pipe, folder):
+    """Run batches named on standard input in a folder, and tell of each case on a pipe."""
+    import resource  # not on Windows, where this file can be imported nonetheless
+
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     faulthandler.enable()  # so that a crash, and the signal after a hang, leave a traceback
-    samples.make_all(
-        HAS_TORCH
-    )  # else the first case of a format would take the time, and its limit
+    # Now, for else the first case of a format would take the time, and exceed its limit.
+    samples.make_all(HAS_TORCH)
     events = _watch()
-    with new_folder() as folder, os.fdopen(pipe, "w", buffering=1) as out:
+    with os.fdopen(pipe, "w", buffering=1) as out:
         print(json.dumps(["ready", 0]), file=out)
         for line in sys.stdin:
             form, first, seconds = json.loads(line)
@@ -67,7 +66,7 @@ def serve(seed, pipe):
             while time.monotonic() < end:
                 print(json.dumps(["begin", case]), file=out)
                 events.clear()
-                what = attempt(form, source_of(seed, form, case), Path(folder))
+                what = attempt(form, source_of(seed, form, case), folder)
                 what = f"reading the file led to {events[0]}" if events else what
                 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
                 if memory > MOST_MEMORY:
@@ -99,11 +98,13 @@ class Worker:
         self.seed, self.limit = seed, limit
         self.process = self.pipe = None
         self.log = tempfile.TemporaryFile()  # noqa: SIM115 -- as long as the worker
+        self.folder = new_folder()  # not the process's own, which may not live to remove it
 
     def start(self):
         """Start a process and wait until it has imported all that it needs."""
         read, write = os.pipe()
-        command = [sys.executable, sys.argv[0], "--seed", str(self.seed), "--worker", str(write)]
+        command = [sys.executable, sys.argv[0], "--seed", str(self.seed), "--worker", str(write),
+                   "--out", self.folder.name]  # fmt: skip
         self.log.seek(0)
         self.log.truncate()
         self.process = subprocess.Popen(
