@@ -1,8 +1,16 @@
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
 
-from naim3l.calibration import calibration_error, fit_calibration
+from naim3l.calibration import (
+    HOLD_OFFSET,
+    HOLD_SLOPE,
+    _common_curve,
+    calibration_error,
+    fit_calibration,
+    log_loss,
+)
 
 
 def drawn(rng, n_rows, slopes, offsets):
@@ -20,13 +28,45 @@ def test_planted_curves_are_found(rng):
     np.testing.assert_allclose(found.offset, offsets, atol=0.1)
 
 
-def test_rare_labels_take_the_common_curve_moved_by_their_frequency(rng):
-    scores, truth = drawn(rng, 4000, np.array([2.0] * 6), np.array([-1.0, -2, -3, -1, -2, -7]))
+def test_rare_labels_are_held_to_the_common_curve_moved_by_their_frequency(rng):
+    scores, truth = drawn(rng, 4000, np.array([2.0] * 6), np.array([-1.0, -2, -3, -1, -2, -9]))
     found = fit_calibration(scores, truth)
-    assert found.own.tolist() == [True] * 5 + [False]
+    assert found.own[:5].all()
     # Rarer than all others: its offset must be the lowest, and its probabilities about right.
-    assert found.offset[5] < found.offset[:5].min() and found.slope[5] > 0
+    assert found.offset[5] < found.offset[:5].min() and found.slope[5] > 1
     assert found.probabilities(scores)[:, 5].mean() == pytest.approx(truth[:, 5].mean(), abs=0.01)
+
+
+def test_curves_are_the_most_likely_ones_under_their_prior(rng):
+    """No other slope and offset of a label has a lower log-loss plus distance from the common."""
+    scores, truth = drawn(rng, 150, np.array([0.5, 2.0, 3.0]), np.array([-3.0, -2.0, 1.0]))
+    known = rng.random(truth.shape) < 0.8
+    truth = np.where(known, truth, np.nan)
+    found = fit_calibration(scores, truth)
+    centre, spread = (np.array([f(scores[known[:, k], k]) for k in range(3)])
+                      for f in (np.mean, np.std))  # fmt: skip
+    yes = np.where(known, truth, 0)
+    common = _common_curve((scores - centre) / spread, yes, known, found.base)
+    for k in range(3):
+        z, y = ((scores - centre) / spread)[known[:, k], k], truth[known[:, k], k]
+        slope, offset = common[0][k], common[1][k]
+
+        def loss(ab, z=z, y=y, slope=slope, offset=offset):
+            log_odds = ab[0] * z + ab[1]
+            held = HOLD_SLOPE * (ab[0] - slope) ** 2 + HOLD_OFFSET * (ab[1] - offset) ** 2
+            return -log_expit(np.where(y > 0, log_odds, -log_odds)).sum() + held / 2
+
+        best = minimize(loss, [1.0, 0.0]).x
+        np.testing.assert_allclose(found.slope[k] * spread[k], best[0], atol=1e-4)
+        np.testing.assert_allclose(found.offset[k] + found.slope[k] * centre[k], best[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("known_rows", [0, 1, 2])
+def test_labels_that_are_hardly_known_keep_finite_curves(rng, known_rows):
+    scores, truth = drawn(rng, 300, np.array([2.0, 2.0]), np.array([-1.0, -1.0]))
+    truth[known_rows:, 1] = np.nan
+    found = fit_calibration(1e3 * scores, truth)
+    assert np.isfinite([found.slope, found.offset]).all() and not found.own[1]
 
 
 def test_probabilities_are_ordered_as_scores_and_nan_stays(rng):
@@ -56,3 +96,14 @@ def test_calibration_error_of_hand_made_bins():
     assert calibration_error(truth, p) == pytest.approx((2 * 0.45 + 0.05) / 3)
     assert calibration_error(np.array([[1.0]]), np.array([[1.0]])) == 0
     assert np.isnan(calibration_error(np.array([[np.nan]]), np.array([[0.5]])))
+
+
+def test_log_loss_is_that_of_the_calibrated_entries(rng):
+    scores, truth = drawn(rng, 200, np.array([2.0, 1.0]), np.array([0.0, -1.0]))
+    truth[rng.random(truth.shape) < 0.3] = np.nan
+    p, known = fit_calibration(scores, truth).probabilities(scores), ~np.isnan(truth)
+    chance = np.where(truth[known] > 0, p[known], 1 - p[known])
+    assert log_loss(scores, truth) == pytest.approx(-np.log(chance).mean())
+    assert log_loss(5 * scores - 3, truth) == pytest.approx(log_loss(scores, truth))
+    assert log_loss(rng.normal(size=scores.shape), truth) > log_loss(scores, truth)
+    assert np.isnan(log_loss(scores, np.full(truth.shape, np.nan)))

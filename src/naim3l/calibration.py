@@ -9,10 +9,11 @@ from sklearn.linear_model import LogisticRegression
 
 Matrix = NDArray[np.floating]
 
-# A label needs this many known positives, and negatives, for a curve of its own.
-ENOUGH_ENTRIES = 20
-# Scores of rare labels can separate the few known entries: some shrinkage keeps slopes finite.
-SHRINKAGE = 1.0
+# How firmly a label's curve is held to the one that all labels have in common, as precisions of a
+# normal prior on its slope (of standardised scores) and offset.
+HOLD_SLOPE, HOLD_OFFSET = 10.0, 1.0
+# Newton steps of a label's curve, and the length that ends them.
+MAX_STEPS, SHORT_STEP = 50, 1e-8
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,7 @@ class Calibration:
     base : ndarray of shape (n_labels,)
         Log-odds of each label before any score is seen: those of its share of positives.
     own : bool ndarray of shape (n_labels,)
-        Where the curve comes from the label's own entries; elsewhere it is the common one, moved
-        by how frequent the label is.
+        Where the label's own entries tell more of the slope than the common curve does.
     """
 
     slope: Matrix
@@ -43,8 +43,11 @@ class Calibration:
         return expit(self.log_odds(scores))
 
 
-def fit_calibration(scores: Matrix, truth: Matrix, *, enough: int = ENOUGH_ENTRIES) -> Calibration:
-    """Curves that turn scores into probabilities (Platt), per label where it has enough entries.
+def fit_calibration(scores: Matrix, truth: Matrix) -> Calibration:
+    """Curves that turn scores into probabilities (Platt), each label's held to a common one.
+
+    The fewer entries of a label are known, the closer its curve stays to the one of all labels,
+    moved by how frequent it is; with many it is the label's own.
 
     Parameters
     ----------
@@ -52,57 +55,81 @@ def fit_calibration(scores: Matrix, truth: Matrix, *, enough: int = ENOUGH_ENTRI
         Of entries that the fit did not see; NaN elsewhere.
     truth : ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown.
-    enough : int
-        Least number of positives, and of negatives, for a label's own curve.
     """
     known = np.isfinite(scores) & np.isfinite(truth)
     n_yes = (known & (truth == 1)).sum(axis=0)
     n_no = known.sum(axis=0) - n_yes
     # One positive and one negative more keep the frequency of a rare label off 0 and 1.
     base = logit((n_yes + 1) / (n_yes + n_no + 2))
-    own = np.minimum(n_yes, n_no) >= enough
-    slope, offset = _common_curve(scores, truth, known, base)
-    for k in np.flatnonzero(own):
-        rows = known[:, k]
-        slope[k], offset[k] = _curve(scores[rows, k][:, None], truth[rows, k])
-    return Calibration(slope, offset, base, own)
+    if not n_yes.any() or not n_no.any():  # nothing to learn from: the frequency is all there is
+        return Calibration(np.zeros(len(base)), base.copy(), base, np.zeros(len(base), dtype=bool))
+    # Scores of rare labels hardly leave -1, so what a score tells depends on how far those of its
+    # label spread: what labels have in common is the curve of standardised scores.
+    centre, spread = _centre_and_spread(scores, known)
+    standard = np.where(known, (scores - centre) / spread, 0)
+    yes = np.where(known, truth, 0)
+    slope, offset = _common_curve(standard, yes, known, base)
+    slope, offset = _own_curves(standard, yes, known, slope, offset)
+    told = _information(standard, known, slope, offset)
+    return Calibration(slope / spread, offset - slope * centre / spread, base, told > HOLD_SLOPE)
 
 
 def _common_curve(
-    scores: Matrix, truth: Matrix, known: NDArray[np.bool_], base: Matrix
+    standard: Matrix, yes: Matrix, known: NDArray[np.bool_], base: Matrix
 ) -> tuple[Matrix, Matrix]:
-    """Slope and offset of every label from the entries of all, (n_labels,) each.
+    """Slope and offset of every label from the entries of all, (n_labels,) each."""
+    shift = np.broadcast_to(base, standard.shape)[known]
+    scale = shift.std() or 1.0
+    features = np.column_stack([standard[known], shift / scale])
+    model = LogisticRegression().fit(features, yes[known] > 0)
+    slope, weight = model.coef_[0]
+    return np.full(len(base), slope), model.intercept_[0] + weight / scale * base
 
-    Scores of rare labels hardly leave -1, so what a score tells depends on how far those of its
-    label spread: labels have in common the curve of their standardised scores.
+
+def _own_curves(
+    standard: Matrix, yes: Matrix, known: NDArray[np.bool_], slope: Matrix, offset: Matrix
+) -> tuple[Matrix, Matrix]:
+    """Most likely slope and offset of each label, given a normal prior around the common ones.
+
+    Newton's method for all labels at once; the log-loss is convex, and the prior keeps the steps
+    finite where a label's entries are separated, or where it has none.
     """
-    yes = truth[known]
-    if len(np.unique(yes)) < 2:  # nothing to learn from: the frequency is all there is
-        return np.zeros(len(base)), base.copy()
-    centre, spread = _centre_and_spread(scores, known)
-    shift = np.broadcast_to(base, scores.shape)[known]
-    standard = ((scores - centre) / spread)[known]
-    slope, weight, offset = _curve(np.column_stack([standard, shift]), yes)
-    return slope / spread, offset + weight * base - slope * centre / spread
+    a, b = slope.copy(), offset.copy()
+    for _ in range(MAX_STEPS):
+        p = expit(a * standard + b)
+        error, curvature = known * (p - yes), known * p * (1 - p)
+        grad_a = (standard * error).sum(axis=0) + HOLD_SLOPE * (a - slope)
+        grad_b = error.sum(axis=0) + HOLD_OFFSET * (b - offset)
+        h_aa = (standard**2 * curvature).sum(axis=0) + HOLD_SLOPE
+        h_ab = (standard * curvature).sum(axis=0)
+        h_bb = curvature.sum(axis=0) + HOLD_OFFSET
+        determinant = h_aa * h_bb - h_ab**2
+        step_a = (h_bb * grad_a - h_ab * grad_b) / determinant
+        step_b = (h_aa * grad_b - h_ab * grad_a) / determinant
+        # Steps of one at most: far from the minimum the curvature vanishes.
+        a -= np.clip(step_a, -1, 1)
+        b -= np.clip(step_b, -1, 1)
+        if max(np.abs(step_a).max(), np.abs(step_b).max()) < SHORT_STEP:
+            break
+    return a, b
+
+
+def _information(
+    standard: Matrix, known: NDArray[np.bool_], slope: Matrix, offset: Matrix
+) -> Matrix:
+    """What the known entries of each label tell of its slope: Fisher information, (n_labels,)."""
+    p = expit(slope * standard + offset)
+    return np.asarray((known * standard**2 * p * (1 - p)).sum(axis=0))
 
 
 def _centre_and_spread(scores: Matrix, known: NDArray[np.bool_]) -> tuple[Matrix, Matrix]:
     """Mean and standard deviation of each label's known scores; infinite where there is none."""
-    count = known.sum(axis=0)
-    total = np.where(known, scores, 0).sum(axis=0)
-    centre = total / np.maximum(count, 1)
-    spread = np.sqrt(np.where(known, (scores - centre) ** 2, 0).sum(axis=0) / np.maximum(count, 1))
+    count = np.maximum(known.sum(axis=0), 1)
+    centre = np.where(known, scores, 0).sum(axis=0) / count
+    spread = np.sqrt(np.where(known, (scores - centre) ** 2, 0).sum(axis=0) / count)
     # Scores that do not differ tell nothing: divided by infinity they all become 0.
     rounding = 1e-12 * np.maximum(np.abs(centre), 1)
     return centre, np.where(spread > rounding, spread, np.inf)
-
-
-def _curve(features: Matrix, yes: Matrix) -> NDArray[np.float64]:
-    """Weights of the features, then the offset, of a logistic regression."""
-    scale = features.std(axis=0)
-    scale[scale == 0] = 1.0
-    model = LogisticRegression(C=1 / SHRINKAGE).fit(features / scale, yes > 0)
-    return np.append(model.coef_[0] / scale, model.intercept_)
 
 
 def log_loss(scores: Matrix, truth: Matrix) -> float:

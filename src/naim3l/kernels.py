@@ -169,7 +169,10 @@ class KernelMap(TransformerMixin, BaseEstimator):
         if n_landmarks is None or n_landmarks >= n_rows:
             return rows
         if self.landmarks == "kmeans":
-            means = KMeans(n_landmarks, n_init=1, max_iter=KMEANS_ROUNDS, random_state=rng)
+            # From rows drawn alike: with so many centres, k-means++ takes longer than all rounds.
+            means = KMeans(
+                n_landmarks, init="random", n_init=1, max_iter=KMEANS_ROUNDS, random_state=rng
+            )
             some = rng.permutation(n_rows)[: KMEANS_ROWS * n_landmarks]
             return means.fit(rows[some]).cluster_centers_
         chosen = rng.permutation(n_rows)[:n_landmarks]

@@ -27,12 +27,12 @@ TITLE = "Accuracy: what features, kernels, networks and the regulariser add"
 # Data that are counts: their rows are compared as histograms.
 COUNTS = ("corel5k", "espgame", "iaprtc12", "mirflickr", "pascal07", "arxiv2007")
 N_LANDMARKS = 400
-LAMS = [0.1, 0.2, 0.4, 0.8]
+LAMS = [0.2, 0.4, 0.8]
 RIDGES = [1.0, 10.0]
-RIDGES_ALONE = [0.1, 1.0, 3.0, 10.0, 30.0, 100.0]
+RIDGES_ALONE = [0.3, 1.0, 3.0, 10.0, 30.0]
 KERNEL_LAMS = [0.2, 0.4, 0.8]
-KERNEL_RIDGES = [1.0, 3.0, 10.0]
-KERNEL_RIDGES_ALONE = [0.3, 1.0, 3.0, 10.0, 30.0]
+KERNEL_RIDGES = [1.0, 3.0]
+KERNEL_RIDGES_ALONE = [0.3, 1.0, 3.0, 10.0]
 CS = [0.1, 1.0, 10.0]
 # Test metrics stand still long before the weights do.
 SEARCH = {"cv": 2, "metric": "log-loss", "tol": 1e-3}
