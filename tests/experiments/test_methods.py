@@ -112,6 +112,15 @@ def test_calibrated_scores_are_measured_in_every_way(raw, method, parameters):
     assert not expected or told["AP"] == pytest.approx(np.mean(expected))
 
 
+def test_networks_bring_their_own_log_odds(raw):
+    pytest.importorskip("torch", reason="networks need torch: pip install 'naim3l[torch]'")
+    parameters = {"n_components": 3, "transformer": "scale", "hidden": [4], "max_epochs": 3}
+    outcome = METHODS["deep"](raw, parameters, 0)
+    assert outcome.numbers == {"epochs": 3}
+    for view, curve in outcome.calibrations.items():
+        np.testing.assert_array_equal(curve.log_odds(outcome.scores[view]), outcome.scores[view])
+
+
 def test_decisions_are_measured_at_the_learned_thresholds(trial):
     numbers = METHODS["decisions"](trial, {"lam": 0.4, "threshold": "f1"}, 0).numbers
     model = NAIM3L(0.4, transformer=None, threshold="f1", calibrate=True, random_state=0)

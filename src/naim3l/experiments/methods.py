@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from naim3l.baselines.logistic import PerViewLogistic
 from naim3l.baselines.ridge import masked_ridge
+from naim3l.blocks import blas_threads
 from naim3l.calibration import Calibration, calibration_error
 from naim3l.candidates import best_on_held_out
 from naim3l.estimator import NAIM3L
@@ -34,6 +35,7 @@ from naim3l.problem import Problem
 from naim3l.selection import NAIM3LCV
 from naim3l.solvers import solve_paper
 from naim3l.tables import DataWarning
+from naim3l.transform import LeadingComponents, make_transformer
 
 Parameters = Mapping[str, Any]
 
@@ -162,21 +164,39 @@ def _logistic_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     options = {name: value for name, value in parameters.items() if name != "Cs"}
     candidates = [PerViewLogistic(C, random_state=seed, **options) for C in parameters["Cs"]]
     model = best_on_held_out(candidates, trial.X_train, trial.Y_train, random_state=seed)
+    return _log_odds_outcome(model, trial, {"C": model.C})
+
+
+def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Networks under the logistic loss; PCA before them keeps ``n_components``."""
+    import torch
+
+    from naim3l.deep import DeepNAIM3L
+
+    options = dict(parameters)
+    keep, recipe = LeadingComponents(options.pop("n_components")), options.pop("transformer")
+    transformers = {}
+    for view in trial.X_train:
+        transformers[view] = make_transformer(recipe, view)
+        place = [isinstance(step, LeadingComponents) for step in transformers[view]].index(True)
+        transformers[view].steps[place] = ("leadingcomponents", keep)
+    model = DeepNAIM3L(random_state=seed, transformer=transformers, **options)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(blas_threads())  # joblib's limit, which torch does not see
+    try:
+        model.fit(trial.X_train, trial.Y_train)
+    finally:
+        torch.set_num_threads(threads)
+    return _log_odds_outcome(model, trial, {"epochs": len(model.history_)})
+
+
+def _log_odds_outcome(model: Any, trial: Trial, numbers: dict[str, Any]) -> Outcome:
+    """Outcome of a model whose scores are log-odds as they are."""
     base = logit(model.base_rates_)
     one = np.ones_like(base)
     given = Calibration(slope=one, offset=0 * one, base=base, own=one > 0)
     scores = model.decision_function(trial.X_test)
-    return Outcome(scores, {"C": model.C}, dict.fromkeys(scores, given))
-
-
-def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
-    """Networks; the number of threads is left to torch."""
-    from naim3l.deep import DeepNAIM3L
-
-    model = DeepNAIM3L(random_state=seed, calibrate=True, **parameters)
-    model.fit(trial.X_train, trial.Y_train)
-    numbers = {"epochs": len(model.history_)}
-    return Outcome(model.decision_function(trial.X_test), numbers, model.calibration_)
+    return Outcome(scores, numbers, dict.fromkeys(scores, given))
 
 
 def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:

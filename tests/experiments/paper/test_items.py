@@ -46,7 +46,7 @@ def done(small, tmp_path_factory):
         patch.setattr(accuracy, "CS", [1.0])
         patch.setattr(accuracy, "KERNEL_LAMS", [0.1, 0.4])
         patch.setattr(accuracy, "KERNEL_RIDGES", [1.0])
-        patch.setattr(accuracy, "DEEP", {"max_epochs": 2, "hidden": [4]})
+        patch.setattr(accuracy, "DEEP", {"n_components": 4, "max_epochs": 2, "hidden": [4]})
         store = Store(tmp_path_factory.mktemp("items"))
         for name in NAMES:
             run_tasks(ITEMS[name].tasks(small), small.sources, store)
