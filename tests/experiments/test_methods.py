@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import average_precision_score
 
@@ -119,6 +120,30 @@ def test_networks_bring_their_own_log_odds(raw):
     assert outcome.numbers == {"epochs": 3}
     for view, curve in outcome.calibrations.items():
         np.testing.assert_array_equal(curve.log_odds(outcome.scores[view]), outcome.scores[view])
+
+
+def test_fusions_of_aligned_rows_are_those_of_the_wide_form(source):
+    settings = {"alpha": 0.3, "beta": 0.3, "aligned": True, "seed": 0}
+    trial = make_trial(source, draw_challenge(source, settings), features="raw", seed=0)
+    numbers = METHODS["fusions"](trial, {"lam": 0.2, "ridge": 1.0}, 0).numbers
+    frames = {
+        view: pd.DataFrame(X, index=trial.train_rows[view]).add_prefix(view)
+        for view, X in trial.X_train.items()
+    }
+    labels = [pd.DataFrame(Y, index=trial.train_rows[v]) for v, Y in trial.Y_train.items()]
+    wide = pd.concat(frames.values(), axis=1).sort_index()
+    Y = pd.concat(labels)
+    Y = Y[~Y.index.duplicated()].sort_index().add_prefix("label")
+    views = {view: list(frame.columns) for view, frame in frames.items()}
+    test = pd.concat(
+        [pd.DataFrame(X, index=trial.test_rows[view]).add_prefix(view)
+         for view, X in trial.X_test.items()], axis=1,
+    ).sort_index()  # fmt: skip
+    for fusion in ("mean", "evidence", "learned"):
+        model = NAIM3L(0.2, ridge=1.0, views=views, transformer=None, fusion=fusion, random_state=0)
+        S = model.fit(wide, Y).decision_function(test)
+        expected = evaluate(trial.truth, S)["AP"]
+        assert numbers["all views"][fusion]["AP"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_decisions_are_measured_at_the_learned_thresholds(trial):

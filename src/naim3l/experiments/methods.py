@@ -5,7 +5,7 @@ To add one, write a function of a trial, its parameters and a seed, and name it 
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -16,18 +16,20 @@ from sklearn.exceptions import ConvergenceWarning
 
 from naim3l.baselines.logistic import PerViewLogistic
 from naim3l.baselines.ridge import masked_ridge
-from naim3l.blocks import blas_threads
+from naim3l.blocks import blas_threads, consecutive_slices
 from naim3l.calibration import Calibration, calibration_error
 from naim3l.candidates import best_on_held_out
 from naim3l.estimator import NAIM3L
+from naim3l.experiments.trials import METRICS as METRIC_NAMES
 from naim3l.experiments.trials import (
     Trial,
     by_sample,
     measure,
     measure_calibrated,
+    shown_by_sample,
     spectrum_of_scores,
 )
-from naim3l.fusion import fuse_arrays
+from naim3l.fusion import fuse_arrays, rank_labels
 from naim3l.held_out import deal_entries, hidden_metric
 from naim3l.metrics import evaluate
 from naim3l.objective import Objective
@@ -219,6 +221,46 @@ def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     return Outcome(scores, numbers)
 
 
+def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Ways to fuse the views of samples that are known to be the same, in training too."""
+    n_samples = 1 + max(rows.max() for rows in trial.train_rows.values())
+    columns = consecutive_slices(X.shape[1] for X in trial.X_train.values())
+    wide = np.full((n_samples, columns[-1].stop), np.nan)
+    Y = np.full((n_samples, trial.truth.shape[1]), np.nan)
+    for view, at in zip(trial.X_train, columns, strict=True):
+        wide[trial.train_rows[view], at] = trial.X_train[view]
+        Y[trial.train_rows[view]] = trial.Y_train[view]
+    model = NAIM3L(views=dict(zip(trial.X_train, columns, strict=True)), transformer=None,
+                   fusion="learned", random_state=seed, **parameters)  # fmt: skip
+    model.fit(wide, Y)
+    scores = {v: X @ model.coef_[v] + model.intercept_[v] for v, X in trial.X_test.items()}
+    alone = {v: evaluate(trial.truth[trial.test_rows[v]], S) for v, S in scores.items()}
+    best = max(alone.values(), key=lambda metrics: metrics["AP"])
+    evidence = model._evidence
+    assert evidence is not None
+    by_view = zip(trial.X_train, evidence.weights, strict=True)
+    numbers: dict[str, Any] = {"weights": {v: float(w.mean()) for v, w in by_view}}
+    for shown, table in (
+        ("all views", by_sample(trial, scores)),
+        ("half hidden", shown_by_sample(trial, scores)),
+    ):
+        if table is None:
+            continue
+        fused = {
+            "mean": fuse_arrays(table),
+            "ranks": fuse_arrays(rank_labels(table)),
+            "evidence": replace(evidence, weights=np.ones_like(evidence.weights)).fuse(table),
+            "learned": evidence.fuse(table),
+        }
+        numbers[shown] = {way: _short(evaluate(trial.truth, S)) for way, S in fused.items()}
+        numbers[shown]["best view alone"] = _short(best)
+    return Outcome(scores, numbers)
+
+
+def _short(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: metrics[name] for name in METRIC_NAMES}
+
+
 def _complete_fusion(trial: Trial, scores: Mapping[str, NDArray]) -> dict[str, float]:
     """AP of the best single view and of the mean over all views of each test sample."""
     alone = [evaluate(trial.truth[trial.test_rows[view]], S)["AP"] for view, S in scores.items()]
@@ -247,4 +289,5 @@ METHODS: dict[str, Method] = {
     "model, tuned": _model_cv,
     "logistic, tuned": _logistic_cv,
     "deep": _deep,
+    "fusions": _fusions,
 }

@@ -36,6 +36,8 @@ class Trial:
     Y_train : dict of str to ndarray of shape (n_rows of the view, n_labels)
         1, 0, NaN = hidden.
     truth : ndarray of shape (n_test, n_labels)
+    train_rows : dict of str to ndarray of shape (n_rows of the view,)
+        Training sample that each row of ``X_train`` is; for methods that are given aligned rows.
     test_rows : dict of str to ndarray of shape (n_rows of the view,)
         Row of ``truth`` that each row of ``X_test`` is; for the measuring only.
     shown : bool ndarray of shape (n_test, n_views), or None
@@ -46,6 +48,7 @@ class Trial:
     Y_train: Arrays
     X_test: Arrays
     truth: NDArray[np.int8]
+    train_rows: Arrays
     test_rows: Arrays
     shown: NDArray[np.bool_] | None
 
@@ -83,8 +86,9 @@ def make_trial(source: MultiView, challenge: Challenge, *, features: str, seed: 
     labels = source.labels.astype(np.float32)
     labels[challenge.train] = np.where(challenge.hidden, np.nan, labels[challenge.train])
     position = np.empty(len(labels), dtype=np.intp)
-    position[challenge.test] = np.arange(len(challenge.test))
-    X_train, X_test, Y_train, test_rows = {}, {}, {}, {}
+    for rows in (challenge.train, challenge.test):
+        position[rows] = np.arange(len(rows))
+    X_train, X_test, Y_train, train_rows, test_rows = {}, {}, {}, {}, {}
     for v, view in enumerate(source.views):
         train, test = challenge.train_order[v], challenge.test_order[v]
         make = MAKERS[features]
@@ -93,10 +97,10 @@ def make_trial(source: MultiView, challenge: Challenge, *, features: str, seed: 
         except ValueError as error:
             raise ValueError(f"view {view!r}: {error}") from error
         Y_train[view] = labels[train]
-        test_rows[view] = position[test]
+        train_rows[view], test_rows[view] = position[train], position[test]
     truth = source.labels[challenge.test].astype(np.int8)
     shown = hide_test_views(source.observed[challenge.test], seed=seed)
-    return Trial(X_train, Y_train, X_test, truth, test_rows, shown)
+    return Trial(X_train, Y_train, X_test, truth, train_rows, test_rows, shown)
 
 
 def _fitted_on_train(

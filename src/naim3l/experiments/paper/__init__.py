@@ -18,6 +18,7 @@ from naim3l.experiments.paper import (
     fig6,
     fig7,
     fig8,
+    fusion,
     table1,
     table2,
     table3,
@@ -59,6 +60,7 @@ ITEMS: dict[str, Item] = {
     "ablation": ablation,
     "beside": beside,
     "decisions": decisions,
+    "fusion": fusion,
     "accuracy": accuracy,
 }
 # Other names that readers of the paper would try.
