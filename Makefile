@@ -51,6 +51,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/bench_growth.py
 	$(BIN)/python benchmarks/bench_subgradient.py
 	$(BIN)/python benchmarks/bench_blas.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/bench_kernel.py $(if $(DATA),--data $(DATA))
 	$(if $(DATA),$(BIN)/python benchmarks/corel5k.py $(DATA)/corel5k_lear4.npz)
 
 clean:

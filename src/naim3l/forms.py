@@ -11,8 +11,9 @@ from naim3l.problem import Problem
 logger = logging.getLogger(__name__)
 
 FORMS = ("auto", "rows", "compressed")
-# What the estimate reckons with: iterations of a fit, and of each conjugate-gradient solve.
-N_ITERATIONS, N_SOLVES = 30, 10
+# What the estimate reckons with: iterations of a fit, and of each conjugate-gradient solve. With
+# these it changes over where fits of Corel5k with more and more columns do, at about 100.
+N_ITERATIONS, N_SOLVES = 20, 4
 # Statistics beyond this many bytes are not made, whatever they would save.
 MOST_BYTES = 4 * 2**30
 

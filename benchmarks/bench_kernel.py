@@ -1,0 +1,130 @@
+"""Kernel fits beside the linear one: time by landmarks, by form, and of a search.
+
+    python benchmarks/bench_kernel.py --data DATA
+
+One split of Corel5k with half of the views and labels missing (generated counts of that size
+without --data). The linear fit is the paper's: 50 components a view. Fits are timed whole, to the
+default tolerance, features apart. Rows and statistics are the two forms of a problem that a solver
+can work on; the estimate chooses between them. A search is NAIM3LCV's: bandwidths, two folds, six
+pairs of lam and ridge, and the final fit.
+"""
+
+import argparse
+from time import perf_counter
+
+import numpy as np
+from common import print_machine, print_table, progress
+
+from naim3l import NAIM3L, NAIM3LCV
+from naim3l.datasets import open_dataset
+from naim3l.experiments.trials import draw_challenge, make_trial
+from naim3l.forms import choose_form, estimate_costs
+from naim3l.objective import Objective
+from naim3l.problem import Problem
+from naim3l.solvers import solve_fast
+from naim3l.transform import make_transformer
+
+LAM, RIDGE = 0.4, 1.0
+SETTINGS = {"alpha": 0.5, "beta": 0.5, "aligned": False, "seed": 0}
+
+
+def training_rows(data, quick):
+    """Raw tables and labels of every view."""
+    if data is None or quick:
+        rng = np.random.default_rng(0)
+        n_rows, n_labels, sizes = (200, 12, (30, 20)) if quick else (1750, 260, (100, 1000) * 3)
+        X = {f"view{v}": rng.poisson(1.0, (n_rows, d)) * 1.0 for v, d in enumerate(sizes)}
+        Y = {view: (rng.random((n_rows, n_labels)) < 0.03) * 1.0 for view in X}
+        for labels in Y.values():
+            labels[rng.random(labels.shape) < 0.5] = np.nan
+        return X, Y
+    source = open_dataset("corel5k", data)
+    trial = make_trial(source, draw_challenge(source, SETTINGS), features="raw", seed=0)
+    return trial.X_train, trial.Y_train
+
+
+def make_problem(X, Y, transformer, n_landmarks=None):
+    """Problem of transformed features, and the seconds that they took."""
+    start = perf_counter()
+    kernel = None if n_landmarks is None else "hellinger"
+    maps = NAIM3L(kernel=kernel, n_landmarks=n_landmarks, transformer=transformer)
+    features = [
+        make_transformer(transformer, view, maps._kernel_map(view)).fit_transform(table)
+        for view, table in X.items()
+    ]
+    seconds = perf_counter() - start
+    return Problem(features, [np.where(np.isnan(y), 0, 2 * y - 1) for y in Y.values()]), seconds
+
+
+def timed(problem, lam, ridge, form="auto"):
+    start = perf_counter()
+    result = solve_fast(Objective(problem, lam, ridge=ridge), form=form)
+    return perf_counter() - start, result.n_iter
+
+
+def compare_fits(X, Y, landmarks):
+    """Solve times of kernel fits as multiples of the linear one."""
+    progress("linear fit")
+    problem, features = make_problem(X, Y, "paper")
+    timed(problem, LAM, 0.0)  # warms up
+    linear, n_iter = timed(problem, LAM, 0.0)
+    rows = [["linear, 50 components", f"{features:.1f}", f"{linear:.1f}", str(n_iter), "1.0", ""]]
+    for n in landmarks:
+        progress(f"{n} landmarks")
+        problem, features = make_problem(X, Y, "auto", n)
+        seconds, n_iter = timed(problem, LAM, RIDGE)
+        chosen = "rows" if choose_form(problem) is problem else "statistics"
+        rows.append([f"kernel, {n} landmarks", f"{features:.1f}", f"{seconds:.1f}", str(n_iter),
+                     f"{seconds / linear:.1f}", chosen])  # fmt: skip
+    header = ["fit", "features, s", "solve, s", "iterations", "solve : linear", "form"]
+    print_table("Kernel fits beside the linear one", header, rows)
+
+
+def compare_forms(X, Y, columns):
+    """Whether the estimate changes over where the times do."""
+    rows = []
+    for n in columns:
+        progress(f"forms at {n} columns")
+        problem, _ = make_problem(X, Y, "auto", n)
+        costs = estimate_costs(problem)
+        on_rows, on_statistics = (
+            timed(problem, LAM, RIDGE, form)[0] for form in ("rows", "compressed")
+        )
+        estimate = costs["rows"].flops / costs["compressed"].flops
+        rows.append([str(n), f"{on_rows:.1f}", f"{on_statistics:.1f}",
+                     f"{on_rows / on_statistics:.2f}", f"{estimate:.2f}"])  # fmt: skip
+    header = ["columns", "rows, s", "statistics, s", "measured ratio", "estimated ratio"]
+    print_table("Rows or statistics", header, rows)
+
+
+def compare_search(X, Y, n):
+    """Time of a search in single fits, features included in both."""
+    progress("search")
+    start = perf_counter()
+    NAIM3L(LAM, ridge=RIDGE, kernel="hellinger", n_landmarks=n).fit(X, Y)
+    single = perf_counter() - start
+    start = perf_counter()
+    NAIM3LCV([0.2, 0.4, 0.8], [1.0, 3.0], cv=2, kernel="hellinger", n_landmarks=n,
+             random_state=0).fit(X, Y)  # fmt: skip
+    search = perf_counter() - start
+    row = [f"{n} landmarks, 6 pairs, 2 folds, 3 bandwidths", f"{single:.1f}", f"{search:.1f}",
+           f"{search / single:.1f}"]  # fmt: skip
+    header = ["search", "single fit, s", "search, s", "search : single fit"]
+    print_table("A search with its final fit", header, [row])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", help="folder with the Corel5k files")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--landmarks", type=int, nargs="+", default=[150, 300, 600])
+    arguments = parser.parse_args()
+    print_machine()
+    X, Y = training_rows(arguments.data, arguments.quick)
+    compare_fits(X, Y, [10, 20] if arguments.quick else arguments.landmarks)
+    compare_forms(X, Y, [10] if arguments.quick else [50, 100, 200])
+    compare_search(X, Y, 10 if arguments.quick else 300)
+
+
+if __name__ == "__main__":
+    main()
