@@ -74,8 +74,8 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable '.[dev]'
 	touch $@ $(VENV)/.run $(VENV)/.test
 
-# Apart from .test, since what an index calls torch may bring gigabytes of CUDA along; a CPU build:
-# PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make torch
+# Apart from .test, since what an index calls torch may bring gigabytes of CUDA along; to get a CPU
+# build, set pip to an index that has one.
 $(VENV)/.torch: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable '.[torch]'
 	touch $@
