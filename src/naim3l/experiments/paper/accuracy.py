@@ -68,6 +68,10 @@ def models(dataset: str) -> dict[str, tuple[str, dict[str, Any]]]:
         "NAIM3L, paper": ("model, tuned", {"lams": lams, "ridges": [0.0], **SEARCH, **paper}),
         "NAIM3L + ridge": ("model, tuned", tuned | paper),
         "NAIM3L + ridge, features": ("model, tuned", tuned | features),
+        "NAIM3L + ridge, features, yes counts twice": (
+            "model, tuned",
+            tuned | features | {"positive_weight": 2.0},
+        ),
         "NAIM3L, kernel": (
             "model, tuned",
             {"lams": KERNEL_LAMS, "ridges": KERNEL_RIDGES, **SEARCH, **kernel},
