@@ -166,10 +166,23 @@ def test_wide_tables_keep_the_names_of_their_columns(data):
     assert feature_weights(model, "second", wide).columns == ["view1.c4", "view1.c3", "view1.c1"]
     unnamed = PerViewRidge(views=views).fit(wide.to_numpy(), Y["view1"].to_numpy())
     assert feature_weights(unnamed, "second").columns == ["column 10", "column 9", "column 7"]
-    scores = {
-        view: model._score_view(view, table) for view, table in model._known_tables(wide).items()
-    }
-    parts = {v: model.fusion_weights_[v] ** 2 * np.nanvar(S, axis=0) for v, S in scores.items()}
+
+
+@pytest.mark.parametrize("fusion", ["mean", "evidence", "learned"])
+def test_shares_of_a_wide_table_are_of_what_a_view_adds(data, fusion):
+    X, Y = data
+    wide = pd.concat([X["view0"].iloc[:40], X["view1"]], axis=1)
+    views = {"first": slice(0, 6), "second": slice(6, 11)}
+    model = PerViewRidge(views=views, fusion=fusion, random_state=0).fit(wide, Y["view1"])
+    scores = model.decision_function(wide)
+    parts = {}
+    for view, columns in views.items():
+        without = wide.copy()
+        without.iloc[:, columns] = np.nan
+        other = model.decision_function(without)
+        # The mean of two scores less one of them is half of what they differ by.
+        added = 2 * scores - other if fusion == "mean" else scores - other
+        parts[view] = np.var(added, axis=0)
     for view, share in view_shares(model, wide).items():
         np.testing.assert_allclose(share, parts[view] / sum(parts.values()))
 

@@ -4,17 +4,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from naim3l.base import LinearViewModel
+from naim3l.explain.checks import check_explained, check_view, label_index
+from naim3l.explain.kernels import linear_views, view_kernels
 from naim3l.explain.steps import (
     Matrix,
-    check_view,
     column_deviations,
     component_variances,
-    fitted_steps,
     is_root_histogram,
-    label_index,
     linear_end,
     mean_squares,
     names_after,
@@ -84,6 +82,9 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
     columns, StandardScaler, LeadingComponents); weights then belong to the features at that point,
     named by ``get_feature_names_out``, or "feature 0", "feature 1", ... where that gives no names.
 
+    A view with a kernel has no weights of columns: its scores are sums over landmarks, of how near
+    a row is to each. A ValueError says so, but for the kernel "linear".
+
     Parameters
     ----------
     model : fitted model
@@ -97,10 +98,12 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
     -------
     FeatureWeights
     """
-    check_is_fitted(model, "coef_")
+    check_explained(model)
     check_view(model, view)
-    steps, normalised = linear_end(model, view)
-    W, deviation, length = np.asarray(model.coef_[view], dtype=np.float64), None, None
+    if view not in linear_views(model):
+        raise ValueError(_no_columns([view], model))
+    W, end, normalised = linear_end(model, view)
+    steps, deviation, length = end, None, None
     if steps and isinstance(steps[-1], LeadingComponents):
         length = float(np.sqrt(component_variances(steps[-1]).sum()))
     while steps and (back := pull_back(steps[-1], W, deviation)) is not None:
@@ -110,8 +113,7 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
     if rows is not None:
         deviation = column_deviations(transformed(rows, steps))
         if normalised and length is None:
-            end = transformed(rows, fitted_steps(model, view)[:-1])
-            length = float(np.sqrt(mean_squares(end).sum()))
+            length = float(np.sqrt(mean_squares(transformed(rows, end)).sum()))
     return FeatureWeights(
         names_after(model, view, steps, len(W)),
         list(model.label_names_),
@@ -139,20 +141,36 @@ def top_features(
     -------
     dict with "for" and "against", lists of Feature
         Strongest first. Weights are those of `feature_weights` over ``length``, so that views can
-        be compared; those of "against" are negative.
+        be compared; those of "against" are negative. Views with a kernel, which have no weights of
+        columns, are left out; where all have one, a ValueError says so.
     """
     k = label_index(model, label)
     check_whole_number("n", n, at_least=1)
-    return _strongest([(view, feature_weights(model, view, X)) for view in model.views_], k, n)
+    return _strongest(_weights(model, X), k, n)
 
 
 def top_features_of_all(
     model: LinearViewModel, n: int = 10, X: Any = None
 ) -> dict[str, dict[str, list[Feature]]]:
     """`top_features` of every label, by name; much faster than one label after the other."""
+    check_explained(model)
     check_whole_number("n", n, at_least=1)
-    weights = [(view, feature_weights(model, view, X)) for view in model.views_]
+    weights = _weights(model, X)
     return {label: _strongest(weights, k, n) for k, label in enumerate(model.label_names_)}
+
+
+def _weights(model: LinearViewModel, X: Any) -> list[tuple[str, FeatureWeights]]:
+    """Weights of the views that have some."""
+    views = linear_views(model)
+    if not views:
+        raise ValueError(_no_columns(model.views_, model))
+    return [(view, feature_weights(model, view, X)) for view in views]
+
+
+def _no_columns(views: list[str], model: LinearViewModel) -> str:
+    kernels = view_kernels(model)
+    told = ", ".join(f"view {view!r} has kernel {kernels[view].name!r}" for view in views)
+    return f"{told}: scores there are not linear in the columns, which have no weights."
 
 
 def _strongest(

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from naim3l.base import LinearViewModel
 from naim3l.blocks import one_blas_thread
-from naim3l.explain.steps import Matrix, component_variances, label_index, linear_end
+from naim3l.explain.checks import check_explained, label_index
+from naim3l.explain.kernels import landmark_features, linear_views
+from naim3l.explain.steps import Matrix, component_variances, linear_end
 from naim3l.parameters import check_whole_number
 from naim3l.transform import LeadingComponents
 
@@ -20,25 +21,29 @@ MOST_OF_IT = 0.99
 def view_shares(model: LinearViewModel, X: Any = None) -> dict[str, Matrix]:
     """How much each view adds to what tells the rows apart, per label.
 
-    The variance of the label's scores over a view's rows, divided by the sum over the views.
-    Learned weights of a wide table's views are squared into it.
+    The variance of the label's scores over a view's rows, divided by the sum over the views. Where
+    the views of a wide table are fused by evidence, that of the log-odds which the view adds: the
+    slope of its calibration, and its weight if learned, are squared into it.
 
     Parameters
     ----------
     model : fitted model
     X : tables in the form of the fit, optional
         Rows to take the variance over. Without them it is that of training rows, features taken
-        as uncorrelated, which those of our recipes are up to the normalisation of rows.
+        as uncorrelated, which those of our recipes are up to the normalisation of rows; of a view
+        with a kernel, that of its landmarks.
 
     Returns
     -------
     dict of str to ndarray of shape (n_labels,)
         Shares by view, adding up to 1; NaN for a label whose scores are constant.
     """
-    check_is_fitted(model, "coef_")
+    check_explained(model)
     covariances = {view: cov for view, (cov, _) in _score_covariances(model, X).items()}
-    fused = getattr(model, "fusion_weights_", None) or dict.fromkeys(covariances, 1.0)
-    variances = {view: fused[view] ** 2 * np.diag(cov) for view, cov in covariances.items()}
+    added = _slopes_added(model)
+    variances = {
+        view: added.get(view, 1.0) ** 2 * np.diag(cov) for view, cov in covariances.items()
+    }
     total = np.sum(list(variances.values()), axis=0)
     divisor = np.where(total > 0, total, np.nan)
     return {view: variance / divisor for view, variance in variances.items()}
@@ -59,14 +64,15 @@ def label_relations(model: LinearViewModel, X: Any = None) -> Matrix:
     model : fitted model
     X : tables in the form of the fit, optional
         Rows to take the scatter from. Without them it is that of training rows as far as
-        transformers tell: diagonal, of the variances of the components.
+        transformers tell: diagonal, of the variances of the components; of a view with a kernel,
+        that of its landmarks.
 
     Returns
     -------
     ndarray of shape (n_labels, n_labels)
         Symmetric, 1 on the diagonal; 0 beside a label whose scores are constant.
     """
-    check_is_fitted(model, "coef_")
+    check_explained(model)
     parts = list(_score_covariances(model, X).values())
     counts = [n for _, n in parts if n is not None]
     if len(counts) < len(parts):  # unknown in some view: all count alike
@@ -124,7 +130,7 @@ def score_spectrum(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
         "trace_norm" and "dimensions" of the rows where it is known positive. Under "mean" and
         "median" those of the parts.
     """
-    check_is_fitted(model, "coef_")
+    check_explained(model)
     S, positive = _stacked(model, X, y)
     parts = [
         {"label": model.label_names_[k], **_spectrum(S[rows])[0]}
@@ -168,27 +174,41 @@ def _stacked(model: LinearViewModel, X: Any, y: Any) -> tuple[Matrix, NDArray[np
     return np.concatenate(scores), np.concatenate(positive)
 
 
-def _feature_variances(model: LinearViewModel, view: str) -> tuple[Matrix, int | None]:
-    """Variances of the features that the weights act on, and the number of rows if known."""
-    steps, normalised = linear_end(model, view)
-    if steps and isinstance(steps[-1], LeadingComponents):
-        variances = component_variances(steps[-1])
-        return variances / (variances.sum() if normalised else 1), int(steps[-1].pca_.n_samples_)
-    return np.ones(len(model.coef_[view])), None
+def _slopes_added(model: LinearViewModel) -> Mapping[str, Matrix]:
+    """What a view's score is multiplied by in fused log-odds, (n_labels,); empty for the mean."""
+    evidence = getattr(model, "_evidence", None)
+    if evidence is None:
+        return {}
+    slopes = [calibration.slope for calibration in evidence.calibrations]
+    pairs = zip(slopes, evidence.weights, strict=True)
+    return dict(zip(model.views_, (slope * weight for slope, weight in pairs), strict=True))
 
 
 def _score_covariances(model: LinearViewModel, X: Any) -> Mapping[str, tuple[Matrix, int | None]]:
     """Covariance of the labels' scores, (n_labels, n_labels), and number of rows, by view."""
+    if X is None:
+        return {view: _covariance_without_rows(model, view) for view in model.views_}
     found: dict[str, tuple[Matrix, int | None]] = {}
-    tables = None if X is None else model._known_tables(X)
-    for view in model.views_ if tables is None else tables:
-        if tables is None:
-            variances, n = _feature_variances(model, view)
-            W = model.coef_[view]
-            found[view] = (W.T * variances) @ W, n
-            continue
-        S = model._score_view(view, tables[view])
+    for view, table in model._known_tables(X).items():
+        S = model._score_view(view, table)
         S = S[~np.isnan(S).any(axis=1)]
-        S = S - S.mean(axis=0) if len(S) else S
-        found[view] = S.T @ S / max(len(S), 1), len(S)
+        found[view] = _covariance(S), len(S)
     return found
+
+
+def _covariance_without_rows(model: LinearViewModel, view: str) -> tuple[Matrix, int | None]:
+    """Covariance of a view's scores as far as its transformer tells; number of rows if known."""
+    if view not in linear_views(model):
+        features = landmark_features(model._kernel_maps()[view])
+        return _covariance(features @ model.coef_[view]), None
+    W, steps, normalised = linear_end(model, view)
+    variances, n_rows = np.ones(len(W)), None
+    if steps and isinstance(steps[-1], LeadingComponents):
+        variances, n_rows = component_variances(steps[-1]), int(steps[-1].pca_.n_samples_)
+        variances = variances / (variances.sum() if normalised else 1)
+    return (W.T * variances) @ W, n_rows
+
+
+def _covariance(S: Matrix) -> Matrix:
+    S = S - S.mean(axis=0) if len(S) else S
+    return S.T @ S / max(len(S), 1)

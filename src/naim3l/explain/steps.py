@@ -8,9 +8,10 @@ from scipy import sparse
 from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
-from sklearn.utils.validation import check_is_fitted
 
 from naim3l.base import LinearViewModel
+from naim3l.explain.kernels import is_linear
+from naim3l.kernels import KernelMap
 from naim3l.tables import Table
 from naim3l.transform import LeadingComponents, RootHistogram
 from naim3l.views import present_rows, read_numbers
@@ -18,34 +19,40 @@ from naim3l.views import present_rows, read_numbers
 Matrix = NDArray[np.float64]
 
 
-def check_view(model: LinearViewModel, view: str) -> None:
-    if view not in model.views_:
-        raise ValueError(f"no view {view!r}; the model was fitted on {model.views_}.")
-
-
-def label_index(model: LinearViewModel, label: str) -> int:
-    check_is_fitted(model, "coef_")
-    if label not in model.label_names_:
-        raise ValueError(f"no label {label!r}; the model was fitted on {model.label_names_}.")
-    return model.label_names_.index(label)
-
-
 def fitted_steps(model: LinearViewModel, view: str) -> list[Any]:
     """Fitted steps of a view's transformer, without those that do nothing."""
-    transformer = model.transformers_[view]
-    parts = (
-        [step for _, step in transformer.steps]
-        if isinstance(transformer, Pipeline)
-        else [transformer]
-    )
-    return [step for step in parts if step is not None and step != "passthrough"]
+    return [
+        step for step in _unfold(model.transformers_[view]) if step not in (None, "passthrough")
+    ]
 
 
-def linear_end(model: LinearViewModel, view: str) -> tuple[list[Any], bool]:
-    """Steps before the one that makes rows unit length, and whether there is such a one."""
+def _unfold(transformer: Any) -> list[Any]:
+    """Steps of a pipeline, and of the pipelines in it."""
+    if not isinstance(transformer, Pipeline):
+        return [transformer]
+    return [step for _, part in transformer.steps for step in _unfold(part)]
+
+
+def linear_end(model: LinearViewModel, view: str) -> tuple[Matrix, list[Any], bool]:
+    """Where a view's scores begin to be linear, up to the lengths of rows.
+
+    Returns
+    -------
+    W : ndarray of shape (n_features, n_labels)
+        Weights of the features that come out of the steps, and are then made unit length if so.
+    steps : list of fitted transformers
+        Those before the one that makes rows unit length, without a linear kernel at the end.
+    normalised : bool
+        Whether there is such a one.
+    """
     steps = fitted_steps(model, view)
+    W = np.asarray(model.coef_[view], dtype=np.float64)
+    if steps and isinstance(steps[-1], KernelMap) and is_linear(steps[-1]):
+        # Features are x L' N, with landmarks L and their normalization N.
+        W = np.asarray(steps[-1].landmarks_.T @ (steps[-1].normalization_ @ W))
+        steps = steps[:-1]
     normalised = bool(steps) and isinstance(steps[-1], Normalizer) and steps[-1].norm == "l2"
-    return (steps[:-1] if normalised else steps), normalised
+    return W, (steps[:-1] if normalised else steps), normalised
 
 
 def is_root_histogram(steps: list[Any]) -> bool:
