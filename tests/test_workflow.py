@@ -6,11 +6,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import logit
 from sklearn.metrics import f1_score
 
 from naim3l import NAIM3L, NAIM3LCV, evaluate, load
+from naim3l.kernels import KernelMap
 from naim3l.readers import Config, ReadError, ViewConfig
 from naim3l.workflow import (
+    ViewData,
     evaluate_views,
     fit_model,
     impute,
@@ -20,6 +23,7 @@ from naim3l.workflow import (
     read_known,
     read_new,
     read_training,
+    split,
 )
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "messy_files.py"
@@ -94,6 +98,66 @@ def test_plain_numbers_keep_the_recipe_and_words_are_encoded(model):
     assert {"words__ward_north", "numbers__bmi"} <= set(names)
 
 
+QUICK = {"lam": 0.4, "ridge": 1.0}
+
+
+def test_views_get_their_kernels(data):
+    one = make_model(QUICK | {"kernel": "rbf", "n_landmarks": 20, "positive_weight": 2}, data)
+    assert (one.kernel, one.n_landmarks, one.positive_weight) == ("rbf", 20, 2)
+    some = make_model(QUICK | {"kernel": {"lab": "rbf"}, "gamma": {"lab": 0.5}}, data)
+    assert some.kernel == {"clinic": None, "lab": "rbf", "survey": None}
+    assert some.gamma == {"clinic": "auto", "lab": 0.5, "survey": "auto"}
+    # The same model, whose weights are those of columns.
+    assert make_model(QUICK | {"kernel": "linear"}, data).kernel is None
+
+
+def test_words_and_holes_are_filled_in_before_the_kernel(data, folder):
+    model = fit_model(make_model(QUICK | {"kernel": "rbf", "n_landmarks": 30}, data), data)
+    chain, kernel_map = model.transformers_["clinic"]
+    assert "words__ward_north" in chain[0].get_feature_names_out()
+    assert isinstance(kernel_map, KernelMap) and model.coef_["clinic"].shape[0] <= 30
+    # Words are read as in training, though the chain is in another one.
+    again = read_new(model, {"clinic": str(folder / "clinic.csv")})["clinic"]
+    pd.testing.assert_frame_equal(again, data["clinic"].features)
+
+
+@pytest.mark.parametrize("kernel", ["chi2", "hellinger"])
+def test_histograms_are_compared_as_they_are(rng, kernel):
+    counts = pd.DataFrame(rng.poisson(3, (60, 5)).astype(float), columns=list("abcde"))
+    labels = pd.DataFrame({"flu": (counts["a"] > counts["b"]).astype(float), "gout": 0.0})
+    labels.loc[::3, "gout"] = 1.0
+    whole = ViewData(counts, [], labels)
+    holes = ViewData(counts.mask(counts > 7).assign(ward="north"), ["ward"], labels)
+    data = {"whole": whole, "holes": holes}
+    model = make_model(QUICK | {"kernel": kernel, "n_landmarks": 20}, data)
+    assert model.transformer["whole"] is None
+    fit_model(model, data)
+    assert isinstance(model.transformers_["whole"], KernelMap)
+    filled = model.transformers_["holes"][0].transform(holes.features)
+    mean = holes.features["a"].mean()
+    assert filled[:, 0].tolist() == holes.features["a"].fillna(mean).tolist()
+    with pytest.raises(ReadError, match=f"{kernel!r} compares counts as they are, .*'scale'"):
+        make_model({"kernel": kernel, "transformer": "scale"}, data)
+    data["whole"] = ViewData(counts - 3, [], labels)
+    with pytest.raises(ValueError, match=r"view 'whole'.*negative"):
+        fit_model(model, data)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": "rfb"}, "kernel must be one of"),
+        ({"kernel": {"labs": "rbf"}}, "no view 'labs'; did you mean 'lab'"),
+        ({"n_landmarks": 10}, "n_landmarks is for kernels"),
+        ({"gamma": 0.5}, "gamma is for kernels"),
+        ({"transformer": "sclae"}, "known are: scale"),
+    ],
+)
+def test_options_that_do_not_fit_are_told(data, options, message):
+    with pytest.raises(ReadError, match=message):
+        make_model(options, data)
+
+
 def test_new_rows_are_predicted_as_in_training(model, folder, data):
     X = read_new(model, {"clinic": str(folder / "clinic.csv")})
     pd.testing.assert_frame_equal(X["clinic"], data["clinic"].features)
@@ -111,8 +175,55 @@ def test_rows_of_an_id_are_fused(model, folder):
     fused = predict_tables(model, X, "scores", fused=True)
     assert len(apart) == 720 and apart.columns[0] == "view"
     assert len(fused) == len(set(X["lab"].index) | set(X["survey"].index))
+    assert fused.index.name == "patient_id"
+    chances = predict_tables(model, X, "probabilities")
+    labels = predict_tables(model, X, fused=True)
+    both = sorted(set(X["lab"].index) & set(X["survey"].index))
+    base = logit(model.base_rates_)
+    for someone in both[:20]:
+        evidence = logit(chances.loc[someone, LABELS].to_numpy(dtype=float)) - base
+        np.testing.assert_allclose(fused.loc[someone], base + evidence.sum(axis=0))
+    together = predict_tables(model, X, "probabilities", fused=True)
+    np.testing.assert_allclose(logit(together), fused)
+    # Decided on against the mean of what the two thresholds are in log-odds.
+    curves = [model.calibration_[view].log_odds(model.thresholds_[view]) for view in X]
+    expected = fused.loc[both] > np.mean(curves, axis=0)
+    assert (labels.loc[both] == expected).to_numpy().all()
+
+
+def test_an_id_with_one_view_is_predicted_as_in_that_view(model, folder):
+    X = read_new(model, {"lab": str(folder / "lab.txt"), "survey": str(folder / "survey.parquet")})
+    alone = sorted(set(X["lab"].index) - set(X["survey"].index))
+    of_lab = {"lab": X["lab"].loc[alone]}
+    for kind in ("labels", "probabilities"):
+        fused = predict_tables(model, X, kind, fused=True).loc[alone]
+        np.testing.assert_allclose(
+            fused.astype(float), predict_tables(model, of_lab, kind).astype(float)
+        )
+
+
+def test_what_no_view_has_a_cell_of_is_not_decided_on(model, folder):
+    X = read_new(model, {"lab": str(folder / "lab.txt")})
+    X["lab"] = X["lab"].iloc[:4].copy()
+    X["lab"].iloc[1] = np.nan
+    assert predict_tables(model, X, "labels", fused=True).isna().all(axis=1).tolist() == [
+        False, True, False, False
+    ]  # fmt: skip
+
+
+def test_models_without_probabilities_are_fused_by_the_mean(data):
+    views = {name: data[name] for name in ("lab", "survey")}
+    X, Y = split(views)
+    plain = NAIM3L(ridge=1.0, threshold=0.1).fit(X, Y).set_output(transform="pandas")
     someone = next(iter(set(X["lab"].index) & set(X["survey"].index)))
-    np.testing.assert_allclose(fused.loc[someone], apart.loc[someone, LABELS].mean())
+    mean = np.mean([S.loc[someone] for S in plain.decision_function(X).values()], axis=0)
+    np.testing.assert_allclose(predict_tables(plain, X, "scores", fused=True).loc[someone], mean)
+    labels = predict_tables(plain, X, fused=True).loc[someone]
+    assert labels.tolist() == (mean > 0.1).tolist()
+    assert "fused" in evaluate_views(plain, views)["views"]
+    for fused in (True, False):
+        with pytest.raises(ReadError, match=r"no probabilities.*calibrate=True"):
+            predict_tables(plain, X, "probabilities", fused=fused)
 
 
 def test_predictions_survive_the_model_file(model, folder, tmp_path):

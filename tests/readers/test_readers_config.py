@@ -82,6 +82,19 @@ def test_settings_with_paths_relative_to_the_file(write, tmp_path):
     assert read_config(tmp_path / "again.toml") == config
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel": "rbf", "n_landmarks": 50, "gamma": "auto", "positive_weight": 2},
+        {"kernel": {"a": "chi2", "the lab": "linear"}, "gamma": {"the lab": 0.5}},
+    ],
+)
+def test_kernels_of_all_views_or_of_some(tmp_path, options):
+    views = {"a": ViewConfig("/a.csv"), "the lab": ViewConfig("/b.csv")}
+    write_config(Config(views, model=options), tmp_path / "naim3l.toml")
+    assert read_config(tmp_path / "naim3l.toml").model == options
+
+
 VIEW = '[views.a]\nsource = "a.csv"\n'
 
 
@@ -93,7 +106,7 @@ VIEW = '[views.a]\nsource = "a.csv"\n'
         ("[views.a]\nid = 'x'\n", "views.a.source is missing"),
         (VIEW + "lables = []\n", r"unknown key 'views.a.lables'; did you mean 'labels'\?"),
         ("[view.a]\n", r"unknown key 'view'; did you mean 'views'\?"),
-        (VIEW + "[model]\nlamda = 1\n", r"unknown key 'model.lamda'; did you mean 'lam'\?"),
+        (VIEW + "[model]\nlamda = 1\n", r"unknown key 'model.lamda'; did you mean 'lam' or"),
         (VIEW + "[model]\nzzz = 1\n", "unknown key 'model.zzz'; there are 'lam'"),
         (VIEW + "[labels]\nmaybe = []\n", "unknown key 'labels.maybe'"),
         (VIEW + "id = 3\n", "views.a.id must be text, not 3"),
@@ -104,6 +117,14 @@ VIEW = '[views.a]\nsource = "a.csv"\n'
         (VIEW + "[model]\nmax_iter = 1.5\n", "model.max_iter must be a whole number"),
         (VIEW + "[model]\ntune = 1\n", "model.tune must be true or false, not 1"),
         (VIEW + "[model]\nthreshold = []\n", "model.threshold must be a number or text"),
+        (VIEW + "[model]\nkernel = 1\n", "model.kernel must be text or a table of views, not 1"),
+        (VIEW + "[model]\nkernel = 'rfb'\n", r"model.kernel must be one of \[.*'rbf'.*, got 'rfb'"),
+        (VIEW + "[model]\nkernel = {b = 'rbf'}\n", "model.kernel: no view 'b'; there are 'a'"),
+        (VIEW + "[model.kernel]\na = 'x'\n", r"model.kernel.a must be one of \[.*, got 'x'"),
+        (VIEW + "[model]\nn_landmarks = 0\n", "model.n_landmarks must be a whole number >= 1"),
+        (VIEW + "[model]\ngamma = 'wide'\n", "model.gamma must be 'auto' or a finite number > 0"),
+        (VIEW + "[model]\ngamma = {a = -1}\n", "model.gamma.a must be 'auto' or a finite number"),
+        (VIEW + "[model]\npositive_weight = 0\n", "model.positive_weight must be .* > 0, got 0"),
         ("views = 3\n", r"views must be a table, \[views\], not 3"),
         ("[views]\na = 'a.csv'\n", r"views.a must be a table, \[views.a\], not 'a.csv'"),
         (VIEW + "labels_file = 'b.csv'\n", "views.a.labels_file needs views.a.id"),

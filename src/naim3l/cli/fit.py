@@ -35,6 +35,20 @@ def fit(
     threshold: Annotated[
         str | None, typer.Option(help="When to say yes: f1 (default), cardinality, sign, a number.")
     ] = None,
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(help="How rows of a view are compared: rbf; chi2 or hellinger, for counts; "
+                          "linear (default). view=kernel for one view, again for several."),
+    ] = None,
+    landmarks: Annotated[
+        int | None,
+        typer.Option(help="Rows that kernels compare others with; 300 by default. As many as "
+                          "there are is exact, and slow."),
+    ] = None,
+    positive_weight: Annotated[
+        float | None,
+        typer.Option(help="What a yes counts, where a no counts 1. More lifts rare labels."),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of all that is drawn; 0 by default.")
     ] = None,
@@ -45,7 +59,7 @@ def fit(
         Path | None, typer.Option("--report", help="Page about the fit to write.")
     ] = None,
     as_json: AsJson = False,
-) -> None:
+) -> None:  # fmt: skip
     """Fit a model to tables that cannot be joined, and save it.
 
     Labels are yes/no, true/false, 1/0 and the like; empty, ? or unknown where nobody knows. They
@@ -53,19 +67,33 @@ def fit(
     unless given. A fit that is stopped, or killed, leaves a checkpoint beside the model file;
     --resume goes on from there, to the same result.
 
+    Scores are linear in the columns. Where that is too plain, try --kernel rbf, which tells what
+    columns say together; its width is chosen, too.
+
     Example: naim3l fit clinic=clinic.csv lab=lab.parquet --id id --labels 'dx_*' -o model.skops
+
+    Example: naim3l fit words=counts.csv lab=lab.csv --kernel words=hellinger --kernel lab=rbf
+    --labels 'dx_*' -o curved.skops
     """
     with told_plainly():
+        from naim3l.readers import check_options
         from naim3l.workflow import fit_model, make_model, read_training, split
 
         settings = make_settings(views, config, labels, labels_file, id_column)
         target = _target(out, settings)
         check_page(report)
         checkpoint = _checkpoint(target, resume)
+        options = settings.model | _given(
+            lam=lam,
+            ridge=ridge,
+            threshold=None if threshold is None else _threshold(threshold),
+            kernel=_kernel(kernel),
+            n_landmarks=landmarks,
+            positive_weight=positive_weight,
+            random_state=seed,
+        )
+        check_options(options, settings.views)  # before the tables are read, which may take long
         data = read_training(settings)
-        options = {**settings.model, **_given(lam=lam, ridge=ridge, random_state=seed)}
-        if threshold is not None:
-            options["threshold"] = _threshold(threshold)
         model = make_model(options, data, verbose=0 if as_json else 1, checkpoint=str(checkpoint))
         try:
             fit_model(model, data)
@@ -98,6 +126,8 @@ def fit(
             else ""
         )
     )
+    if set(summary["kernel"].values()) != {"linear"}:
+        typer.echo(f"kernels: {_kernels_in_words(summary)}")
     typer.echo(f"Wrote {target}{'' if report is None else f' and {report}'}.")
 
 
@@ -167,7 +197,37 @@ def _threshold(text: str) -> str | float:
         return text
 
 
+def _kernel(given: list[str] | None) -> Any:
+    """One kernel for all views, or those of some by name; None where none is given."""
+    if not given:
+        return None
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0]
+    kernels: dict[str, str] = {}
+    for argument in given:
+        view, equals, name = argument.partition("=")
+        if not equals or view in kernels:
+            raise ValueError(
+                f"--kernel {argument}: give one kernel for all views, or view=kernel once for each."
+            )
+        kernels[view] = name
+    return kernels
+
+
+def _kernels_in_words(summary: dict[str, Any]) -> str:
+    """Such as "clinic rbf (gamma 0.5), lab linear"."""
+    parts = []
+    for view, kernel in summary["kernel"].items():
+        gamma = summary["gamma"][view]
+        width = "" if gamma is None else f" (gamma {gamma:.3g})"
+        parts.append(f"{view} {kernel}{width}")
+    return ", ".join(parts)
+
+
 def _summary(model: Any, data: Any, target: Path) -> dict[str, Any]:
+    from naim3l.explain import view_kernels
+
+    kernels = view_kernels(model)
     return {
         "model": str(target),
         "labels": model.label_names_,
@@ -181,6 +241,8 @@ def _summary(model: Any, data: Any, target: Path) -> dict[str, Any]:
         },
         "lam": getattr(model, "lam_", getattr(model, "lam", None)),
         "ridge": getattr(model, "ridge_", getattr(model, "ridge", None)),
+        "kernel": {name: kernel.name for name, kernel in kernels.items()},
+        "gamma": {name: kernel.gamma for name, kernel in kernels.items()},
         "held_out": getattr(model, "best_score_", None),
         "iterations": model.n_iter_,
         "converged": model.converged_,

@@ -29,16 +29,19 @@ def predict(
         str, typer.Option("--what", help="labels, scores or probabilities.")
     ] = "labels",
     fused: Annotated[
-        bool, typer.Option("--fused", help="One row per id, averaged over its views.")
+        bool, typer.Option("--fused", help="One row per id: what its views say, added up.")
     ] = False,
     id_column: KnownId = None,
 ) -> None:
     """Predict the labels of new rows.
 
     Ids are kept and written back; of several views, a column tells which one a row is of, unless
-    --fused joins the rows of an id.
+    --fused joins the rows of an id. What each view adds to the frequency of a label is then added
+    up, so that views which agree are surer than either; scores are log-odds.
 
     Example: naim3l predict model.skops lab=new.csv --what probabilities -o out.parquet
+
+    Example: naim3l predict model.skops lab=new.csv clinic=later.csv --fused -o fused.csv
     """
     with told_plainly():
         from naim3l.readers import check_target, write_table

@@ -10,6 +10,7 @@ from naim3l.readers.config import Config, LabelWords, ViewConfig, read_config, w
 from naim3l.readers.draft import make_config
 from naim3l.readers.errors import ReadError
 from naim3l.readers.files import check_file, read_table
+from naim3l.readers.options import check_options
 from naim3l.readers.writers import check_target, write_table
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Roles",
     "ViewConfig",
     "check_file",
+    "check_options",
     "check_target",
     "choose_columns",
     "guess_roles",

@@ -11,6 +11,7 @@ from typing import Any
 from naim3l.files import write_text
 from naim3l.readers.errors import ReadError, close_names, quote
 from naim3l.readers.files import check_file
+from naim3l.readers.options import check_options
 from naim3l.readers.sql import URL, place_database
 
 Path_ = str | os.PathLike[str]
@@ -29,6 +30,10 @@ MODEL_KEYS: dict[str, type | tuple[type, ...]] = {
     "threshold": (float, str),
     "tune": bool,
     "transformer": str,
+    "kernel": (str, dict),
+    "n_landmarks": int,
+    "gamma": (float, str, dict),
+    "positive_weight": float,
     "solver": str,
     "low_rank": bool,
     "high_rank": bool,
@@ -37,7 +42,13 @@ MODEL_KEYS: dict[str, type | tuple[type, ...]] = {
     "tol": float,
     "random_state": int,
 }
-_KINDS = {str: "text", list: "a list of text", float: "a number", int: "a whole number"}
+_KINDS = {
+    str: "text",
+    list: "a list of text",
+    float: "a number",
+    int: "a whole number",
+    dict: "a table of views",
+}
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,8 @@ class Config:
     views : dict of str to ViewConfig
     labels : LabelWords
     model : dict
-        Options of the model, those of `MODEL_KEYS`; only the ones that were given.
+        Options of the model, those of `MODEL_KEYS`; only the ones that were given. "kernel"
+        and "gamma" are one value for all views, or a dict with values of some of them.
     output : str or None
         Path of the fitted model.
     """
@@ -141,6 +153,7 @@ def parse_config(text: str, where: str, folder: Path_) -> Config:
     _check(words, _WORD_KEYS, where, "labels.")
     options = stored.get("model", {})
     _check(options, MODEL_KEYS, where, "model.")
+    check_options(options, views, prefix=f"{where}: model.")
     output = stored.get("output")
     return Config(
         {name: _view(view, f"views.{name}.", where, folder) for name, view in views.items()},
@@ -169,13 +182,15 @@ def write_config(config: Config, path: Path_) -> None:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML has it: text, truth value, number, or list of them."""
+    """A value as TOML has it: text, truth value, number, or list or table of them."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
         return '"' + re.sub(r'[\x00-\x1f\x7f"\\]', _escape, value) + '"'
     if isinstance(value, list):
         return "[" + ", ".join(toml(entry) for entry in value) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{toml_key(key)} = {toml(v)}" for key, v in value.items()) + "}"
     return repr(value)
 
 
@@ -221,7 +236,7 @@ def _check(given: Any, known: Mapping[str, Any], where: str, prefix: str) -> Non
         kinds = known[key] if isinstance(known[key], tuple) else (known[key],)
         if not any(_is_of(value, kind) for kind in kinds):
             expected = " or ".join(_KINDS.get(kind, "true or false") for kind in kinds)
-            if dict in kinds:
+            if kinds == (dict,):
                 expected = f"a table, [{prefix}{key}]"
             raise ReadError(f"{where}: {prefix}{key} must be {expected}, not {quote(value)}.")
 

@@ -26,6 +26,9 @@ unknown = []
 # How strongly the views are coupled, and a ridge, are chosen on held-out labels unless given:
 # lam = 0.4
 # ridge = 1.0
+# Scores are linear in the columns unless rows are compared by a kernel: "rbf", or "chi2" or
+# "hellinger" for counts; for some views alone with kernel = {NAME = "rbf"}:
+# kernel = "rbf"
 threshold = "f1"  # when to say yes: "f1", "cardinality", "sign" or a number
 random_state = 0
 """

@@ -1,21 +1,23 @@
 """A model for views as they were read: recipes, words as columns, tuning unless told otherwise."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from naim3l.base import LinearViewModel
 from naim3l.estimator import NAIM3L
-from naim3l.readers import ReadError
+from naim3l.kernels import HISTOGRAM_KERNELS
+from naim3l.readers import ReadError, check_options
+from naim3l.readers.options import AUTO
 from naim3l.selection import NAIM3LCV
 from naim3l.transform import RECIPES
 from naim3l.workflow.views import ViewData, split
 
-NUMBERS, WORDS = "numbers", "words"
+NUMBERS, WORDS, LINEAR = "numbers", "words", "linear"
 # A word in fewer rows than this is one of the rare ones of its column.
 RARE_WORD = 3
 
@@ -27,15 +29,32 @@ def make_model(
     """Unfitted model for views; `lam` and `ridge` are tuned unless one of them is given.
 
     Views with text or with missing cells get a transformer that fills in means and turns words
-    into columns before the recipe; others the recipe alone.
+    into columns before the recipe; others the recipe alone. Before a kernel of histograms there
+    is no recipe: it takes numbers as they are.
+
+    Parameters
+    ----------
+    options : mapping
+        As `naim3l.readers.Config` has them. Views that ``kernel`` or ``gamma`` leave out are
+        linear, and have a gamma of their own.
+    data : mapping of view to ViewData
+    verbose : int
+    checkpoint : str, optional
     """
+    check_options(options, data)
+    of_kernels = [name for name in ("n_landmarks", "gamma") if name in options]
+    if of_kernels and "kernel" not in options:
+        raise ReadError(f"{of_kernels[0]} is for kernels, and none is named; give kernel, too.")
     chosen = {"threshold": "f1", "random_state": 0, **options}
-    recipe = chosen.pop("transformer", "scale")
-    if recipe not in RECIPES:
-        raise ReadError(f"transformer is {recipe!r}; known are: {', '.join(RECIPES)}.")
+    recipe, kernels = chosen.pop("transformer", None), _kernels(chosen.pop("kernel", None), data)
+    if isinstance(gamma := chosen.get("gamma"), Mapping):
+        chosen["gamma"] = {name: gamma.get(name, AUTO) for name in data}
     tune = chosen.pop("tune", not {"lam", "ridge", "solver"} & set(chosen))
     shared: dict[str, Any] = {
-        "transformer": {name: _transformer(view, recipe) for name, view in data.items()},
+        "transformer": {
+            name: _transformer(view, _recipe(recipe, kernels[name])) for name, view in data.items()
+        },
+        "kernel": kernels if len(set(kernels.values())) > 1 else next(iter(kernels.values())),
         "calibrate": True,
         "verbose": verbose,
         "checkpoint": checkpoint,
@@ -48,7 +67,31 @@ def make_model(
     return NAIM3LCV(**chosen, **shared)
 
 
-def _transformer(view: ViewData, recipe: str) -> Any:
+def _kernels(given: Any, views: Iterable[str]) -> dict[str, str | None]:
+    """Kernel of each view; None where the model is linear in the features.
+
+    A linear kernel is the same model, from whose weights no column could be read.
+    """
+    named = given if isinstance(given, Mapping) else dict.fromkeys(views, given)
+    kernels = {view: named.get(view) for view in views}
+    return {view: None if kernel == LINEAR else kernel for view, kernel in kernels.items()}
+
+
+def _recipe(given: str | None, kernel: str | None) -> str | None:
+    """Recipe of a view; None where its features are used as they are."""
+    if given is not None and given not in RECIPES:
+        raise ReadError(f"transformer is {given!r}; known are: {', '.join(RECIPES)}.")
+    if kernel not in HISTOGRAM_KERNELS:
+        return given or "scale"
+    if given is not None:
+        raise ReadError(
+            f"kernel {kernel!r} compares counts as they are, and transformer {given!r} would make "
+            "negative numbers of them; give one of the two."
+        )
+    return None
+
+
+def _transformer(view: ViewData, recipe: str | None) -> Any:
     cells = view.features.isna().to_numpy()
     has_holes = (cells.any(axis=1) & ~cells.all(axis=1)).any()  # an empty row lacks the view
     if not view.words and not has_holes:
@@ -58,14 +101,15 @@ def _transformer(view: ViewData, recipe: str) -> Any:
         handle_unknown="infrequent_if_exist", min_frequency=RARE_WORD, sparse_output=False
     )
     parts = [(NUMBERS, SimpleImputer(), numbers), (WORDS, encoder, view.words)]
-    used = [part for part in parts if part[2]]
-    return make_pipeline(ColumnTransformer(used, sparse_threshold=0), RECIPES[recipe]())
+    columns = ColumnTransformer([part for part in parts if part[2]], sparse_threshold=0)
+    return columns if recipe is None else make_pipeline(columns, RECIPES[recipe]())
 
 
 def word_columns(model: LinearViewModel, view: str) -> list[str]:
     """Columns of a view that were text in training."""
-    steps = getattr(model.transformers_[view], "steps", [])
-    first = steps[0][1] if steps else None
+    first = model.transformers_[view]
+    while isinstance(first, Pipeline):  # that of a kernel has one in it
+        first = first[0]
     if not isinstance(first, ColumnTransformer):
         return []
     return [

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import logit
 
 from naim3l.base import LinearViewModel
 from naim3l.decisions import FUSED
-from naim3l.fusion import fuse
+from naim3l.fusion import LEAST_CHANCE, fuse
 from naim3l.metrics import evaluate
 from naim3l.readers import ReadError
 from naim3l.workflow.views import ViewData, split
@@ -30,8 +31,12 @@ def predict_tables(
     X : mapping of view to table, as `read_new` gives
     kind : {"labels", "scores", "probabilities"}
     fused : bool
-        Average over the views of an id. Otherwise, of several views, a first column tells the view.
+        One row per id: what its views say, each on top of how frequent a label is, is added up, see
+        `naim3l.fuse`; scores are then log-odds. Otherwise, of several views, a first column tells
+        the view.
     """
+    if kind == "probabilities" and not model.calibrate:
+        raise ReadError("this model has no probabilities; they take a fit with calibrate=True.")
     model.set_output(transform="pandas")
     if fused:
         return _fused(model, X, kind)
@@ -49,13 +54,46 @@ def _fused(model: LinearViewModel, X: Mapping[str, Any], kind: str) -> Any:
             raise ReadError(
                 f"view {view!r}: its rows have no ids to be joined by; name the column with --id."
             )
-    if kind == "probabilities":
-        fused = fuse(model.predict_proba(X))
-    else:
-        scores = model.decision_function(X)
-        margins = {view: table - model.thresholds_[view] for view, table in scores.items()}
-        fused = fuse(scores) if kind == "scores" else (fuse(margins) > 0).astype(int)
+    chances, scores, margins = fuse_rows(model, model.decision_function(X))
+    yes = (margins > 0).astype("Int64").where(margins.notna())  # unknown where no view has a cell
+    fused = {"labels": yes, "scores": scores, "probabilities": chances}[kind]
     return fused.rename_axis(next(iter(X.values())).index.name)
+
+
+def fuse_rows(model: LinearViewModel, scores: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Probabilities, scores, and margins above the thresholds of all ids that some view has.
+
+    Evidence of calibrated probabilities is added up, scores are the log-odds of that, and
+    thresholds are the means of what those of an id's views come to in log-odds: an id with one
+    view is decided on as in that view. A model without calibration has no probabilities (None),
+    and takes means of scores and of margins.
+
+    Parameters
+    ----------
+    model : fitted model
+    scores : mapping of view to DataFrame of shape (n_rows, n_labels)
+        Ids are the index.
+
+    Returns
+    -------
+    chances, scores, margins : DataFrame of shape (n_ids, n_labels)
+    """
+    if not model.calibrate:
+        margins = {view: table - model.thresholds_[view] for view, table in scores.items()}
+        return None, fuse(scores), fuse(margins)
+    curves = {view: model.calibration_[view] for view in scores}
+    chances = fuse(
+        {view: curves[view].probabilities(table) for view, table in scores.items()},
+        # Of files older than base rates, the mean.
+        base_rates=getattr(model, "base_rates_", None),
+    )
+    log_odds = logit(chances.clip(LEAST_CHANCE, 1 - LEAST_CHANCE))
+    thresholds = {
+        # The product keeps ids, and unknown the rows that lack the view.
+        view: 0 * table + curves[view].log_odds(model.thresholds_[view])
+        for view, table in scores.items()
+    }
+    return chances, log_odds, log_odds - fuse(thresholds)
 
 
 def _stacked(tables: Mapping[str, Any]) -> Any:
@@ -116,21 +154,21 @@ def evaluate_views(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict
         raise ReadError("no label is known in these tables, so there is nothing to compare with.")
     together = tuple(pd.concat(list(tables)) for tables in zip(*rows.values(), strict=True))
     by_label = {name: _of_label(together, name) for name in model.label_names_}
-    fused = _judged_fused(rows)
+    fused = _judged_fused(model, rows)
     if fused is not None:
         rows[FUSED] = fused
     return {"views": {name: _measure(of_view) for name, of_view in rows.items()},
             "labels": by_label}  # fmt: skip
 
 
-def _judged_fused(rows: Mapping[str, Judged]) -> Judged | None:
+def _judged_fused(model: LinearViewModel, rows: Mapping[str, Judged]) -> Judged | None:
     """Rows of all views that have ids, joined by them; None if no id is in two views."""
     import pandas as pd
 
     named = {name: judged for name, judged in rows.items() if judged[0].index.name is not None}
     if len(named) < 2:
         return None
-    scores, margins = (fuse({name: judged[k] for name, judged in named.items()}) for k in (1, 2))
+    _, scores, margins = fuse_rows(model, {name: judged[1] for name, judged in named.items()})
     if len(scores) == sum(len(judged[0]) for judged in named.values()):
         return None
     known = pd.concat([judged[0] for judged in named.values()]).groupby(level=0).max()
