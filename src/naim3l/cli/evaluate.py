@@ -36,17 +36,20 @@ def evaluate(
 ) -> None:
     """Compare predictions with known labels: every metric per view, per label, and fused.
 
-    Fused scores are taken where the rows of several views carry the same ids. The page of --report
-    adds intervals, drawings, and what to be careful about.
+    Rows of several views that carry the same ids are fused, too, as by predict --fused. The page of
+    --report adds intervals, drawings, and what to be careful about.
 
     Example: naim3l evaluate model.skops lab=test.csv clinic=later.csv --report test.html
     """
     with told_plainly():
+        from naim3l.explain import check_explained
         from naim3l.workflow import evaluate_views, read_known, split
 
         check_page(report)
         settings = make_settings(views, config, labels, labels_file, id_column)
         fitted = load_model(model)
+        if report is not None:
+            check_explained(fitted)
         data = read_known(fitted, settings)
         result = evaluate_views(fitted, data)
         if report is not None:
@@ -95,14 +98,22 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     views = facts.pop("views")
     rows = [[name, _text(value)] for name, value in facts.items()]
     print_table(str(model), ["fact", "value"], rows, n_left=2)
-    rows = [[name, *(str(value) for value in view.values())] for name, view in views.items()]
-    print_table("Views", ["view", *next(iter(views.values()))], rows)
+    header = list(dict.fromkeys(key for view in views.values() for key in view))
+    rows = [[name, *(_fact(view.get(key)) for key in header)] for name, view in views.items()]
+    print_table("Views", ["view", *header], rows)
 
 
 def _number(value: float, metric: str = "") -> str:
     if value != value:
         return "–"
     return f"{value:.2f}" if metric == "coverage" else f"{100 * value:.1f}"
+
+
+def _fact(value: Any) -> str:
+    """A fact about a view; a dash where it has none."""
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _text(value: Any, most: int = 12) -> str:

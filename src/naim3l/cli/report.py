@@ -44,11 +44,13 @@ def report(
     Example: naim3l report model.skops --config study.toml --test clinic=clinic_new.csv
     """
     with told_plainly():
+        from naim3l.explain import check_explained
         from naim3l.workflow import read_known, split, with_sources
 
         check_page(out)
         settings = make_settings(views, config, labels, labels_file, id_column)
         fitted = load_model(model)
+        check_explained(fitted)
         unseen = split(read_known(fitted, with_sources(settings, test))) if test else None
         write(fitted, *split(read_known(fitted, settings)), out, test=unseen)
     typer.echo(f"Wrote {out} and {out.with_suffix('.json')}.")
@@ -75,11 +77,8 @@ def write(
     fitted: bool = True,
 ) -> None:
     """Write the page of a model and the numbers of it; `naim3l.report.summarise` has the rest."""
-    from naim3l.base import LinearViewModel
     from naim3l.report import summarise, write_json, write_report
 
-    if not isinstance(model, LinearViewModel):
-        raise ValueError(f"there are reports of linear models alone, not of {type(model).__name__}")
     model.set_output(transform="default")
     summary = summarise(model, X, Y, test=test, fitted=fitted)
     write_json(out.with_suffix(".json"), summary)

@@ -11,13 +11,14 @@ _PLAIN = (bool, int, float, str, type(None))
 
 def describe(model: Any) -> dict[str, Any]:
     """Facts about a fitted model, as JSON has them."""
-    columns = _column_counts(model)
+    columns, kernels = _column_counts(model), _kernels(model)
     return {
         "class": type_name(model),
         "form": "wide" if model._wide else "apart",
         "label_names": list(model.label_names_),
         "views": {
             view: {"columns": columns[view], "weights": _n_inputs(model, view)}
+            | kernels.get(view, {})
             for view in model.views_
         },
         "lam": _plain(getattr(model, "lam_", getattr(model, "lam", None))),
@@ -32,6 +33,15 @@ def _column_counts(model: Any) -> dict[str, int]:
     if model._wide:
         return {view: len(positions) for view, positions in model._view_columns.items()}
     return {view: int(count) for view, count in model.n_features_in_.items()}
+
+
+def _kernels(model: Any) -> dict[str, dict[str, Any]]:
+    """Kernel and gamma of the views that have one; the others' facts are as they always were."""
+    maps = {} if _has_networks(model) else model._kernel_maps()
+    return {
+        view: {"kernel": _plain(kernel_map.kernel), "gamma": _plain(kernel_map.gamma_)}
+        for view, kernel_map in maps.items()
+    }
 
 
 def _has_networks(model: Any) -> bool:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from naim3l.base import LinearViewModel
 from naim3l.calibration import Calibration
-from naim3l.decisions import FUSED
+from naim3l.decisions import FUSED, fuse_views
 from naim3l.labels import LabelTable
 
 Matrix = NDArray[np.float64]
@@ -26,6 +26,7 @@ class Block:
     truth : ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown.
     scores : ndarray of shape (n_rows, n_labels)
+        Where decisions are made on fused scores, a view's are those of rows that have it alone.
     thresholds : ndarray of shape (n_labels,)
         Where decisions are made on fused scores, the views' are judged by the same thresholds.
     calibration : Calibration or None
@@ -44,14 +45,18 @@ def read_blocks(model: LinearViewModel, X: Any, y: Any) -> list[Block]:
     tables = model._known_tables(X)
     labels = model._read_labels(X, y, tables)
     truth = {view: truth_of(model, table) for view, table in labels.items()}
-    blocks = []
-    if model._wide:
-        fused = model._scores(tables)[FUSED]
-        blocks.append(_block(model, FUSED, FUSED, next(iter(truth.values())), fused))
-    for view, table in tables.items():
-        scores = model._score_view(view, table)
-        decided = FUSED if model._wide else view
-        blocks.append(_block(model, view, decided, truth[view], scores))
+    scores = {view: model._score_view(view, table) for view, table in tables.items()}
+    if not model._wide:
+        blocks = [_block(model, view, view, truth[view], S) for view, S in scores.items()]
+        return [block for block in blocks if len(block.scores)]
+    stacked = np.stack(list(scores.values()))
+    fused = fuse_views(stacked, model._evidence)
+    blocks = [_block(model, FUSED, FUSED, next(iter(truth.values())), fused)]
+    for k, view in enumerate(scores):
+        alone = np.full_like(stacked, np.nan)
+        alone[k] = stacked[k]
+        of_view = fuse_views(alone, model._evidence)
+        blocks.append(_block(model, view, FUSED, truth[view], of_view))
     return [block for block in blocks if len(block.scores)]
 
 

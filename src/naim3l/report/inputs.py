@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from naim3l.base import LinearViewModel
 from naim3l.decisions import FUSED
+from naim3l.explain import view_kernels
 from naim3l.explain.steps import column_names, fitted_steps
 from naim3l.report.blocks import truth_of
 from naim3l.tables import Table
@@ -93,7 +94,7 @@ def _describe_view(
     truth: NDArray[np.float64],
     shape: tuple[int, int],
 ) -> dict[str, Any]:
-    known = truth[present]
+    known, kernel = truth[present], view_kernels(model)[view]
     return {
         "name": view,
         "n_rows": shape[0],
@@ -101,6 +102,8 @@ def _describe_view(
         "lacking": float(1 - present.mean()),
         "n_columns": shape[1],
         "n_features": int(model.coef_[view].shape[0]),
+        "kernel": kernel.name,
+        "gamma": kernel.gamma,
         "unknown": float(np.isnan(known).mean()) if known.size else None,
         "dropped": _dropped(model, view),
     }

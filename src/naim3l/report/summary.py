@@ -5,11 +5,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from naim3l import __version__
 from naim3l.base import LinearViewModel
-from naim3l.explain import label_relations, score_spectrum, top_features_of_all, view_shares
+from naim3l.explain import (
+    check_explained,
+    label_relations,
+    linear_views,
+    score_spectrum,
+    top_features_of_all,
+    view_shares,
+)
 from naim3l.report.blocks import decided_blocks, read_blocks
 from naim3l.report.cautions import find_cautions
 from naim3l.report.fitting import describe_choice, describe_convergence
@@ -46,7 +52,8 @@ def summarise(
     dict
         Plain data that JSON can hold, NaN as None:
 
-        - "version", "model" (class, parameters, and lam and ridge in force);
+        - "version", "model" (class, parameters, lam and ridge in force, and the mean over labels of
+          each view's weight in fusion by evidence, if any);
         - "data": sizes, missing ratios and maps of them, see `inputs.describe_data`;
         - "choice", "convergence": see `fitting`, None where there was none;
         - "quality": "on" ("test", "training", or "given" where not ``fitted``), "caveat", and
@@ -56,11 +63,12 @@ def summarise(
           "auc", "average_precision", "f1", "threshold", "slope", "own_curve";
         - "calibration": see `quality.measure_calibration`, for each block that has one;
         - "relations": the most related pairs of labels; "shares": mean share of each view in the
-          variance of scores; "features": columns that speak for and against each label;
+          variance of scores; "features": columns that speak for and against each label,
+          of views without a kernel; empty where all have one;
         - "spectrum": see `naim3l.explain.score_spectrum`;
         - "cautions": see `cautions.find_cautions`.
     """
-    check_is_fitted(model, "coef_")
+    check_explained(model)
     if test is not None and not fitted:
         raise ValueError("test= is for reports with the tables of the fit; give one of the two.")
     on = "test" if test is not None else "training" if fitted else "given"
@@ -105,7 +113,9 @@ def _describe_model(model: LinearViewModel) -> dict[str, Any]:
         "ridge": getattr(model, "ridge_", parameters.get("ridge")),
         "label_names": list(model.label_names_),
         "views": list(model.views_),
-        "fusion_weights": model.fusion_weights_,
+        "fusion_weights": None
+        if model.fusion_weights_ is None
+        else {view: float(np.mean(weights)) for view, weights in model.fusion_weights_.items()},
     }
 
 
@@ -134,6 +144,8 @@ def _relations(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
 
 
 def _features(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
+    if not linear_views(model):
+        return []
     return [
         {"label": label} | {side: [f._asdict() for f in found] for side, found in sides.items()}
         for label, sides in top_features_of_all(model, N_FEATURES, X).items()
