@@ -90,6 +90,9 @@ def test_lam_and_ridge_are_tuned_unless_given(data):
     assert isinstance(given, NAIM3L) and given.lam == 0.2
     both = make_model({"lam": 0.2, "tune": True}, data)
     assert isinstance(both, NAIM3LCV) and both.lams == [0.2]
+    assert make_model({"metric": "log-loss"}, data).metric == "log-loss"
+    with pytest.raises(ReadError, match="metric is what lam and ridge are chosen by"):
+        make_model({"metric": "log-loss", "lam": 0.2}, data)
 
 
 def test_plain_numbers_keep_the_recipe_and_words_are_encoded(model):

@@ -60,7 +60,17 @@ def test_lam_is_chosen_where_none_is_given(folder):
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
     assert 0.5 < summary["held_out"] <= 1
-    assert load("tuned.skops").lam_ == summary["lam"]
+    assert load("tuned.skops").lam_ == summary["lam"] and summary["metric"] == "AP"
+
+
+def test_lam_can_be_chosen_for_the_best_probabilities(folder):
+    assert run("init", "lab.txt", "-o", "loss.toml").exit_code == 0
+    text = (folder / "loss.toml").read_text()
+    (folder / "loss.toml").write_text(text + 'metric = "log-loss"\n')
+    result = run("fit", "--config", "loss.toml", "-o", "loss.skops")
+    assert result.exit_code == 0, result.output
+    value = load("loss.skops").best_score_
+    assert 0 < value < 0.7 and f"; log-loss {value:.3f} on held-out labels" in result.stdout
 
 
 @pytest.mark.parametrize("what", ["labels", "scores", "probabilities"])

@@ -119,12 +119,7 @@ def fit(
     print_table(f"{len(model.label_names_)} labels", header, rows)
     typer.echo(
         f"lam {summary['lam']:g}, ridge {summary['ridge']:g}, {summary['iterations']} iterations"
-        f"{'' if summary['converged'] else ' (NOT converged)'}"
-        + (
-            f"; AP {100 * summary['held_out']:.1f} on held-out labels"
-            if summary["held_out"]
-            else ""
-        )
+        f"{'' if summary['converged'] else ' (NOT converged)'}{_held_out_in_words(summary)}"
     )
     if set(summary["kernel"].values()) != {"linear"}:
         typer.echo(f"kernels: {_kernels_in_words(summary)}")
@@ -214,6 +209,15 @@ def _kernel(given: list[str] | None) -> Any:
     return kernels
 
 
+def _held_out_in_words(summary: dict[str, Any]) -> str:
+    """Such as "; AP 95.2 on held-out labels"; nothing where nothing was chosen on them."""
+    metric, value = summary["metric"], summary["held_out"]
+    if value is None:
+        return ""
+    number = f"{value:.3f}" if metric in ("log-loss", "coverage") else f"{100 * value:.1f}"
+    return f"; {metric} {number} on held-out labels"
+
+
 def _kernels_in_words(summary: dict[str, Any]) -> str:
     """Such as "clinic rbf (gamma 0.5), lab linear"."""
     parts = []
@@ -243,6 +247,7 @@ def _summary(model: Any, data: Any, target: Path) -> dict[str, Any]:
         "ridge": getattr(model, "ridge_", getattr(model, "ridge", None)),
         "kernel": {name: kernel.name for name, kernel in kernels.items()},
         "gamma": {name: kernel.gamma for name, kernel in kernels.items()},
+        "metric": getattr(model, "metric", None),
         "held_out": getattr(model, "best_score_", None),
         "iterations": model.n_iter_,
         "converged": model.converged_,

@@ -29,6 +29,7 @@ MODEL_KEYS: dict[str, type | tuple[type, ...]] = {
     "ridge": float,
     "threshold": (float, str),
     "tune": bool,
+    "metric": str,
     "transformer": str,
     "kernel": (str, dict),
     "n_landmarks": int,

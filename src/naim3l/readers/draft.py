@@ -26,6 +26,7 @@ unknown = []
 # How strongly the views are coupled, and a ridge, are chosen on held-out labels unless given:
 # lam = 0.4
 # ridge = 1.0
+# metric = "AP"  # what they are chosen by; "log-loss" for the best probabilities
 # Scores are linear in the columns unless rows are compared by a kernel: "rbf", or "chi2" or
 # "hellinger" for counts; for some views alone with kernel = {NAME = "rbf"}:
 # kernel = "rbf"

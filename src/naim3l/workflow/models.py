@@ -60,6 +60,8 @@ def make_model(
         "checkpoint": checkpoint,
     }
     if not tune:
+        if "metric" in chosen:
+            raise ReadError("metric is what lam and ridge are chosen by, and they are given.")
         return NAIM3L(**chosen, **shared)
     for name, several in (("lam", "lams"), ("ridge", "ridges")):
         if name in chosen:
