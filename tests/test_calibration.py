@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
+from sklearn.linear_model import LogisticRegression
 
 from naim3l.calibration import (
     HOLD_OFFSET,
@@ -59,6 +60,27 @@ def test_curves_are_the_most_likely_ones_under_their_prior(rng):
         best = minimize(loss, [1.0, 0.0]).x
         np.testing.assert_allclose(found.slope[k] * spread[k], best[0], atol=1e-4)
         np.testing.assert_allclose(found.offset[k] + found.slope[k] * centre[k], best[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("n_rows", [100, 117, 231, 402])
+def test_of_one_label_the_common_curve_is_its_own(rng, n_rows):
+    """Labels of one frequency tell nothing of what frequency does."""
+    scores, truth = drawn(rng, n_rows, np.array([2.0]), np.array([-1.0]))
+    found = fit_calibration(scores, truth)
+    standard = (scores - scores.mean()) / scores.std()
+    model = LogisticRegression().fit(standard, truth[:, 0])
+    slope, offset = _common_curve(standard, truth, truth >= 0, found.base)
+    assert slope[0] == pytest.approx(model.coef_[0, 0], abs=1e-4)
+    assert offset[0] == pytest.approx(model.intercept_[0], abs=1e-4)
+    assert found.slope[0] > 1
+
+
+def test_a_label_without_known_entries_keeps_its_rate(rng):
+    scores, truth = drawn(rng, 200, np.array([2.0, 2.0]), np.array([-1.0, -1.0]))
+    truth[:, 1] = np.nan
+    found = fit_calibration(scores, truth, np.array([0.3, 0.05]))
+    np.testing.assert_allclose(found.probabilities(scores)[:, 1], 0.05)
+    np.testing.assert_allclose(found.log_odds(scores)[:, 1], found.base[1])
 
 
 @pytest.mark.parametrize("known_rows", [0, 1, 2])

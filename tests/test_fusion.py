@@ -28,8 +28,8 @@ def drawn_views(rng, means, n=4000, rate=0.3, missing=0.3):
     truth = (rng.random((n, 2)) < rate).astype(float)
     scores = np.stack([m * (2 * truth - 1) + rng.normal(size=truth.shape) for m in means])
     scores[np.broadcast_to(rng.random((len(means), n, 1)) < missing, scores.shape)] = np.nan
-    base = np.full((len(means), 2), logit(rate))
-    return scores, base[:, None, :] + 2 * np.reshape(means, (-1, 1, 1)) * scores, base, truth
+    base = np.full(2, logit(rate))
+    return scores, base + 2 * np.reshape(means, (-1, 1, 1)) * scores, base, truth
 
 
 def test_evidence_of_independent_views_adds_up_to_the_posterior(rng):
@@ -52,6 +52,19 @@ def test_fitted_evidence_is_near_the_true_one(rng):
     fitted = Evidence([fit_calibration(S, truth) for S in scores], np.ones((2, 2)))
     close = expit(fitted.fuse(scores)) - expit(add_evidence(log_odds, base))
     assert np.nanmax(np.abs(close)) < 0.05
+
+
+def test_a_sample_with_one_view_has_the_log_odds_of_that_view(rng):
+    scores, _, _, truth = drawn_views(rng, [0.5, 1.5], n=500, rate=0.05)
+    truth[:, 1] = np.where(np.arange(500) < 30, truth[:, 1], np.nan)  # hardly known
+    scores[0, 30:, 1] = np.nan
+    rates = np.array([0.05, 0.05])
+    curves = [fit_calibration(S, truth, rates) for S in scores]
+    fused = Evidence(curves, np.ones((2, 2))).fuse(scores)
+    for v, curve in enumerate(curves):
+        alone = ~np.isnan(scores[v]) & np.isnan(scores[1 - v])
+        assert alone.any()
+        np.testing.assert_allclose(fused[alone], curve.log_odds(scores[v])[alone])
 
 
 def test_learned_weights_leave_independent_views_alone_and_halve_what_is_said_twice(rng):
@@ -84,7 +97,7 @@ def test_labels_of_like_frequency_share_weights(rng):
     groups = label_groups(truth)
     assert (np.diff(groups) >= 0).all() and groups[0] == groups[1] and groups[-1] == 2
     log_odds = rng.normal(size=(2, *truth.shape))
-    weights = fit_weights(log_odds, np.zeros((2, 6)), truth)
+    weights = fit_weights(log_odds, np.zeros(6), truth)
     for group in np.unique(groups):
         assert np.ptp(weights[:, groups == group], axis=1).max() == 0
 

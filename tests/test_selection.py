@@ -332,8 +332,8 @@ class TestGammas:
     def test_the_choice_is_that_of_ridge_regression_alone(self, rng):
         views = {"a": self.rings(rng, 1.0), "b": self.rings(rng, 3.0)}
         X, Y = ({v: pair[i] for v, pair in views.items()} for i in (0, 1))
-        factors, options = [0.03, 1.0, 30.0], {"transformer": None, "n_landmarks": 40}
-        model = self.fit(views, gamma_factors=factors)
+        factors, options = [0.03, 1.0, 30.0], {"transformer": None, "n_landmarks": None}
+        model = self.fit(views, gamma_factors=factors, n_landmarks=None)
         auto = self.fit(views, gamma_factors=[1.0]).gamma_
         signed = [2 * Y[v] - 1 for v in X]
         fold_of = deal_entries(Problem(list(X.values()), signed), 3, np.random.RandomState(0))

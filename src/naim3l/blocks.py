@@ -90,7 +90,7 @@ class LabelBlocks(ABC):
         """The loss, and ``X'(P * (XW - Y))`` of shape (n_weights, n_labels)."""
 
     def loss(self, W: Matrix) -> float:
-        """``1/2 ||P * (XW - Y)||^2``."""
+        """``1/2 sum P * (XW - Y)^2``."""
         return self.loss_and_gradient(W)[0]
 
     def multiply_gram(self, W: Matrix) -> Matrix:

@@ -12,6 +12,8 @@ Matrix = NDArray[np.floating]
 # How firmly a label's curve is held to the one that all labels have in common, as precisions of a
 # normal prior on its slope (of standardised scores) and offset.
 HOLD_SLOPE, HOLD_OFFSET = 10.0, 1.0
+# Frequencies, as log-odds, that differ by less are the same.
+LEAST_DIFFERENCE = 1e-9
 # Newton steps of a label's curve, and the length that ends them.
 MAX_STEPS, SHORT_STEP = 50, 1e-8
 
@@ -24,7 +26,8 @@ class Calibration:
     ----------
     slope, offset : ndarray of shape (n_labels,)
     base : ndarray of shape (n_labels,)
-        Log-odds of each label before any score is seen: those of its share of positives.
+        Log-odds of each label before any score is seen: those of its share of positives, in all
+        views alike.
     own : bool ndarray of shape (n_labels,)
         Where the label's own entries tell more of the slope than the common curve does.
     """
@@ -43,11 +46,12 @@ class Calibration:
         return expit(self.log_odds(scores))
 
 
-def fit_calibration(scores: Matrix, truth: Matrix) -> Calibration:
+def fit_calibration(scores: Matrix, truth: Matrix, rates: Matrix | None = None) -> Calibration:
     """Curves that turn scores into probabilities (Platt), each label's held to a common one.
 
     The fewer entries of a label are known, the closer its curve stays to the one of all labels,
-    moved by how frequent it is; with many it is the label's own.
+    moved by how frequent it is; with many it is the label's own. Of a label without any, scores
+    tell nothing: its probability is its rate.
 
     Parameters
     ----------
@@ -55,13 +59,15 @@ def fit_calibration(scores: Matrix, truth: Matrix) -> Calibration:
         Of entries that the fit did not see; NaN elsewhere.
     truth : ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown.
+    rates : ndarray of shape (n_labels,), optional
+        Share of positives of each label, over all views; by default that of the known entries.
     """
     known = np.isfinite(scores) & np.isfinite(truth)
     n_yes = (known & (truth == 1)).sum(axis=0)
-    n_no = known.sum(axis=0) - n_yes
+    n_known = known.sum(axis=0)
     # One positive and one negative more keep the frequency of a rare label off 0 and 1.
-    base = logit((n_yes + 1) / (n_yes + n_no + 2))
-    if not n_yes.any() or not n_no.any():  # nothing to learn from: the frequency is all there is
+    base = logit((n_yes + 1) / (n_known + 2) if rates is None else rates)
+    if n_yes.sum() in (0, n_known.sum()):  # nothing to learn from: the rate is all there is
         return Calibration(np.zeros(len(base)), base.copy(), base, np.zeros(len(base), dtype=bool))
     # Scores of rare labels hardly leave -1, so what a score tells depends on how far those of its
     # label spread: what labels have in common is the curve of standardised scores.
@@ -70,6 +76,7 @@ def fit_calibration(scores: Matrix, truth: Matrix) -> Calibration:
     yes = np.where(known, truth, 0)
     slope, offset = _common_curve(standard, yes, known, base)
     slope, offset = _own_curves(standard, yes, known, slope, offset)
+    slope, offset = np.where(n_known > 0, slope, 0), np.where(n_known > 0, offset, base)
     told = _information(standard, known, slope, offset)
     return Calibration(slope / spread, offset - slope * centre / spread, base, told > HOLD_SLOPE)
 
@@ -79,11 +86,14 @@ def _common_curve(
 ) -> tuple[Matrix, Matrix]:
     """Slope and offset of every label from the entries of all, (n_labels,) each."""
     shift = np.broadcast_to(base, standard.shape)[known]
-    scale = shift.std() or 1.0
-    features = np.column_stack([standard[known], shift / scale])
+    features, scale = standard[known][:, None], 1.0
+    told_apart = bool(np.ptp(shift) > LEAST_DIFFERENCE)
+    if told_apart:  # labels of one frequency leave nothing to learn of it
+        scale = float(shift.std())
+        features = np.column_stack([features, shift / scale])
     model = LogisticRegression().fit(features, yes[known] > 0)
-    slope, weight = model.coef_[0]
-    return np.full(len(base), slope), model.intercept_[0] + weight / scale * base
+    weight = model.coef_[0, 1] / scale if told_apart else 0.0
+    return np.full(len(base), model.coef_[0, 0]), model.intercept_[0] + weight * base
 
 
 def _own_curves(

@@ -29,8 +29,10 @@ def fingerprint(arrays: list[Any], settings: Mapping[str, Any]) -> str:
     ----------
     arrays : list of ndarray or sparse array
     settings : mapping of str to JSON values
+        NumPy's numbers are taken as Python's.
     """
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    text = json.dumps(settings, sort_keys=True, default=lambda number: number.item())
+    digest = hashlib.sha256(text.encode())
     for array in arrays:
         parts = (
             [array] if isinstance(array, np.ndarray) else [array.data, array.indices, array.indptr]

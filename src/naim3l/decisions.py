@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from naim3l.calibration import Calibration, fit_calibration
 from naim3l.fusion import FUSIONS, Evidence, fuse_arrays
-from naim3l.held_out import by_view_and_sample, deal_entries, held_out_scores, labels_of_samples
+from naim3l.held_out import (
+    base_rates,
+    by_view_and_sample,
+    deal_entries,
+    held_out_scores,
+    labels_of_samples,
+)
 from naim3l.parameters import check_choice
 from naim3l.problem import Problem
 from naim3l.thresholds import LEARNED, check_threshold, fit_thresholds, fixed_thresholds
@@ -92,19 +98,20 @@ def learn_decisions(
         Deals the entries into folds.
     """
     scores = held_out_scores(problem, deal_entries(problem, N_FOLDS, rng), solve)
+    rates = base_rates(problem)
     if problem.samples is None:
         rows = zip(decisions.thresholds, problem.row_slices, strict=True)
         blocks = {view: (scores[r], _truth(problem.Y[r])) for view, r in rows}
     else:
         by_view, truth = by_view_and_sample(problem, scores), _truth(labels_of_samples(problem))
         if rules.fusion != "mean":
-            decisions.evidence = _fit_evidence(by_view, truth, learned=rules.fusion == "learned")
+            decisions.evidence = _fit_evidence(by_view, truth, rates, rules.fusion == "learned")
         blocks = {FUSED: (fuse_views(by_view, decisions.evidence), truth)}
     for block, (S, truth) in blocks.items():
         if isinstance(rules.threshold, str) and rules.threshold in LEARNED:
             decisions.thresholds[block] = fit_thresholds(S, truth, rules.threshold)
         if rules.calibrate:
-            decisions.calibrations[block] = fit_calibration(S, truth)
+            decisions.calibrations[block] = fit_calibration(S, truth, rates)
 
 
 def fuse_views(scores: Matrix, evidence: Evidence | None) -> NDArray[np.float64]:
@@ -112,8 +119,8 @@ def fuse_views(scores: Matrix, evidence: Evidence | None) -> NDArray[np.float64]
     return fuse_arrays(scores) if evidence is None else evidence.fuse(scores)
 
 
-def _fit_evidence(scores: Matrix, truth: Matrix, *, learned: bool) -> Evidence:
-    calibrations = [fit_calibration(S, truth) for S in scores]
+def _fit_evidence(scores: Matrix, truth: Matrix, rates: Matrix, learned: bool) -> Evidence:
+    calibrations = [fit_calibration(S, truth, rates) for S in scores]
     evidence = Evidence(calibrations, np.ones((len(scores), truth.shape[1])))
     return evidence.with_learned_weights(scores, truth) if learned else evidence
 

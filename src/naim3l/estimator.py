@@ -50,8 +50,8 @@ default=None
         Kernel between the rows of a view, after its transformer; None is the linear model.
         "hellinger" and "chi2" compare histograms such as counts, see `naim3l.kernels.KernelMap`.
     n_landmarks : int or None, default=300
-        Training rows that the kernel compares others with; None takes all of them, which is exact
-        and for small data.
+        What the kernel compares rows with: that many centres of training rows, or all training
+        rows with None, or where there are no more, which is exact and for small data.
     gamma : "auto", float, or mapping per view, default="auto"
         Kernels are ``exp(-gamma distance)``; "auto" is one over the median distance of rows.
     low_rank, high_rank : bool, default=True
@@ -70,8 +70,8 @@ default=None
         "cardinality" one value per view with as many yes as are true; both on entries held out
         of the fit in turn.
     calibrate : bool, default=False
-        Learn probabilities for `predict_proba`, on held-out entries too: per label where it has
-        enough of them, else from all labels. Either adds three coarse fits.
+        Learn probabilities for `predict_proba`, on held-out entries too: a curve per label, held
+        to a common one where few of its entries are known. Either adds three coarse fits.
     fusion : {"mean", "evidence", "learned"}, default="mean"
         How the views of a row of a wide table are fused. "mean" of their scores; "evidence": each
         view calibrated on held-out entries, and what it adds to a label's base rate added up;

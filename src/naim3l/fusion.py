@@ -61,16 +61,16 @@ def add_evidence(log_odds: Matrix, base: Matrix, weights: Matrix | None = None) 
     log_odds : ndarray of shape (n_views, n_samples, n_labels)
         Calibrated, view by view. NaN in the rows of samples that lack the view; NaN comes back
         for those that lack all.
-    base : ndarray of shape (n_views, n_labels)
-        Log-odds of the labels in each view before any feature is seen.
+    base : ndarray of shape (n_labels,)
+        Log-odds of the labels before any feature is seen.
     weights : ndarray of shape (n_views, n_labels), optional
         All 1 by default.
     """
-    evidence = log_odds - base[:, None, :]
+    evidence = log_odds - base
     if weights is not None:
         evidence = evidence * weights[:, None, :]
     lacking = np.isnan(evidence).all(axis=0)
-    return np.where(lacking, np.nan, base.mean(axis=0) + np.nansum(evidence, axis=0))
+    return np.where(lacking, np.nan, base + np.nansum(evidence, axis=0))
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Evidence:
     def _log_odds(self, scores: Matrix) -> tuple[Matrix, Matrix]:
         pairs = zip(self.calibrations, scores, strict=True)
         log_odds = np.stack([calibration.log_odds(S) for calibration, S in pairs])
-        return log_odds, np.stack([calibration.base for calibration in self.calibrations])
+        return log_odds, self.calibrations[0].base  # which all views share
 
     def with_learned_weights(self, scores: Matrix, truth: Matrix) -> "Evidence":
         """The same with weights that suit samples with several views best."""
@@ -130,13 +130,13 @@ def fit_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> Matrix:
     truth : ndarray of shape (n_samples, n_labels)
         1, 0, NaN = unknown.
     """
-    groups, weights = label_groups(truth), np.ones_like(base)
-    evidence = log_odds - base[:, None, :]
+    groups, weights = label_groups(truth), np.ones((len(log_odds), truth.shape[1]))
+    evidence = log_odds - base
     for group in np.unique(groups):
         of_group = groups == group
         known = (~np.isnan(truth) & ~np.isnan(evidence).all(axis=0))[:, of_group]
         E = np.nan_to_num(evidence[:, :, of_group][:, known])
-        start = np.broadcast_to(base.mean(axis=0), truth.shape)[:, of_group][known]
+        start = np.broadcast_to(base, truth.shape)[:, of_group][known]
         weights[:, of_group] = _least_log_loss(E, start, truth[:, of_group][known])[:, None]
     return weights
 
@@ -215,4 +215,4 @@ def _fuse_chances(chances: Matrix, rates: Matrix) -> Scores:
             "predict_proba gives them."
         )
     log_odds = logit(np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE))
-    return expit(add_evidence(log_odds, np.tile(logit(rates), (len(chances), 1))))
+    return expit(add_evidence(log_odds, logit(rates)))

@@ -57,6 +57,15 @@ def labels_of_samples(problem: Problem) -> Matrix:
     return Y
 
 
+def base_rates(problem: Problem) -> NDArray[np.float64]:
+    """Share of positives among the known labels, (n_labels,); a sample counts once.
+
+    One positive and one negative more keep it off 0 and 1.
+    """
+    Y = problem.Y if problem.samples is None else labels_of_samples(problem)
+    return np.asarray(((Y > 0).sum(axis=0) + 1) / ((Y != 0).sum(axis=0) + 2))
+
+
 def by_view_and_sample(problem: Problem, S: Matrix) -> Matrix:
     """Stacked rows as (n_views, n_samples, n_labels), NaN where a sample lacks the view."""
     assert problem.samples is not None

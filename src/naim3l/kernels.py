@@ -7,18 +7,22 @@ the kernel model: weights ``W`` are dual weights ``A = K^(-1/2) W``, scores are 
 the squared weights are ``tr(A' K A)``.
 """
 
+import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import additive_chi2_kernel, euclidean_distances, linear_kernel
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import ThreadpoolController
 
 from naim3l.parameters import check_choice, check_number, check_whole_number
 
@@ -30,6 +34,8 @@ HISTOGRAM_KERNELS = ("chi2", "hellinger")
 KERNELS = ("linear", "rbf", *HISTOGRAM_KERNELS)
 LANDMARKS = ("kmeans", "leverage", "uniform")
 N_LANDMARKS = 300
+# Squared distances below this share of the squared rows are those of equal rows.
+EQUAL_ROWS = 1e-12
 # The median rule looks at pairs of this many rows.
 MEDIAN_ROWS = 1000
 # Rounds of k-means, after which centres hardly move, and rows for each centre that take part.
@@ -62,7 +68,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    landmarks_ : ndarray or sparse matrix of shape (n_landmarks, n_features)
+    landmarks_ : ndarray of shape (n_landmarks, n_features)
         After the normalisation that the kernel asks for.
     normalization_ : ndarray of shape (n_landmarks, n_components)
         ``K^(-1/2)``, up to a rotation.
@@ -114,7 +120,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self._takes_sparse
         tags.input_tags.positive_only = self._of_histograms
         return tags
 
@@ -122,9 +128,13 @@ class KernelMap(TransformerMixin, BaseEstimator):
     def _of_histograms(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel in HISTOGRAM_KERNELS
 
+    @property
+    def _takes_sparse(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel != "chi2"
+
     def _prepare(self, X: Any, *, reset: bool) -> Any:
         """Rows as the kernel compares them."""
-        sparse = self.kernel != "chi2" and ("csr" if isinstance(self.kernel, str) else False)
+        sparse = "csr" if self._takes_sparse else False
         X = validate_data(self, X, reset=reset, accept_sparse=sparse, dtype=np.float64)
         if not self._of_histograms:
             return X
@@ -138,7 +148,8 @@ class KernelMap(TransformerMixin, BaseEstimator):
 
     def _distances(self, A: Any, B: Any) -> Matrix:
         if self.kernel == "chi2":
-            return -additive_chi2_kernel(A, B)
+            # scikit-learn's loop wants to be allowed to write, though it does not.
+            return -additive_chi2_kernel(A, np.require(B, requirements="W"))
         return np.asarray(euclidean_distances(A, B, squared=True))
 
     def _values(self, A: Any, B: Any) -> Matrix:
@@ -157,7 +168,9 @@ class KernelMap(TransformerMixin, BaseEstimator):
             return float(self.gamma)
         some = rows[rng.permutation(rows.shape[0])[:MEDIAN_ROWS]]
         distances = self._distances(some, some)[np.triu_indices(some.shape[0], 1)]
-        distances = distances[distances > 0]
+        # Of equal rows it is a rounding error of their squares.
+        squares = some.multiply(some) if issparse(some) else some**2
+        distances = distances[distances > EQUAL_ROWS * squares.sum(axis=1).max()]
         if not len(distances):
             raise ValueError(
                 f"all rows are equal (n_samples = {rows.shape[0]}): no distance to take gamma from."
@@ -167,21 +180,17 @@ class KernelMap(TransformerMixin, BaseEstimator):
     def _choose_landmarks(self, rows: Any, rng: np.random.RandomState) -> Any:
         n_rows, n_landmarks = rows.shape[0], self.n_landmarks
         if n_landmarks is None or n_landmarks >= n_rows:
-            return rows
+            return _dense(rows)
         if self.landmarks == "kmeans":
-            # From rows drawn alike: with so many centres, k-means++ takes longer than all rounds.
-            means = KMeans(
-                n_landmarks, init="random", n_init=1, max_iter=KMEANS_ROUNDS, random_state=rng
-            )
-            some = rng.permutation(n_rows)[: KMEANS_ROWS * n_landmarks]
-            return means.fit(rows[some]).cluster_centers_
+            return _centres(rows[rng.permutation(n_rows)[: KMEANS_ROWS * n_landmarks]], n_landmarks)
         chosen = rng.permutation(n_rows)[:n_landmarks]
         if self.landmarks == "leverage":
             # Scores from a uniform pilot: exact ones would need the kernel of all rows.
             pilot = rows[chosen]
             scores = _leverage(self._values(rows, pilot) @ self._inverse_root(pilot))
+            scores += np.finfo(float).tiny  # rows of zeros may be drawn, too, if need be
             chosen = rng.choice(n_rows, n_landmarks, replace=False, p=scores / scores.sum())
-        return rows[np.sort(chosen)]
+        return _dense(rows[np.sort(chosen)])
 
     def _inverse_root(self, landmarks: Any) -> Matrix:
         """``K^(-1/2)`` of landmarks, up to a rotation, without the directions of rounding error."""
@@ -199,6 +208,23 @@ class KernelMap(TransformerMixin, BaseEstimator):
             )
         kept = eigenvalues > LEAST_SHARE * eigenvalues[-1]
         return np.asarray(vectors[:, kept] / np.sqrt(eigenvalues[kept]))
+
+
+def _dense(rows: Any) -> Matrix:
+    # Model files hold no sparse arrays, and landmarks are few.
+    return rows.toarray() if issparse(rows) else rows
+
+
+@ThreadpoolController().wrap(limits=1, user_api="openmp")  # threads add up in any order
+def _centres(rows: Any, n_centres: int) -> Matrix:
+    """Centres of k-means of rows in random order."""
+    # From the first rows: with so many centres, k-means++ takes longer than all rounds.
+    start = _dense(rows[:n_centres])
+    means = KMeans(n_centres, init=start, n_init=1, max_iter=KMEANS_ROUNDS)
+    with warnings.catch_warnings():
+        # Of rows that occur twice: centres that coincide do no harm.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return np.asarray(means.fit(rows).cluster_centers_)
 
 
 def _leverage(features: Matrix) -> Matrix:

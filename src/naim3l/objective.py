@@ -35,7 +35,7 @@ class Objective:
 
     ::
 
-        F(W) = 1/2 ||P * (XW - Y)||^2                       loss
+        F(W) = 1/2 sum P * (XW - Y)^2                       loss
              + lam * sum_k ||X_k W||_*                      low_rank
              - lam * ||XW||_*                               high_rank
              + ridge/2 * ||W without intercepts||^2         ridge

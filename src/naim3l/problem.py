@@ -95,6 +95,11 @@ class Problem(LabelBlocks):
         )
 
     @property
+    def features(self) -> list[Matrix | sparse.sparray]:
+        """Features of each view, without the column of ones."""
+        return [X_v[:, :-1] for X_v in self.X] if self.fit_intercept else self.X
+
+    @property
     def n_rows(self) -> int:
         return self.Y.shape[0]
 

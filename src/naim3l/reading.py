@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from naim3l.held_out import base_rates
 from naim3l.kernels import (
     N_LANDMARKS,
     KernelMap,
@@ -67,8 +68,7 @@ class ViewReader(BaseEstimator):
         if self._wide and not (anywhere := np.any(list(present.values()), axis=0)).all():
             warn_rows(~anywhere, "have no view at all and are left out")
         check_observed(observed, self.label_names_)
-        self.base_rates_ = _base_rates(np.concatenate(list(observed.values())))
-        return Problem(
+        problem = Problem(
             list(features.values()),
             list(observed.values()),
             fit_intercept=self.fit_intercept,
@@ -77,6 +77,8 @@ class ViewReader(BaseEstimator):
             if self._wide
             else None,
         )
+        self.base_rates_ = base_rates(problem)
+        return problem
 
     def _fit_tables(self, X: Any) -> dict[str, Table]:
         """Table of each view; remembers the form, the views and the column names."""
@@ -154,7 +156,8 @@ class ViewReader(BaseEstimator):
             if kernel is not None:
                 check_kernel(kernel)
         for gamma in self.gamma.values() if is_apart(self.gamma) else [self.gamma]:
-            check_gamma(gamma)
+            if gamma is not None or not is_apart(self.gamma):  # None: a view without a kernel
+                check_gamma(gamma)
         check_landmarks(self.n_landmarks)
 
     def _encode(self, view: str, table: Table, *, fit: bool = False) -> tuple[Any, NDArray]:
@@ -191,11 +194,6 @@ class ViewReader(BaseEstimator):
             f"{labels.table.where}: labels {columns or n_columns} are not those of the fit, "
             f"{self.label_names_}."
         )
-
-
-def _base_rates(signed: NDArray) -> NDArray[np.float64]:
-    """Share of positives of each label; one more of each kind keeps it off 0 and 1."""
-    return np.asarray(((signed > 0).sum(axis=0) + 1) / ((signed != 0).sum(axis=0) + 2))
 
 
 def warn_rows(rows: NDArray[np.bool_], what: str) -> None:

@@ -20,7 +20,7 @@ from naim3l.checkpoint import Checkpoint, fingerprint
 from naim3l.estimator import FOLD_MAX_ITER, FOLD_TOL, NAIM3L
 from naim3l.forms import choose_form
 from naim3l.held_out import LOG_LOSS, deal_entries, hidden_metric
-from naim3l.kernels import N_LANDMARKS
+from naim3l.kernels import N_LANDMARKS, of_view
 from naim3l.objective import Objective
 from naim3l.parameters import check_choice, check_number, check_whole_number
 from naim3l.problem import Problem
@@ -59,11 +59,13 @@ class NAIM3LCV(LinearViewModel):
     cv : int, default=3
         Number of folds, at least 2.
     gamma_factors : sequence of float, default=(0.5, 1.0, 2.0)
-        Where ``gamma="auto"``, multiples of each view's gamma to try, on the first fold and for
-        ridge regression alone, before ``lam`` and ``ridge`` are chosen.
+        Where a view's ``gamma`` is "auto", multiples of it to try, on the first fold and for ridge
+        regression alone, before ``lam`` and ``ridge`` are chosen. ``best_score_`` knows of that
+        fold, and is a little too good by it.
     metric : str, default="AP"
         Key of the dict that `naim3l.evaluate` returns, averaged over the views where it is
-        defined ("AP" never is with one label). For "coverage" and "one-error" lowest is best.
+        defined ("AP" never is with one label); of a wide table, of the mean scores of its views.
+        For "coverage" and "one-error" lowest is best.
         Or "log-loss", of probabilities calibrated on the held-out entries themselves: the choice
         for probabilities, and for fusion by evidence.
     views, transformer, kernel, n_landmarks, gamma, low_rank, high_rank, positive_weight, \
@@ -171,9 +173,8 @@ fit_intercept, label_coding, threshold, calibrate, fusion
 
     def _refine_gammas(self, X: Any, problem: Problem) -> Problem:
         """The problem with the gammas that suit held-out entries best; keeps their maps."""
-        auto, factors = self._gammas(), _read_values("gamma_factors", self.gamma_factors)
-        searched = isinstance(self.gamma, str) and any(gamma for gamma in auto.values())
-        if searched and factors != [1.0]:
+        auto, factors = self._free_gammas(), _read_values("gamma_factors", self.gamma_factors)
+        if any(auto.values()) and factors != [1.0]:
             tables, ridges = self._known_tables(X), [r for r in self.ridges if r > 0] or [1.0]
             hidden = deal_entries(problem, self.cv, check_random_state(self.random_state)) == 0
             lowest = self.metric in LOWER_IS_BETTER
@@ -181,15 +182,24 @@ fit_intercept, label_coding, threshold, calibrate, fusion
 
                 def problem_at(gammas: Mapping[str, float | None]) -> Problem:
                     advance()
-                    return problem.with_features(self._encode_at(tables, gammas))
+                    return problem.with_features(self._encode_at(tables, problem, gammas))
 
                 chosen = choose_gammas(
                     auto, factors, problem_at, hidden, ridges, self.metric, lowest=lowest
                 )
+            problem = problem.with_features(self._encode_at(tables, problem, chosen))
             self.transformers_ = self._transformers_at(chosen)
-            problem = problem.with_features(self._encode_at(tables, chosen))
         self.gamma_ = self._gammas()
         return problem
+
+    def _free_gammas(self) -> dict[str, float | None]:
+        """Gamma of each view whose kernel leaves it to the data, None elsewhere."""
+        free = {
+            view: of_view("kernel", self.kernel, view) is not None
+            and of_view("gamma", self.gamma, view) == "auto"
+            for view in self.views_
+        }
+        return {view: gamma if free[view] else None for view, gamma in self._gammas().items()}
 
     def _transformers_at(self, gammas: Mapping[str, float | None]) -> dict[str, Any]:
         """Fitted transformers with other gammas in their kernel maps."""
@@ -199,12 +209,16 @@ fit_intercept, label_coding, threshold, calibrate, fusion
                 changed[view] = with_last_step(changed[view], kernel_map.with_gamma(gamma))
         return changed
 
-    def _encode_at(self, tables: dict[str, Table], gammas: Mapping[str, float | None]) -> list[Any]:
-        """Features of all views at given gammas."""
+    def _encode_at(
+        self, tables: dict[str, Table], problem: Problem, gammas: Mapping[str, float | None]
+    ) -> list[Any]:
+        """Features of all views: made anew at given gammas, those of the problem at None."""
         transformers = self._transformers_at(gammas)
         return [
-            encode(table, transformers[view], as_numbers=self._as_numbers[view])[0]
-            for view, table in tables.items()
+            features
+            if gammas[view] is None
+            else encode(tables[view], transformers[view], as_numbers=self._as_numbers[view])[0]
+            for view, features in zip(self.views_, problem.features, strict=True)
         ]
 
     def _open_checkpoint(self, problem: Problem, pairs: list[Pair]) -> Checkpoint | None:

@@ -260,7 +260,7 @@ def encode(
     """
     if as_numbers:
         rows, present = read_numbers(table)
-        if _of_histograms(transformer[0] if isinstance(transformer, Pipeline) else transformer):
+        if _of_histograms(_first_step(transformer)):
             check_not_negative(table, rows, present)
     else:
         present = present_rows(table, allow_missing=accepts_missing(transformer))
@@ -283,6 +283,11 @@ def encode(
             ) from error
         raise ValueError(f"{table.where}: {error}") from error
     return _check_features(features, table.where, present), present
+
+
+def _first_step(transformer: Any) -> Any:
+    """What sees the rows first, also where pipelines are nested."""
+    return _first_step(transformer[0]) if isinstance(transformer, Pipeline) else transformer
 
 
 def _of_histograms(step: Any) -> bool:

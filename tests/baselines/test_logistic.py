@@ -33,7 +33,15 @@ def test_a_label_that_is_always_no_has_the_log_odds_of_its_frequency(data):
     Y["view0"][:, 1] = 0
     model = PerViewLogistic().fit(data.views, Y)
     assert not model.coef_["view0"][:, 1].any()
-    assert model.intercept_["view0"][1] == pytest.approx(logit(1 / 72))
+    rate = model.base_rates_[1]  # of all views, which keeps the frequency here off 0
+    assert model.intercept_["view0"][1] == pytest.approx(logit(2 * rate / 72))
+
+
+def test_a_label_unknown_in_a_view_has_the_log_odds_of_its_rate_elsewhere(data):
+    Y = {view: labels.copy() for view, labels in data.labels.items()}
+    Y["view0"][:, 1] = np.nan
+    model = PerViewLogistic().fit(data.views, Y)
+    assert model.intercept_["view0"][1] == pytest.approx(logit(model.base_rates_[1]))
 
 
 def test_positives_that_count_twice_are_positives_given_twice(data):

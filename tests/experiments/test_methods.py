@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import logit
 from sklearn.metrics import average_precision_score
 
 from naim3l.baselines import PerViewRidge
@@ -100,9 +101,12 @@ def test_calibrated_scores_are_measured_in_every_way(raw, method, parameters):
     log_odds = {v: outcome.calibrations[v].log_odds(S) for v, S in outcome.scores.items()}
     table = by_sample(raw, log_odds)
     table[~raw.shown.T] = np.nan
-    base = np.stack([curve.base for curve in outcome.calibrations.values()])
-    fused = np.nansum(table - base[:, None], axis=0) + base.mean(axis=0)
-    assert metrics["evidence"] == evaluate(raw.truth, fused, protocol="fused")
+    shares = [(np.nansum(Y, axis=0), (~np.isnan(Y)).sum(axis=0)) for Y in raw.Y_train.values()]
+    yes, known = np.sum(shares, axis=0)
+    base = logit((yes + 1) / (known + 2))
+    fused = np.nansum(table - base, axis=0) + base
+    expected = evaluate(raw.truth, fused, protocol="fused")
+    assert metrics["evidence"] == pytest.approx(expected)
     per_view = [evaluate(raw.truth[raw.test_rows[v]], L)["AP"] for v, L in log_odds.items()]
     assert metrics["calibrated"]["AP"] == pytest.approx(np.mean(per_view))
     known = np.mean([(Y > 0).sum(axis=0) for Y in raw.Y_train.values()], axis=0)

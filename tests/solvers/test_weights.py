@@ -65,3 +65,33 @@ def test_the_form_decides(make_problem):
     assert isinstance(make_weight_step(problem, 0.0), IterativeWeightStep)
     compressed = CompressedProblem.from_problem(problem)
     assert isinstance(make_weight_step(compressed, 0.0), DirectWeightStep)
+
+
+def test_conjugate_gradients_end_at_once_where_there_is_nothing_to_do(make_problem, rng):
+    """Right sides of zero, columns that are solved beside others, a view of zeros."""
+    features, labels, _ = make_problem(seed=3)
+    features[1] = np.zeros_like(features[1])
+    problem = Problem(features, labels, fit_intercept=False)
+    step = IterativeWeightStep(problem, 0.0, accuracy=0.0)
+    zero = np.zeros_like(problem.targets)
+    assert not step(zero, 0.5, zero).any()
+    B = problem.targets.copy()
+    B[:, 1:] = 0
+    W = step(B, 0.5, zero)
+    assert np.isfinite(W).all() and W[:, 0].any() and not W[:, 1:].any()
+    assert not W[problem.weight_slices[1]].any()
+
+
+def test_steps_on_rows_keep_float32(make_problem):
+    features, labels, _ = make_problem(seed=3)
+    problem = Problem([X.astype(np.float32) for X in features], labels)
+    W = IterativeWeightStep(problem, 0.5, accuracy=0.01)(problem.targets, 0.5, 0 * problem.targets)
+    assert W.dtype == np.float32
+
+
+def test_without_penalty_a_step_is_ridge_regression(make_problem):
+    *_, problem = make_problem(seed=3)
+    step = IterativeWeightStep(problem, 0.5, accuracy=0.0)
+    W = step(problem.targets, 0.0, np.zeros_like(problem.targets))
+    gradient = problem.loss_and_gradient(W)[1] + 0.5 * problem.penalised[:, None] * W
+    assert np.abs(gradient).max() < 1e-8

@@ -9,6 +9,7 @@ from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
 from naim3l.base import LinearViewModel
+from naim3l.held_out import base_rates
 from naim3l.kernels import N_LANDMARKS
 from naim3l.parameters import check_number
 from naim3l.problem import Problem
@@ -18,7 +19,8 @@ class PerViewLogistic(LinearViewModel):
     """Logistic regression of each label on each view's rows where it is known.
 
     Nothing couples views or labels. Scores are log-odds; a label that is known to be yes, or no,
-    in all rows of a view has the log-odds of its frequency there.
+    in all rows of a view has the log-odds of its frequency there, one that is known in none those
+    of its frequency in other views (without an intercept, 0).
 
     Parameters
     ----------
@@ -78,23 +80,24 @@ label_coding, threshold, calibrate, fusion, random_state
 def masked_logistic(problem: Problem, C: float) -> NDArray[np.float64]:
     """Stacked weights (n_weights, n_labels) of the logistic fits of all views and labels."""
     W = np.zeros((problem.n_weights, problem.n_labels))
+    rates = base_rates(problem)
     for X, rows, weights in zip(problem.X, problem.row_slices, problem.weight_slices, strict=True):
         features = X[:, :-1] if problem.fit_intercept else X
         for k, y in enumerate(problem.Y[rows].T):
             known = np.flatnonzero(y)
-            W[weights, k] = _fit_label(
-                features[known], y[known], problem.P[rows][known, k], C, problem.fit_intercept
-            )
+            n_yes = int(np.sum(y > 0))
+            if 0 < n_yes < len(known):
+                counts = problem.P[rows][known, k]
+                W[weights, k] = _fit_label(features[known], y[known], counts, C, problem)
+            elif problem.fit_intercept:
+                # Two entries of the label's rate in all views keep the frequency off 0 and 1.
+                W[weights.stop - 1, k] = logit((n_yes + 2 * rates[k]) / (len(known) + 2))
     return W
 
 
-def _fit_label(X: Any, y: NDArray, counts: NDArray, C: float, fit_intercept: bool) -> NDArray:
+def _fit_label(X: Any, y: NDArray, counts: NDArray, C: float, problem: Problem) -> NDArray:
     """Weights of one label, the intercept last if there is one."""
-    n_yes = np.sum(y > 0)
-    if n_yes in (0, len(y)):
-        # One yes and one no more keep the frequency off 0 and 1.
-        constant = logit((n_yes + 1) / (len(y) + 2))
-        return np.append(np.zeros(X.shape[1]), constant if fit_intercept else [])
+    fit_intercept = problem.fit_intercept
     # Newton steps: few, and each costs little while columns are some hundreds.
     model = LogisticRegression(C=C, solver="newton-cholesky", fit_intercept=fit_intercept)
     model.fit(X, y > 0, sample_weight=counts)

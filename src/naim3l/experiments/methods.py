@@ -73,7 +73,7 @@ def run_method(trial: Trial, name: str, parameters: Parameters, seed: int) -> di
     if outcome.calibrations:
         curves = outcome.calibrations
         log_odds = {view: curves[view].log_odds(S) for view, S in outcome.scores.items()}
-        metrics |= measure_calibrated(trial, log_odds, {v: c.base for v, c in curves.items()})
+        metrics |= measure_calibrated(trial, log_odds, next(iter(curves.values())).base)
     return {
         "metrics": metrics,
         "spectrum": spectrum_of_scores(trial, outcome.scores),
@@ -155,12 +155,6 @@ def _model_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     return Outcome(model.decision_function(trial.X_test), chosen, model.calibration_)
 
 
-def _model(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
-    """Model with features of its own, at given parameters."""
-    model = NAIM3L(random_state=seed, **parameters).fit(trial.X_train, trial.Y_train)
-    return Outcome(model.decision_function(trial.X_test), _fit_numbers(model))
-
-
 def _logistic_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Logistic regression per view and label; its scores are log-odds as they are."""
     options = {name: value for name, value in parameters.items() if name != "Cs"}
@@ -234,8 +228,6 @@ def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
                    fusion="learned", random_state=seed, **parameters)  # fmt: skip
     model.fit(wide, Y)
     scores = {v: X @ model.coef_[v] + model.intercept_[v] for v, X in trial.X_test.items()}
-    alone = {v: evaluate(trial.truth[trial.test_rows[v]], S) for v, S in scores.items()}
-    best = max(alone.values(), key=lambda metrics: metrics["AP"])
     evidence = model._evidence
     assert evidence is not None
     by_view = zip(trial.X_train, evidence.weights, strict=True)
@@ -253,8 +245,17 @@ def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
             "learned": evidence.fuse(table),
         }
         numbers[shown] = {way: _short(evaluate(trial.truth, S)) for way, S in fused.items()}
-        numbers[shown]["best view alone"] = _short(best)
+        numbers[shown]["best view alone"] = _short(_best_alone(trial, table))
     return Outcome(scores, numbers)
+
+
+def _best_alone(trial: Trial, table: NDArray[np.float64]) -> dict[str, float]:
+    """Metrics of the view with the highest AP, on the samples of the table that have it."""
+    alone = []
+    for S in table:
+        seen = ~np.isnan(S).any(axis=1)
+        alone.append(evaluate(trial.truth[seen], S[seen]))
+    return max(alone, key=lambda metrics: metrics["AP"])
 
 
 def _short(metrics: Mapping[str, float]) -> dict[str, float]:
@@ -285,7 +286,6 @@ METHODS: dict[str, Method] = {
     "ridge, tuned": _ridge_cv,
     "Algorithm 1": _trace,
     "decisions": _decisions,
-    "model": _model,
     "model, tuned": _model_cv,
     "logistic, tuned": _logistic_cv,
     "deep": _deep,

@@ -11,6 +11,8 @@ from naim3l.datasets import CATALOG, MultiView
 # Raised where the numbers that tasks compute change between releases: old records are then not
 # reused. Defaults of estimators, recipes and folds are not in the settings, but among these.
 RECORD_VERSION = 1
+# The same for methods whose numbers changed alone.
+METHOD_VERSIONS = {"decisions": 2, "model, tuned": 2, "logistic, tuned": 2}
 
 # Protocols by name: the rows that features are fitted on, and the scores that are compared.
 PROTOCOLS = {
@@ -41,7 +43,8 @@ class Task:
     @property
     def key(self) -> str:
         """Name of the task: equal if and only if kind, settings and program are."""
-        program = {"naim3l": __version__, "version": RECORD_VERSION}
+        version = METHOD_VERSIONS.get(self.settings.get("method", ""), RECORD_VERSION)
+        program = {"naim3l": __version__, "version": version}
         named = {"kind": self.kind, **program, **self.settings}
         return json.dumps(named, sort_keys=True, separators=(",", ":"))
 

@@ -168,15 +168,17 @@ def measure(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> dict[str
     }
 
 
-def measure_calibrated(trial: Trial, log_odds: Arrays, base: Arrays) -> dict[str, Any]:
+def measure_calibrated(
+    trial: Trial, log_odds: Arrays, base: NDArray[np.floating]
+) -> dict[str, Any]:
     """Metrics of calibrated scores, and of other ways than the mean to fuse views.
 
     Parameters
     ----------
     trial : Trial
     log_odds : dict of str to ndarray of shape (n_rows of the view, n_labels)
-    base : dict of str to ndarray of shape (n_labels,)
-        Log-odds of the labels in each view before any feature is seen.
+    base : ndarray of shape (n_labels,)
+        Log-odds of the labels before any feature is seen.
 
     Returns
     -------
@@ -189,7 +191,7 @@ def measure_calibrated(trial: Trial, log_odds: Arrays, base: Arrays) -> dict[str
     table = shown_by_sample(trial, log_odds)
     if table is None:
         return {"calibrated": calibrated, "evidence": None, "rank": None, "label AP": None}
-    fused = add_evidence(table, np.stack([base[view] for view in log_odds]))
+    fused = add_evidence(table, base)
     ranks = fuse_arrays(rank_labels(table))
     return {
         "calibrated": calibrated,

@@ -1,4 +1,4 @@
-"""Exact W-steps: for every label j of every view, the w that solves
+"""W-steps: for every label j of every view, the w that solves
 
 (X' diag(P_j) X + ridge I + mu * sum_k X_k'X_k) w = b.
 """
@@ -107,8 +107,8 @@ class IterativeWeightStep:
     """W-step by conjugate gradients on the rows, for views with too many columns to factor.
 
     Views go each for themselves, shared out among threads; the labels of a view advance together.
-    The preconditioner replaces each label's mask by the mean over labels, which makes the matrix
-    the same for all of them: one factorisation per view and mu. The splitting around it corrects
+    The preconditioner replaces what entries count in the loss by their mean, which makes the matrix
+    the same for all labels: one factorisation per view and mu. The splitting around it corrects
     what a step leaves, so a step need not go to the end.
 
     Parameters
@@ -121,15 +121,16 @@ class IterativeWeightStep:
 
     def __init__(self, problem: Problem, ridge: float, accuracy: float) -> None:
         self.problem, self.ridge, self.accuracy = problem, ridge, accuracy
-        self.known = problem.P
+        self.counts = problem.P
         self.positives = (problem.Y > 0).sum(axis=1).astype(problem.Y.dtype)[:, None]
         self.mu = float("nan")
-        self.share = float(self.known.mean())
+        self.share = float(self.counts.mean())
 
     def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix:
         views = range(len(self.problem.X))
         if mu != self.mu:
             self.mu = mu
+            _ = self.problem.grams, self.problem.positive_grams  # once, not in every thread
             self.factors = thread_map(self._factor, views, self.problem.n_threads)
         solve = partial(self._solve_view, B, W)
         return np.concatenate(thread_map(solve, views, self.problem.n_threads))
@@ -138,8 +139,8 @@ class IterativeWeightStep:
         """Weights of one view, (n_weights_v, n_labels)."""
         X, rows = self.problem.X[v], self.problem.row_slices[v]
         weights = self.problem.weight_slices[v]
-        row_weights = self.known[rows] + self.mu * self.positives[rows]
-        penalty = self.ridge * self.problem.penalised[weights, None]
+        row_weights = self.counts[rows] + self.mu * self.positives[rows]
+        penalty = self.ridge * self.problem.penalised[weights, None].astype(B.dtype)
 
         def apply(V: Matrix) -> Matrix:
             XV = X @ V
@@ -154,8 +155,11 @@ class IterativeWeightStep:
         matrix = self.share * problem.grams[v] + self.mu * problem.positive_grams[v]
         matrix += self.ridge * np.diag(problem.penalised[weights].astype(matrix.dtype))
         # Enough to be definite; what it does to the solution, the iterations undo.
-        jitter = 10 * np.finfo(matrix.dtype).eps * len(matrix) * np.trace(matrix)
-        return linalg.cho_factor(matrix + jitter * np.eye(len(matrix)), check_finite=False)
+        eps, tiny = np.finfo(matrix.dtype).eps, np.finfo(matrix.dtype).tiny
+        jitter = 10 * eps * len(matrix) * np.trace(matrix) + tiny
+        return linalg.cho_factor(
+            matrix + jitter * np.eye(len(matrix), dtype=matrix.dtype), check_finite=False
+        )
 
 
 def _conjugate_gradients(
