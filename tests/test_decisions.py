@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from naim3l import NAIM3L, NAIM3LCV, evaluate, load
-from naim3l.baselines import PerViewRidge
+from naim3l import NAIM3L, NAIM3LCV, evaluate, fuse, load
+from naim3l.baselines import PerViewLogistic, PerViewRidge
 from naim3l.calibration import calibration_error
 from naim3l.datasets import make_unpaired
 from naim3l.held_out import deal_entries, held_out_scores, hidden_metric
@@ -13,7 +13,7 @@ from naim3l.metrics import macro_f1
 from naim3l.problem import Problem
 
 MODELS = [NAIM3L(random_state=0), NAIM3LCV([0.4], [1.0], cv=2, random_state=0),
-          PerViewRidge(1.0, random_state=0)]  # fmt: skip
+          PerViewRidge(1.0, random_state=0), PerViewLogistic(1.0, random_state=0)]  # fmt: skip
 by_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 
 
@@ -108,8 +108,12 @@ def test_wide_form_decides_on_fused_scores(wide):
 @pytest.mark.parametrize("fusion", ["evidence", "learned"])
 def test_fusion_of_evidence_beats_the_mean_where_a_view_is_worse(wide, fusion):
     table, Y = wide
-    models = [NAIM3L(views=VIEWS, fusion=f, random_state=0).fit(table, Y) for f in ("mean", fusion)]
-    ap = [evaluate(Y, model.decision_function(table))["AP"] for model in models]
+    old, new = slice(0, 180), slice(180, 300)
+    models = [
+        NAIM3L(views=VIEWS, fusion=f, random_state=0).fit(table[old], Y[old])
+        for f in ("mean", fusion)
+    ]
+    ap = [evaluate(Y[new], model.decision_function(table[new]))["AP"] for model in models]
     assert ap[1] > ap[0]
     weights = models[1].fusion_weights_
     assert set(weights) == set(VIEWS) and weights["good"].shape == (Y.shape[1],)
@@ -207,3 +211,24 @@ def test_without_calibration_the_error_says_what_to_do(apart):
     with pytest.raises(AttributeError, match="predict_proba") as error:
         model.predict_proba(apart.views)
     assert "calibrate=True" in str(error.value.__cause__)
+
+
+def test_a_view_that_does_not_know_a_label_adds_nothing_to_it(apart):
+    """Fused with another view, it leaves that one's probabilities as they are."""
+    Y = {view: labels.copy() for view, labels in apart.labels.items()}
+    first, second = list(Y)[:2]
+    Y[second][:, 1] = np.nan
+    model = PerViewRidge(calibrate=True, random_state=0).fit(apart.views, Y)
+    rows = min(len(X) for X in apart.views.values())
+    new = {view: X[:rows] for view, X in apart.views.items() if view in (first, second)}
+    chances = model.set_output(transform="pandas").predict_proba(new)
+    np.testing.assert_allclose(chances[second].iloc[:, 1], model.base_rates_[1])
+    fused = fuse(chances, base_rates=model.base_rates_)
+    np.testing.assert_allclose(fused.iloc[:, 1], chances[first].iloc[:, 1])
+
+
+def test_base_rates_of_a_wide_table_count_a_row_once(wide):
+    table, Y = wide
+    model = PerViewRidge(views=VIEWS).fit(table, Y)
+    expected = (np.nansum(Y, axis=0) + 1) / ((~np.isnan(Y)).sum(axis=0) + 2)
+    np.testing.assert_allclose(model.base_rates_, expected)

@@ -50,7 +50,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : NAIM3L, NAIM3LCV, PerViewRidge or DeepNAIM3L
+    model : NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic or DeepNAIM3L
         Fitted. What cannot be read back, such as a transformer with a lambda, is a TypeError.
     path : str or path-like
         Replaced if it exists.
@@ -83,7 +83,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) ->
 
     Returns
     -------
-    NAIM3L, NAIM3LCV, PerViewRidge or DeepNAIM3L
+    NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic or DeepNAIM3L
 
     Raises
     ------
