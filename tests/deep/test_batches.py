@@ -68,3 +68,24 @@ def test_view_with_fewer_rows_than_batches_is_absent_from_some(rng):
     masks = [np.ones((9, 2), dtype=bool), np.ones((2, 2), dtype=bool)]
     sizes = [len(batch[1]) for batch in deal_batches(masks, 3, rng)]
     assert sorted(sizes) == [0, 1, 1]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 10, 100])
+def test_least_rows_of_a_view_in_a_batch(positives, rng, batch_size):
+    least = [1, 2]
+    for masks in (positives, positives[::-1], [positives[1][:5], positives[1]]):
+        sizes = [len(mask) for mask in masks]
+        batches = deal_batches(masks, count_batches(sizes, batch_size, least), rng, least)
+        for batch in batches:
+            assert sum(map(len, batch)) > 0 and len(batch[1]) != 1
+        for v, mask in enumerate(masks):
+            assert set(np.concatenate([batch[v] for batch in batches])) == set(range(len(mask)))
+
+
+def test_views_that_need_two_rows_are_all_there_without_positives(rng):
+    masks = [np.zeros((9, 2), dtype=bool), np.zeros((4, 2), dtype=bool)]
+    n_batches = count_batches([9, 4], 1, [2, 2])
+    assert n_batches == 4
+    batches = deal_batches(masks, n_batches, rng, [2, 2])
+    assert sorted(len(batch[0]) for batch in batches) == [2, 2, 2, 3]
+    assert sorted(len(batch[1]) for batch in batches) == [0, 0, 2, 2]

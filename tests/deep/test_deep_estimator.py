@@ -1,3 +1,4 @@
+import copy
 import pickle
 
 import numpy as np
@@ -13,6 +14,7 @@ import naim3l.deep.training  # noqa: E402
 from naim3l import NAIM3L, DataWarning, evaluate, join_views  # noqa: E402
 from naim3l.checkpoint import Checkpoint  # noqa: E402
 from naim3l.deep import DeepNAIM3L  # noqa: E402
+from naim3l.deep.networks import ViewNetwork, prior_scores  # noqa: E402
 from naim3l.deep.training import Training  # noqa: E402
 
 QUICK = {"hidden": (8,), "max_epochs": 3, "batch_size": 20, "random_state": 0, "device": "cpu"}
@@ -169,8 +171,93 @@ class TestFit:
         with pytest.raises(ValueError, match="whole number as random_state"):
             DeepNAIM3L(**settings | {"random_state": None}).fit(*apart)
 
+    def test_checkpoint_belongs_to_its_functions(self, apart, tmp_path, monkeypatch):
+        X, Y = apart
+        linear = {view: torch.nn.Linear(table.shape[1], 5) for view, table in X.items()}
+
+        def key_of(then=torch.nn.Tanh, frozen=False):
+            encoders = {v: torch.nn.Sequential(copy.deepcopy(linear[v]), then()) for v in linear}
+            for encoder in encoders.values():
+                encoder.requires_grad_(not frozen)
+            model = DeepNAIM3L(transformer=None, encoders=encoders, **QUICK)
+            model.set_params(checkpoint=tmp_path / "fit.checkpoint")
+            keys = []
+            with monkeypatch.context() as patch:
+                patch.setattr(Checkpoint, "remove", lambda self: keys.append(self.key))
+                model.fit(X, Y)
+            return keys[0]
+
+        assert key_of() == key_of()
+        # Start weights, data and parameters are the same in all of these.
+        others = [key_of(torch.nn.ReLU), key_of(frozen=True)]
+        assert len({key_of(), *others}) == 3
+
+    def test_checkpoint_of_the_same_rows_in_other_samples_is_another_one(self, tmp_path):
+        rng = np.random.default_rng(0)
+        rows, n = rng.normal(size=(2, 10, 3)), 10
+        # One label all round: stacked rows and labels are the same whichever rows belong together.
+        joined, apart = np.full((n, 6), np.nan), np.full((2 * n, 6), np.nan)
+        joined[:, :3], joined[:, 3:] = rows
+        apart[:n, :3], apart[n:, 3:] = rows
+        views = {"a": slice(0, 3), "b": slice(3, 6)}
+        keys = []
+        for table in (joined, apart):
+            model = DeepNAIM3L(views=views, transformer=None, **QUICK)
+            model.set_params(checkpoint=tmp_path / "fit.checkpoint", max_epochs=1)
+            problem = model._read_training(table, np.ones((len(table), 1)))
+            model._architecture = {"hidden": [8], "dropout": 0.5}
+            training = model._training(problem, problem.Y, seed=0)
+            for network in training.networks:  # start weights alone would tell base rates
+                network.start_at(torch.zeros(1))
+            keys.append(model._open_checkpoint(problem, training).key)
+        assert keys[0] != keys[1]
+
+
+class TestStart:
+    def test_scores_are_log_odds_of_rates_smoothed_by_those_of_all_views(self):
+        labels = np.array([[1, 0, -1], [1, 0, -1], [-1, 0, -1]])
+        rates = np.array([0.5, 0.1, 0.2])
+        chances = np.array([(2 + 2 * 0.5) / (3 + 2), 0.1, (0 + 2 * 0.2) / (3 + 2)])
+        odds = chances / (1 - chances)
+        start = prior_scores(labels, rates, 1.0, "logistic").numpy()
+        np.testing.assert_allclose(start, np.log(odds), rtol=1e-6)
+        start = prior_scores(labels, rates, 4.0, "logistic").numpy()
+        np.testing.assert_allclose(start, np.log(4 * odds), rtol=1e-6)
+        start = prior_scores(labels, rates, 1.0, "squared").numpy()
+        np.testing.assert_allclose(start, 2 * chances - 1, rtol=1e-6)
+
+    def test_label_unknown_in_a_view_starts_at_its_rate_in_the_others(self, apart, monkeypatch):
+        X, Y = apart
+        Y = {view: labels.copy() for view, labels in Y.items()}
+        Y["view0"][:, 1] = np.nan
+        Y["view1"][:, 1] = 0
+        Y["view1"][:6, 1] = 1
+        starts = []
+        monkeypatch.setattr(ViewNetwork, "start_at", lambda self, bias: starts.append(bias))
+        DeepNAIM3L(**QUICK).fit(X, Y)
+        rate = (6 + 1) / (60 + 2)
+        assert float(starts[0][1]) == pytest.approx(np.log(rate / (1 - rate)), rel=1e-5)
+
 
 class TestEncoders:
+    def test_batch_norm_gets_no_single_row(self, apart):
+        X, Y = apart
+        X, Y = X | {"view1": X["view1"][:7]}, Y | {"view1": Y["view1"][:7]}
+
+        def make(view, n_features):
+            return torch.nn.Sequential(torch.nn.Linear(n_features, 3), torch.nn.BatchNorm1d(3))
+
+        for batch_size in (1, 2, 8, 20):  # up to 30 batches for seven rows
+            settings = QUICK | {"batch_size": batch_size}
+            model = DeepNAIM3L(transformer=None, encoders=make, **settings).fit(X, Y)
+            counted = model.networks_["view1"].encoder[1].num_batches_tracked
+            assert counted >= model.n_iter_  # it was trained
+        X, Y = X | {"view1": X["view1"][:1]}, Y | {"view1": np.eye(1, 4)}
+        with pytest.raises(ValueError, match=r"view 'view1': its encoder fails .* 1 of its rows"):
+            DeepNAIM3L(transformer=None, encoders=make, **QUICK).fit(X, Y)
+        linear = DeepNAIM3L(transformer=None, encoders=lambda view, n: torch.nn.Linear(n, 2))
+        assert linear.set_params(**QUICK).fit(X, Y).n_iter_ == 3
+
     def test_modules_are_copied_and_trained(self, apart):
         X, Y = apart
         encoders = {view: torch.nn.Linear(table.shape[1], 5) for view, table in X.items()}
@@ -215,12 +302,21 @@ class TestEncoders:
             DeepNAIM3L(transformer=None, encoders=encoders, **QUICK).fit(*apart)
 
 
+@pytest.mark.parametrize("hidden", [[4], np.array([4]), range(4, 5), np.array([4], np.uint8)])
+def test_widths_are_any_sequence_of_whole_numbers(apart, hidden):
+    model = DeepNAIM3L(**QUICK | {"hidden": hidden}).fit(*apart)
+    assert_same_weights(model, DeepNAIM3L(**QUICK | {"hidden": (4,)}).fit(*apart))
+    assert_same_weights(model, clone(model).fit(*apart))
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"lam": -1}, {"hidden": 8}, {"hidden": (0,)}, {"dropout": 1.0}, {"validation": 0.6},
         {"max_epochs": 0}, {"batch_size": 1.5}, {"learning_rate": 0}, {"weight_decay": -1},
         {"data_term": "hinge"}, {"device": "toaster"}, {"amp": 1.5}, {"patience": 0},
+        {"hidden": np.array([4.0])}, {"hidden": np.array([[4]])}, {"hidden": np.array(4)},
+        {"hidden": {4}}, {"hidden": "4"}, {"hidden": b"4"},
         {"positive_weight": 0}, {"verbose": -1}, {"low_rank": False}, {"fusion": "best"},
     ],
     ids=str,

@@ -54,6 +54,15 @@ def test_encoders_of_one_s_own_are_refused_with_advice(apart, tmp_path):
     torch.testing.assert_close(state["encoder.weight"], model.encoders_["view0"].weight.detach())
 
 
+def test_default_encoders_named_view_by_view_are_saved_as_such(model, apart, tmp_path):
+    named = DeepNAIM3L(hidden=np.array([7, 5]), encoders={"view0": None, "view1": None}, **QUICK)
+    named.fit(*apart).save(tmp_path / "m")
+    loaded = naim3l.load(tmp_path / "m")
+    assert loaded.encoders is None
+    for view, scores in model.decision_function(apart[0]).items():
+        np.testing.assert_array_equal(loaded.decision_function(apart[0])[view], scores)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

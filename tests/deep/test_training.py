@@ -153,3 +153,41 @@ def test_automatic_number_of_epochs_makes_enough_steps(make_training):
         assert training.max_epochs * training.n_batches >= LEAST_STEPS
         one_less = (training.max_epochs - 1) * training.n_batches
         assert training.max_epochs == LEAST_EPOCHS or one_less < LEAST_STEPS
+
+
+@pytest.mark.parametrize("first", [np.nan, np.inf])
+def test_first_epoch_is_kept_whatever_the_judge_says(make_training, tmp_path, first):
+    def judged(values):
+        told = iter(values)
+        return lambda scores: float(next(told))
+
+    training = make_training()
+    training.run(judge=judged([first] * 6), checkpoint=Checkpoint(tmp_path / "a", "key", every=0))
+    assert training.best_epoch == 1 and len(training.history) == 1 + PLAN.patience
+    shorter = make_training()
+    shorter.run(last_epoch=1)
+    np.testing.assert_array_equal(training.scores(), shorter.scores())
+    better = make_training()
+    better.run(judge=judged([first, first, 3.0, 2.0, np.nan, 2.5]))
+    assert better.best_epoch == 4
+
+
+@pytest.mark.parametrize("first", [np.nan, np.inf])
+def test_infinite_loss_comes_back_from_a_checkpoint(make_training, tmp_path, first):
+    values = [first, 5.0, 4.0, 6.0, 7.0, 8.0]
+
+    def stop(record):
+        raise KeyboardInterrupt
+
+    whole, stopped, resumed = make_training(), make_training(), make_training()
+    told = iter(values)
+    whole.run(judge=lambda scores: next(told))
+    assert stopped.run(judge=lambda scores: first, callback=stop,
+                       checkpoint=Checkpoint(tmp_path / "a", "key", every=0))  # fmt: skip
+    rest = iter(values[1:])
+    resumed.run(judge=lambda scores: next(rest), checkpoint=Checkpoint(tmp_path / "a", "key"))
+    assert resumed.best_value == whole.best_value == 4.0 and resumed.best_epoch == 3
+    np.testing.assert_array_equal(resumed.scores(), whole.scores())
+    again = make_training()
+    again._resume(Checkpoint(tmp_path / "a", "key"))
+    assert again.best_value == np.inf

@@ -8,13 +8,23 @@ from numpy.typing import NDArray
 Rows = NDArray[np.intp]
 
 
-def count_batches(n_rows: Sequence[int], batch_size: int) -> int:
-    """Batches in an epoch: as many as the longest view needs, and all views share them."""
-    return -(-max(n_rows) // batch_size)
+def count_batches(
+    n_rows: Sequence[int], batch_size: int, least: Sequence[int] | None = None
+) -> int:
+    """Batches in an epoch: as many as the longest view needs, and all views share them.
+
+    With ``least`` as for `deal_batches`, no more than some view can be in all of.
+    """
+    least = [1] * len(n_rows) if least is None else least
+    most = max(n // few for n, few in zip(n_rows, least, strict=True))
+    return max(1, min(-(-max(n_rows) // batch_size), most))
 
 
 def deal_batches(
-    positives: Sequence[NDArray[np.bool_]], n_batches: int, rng: np.random.Generator
+    positives: Sequence[NDArray[np.bool_]],
+    n_batches: int,
+    rng: np.random.Generator,
+    least: Sequence[int] | None = None,
 ) -> list[list[Rows]]:
     """Rows of each view in each batch of one epoch; rows of different views are not matched.
 
@@ -28,22 +38,36 @@ def deal_batches(
         Where a label is observed positive.
     n_batches : int
     rng : numpy Generator
+    least : sequence of int, optional
+        Rows that each view has in a batch if it has any there, as far as it has so many in all; 1
+        by default. A view is left out of some batches for it, and a row that is added for its
+        label brings others along.
 
     Returns
     -------
     list of n_batches lists of int ndarray, one per view
-        Possibly empty where a view has fewer rows than there are batches.
+        Possibly empty where a view has fewer than ``least`` rows for each batch.
     """
+    least = [1] * len(positives) if least is None else least
     counts = np.sum([mask.sum(axis=0) for mask in positives], axis=0)
-    dealt = [_deal(mask, counts, n_batches, rng) for mask in positives]
+    dealt = [
+        _deal(mask, counts, n_batches, few, rng) for mask, few in zip(positives, least, strict=True)
+    ]
     batches = [[rows[b] for rows in dealt] for b in range(n_batches)]
     if n_batches > 1:
         _fill_up(batches, positives, counts, rng)
+        for batch in batches:
+            for v, few in enumerate(least):
+                batch[v] = _join_others(batch[v], len(positives[v]), few, rng)
     return batches
 
 
 def _deal(
-    mask: NDArray[np.bool_], counts: NDArray[np.integer], n_batches: int, rng: np.random.Generator
+    mask: NDArray[np.bool_],
+    counts: NDArray[np.integer],
+    n_batches: int,
+    least: int,
+    rng: np.random.Generator,
 ) -> list[Rows]:
     """Rows of one view by batch, each once."""
     # Position of each label from rare to common; rows without a positive come last.
@@ -53,7 +77,8 @@ def _deal(
     rarest = np.where(mask, rank[:-1], len(counts)).min(axis=1, initial=len(counts))
     shuffled = rng.permutation(len(mask))
     order = shuffled[np.argsort(rarest[shuffled], kind="stable")]
-    batch_of = rng.permutation(n_batches)[np.arange(len(order)) % n_batches]
+    n_own = max(1, min(n_batches, len(order) // least))  # batches that get rows of this view
+    batch_of = rng.permutation(n_batches)[np.arange(len(order)) % n_own]
     return [rng.permutation(order[batch_of == b]) for b in range(n_batches)]
 
 
@@ -73,3 +98,12 @@ def _fill_up(
             row = rng.choice(np.flatnonzero(stacked[:, label]))
             view = int(np.searchsorted(first, row, side="right")) - 1
             batch[view] = np.append(batch[view], row - first[view])
+
+
+def _join_others(rows: Rows, n_rows: int, least: int, rng: np.random.Generator) -> Rows:
+    """Rows of a view in a batch, with others at random if they are too few, but not none."""
+    if not 0 < len(rows) < least:
+        return rows
+    others = np.setdiff1d(np.arange(n_rows), rows)
+    n_more = min(least - len(rows), len(others))
+    return np.append(rows, rng.choice(others, n_more, replace=False))

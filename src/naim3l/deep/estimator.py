@@ -1,5 +1,6 @@
 """DeepNAIM3L: networks per view, coupled by the regulariser of the linear model."""
 
+import copy
 import os
 from collections.abc import Mapping
 from typing import Any, Self
@@ -25,9 +26,16 @@ from naim3l.deep.networks import (
     score_rows,
     state_arrays,
 )
-from naim3l.deep.settings import check_encoders, check_layers, check_parameters, find_device
+from naim3l.deep.settings import (
+    all_default,
+    check_encoders,
+    check_layers,
+    check_parameters,
+    find_device,
+)
 from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
 from naim3l.deep.validation import Judge, hide_entries
+from naim3l.held_out import base_rates
 from naim3l.problem import Problem
 from naim3l.progress import progress_bar
 
@@ -49,14 +57,17 @@ class DeepNAIM3L(ViewModel):
     ----------
     lam : float, default=0.1
         Weight of the regulariser; 0 leaves it out.
-    views, transformer, label_coding, threshold, calibrate, fusion
-        As in :class:`naim3l.NAIM3L`. Encoders get what the transformer makes of a row, as float32;
-        with ``transformer=None`` the columns as they are.
+    views, label_coding, threshold, calibrate, fusion
+        As in :class:`naim3l.NAIM3L`.
+    transformer : default="scale"
+        The choices of :class:`naim3l.NAIM3L`, whose default is "auto". Encoders get what it makes
+        of a row, as float32; with None the columns as they are.
     encoders : mapping of str to torch module, callable, or None
         One module per view, from (n_rows, n_features) to (n_rows, n_outputs); copies of them are
         trained. A callable gets the name of a view and its number of features, and returns the
         module. None, for all views or for one, is a perceptron beside the features themselves, so
-        that the linear model is contained.
+        that the linear model is contained. Modules get two rows or more in training, so that they
+        may normalise over them, unless their view has one row in all.
     hidden : sequence of int, default=(1024, 512)
         Widths of the hidden layers of default encoders; () is the linear model.
     dropout : float, default=0.5
@@ -81,7 +92,8 @@ class DeepNAIM3L(ViewModel):
     patience : int, default=10
         With ``validation``: epochs without a better one after which training ends.
     device : str or torch.device, default="auto"
-        "auto" is CUDA where it is available, else the CPU.
+        "auto" is CUDA where it is available, else the CPU. Trace norms need float64, which MPS
+        has not.
     amp : bool, default=False
         On CUDA, networks compute in bfloat16 while training.
     checkpoint : path, optional
@@ -253,7 +265,11 @@ n_features_in_, feature_names_in_
                 "run their code. Keep networks_[view].state_dict() of each view, which holds "
                 "encoders_[view] and the head (torch.save), and load it with weights_only=True."
             )
-        super().save(path)
+        model = self
+        if all_default(self.encoders):
+            model = copy.copy(self)
+            model.encoders = None  # the one form that files have for default encoders
+        ViewModel.save(model, path)
 
     # Parts of a fit.
 
@@ -280,8 +296,11 @@ n_features_in_, feature_names_in_
         with own_random_numbers(device):
             seed_torch(seed, device)
             networks = make_networks(self.encoders, features, problem.n_labels, self._layers())
+        rates = base_rates(problem.with_labels(Y))  # of Y: hidden labels must not show
         for view, network in networks.items():
-            network.start_at(prior_scores(labels[view], self.positive_weight, self.data_term))
+            network.start_at(
+                prior_scores(labels[view], rates, self.positive_weight, self.data_term)
+            )
         names = ("max_epochs", "batch_size", "learning_rate", "weight_decay", "patience", "amp")
         plan = Plan(**{name: getattr(self, name) for name in names})
         return Training(networks, features, labels, self._loss(), plan, seed=seed, device=device)
@@ -297,8 +316,17 @@ n_features_in_, feature_names_in_
         values = {name: getattr(self, name) for name in RESUMED_WITH}
         settings = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
         settings |= {**self._architecture, "random_state": int(self.random_state)}
+        # Weights alone do not tell which functions they belong to, nor which of them are frozen.
+        settings["networks"] = [repr(network) for network in training.networks]
+        settings["trained"] = [
+            [name for name, weight in network.named_parameters() if weight.requires_grad]
+            for network in training.networks
+        ]
         start = [a for network in training.networks for a in state_arrays(network).values()]
-        return Checkpoint(self.checkpoint, fingerprint([*problem.X, problem.Y, *start], settings))
+        # Samples decide which entries are held out together.
+        samples = [] if problem.samples is None else [problem.samples]
+        arrays = [*problem.X, problem.Y, *samples, *start]
+        return Checkpoint(self.checkpoint, fingerprint(arrays, settings))
 
     def _run(self, training: Training, **options: Any) -> bool:
         with progress_bar("fit", training.max_epochs, shown=self.verbose > 0) as advance:
@@ -307,7 +335,7 @@ n_features_in_, feature_names_in_
             )
 
     def _keep_networks(self, training: Training) -> None:
-        self._default_encoders = self.encoders is None
+        self._default_encoders = all_default(self.encoders)
         self._networks = dict(zip(self.views_, training.networks, strict=True))
         self.weights_ = {view: state_arrays(network) for view, network in self._networks.items()}
         self.history_, self.best_epoch_ = training.history, training.best_epoch

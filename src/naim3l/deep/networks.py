@@ -192,18 +192,23 @@ def load_arrays(module: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
     module.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in arrays.items()})
 
 
-def prior_scores(labels: NDArray[Any], positive_weight: float, data_term: str) -> Tensor:
+def prior_scores(
+    labels: NDArray[Any], rates: NDArray[np.float64], positive_weight: float, data_term: str
+) -> Tensor:
     """Scores (n_labels,) that fit best when all rows get the same.
 
     Parameters
     ----------
     labels : ndarray of shape (n_rows, n_labels)
-        1 = yes, -1 = no, 0 = unknown.
+        1 = yes, -1 = no, 0 = unknown, of one view.
+    rates : ndarray of shape (n_labels,)
+        Share of positives of each label over all views, between 0 and 1 without these.
     positive_weight : float
     data_term : {"squared", "logistic"}
     """
-    # One known entry, half yes and half no, on top: else a label never seen positive is at -inf.
-    yes = positive_weight * (labels > 0).sum(axis=0) + 0.5
-    no = (labels < 0).sum(axis=0) + 0.5
+    # Two known entries on top, in the ratio of all views: a label never known in this view starts
+    # at its rate in the others, and one never positive here not at -inf.
+    yes = positive_weight * ((labels > 0).sum(axis=0) + 2 * rates)
+    no = (labels < 0).sum(axis=0) + 2 * (1 - rates)
     best = (yes - no) / (yes + no) if data_term == "squared" else np.log(yes / no)
     return torch.from_numpy(best.astype(np.float32))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from naim3l.deep.loss import DATA_TERMS
@@ -39,7 +40,8 @@ def check_parameters(model: Any) -> None:
 
 def check_layers(hidden: Any, dropout: Any) -> None:
     """Refuse what is not a sequence of widths, or no share of units to leave out."""
-    if isinstance(hidden, str) or not isinstance(hidden, Sequence):
+    is_array = isinstance(hidden, np.ndarray) and hidden.ndim == 1
+    if isinstance(hidden, str | bytes) or not (is_array or isinstance(hidden, Sequence)):
         raise ValueError(f"hidden must be a sequence of widths such as (256,), got {hidden!r}.")
     for n_units in hidden:
         check_whole_number("hidden: each width", n_units, at_least=1)
@@ -67,6 +69,13 @@ def check_encoders(encoders: Any, views: Sequence[str]) -> None:
             "encoders is one torch module; views have different columns, so give each its own in "
             "a mapping {view: module}."
         )
+
+
+def all_default(encoders: Any) -> bool:
+    """Whether encoders ask for the default one in each view, without running a function."""
+    if isinstance(encoders, Mapping):
+        return all(encoder is None for encoder in encoders.values())
+    return encoders is None
 
 
 def find_device(device: Any) -> torch.device:

@@ -19,7 +19,8 @@ def trace_norm(A: Tensor, *, cutoff: float | None = None) -> Tensor:
     Parameters
     ----------
     A : tensor of shape (..., n_rows, n_columns)
-        Of float32 or float64, on any device; finite. Decomposed in float64.
+        Of float32 or float64; finite. Decomposed in float64, so on a device that has it: the CPU
+        and CUDA have, MPS has not.
     cutoff : float, optional
         Eigenvalues of the Gram matrix (squared singular values) up to this one count as zero. By
         default the rounding error of the largest.

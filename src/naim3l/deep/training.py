@@ -21,6 +21,7 @@ from naim3l.checkpoint import Checkpoint
 from naim3l.deep.batches import count_batches, deal_batches
 from naim3l.deep.loss import NAIM3LLoss
 from naim3l.deep.networks import (
+    SkipEncoder,
     ViewNetwork,
     as_tensor,
     load_arrays,
@@ -88,7 +89,8 @@ class Training:
         One record per epoch: "objective" and its parts "loss", "low_rank", "high_rank", each the
         mean over batches; "learning_rate"; "held_out" if there is a judge.
     best_epoch : int
-        Counted from 1; 0 before the first one has ended.
+        Counted from 1; 0 before the first one has ended. It is the first one as long as the judge
+        gives nothing but NaN or infinity.
     best_state : list of dict of str to ndarray
         Weights of each view after the best epoch; after the last one, without a judge.
     """
@@ -104,6 +106,7 @@ class Training:
         seed: int,
         device: torch.device,
     ) -> None:
+        self.views = list(features)
         self.networks = [networks[view].to(device) for view in features]
         self.loss, self.plan, self.seed, self.device = loss, plan, seed, device
         self.features = list(features.values())
@@ -114,7 +117,10 @@ class Training:
         self.positives = [Y > 0 for Y in labels.values()]
         self.n_rows = sum(len(mask) for mask in self.positives)
         self._n_positive = torch.stack([(Y > 0).sum(dim=0) for Y in self._truth]).sum(dim=0)
-        self.n_batches = count_batches([len(mask) for mask in self.positives], plan.batch_size)
+        # Modules of users may normalise over rows, which takes two.
+        self._least = [1 if isinstance(n.encoder, SkipEncoder) else 2 for n in self.networks]
+        sizes = [len(mask) for mask in self.positives]
+        self.n_batches = count_batches(sizes, plan.batch_size, self._least)
         self.max_epochs = (
             max(LEAST_EPOCHS, -(-LEAST_STEPS // self.n_batches))
             if isinstance(plan.max_epochs, str)
@@ -186,8 +192,10 @@ class Training:
         if judge is not None:
             value = record["held_out"] = judge(self.scores())
         self.history.append(record)
-        if value < self.best_value or judge is None:
-            self.best_value, self.best_epoch = value, len(self.history)
+        if judge is None or not self.best_state or value < self.best_value:
+            # Nothing is less than NaN, but any number is better.
+            self.best_value = math.inf if math.isnan(value) else value
+            self.best_epoch = len(self.history)
             self.best_state = [state_arrays(network) for network in self.networks]
 
     # One epoch.
@@ -198,7 +206,7 @@ class Training:
         for network in self.networks:
             network.train()
         totals = torch.zeros(3, dtype=torch.float64)
-        batches = deal_batches(self.positives, self.n_batches, rng)
+        batches = deal_batches(self.positives, self.n_batches, rng, self._least)
         for b, batch in enumerate(batches):
             rate = self._learning_rate(epoch * self.n_batches + b)
             for group in self.optimizer.param_groups:
@@ -214,7 +222,7 @@ class Training:
         with torch.autocast("cuda", torch.bfloat16, enabled=self._amp):
             for v, rows in enumerate(batch):
                 if len(rows):
-                    scores.append(self.networks[v](self._take(v, rows)).float())
+                    scores.append(self._score(v, rows))
                     truth.append(self._truth[v][torch.from_numpy(rows).to(self.device)])
         A, Y = torch.cat(scores), torch.cat(truth)
         if not bool((A.abs() < LARGEST_SCORE).all()):  # nor is NaN
@@ -229,6 +237,15 @@ class Training:
         (torch.stack(list(parts.values())).sum() / self.n_rows).backward()
         self.optimizer.step()
         return parts
+
+    def _score(self, v: int, rows: NDArray[np.intp]) -> Tensor:
+        try:
+            return self.networks[v](self._take(v, rows)).float()
+        except ValueError as error:  # as of batch norms where a view has one row in all
+            raise ValueError(
+                f"view {self.views[v]!r}: its encoder fails in training on a batch of {len(rows)} "
+                f"of its rows: {error}"
+            ) from error
 
     @property
     def _amp(self) -> bool:
@@ -259,8 +276,9 @@ class Training:
     # Checkpoints: everything as arrays, so that reading one runs no code.
 
     def _state(self) -> Arrays:
-        told = {"history": self.history, "best_epoch": self.best_epoch}
-        told["best_value"] = self.best_value if math.isfinite(self.best_value) else None
+        # Python's JSON has words for infinity and NaN.
+        told = {"history": self.history, "best_epoch": self.best_epoch,
+                "best_value": self.best_value}  # fmt: skip
         arrays: Arrays = {"told": np.array(json.dumps(told))}
         for v, network in enumerate(self.networks):
             arrays |= {f"network {v} {name}": a for name, a in state_arrays(network).items()}
@@ -275,7 +293,7 @@ class Training:
             return
         told = json.loads(str(arrays["told"]))
         self.history, self.best_epoch = told["history"], told["best_epoch"]
-        self.best_value = -math.inf if told["best_value"] is None else told["best_value"]
+        self.best_value = told["best_value"]
         for v, network in enumerate(self.networks):
             load_arrays(network, _part(arrays, f"network {v} "))
         self.best_state = [_part(arrays, f"best {v} ") for v in range(len(self.networks))]
