@@ -238,6 +238,15 @@ class TestStart:
         rate = (6 + 1) / (60 + 2)
         assert float(starts[0][1]) == pytest.approx(np.log(rate / (1 - rate)), rel=1e-5)
 
+    def test_labels_held_out_do_not_show(self, apart):
+        X, Y = apart
+        model = DeepNAIM3L(**QUICK)
+        problem = model._read_training(X, Y)
+        model._architecture = {"hidden": [8], "dropout": 0.5}
+        training = model._training(problem, np.where(np.arange(4) == 1, 0, problem.Y), seed=0)
+        for network in training.networks:  # of an unknown label one half is positive
+            assert float(network.head.bias[1]) == 0 != float(network.head.bias[0])
+
 
 class TestEncoders:
     def test_batch_norm_gets_no_single_row(self, apart):

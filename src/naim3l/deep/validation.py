@@ -15,8 +15,8 @@ N_PARTS = 1000
 def hide_entries(problem: Problem, share: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
     """Mask of this share of the known entries, of the shape of ``problem.Y``.
 
-    At least one entry is hidden if any can be. With a share of 0.5 at most, a label that is dealt
-    (see `deal_entries`) keeps a positive, and of two entries that follow on each other one.
+    At least one entry is hidden if any can be. With a share of 0.5 at most, no two entries dealt in
+    a row are hidden, so no label loses all its positives.
     """
     part_of, n_hidden = deal_entries(problem, N_PARTS, rng), max(1, round(share * N_PARTS))
     # Every so many-th part. Entries of a label lie in parts that follow on each other, so hiding
