@@ -205,6 +205,19 @@ def test_an_id_with_one_view_is_predicted_as_in_that_view(model, folder):
         )
 
 
+def test_a_view_that_does_not_know_a_label_has_no_say_in_it(data):
+    views = {name: data[name] for name in ("lab", "survey")}
+    views["survey"] = ViewData(
+        views["survey"].features, [], views["survey"].labels.assign(gout=np.nan)
+    )
+    model = fit_model(make_model(QUICK | {"high_rank": False}, views), views)
+    X, _ = split(views)
+    fused = predict_tables(model, X, fused=True)["gout"]
+    alone = predict_tables(model, {"lab": X["lab"]})["gout"]
+    assert (fused.loc[alone.index] == alone).all() and alone.any()
+    assert not fused.drop(index=alone.index).any()
+
+
 def test_what_no_view_has_a_cell_of_is_not_decided_on(model, folder):
     X = read_new(model, {"lab": str(folder / "lab.txt")})
     X["lab"] = X["lab"].iloc[:4].copy()

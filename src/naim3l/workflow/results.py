@@ -88,12 +88,14 @@ def fuse_rows(model: LinearViewModel, scores: Mapping[str, Any]) -> tuple[Any, A
         base_rates=getattr(model, "base_rates_", None),
     )
     log_odds = logit(chances.clip(LEAST_CHANCE, 1 - LEAST_CHANCE))
-    thresholds = {
+    thresholds = {}
+    for view, table in scores.items():
+        # A view whose scores tell nothing of a label has no say in where yes begins.
+        tells = np.where(curves[view].slope == 0, np.nan, 1)
         # The product keeps ids, and unknown the rows that lack the view.
-        view: 0 * table + curves[view].log_odds(model.thresholds_[view])
-        for view, table in scores.items()
-    }
-    return chances, log_odds, log_odds - fuse(thresholds)
+        thresholds[view] = 0 * table + tells * curves[view].log_odds(model.thresholds_[view])
+    # Where no view tells anything, nothing speaks for a yes: the margin is 0.
+    return chances, log_odds, log_odds - fuse(thresholds).fillna(log_odds)
 
 
 def _stacked(tables: Mapping[str, Any]) -> Any:
