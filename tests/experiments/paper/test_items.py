@@ -43,6 +43,7 @@ def done(small, tmp_path_factory):
         patch.setattr(comparison, "LAMS", [0.1, 0.4])
         patch.setattr(ablation, "LAMS", [0.1, 0.4])
         patch.setattr(accuracy, "LAMS", [0.1, 0.4])
+        patch.setattr(accuracy, "LAMS_WITHOUT_RIDGE", [0.1])
         patch.setattr(accuracy, "CS", [1.0])
         patch.setattr(accuracy, "KERNEL_LAMS", [0.1, 0.4])
         patch.setattr(accuracy, "KERNEL_RIDGES", [1.0])
