@@ -22,6 +22,7 @@ some with other settings, and of linear models, on seeds that no default was cho
 
 import argparse
 import warnings
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -38,7 +39,7 @@ from naim3l.deep import DeepNAIM3L, NAIM3LLoss
 from naim3l.deep.batches import count_batches, deal_batches
 from naim3l.deep.networks import Architecture, make_networks
 from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
-from naim3l.experiments.trials import Trial, draw_challenge, hide_test_views, measure
+from naim3l.experiments.trials import draw_challenge, make_trial, measure
 from naim3l.solvers import solve_fast
 from naim3l.transform import LeadingComponents, RootHistogram, make_transformer
 
@@ -165,31 +166,23 @@ def generated_tables(n_rows, n_labels, sizes, steps, repeats):
     objective_table(case, sizes, steps)
 
 
-def make_trial(source, name, seed):
+def prepare(source, name, seed):
     """Half of the labels hidden and rows not aligned; features fitted on training rows."""
     settings = {"alpha": DATASETS[name], "beta": 0.5, "aligned": False, "seed": seed}
-    challenge = draw_challenge(source, settings)
-    labels = source.labels.astype(np.float32)
-    labels[challenge.train] = np.where(challenge.hidden, np.nan, labels[challenge.train])
-    position = np.empty(len(labels), dtype=np.intp)
-    position[challenge.test] = np.arange(len(challenge.test))
-    X_train, X_test, Y_train, test_rows = {}, {}, {}, {}
-    for v, view in enumerate(source.views):
-        train, test = challenge.train_order[v], challenge.test_order[v]
+    trial = make_trial(source, draw_challenge(source, settings), features="raw", seed=seed)
+    X_train, X_test = {}, {}
+    for view, rows in trial.X_train.items():
         histogram = make_pipeline(RootHistogram(), LeadingComponents(200), Normalizer())
         transformer = histogram if name == "corel5k" else make_transformer("scale", view)
-        X_train[view] = transformer.fit_transform(source.views[view][train])
-        X_test[view] = transformer.transform(source.views[view][test])
-        Y_train[view], test_rows[view] = labels[train], position[test]
-    shown = hide_test_views(source.observed[challenge.test], seed=seed)
-    truth = source.labels[challenge.test].astype(np.int8)
-    return Trial(X_train, Y_train, X_test, truth, test_rows, shown)
+        X_train[view] = transformer.fit_transform(rows)
+        X_test[view] = transformer.transform(trial.X_test[view])
+    return replace(trial, X_train=X_train, X_test=X_test)
 
 
 def real_table(data, name, seeds):
     source = open_dataset(name, data)
     progress(f"{name}: preparing")
-    trials = {seed: make_trial(source, name, seed) for seed in seeds}
+    trials = {seed: prepare(source, name, seed) for seed in seeds}
     rows = []
     for title, make in MODELS.items():
         progress(f"{name}: {title}")
