@@ -95,3 +95,16 @@ def test_without_penalty_a_step_is_ridge_regression(make_problem):
     W = step(problem.targets, 0.0, np.zeros_like(problem.targets))
     gradient = problem.loss_and_gradient(W)[1] + 0.5 * problem.penalised[:, None] * W
     assert np.abs(gradient).max() < 1e-8
+
+
+def test_directions_that_nothing_determines_stay_near_the_start():
+    """One row and ten columns: scores are determined, nine directions of the weights are not."""
+    X = np.random.default_rng(0).uniform(0, 3, (1, 10))
+    problem = Problem([X], [np.array([[1.0]])])
+    W = 0 * problem.targets
+    for mu in (0.5, 0.6, 0.72, 0.86):  # solved again and again, beyond rounding error
+        W = IterativeWeightStep(problem, 0.0, accuracy=0.0)(problem.targets, mu, W)
+        direct = DirectWeightStep(CompressedProblem.from_problem(problem), 0.0)
+        expected = direct(problem.targets, mu, W)
+        np.testing.assert_allclose(problem.multiply(W), problem.multiply(expected), rtol=1e-6)
+        assert np.abs(W).max() < 10

@@ -18,7 +18,7 @@ ALL = "all"
 def reproduce(
     items: Annotated[
         list[str],
-        typer.Argument(help="table1 to table7, fig2 to fig8, ablation, beside, decisions, "
+        typer.Argument(help="table1 to table7, fig2 to fig8, ablation, beside, decisions, fusion, "
                             "accuracy; or all."),
     ],
     data: Annotated[

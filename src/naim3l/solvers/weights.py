@@ -21,6 +21,10 @@ Product = Callable[[Matrix], Matrix]
 WORST_CONDITION = 1e8
 # Directions of smaller relative weight than this are undetermined; they get weight zero.
 UNDETERMINED = 1e-12
+# Of the mean eigenvalue, what is added to all of them in a preconditioner.
+JITTER = 1e-6
+# Where a matrix has less than this share of its preconditioner, nothing but rounding is left.
+FLAT = 1e-9
 # Share of its residual that a W-step by conjugate gradients may leave.
 STEP_ACCURACY = 0.03
 
@@ -154,9 +158,10 @@ class IterativeWeightStep:
         problem, weights = self.problem, self.problem.weight_slices[v]
         matrix = self.share * problem.grams[v] + self.mu * problem.positive_grams[v]
         matrix += self.ridge * np.diag(problem.penalised[weights].astype(matrix.dtype))
-        # Enough to be definite; what it does to the solution, the iterations undo.
-        eps, tiny = np.finfo(matrix.dtype).eps, np.finfo(matrix.dtype).tiny
-        jitter = 10 * eps * len(matrix) * np.trace(matrix) + tiny
+        # Enough that rounding errors in directions which nothing determines stay small; what it does
+        # to the others, the iterations undo.
+        share = max(JITTER, 10 * len(matrix) ** 2 * float(np.finfo(matrix.dtype).eps))
+        jitter = share * np.trace(matrix) / len(matrix) + np.finfo(matrix.dtype).tiny
         return linalg.cho_factor(
             matrix + jitter * np.eye(len(matrix), dtype=matrix.dtype), check_finite=False
         )
@@ -180,13 +185,14 @@ def _conjugate_gradients(
     rho = np.sum(R * M, axis=0)
     rounding = (100 * np.finfo(B.dtype).eps) ** 2 * np.sum(B * precondition(B), axis=0)
     enough = np.maximum(rounding, accuracy**2 * rho)
+    active = np.ones(len(rho), dtype=bool)
     for _ in range(max_iter):
-        active = rho > enough
+        active &= rho > enough
         if not active.any():
             break
         AD = apply(D)
         curvature = np.sum(D * AD, axis=0)
-        active &= curvature > 0
+        active &= curvature > FLAT * rho
         step = np.where(active, rho / np.where(active, curvature, 1), 0)
         W = W + step * D
         R = R - step * AD
