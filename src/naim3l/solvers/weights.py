@@ -158,8 +158,8 @@ class IterativeWeightStep:
         problem, weights = self.problem, self.problem.weight_slices[v]
         matrix = self.share * problem.grams[v] + self.mu * problem.positive_grams[v]
         matrix += self.ridge * np.diag(problem.penalised[weights].astype(matrix.dtype))
-        # Enough that rounding errors in directions which nothing determines stay small; what it does
-        # to the others, the iterations undo.
+        # Enough that rounding errors in directions which nothing determines stay small; what it
+        # does to the others, the iterations undo.
         share = max(JITTER, 10 * len(matrix) ** 2 * float(np.finfo(matrix.dtype).eps))
         jitter = share * np.trace(matrix) / len(matrix) + np.finfo(matrix.dtype).tiny
         return linalg.cho_factor(
