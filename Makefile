@@ -20,7 +20,7 @@ demo: $(VENV)/.run
 	$(BIN)/naim3l demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 torch: $(VENV)/.torch
 

@@ -10,6 +10,14 @@ from small_data import small_source
 from variants import VARIANTS
 
 
+# Files whose tests take longest: started first, so that no process waits for them in the end.
+LONGEST = ("test_walkthrough.py", "test_kill_and_resume.py", "test_items.py", "test_fuzz_files.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else 9)
+
+
 @pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
 def terms(request):
     return request.param
