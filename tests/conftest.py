@@ -9,7 +9,6 @@ from naim3l.problem import Problem
 from small_data import small_source
 from variants import VARIANTS
 
-
 # Files whose tests take longest: started first, so that no process waits for them in the end.
 LONGEST = ("test_walkthrough.py", "test_kill_and_resume.py", "test_items.py", "test_fuzz_files.py")
 
