@@ -230,14 +230,12 @@ def test_kernel_ridge_learns_what_no_line_can(rng):
 def test_another_gamma_keeps_the_landmarks(counts):
     fitted = KernelMap("hellinger", n_landmarks=12, landmarks="uniform").fit(counts)
     other = fitted.with_gamma(3.0)
-    alone = KernelMap("hellinger", n_landmarks=12, landmarks="uniform", gamma=3.0).fit(counts)
     assert other.landmarks_ is fitted.landmarks_ and fitted.gamma_ != 3.0
-    assert_allclose(np.sort(fitted.landmarks_, axis=0), np.sort(other.landmarks_, axis=0))
     values = rbf_kernel(np.sqrt(counts / counts.sum(axis=1, keepdims=True)), other.landmarks_, 3.0)
     among = rbf_kernel(other.landmarks_, gamma=3.0)
     F = other.transform(counts)
     assert_allclose(F @ F.T, values @ np.linalg.solve(among, values.T), atol=1e-6)
-    assert alone.gamma_ == other.gamma_
+    assert other.gamma_ == 3.0
 
 
 def test_rows_that_occur_twice_and_rows_of_zeros_can_be_landmarks(rng):

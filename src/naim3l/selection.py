@@ -182,13 +182,14 @@ fit_intercept, label_coding, threshold, calibrate, fusion
 
                 def problem_at(gammas: Mapping[str, float | None]) -> Problem:
                     advance()
-                    return problem.with_features(self._encode_at(tables, problem, gammas))
+                    return self._encode_anew(problem, tables, self._transformers_at(gammas))
 
                 chosen = choose_gammas(
                     auto, factors, problem_at, hidden, ridges, self.metric, lowest=lowest
                 )
-            problem = problem.with_features(self._encode_at(tables, problem, chosen))
-            self.transformers_ = self._transformers_at(chosen)
+            transformers = self._transformers_at(chosen)
+            problem = self._encode_anew(problem, tables, transformers)
+            self.transformers_ = transformers
         self.gamma_ = self._gammas()
         return problem
 
@@ -209,17 +210,18 @@ fit_intercept, label_coding, threshold, calibrate, fusion
                 changed[view] = with_last_step(changed[view], kernel_map.with_gamma(gamma))
         return changed
 
-    def _encode_at(
-        self, tables: dict[str, Table], problem: Problem, gammas: Mapping[str, float | None]
-    ) -> list[Any]:
-        """Features of all views: made anew at given gammas, those of the problem at None."""
-        transformers = self._transformers_at(gammas)
-        return [
-            features
-            if gammas[view] is None
-            else encode(tables[view], transformers[view], as_numbers=self._as_numbers[view])[0]
-            for view, features in zip(self.views_, problem.features, strict=True)
-        ]
+    def _encode_anew(
+        self, problem: Problem, tables: dict[str, Table], transformers: dict[str, Any]
+    ) -> Problem:
+        """The problem with the features of those views whose transformers are other ones."""
+        return problem.with_features(
+            [
+                features
+                if transformers[view] is self.transformers_[view]
+                else encode(tables[view], transformers[view], as_numbers=self._as_numbers[view])[0]
+                for view, features in zip(self.views_, problem.features, strict=True)
+            ]
+        )
 
     def _open_checkpoint(self, problem: Problem, pairs: list[Pair]) -> Checkpoint | None:
         """The file of ``checkpoint``, opened for this very search."""

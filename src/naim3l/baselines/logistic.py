@@ -81,8 +81,9 @@ def masked_logistic(problem: Problem, C: float) -> NDArray[np.float64]:
     """Stacked weights (n_weights, n_labels) of the logistic fits of all views and labels."""
     W = np.zeros((problem.n_weights, problem.n_labels))
     rates = base_rates(problem)
-    for X, rows, weights in zip(problem.X, problem.row_slices, problem.weight_slices, strict=True):
-        features = X[:, :-1] if problem.fit_intercept else X
+    for features, rows, weights in zip(
+        problem.features, problem.row_slices, problem.weight_slices, strict=True
+    ):
         for k, y in enumerate(problem.Y[rows].T):
             known = np.flatnonzero(y)
             n_yes = int(np.sum(y > 0))
