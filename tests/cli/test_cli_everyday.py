@@ -1,43 +1,15 @@
 """What a new user meets: help, tables that are not quite those of the fit, and small mistakes."""
 
 import json
-import runpy
 import warnings
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from naim3l.cli import app
 from naim3l.cli.app import ORDER
-
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "messy_files.py"
-VIEWS = ["clinic=clinic.csv", "lab=lab.txt", "survey=survey.parquet"]
-LABELS = ["flu", "asthma", "gout"]
-ROLES = ["--id", "patient_id", *(part for label in LABELS for part in ("--labels", label))]
-QUICK = ["--lam", "0.4", "--ridge", "1"]
-
-
-def run(*arguments, columns=200):
-    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": str(columns)})
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Folder with the files and a model of them."""
-    path = tmp_path_factory.mktemp("study")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(path)
-        runpy.run_path(str(EXAMPLE), run_name="__main__")
-        assert run("fit", *VIEWS, *ROLES, *QUICK, "-o", "model.skops").exit_code == 0
-    return path
-
-
-@pytest.fixture
-def folder(made, monkeypatch):
-    monkeypatch.chdir(made)
-    return made
+from study import LABELS, QUICK, ROLES, VIEWS, run
 
 
 def told(result):

@@ -1,42 +1,12 @@
 """Files in, labels out: init, fit, predict, impute, evaluate, inspect."""
 
 import json
-import runpy
-from pathlib import Path
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from naim3l import load
-from naim3l.cli import app
-
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "messy_files.py"
-VIEWS = ["clinic=clinic.csv", "lab=lab.txt", "survey=survey.parquet"]
-ROLES = ["--id", "patient_id", "--labels", "flu", "--labels", "asthma", "--labels", "gout"]
-QUICK = ["--lam", "0.4", "--ridge", "1"]
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "200"})
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Folder with the files and a model of them."""
-    path = tmp_path_factory.mktemp("study")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(path)
-        runpy.run_path(str(EXAMPLE), run_name="__main__")
-        result = run("fit", *VIEWS, *ROLES, *QUICK, "-o", "model.skops")
-        assert result.exit_code == 0, result.output
-    return path
-
-
-@pytest.fixture
-def folder(made, monkeypatch):
-    monkeypatch.chdir(made)
-    return made
+from study import QUICK, ROLES, VIEWS, run
 
 
 def test_settings_are_guessed_and_give_the_same_model(folder):

@@ -313,8 +313,7 @@ n_features_in_, feature_names_in_
                 f"checkpoint= needs a whole number as random_state, got {self.random_state!r}: "
                 "else a resumed fit would draw other numbers."
             )
-        values = {name: getattr(self, name) for name in RESUMED_WITH}
-        settings = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
+        settings = {name: getattr(self, name) for name in RESUMED_WITH}
         settings |= {**self._architecture, "random_state": int(self.random_state)}
         # Weights alone do not tell which functions they belong to, nor which of them are frozen.
         settings["networks"] = [repr(network) for network in training.networks]

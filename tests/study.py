@@ -1,0 +1,23 @@
+"""The example's three messy files, and the options that fit a model to them."""
+
+import runpy
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from naim3l.cli import app
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "messy_files.py"
+VIEWS = ["clinic=clinic.csv", "lab=lab.txt", "survey=survey.parquet"]
+LABELS = ["flu", "asthma", "gout"]
+ROLES = ["--id", "patient_id", *(part for label in LABELS for part in ("--labels", label))]
+QUICK = ["--lam", "0.4", "--ridge", "1"]
+
+
+def run(*arguments, columns=200):
+    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": str(columns)})
+
+
+def write_files():
+    """The files, in the working folder."""
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
