@@ -19,7 +19,7 @@ def reproduce(
     items: Annotated[
         list[str],
         typer.Argument(help="table1 to table7, fig2 to fig8, ablation, beside, decisions, fusion, "
-                            "accuracy; or all."),
+                            "accuracy, frontier; or all."),
     ],
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder of the datasets; yeast needs none.")

@@ -16,6 +16,7 @@ from naim3l.experiments.paper import (
     accuracy,
     comparison,
     fig5,
+    frontier,
     table2,
     table6,
     traces,
@@ -51,6 +52,9 @@ def done(small, tmp_path_factory):
         patch.setattr(accuracy, "KERNEL_LAMS", [0.1, 0.4])
         patch.setattr(accuracy, "KERNEL_RIDGES", [1.0])
         patch.setattr(accuracy, "DEEP", {"n_components": 4, "max_epochs": 2, "hidden": [4]})
+        patch.setattr(frontier, "LAMS", [0.1, 0.4])
+        patch.setattr(frontier, "RIDGES", [1.0])
+        patch.setattr(frontier, "RIDGES_ALONE", [1.0, 10.0])
         store = Store(tmp_path_factory.mktemp("items"))
         for name in NAMES:
             run_tasks(ITEMS[name].tasks(small), small.sources, store)
@@ -192,3 +196,22 @@ def test_each_naim3l_stands_beside_ridge_on_the_same_features(dataset):
         for shared in ("transformer", "kernel", "n_landmarks", "cv", "metric"):
             assert ours.get(shared) == alone.get(shared), (name, shared)
         assert not alone["low_rank"] and not alone["high_rank"]
+
+
+def test_gains_at_equal_are_those_of_models_that_there_are():
+    ours = [(90.0, 40.0), (91.0, 38.0), (92.0, 30.0)]
+    assert frontier.gain_at_equal((90.5, 37.0), ours) == 1.0  # of (91, 38), nothing between
+    assert frontier.gain_at_equal((90.0, 41.0), ours) == -1.0
+    assert frontier.gain_at_equal((93.0, 10.0), ours) is None
+
+
+def test_curves_differ_in_the_regulariser_alone():
+    by_curve = frontier.curves("corel5k")
+    alone = by_curve.pop(frontier.ALONE_NAME)
+    own = {"lams", "ridges", "low_rank", "high_rank"}
+    shared = [{k: v for k, v in p.items() if k not in own} for p in alone.values()]
+    for points in by_curve.values():
+        for parameters in points.values():
+            assert parameters.keys().isdisjoint({"low_rank", "high_rank"})
+            assert {k: v for k, v in parameters.items() if k not in own} == shared[0]
+    assert all(of == shared[0] for of in shared)

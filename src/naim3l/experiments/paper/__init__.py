@@ -18,6 +18,7 @@ from naim3l.experiments.paper import (
     fig6,
     fig7,
     fig8,
+    frontier,
     fusion,
     table1,
     table2,
@@ -62,6 +63,7 @@ ITEMS: dict[str, Item] = {
     "decisions": decisions,
     "fusion": fusion,
     "accuracy": accuracy,
+    "frontier": frontier,
 }
 # Other names that readers of the paper would try.
 ALIASES = {"fig3": "table5"}

@@ -55,14 +55,15 @@ def _linear(dataset: str) -> str:
     return "histogram" if paper_name(dataset) in COUNTS else "scale"
 
 
-def _kernel(dataset: str) -> dict[str, Any]:
+def kernel_of(dataset: str) -> dict[str, Any]:
+    """Parameters of a dataset's kernel models that say how rows are compared."""
     name = "hellinger" if paper_name(dataset) in COUNTS else "rbf"
     return {"kernel": name, "n_landmarks": N_LANDMARKS}
 
 
 def models(dataset: str) -> dict[str, tuple[str, dict[str, Any]]]:
     """Method and parameters of every row of the table, by its name."""
-    lam, kernel = paper_lam(dataset), _kernel(dataset)
+    lam, kernel = paper_lam(dataset), kernel_of(dataset)
     paper, features = {"transformer": "paper"}, {"transformer": _linear(dataset)}
     tuned = {"lams": LAMS, "ridges": RIDGES, **SEARCH}
     alone = {"ridges": RIDGES_ALONE, **ALONE, **SEARCH}
