@@ -117,7 +117,9 @@ def test_fusion_of_evidence_beats_the_mean_where_a_view_is_worse(wide, fusion):
     assert ap[1] > ap[0]
     weights = models[1].fusion_weights_
     assert set(weights) == set(VIEWS) and weights["good"].shape == (Y.shape[1],)
-    assert fusion == "learned" or (weights["good"] == 1).all()
+    assert models[1].fusion_overlap_.shape == (Y.shape[1],)
+    if fusion == "evidence":
+        assert (weights["good"] == 1).all() and not models[1].fusion_overlap_.any()
 
 
 def test_fused_evidence_can_be_calibrated_saved_and_loaded(wide, tmp_path):

@@ -23,10 +23,12 @@ def test_mean_over_the_views_that_a_sample_has():
     np.testing.assert_array_equal(fuse_arrays(scores), [[2], [2], [5], [nan]])
 
 
-def drawn_views(rng, means, n=4000, rate=0.3, missing=0.3):
+def drawn_views(rng, means, n=4000, rate=0.3, missing=0.3, correlation=0.0):
     """Scores normal around +-mean given the label, their true log-odds, and the labels."""
     truth = (rng.random((n, 2)) < rate).astype(float)
-    scores = np.stack([m * (2 * truth - 1) + rng.normal(size=truth.shape) for m in means])
+    shared, own = rng.normal(size=truth.shape), rng.normal(size=(len(means), *truth.shape))
+    noise = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own
+    scores = np.reshape(means, (-1, 1, 1)) * (2 * truth - 1) + noise
     scores[np.broadcast_to(rng.random((len(means), n, 1)) < missing, scores.shape)] = np.nan
     base = np.full(2, logit(rate))
     return scores, base + 2 * np.reshape(means, (-1, 1, 1)) * scores, base, truth
@@ -49,7 +51,7 @@ def test_evidence_of_independent_views_adds_up_to_the_posterior(rng):
 def test_fitted_evidence_is_near_the_true_one(rng):
     means = [0.5, 1.5]
     scores, log_odds, base, truth = drawn_views(rng, means, n=20_000)
-    fitted = Evidence([fit_calibration(S, truth) for S in scores], np.ones((2, 2)))
+    fitted = Evidence.plain([fit_calibration(S, truth) for S in scores])
     close = expit(fitted.fuse(scores)) - expit(add_evidence(log_odds, base))
     assert np.nanmax(np.abs(close)) < 0.05
 
@@ -60,36 +62,68 @@ def test_a_sample_with_one_view_has_the_log_odds_of_that_view(rng):
     scores[0, 30:, 1] = np.nan
     rates = np.array([0.05, 0.05])
     curves = [fit_calibration(S, truth, rates) for S in scores]
-    fused = Evidence(curves, np.ones((2, 2))).fuse(scores)
+    fused = Evidence.plain(curves).fuse(scores)
     for v, curve in enumerate(curves):
         alone = ~np.isnan(scores[v]) & np.isnan(scores[1 - v])
         assert alone.any()
         np.testing.assert_allclose(fused[alone], curve.log_odds(scores[v])[alone])
 
 
-def test_learned_weights_leave_independent_views_alone_and_halve_what_is_said_twice(rng):
-    _, log_odds, base, truth = drawn_views(rng, [1.0, 1.5], n=20_000, missing=0.0)
-    np.testing.assert_allclose(fit_weights(log_odds, base, truth), 1, atol=0.1)
-    twice = np.repeat(log_odds[:1], 2, axis=0)
-    np.testing.assert_allclose(fit_weights(twice, base, truth), 0.5, atol=0.1)
+def test_learned_weights_leave_independent_views_alone(rng):
+    _, log_odds, base, truth = drawn_views(rng, [1.0, 1.5], n=20_000)
+    weights, overlap = fit_weights(log_odds, base, truth)
+    np.testing.assert_allclose(weights, 1, atol=0.1)
+    np.testing.assert_allclose(overlap, 0, atol=0.1)
+
+
+@pytest.mark.parametrize("correlation", [0.2, 0.5])
+def test_overlap_is_the_correlation_of_what_views_get_wrong(rng, correlation):
+    # Of normal scores with one mean and this correlation, the log-odds given n of them are the sum
+    # of those given each, divided by 1 + correlation (n - 1).
+    _, log_odds, base, truth = drawn_views(rng, [1.0] * 3, n=20_000, correlation=correlation)
+    weights, overlap = fit_weights(log_odds, base, truth)
+    np.testing.assert_allclose(weights, 1, atol=0.1)
+    np.testing.assert_allclose(overlap, correlation, atol=0.1)
+
+
+def test_what_views_say_again_counts_once_however_many_of_them_there_are(rng):
+    _, log_odds, base, truth = drawn_views(rng, [1.0], n=20_000, missing=0.0)
+    again = np.repeat(log_odds, 3, axis=0)
+    again[rng.random(again.shape[:2]) < 0.4] = np.nan
+    weights, overlap = fit_weights(again, base, truth)
+    np.testing.assert_allclose(weights, 1, atol=0.1)
+    np.testing.assert_allclose(overlap, 1, atol=0.1)
+    fused = add_evidence(again, base, overlap=1.0)
+    present = ~np.isnan(fused)
+    np.testing.assert_allclose(fused[present], log_odds[0][present])
+
+
+def test_full_overlap_is_the_mean_of_evidence_and_none_its_sum(rng):
+    _, log_odds, base, _ = drawn_views(rng, [0.5, 1.0, 2.0], n=50)
+    np.testing.assert_allclose(add_evidence(log_odds, base, overlap=1.0), fuse_arrays(log_odds))
+    n_views = (~np.isnan(log_odds)).sum(axis=0)
+    total = add_evidence(log_odds, base) - base
+    np.testing.assert_allclose(total, n_views * (fuse_arrays(log_odds) - base))
 
 
 def test_learned_weights_are_a_minimum_of_the_log_loss(rng, monkeypatch):
     monkeypatch.setattr("naim3l.fusion.PULL", 0.0)
-    _, log_odds, base, truth = drawn_views(rng, [0.3, 1.0])
+    _, log_odds, base, truth = drawn_views(rng, [1.0, 1.0], correlation=0.5)
     log_odds *= [[[0.5]], [[2.0]]]  # badly calibrated: weights must make up for it
-    weights = fit_weights(log_odds, base, truth)
+    weights, overlap = fit_weights(log_odds, base, truth)
+    assert 0 < overlap[0] < 1  # not at a bound, where a minimum may have a slope
 
-    def loss(weights):
-        fused = add_evidence(log_odds, base, weights)
+    def loss(weights, overlap):
+        fused = add_evidence(log_odds, base, weights, overlap)
         seen = ~np.isnan(fused)
         return log_loss(truth[seen], expit(fused[seen]))
 
-    for view in range(2):
-        for step in (-0.05, 0.05):
+    for step in (-0.05, 0.05):
+        assert loss(weights, overlap) < loss(weights, overlap + step)
+        for view in range(2):
             moved = weights.copy()
             moved[view] += step
-            assert loss(weights) < loss(moved)
+            assert loss(weights, overlap) < loss(moved, overlap)
 
 
 def test_labels_of_like_frequency_share_weights(rng):
@@ -97,9 +131,10 @@ def test_labels_of_like_frequency_share_weights(rng):
     groups = label_groups(truth)
     assert (np.diff(groups) >= 0).all() and groups[0] == groups[1] and groups[-1] == 2
     log_odds = rng.normal(size=(2, *truth.shape))
-    weights = fit_weights(log_odds, np.zeros(6), truth)
+    weights, overlap = fit_weights(log_odds, np.zeros(6), truth)
     for group in np.unique(groups):
         assert np.ptp(weights[:, groups == group], axis=1).max() == 0
+        assert np.ptp(overlap[groups == group]) == 0
 
 
 def test_unknown_labels_and_absent_samples_do_not_count(rng):
@@ -107,7 +142,8 @@ def test_unknown_labels_and_absent_samples_do_not_count(rng):
     more = np.concatenate([log_odds, rng.normal(size=log_odds.shape)], axis=1)
     unknown = np.concatenate([truth, np.full_like(truth, np.nan)])
     expected = fit_weights(log_odds, base, truth)
-    np.testing.assert_allclose(fit_weights(more, base, unknown), expected)
+    for found, value in zip(fit_weights(more, base, unknown), expected, strict=True):
+        np.testing.assert_allclose(found, value)
 
 
 def test_ranks_are_of_the_labels_of_a_row():

@@ -237,9 +237,11 @@ class ViewModel(ViewReader):
 
     def _keep_decisions(self, decisions: Decisions) -> None:
         self.thresholds_, self.calibration_ = decisions.thresholds, decisions.calibrations
-        self._evidence, self.fusion_weights_ = decisions.evidence, None
-        if decisions.evidence is not None:
-            self.fusion_weights_ = dict(zip(self.views_, decisions.evidence.weights, strict=True))
+        evidence = self._evidence = decisions.evidence
+        self.fusion_weights_ = self.fusion_overlap_ = None
+        if evidence is not None:
+            self.fusion_weights_ = dict(zip(self.views_, evidence.weights, strict=True))
+            self.fusion_overlap_ = evidence.overlap
 
     # Prediction.
 

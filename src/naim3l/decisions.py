@@ -121,8 +121,8 @@ def fuse_views(scores: Matrix, evidence: Evidence | None) -> NDArray[np.float64]
 
 def _fit_evidence(scores: Matrix, truth: Matrix, rates: Matrix, learned: bool) -> Evidence:
     calibrations = [fit_calibration(S, truth, rates) for S in scores]
-    evidence = Evidence(calibrations, np.ones((len(scores), truth.shape[1])))
-    return evidence.with_learned_weights(scores, truth) if learned else evidence
+    evidence = Evidence.plain(calibrations)
+    return evidence.learned(scores, truth) if learned else evidence
 
 
 def _truth(signed: Matrix) -> Matrix:

@@ -75,8 +75,8 @@ default=None
     fusion : {"mean", "evidence", "learned"}, default="mean"
         How the views of a row of a wide table are fused. "mean" of their scores; "evidence": each
         view calibrated on held-out entries, and what it adds to a label's base rate added up;
-        "learned": that with weights per view and group of labels, which suit held-out entries best
-        where views say the same twice. For tables apart, see `naim3l.fuse`.
+        "learned": that with weights per view and group of labels, and with less where views say
+        the same twice, as suits held-out entries best. For tables apart, see `naim3l.fuse`.
     solver : {"auto", "fast", "paper"}, default="auto"
         "fast" (which "auto" picks) reaches a stationary point, certifies it, and works on
         statistics of the rows where that is cheaper. "paper" is Algorithm 1 of the paper to the
@@ -111,6 +111,9 @@ default=None
         With ``calibrate``, the curve of each label, by view or under "fused".
     fusion_weights_ : dict of str to ndarray of shape (n_labels,), or None
         Of a wide table with ``fusion="evidence"`` (then all 1) or "learned".
+    fusion_overlap_ : ndarray of shape (n_labels,), or None
+        How much its views say the same: what they add is divided by 1 + overlap (n - 1) where a
+        row has n of them. 0 with ``fusion="evidence"``.
     base_rates_ : ndarray of shape (n_labels,)
         Share of positives among the known labels of training rows.
     dual_coef_ : dict of str to ndarray of shape (n_landmarks, n_labels)

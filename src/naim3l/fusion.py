@@ -18,7 +18,7 @@ Scores = NDArray[np.float64]
 FUSIONS = ("mean", "evidence", "learned")
 # Labels are told apart, for learned weights, by how frequent they are: rare, middling, frequent.
 N_GROUPS = 3
-# Pull of learned weights towards 1, in units of one entry's log-loss.
+# Pull of learned weights towards 1, and of overlap towards 0, in units of one entry's log-loss.
 PULL = 10.0
 # Probabilities beyond this, from whoever calibrated them, do not decide alone.
 LEAST_CHANCE = 1e-9
@@ -50,11 +50,14 @@ def rank_labels(scores: Matrix) -> NDArray[np.float64]:
     return np.asarray(rankdata(scores, axis=-1, nan_policy="propagate"))
 
 
-def add_evidence(log_odds: Matrix, base: Matrix, weights: Matrix | None = None) -> Scores:
+def add_evidence(
+    log_odds: Matrix, base: Matrix, weights: Matrix | None = None, overlap: Matrix | float = 0.0
+) -> Scores:
     """Log-odds of each label given all views that a sample has, (n_samples, n_labels).
 
     What a view adds to the base rate is its evidence. Of views that are independent given the
-    label, evidence adds up; weights below 1 allow for what they say twice.
+    label, evidence adds up (overlap 0); of views that all say the same it counts once, as the mean
+    does (overlap 1). Between the two, the sum over n views is divided by 1 + overlap (n - 1).
 
     Parameters
     ----------
@@ -64,13 +67,19 @@ def add_evidence(log_odds: Matrix, base: Matrix, weights: Matrix | None = None) 
     base : ndarray of shape (n_labels,)
         Log-odds of the labels before any feature is seen.
     weights : ndarray of shape (n_views, n_labels), optional
-        All 1 by default.
+        Of each view's evidence, all 1 by default.
+    overlap : float or ndarray of shape (n_labels,)
     """
     evidence = log_odds - base
     if weights is not None:
         evidence = evidence * weights[:, None, :]
-    lacking = np.isnan(evidence).all(axis=0)
-    return np.where(lacking, np.nan, base + np.nansum(evidence, axis=0))
+    n_views = (~np.isnan(evidence)).sum(axis=0)
+    total = np.nansum(evidence, axis=0) / _times_said(n_views, overlap)
+    return np.where(n_views == 0, np.nan, base + total)
+
+
+def _times_said(n_views: Any, overlap: Any) -> Any:
+    return 1 + overlap * np.maximum(n_views - 1, 0)
 
 
 @dataclass(frozen=True)
@@ -81,23 +90,32 @@ class Evidence:
     ----------
     calibrations : list of Calibration, one per view
     weights : ndarray of shape (n_views, n_labels)
+    overlap : ndarray of shape (n_labels,)
+        From 0, views say different things, to 1, all say the same.
     """
 
     calibrations: list[Calibration]
     weights: Matrix
+    overlap: Matrix
+
+    @classmethod
+    def plain(cls, calibrations: list[Calibration]) -> "Evidence":
+        """Every view counts in full."""
+        n_labels = len(calibrations[0].base)
+        return cls(calibrations, np.ones((len(calibrations), n_labels)), np.zeros(n_labels))
 
     def fuse(self, scores: Matrix) -> Scores:
         """Log-odds (n_samples, n_labels) of scores (n_views, n_samples, n_labels)."""
-        return add_evidence(*self._log_odds(scores), self.weights)
+        return add_evidence(*self._log_odds(scores), self.weights, self.overlap)
 
     def _log_odds(self, scores: Matrix) -> tuple[Matrix, Matrix]:
         pairs = zip(self.calibrations, scores, strict=True)
         log_odds = np.stack([calibration.log_odds(S) for calibration, S in pairs])
         return log_odds, self.calibrations[0].base  # which all views share
 
-    def with_learned_weights(self, scores: Matrix, truth: Matrix) -> "Evidence":
-        """The same with weights that suit samples with several views best."""
-        return Evidence(self.calibrations, fit_weights(*self._log_odds(scores), truth))
+    def learned(self, scores: Matrix, truth: Matrix) -> "Evidence":
+        """The same with the weights and overlap that suit samples best."""
+        return Evidence(self.calibrations, *fit_weights(*self._log_odds(scores), truth))
 
 
 def label_groups(truth: Matrix, n_groups: int = N_GROUPS) -> NDArray[np.intp]:
@@ -118,10 +136,11 @@ def label_groups(truth: Matrix, n_groups: int = N_GROUPS) -> NDArray[np.intp]:
     return group
 
 
-def fit_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> Matrix:
-    """Weights (n_views, n_labels) of evidence, not negative, with the least log-loss.
+def fit_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> tuple[Matrix, Matrix]:
+    """Weights (n_views, n_labels) and overlap (n_labels,) of evidence with the least log-loss.
 
-    One weight per view and group of labels, pulled towards 1.
+    One weight per view and group of labels, not negative and pulled towards 1, and one overlap per
+    group, pulled towards 0. Weights alone would have to suit samples with one view and with all.
 
     Parameters
     ----------
@@ -131,29 +150,40 @@ def fit_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> Matrix:
         1, 0, NaN = unknown.
     """
     groups, weights = label_groups(truth), np.ones((len(log_odds), truth.shape[1]))
+    overlap = np.zeros(truth.shape[1])
     evidence = log_odds - base
     for group in np.unique(groups):
         of_group = groups == group
-        known = (~np.isnan(truth) & ~np.isnan(evidence).all(axis=0))[:, of_group]
-        E = np.nan_to_num(evidence[:, :, of_group][:, known])
-        start = np.broadcast_to(base, truth.shape)[:, of_group][known]
-        weights[:, of_group] = _least_log_loss(E, start, truth[:, of_group][known])[:, None]
-    return weights
+        E = evidence[:, :, of_group]
+        n_views = (~np.isnan(E)).sum(axis=0)
+        known = ~np.isnan(truth[:, of_group]) & (n_views > 0)
+        start = np.broadcast_to(base[of_group], known.shape)[known]
+        yes = truth[:, of_group][known]
+        found = _least_log_loss(np.nan_to_num(E[:, known]), n_views[known], start, yes)
+        weights[:, of_group], overlap[of_group] = found[:-1, None], found[-1]
+    return weights, overlap
 
 
-def _least_log_loss(E: Matrix, start: Matrix, yes: Matrix) -> Matrix:
-    """Weights w (n_views,) for which ``expit(start + w @ E)`` is closest to ``yes``."""
+def _least_log_loss(E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix) -> Matrix:
+    """Weights w (n_views,), then overlap r, for which log-odds are closest to ``yes``.
 
-    def loss(w: Matrix) -> tuple[float, Matrix]:
-        log_odds = start + w @ E
+    The log-odds of entry i, of a sample with n views, are ``start + w @ E / (1 + r (n - 1))``.
+    """
+    neutral = np.append(np.ones(len(E)), 0.0)
+
+    def loss(parameters: Matrix) -> tuple[float, Matrix]:
+        w, r = parameters[:-1], parameters[-1]
+        times = _times_said(n_views, r)
+        added = w @ E / times
+        log_odds = start + added
         value = -np.sum(log_expit(np.where(yes > 0, log_odds, -log_odds)))
-        value += 0.5 * PULL * np.sum((w - 1) ** 2)
-        return float(value), E @ (expit(log_odds) - yes) + PULL * (w - 1)
+        value += 0.5 * PULL * np.sum((parameters - neutral) ** 2)
+        wrong = (expit(log_odds) - yes) / times
+        slope = np.append(E @ wrong, -wrong @ (added * (n_views - 1)))
+        return float(value), slope + PULL * (parameters - neutral)
 
-    found = minimize(
-        loss, np.ones(len(E)), jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(E)
-    )
-    return np.asarray(found.x)
+    bounds = [(0, None)] * len(E) + [(0, 1)]
+    return np.asarray(minimize(loss, neutral, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
 def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:

@@ -88,7 +88,11 @@ def test_weights_of_fusion_are_means_over_labels(fused):
     else:
         for weight in weights.values():
             assert f"{weight:.3f} on what it adds to the log-odds, learned; mean over" in text
-    assert summarise(*fit_wide())["model"]["fusion_weights"] is None
+        overlap = summary["model"]["fusion_overlap"]
+        assert overlap == pytest.approx(np.mean(model.fusion_overlap_))
+        assert f"{overlap:.3f} from 0, they say different things" in text
+    plain = summarise(*fit_wide())["model"]
+    assert plain["fusion_weights"] is None and plain["fusion_overlap"] is None
 
 
 def test_views_fused_by_evidence_are_judged_as_rows_that_have_them_alone(fused):

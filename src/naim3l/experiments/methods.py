@@ -5,7 +5,7 @@ To add one, write a function of a trial, its parameters and a seed, and name it 
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -29,7 +29,7 @@ from naim3l.experiments.trials import (
     shown_by_sample,
     spectrum_of_scores,
 )
-from naim3l.fusion import fuse_arrays, rank_labels
+from naim3l.fusion import Evidence, fuse_arrays, rank_labels
 from naim3l.held_out import deal_entries, hidden_metric
 from naim3l.metrics import evaluate
 from naim3l.objective import Objective
@@ -232,6 +232,7 @@ def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     assert evidence is not None
     by_view = zip(trial.X_train, evidence.weights, strict=True)
     numbers: dict[str, Any] = {"weights": {v: float(w.mean()) for v, w in by_view}}
+    numbers["overlap"] = float(evidence.overlap.mean())
     for shown, table in (
         ("all views", by_sample(trial, scores)),
         ("half hidden", shown_by_sample(trial, scores)),
@@ -241,7 +242,7 @@ def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
         fused = {
             "mean": fuse_arrays(table),
             "ranks": fuse_arrays(rank_labels(table)),
-            "evidence": replace(evidence, weights=np.ones_like(evidence.weights)).fuse(table),
+            "evidence": Evidence.plain(evidence.calibrations).fuse(table),
             "learned": evidence.fuse(table),
         }
         numbers[shown] = {way: _short(evaluate(trial.truth, S)) for way, S in fused.items()}

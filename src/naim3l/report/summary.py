@@ -53,7 +53,7 @@ def summarise(
         Plain data that JSON can hold, NaN as None:
 
         - "version", "model" (class, parameters, lam and ridge in force, and the mean over labels of
-          each view's weight in fusion by evidence, if any);
+          each view's weight and the overlap in fusion by evidence, if any);
         - "data": sizes, missing ratios and maps of them, see `inputs.describe_data`;
         - "choice", "convergence": see `fitting`, None where there was none;
         - "quality": "on" ("test", "training", or "given" where not ``fitted``), "caveat", and
@@ -116,6 +116,9 @@ def _describe_model(model: LinearViewModel) -> dict[str, Any]:
         "fusion_weights": None
         if model.fusion_weights_ is None
         else {view: float(np.mean(weights)) for view, weights in model.fusion_weights_.items()},
+        "fusion_overlap": None
+        if model.fusion_overlap_ is None
+        else float(np.mean(model.fusion_overlap_)),
     }
 
 
