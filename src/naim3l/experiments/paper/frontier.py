@@ -24,9 +24,9 @@ from naim3l.pages.plots import COLOURS, MARKERS, new_figure, styled
 
 TITLE = "Frontier: AP against 1-RL, with the regulariser and without"
 
-LAMS = [0.1, 0.2, 0.4, 0.8, 1.6]
+LAMS = [0.2, 0.4, 0.8]
 RIDGES = [0.3, 3.0]
-RIDGES_ALONE = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
+RIDGES_ALONE = [0.3, 1.0, 3.0, 10.0, 30.0]
 ALONE_NAME = "ridge, kernel"
 # Scores as they are, per view; probabilities per view; and these fused by evidence.
 SCORINGS = {"per view": "scores per view", "calibrated": "probabilities per view",
