@@ -8,6 +8,7 @@ from naim3l.calibration import (
     HOLD_OFFSET,
     HOLD_SLOPE,
     _common_curve,
+    _own_curves,
     calibration_error,
     fit_calibration,
     log_loss,
@@ -73,6 +74,31 @@ def test_of_one_label_the_common_curve_is_its_own(rng, n_rows):
     assert slope[0] == pytest.approx(model.coef_[0, 0], abs=1e-4)
     assert offset[0] == pytest.approx(model.intercept_[0], abs=1e-4)
     assert found.slope[0] > 1
+
+
+def test_curves_converge_where_a_score_is_far_from_all_others(rng):
+    scores, truth = rng.normal(size=(300, 200)), (rng.random((300, 200)) < 0.02) * 1.0
+    scores[0], truth[0] = 18 + rng.normal(size=200), 0  # a full step from here cycles
+    slope, offset = np.ones(200), np.full(200, -4.0)
+    a, b = _own_curves(scores, truth, truth >= 0, slope, offset)
+    error = expit(a * scores + b) - truth
+    grad_a = (scores * error).sum(axis=0) + HOLD_SLOPE * (a - slope)
+    grad_b = error.sum(axis=0) + HOLD_OFFSET * (b - offset)
+    assert max(np.abs(grad_a).max(), np.abs(grad_b).max()) < 1e-5
+
+
+def test_a_label_whose_only_positive_is_never_held_out_is_not_taken_to_be_rarer(rng):
+    """Of labels with one positive, all entries but that one are there."""
+    scores, truth = drawn(rng, 2000, np.full(300, 2.0), np.full(300, -9.5))
+    scores[:, :10], truth[:, :10] = drawn(rng, 2000, np.full(10, 2.0), np.full(10, -3.0))
+    rates = (truth.sum(axis=0) + 1) / 2002
+    seen = np.where((truth == 1) & (truth.sum(axis=0) == 1), np.nan, truth)
+    single = truth.sum(axis=0) == 1
+    assert single.sum() > 20
+    found = fit_calibration(scores, seen, rates)
+    expected, true = found.probabilities(scores)[:, single].sum(), truth[:, single].sum()
+    assert 0.6 < expected / true < 2.5
+    assert not found.own[single].any()
 
 
 def test_a_label_without_known_entries_keeps_its_rate(rng):

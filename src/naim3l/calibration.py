@@ -14,8 +14,10 @@ Matrix = NDArray[np.floating]
 HOLD_SLOPE, HOLD_OFFSET = 10.0, 1.0
 # Frequencies, as log-odds, that differ by less are the same.
 LEAST_DIFFERENCE = 1e-9
-# Newton steps of a label's curve, and the length that ends them.
-MAX_STEPS, SHORT_STEP = 50, 1e-8
+# A loss that rises by less than this share of itself does not.
+ROUNDING = 1e-12
+# Newton steps of a label's curve, the length that ends them, and how often one is halved.
+MAX_STEPS, SHORT_STEP, MAX_HALVINGS = 50, 1e-8, 30
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,9 @@ def fit_calibration(scores: Matrix, truth: Matrix, rates: Matrix | None = None) 
     """Curves that turn scores into probabilities (Platt), each label's held to a common one.
 
     The fewer entries of a label are known, the closer its curve stays to the one of all labels,
-    moved by how frequent it is; with many it is the label's own. Of a label without any, scores
-    tell nothing: its probability is its rate.
+    moved by how frequent it is; with many it is the label's own. A label without a positive among
+    the entries has the common curve: that its only positive is never held out says nothing of how
+    rare it is. Of a label without any entry, scores tell nothing: its probability is its rate.
 
     Parameters
     ----------
@@ -74,10 +77,11 @@ def fit_calibration(scores: Matrix, truth: Matrix, rates: Matrix | None = None) 
     centre, spread = _centre_and_spread(scores, known)
     standard = np.where(known, (scores - centre) / spread, 0)
     yes = np.where(known, truth, 0)
-    slope, offset = _common_curve(standard, yes, known, base)
-    slope, offset = _own_curves(standard, yes, known, slope, offset)
+    telling = known & (n_yes > 0)
+    slope, offset = _common_curve(standard, yes, telling, base)
+    slope, offset = _own_curves(standard, yes, telling, slope, offset)
     slope, offset = np.where(n_known > 0, slope, 0), np.where(n_known > 0, offset, base)
-    told = _information(standard, known, slope, offset)
+    told = _information(standard, telling, slope, offset)
     return Calibration(slope / spread, offset - slope * centre / spread, base, told > HOLD_SLOPE)
 
 
@@ -102,9 +106,18 @@ def _own_curves(
     """Most likely slope and offset of each label, given a normal prior around the common ones.
 
     Newton's method for all labels at once; the log-loss is convex, and the prior keeps the steps
-    finite where a label's entries are separated, or where it has none.
+    finite where a label's entries are separated, or where it has none. A step that would raise the
+    loss is halved: one score far from all others is enough for that.
     """
+
+    def loss(a: Matrix, b: Matrix) -> Matrix:
+        log_odds = a * standard + b
+        entries = known * (np.logaddexp(0, log_odds) - yes * log_odds)
+        held = HOLD_SLOPE * (a - slope) ** 2 + HOLD_OFFSET * (b - offset) ** 2
+        return np.asarray(entries.sum(axis=0) + 0.5 * held)
+
     a, b = slope.copy(), offset.copy()
+    value = loss(a, b)
     for _ in range(MAX_STEPS):
         p = expit(a * standard + b)
         error, curvature = known * (p - yes), known * p * (1 - p)
@@ -116,11 +129,16 @@ def _own_curves(
         determinant = h_aa * h_bb - h_ab**2
         step_a = (h_bb * grad_a - h_ab * grad_b) / determinant
         step_b = (h_aa * grad_b - h_ab * grad_a) / determinant
-        # Steps of one at most: far from the minimum the curvature vanishes.
-        a -= np.clip(step_a, -1, 1)
-        b -= np.clip(step_b, -1, 1)
         if max(np.abs(step_a).max(), np.abs(step_b).max()) < SHORT_STEP:
             break
+        share = np.ones_like(a)
+        for _ in range(MAX_HALVINGS):
+            reached = loss(a - share * step_a, b - share * step_b)
+            rises = reached > value + ROUNDING * (1 + value)
+            if not rises.any():
+                break
+            share = np.where(rises, share / 2, share)
+        a, b, value = a - share * step_a, b - share * step_b, reached
     return a, b
 
 
