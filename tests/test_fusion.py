@@ -168,6 +168,13 @@ def test_tables_are_matched_by_index():
         ({}, TypeError, "at least one view"),
         ({"lab": np.ones((2, 2))}, TypeError, "view 'lab': a pandas DataFrame"),
         ({"lab": frame([[1, 2], [3, 4]], ["a", "a"])}, ValueError, "'a' occurs more than once"),
+        ({"lab": frame([[1, 2], [3, 4]], ["a", None])}, ValueError, "'lab', row 1: the index is m"),
+        (
+            {"lab": frame([[1, 2]], ["a"])[["flu", "gout", "flu"]]},
+            ValueError,
+            "view 'lab': column 'flu' occurs more than once",
+        ),
+        ({"lab": frame([["high", 2]], ["a"])}, ValueError, "view 'lab': scores must be numbers"),
         (
             {"clinic": frame([[1, 2]], ["a"]), "lab": frame([[1, 2]], ["a"])[["flu"]]},
             ValueError,
@@ -178,6 +185,40 @@ def test_tables_are_matched_by_index():
 def test_what_cannot_be_matched_is_refused(scores, error, message):
     with pytest.raises(error, match=message):
         fuse(scores)
+
+
+def test_keys_keep_their_name_and_kind():
+    rows = [[1.0, 2], [3, 4]]
+    clinic = frame(rows, pd.Index(["a", "b"], name="patient"))
+    fused = fuse({"clinic": clinic, "lab": frame(rows, pd.Index(["c", "a"], name="patient"))})
+    assert fused.index.name == "patient" and list(fused.index) == ["a", "b", "c"]
+    pairs = [pd.MultiIndex.from_tuples(t, names=["site", "id"]) for t in (
+        [(1, "x"), (2, "x")], [(2, "x"), (2, "y")])]  # fmt: skip
+    fused = fuse({"clinic": frame(rows, pairs[0]), "lab": frame(rows, pairs[1])})
+    assert list(fused.index) == [(1, "x"), (2, "x"), (2, "y")] and fused.index.names == [
+        "site",
+        "id",
+    ]
+    assert list(fused.loc[(2, "x")]) == [2, 3]
+
+
+def test_nullable_numbers_are_numbers():
+    clinic, lab = frame([[0.5, 0.25], [0.5, 0.75]], ["a", "b"]), frame([[0.5, None]], ["c"])
+    tables = {"clinic": clinic.convert_dtypes(), "lab": lab.convert_dtypes()}
+    for rates in (None, [0.5, 0.5]):
+        fused = fuse(tables, base_rates=rates)
+        np.testing.assert_allclose(fused, [[0.5, 0.25], [0.5, 0.75], [0.5, np.nan]])
+
+
+def test_base_rates_are_matched_by_name():
+    scores = {"clinic": frame([[0.8, 0.5]], ["a"]), "lab": frame([[0.9, 0.2]], ["a"])}
+    expected = fuse(scores, base_rates=[0.5, 0.2])
+    for rates in (pd.Series({"gout": 0.2, "flu": 0.5}), {"gout": 0.2, "flu": 0.5}):
+        pd.testing.assert_frame_equal(fuse(scores, base_rates=rates), expected)
+    with pytest.raises(ValueError, match="base_rates: no entry for label 'gout'"):
+        fuse(scores, base_rates={"flu": 0.5})
+    with pytest.raises(ValueError, match="base_rates must be numbers"):
+        fuse(scores, base_rates=["half", "some"])
 
 
 def test_probabilities_of_tables_add_what_they_say_beyond_the_base_rates():

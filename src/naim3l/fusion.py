@@ -197,11 +197,11 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
     scores : mapping of str to pandas DataFrame
         Such as ``decision_function`` gives after ``set_output(transform="pandas")``, or
         ``predict_proba``; unique indexes, the same columns.
-    base_rates : array-like of shape (n_labels,), optional
-        Share of positives of each label, in the order of the columns of the first table: a model's
-        ``base_rates_``. With it, scores are taken to be probabilities, and what each view adds to
-        the base rate is added up (see `add_evidence`), which beats their mean; probabilities come
-        back. Without it, the mean.
+    base_rates : array-like of shape (n_labels,), pandas Series or mapping, optional
+        Share of positives of each label, a model's ``base_rates_``: by name, or else in the order
+        of the columns of the first table. With it, scores are taken to be probabilities, and what
+        each view adds to the base rate is added up (see `add_evidence`), which mostly beats their
+        mean; probabilities come back. Without it, the mean.
 
     Returns
     -------
@@ -212,24 +212,62 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
 
     if not isinstance(scores, Mapping) or not scores:
         raise TypeError("scores must be a mapping {view: data frame} of at least one view.")
+    frames = list(scores.values())
     for view, frame in scores.items():
         if not isinstance(frame, pd.DataFrame):
             raise TypeError(f"view {view!r}: a pandas DataFrame is needed, its index tells who is "
                             f"who; got {type(frame).__name__}.")  # fmt: skip
-        if not frame.index.is_unique:
-            twice = frame.index[frame.index.duplicated()][0]
-            raise ValueError(f"view {view!r}: index {twice!r} occurs more than once.")
-    frames = list(scores.values())
-    for view, frame in scores.items():
-        if set(frame.columns) != set(frames[0].columns):
-            raise ValueError(f"view {view!r}: columns differ from those of {next(iter(scores))!r}.")
-    index = pd.Index(dict.fromkeys(key for frame in frames for key in frame.index))
-    stacked = np.stack([frame.reindex(index)[frames[0].columns].to_numpy() for frame in frames])
+        _check_frame(view, frame, frames[0].columns, next(iter(scores)))
+    first, *others = frames
+    index = first.index.append([frame.index for frame in others]).drop_duplicates()
+    stacked = np.stack(
+        [_numbers(view, frame[first.columns].reindex(index)) for view, frame in scores.items()]
+    )
     if base_rates is None:
         fused = fuse_arrays(stacked)
     else:
-        fused = _fuse_chances(stacked, np.asarray(base_rates, dtype=float))
-    return pd.DataFrame(fused, index=index, columns=frames[0].columns)
+        fused = _fuse_chances(stacked, _rates(base_rates, list(first.columns)))
+    return pd.DataFrame(fused, index=index, columns=first.columns)
+
+
+def _check_frame(view: str, frame: Any, columns: Any, other: str) -> None:
+    """Refuse rows and columns that cannot be told apart, and columns other than the first's."""
+    for what, keys in (("index", frame.index), ("column", frame.columns)):
+        if not keys.is_unique:
+            twice = keys[keys.duplicated()][0]
+            raise ValueError(f"view {view!r}: {what} {twice!r} occurs more than once.")
+    unknown = frame.index.to_frame().isna().to_numpy().any(axis=1)
+    if unknown.any():
+        raise ValueError(
+            f"view {view!r}, row {unknown.argmax()}: the index is missing (NaN), so that nobody "
+            "knows whose row it is; drop such rows, or give them an index of their own."
+        )
+    if set(frame.columns) != set(columns):
+        raise ValueError(f"view {view!r}: columns differ from those of {other!r}.")
+
+
+def _numbers(view: str, frame: Any) -> Scores:
+    try:
+        return np.asarray(frame.to_numpy(dtype=float, na_value=np.nan))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"view {view!r}: scores must be numbers: {error}.") from None
+
+
+def _rates(base_rates: Any, labels: list[Any]) -> Matrix:
+    """Base rates in the order of the labels, by name where they have names."""
+    import pandas as pd
+
+    if isinstance(base_rates, Mapping):
+        base_rates = pd.Series(dict(base_rates))
+    if isinstance(base_rates, pd.Series) and not isinstance(base_rates.index, pd.RangeIndex):
+        lacking = [label for label in labels if label not in base_rates.index]
+        if lacking:
+            raise ValueError(f"base_rates: no entry for label {lacking[0]!r}.")
+        base_rates = base_rates[labels]
+    try:
+        return np.asarray(base_rates, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"base_rates must be numbers: {error}.") from None
 
 
 def _fuse_chances(chances: Matrix, rates: Matrix) -> Scores:
