@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from naim3l.tables import Table
+from naim3l.kernels import KernelMap
+from naim3l.tables import DataWarning, Table
 from naim3l.transform import (
     MAX_COMPONENTS,
     DropConstantColumns,
@@ -320,3 +321,22 @@ class TestEncoding:
             recipe = make_transformer("histogram", "a")
             with pytest.raises(ValueError, match="view 'a', row 2, column 1: -4 is negative"):
                 encode(Table(rows, "view 'a'"), recipe, as_numbers=True, fit=True)
+
+    def test_negative_counts_are_named_beside_words_and_holes(self):
+        frame = pd.DataFrame({"ward": ["u", "v", "u"], "x": [nan, 1, 2], "y": [3.0, 1, -4]})
+        parts = make_column_transformer(
+            (OneHotEncoder(sparse_output=False), ["ward"]), (SimpleImputer(), ["x", "y"])
+        )
+        chain = make_pipeline(parts, KernelMap("hellinger"))
+        with pytest.raises(ValueError, match="view 'a', row 2, column 'y': -4 is negative"):
+            encode(Table(frame, "view 'a'"), chain, as_numbers=False, fit=True)
+
+    def test_columns_that_take_the_digits_of_others_are_named(self, rng):
+        year, size = 2000 + rng.normal(size=30), rng.normal(size=30)
+        frame = pd.DataFrame({"second": 3e7 * year, "size": size, "one": 1.0})
+        message = "view 'a': column 'second' has values around 6e.10, and column 'size' varies by"
+        with pytest.warns(DataWarning, match=message):
+            encode(Table(frame, "view 'a'"), None, as_numbers=True, fit=True)
+        tame = pd.DataFrame({"year": year, "size": size, "one": 1.0})
+        encode(Table(tame, "view 'a'"), None, as_numbers=True, fit=True)  # warnings are errors
+        encode(Table(frame, "view 'a'"), None, as_numbers=True)  # told of once, in the fit

@@ -119,6 +119,10 @@ class Table:
             part = self.data.take(columns, axis=1)
         return Table(part, where, self.column_word, columns)
 
+    def numeric_columns(self) -> "Table":
+        """Table of those columns of a data frame that are numbers; an array is left whole."""
+        return self if self.frame is None else self.select_columns(self._numeric, self.where)
+
     def take_rows(self, mask: NDArray[np.bool_]) -> Any:
         """Rows where ``mask`` is True, in the library they came from."""
         if mask.all():

@@ -25,6 +25,7 @@ from naim3l.views import (
     check_not_negative,
     present_rows,
     read_numbers,
+    warn_of_scales,
 )
 
 MAX_COMPONENTS = 50
@@ -270,12 +271,13 @@ def encode(
             raise ValueError(f"{table.where}: missing in every row; leave the view out.")
         return np.empty((0, 0)), present
     if transformer is None:
+        if fit:
+            warn_of_scales(table, rows)
         return rows, present
     try:
         features = transformer.fit_transform(rows) if fit else transformer.transform(rows)
     except (ValueError, TypeError) as error:
-        if "NaN" in str(error):
-            present_rows(table)  # names the cell that the transformer does not
+        _name_cell(table, str(error))
         if "'y'" in str(error):
             raise ValueError(
                 f"{table.where}: {type(transformer).__name__} needs labels, but transformers are "
@@ -283,6 +285,16 @@ def encode(
             ) from error
         raise ValueError(f"{table.where}: {error}") from error
     return _check_features(features, table.where, present), present
+
+
+def _name_cell(table: Table, refusal: str) -> None:
+    """Raise an error that names the cell which a transformer refused without saying where."""
+    if "NaN" in refusal:
+        present_rows(table)
+    if "Negative values" in refusal:
+        numeric = table.numeric_columns()
+        if numeric.shape[1]:
+            check_not_negative(numeric, numeric.numbers(), np.ones(table.shape[0], dtype=bool))
 
 
 def _first_step(transformer: Any) -> Any:

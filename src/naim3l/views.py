@@ -18,6 +18,10 @@ from naim3l.tables import Table, first_cell, mark_cells, same_index, warn_user
 SINGLE_VIEW = "all"
 # Sums of squares of numbers up to this one are still finite.
 LARGEST = 1e150
+# Columns that vary less than this share of the largest one are constant, but for rounding.
+ROUNDING = 1e-12
+# How many times as large as the spread of another a column can be before digits are lost.
+WIDEST_RANGE = 1e4
 
 
 def is_apart(X: Any) -> bool:
@@ -183,7 +187,27 @@ def check_not_negative(table: Table, numbers: Any, rows: NDArray[np.bool_]) -> N
     if cell is not None:
         raise ValueError(
             f"{_place(table, rows, cell)}: {numbers[cell]:g} is negative, which a histogram "
-            "cannot have; use another transformer for this view."
+            "cannot have; use another transformer or kernel for this view."
+        )
+
+
+def warn_of_scales(table: Table, numbers: Any) -> None:
+    """Warn where some column would take the digits of another, ``numbers`` being rows of ``table``.
+
+    Solvers work on products of columns: one that is large, or far from 0, leaves those that vary
+    little to rounding.
+    """
+    if sparse.issparse(numbers):  # most entries are 0: columns are not far from it
+        return
+    spread = numbers.std(axis=0)
+    size = np.sqrt(numbers.mean(axis=0) ** 2 + spread**2)
+    varied = np.where(spread > ROUNDING * size.max(), spread, np.inf)
+    large, small = int(size.argmax()), int(varied.argmin())
+    if np.isfinite(varied[small]) and size[large] > WIDEST_RANGE * varied[small]:
+        warn_user(
+            f"{table.where}: {table.column_label(large)} has values around {size[large]:.1g}, and "
+            f"{table.column_label(small)} varies by {varied[small]:.1g}, which may be lost beside "
+            'them; use transformer="scale", or bring columns to one scale.'
         )
 
 

@@ -35,6 +35,27 @@ def test_minimises_its_objective_with_sparse_rows_and_shared_masks(make_problem,
     assert np.abs(gradient).max() < 1e-10
 
 
+@pytest.mark.parametrize("transform", [lambda X: X + 1e6, lambda X: 1e8 * X], ids=["far", "large"])
+@pytest.mark.filterwarnings("ignore:view .*varies by:naim3l.DataWarning")
+def test_columns_far_from_0_or_large_lose_no_digits(transform):
+    data = make_unpaired(70, n_features=(6, 4), n_labels=3, n_latent=3, noise=0.5,
+                         missing_labels=0.4, random_state=0)  # fmt: skip
+    views = {view: transform(X) for view, X in data.views.items()}
+    model = PerViewRidge(1.0, transformer=None).fit(views, data.labels)
+    for view, X in views.items():
+        known = ~np.isnan(data.labels[view][:, 0])
+        reference = Ridge(1.0).fit(X[known], 2 * data.labels[view][known, 0] - 1)
+        scores = model.decision_function(views)[view][:, 0]
+        np.testing.assert_allclose(scores, reference.predict(X), atol=1e-6)
+
+
+def test_columns_that_depend_on_each_other_are_no_error_where_the_ridge_is_lost(rng):
+    X = 1e9 * rng.normal(size=(30, 2)) @ rng.normal(size=(2, 4))
+    Y = (X[:, :1] > 0) * 1.0
+    model = PerViewRidge(1e-3, transformer=None).fit({"a": X}, {"a": Y})
+    assert (model.predict({"a": X})["a"] == Y).mean() > 0.8
+
+
 def test_a_label_unknown_in_a_view_gets_zero_weights_there(make_problem):
     features, labels, _ = make_problem()
     labels[1][:, 2] = 0

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 
 from naim3l.base import LinearViewModel
 from naim3l.kernels import N_LANDMARKS
@@ -77,19 +77,36 @@ label_coding, threshold, calibrate, fusion, random_state
 def masked_ridge(problem: Problem, ridge: float) -> NDArray[np.float64]:
     """Stacked weights (n_weights, n_labels) of the ridge fits of all views and labels."""
     W = np.zeros((problem.n_weights, problem.n_labels))
-    right = problem.targets
-    for X_v, rows, weights in zip(
-        problem.X, problem.row_slices, problem.weight_slices, strict=True
-    ):
-        penalty = ridge * np.diag(problem.penalised[weights].astype(float))
+    blocks = zip(problem.features, problem.row_slices, problem.weight_slices, strict=True)
+    for X_v, rows, weights in blocks:
         # Labels known in the same rows share one matrix.
         patterns, pattern_of = np.unique(problem.P[rows], axis=1, return_inverse=True)
         for pattern, counts in enumerate(patterns.T):
-            known = counts > 0
-            X_known = X_v[known]
-            gram = X_known.T @ (sparse.diags_array(counts[known]) @ X_known)
-            gram = (gram.toarray() if sparse.issparse(gram) else gram) + penalty
-            labels = np.flatnonzero(pattern_of == pattern)
-            # The intercept alone is not penalised: without a known row its equation is 0 = 0.
-            W[weights][:, labels] = np.linalg.lstsq(gram, right[weights][:, labels])[0]
+            known, labels = counts > 0, np.flatnonzero(pattern_of == pattern)
+            if known.any():
+                Y = problem.Y[rows][known][:, labels]
+                W[weights][:, labels] = _ridge(
+                    X_v[known], Y, counts[known], ridge, problem.fit_intercept
+                )
     return W
+
+
+def _ridge(X: Any, Y: NDArray, counts: NDArray, ridge: float, fit_intercept: bool) -> NDArray:
+    """Weights (n_weights, n_labels) of rows that count as much as ``counts``; intercepts last."""
+    x_mean, y_mean = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
+    if fit_intercept:
+        # Around the means, the intercept drops out; large means would take digits from the rest.
+        x_mean, y_mean = counts @ X / counts.sum(), counts @ Y / counts.sum()
+    if sparse.issparse(X):  # and stays so
+        gram = (X.T @ (sparse.diags_array(counts) @ X)).toarray()
+        gram -= counts.sum() * np.outer(x_mean, x_mean)
+    else:
+        X = X - x_mean
+        gram = X.T @ (counts[:, None] * X)
+    gram[np.diag_indices_from(gram)] += ridge
+    right = X.T @ (counts[:, None] * (Y - y_mean))
+    try:
+        w = linalg.cho_solve(linalg.cho_factor(gram), right)
+    except linalg.LinAlgError:  # columns depend on each other, and the ridge is lost beside them
+        w = linalg.lstsq(gram, right)[0]
+    return np.vstack([w, y_mean - x_mean @ w]) if fit_intercept else w
