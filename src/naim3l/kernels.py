@@ -91,8 +91,8 @@ class KernelMap(TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X, y=None):
-        check_kernel(self.kernel)
-        check_gamma(self.gamma)
+        check_kernel("kernel", self.kernel)
+        check_gamma("gamma", self.gamma)
         check_landmarks(self.n_landmarks)
         check_choice("landmarks", self.landmarks, LANDMARKS)
         rows = self._prepare(X, reset=True)
@@ -155,7 +155,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
     def _values(self, A: Any, B: Any) -> Matrix:
         """Kernel matrix of two tables of prepared rows."""
         if callable(self.kernel):
-            return np.asarray(self.kernel(A, B), dtype=np.float64)
+            return _checked_values(self.kernel(A, B), (A.shape[0], B.shape[0]))
         if self.kernel == "linear":
             return np.asarray(linear_kernel(A, B, dense_output=True))
         assert self.gamma_ is not None
@@ -195,11 +195,16 @@ class KernelMap(TransformerMixin, BaseEstimator):
     def _inverse_root(self, landmarks: Any) -> Matrix:
         """``K^(-1/2)`` of landmarks, up to a rotation, without the directions of rounding error."""
         K = self._values(landmarks, landmarks)
-        n = landmarks.shape[0]
-        if K.shape != (n, n) or not np.isfinite(K).all():
-            raise ValueError(f"kernel: a finite matrix of shape {(n, n)} is needed for {n} rows.")
-        if not np.allclose(K, K.T, atol=1e-8 * np.abs(K).max()):
+        tolerance = 1e-8 * np.abs(K).max()
+        if not np.allclose(K, K.T, atol=tolerance):
             raise ValueError("kernel: the values of rows with each other are not symmetric.")
+        if callable(self.kernel):
+            alone = self._values(landmarks[:1], landmarks)
+            if not np.allclose(alone, K[:1], atol=tolerance):
+                raise ValueError(
+                    "kernel: the values of a row change with the other rows that are given; they "
+                    "must depend on each pair alone."
+                )
         eigenvalues, vectors = np.linalg.eigh(K)
         if eigenvalues[0] < -1e-6 * abs(eigenvalues[-1]) or eigenvalues[-1] <= 0:
             raise ValueError(
@@ -208,6 +213,18 @@ class KernelMap(TransformerMixin, BaseEstimator):
             )
         kept = eigenvalues > LEAST_SHARE * eigenvalues[-1]
         return np.asarray(vectors[:, kept] / np.sqrt(eigenvalues[kept]))
+
+
+def _checked_values(values: Any, shape: tuple[int, int]) -> Matrix:
+    """What a user's kernel returned, if it can be a matrix of kernel values."""
+    K = np.asarray(values)
+    if K.dtype.kind not in "biuf" or K.shape != shape or not np.isfinite(K).all():
+        has = f"got shape {K.shape}" if K.shape != shape else f"got {K.dtype}, not all finite"
+        raise ValueError(
+            f"kernel: a matrix of finite numbers is needed, of shape {shape} for tables of "
+            f"{shape[0]} and {shape[1]} rows; {has}."
+        )
+    return K.astype(np.float64, copy=False)
 
 
 def _dense(rows: Any) -> Matrix:
@@ -234,20 +251,31 @@ def _leverage(features: Matrix) -> Matrix:
     return np.sum(np.linalg.solve(root, features.T) ** 2, axis=0)
 
 
-def check_kernel(kernel: Any) -> None:
+def check_kernel(name: str, kernel: Any) -> None:
     """Refuse what is neither the name of a kernel nor a function."""
-    if not callable(kernel):
-        check_choice("kernel", kernel, KERNELS)
+    if not callable(kernel) and not (isinstance(kernel, str) and kernel in KERNELS):
+        raise ValueError(f"{name} must be one of {list(KERNELS)} or a function, got {kernel!r}.")
 
 
-def check_gamma(gamma: Any) -> None:
-    if not (isinstance(gamma, str) and gamma == "auto"):
-        check_number("gamma", gamma, above=0)
+def check_gamma(name: str, gamma: Any) -> None:
+    if isinstance(gamma, str) and gamma == "auto":
+        return
+    try:
+        check_number(name, gamma, above=0)
+    except ValueError:
+        raise ValueError(f"{name} must be 'auto' or a finite number > 0, got {gamma!r}.") from None
 
 
 def check_landmarks(n_landmarks: Any) -> None:
-    if n_landmarks is not None:
+    if n_landmarks is None:
+        return
+    try:
         check_whole_number("n_landmarks", n_landmarks, at_least=1)
+    except ValueError:
+        raise ValueError(
+            "n_landmarks must be a whole number >= 1, or None for all training rows, got "
+            f"{n_landmarks!r}."
+        ) from None
 
 
 def of_view(name: str, value: Any, view: str) -> Any:

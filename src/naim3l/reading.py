@@ -1,6 +1,6 @@
 """Tables and labels of both input forms, read into a problem and read again at predict time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -151,13 +151,12 @@ class ViewReader(BaseEstimator):
         return KernelMap(kernel, n_landmarks=self.n_landmarks, gamma=gamma)
 
     def _check_kernel_parameters(self) -> None:
-        kernels = self.kernel.values() if is_apart(self.kernel) else [self.kernel]
-        for kernel in kernels:
+        for name, kernel in _entries("kernel", self.kernel):
             if kernel is not None:
-                check_kernel(kernel)
-        for gamma in self.gamma.values() if is_apart(self.gamma) else [self.gamma]:
+                check_kernel(name, kernel)
+        for name, gamma in _entries("gamma", self.gamma):
             if gamma is not None or not is_apart(self.gamma):  # None: a view without a kernel
-                check_gamma(gamma)
+                check_gamma(name, gamma)
         check_landmarks(self.n_landmarks)
 
     def _encode(self, view: str, table: Table, *, fit: bool = False) -> tuple[Any, NDArray]:
@@ -194,6 +193,14 @@ class ViewReader(BaseEstimator):
             f"{labels.table.where}: labels {columns or n_columns} are not those of the fit, "
             f"{self.label_names_}."
         )
+
+
+def _entries(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """A parameter's value, or those of its mapping, under the names that errors call them by."""
+    if is_apart(value):
+        yield from ((f"{name}[{view!r}]", entry) for view, entry in value.items())
+    else:
+        yield name, value
 
 
 def warn_rows(rows: NDArray[np.bool_], what: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from naim3l.kernels import KERNELS
+from naim3l.kernels import KERNELS, check_gamma
 from naim3l.parameters import check_choice, check_number, check_whole_number
 from naim3l.readers.errors import ReadError, close_names, quote
 
@@ -47,17 +47,6 @@ def _check_kernel(name: str, value: Any) -> None:
     check_choice(name, value, KERNELS)
 
 
-def _check_gamma(name: str, value: Any) -> None:
-    if value == AUTO:
-        return
-    try:
-        check_number(name, value, above=0)
-    except ValueError:
-        raise ReadError(
-            f"{name} must be {AUTO!r} or a finite number > 0, got {quote(value)}."
-        ) from None
-
-
 def _check_landmarks(name: str, value: Any) -> None:
     check_whole_number(name, value, at_least=1)
 
@@ -69,6 +58,6 @@ def _check_weight(name: str, value: Any) -> None:
 CHECKS: dict[str, Callable[[str, Any], None]] = {
     "kernel": _check_kernel,
     "n_landmarks": _check_landmarks,
-    "gamma": _check_gamma,
+    "gamma": check_gamma,
     "positive_weight": _check_weight,
 }

@@ -42,11 +42,9 @@ def make_model(
     checkpoint : str, optional
     """
     check_options(options, data)
-    of_kernels = [name for name in ("n_landmarks", "gamma") if name in options]
-    if of_kernels and "kernel" not in options:
-        raise ReadError(f"{of_kernels[0]} is for kernels, and none is named; give kernel, too.")
     chosen = {"threshold": "f1", "random_state": 0, **options}
     recipe, kernels = chosen.pop("transformer", None), _kernels(chosen.pop("kernel", None), data)
+    _check_kernels_used(options, kernels)
     if isinstance(gamma := chosen.get("gamma"), Mapping):
         chosen["gamma"] = {name: gamma.get(name, AUTO) for name in data}
     tune = chosen.pop("tune", not {"lam", "ridge", "solver"} & set(chosen))
@@ -77,6 +75,22 @@ def _kernels(given: Any, views: Iterable[str]) -> dict[str, str | None]:
     named = given if isinstance(given, Mapping) else dict.fromkeys(views, given)
     kernels = {view: named.get(view) for view in views}
     return {view: None if kernel == LINEAR else kernel for view, kernel in kernels.items()}
+
+
+def _check_kernels_used(options: Mapping[str, Any], kernels: Mapping[str, str | None]) -> None:
+    """Refuse options of kernels where there is no kernel that they could be of."""
+    for name in ("n_landmarks", "gamma"):
+        if name in options and not any(kernels.values()):
+            raise ReadError(
+                f"{name} is for kernels, and none is named but {LINEAR!r}, which has no use for "
+                "it; give another kernel, or leave it out."
+                if "kernel" in options
+                else f"{name} is for kernels, and none is named; give kernel, too."
+            )
+    gammas = options.get("gamma")
+    for view in gammas if isinstance(gammas, Mapping) else ():
+        if kernels[view] is None:
+            raise ReadError(f"gamma.{view}: view {view!r} has no kernel; give it one, too.")
 
 
 def _recipe(given: str | None, kernel: str | None) -> str | None:
