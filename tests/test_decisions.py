@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from naim3l import NAIM3L, NAIM3LCV, evaluate, fuse, load
 from naim3l.baselines import PerViewLogistic, PerViewRidge
@@ -120,6 +121,19 @@ def test_fusion_of_evidence_beats_the_mean_where_a_view_is_worse(wide, fusion):
     assert models[1].fusion_overlap_.shape == (Y.shape[1],)
     if fusion == "evidence":
         assert (weights["good"] == 1).all() and not models[1].fusion_overlap_.any()
+
+
+def test_a_fit_stopped_before_probabilities_are_learned_says_so(apart, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(NAIM3L, "_solve_loosely", stop)
+    model = NAIM3L(calibrate=True, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(apart.views, apart.labels)
+    model.decision_function(apart.views)  # is there
+    with pytest.raises(NotFittedError, match="stopped before probabilities were learned"):
+        model.predict_proba(apart.views)
 
 
 def test_fused_evidence_can_be_calibrated_saved_and_loaded(wide, tmp_path):

@@ -12,6 +12,7 @@ from typing import Any, Self
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -133,6 +134,11 @@ class ViewModel(ViewReader):
         Only with ``calibrate=True``. Labels are apart: their probabilities add up to nothing.
         """
         check_is_fitted(self)
+        if not self.calibration_:
+            raise NotFittedError(
+                "the fit was stopped before probabilities were learned; fit again, or use "
+                "decision_function."
+            )
         tables = self._known_tables(X)
         scores = self._scores(tables)
         chances = {view: self.calibration_[view].probabilities(S) for view, S in scores.items()}

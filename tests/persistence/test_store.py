@@ -152,11 +152,12 @@ class TestSave:
     @pytest.mark.parametrize(
         ("parameters", "reason"),
         [
-            ({"transformer": FunctionTransformer(lambda x: x)}, "lambda"),
+            ({"transformer": FunctionTransformer(lambda x: x)}, "transformer: .*lambda"),
+            ({"kernel": lambda A, B: A @ B.T}, "kernel: .*lambda"),
             ({"views": {"v": pd.Index(["a"])}}, "saved: views: "),
             ({"transformer": FunctionTransformer(kw_args={True: 1})}, "True or False"),
         ],
-        ids=["lambda", "index", "bool keys"],
+        ids=["lambda", "kernel", "index", "bool keys"],
     )
     def test_what_cannot_be_read_back_is_not_written(self, parameters, reason, rng, tmp_path):
         X = pd.DataFrame(rng.random((10, 2)), columns=["a", "b"])

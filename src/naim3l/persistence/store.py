@@ -144,13 +144,14 @@ def _refusals_name(path: Any) -> Iterator[None]:
 
 
 def _culprit(model: Any) -> str:
-    """Attributes that skops cannot write, as the start of a message."""
+    """Attributes that skops cannot write and read back, as the start of a message."""
     import skops.io
 
     lost = []
     for name, value in model.__getstate__().items():
         try:
-            skops.io.dumps(value)
+            data = skops.io.dumps(value)
+            skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))  # our own
         except Exception:
             lost.append(name)
     return f"{', '.join(lost)}: " if lost else ""
