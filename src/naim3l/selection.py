@@ -175,7 +175,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
         """The problem with the gammas that suit held-out entries best; keeps their maps."""
         auto, factors = self._free_gammas(), _read_values("gamma_factors", self.gamma_factors)
         if any(auto.values()) and factors != [1.0]:
-            tables, ridges = self._known_tables(X), [r for r in self.ridges if r > 0] or [1.0]
+            tables = self._known_tables(X)
             hidden = deal_entries(problem, self.cv, check_random_state(self.random_state)) == 0
             lowest = self.metric in LOWER_IS_BETTER
             with progress_bar("bandwidths", len(factors), shown=self.verbose > 0) as advance:
@@ -185,7 +185,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
                     return self._encode_anew(problem, tables, self._transformers_at(gammas))
 
                 chosen = choose_gammas(
-                    auto, factors, problem_at, hidden, ridges, self.metric, lowest=lowest
+                    auto, factors, problem_at, hidden, self.metric, lowest=lowest
                 )
             transformers = self._transformers_at(chosen)
             problem = self._encode_anew(problem, tables, transformers)

@@ -81,18 +81,24 @@ def test_tuned_model_without_the_regulariser_is_ridge(raw):
     assert set(outcome.calibrations) == set(raw.X_train)
 
 
-def test_logistic_regression_brings_its_own_log_odds(raw):
-    outcome = METHODS["logistic, tuned"](raw, {"Cs": [0.1, 1.0]}, 0)
-    for view, curve in outcome.calibrations.items():
-        np.testing.assert_array_equal(curve.log_odds(outcome.scores[view]), outcome.scores[view])
-    assert outcome.numbers["C"] in (0.1, 1.0)
+def test_logistic_regression_is_tuned_and_calibrated_as_the_model_is(raw):
+    shared = {"kernel": "rbf", "n_landmarks": 20, "cv": 2}
+    outcome = METHODS["logistic, tuned"](raw, {"Cs": [0.01, 1.0], **shared}, 0)
+    alone = {"lams": [1.0], "ridges": [1.0], "low_rank": False, "high_rank": False}
+    ridge = METHODS["model, tuned"](raw, {**alone, "metric": "log-loss", **shared}, 0)
+    assert outcome.numbers["gamma"] == ridge.numbers["gamma"]  # so features are the same
+    assert outcome.calibrations.keys() == ridge.calibrations.keys()
+    losses = {C: METHODS["logistic, tuned"](raw, {"Cs": [C], **shared}, 0).numbers["held_out"]
+              for C in (0.01, 1.0)}  # fmt: skip
+    assert outcome.numbers["C"] == min(losses, key=losses.get)
+    assert outcome.numbers["held_out"] == min(losses.values())
 
 
 @pytest.mark.parametrize(
     ("method", "parameters"),
     [
         ("model, tuned", {"lams": [0.1, 0.4], "ridges": [1.0], "kernel": "rbf"}),
-        ("logistic, tuned", {"Cs": [1.0]}),
+        ("logistic, tuned", {"Cs": [1.0], "cv": 2}),
     ],
 )
 def test_calibrated_scores_are_measured_in_every_way(raw, method, parameters):

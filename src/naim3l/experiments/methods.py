@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
 
-from naim3l.baselines.logistic import PerViewLogistic
+from naim3l.baselines.logistic import PerViewLogistic, masked_logistic
 from naim3l.baselines.ridge import masked_ridge
 from naim3l.blocks import blas_threads, consecutive_slices
 from naim3l.calibration import Calibration, calibration_error
-from naim3l.candidates import best_on_held_out
 from naim3l.estimator import NAIM3L
 from naim3l.experiments.trials import METRICS as METRIC_NAMES
 from naim3l.experiments.trials import (
@@ -29,8 +29,8 @@ from naim3l.experiments.trials import (
     shown_by_sample,
     spectrum_of_scores,
 )
-from naim3l.fusion import Evidence, fuse_arrays, rank_labels
-from naim3l.held_out import deal_entries, hidden_metric
+from naim3l.fusion import LEAST_CHANCE, Evidence, fuse_arrays, rank_labels
+from naim3l.held_out import LOG_LOSS, deal_entries, hidden_metric
 from naim3l.metrics import evaluate
 from naim3l.objective import Objective
 from naim3l.problem import Problem
@@ -102,17 +102,25 @@ def _naim3l_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 def _ridge_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Ridge per view, chosen on the same folds of observed entries as NAIM3LCV's."""
-    problem, n_folds = _problem(trial), parameters["cv"]
+    problem = _problem(trial)
+    held_out = _on_folds(problem, masked_ridge, parameters["ridges"], parameters["cv"], "AP", seed)
+    best = max(held_out, key=lambda ridge: held_out[ridge])
+    scores = _scores(trial, problem, masked_ridge(problem, best))
+    return Outcome(scores, {"ridge": best, "held_out": held_out[best]})
+
+
+def _on_folds(
+    problem: Problem, solve: Any, values: Any, n_folds: int, metric: str, seed: int
+) -> dict[float, float]:
+    """Mean metric of ``solve(problem, value)`` on the folds that NAIM3LCV takes, by value."""
     fold_of = deal_entries(problem, n_folds, np.random.RandomState(seed))
-    held_out = {ridge: [0.0] * n_folds for ridge in parameters["ridges"]}
+    found: dict[float, list[float]] = {value: [] for value in values}
     for fold in range(n_folds):
         hidden = fold_of == fold
         rest = problem.with_labels(np.where(hidden, 0, problem.Y))
-        for ridge, values in held_out.items():
-            values[fold] = hidden_metric(problem, hidden, masked_ridge(rest, ridge), "AP")
-    best = max(held_out, key=lambda ridge: np.mean(held_out[ridge]))
-    scores = _scores(trial, problem, masked_ridge(problem, best))
-    return Outcome(scores, {"ridge": best, "held_out": float(np.mean(held_out[best]))})
+        for value, metrics in found.items():
+            metrics.append(hidden_metric(problem, hidden, solve(rest, value), metric))
+    return {value: float(np.mean(metrics)) for value, metrics in found.items()}
 
 
 def _trace(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
@@ -156,11 +164,19 @@ def _model_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 
 def _logistic_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
-    """Logistic regression per view and label; its scores are log-odds as they are."""
-    options = {name: value for name, value in parameters.items() if name != "Cs"}
-    candidates = [PerViewLogistic(C, random_state=seed, **options) for C in parameters["Cs"]]
-    model = best_on_held_out(candidates, trial.X_train, trial.Y_train, random_state=seed)
-    return _log_odds_outcome(model, trial, {"C": model.C})
+    """Logistic regression per view and label: bandwidths, folds and calibration of the others."""
+    options = dict(parameters)
+    Cs, n_folds = options.pop("Cs"), options.pop("cv")
+    search = NAIM3LCV(cv=n_folds, metric=LOG_LOSS, random_state=seed, **options)
+    X, Y = trial.X_train, trial.Y_train
+    problem = search._refine_gammas(X, search._read_training(X, Y))
+    held_out = _on_folds(problem, masked_logistic, Cs, n_folds, LOG_LOSS, seed)
+    best = min(held_out, key=lambda C: held_out[C])
+    if "kernel" in options:
+        options["gamma"] = search.gamma_
+    model = PerViewLogistic(best, calibrate=True, random_state=seed, **options).fit(X, Y)
+    numbers = {"C": best, "gamma": search.gamma_, "held_out": held_out[best]}
+    return Outcome(model.decision_function(trial.X_test), numbers, model.calibration_)
 
 
 def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
@@ -183,16 +199,12 @@ def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
         model.fit(trial.X_train, trial.Y_train)
     finally:
         torch.set_num_threads(threads)
-    return _log_odds_outcome(model, trial, {"epochs": len(model.history_)})
-
-
-def _log_odds_outcome(model: Any, trial: Trial, numbers: dict[str, Any]) -> Outcome:
-    """Outcome of a model whose scores are log-odds as they are."""
+    # Scores of the logistic loss are log-odds as they are; fits on folds would take too long.
     base = logit(model.base_rates_)
     one = np.ones_like(base)
     given = Calibration(slope=one, offset=0 * one, base=base, own=one > 0)
     scores = model.decision_function(trial.X_test)
-    return Outcome(scores, numbers, dict.fromkeys(scores, given))
+    return Outcome(scores, {"epochs": len(model.history_)}, dict.fromkeys(scores, given))
 
 
 def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
@@ -211,8 +223,19 @@ def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     for name, of in (("calibrated", chances), ("plain", plain)):
         errors = [calibration_error(truth[view].astype(float), P) for view, P in of.items()]
         numbers[f"calibration error, {name}"] = float(np.mean(errors))
+        told = [_explained(truth[view], P, model.base_rates_) for view, P in of.items()]
+        numbers[f"log-loss explained, {name}"] = float(np.mean(told))
     numbers |= _complete_fusion(trial, scores)
     return Outcome(scores, numbers)
+
+
+def _explained(truth: NDArray, chances: NDArray, rates: NDArray) -> float:
+    """Share of the log-loss of the labels' base rates that probabilities do away with."""
+    loss, loss_of_rates = (
+        log_loss(truth.ravel(), np.clip(p, LEAST_CHANCE, 1 - LEAST_CHANCE).ravel(), labels=[0, 1])
+        for p in (chances, np.broadcast_to(rates, truth.shape))
+    )
+    return float(1 - loss / loss_of_rates)
 
 
 def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:

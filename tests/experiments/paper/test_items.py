@@ -46,6 +46,7 @@ def done(small, tmp_path_factory):
         patch.setattr(accuracy, "LAMS", [0.1, 0.4])
         patch.setattr(accuracy, "LAMS_WITHOUT_RIDGE", [0.1])
         patch.setattr(accuracy, "CS", [1.0])
+        patch.setattr(accuracy, "KERNEL_CS", [1.0])
         patch.setattr(accuracy, "RIDGES", [1.0])
         patch.setattr(accuracy, "RIDGES_ALONE", [1.0])
         patch.setattr(accuracy, "KERNEL_RIDGES_ALONE", [1.0])

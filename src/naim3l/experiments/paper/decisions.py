@@ -13,6 +13,8 @@ DECIDED = ("example-F1", "macro-F1", "micro-F1", "1-HL")
 SCORED = (
     "calibration error, plain",
     "calibration error, calibrated",
+    "log-loss explained, plain",
+    "log-loss explained, calibrated",
     "AP, best view",
     "AP, all views fused",
 )
@@ -75,7 +77,9 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
             scored,
             note
             + " Calibration error: expected, ten bins, per view; plain takes (score + 1) / 2 for "
-            "a probability. Fused: the mean over all views of a test sample, none hidden.",
+            "a probability. Log-loss explained: the share of the loss of each label's base rate "
+            "that is gone, negative where probabilities do worse. Fused: the mean over all views "
+            "of a test sample, none hidden.",
         ),
     ]
 
