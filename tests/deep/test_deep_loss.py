@@ -141,3 +141,81 @@ def test_errors_name_the_view(rng):
     for wrong in ({"lam": -1}, {"data_term": "hinge"}, {"positive_weight": 0}, {"low_rank": 3}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             NAIM3LLoss(**wrong)
+
+
+class TestShares:
+    A, Y = torch.ones(4, 3), torch.eye(4, 3)
+
+    @pytest.mark.parametrize("share", [0, -1, np.nan, np.inf, 2.0, "half", None, torch.ones(2)])
+    def test_share_out_of_range_is_named(self, share):
+        with pytest.raises(ValueError, match="share must be"):
+            NAIM3LLoss()(self.A, self.Y, share=share)
+
+    def test_share_is_any_number(self):
+        expected = NAIM3LLoss()(self.A, self.Y, share=0.5)
+        for share in (np.float32(0.5), torch.tensor(0.5), np.array(0.5)):
+            torch.testing.assert_close(NAIM3LLoss()(self.A, self.Y, share=share), expected)
+        assert NAIM3LLoss()(self.A, self.Y, share=0.1 + 0.2 + 0.3 + 0.4 + 1e-15).isfinite()
+
+    @pytest.mark.parametrize("lam", [0.0, 0.4])
+    @pytest.mark.parametrize(
+        ("shares", "message"),
+        [
+            (torch.tensor([0.5, 0.0, 0.5]), "label 1: .* > 0 .* got 0"),
+            ([0.5, 0.5, -1.0], "label 2: .* got -1"),
+            ([np.nan, 0.5, 0.5], "label 0: .* got nan"),
+            ([np.inf, 0.5, 0.5], "label 0: .* got inf"),
+            (torch.ones(2), r"shape \(3,\), one per label, got \(2,\)"),
+            (torch.tensor(0.5), r"got \(\)"),
+            (["a", "b", "c"], "must be numbers, one per label"),
+            ([[0.5, 0.5], [0.5]], "must be numbers, one per label"),
+        ],
+    )
+    def test_unusable_shares_of_labels_are_named(self, lam, shares, message):
+        with pytest.raises(ValueError, match=f"label_shares.*{message}"):
+            NAIM3LLoss(lam)(self.A, self.Y, label_shares=shares)
+
+    def test_shares_of_labels_are_any_array(self):
+        shares = [0.5, 0.25, 1.0]
+        expected = NAIM3LLoss()(self.A, self.Y, label_shares=torch.tensor(shares))
+        for given in (shares, tuple(shares), np.array(shares), np.array(shares, np.float32)):
+            found = NAIM3LLoss()(self.A, self.Y, label_shares=given)
+            torch.testing.assert_close(found, expected)
+
+    def test_label_without_rows_in_the_batch_may_have_none(self):
+        Y = self.Y.clone()
+        Y[:, 1] = 0
+        expected = NAIM3LLoss()(self.A, Y, label_shares=[0.5, 0.5, 0.5])
+        for none in (0.0, np.nan):  # of 0 / 3 rows, and of 0 / 0
+            found = NAIM3LLoss()(self.A, Y, label_shares=[0.5, none, 0.5])
+            torch.testing.assert_close(found, expected)
+
+
+class TestLabels:
+    @pytest.mark.parametrize("value", [0.5, 2, -1, 1e-30, 1 + 1e-6, np.inf, -np.inf])
+    def test_others_than_yes_no_and_unknown_are_named(self, value):
+        A, good = torch.ones(4, 3), torch.eye(4, 3)
+        good[1, 1] = torch.nan
+        bad = good.clone()
+        bad[2, 1] = value
+        loss = NAIM3LLoss()
+        with pytest.raises(
+            ValueError, match=r"view 'b', row 2, label 1: .* is no label; .*1 = yes"
+        ):
+            loss({"a": A, "b": A}, {"a": good, "b": bad})
+        with pytest.raises(ValueError, match="view '1', row 2, label 1"):
+            loss.parts([A, A], [good, bad], label_shares=[0.0, 0.0, 0.0])
+        with pytest.raises(ValueError, match="row 2, label 1"):
+            NAIM3LLoss(0.0)(A, bad)
+
+    @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int64,
+                                       torch.float16, torch.float64])  # fmt: skip
+    def test_of_every_type_are_taken(self, dtype):
+        A, Y = torch.ones(4, 3), torch.eye(4, 3)
+        torch.testing.assert_close(NAIM3LLoss()(A, Y.to(dtype)), NAIM3LLoss()(A, Y))
+        if dtype.is_floating_point or dtype == torch.bool:
+            return
+        wrong = Y.to(dtype)
+        wrong[3, 0] = 2
+        with pytest.raises(ValueError, match="row 3, label 0: 2 is no label"):
+            NAIM3LLoss()(A, wrong)

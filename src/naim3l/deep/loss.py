@@ -1,8 +1,9 @@
 """The objective of the model as a loss for any network, on all rows or on a batch of them."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
@@ -13,6 +14,8 @@ from naim3l.parameters import check_choice, check_number
 PerView: TypeAlias = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 
 DATA_TERMS = ("squared", "logistic")
+# Shares that add up to 1 may do so but for rounding.
+LARGEST_SHARE = 1 + 1e-6
 # Blocks with at least this share of the rows of the largest are decomposed together with it.
 STACKED_SHARE = 0.75
 
@@ -90,7 +93,7 @@ class NAIM3LLoss(nn.Module):
         labels: PerView,
         *,
         share: float = 1.0,
-        label_shares: Tensor | None = None,
+        label_shares: Any = None,
     ) -> Tensor:
         """Loss of all views together, a tensor without dimensions.
 
@@ -98,11 +101,13 @@ class NAIM3LLoss(nn.Module):
         ----------
         scores : tensor of shape (n_rows, n_labels), or sequence or mapping of them by view
         labels : of the form of ``scores``
-            1 = yes, 0 = no, NaN = unknown.
+            1 = yes, 0 = no, NaN = unknown; others are refused.
         share : float, default=1.0
-            Share p of all rows that the batch has.
-        label_shares : tensor of shape (n_labels,), optional
-            Shares p_k, where batches favour the rows of some labels; by default all are p.
+            Share p of all rows that the batch has, above 0 and up to 1.
+        label_shares : tensor or array-like of shape (n_labels,), optional
+            Shares p_k, where batches favour the rows of some labels; by default all are p. Above 0
+            for labels that are positive in the batch, of others they do not matter; above 1, where
+            rows are drawn more than once, they count as 1.
         """
         return torch.stack(
             list(self.parts(scores, labels, share=share, label_shares=label_shares).values())
@@ -114,10 +119,20 @@ class NAIM3LLoss(nn.Module):
         labels: PerView,
         *,
         share: float = 1.0,
-        label_shares: Tensor | None = None,
+        label_shares: Any = None,
     ) -> dict[str, Tensor]:
         """Terms "loss", "low_rank" and "high_rank", with factors and signs: they add up."""
         A, Y = _stack(scores, labels)
+        share = _check_share(share)
+        if label_shares is not None:
+            label_shares = _as_label_shares(label_shares, A)
+        _check_entries(labels, Y, label_shares)
+        return self.terms(A, Y, share, label_shares)
+
+    def terms(
+        self, A: Tensor, Y: Tensor, share: float, label_shares: Tensor | None
+    ) -> dict[str, Tensor]:
+        """`parts` of stacked scores and labels, each (n_rows, n_labels), without its checks."""
         with torch.autocast(A.device.type, enabled=False):
             # Squares of half-precision numbers keep no digits that a decomposition could use.
             A = A.float() if A.dtype in (torch.float16, torch.bfloat16) else A
@@ -217,3 +232,63 @@ def _by_view(tensors: PerView) -> dict[str, Tensor]:
     if isinstance(tensors, Tensor):
         return {"all": tensors}
     return {str(v): tensor for v, tensor in enumerate(tensors)}
+
+
+def _check_share(share: Any) -> float:
+    """Share of rows as a number above 0, and 1 at most."""
+    if isinstance(share, Tensor | np.ndarray) and share.ndim == 0:
+        share = share.item()
+    check_number("share", share, above=0)
+    if share > LARGEST_SHARE:
+        raise ValueError(
+            f"share must be <= 1, got {share!r}: it is the share of all rows that the batch has."
+        )
+    return float(share)
+
+
+def _as_label_shares(shares: Any, A: Tensor) -> Tensor:
+    """Shares of the rows of each label, as many as scores ``A`` have columns, on their device."""
+    try:
+        shares = shares if isinstance(shares, Tensor) else np.array(shares, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"label_shares must be numbers, one per label, got {shares!r}.") from error
+    if tuple(shares.shape) != A.shape[1:]:
+        raise ValueError(
+            f"label_shares must have the shape {tuple(A.shape[1:])}, one per label, got "
+            f"{tuple(shares.shape)}."
+        )
+    return torch.as_tensor(shares, device=A.device)
+
+
+def _check_entries(labels: PerView, Y: Tensor, shares: Tensor | None) -> None:
+    """Refuse labels other than 1, 0 and NaN, and shares that norms cannot be divided by."""
+    # A tenth of what the data term costs. On CUDA the answer is waited for, once per call, as
+    # trace norms wait for the numbers of their rows several times.
+    wrong = _no_label(Y).any()
+    if shares is not None:
+        wrong |= _no_share(Y, shares).any()
+    if not bool(wrong):
+        return
+    for view, block in _by_view(labels).items():
+        for i, k in _no_label(block).nonzero().tolist():
+            raise ValueError(
+                f"view {view!r}, row {i}, label {k}: {float(block[i, k]):g} is no label; they are "
+                "1 = yes, 0 = no, NaN = unknown."
+            )
+    if shares is not None:
+        k = int(_no_share(Y, shares).nonzero()[0])
+        raise ValueError(
+            f"label_shares, label {k}: must be a finite number > 0 for a label that is positive in "
+            f"the batch, got {float(shares[k]):g}."
+        )
+
+
+def _no_label(Y: Tensor) -> Tensor:
+    """Mask of entries that are not 1, 0 or NaN: their product with 1 - y is not 0, nor NaN."""
+    Y = Y if Y.is_floating_point() else Y.float()
+    return (Y * (1 - Y)).abs() > 0
+
+
+def _no_share(Y: Tensor, shares: Tensor) -> Tensor:
+    """Mask of labels with rows in the batch, but without a finite share above 0 of them."""
+    return (Y > 0).any(dim=0) & ~((shares > 0) & shares.isfinite())
