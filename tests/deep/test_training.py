@@ -191,3 +191,18 @@ def test_infinite_loss_comes_back_from_a_checkpoint(make_training, tmp_path, fir
     again = make_training()
     again._resume(Checkpoint(tmp_path / "a", "key"))
     assert again.best_value == np.inf
+
+
+def test_batch_may_have_more_rows_than_there_are(monkeypatch):
+    """One row is positive in many labels, and comes back for each of them."""
+    features = {"a": np.eye(4)}
+    labels = {"a": np.where(np.arange(4)[:, None] == 0, 1, -np.ones((4, 12)))}
+    shares, terms = [], NAIM3LLoss.terms
+    monkeypatch.setattr(
+        NAIM3LLoss, "terms", lambda self, *given: shares.append(given[2]) or terms(self, *given)
+    )
+    networks = make_networks(None, features, 12, Architecture((), 0.0))
+    plan = Plan(2, 2, 1e-2, 0.0, 3, False)
+    training = Training(networks, features, labels, NAIM3LLoss(), plan, seed=0, device=CPU)
+    training.run()
+    assert max(shares) > 1 and np.isfinite(training.scores()).all()

@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from naim3l.base import ViewModel
 from naim3l.checkpoint import Checkpoint, fingerprint
+from naim3l.deep.checks import check_features, check_scores
 from naim3l.deep.loss import NAIM3LLoss
 from naim3l.deep.networks import (
     Architecture,
@@ -34,10 +34,11 @@ from naim3l.deep.settings import (
     find_device,
 )
 from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
-from naim3l.deep.validation import Judge, hide_entries
+from naim3l.deep.validation import Judge, as_scores, hide_entries
 from naim3l.held_out import base_rates
 from naim3l.problem import Problem
 from naim3l.progress import progress_bar
+from naim3l.tables import Table
 
 # Parameters that a fit must share with the one whose checkpoint it goes on from.
 RESUMED_WITH = (
@@ -63,11 +64,12 @@ class DeepNAIM3L(ViewModel):
         The choices of :class:`naim3l.NAIM3L`, whose default is "auto". Encoders get what it makes
         of a row, as float32; with None the columns as they are.
     encoders : mapping of str to torch module, callable, or None
-        One module per view, from (n_rows, n_features) to (n_rows, n_outputs); copies of them are
-        trained. A callable gets the name of a view and its number of features, and returns the
-        module. None, for all views or for one, is a perceptron beside the features themselves, so
-        that the linear model is contained. Modules get two rows or more in training, so that they
-        may normalise over them, unless their view has one row in all.
+        One module per view, from (n_rows, n_features) to (n_rows, n_outputs), both float32. A
+        callable gets the name of a view and its number of features, and returns the module. Copies
+        are trained, also of what a callable returns. None, for all views or for one, is a
+        perceptron beside the features themselves, so that the linear model is contained. Modules
+        get two rows or more in training, so that they may normalise over them, unless their view
+        has one row in all.
     hidden : sequence of int, default=(1024, 512)
         Widths of the hidden layers of default encoders; () is the linear model.
     dropout : float, default=0.5
@@ -233,7 +235,7 @@ label_names_, n_features_in_, feature_names_in_
             self._keep_networks(training)
         if interrupted:
             raise KeyboardInterrupt
-        self._learn(_as_scores(problem), lambda part: self._scores_of_fit(problem, part.Y, seed))
+        self._learn(as_scores(problem), lambda part: self._scores_of_fit(problem, part.Y, seed))
         if checkpoint is not None:
             checkpoint.remove()
         return self
@@ -347,16 +349,36 @@ label_names_, n_features_in_, feature_names_in_
         training = self._training(problem, Y, seed)
         if training.run(last_epoch=self.best_epoch_):
             raise KeyboardInterrupt
-        return training.scores()
+        scores = training.scores()
+        for view, X, rows in zip(self.views_, problem.X, problem.row_slices, strict=True):
+            check_scores(scores[rows], X, f"view {view!r}")
+        return scores
+
+    # Features, as networks can take them.
+
+    def _encode(self, view: str, table: Table, *, fit: bool = False) -> tuple[Any, NDArray]:
+        features, present = super()._encode(view, table, fit=fit)
+        as_given = self.transformers_[view] is None
+        check_features(table, features, present, as_given=as_given)
+        return features, present
 
     # Prediction.
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
 
+    def _score_view(self, view: str, table: Table) -> NDArray[np.float64]:
+        # As in the base, but that NaN in a row which has the view is told from one which lacks it.
+        features, present = self._encode(view, table)
+        scores = np.full((table.shape[0], len(self.label_names_)), np.nan)
+        if present.any():
+            scores[present] = self._score_features(view, features)
+            check_scores(scores[present], features, table.where, np.flatnonzero(present))
+        return scores
+
     def _score_features(self, view: str, features: Any) -> NDArray[np.float64]:
         device = find_device(self.device)
-        return score_rows(self.networks_[view].to(device), features, device)
+        return score_rows(self.networks_[view].to(device), features, device, view)
 
     # Files.
 
@@ -372,10 +394,3 @@ label_names_, n_features_in_, feature_names_in_
         if state.get("_default_encoders", False):
             state.pop("_networks", None)  # weights_ and _architecture say all
         return state
-
-
-def _as_scores(problem: Problem) -> Problem:
-    """The labels of a problem with the identity for features: weights are then the scores."""
-    sizes = [rows.stop - rows.start for rows in problem.row_slices]
-    identity = [sparse.eye_array(n, format="csr") for n in sizes]
-    return Problem(identity, [problem.Y], fit_intercept=False, samples=problem.samples)

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
+from naim3l.deep.checks import check_encoded, named_failures
+
 # Rows that pass through an encoder at once when scores are made.
 ROWS_AT_ONCE = 4096
 
@@ -106,8 +108,8 @@ def make_networks(
     Parameters
     ----------
     encoders : None, mapping of view to module or None, or callable
-        None makes default encoders. Modules are copied; a callable gets the name of the view and
-        its number of features.
+        None makes default encoders. A callable gets the name of the view and its number of
+        features. Modules are copied, wherever they come from.
     features : mapping of view to ndarray or CSR array of shape (n_rows, n_features)
         Of the training rows.
     n_labels : int
@@ -122,6 +124,11 @@ def make_networks(
             continue
         encoder = SkipEncoder(X.shape[1], architecture)
         encoder.fit_scale(X)
+        if not encoder.scale > 0:  # it was, in float64
+            raise ValueError(
+                f"view {view!r}: its values, {abs(X).max():g} at most, are too small for float32, "
+                "in which networks compute; rescale them."
+            )
         networks[view] = ViewNetwork(encoder, encoder.n_outputs, n_labels)
     return networks
 
@@ -132,35 +139,27 @@ def _user_encoder(
     n_features: int,
 ) -> nn.Module | None:
     """Encoder that a user gave for a view, None for the default one."""
-    if isinstance(encoders, Mapping):
-        encoder = copy.deepcopy(encoders[view])
-    else:
-        encoder = encoders(view, n_features)
-    if encoder is not None and not isinstance(encoder, nn.Module):
+    own = encoders[view] if isinstance(encoders, Mapping) else encoders(view, n_features)
+    if own is not None and not isinstance(own, nn.Module):
         raise TypeError(
-            f"view {view!r}: its encoder must be a torch module or None, got "
-            f"{type(encoder).__name__}."
+            f"view {view!r}: its encoder must be a torch module or None, got {type(own).__name__}."
         )
-    return encoder
+    # A callable may hand out a module that is there already, and again for the next fit: training
+    # it in place would let that fit start from what this one has learned.
+    try:
+        return copy.deepcopy(own)
+    except Exception as error:  # whatever a user's module raises
+        raise ValueError(
+            f"view {view!r}: its encoder cannot be copied, and only copies are trained: {error}"
+        ) from error
 
 
 def _width(encoder: nn.Module, view: str, features: Any) -> int:
     """Columns of an encoder's output, seen on two rows."""
     sample = as_tensor(features[:2], torch.device("cpu"))
-    try:
-        with torch.no_grad():
-            output = encoder.cpu().eval()(sample)
-    except Exception as error:  # whatever a user's module raises
-        shape = tuple(sample.shape)
-        raise ValueError(f"view {view!r}: its encoder fails on rows {shape}: {error}") from error
-    if not (isinstance(output, Tensor) and output.shape[:-1] == sample.shape[:1]):
-        got = (
-            f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
-        )
-        raise ValueError(
-            f"view {view!r}: its encoder must return (n_rows, n_outputs), got {got} from "
-            f"{len(sample)} rows."
-        )
+    with named_failures(view, f"on rows {tuple(sample.shape)}"), torch.no_grad():
+        output = encoder.cpu().eval()(sample)
+    check_encoded(output, view, sample)
     return int(output.shape[1])
 
 
@@ -170,10 +169,12 @@ def as_tensor(features: Any, device: torch.device) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32)).to(device)
 
 
-def score_rows(network: ViewNetwork, features: Any, device: torch.device) -> NDArray[np.float64]:
-    """Scores of features, ndarray or CSR array, by a network that lies on the device."""
+def score_rows(
+    network: ViewNetwork, features: Any, device: torch.device, view: str
+) -> NDArray[np.float64]:
+    """Scores of features, ndarray or CSR array, by the network of a view, on the device."""
     network.eval()
-    with torch.no_grad():
+    with torch.no_grad(), named_failures(view, f"on rows {features.shape}"):
         parts = [
             network(as_tensor(features[start : start + ROWS_AT_ONCE], device)).cpu()
             for start in range(0, features.shape[0], ROWS_AT_ONCE)

@@ -88,4 +88,11 @@ def find_device(device: Any) -> torch.device:
         raise ValueError(f"device must be 'auto' or a device of torch, got {device!r}.") from error
     if found.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}, but CUDA is not available here.")
+    try:
+        torch.zeros(1, device=found).cpu()  # "meta" has no numbers to copy back
+    except Exception as error:  # each kind of device has errors of its own
+        reason = str(error).partition(". ")[0]  # what follows is for those who build torch
+        raise ValueError(
+            f"device={device!r} cannot be used here ({reason}); use 'auto' or 'cpu'."
+        ) from error
     return found

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from naim3l.checkpoint import Checkpoint
 from naim3l.deep.batches import count_batches, deal_batches
+from naim3l.deep.checks import describe_divergence, named_failures
 from naim3l.deep.loss import NAIM3LLoss
 from naim3l.deep.networks import (
     SkipEncoder,
@@ -177,8 +178,8 @@ class Training:
 
     def scores(self) -> NDArray[np.float64]:
         """Scores of the rows of all views, stacked, (n_rows, n_labels)."""
-        pairs = zip(self.networks, self.features, strict=True)
-        return np.concatenate([score_rows(network, X, self.device) for network, X in pairs])
+        parts = zip(self.networks, self.features, self.views, strict=True)
+        return np.concatenate([score_rows(net, X, self.device, view) for net, X, view in parts])
 
     def _done(self, judge: Any, last_epoch: int | None) -> bool:
         n_epochs = len(self.history)
@@ -226,12 +227,11 @@ class Training:
                     truth.append(self._truth[v][torch.from_numpy(rows).to(self.device)])
         A, Y = torch.cat(scores), torch.cat(truth)
         if not bool((A.abs() < LARGEST_SCORE).all()):  # nor is NaN
-            raise FloatingPointError(
-                f"training diverged in epoch {len(self.history) + 1}: scores exceed "
-                f"{LARGEST_SCORE:g}. Lower learning_rate, or scale the features."
-            )
+            self._refuse(batch, A)
         label_shares = (Y > 0).sum(dim=0) / self._n_positive.clamp(min=1)
-        parts = self.loss.parts(A, Y, share=len(A) / self.n_rows, label_shares=label_shares)
+        # Labels are checked, and a batch of rows that came back for many labels may have more than
+        # all rows.
+        parts = self.loss.terms(A, Y, len(A) / self.n_rows, label_shares)
         self.optimizer.zero_grad()
         # Per row, so that gradients of small and large problems have one scale.
         (torch.stack(list(parts.values())).sum() / self.n_rows).backward()
@@ -239,13 +239,28 @@ class Training:
         return parts
 
     def _score(self, v: int, rows: NDArray[np.intp]) -> Tensor:
-        try:
-            return self.networks[v](self._take(v, rows)).float()
-        except ValueError as error:  # as of batch norms where a view has one row in all
+        # As batch norms do where a view has one row in all.
+        with named_failures(self.views[v], f"in training on a batch of {len(rows)} of its rows"):
+            scores = self.networks[v](self._take(v, rows)).float()
+        if scores.shape != (len(rows), self._truth[v].shape[1]):
             raise ValueError(
-                f"view {self.views[v]!r}: its encoder fails in training on a batch of {len(rows)} "
-                f"of its rows: {error}"
-            ) from error
+                f"view {self.views[v]!r}: its encoder must return (n_rows, n_outputs) in training, "
+                f"too; from {len(rows)} rows it makes scores of shape {tuple(scores.shape)}."
+            )
+        return scores
+
+    def _refuse(self, batch: list[NDArray[np.intp]], A: Tensor) -> None:
+        """Name the first view of a batch whose scores ``A`` cannot be used, and the reason."""
+        blocks = A.detach().split([len(rows) for rows in batch])
+        v = next(v for v, B in enumerate(blocks) if not bool((B.abs() < LARGEST_SCORE).all()))
+        encoder, encoded = self.networks[v].encoder, None
+        if not isinstance(encoder, SkipEncoder):
+            with torch.no_grad():
+                encoded = encoder(self._take(v, batch[v]))
+        epoch, view = len(self.history) + 1, self.views[v]
+        raise FloatingPointError(
+            describe_divergence(epoch, view, batch[v], blocks[v], encoded, LARGEST_SCORE)
+        )
 
     @property
     def _amp(self) -> bool:
