@@ -8,7 +8,7 @@ the squared weights are ``tr(A' K A)``.
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
@@ -27,7 +27,6 @@ from threadpoolctl import ThreadpoolController
 from naim3l.parameters import check_choice, check_number, check_whole_number
 
 Matrix = NDArray[np.floating]
-Distances = Callable[[Any, Any], Matrix]
 
 # Of rows that are divided by their sum first: they must not be negative.
 HISTOGRAM_KERNELS = ("chi2", "hellinger")

@@ -206,6 +206,22 @@ def test_gains_at_equal_are_those_of_models_that_there_are():
     assert frontier.gain_at_equal((93.0, 10.0), ours) is None
 
 
+def test_only_pairs_that_no_other_beats_are_compared_with():
+    pairs = {"a": (90.0, 40.0), "b": (91.0, 38.0), "c": (90.5, 37.0), "d": (89.0, 40.0)}
+    assert list(frontier.best_pairs(pairs)) == ["a", "b"]
+
+
+def test_what_is_added_is_measured_on_the_splits_that_both_have():
+    def told(seeds, values):
+        return {"seeds": seeds, "fused": {"AP": {"values": values}}}
+
+    first, second = told([0, 2, 3], [5.0, 7.0, 9.0]), told([0, 1, 2], [4.0, 80.0, 4.0])
+    # Differences 1 and 3: their mean, and t(0.975, 1) times their deviation over root 2.
+    assert accuracy._difference(first, second, "fused", "AP") == "+2.00 ± 12.71"
+    assert accuracy._difference(first, told([1], [4.0]), "fused", "AP") == "–"
+    assert accuracy._difference(first, {"fused": None}, "fused", "AP") == "–"
+
+
 def test_curves_differ_in_the_regulariser_alone():
     by_curve = frontier.curves("corel5k")
     alone = by_curve.pop(frontier.ALONE_NAME)

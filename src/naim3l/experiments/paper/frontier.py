@@ -95,6 +95,18 @@ def gain_at_equal(pair: tuple[float, float], others: Pairs) -> float | None:
     return max(found, default=None)
 
 
+def best_pairs(pairs: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """The pairs than which no other is better in one and no worse in the other."""
+    return {
+        name: pair
+        for name, pair in pairs.items()
+        if not any(
+            other != pair and other[0] >= pair[0] and other[1] >= pair[1]
+            for other in pairs.values()
+        )
+    }
+
+
 def _means(points: dict[str, Any], scoring: str) -> dict[str, tuple[float, float]]:
     found = {point: values[scoring] for point, values in points.items() if values[scoring]}
     return {point: (of["1-RL"]["mean"], of["AP"]["mean"]) for point, of in found.items()}
@@ -132,7 +144,7 @@ def _gains_table(dataset: str, by_curve: dict[str, Any]) -> ResultTable:
             if curve != ALONE_NAME
             for pair in _means(points, scoring).values()
         ]
-        for point, pair in _means(by_curve.get(ALONE_NAME, {}), scoring).items():
+        for point, pair in best_pairs(_means(by_curve.get(ALONE_NAME, {}), scoring)).items():
             at_loss = gain_at_equal(pair, ours)
             at_precision = gain_at_equal(pair[::-1], [other[::-1] for other in ours])
             texts = [
@@ -141,7 +153,8 @@ def _gains_table(dataset: str, by_curve: dict[str, Any]) -> ResultTable:
             rows.append([Cell(text) for text in (name, point, *texts)])
     note = (
         "What the best NAIM3L of the table above that is no worse in the one metric has more of "
-        "the other, in points of the means; a dash where none is as good in the one."
+        "the other, in points of the means; a dash where none is as good in the one. Ridges that "
+        "another one beats in both metrics are left out."
     )
     return ResultTable(f"Gains over kernel ridge: {dataset}", header, rows, note)
 
