@@ -11,7 +11,8 @@ their values on all rows; 1 is no bias, and at least sqrt(p) is left of them, wh
 of the rows that a batch has. The scores are those of a linear fit, in which few directions matter,
 and standard normal numbers, in which all do: nothing is further from its value than those.
 
-The second table has the seconds of an epoch, and what of them is due to the regulariser.
+The second table has the seconds of an epoch, and what of them is due to the regulariser; with
+--devices cpu cuda on both.
 
 The third trains the linear model by batches and divides the objective on all rows, at the weights
 it ends with, by the least that the solver of NAIM3L finds.
@@ -104,7 +105,9 @@ def bias_table(case, scores, sizes, repeats):
                 ["rows per view", "sqrt(p)", *names], rows)  # fmt: skip
 
 
-def start_training(case, size, *, lam=LAM, hidden=(1024,), epochs=1, learning_rate=1e-3):
+def start_training(
+    case, size, *, lam=LAM, hidden=(1024,), epochs=1, learning_rate=1e-3, device=CPU
+):
     features = {str(v): X for v, X in enumerate(case.features)}
     labels = {str(v): Y for v, Y in enumerate(case.labels)}
     with own_random_numbers(CPU):
@@ -113,28 +116,42 @@ def start_training(case, size, *, lam=LAM, hidden=(1024,), epochs=1, learning_ra
             None, features, case.labels[0].shape[1], Architecture(hidden, 0.5 if hidden else 0.0)
         )
     plan = Plan(epochs, size, learning_rate, 0.0, 1, False)
-    return Training(networks, features, labels, NAIM3LLoss(lam), plan, seed=0, device=CPU)
+    return Training(networks, features, labels, NAIM3LLoss(lam), plan, seed=0, device=device)
 
 
 def seconds_per_epoch(case, size, repeats, **options):
     training = start_training(case, size, epochs=repeats + 1, **options)
     training.run(last_epoch=1)
+    _wait()
     start = perf_counter()
     training.run()
+    _wait()
     return (perf_counter() - start) / repeats
 
 
-def time_table(case, sizes, repeats):
-    times = []
-    for size in sizes:
-        progress(f"seconds per epoch, {size} rows")
-        times.append([seconds_per_epoch(case, size, repeats, lam=lam) for lam in (LAM, 0.0)])
-    rows = [
-        [str(size), number(whole), number(whole / times[-1][0]), f"{1 - plain / whole:.0%}"]
-        for size, (whole, plain) in zip(sizes, times, strict=True)
-    ]
-    title = "Time of an epoch: networks of 1024 hidden units."
-    print_table(title, ["rows per view", "seconds", "ratio", "due to regulariser"], rows)
+def _wait():
+    if torch.cuda.is_available():  # its work goes on in the background
+        torch.cuda.synchronize()
+
+
+def time_table(case, sizes, repeats, devices):
+    """Each device has its columns; ratios are to one step on all rows of the same device."""
+    columns = {device: [] for device in devices}
+    for device in devices:
+        for size in sizes:
+            progress(f"seconds per epoch, {size} rows, {device}")
+            columns[device].append([
+                seconds_per_epoch(case, size, repeats, lam=lam, device=torch.device(device))
+                for lam in (LAM, 0.0)
+            ])  # fmt: skip
+    rows = [[str(size)] for size in sizes]
+    for times in columns.values():
+        for row, (whole, plain) in zip(rows, times, strict=True):
+            row += [number(whole), number(whole / times[-1][0]), f"{1 - plain / whole:.0%}"]
+    header = ["rows per view"]
+    for device in devices:
+        header += [f"{device}: seconds", "ratio", "due to regulariser"]
+    print_table("Time of an epoch: networks of 1024 hidden units.", header, rows)
 
 
 def objective_table(case, sizes, steps):
@@ -155,14 +172,14 @@ def objective_table(case, sizes, steps):
     print_table(title, ["rows per view", "ratio"], rows)
 
 
-def generated_tables(n_rows, n_labels, sizes, steps, repeats):
+def generated_tables(n_rows, n_labels, sizes, steps, repeats, devices):
     case = make_case(n_rows, n_labels)
     objective = case.objective()
     W = solve_fast(objective, tol=1e-3).W
     fitted = torch.from_numpy(objective.problem.multiply(W)).float()
     normal = torch.from_numpy(np.random.default_rng(0).normal(size=fitted.shape)).float()
     bias_table(case, {"fit": fitted, "normal": normal}, sizes[:-1], repeats=2)
-    time_table(case, sizes, repeats)
+    time_table(case, sizes, repeats, devices)
     objective_table(case, sizes, steps)
 
 
@@ -209,6 +226,7 @@ def main():
     parser.add_argument("--seeds", nargs="+", type=int, default=[103], help="of real data")
     parser.add_argument("--only-data", action="store_true", help="the last table alone")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--devices", nargs="+", default=["cpu"], help="to time epochs on")
     parser.add_argument("--threads", type=int, default=1, help="of torch and BLAS")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -218,7 +236,8 @@ def main():
         print_machine()
         print(f"torch {torch.__version__}, {arguments.threads} threads")
         if not arguments.only_data:
-            generated_tables(n_rows, n_labels, sizes, steps, 1 if arguments.quick else 3)
+            repeats = 1 if arguments.quick else 3
+            generated_tables(n_rows, n_labels, sizes, steps, repeats, arguments.devices)
         for name in arguments.datasets if arguments.data else ():
             real_table(arguments.data, name, arguments.seeds)
 
