@@ -42,9 +42,9 @@ def make_model(
     checkpoint : str, optional
     """
     check_options(options, data)
+    _check_kernels_named(options)
     chosen = {"threshold": "f1", "random_state": 0, **options}
     recipe, kernels = chosen.pop("transformer", None), _kernels(chosen.pop("kernel", None), data)
-    _check_kernels_used(options, kernels)
     if isinstance(gamma := chosen.get("gamma"), Mapping):
         chosen["gamma"] = {name: gamma.get(name, AUTO) for name in data}
     tune = chosen.pop("tune", not {"lam", "ridge", "solver"} & set(chosen))
@@ -77,20 +77,16 @@ def _kernels(given: Any, views: Iterable[str]) -> dict[str, str | None]:
     return {view: None if kernel == LINEAR else kernel for view, kernel in kernels.items()}
 
 
-def _check_kernels_used(options: Mapping[str, Any], kernels: Mapping[str, str | None]) -> None:
-    """Refuse options of kernels where there is no kernel that they could be of."""
+def _check_kernels_named(options: Mapping[str, Any]) -> None:
+    """Refuse options of kernels where none is named; the linear one is, and has no use for them."""
+    kernel, gammas = options.get("kernel"), options.get("gamma")
     for name in ("n_landmarks", "gamma"):
-        if name in options and not any(kernels.values()):
-            raise ReadError(
-                f"{name} is for kernels, and none is named but {LINEAR!r}, which has no use for "
-                "it; give another kernel, or leave it out."
-                if "kernel" in options
-                else f"{name} is for kernels, and none is named; give kernel, too."
-            )
-    gammas = options.get("gamma")
-    for view in gammas if isinstance(gammas, Mapping) else ():
-        if kernels[view] is None:
-            raise ReadError(f"gamma.{view}: view {view!r} has no kernel; give it one, too.")
+        if name in options and kernel is None:
+            raise ReadError(f"{name} is for kernels, and none is named; give kernel, too.")
+    if isinstance(kernel, Mapping) and isinstance(gammas, Mapping):
+        for view in gammas:
+            if view not in kernel:
+                raise ReadError(f"gamma.{view}: view {view!r} has no kernel; give it one, too.")
 
 
 def _recipe(given: str | None, kernel: str | None) -> str | None:
