@@ -83,15 +83,17 @@ def test_tuned_model_without_the_regulariser_is_ridge(raw):
 
 def test_logistic_regression_is_tuned_and_calibrated_as_the_model_is(raw):
     shared = {"kernel": "rbf", "n_landmarks": 20, "cv": 2}
-    outcome = METHODS["logistic, tuned"](raw, {"Cs": [0.01, 1.0], **shared}, 0)
+    outcome = METHODS["logistic, tuned"](raw, {"Cs": [1.0], **shared}, 0)
     alone = {"lams": [1.0], "ridges": [1.0], "low_rank": False, "high_rank": False}
     ridge = METHODS["model, tuned"](raw, {**alone, "metric": "log-loss", **shared}, 0)
     assert outcome.numbers["gamma"] == ridge.numbers["gamma"]  # so features are the same
     assert outcome.calibrations.keys() == ridge.calibrations.keys()
-    losses = {C: METHODS["logistic, tuned"](raw, {"Cs": [C], **shared}, 0).numbers["held_out"]
+    plain = {"transformer": None, "cv": 2}
+    losses = {C: METHODS["logistic, tuned"](raw, {"Cs": [C], **plain}, 0).numbers["held_out"]
               for C in (0.01, 1.0)}  # fmt: skip
-    assert outcome.numbers["C"] == min(losses, key=losses.get)
-    assert outcome.numbers["held_out"] == min(losses.values())
+    chosen = METHODS["logistic, tuned"](raw, {"Cs": [0.01, 1.0], **plain}, 0).numbers
+    assert chosen["C"] == min(losses, key=losses.get)
+    assert chosen["held_out"] == min(losses.values())
 
 
 @pytest.mark.parametrize(

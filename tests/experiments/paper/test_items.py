@@ -53,9 +53,10 @@ def done(small, tmp_path_factory):
         patch.setattr(accuracy, "KERNEL_LAMS", [0.1, 0.4])
         patch.setattr(accuracy, "KERNEL_RIDGES", [1.0])
         patch.setattr(accuracy, "DEEP", {"n_components": 4, "max_epochs": 2, "hidden": [4]})
-        patch.setattr(frontier, "LAMS", [0.1, 0.4])
+        patch.setattr(accuracy, "N_LANDMARKS", 8)
+        patch.setattr(frontier, "LAMS", [0.4])
         patch.setattr(frontier, "RIDGES", [1.0])
-        patch.setattr(frontier, "RIDGES_ALONE", [1.0, 10.0])
+        patch.setattr(frontier, "RIDGES_ALONE", [1.0])
         store = Store(tmp_path_factory.mktemp("items"))
         for name in NAMES:
             run_tasks(ITEMS[name].tasks(small), small.sources, store)
