@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
+from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
@@ -269,6 +269,10 @@ def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
             "learned": evidence.fuse(table),
         }
         numbers[shown] = {way: _short(evaluate(trial.truth, S)) for way, S in fused.items()}
+        seen = ~np.isnan(fused["evidence"]).any(axis=1)
+        for way in ("evidence", "learned"):  # the others give no probabilities
+            told = _explained(trial.truth[seen], expit(fused[way][seen]), model.base_rates_)
+            numbers[shown][way]["explained"] = told
         numbers[shown]["best view alone"] = _short(_best_alone(trial, table))
     return Outcome(scores, numbers)
 
