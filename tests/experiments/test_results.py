@@ -6,30 +6,38 @@ from naim3l.experiments import results
 from naim3l.experiments.paper import ITEMS
 from naim3l.experiments.runner import run_tasks
 from naim3l.experiments.store import Store
+from naim3l.experiments.tasks import Plan
+from small_data import small_source
 
 NAMES = ["table1", "table2", "table5"]
 
 
-@pytest.fixture
-def written(plan, tmp_path):
-    store = Store(tmp_path)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("results")
+
+
+@pytest.fixture(scope="module")
+def written(folder):
+    plan = Plan({"small": small_source()}, repeats=2, protocols=("paper", "clean", "fused"))
+    store = Store(folder)
     for name in NAMES:
         run_tasks(ITEMS[name].tasks(plan), plan.sources, store)
     found = results.collect_results(plan, [*NAMES, "fig5"], store)
-    page = results.write_results(tmp_path, plan, found, "naim3l reproduce table2")
+    page = results.write_results(folder, plan, found, "naim3l reproduce table2")
     return found, page
 
 
-def test_folder_holds_numbers_tables_figures_and_a_page(written, tmp_path):
+def test_folder_holds_numbers_tables_figures_and_a_page(written, folder):
     _, page = written
-    stored = json.loads((tmp_path / "results.json").read_text())
+    stored = json.loads((folder / "results.json").read_text())
     mean = stored["numbers"]["table2"]["small"]["clean"]["NAIM3L"]["AP"]["mean"]
     assert f"{mean:.2f} (" in page.read_text(encoding="utf-8")
-    assert f"{mean:.2f} (" in (tmp_path / "tables.md").read_text(encoding="utf-8")
+    assert f"{mean:.2f} (" in (folder / "tables.md").read_text(encoding="utf-8")
     assert stored["setup"]["seeds"] == [0, 1]
     assert stored["setup"]["datasets"][0]["views"]["view0"] == [90, 7]
-    assert (tmp_path / "figures" / "fig3.svg").exists()
-    assert not list(tmp_path.rglob("*.part"))
+    assert (folder / "figures" / "fig3.svg").exists()
+    assert not list(folder.rglob("*.part"))
 
 
 def test_what_is_missing_is_told(written):
