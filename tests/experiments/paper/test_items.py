@@ -32,7 +32,7 @@ NAMES = [name for name in ITEMS if name != "table7"]  # times something; has a t
 
 @pytest.fixture(scope="module")
 def small():
-    return Plan({"small": small_source(120, 6)}, repeats=2, protocols=("clean", "fused"))
+    return Plan({"small": small_source(90, 4)}, repeats=2, protocols=("clean", "fused"))
 
 
 @pytest.fixture(scope="module")
