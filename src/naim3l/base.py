@@ -256,7 +256,11 @@ class ViewModel(ViewReader):
         scores = np.full((table.shape[0], len(self.label_names_)), np.nan)
         if present.any():
             scores[present] = self._score_features(view, features)
+            self._check_scores(scores[present], features, table, present)
         return scores
+
+    def _check_scores(self, scores: Any, features: Any, table: Table, present: NDArray) -> None:
+        """Refuse scores of rows that have the view, where a method may give some that are NaN."""
 
     def _scores(self, tables: dict[str, Table]) -> dict[str, NDArray[np.float64]]:
         """Scores per view, or under the key FUSED one over the views that a row has."""

@@ -367,14 +367,8 @@ label_names_, n_features_in_, feature_names_in_
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
 
-    def _score_view(self, view: str, table: Table) -> NDArray[np.float64]:
-        # As in the base, but that NaN in a row which has the view is told from one which lacks it.
-        features, present = self._encode(view, table)
-        scores = np.full((table.shape[0], len(self.label_names_)), np.nan)
-        if present.any():
-            scores[present] = self._score_features(view, features)
-            check_scores(scores[present], features, table.where, np.flatnonzero(present))
-        return scores
+    def _check_scores(self, scores: Any, features: Any, table: Table, present: NDArray) -> None:
+        check_scores(scores, features, table.where, np.flatnonzero(present))
 
     def _score_features(self, view: str, features: Any) -> NDArray[np.float64]:
         device = find_device(self.device)

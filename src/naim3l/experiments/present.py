@@ -45,9 +45,13 @@ def summarise(records: Iterable[Record], protocol: str) -> dict[str, dict[str, A
 
     None where there is no record, or none that the protocol can be measured on.
     """
-    scoring = PROTOCOLS[protocol][1]
-    measured = [record["metrics"][scoring] for record in records]
-    return summarise_metrics([metrics for metrics in measured if metrics])
+    return summarise_scoring(records, PROTOCOLS[protocol][1])
+
+
+def summarise_scoring(records: Iterable[Record], scoring: str) -> dict[str, dict[str, Any]] | None:
+    """The same of a way to score, by its name in the records."""
+    found = [record["metrics"].get(scoring) for record in records]
+    return summarise_metrics([metrics for metrics in found if metrics])
 
 
 def summarise_metrics(measured: Sequence[dict[str, float]]) -> dict[str, dict[str, Any]] | None:

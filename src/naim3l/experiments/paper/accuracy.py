@@ -19,7 +19,7 @@ from naim3l.experiments.present import (
     count_seeds,
     mean_std,
     spread,
-    summarise_metrics,
+    summarise_scoring,
 )
 from naim3l.experiments.store import Record, Store
 from naim3l.experiments.tasks import Plan, Task, paper_lam, paper_name
@@ -135,7 +135,7 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for dataset in plan.sources:
         for name in models(dataset):
-            records = [r for r in store.find(_fits(plan, dataset, name)) if "metrics" in r]
+            records = store.find(_fits(plan, dataset, name))
             if records:
                 results.setdefault(dataset, {})[name] = _summarise(records)
     return results
@@ -145,8 +145,7 @@ def _summarise(records: list[Record]) -> dict[str, Any]:
     told: dict[str, Any] = {"seconds": spread([record["seconds"] for record in records])}
     told["seeds"] = [record["settings"]["seed"] for record in records]
     for scoring in ("per view", "calibrated", "fused", "evidence", "rank"):
-        found = [record["metrics"].get(scoring) for record in records]
-        told[scoring] = summarise_metrics([metrics for metrics in found if metrics])
+        told[scoring] = summarise_scoring(records, scoring)
     groups = [record["metrics"]["label AP"] for record in records]
     for name in FREQUENCY_NAMES:
         of_name = [group[name] for group in groups if group and group[name]["labels"]]

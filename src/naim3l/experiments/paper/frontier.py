@@ -16,7 +16,7 @@ from naim3l.experiments.present import (
     count_seeds,
     mean_std,
     spread,
-    summarise_metrics,
+    summarise_scoring,
 )
 from naim3l.experiments.store import Store
 from naim3l.experiments.tasks import Plan, Task
@@ -70,13 +70,10 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
     for dataset in plan.sources:
         for curve, points in curves(dataset).items():
             for point, parameters in points.items():
-                fits = store.find(_fits(plan, dataset, parameters))
-                records = [record for record in fits if "metrics" in record]
+                records = store.find(_fits(plan, dataset, parameters))
                 if records:
                     told: dict[str, Any] = {"seconds": spread([r["seconds"] for r in records])}
-                    for scoring in SCORINGS:
-                        found = [record["metrics"][scoring] for record in records]
-                        told[scoring] = summarise_metrics([of for of in found if of])
+                    told |= {scoring: summarise_scoring(records, scoring) for scoring in SCORINGS}
                     results.setdefault(dataset, {}).setdefault(curve, {})[point] = told
     return results
 
