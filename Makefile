@@ -2,27 +2,37 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+INSTALL := -m pip --disable-pip-version-check install --quiet
+PIP := $(BIN)/python $(INSTALL) --constraint constraints.txt
+# Environments of their own, so that what they add or hold back is in no other.
+EXTRAS := .venv-extras
+OLDEST := .venv-oldest
+TESTS := -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test torch fuzz lint dist bench clean
+.PHONY: help demo test test-extras test-oldest fuzz lint dist bench clean
 
 help:
-	@echo "make demo   train on the yeast data under all three challenges, print a table"
-	@echo "make test   unit tests; those of naim3l.deep only after make torch"
-	@echo "make torch  add torch to the environment, from the index that pip is set to"
-	@echo "make fuzz   damaged and hostile files of every format; MINUTES=5, SEED=0"
-	@echo "make lint   style, types, layers"
-	@echo "make dist   build wheel and sdist, try each in an empty environment"
-	@echo "make bench  benchmarks; DATA=folder adds those on real datasets"
-	@echo "make clean  remove the environment and what was built"
+	@echo "make demo         train on the yeast data under all three challenges, print a table"
+	@echo "make test         unit tests, in random order; SEED=number repeats an order"
+	@echo "make test-extras  tests that need torch or the real datasets, with torch installed"
+	@echo "make test-oldest  unit tests with the oldest versions that pyproject.toml allows"
+	@echo "make fuzz         damaged and hostile files of every format; MINUTES=5, SEED=0"
+	@echo "make lint         style, types, layers"
+	@echo "make dist         build wheel and sdist, try each in an empty environment"
+	@echo "make bench        benchmarks; DATA=folder adds those on real datasets"
+	@echo "make clean        remove the environments and what was built"
 
 demo: $(VENV)/.run
 	$(BIN)/naim3l demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python $(TESTS) $(if $(SEED),--randomly-seed=$(SEED))
 
-torch: $(VENV)/.torch
+test-extras: $(EXTRAS)/.test
+	$(EXTRAS)/bin/python $(TESTS) -m "torch or data"
+
+test-oldest: $(OLDEST)/.test
+	$(OLDEST)/bin/python $(TESTS) -W ignore::DeprecationWarning  # of what is newer beside them
 
 fuzz: MINUTES ?= 5
 fuzz: SEED ?= 0
@@ -55,7 +65,7 @@ bench: $(VENV)/.test
 	$(if $(DATA),$(BIN)/python benchmarks/corel5k.py $(DATA)/corel5k_lear4.npz)
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(EXTRAS) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -74,8 +84,15 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable '.[dev]'
 	touch $@ $(VENV)/.run $(VENV)/.test
 
-# Apart from .test, since what an index calls torch may bring gigabytes of CUDA along; to get a CPU
-# build, set pip to an index that has one.
-$(VENV)/.torch: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable '.[torch]'
+# What an index calls torch may bring gigabytes of CUDA along; to get a CPU build, set pip to an
+# index that has one.
+$(EXTRAS)/.test: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(EXTRAS)
+	$(EXTRAS)/bin/python $(INSTALL) --constraint constraints.txt --editable '.[test,torch]'
+	touch $@
+
+$(OLDEST)/.test: pyproject.toml tools/oldest.py
+	$(PYTHON) -m venv $(OLDEST)
+	$(PYTHON) tools/oldest.py > $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/python $(INSTALL) --constraint $(OLDEST)/oldest.txt --editable '.[test]'
 	touch $@

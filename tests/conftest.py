@@ -1,11 +1,14 @@
 """Fixtures shared by the tests."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
 from naim3l.problem import Problem
+from shared_objects import unchanged_shared_objects
 from small_data import small_source
 from variants import VARIANTS
 
@@ -13,8 +16,29 @@ from variants import VARIANTS
 LONGEST = ("test_walkthrough.py", "test_kill_and_resume.py", "test_items.py", "test_fuzz_files.py")
 
 
+# Properties are tried on slow machines, too: how long an example takes proves nothing.
+hypothesis.settings.register_profile("naim3l", deadline=None)
+hypothesis.settings.load_profile("naim3l")
+
+
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if "deep" in item.path.parts:
+            item.add_marker("torch")
+        if "shared_data" in getattr(item, "fixturenames", ()):
+            item.add_marker("data")
+        if item.get_closest_marker("torch") and find_spec("torch") is None:
+            reason = "needs torch: pip install 'naim3l[torch]'"
+            item.add_marker(pytest.mark.skip(reason=reason))
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else 9)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    if not hasattr(item, "funcargs"):  # a doctest
+        return (yield)
+    with unchanged_shared_objects(item):
+        return (yield)
 
 
 @pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)

@@ -147,10 +147,12 @@ def test_pipelines_in_pipelines_are_followed(data):
     np.testing.assert_allclose(found.weights, slope * deviation.to_numpy()[:, None])
 
 
+@pytest.mark.torch
 def test_networks_and_what_is_no_model_are_refused(data):
-    deep = pytest.importorskip("naim3l.deep", reason="needs torch")
+    from naim3l.deep import DeepNAIM3L
+
     X, Y = data
-    model = deep.DeepNAIM3L(max_epochs=1, hidden=(3,), device="cpu", random_state=0).fit(X, Y)
+    model = DeepNAIM3L(max_epochs=1, hidden=(3,), device="cpu", random_state=0).fit(X, Y)
     calls = [
         lambda model: check_explained(model),
         lambda model: feature_weights(model, "lab"),

@@ -254,7 +254,7 @@ def test_rows_that_occur_twice_and_rows_of_zeros_can_be_landmarks(rng):
 
 
 def test_sparse_tables_can_be_learned_from_saved_and_loaded(rng, tmp_path):
-    X = {"a": sparse.random_array((50, 30), density=0.2, format="csr", rng=rng)}
+    X = {"a": sparse.random_array((50, 30), density=0.2, format="csr", random_state=rng)}
     Y = {"a": (rng.random((50, 3)) < 0.4) * 1.0}
     model = NAIM3L(kernel="hellinger", n_landmarks=None, ridge=1.0).fit(X, Y)
     model.save(tmp_path / "model.skops")

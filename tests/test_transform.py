@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
@@ -313,7 +313,7 @@ class TestEncoding:
     def test_errors_name_view_row_and_column(self, transformer, error):
         frame = pd.DataFrame({"x": [nan, 1.0, 2.0, 3.0], "y": [nan, 1.0, 2.0, nan]})
         with pytest.raises(ValueError, match=error):
-            encode(Table(frame, "view 'a'"), transformer, as_numbers=False, fit=True)
+            encode(Table(frame, "view 'a'"), clone(transformer), as_numbers=False, fit=True)
 
     def test_negative_counts_are_named(self):
         X = np.array([[nan, nan], [1, 2], [3, -4]])

@@ -156,12 +156,14 @@ def test_mistakes_are_told(folder, arguments, message):
     assert not Path("never.skops").exists()
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("command", [["report"], ["evaluate", "--report", "deep.html"]])
 def test_networks_have_no_report_and_that_is_told_in_one_line(folder, command):
-    deep = pytest.importorskip("naim3l.deep", reason="needs torch")
+    from naim3l.deep import DeepNAIM3L
+
     table = pd.read_csv("lab.txt", sep=";", decimal=",", index_col="patient_id")
     labels = table[["flu", "asthma", "gout"]].replace({"yes": 1, "no": 0, "unknown": np.nan})
-    model = deep.DeepNAIM3L(max_epochs=1, hidden=(3,), device="cpu", random_state=0)
+    model = DeepNAIM3L(max_epochs=1, hidden=(3,), device="cpu", random_state=0)
     model.fit({"lab": table.drop(columns=labels.columns)}, {"lab": labels.astype(float)})
     model.save("deep.skops")
     result = run(command[0], "deep.skops", "lab=lab.txt", *command[1:])

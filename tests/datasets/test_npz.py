@@ -1,7 +1,5 @@
 """Files as they should be, and files that are wrong in one way each."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from naim3l.datasets import load_npz, open_npz, save_npz
-
-SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"
 
 
 def contents():
@@ -242,10 +238,10 @@ def test_what_cannot_be_saved_leaves_the_old_file(tmp_path, changes, message):
         ),
     ],
 )
-def test_public_data_sets(name, shape, cardinality, n_features):
-    path = SHARED / f"{name}.npz"
+def test_public_data_sets(shared_data, name, shape, cardinality, n_features):
+    path = shared_data / f"{name}.npz"
     if not path.exists():
-        pytest.skip(f"no shared/data/{name}.npz beside the repository")
+        pytest.skip(f"{path.name} is not among the real datasets")
     data = load_npz(path)
     assert data.labels.shape == shape and len(data.label_names) == shape[1]
     assert round(data.labels.sum(axis=1).mean(), 3) == cardinality

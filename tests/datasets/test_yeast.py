@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import re
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ import pytest
 
 from naim3l.datasets import load_yeast
 
-OTHER_COPY = Path(__file__).parents[2] / ".." / "shared" / "data" / "yeast.npz"
 N_FEATURES = {"expression": 79, "phylogenetic": 24}
 
 
@@ -42,10 +40,8 @@ def test_labels_are_0_or_1_with_the_published_cardinality(yeast):
     assert round(yeast.labels.sum(axis=1).mean(), 3) == 4.237
 
 
-def test_equal_to_the_other_copy(yeast):
-    if not OTHER_COPY.exists():
-        pytest.skip("no shared/data/yeast.npz beside the repository")
-    with np.load(OTHER_COPY, allow_pickle=False) as other:
+def test_equal_to_the_other_copy(yeast, shared_data):
+    with np.load(shared_data / "yeast.npz", allow_pickle=False) as other:
         for view in N_FEATURES:
             np.testing.assert_allclose(yeast.views[view], other[f"view_{view}"], atol=1e-12)
         np.testing.assert_array_equal(yeast.labels, other["labels"])

@@ -125,8 +125,8 @@ def test_calibrated_scores_are_measured_in_every_way(raw, method, parameters):
     assert not expected or told["AP"] == pytest.approx(np.mean(expected))
 
 
+@pytest.mark.torch
 def test_networks_bring_their_own_log_odds(raw):
-    pytest.importorskip("torch", reason="networks need torch: pip install 'naim3l[torch]'")
     parameters = {"n_components": 3, "transformer": "scale", "hidden": [4], "max_epochs": 3}
     outcome = METHODS["deep"](raw, parameters, 0)
     assert outcome.numbers == {"epochs": 3}
