@@ -114,7 +114,8 @@ def test_file_with_a_part_too_few_or_too_small_is_refused(tmp_path):
 
 
 def test_fingerprint_sees_every_change(rng):
-    X, S = rng.normal(size=(4, 3)), sparse.random_array((4, 3), density=0.5, random_state=rng).tocsr()
+    X = rng.normal(size=(4, 3))
+    S = sparse.random_array((4, 3), density=0.5, format="csr", random_state=rng)
     keys = {
         fingerprint([X, S], {"lam": 1.0}),
         fingerprint([X, S], {"lam": 2.0}),
