@@ -149,9 +149,10 @@ class TestChecks:
             ("no/file", "there is no folder .*no to write file"),
             ("file/below", "file is a file, where a folder is needed"),
             ("pipe", "pipe is not a regular file"),
-            ("x" * 300, "x: File name too long|xxx"),
+            ("x" * 300, "File name too long"),
         ],
     )
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
     def test_others_are_refused(self, tmp_path, path, message):
         (tmp_path / "folder").mkdir()
         (tmp_path / "file").touch()

@@ -190,8 +190,8 @@ def _fit_and_save(model: Any, data: Any, target: Path, checkpoint: Path) -> None
         if not checkpoint.exists():
             raise
         raise OSError(
-            f"{system_reason(error)} The fit is kept in {checkpoint}; once there is a way to "
-            "write, the same command with --resume goes on."
+            f"{system_reason(error)} The fit is kept in {checkpoint}: solve that, and give the "
+            "same command with --resume."
         ) from error
 
 
