@@ -398,3 +398,7 @@ class TestParameters:
         X, Y, model = make("apart")
         error = "view names must be strings, got 1"
         refused(error, model.fit, {1: X["lab"]}, {1: Y["lab"]}, kind=TypeError)
+        error = "a view cannot be named 'fused'"
+        refused(error, model.fit, {"fused": X["lab"]}, {"fused": Y["lab"]})
+        X, Y, model = make("wide")
+        refused(error, model.set_params(views={"fused": [0, 1]}).fit, X, Y)

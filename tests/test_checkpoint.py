@@ -1,11 +1,17 @@
 import io
+import os
+import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
+import naim3l
 from naim3l import NAIM3L, NAIM3LCV
-from naim3l.checkpoint import Checkpoint, fingerprint
+from naim3l.checkpoint import Checkpoint, fingerprint, remove_checkpoint
 from naim3l.datasets import make_unpaired
 from naim3l.objective import Objective
 from naim3l.problem import Problem
@@ -23,8 +29,6 @@ def test_parts_come_back_as_they_were(tmp_path, rng):
     np.testing.assert_array_equal(again.get("folds")["scores"], A)
     np.testing.assert_array_equal(again.get("solver")["W"], A + 1)
     assert float(again.get("solver")["mu"]) == 0.1
-    again.remove()
-    assert not path.exists()
 
 
 def test_offers_are_taken_now_and_then(tmp_path):
@@ -55,14 +59,40 @@ def test_writing_takes_little_of_the_time(tmp_path, monkeypatch):
     assert 0.03 < 3.0 * len(taken) / clock[0] <= 0.05
 
 
-def test_a_finished_fit_leaves_nothing_of_killed_writes(tmp_path):
-    path = tmp_path / "fit.[1].checkpoint"
-    for name in (".fit.[1].checkpoint.0a.part", ".fit.1.checkpoint.0a.part", "fit.part"):
-        (tmp_path / name).touch()
-    checkpoint = Checkpoint(path, "key")
+def test_only_the_checkpoint_of_the_fit_is_removed(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    remove_checkpoint(path, "key")  # gone already
+    path.write_bytes(b"damaged")
+    remove_checkpoint(path, "key")
+    assert path.exists()
+    path.unlink()
+    Checkpoint(path, "key").put("solver", {"W": np.ones(2)})
+    remove_checkpoint(path, "another")
+    assert path.exists()
+    (tmp_path / ".fit.checkpoint.0a.part").touch()
+    remove_checkpoint(path, "key")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_place_is_tried_before_the_fit(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        Checkpoint(tmp_path / "no" / "fit.checkpoint", "key")
+
+
+def test_full_disk_does_not_end_the_fit(tmp_path, monkeypatch):
+    checkpoint = Checkpoint(tmp_path / "fit.checkpoint", "key")
     checkpoint.put("solver", {"W": np.ones(2)})
-    checkpoint.remove()
-    assert {p.name for p in tmp_path.iterdir()} == {".fit.1.checkpoint.0a.part", "fit.part"}
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("naim3l.checkpoint.np.savez", full)
+        with pytest.warns(RuntimeWarning, match=r"not written \(No space left on device\)"):
+            checkpoint.put("folds", {"scores": np.ones(3)})
+    assert set(Checkpoint(checkpoint.path, "key")._parts) == {"solver"}  # what was there stays
+    checkpoint.put("more", {"scores": np.ones(3)})
+    assert set(Checkpoint(checkpoint.path, "key")._parts) == {"solver", "folds", "more"}
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04 not a zip"])
@@ -152,6 +182,8 @@ def test_resumed_solver_ends_at_the_same_weights(make_problem, tmp_path, form, s
         checkpoint=Checkpoint(path, "key", every=0),
     )
     np.testing.assert_array_equal(resumed.W, whole.W)
+    # Types, too: model files would differ by them.
+    assert {type(value) for record in whole.history for value in record.values()} == {float, bool}
     assert resumed.history == whole.history and resumed.stationarity == whole.stationarity
 
 
@@ -162,9 +194,91 @@ def test_estimator_refuses_what_cannot_be_resumed(tmp_path):
         NAIM3L(solver="paper", checkpoint=path).fit(data.views, data.labels)
     with pytest.raises(ValueError, match="whole number as random_state"):
         NAIM3LCV([0.4], checkpoint=path).fit(data.views, data.labels)
-    NAIM3L(0.4, checkpoint=path).fit(data.views, data.labels)
-    assert not path.exists()  # a finished fit leaves none
     Checkpoint(path, "another fit").put("solver", {"W": np.ones(2)})
     with pytest.raises(ValueError, match="of another fit"):
         NAIM3L(0.4, checkpoint=path).fit(data.views, data.labels)
     assert path.exists()
+
+
+KINDS = {
+    "plain": lambda **options: NAIM3L(0.4, ridge=1.0, **options),
+    "tuned": lambda **options: NAIM3LCV([0.1, 0.4], [0.0, 1.0], **options),
+}
+
+
+class TestFinishedFits:
+    """A finished fit stays in its checkpoint until the model is on disk."""
+
+    @pytest.fixture(params=KINDS)
+    def fit(self, request, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        data = make_unpaired(60, n_features=(9, 8), n_labels=4, random_state=0)
+        options = {"threshold": "f1", "calibrate": True, "random_state": 0}
+        options["checkpoint"] = "fit.checkpoint"
+        return lambda **more: KINDS[request.param](**options | more).fit(data.views, data.labels)
+
+    @pytest.mark.parametrize("stop", [{}, {"tol": 0, "max_iter": 7}])
+    def test_same_fit_again_iterates_no_more(self, fit, monkeypatch, tmp_path, stop):
+        first = fit(**stop)
+        assert os.path.exists("fit.checkpoint")
+        monkeypatch.setattr("naim3l.solvers.fast._iterate", None)  # any iteration would fail
+        again = fit(**stop)
+        for name in ("converged_", "n_iter_", "history_", "stationarity_"):
+            assert getattr(again, name) == getattr(first, name), name
+        first.save("first.skops")
+        again.save("again.skops")
+        assert Path("first.skops").read_bytes() == Path("again.skops").read_bytes()
+
+    def test_tighter_tolerance_goes_on(self, fit):
+        loose = fit()
+        tight = fit(tol=1e-7, max_iter=1000)
+        assert tight.n_iter_ > loose.n_iter_ and tight.stationarity_ < 1e-7
+        assert tight.history_[: loose.n_iter_] == loose.history_
+
+    def test_checkpoint_goes_when_the_model_is_on_disk(self, fit, monkeypatch, tmp_path):
+        model = fit()
+        replace = os.replace
+
+        def full(*_):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            model.save("model.skops")
+        assert sorted(os.listdir()) == ["fit.checkpoint"]
+        monkeypatch.setattr(os, "replace", replace)
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        model.save("model.skops")
+        assert os.listdir() == ["model.skops"] and os.listdir(tmp_path) == ["elsewhere"]
+
+    def test_copies_and_later_fits_leave_it_alone(self, fit):
+        model = fit()
+        pickle.loads(pickle.dumps(model)).save("copy.skops")
+        naim3l.load("copy.skops").save("loaded.skops")
+        assert os.path.exists("fit.checkpoint")
+        data = make_unpaired(50, n_features=(9, 8), n_labels=4, random_state=1)
+        model.set_params(checkpoint=None).fit(data.views, data.labels).save("other.skops")
+        assert os.path.exists("fit.checkpoint")
+
+
+def test_resumed_search_knows_which_pair_its_state_is_of(tmp_path, monkeypatch):
+    """The best pair is without bound on all entries, and the next one is taken."""
+    data = make_unpaired(60, n_features=(9, 8), n_labels=4, random_state=0)
+    best = NAIM3LCV([0.1, 0.4], [1.0], random_state=0).fit(data.views, data.labels).lam_
+    solve = NAIM3L._solve
+
+    def unbounded(self, problem, checkpoint=None):
+        if self.lam == best:
+            raise FloatingPointError
+        return solve(self, problem, checkpoint)
+
+    search = NAIM3LCV([0.1, 0.4], [1.0], random_state=0, checkpoint=tmp_path / "fit.checkpoint")
+    with monkeypatch.context() as patch, pytest.warns(ConvergenceWarning, match="the next best"):
+        patch.setattr(NAIM3L, "_solve", unbounded)
+        first = clone(search).fit(data.views, data.labels)
+    with pytest.warns(ConvergenceWarning, match="the next best is taken"):
+        again = clone(search).fit(data.views, data.labels)
+    assert again.lam_ == first.lam_ != best
+    for view in first.coef_:
+        np.testing.assert_array_equal(again.coef_[view], first.coef_[view])

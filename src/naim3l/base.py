@@ -7,6 +7,7 @@ weights here, found as in ``estimator.NAIM3L``; networks in ``naim3l.deep``.
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
@@ -18,14 +19,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from naim3l.checkpoint import Checkpoint, remove_checkpoint
 from naim3l.decisions import (
-    FUSED,
     Decisions,
     Rules,
     fixed_decisions,
     fuse_views,
     learn_decisions,
 )
+from naim3l.fusion import FUSED
 from naim3l.kernels import KernelMap
 from naim3l.labels import CODINGS, LabelTable, fill_unknown
 from naim3l.metrics import evaluate
@@ -57,6 +59,8 @@ class ViewModel(ViewReader):
     calibrate: bool
     fusion: str
     random_state: Any
+    # Path and key of the checkpoint that the fit has left.
+    _checkpoint: tuple[Path, str] | None = None
 
     @abstractmethod
     def __sklearn_is_fitted__(self) -> bool:
@@ -183,12 +187,15 @@ class ViewModel(ViewReader):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, whole or not at all; `naim3l.load` reads it.
 
+        Once the file is on disk, the checkpoint of the fit is deleted, if there is one.
+
         Parameters
         ----------
         path : str or path-like
             Replaced if it exists.
         """
         save(self, path)
+        self._remove_checkpoint()
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose the container of scores and predictions, as for scikit-learn's transformers.
@@ -215,6 +222,23 @@ class ViewModel(ViewReader):
             self.transformer
         )
         return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_checkpoint", None)  # of this process: a copy may be saved when others use it
+        return state
+
+    def _keep_checkpoint(self, checkpoint: Checkpoint | None) -> None:
+        """Leave the checkpoint of a finished fit where it is until the model is saved."""
+        if "_checkpoint" in vars(self):  # that of an earlier fit
+            del self._checkpoint
+        if checkpoint is not None:
+            self._checkpoint = (checkpoint.path, checkpoint.key)
+
+    def _remove_checkpoint(self) -> None:
+        if self._checkpoint is not None:
+            remove_checkpoint(*self._checkpoint)
+            del self._checkpoint
 
     # Training, in the order in which a subclass needs it.
 

@@ -6,13 +6,14 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.files import remove_parts, written_whole
+from naim3l.files import check_writable, remove_parts, written_whole
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -58,27 +59,40 @@ class Checkpoint:
     ------
     ValueError
         If the file is damaged, of another kind, or of another fit.
+    OSError
+        If it cannot be written.
     """
 
     def __init__(self, path: str | os.PathLike[str], key: str, *, every: float = EVERY) -> None:
-        self.path, self.key, self.every = Path(path), key, every
+        # Whole, so that it is found again from another working folder.
+        self.path, self.key, self.every = Path(path).absolute(), key, every
         self._last, self._rest = time.monotonic(), every
         self._parts: dict[str, Arrays] = _read(self.path, key) if self.path.exists() else {}
+        check_writable(path)
 
     def get(self, part: str) -> Arrays | None:
         """Arrays of a part, None if it is not there."""
         return self._parts.get(part)
 
     def put(self, part: str, arrays: Arrays) -> None:
-        """Write a part now; the others stay."""
+        """Write a part now; the others stay. A disk that is full is a warning: the fit goes on."""
         start = time.monotonic()
         self._parts[part] = arrays
         flat: dict[str, Any] = {
             f"{name}/{key}": a for name, of in self._parts.items() for key, a in of.items()
         }
         about: dict[str, Any] = {"format": _FORMAT, "key": self.key, "digest": _digest(flat)}
-        with written_whole(self.path) as target, target.open("wb") as file:
-            np.savez(file, **flat | {name: np.array(text) for name, text in about.items()})
+        flat |= {name: np.array(text) for name, text in about.items()}
+        try:
+            with written_whole(self.path) as target, target.open("wb") as file:
+                np.savez(file, **flat)
+        except OSError as error:
+            reason = error.strerror or error
+            warnings.warn(
+                f"the checkpoint {self.path} was not written ({reason}); the fit goes on without.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self._last = time.monotonic()
         self._rest = self.every and max(self.every, (self._last - start) / MOST_WRITING)
 
@@ -91,10 +105,44 @@ class Checkpoint:
         """Forget a part, here and with the next write on disk."""
         self._parts.pop(part, None)
 
-    def remove(self) -> None:
-        """Delete the file, and what a kill amid a write left beside it: the fit is done."""
-        self.path.unlink(missing_ok=True)
-        remove_parts(self.path)
+
+def kept_in(
+    checkpoint: Checkpoint | None, solve: Callable[[Any], NDArray[Any]]
+) -> Callable[[Any], NDArray[Any]]:
+    """A function of problems whose results are kept, and taken from the file for equal labels.
+
+    All else about the problems must be told by the key of the checkpoint.
+    """
+    if checkpoint is None:
+        return solve
+
+    def solve_once(problem: Any) -> NDArray[Any]:
+        part = fingerprint([problem.Y], {})
+        stored = checkpoint.get(part)
+        if stored is None:
+            stored = {"solution": solve(problem)}
+            checkpoint.put(part, stored)
+        return stored["solution"]
+
+    return solve_once
+
+
+def remove_checkpoint(path: Path, key: str) -> None:
+    """Delete the checkpoint of a fit whose model is on disk; that of another fit stays.
+
+    Parameters
+    ----------
+    path : Path
+    key : str
+        Fingerprint of the fit, as for `Checkpoint`.
+    """
+    # It may be gone, or damaged, or locked away by now: none of that harms the model.
+    with suppress(Exception):
+        with np.load(path, allow_pickle=False) as stored:
+            own = str(stored["key"])
+        if own == key:
+            path.unlink()
+        remove_parts(path)
 
 
 def _digest(flat: Mapping[str, NDArray[Any]]) -> str:

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from naim3l.base import LinearViewModel
-from naim3l.checkpoint import Checkpoint, fingerprint
+from naim3l.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.kernels import N_LANDMARKS
 from naim3l.objective import Objective
 from naim3l.parameters import check_choice, check_number, check_whole_number
@@ -94,7 +94,8 @@ default=None
         at a ridge solution, and "paper" at weights drawn uniformly from (-1, 1).
     checkpoint : path, optional
         File to keep the state of a running fit in. A fit of the same data with the same parameters
-        that finds it goes on from there, to the same weights; a finished fit deletes it.
+        that finds it resumes there, and ends at the same weights. A finished fit leaves it, so
+        that nothing is lost if the model cannot be saved: `save` deletes it.
     random_state : int, RandomState or None
         Draws the start weights of "paper", and deals the folds of held-out entries.
     verbose : int, default=0
@@ -225,9 +226,8 @@ default=None
         problem = self._read_training(X, y)
         checkpoint = self._open_checkpoint(problem)
         self._keep_result(problem, self._solve(problem, checkpoint))
-        self._learn(problem, self._solve_loosely)
-        if checkpoint is not None:
-            checkpoint.remove()
+        self._learn(problem, kept_in(checkpoint, self._solve_loosely))
+        self._keep_checkpoint(checkpoint)
         return self
 
     def _check_parameters(self) -> None:

@@ -15,6 +15,8 @@ from naim3l.calibration import Calibration
 Matrix = NDArray[np.floating]
 Scores = NDArray[np.float64]
 
+# Name of the result over all views, where those of single views go by theirs.
+FUSED = "fused"
 FUSIONS = ("mean", "evidence", "learned")
 # Labels are told apart, for learned weights, by how frequent they are: rare, middling, frequent.
 N_GROUPS = 3

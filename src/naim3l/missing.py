@@ -261,7 +261,7 @@ class Challenge:
         arrays = {"format": _FORMAT, **vars(self)}
         for name in ("train_order", "test_order"):
             arrays |= {f"{name}_{v}": rows for v, rows in enumerate(arrays.pop(name))}
-        with written_whole(path) as part, part.open("xb") as file:
+        with written_whole(path) as part, part.open("wb") as file:
             np.savez_compressed(file, **arrays)
 
     @classmethod

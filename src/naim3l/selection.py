@@ -16,7 +16,7 @@ from naim3l.base import LinearViewModel
 from naim3l.blocks import one_blas_thread
 from naim3l.candidates import LOWER_IS_BETTER as LOWER_SCORES
 from naim3l.candidates import METRICS as SCORE_METRICS
-from naim3l.checkpoint import Checkpoint, fingerprint
+from naim3l.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.estimator import FOLD_MAX_ITER, FOLD_TOL, NAIM3L
 from naim3l.forms import choose_form
 from naim3l.held_out import LOG_LOSS, deal_entries, hidden_metric
@@ -166,9 +166,9 @@ fit_intercept, label_coding, threshold, calibrate, fusion
         checkpoint = self._open_checkpoint(problem, pairs)
         self._rank(pairs, self._score_folds(problem, pairs, checkpoint))
         self._keep_result(problem, self._solve_best(problem, checkpoint))
-        self._learn(problem, self._model(self.lam_, self.ridge_)._solve_loosely)
-        if checkpoint is not None:
-            checkpoint.remove()
+        chosen = self._model(self.lam_, self.ridge_)
+        self._learn(problem, kept_in(checkpoint, chosen._solve_loosely))
+        self._keep_checkpoint(checkpoint)
         return self
 
     def _refine_gammas(self, X: Any, problem: Problem) -> Problem:
@@ -346,16 +346,20 @@ fit_intercept, label_coding, threshold, calibrate, fusion
                 break
             self.lam_, self.ridge_ = float(results["lam"][best]), float(results["ridge"][best])
             self.best_score_ = float(results["mean_test_score"][best])
-            try:
-                return self._model(self.lam_, self.ridge_)._solve(problem, checkpoint)
-            except FloatingPointError:
-                if checkpoint is not None:
-                    checkpoint.discard(PART)
-                warn_user(
-                    f"lam={self.lam_:g} with ridge={self.ridge_:g} is best on held-out entries, "
-                    "but without a lower bound on all of them; the next best is taken.",
-                    ConvergenceWarning,
-                )
+            # The solver's part of a checkpoint is that of the first pair not marked so.
+            mark = f"unbounded{best}"
+            if checkpoint is None or checkpoint.get(mark) is None:
+                try:
+                    return self._model(self.lam_, self.ridge_)._solve(problem, checkpoint)
+                except FloatingPointError:
+                    if checkpoint is not None:
+                        checkpoint.discard(PART)
+                        checkpoint.put(mark, {"pair": np.array([self.lam_, self.ridge_])})
+            warn_user(
+                f"lam={self.lam_:g} with ridge={self.ridge_:g} is best on held-out entries, "
+                "but without a lower bound on all of them; the next best is taken.",
+                ConvergenceWarning,
+            )
         raise FloatingPointError(_ALL_UNBOUNDED)
 
 

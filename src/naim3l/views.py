@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from naim3l.fusion import FUSED
 from naim3l.tables import Table, first_cell, mark_cells, same_index, warn_user
 
 SINGLE_VIEW = "all"
@@ -39,7 +40,7 @@ def tables_apart(X: Any, known: Iterable[str] | None = None) -> dict[str, Table]
     if not X:
         raise ValueError("no view given: the mapping {view: table} is empty.")
     for view in X:
-        _check_view_name(view)
+        check_view_name(view)
     if known is not None:
         unknown = [view for view in X if view not in set(known)]
         if unknown:
@@ -74,7 +75,7 @@ def resolve_columns(views: Mapping[str, Any] | None, table: Table) -> dict[str, 
         raise ValueError(f"views must be a mapping {{view: columns}} or None, got {views!r}.")
     resolved = {}
     for view, chosen in views.items():
-        _check_view_name(view)
+        check_view_name(view)
         positions = _positions(chosen, table, f"views[{view!r}]")
         if not positions:
             raise ValueError(f"views[{view!r}] has no columns.")
@@ -85,9 +86,14 @@ def resolve_columns(views: Mapping[str, Any] | None, table: Table) -> dict[str, 
     return resolved
 
 
-def _check_view_name(view: Any) -> None:
+def check_view_name(view: Any) -> None:
+    """Refuse what is no name for a view."""
     if not isinstance(view, str):
         raise TypeError(f"view names must be strings, got {view!r}.")
+    if view == FUSED:
+        raise ValueError(
+            f"a view cannot be named {FUSED!r}: results over all views go by that name; rename it."
+        )
 
 
 def _positions(chosen: Any, table: Table, where: str) -> list[int]:

@@ -9,7 +9,7 @@ import pytest
 
 from naim3l.cli import app
 from naim3l.cli.app import ORDER
-from study import LABELS, QUICK, ROLES, VIEWS, run
+from study import LABELS, ROLES, VIEWS, run
 
 
 def told(result):
@@ -144,7 +144,7 @@ class TestMistakes:
                 ["predict", "modle.skops", "lab=lab.txt", "-o", "x.csv"],
                 "did you mean 'model.skops'",
             ),
-            (["predict", "modle.skops", "lab=lab.txt", "-o", "no/x.csv"], "no folder 'no'"),
+            (["predict", "modle.skops", "lab=lab.txt", "-o", "no/x.csv"], "no folder no"),
             (["predict", "modle.skops", "lab=lab.txt", "-o", "x.doc"], "unknown ending"),
             (["predict", "modle.skops", "lab.txt", "-o", "x.csv"], "such as clinic=clinic.csv"),
             (["impute", "modle.skops", "lab=lab.txt", "--ending", "doc"], "unknown ending"),
@@ -163,11 +163,13 @@ class TestMistakes:
 
     def test_errors_of_the_system_have_no_numbers(self, folder, monkeypatch):
         def full(*_):
-            raise OSError(28, "No space left on device", "model2.skops")
+            raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("naim3l.files.os.replace", full)
-        line = told(run("fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "model2.skops"))
-        assert line == "model2.skops: No space left on device."
+        line = told(run("predict", "model.skops", "lab=lab.txt", "-o", "full.csv"))
+        assert line == "full.csv: No space left on device."
+        monkeypatch.setattr("naim3l.persistence.store.Path.read_bytes", full)  # names no file
+        assert told(run("inspect", "model.skops")) == "No space left on device."
 
     def test_warnings_are_one_line_and_told_once(self, folder):
         text = Path("clinic_new.csv").read_text().replace("north", "nörth")

@@ -146,8 +146,16 @@ class TestFit:
 
     def test_checkpoint_resumes_to_the_same_weights(self, apart, tmp_path, monkeypatch):
         path = tmp_path / "fit.checkpoint"
-        settings = QUICK | {"checkpoint": path, "validation": 0.2}
+        settings = QUICK | {"checkpoint": path, "validation": 0.2, "calibrate": True}
         whole = DeepNAIM3L(**settings).fit(*apart)
+        with monkeypatch.context() as patch:  # a finished fit is not trained again
+            patch.setattr(Training, "_run_epoch", None)
+            again = DeepNAIM3L(**settings).fit(*apart)
+        assert_same_weights(again, whole)
+        for view, curve in whole.calibration_.items():
+            np.testing.assert_array_equal(again.calibration_[view].slope, curve.slope)
+        assert path.exists()
+        again.save(tmp_path / "model.skops")
         assert not path.exists()
         monkeypatch.setattr(naim3l.deep.training.Checkpoint, "offer",
                             lambda self, part, make: self.put(part, make()))  # fmt: skip
@@ -164,14 +172,16 @@ class TestFit:
         assert path.exists()
         resumed = DeepNAIM3L(**settings).fit(*apart)
         assert_same_weights(resumed, whole)
-        assert resumed.history_ == whole.history_ and not path.exists()
+        assert resumed.history_ == whole.history_
+        resumed.save(tmp_path / "model.skops")
+        assert not path.exists()
         Checkpoint(path, "another fit").put("training", {"a": np.ones(2)})
         with pytest.raises(ValueError, match="of another fit"):
             DeepNAIM3L(**settings).fit(*apart)
         with pytest.raises(ValueError, match="whole number as random_state"):
             DeepNAIM3L(**settings | {"random_state": None}).fit(*apart)
 
-    def test_checkpoint_belongs_to_its_functions(self, apart, tmp_path, monkeypatch):
+    def test_checkpoint_belongs_to_its_functions(self, apart, tmp_path):
         X, Y = apart
         linear = {view: torch.nn.Linear(table.shape[1], 5) for view, table in X.items()}
 
@@ -180,12 +190,10 @@ class TestFit:
             for encoder in encoders.values():
                 encoder.requires_grad_(not frozen)
             model = DeepNAIM3L(transformer=None, encoders=encoders, **QUICK)
-            model.set_params(checkpoint=tmp_path / "fit.checkpoint")
-            keys = []
-            with monkeypatch.context() as patch:
-                patch.setattr(Checkpoint, "remove", lambda self: keys.append(self.key))
-                model.fit(X, Y)
-            return keys[0]
+            path = tmp_path / "fit.checkpoint"
+            _, key = model.set_params(checkpoint=path).fit(X, Y)._checkpoint
+            path.unlink()
+            return key
 
         assert key_of() == key_of()
         # Start weights, data and parameters are the same in all of these.

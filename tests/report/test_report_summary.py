@@ -12,7 +12,7 @@ from naim3l import NAIM3L, evaluate
 from naim3l.baselines import PerViewRidge
 from naim3l.calibration import calibration_error
 from naim3l.report import summarise
-from naim3l.report.blocks import Block, read_blocks
+from naim3l.report.blocks import Block
 from naim3l.report.cautions import CAUTIONS, find_cautions
 from naim3l.report.quality import METRICS, RowSums, measure
 from report_models import HOSTILE, LABELS, LONG, draw, fit_apart, fit_chosen, fit_wide
@@ -316,12 +316,6 @@ def test_every_caution_is_said_by_some_test_and_names_are_few(of_apart):
     sentence = rules(change(of_apart, ["data", "labels"], many))["few-positives"]
     assert sentence.startswith("12 labels (label0, ") and "and 6 more) have" in sentence
     assert len({rule.__name__ for rule in CAUTIONS}) == len(CAUTIONS) == 15
-
-
-def test_a_view_named_like_the_fused_scores_is_a_view():
-    X, Y = draw(60, views=("fused", "lab"))
-    model = NAIM3L(ridge=1.0).fit(X, Y)
-    assert [block.fused for block in read_blocks(model, X, Y)] == [False, False]
 
 
 def test_some_views_alone_can_be_tested(apart):

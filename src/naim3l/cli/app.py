@@ -88,13 +88,19 @@ def told_plainly() -> Iterator[None]:
             warnings.showwarning = tell
             yield
     except OSError as error:
-        # Errors of the system say a number, a reason and a file; ours are sentences.
-        reason = f"{error.filename}: {error.strerror}." if error.strerror else str(error)
-        typer.echo(f"naim3l: {reason}", err=True)
+        typer.echo(f"naim3l: {system_reason(error)}", err=True)
         raise typer.Exit(1) from error
     except (ValueError, ImportError) as error:
         typer.echo(f"naim3l: {error}", err=True)
         raise typer.Exit(1) from error
+
+
+def system_reason(error: OSError) -> str:
+    """What an error of the system means: its number is left out, its file named if it has one."""
+    if not error.strerror:
+        return str(error)  # a sentence of ours
+    where = "" if error.filename is None else f"{error.filename}: "
+    return f"{where}{error.strerror}."
 
 
 def need_libraries(what: str, extra: str, *modules: str) -> None:

@@ -1,6 +1,7 @@
 """Options that several commands share, and how they tell of their results."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,6 +69,23 @@ def make_settings(
             for name, source in sources.items()
         }
     )
+
+
+def files_of(settings: Any, *others: Path | None) -> list[Path]:
+    """Files that views are read from, lists of column names among them, and others if given."""
+    sources, lists = list[str](), list[str]()
+    for view in settings.views.values():
+        sources += [view.source, view.labels_file or view.source]
+        lists += [*view.labels, *(view.features or []), *view.ignore]
+    named = [Path(name[1:]) for name in lists if name.startswith("@")]
+    return [*files_of_sources(sources), *named, *(path for path in others if path is not None)]
+
+
+def files_of_sources(sources: Iterable[str]) -> list[Path]:
+    """Files among sources of tables; databases elsewhere are none."""
+    from naim3l.readers import source_file
+
+    return [path for path in map(source_file, sources) if path is not None]
 
 
 def load_model(path: Path) -> Any:

@@ -72,8 +72,11 @@ def _check(folder: Path) -> None:
 def _convert(name: str, folder: Path | None, out: Path | None) -> None:
     from naim3l.datasets import convert as write
     from naim3l.datasets import open_dataset
+    from naim3l.files import check_outputs, file_names
 
     with told_plainly():
-        target = Path(f"{name}.npz") if out is None else out
-        write(open_dataset(name, folder), target)
+        target = Path(f"{file_names([name])[name]}.npz") if out is None else out
+        source = open_dataset(name, folder)
+        check_outputs([target], source.files)
+        write(source, target)
         typer.echo(f"Wrote {target}.")

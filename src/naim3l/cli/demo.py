@@ -7,7 +7,7 @@ import typer
 
 from naim3l.cli.app import app, print_table, told_plainly
 from naim3l.cli.common import AsJson, print_json
-from naim3l.cli.report import check_page, write
+from naim3l.cli.report import page_files, write
 
 Summary = dict[str, dict[str, tuple[float, float]]]
 
@@ -32,12 +32,13 @@ def demo(
     Example: naim3l demo --seeds 3 --report demo.html
     """
     from naim3l.experiments.demo import ALPHA, BETA, LAM, METHODS, run_demo, summarise
+    from naim3l.files import check_outputs
     from naim3l.progress import progress_bar
 
     with told_plainly():
         if markdown and as_json:
             raise ValueError("--markdown and --json are two ways to print; give one of them.")
-        check_page(report)
+        check_outputs(page_files(report))
     records: list[dict[str, Any]] = []
     with progress_bar("yeast", seeds * len(METHODS), shown=not as_json) as advance:
 

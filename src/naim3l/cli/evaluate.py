@@ -14,11 +14,12 @@ from naim3l.cli.common import (
     Model,
     Settings,
     Views,
+    files_of,
     load_model,
     make_settings,
     print_json,
 )
-from naim3l.cli.report import check_page, write
+from naim3l.cli.report import page_files, write
 
 
 @app.command()
@@ -43,10 +44,12 @@ def evaluate(
     """
     with told_plainly():
         from naim3l.explain import check_explained
+        from naim3l.files import check_outputs
         from naim3l.workflow import evaluate_views, read_known, split
 
-        check_page(report)
+        outputs = page_files(report)
         settings = make_settings(views, config, labels, labels_file, id_column)
+        check_outputs(outputs, files_of(settings, model, config))
         fitted = load_model(model)
         if report is not None:
             check_explained(fitted)

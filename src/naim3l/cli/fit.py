@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, print_table, told_plainly
+from naim3l.cli.app import app, print_table, system_reason, told_plainly
 from naim3l.cli.common import (
     AsJson,
     Id,
@@ -13,10 +13,12 @@ from naim3l.cli.common import (
     Labels,
     Settings,
     Views,
+    files_of,
+    files_of_sources,
     make_settings,
     print_json,
 )
-from naim3l.cli.report import check_page, write
+from naim3l.cli.report import page_files, write
 
 
 @app.command()
@@ -64,8 +66,8 @@ def fit(
 
     Labels are yes/no, true/false, 1/0 and the like; empty, ? or unknown where nobody knows. They
     are columns of each table, or files of their own. lam and ridge are chosen on held-out labels
-    unless given. A fit that is stopped, or killed, leaves a checkpoint beside the model file;
-    --resume goes on from there, to the same result.
+    unless given. A fit that is stopped, or killed, or whose model cannot be saved, leaves a
+    checkpoint beside the model file; --resume goes on from there, to the same result.
 
     Scores are linear in the columns. Where that is too plain, try --kernel rbf, which tells what
     columns say together; its width is chosen, too.
@@ -76,13 +78,16 @@ def fit(
     --labels 'dx_*' -o curved.skops
     """
     with told_plainly():
+        from naim3l.files import check_outputs
         from naim3l.readers import check_options
-        from naim3l.workflow import fit_model, make_model, read_training, split
+        from naim3l.workflow import make_model, read_training, split
 
         settings = make_settings(views, config, labels, labels_file, id_column)
         target = _target(out, settings)
-        check_page(report)
-        checkpoint = _checkpoint(target, resume)
+        checkpoint = target.with_name(f"{target.name}.checkpoint")
+        outputs = [target, checkpoint, *page_files(report)]
+        check_outputs(outputs, files_of(settings, config))
+        _check_checkpoint(checkpoint, resume)
         options = settings.model | _given(
             lam=lam,
             ridge=ridge,
@@ -95,16 +100,7 @@ def fit(
         check_options(options, settings.views)  # before the tables are read, which may take long
         data = read_training(settings)
         model = make_model(options, data, verbose=0 if as_json else 1, checkpoint=str(checkpoint))
-        try:
-            fit_model(model, data)
-        except KeyboardInterrupt:
-            goes_on = "with --resume goes on" if checkpoint.exists() else "starts anew"
-            typer.echo(f"Stopped; the same command {goes_on}.", err=True)
-            raise typer.Exit(130) from None
-        except FloatingPointError as error:
-            raise ValueError(str(error)) from error
-        # Of the machine and the moment, not of the model.
-        model.set_params(checkpoint=None, verbose=0).save(target)
+        _fit_and_save(model, data, target, checkpoint)
         if report is not None:
             write(model, *split(data), report)
     summary = _summary(model, data, target)
@@ -141,13 +137,12 @@ def init(
     Example: naim3l init clinic.csv lab.tsv survey.parquet -o study.toml
     """
     with told_plainly():
-        from naim3l.files import write_text
+        from naim3l.files import check_outputs, write_text
         from naim3l.readers import make_config
 
         if out.exists() and not force:
             raise ValueError(f"{out} exists; --force replaces it.")
-        if not out.absolute().parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {out.parent} to write {out.name} to.")
+        check_outputs([out], files_of_sources(sources))
         config, text = make_config(sources, out.parent)
         write_text(out, text)
     rows = [
@@ -162,23 +157,42 @@ def _target(out: Path | None, settings: Any) -> Path:
     target = out if out is not None else settings.output and Path(settings.output)
     if not target:
         raise ValueError("name the model file with --out, or with the key output of the settings.")
-    if target.is_dir():
+    if not target.name:
         raise IsADirectoryError(f"{target} is a folder; name a file in it, such as model.skops.")
-    if not target.absolute().parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} to.")
     return target
 
 
-def _checkpoint(target: Path, resume: bool) -> Path:
-    path = target.with_name(f"{target.name}.checkpoint")
+def _check_checkpoint(path: Path, resume: bool) -> None:
     if resume and not path.exists():
         typer.echo(f"There is no {path}, so the fit starts anew.", err=True)
     if path.exists() and not resume:
         raise ValueError(
-            f"{path} is there, from a fit that was stopped: --resume goes on with it; delete it to "
-            "start anew."
+            f"{path} is there, from a fit that was stopped or not saved: --resume goes on with it; "
+            "delete it to start anew."
         )
-    return path
+
+
+def _fit_and_save(model: Any, data: Any, target: Path, checkpoint: Path) -> None:
+    """Fit a model and write it; the checkpoint stays until the file is there."""
+    from naim3l.workflow import fit_model
+
+    try:
+        fit_model(model, data)
+        # Of the machine and the moment, not of the model.
+        model.set_params(checkpoint=None, verbose=0).save(target)
+    except KeyboardInterrupt:
+        goes_on = "with --resume goes on" if checkpoint.exists() else "starts anew"
+        typer.echo(f"Stopped; the same command {goes_on}.", err=True)
+        raise typer.Exit(130) from None
+    except FloatingPointError as error:
+        raise ValueError(str(error)) from error
+    except OSError as error:
+        if not checkpoint.exists():
+            raise
+        raise OSError(
+            f"{system_reason(error)} The fit is kept in {checkpoint}: solve that, and give the "
+            "same command with --resume."
+        ) from error
 
 
 def _given(**options: Any) -> dict[str, Any]:

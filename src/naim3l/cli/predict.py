@@ -13,6 +13,8 @@ from naim3l.cli.common import (
     Model,
     Settings,
     Views,
+    files_of,
+    files_of_sources,
     load_model,
     make_settings,
 )
@@ -44,6 +46,7 @@ def predict(
     Example: naim3l predict model.skops lab=new.csv clinic=later.csv --fused -o fused.csv
     """
     with told_plainly():
+        from naim3l.files import check_outputs
         from naim3l.readers import check_target, write_table
         from naim3l.workflow import KINDS, parse_sources, predict_tables, read_new
 
@@ -51,6 +54,7 @@ def predict(
             raise ValueError(f"--what is {kind!r}; known are: {', '.join(KINDS)}.")
         check_target(out)
         sources = parse_sources(views)
+        check_outputs([out], [model, *files_of_sources(sources.values())])
         fitted = load_model(model)
         X = read_new(fitted, sources, id_column=id_column)
         table = predict_tables(fitted, X, kind, fused=fused)
@@ -74,21 +78,26 @@ def impute(
     """Fill in the unknown labels of tables, with a confidence beside each.
 
     Known labels stay as they are, with confidence 1. Ids are kept. The folder is made if need be.
+    Files are named after the views, without characters that file names cannot have.
 
     Example: naim3l impute model.skops --config study.toml -o filled
     """
     with told_plainly():
+        from naim3l.files import check_outputs, file_names, new_folder, written_together
         from naim3l.readers import check_target, write_table
         from naim3l.workflow import impute as fill
         from naim3l.workflow import read_known
 
         settings = make_settings(views, config, labels, labels_file, id_column)
-        targets = {name: out / f"{name}.{ending}" for name in settings.views}
+        names = file_names(settings.views)
+        targets = {view: out / f"{name}.{ending}" for view, name in names.items()}
         for target in targets.values():
-            check_target(target, in_new_folder=True)
+            check_target(target)
+        check_outputs(targets.values(), files_of(settings, model, config), make_folders=True)
         fitted = load_model(model)
         tables = fill(fitted, read_known(fitted, settings))
-        out.mkdir(parents=True, exist_ok=True)
-        for name, table in tables.items():
-            write_table(table, targets[name])
-            typer.echo(f"Wrote {len(table)} rows to {targets[name]}.")
+        with new_folder(out), written_together():
+            for view, table in tables.items():
+                write_table(table, targets[view])
+    for view, table in tables.items():
+        typer.echo(f"Wrote {len(table)} rows to {targets[view]}.")

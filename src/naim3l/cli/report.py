@@ -14,6 +14,7 @@ from naim3l.cli.common import (
     Model,
     Settings,
     Views,
+    files_of,
     load_model,
     make_settings,
 )
@@ -45,26 +46,29 @@ def report(
     """
     with told_plainly():
         from naim3l.explain import check_explained
+        from naim3l.files import check_outputs
         from naim3l.workflow import read_known, split, with_sources
 
-        check_page(out)
+        outputs = page_files(out)
         settings = make_settings(views, config, labels, labels_file, id_column)
+        unseen = with_sources(settings, test) if test else None
+        inputs = files_of(settings, model, config)
+        check_outputs(outputs, [*inputs, *files_of(unseen)] if unseen else inputs)
         fitted = load_model(model)
         check_explained(fitted)
-        unseen = split(read_known(fitted, with_sources(settings, test))) if test else None
-        write(fitted, *split(read_known(fitted, settings)), out, test=unseen)
-    typer.echo(f"Wrote {out} and {out.with_suffix('.json')}.")
+        later = split(read_known(fitted, unseen)) if unseen else None
+        write(fitted, *split(read_known(fitted, settings)), out, test=later)
+    typer.echo(f"Wrote {' and '.join(map(str, outputs))}.")
 
 
-def check_page(out: Path | None) -> None:
-    """Error, before any work is done, if a page could not be written after it."""
+def page_files(out: Path | None) -> list[Path]:
+    """Files of a page, the numbers of it being the second; none without a page."""
     if out is None:
-        return
+        return []
     need_libraries("a report", "report", "jinja2", "matplotlib")
     if out.suffix == ".json":
         raise ValueError(f"{out}: the numbers go to that file; name the page .html.")
-    if not out.absolute().parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {out.parent} to write {out.name} to.")
+    return [out, out.parent / f"{out.stem}.json"]
 
 
 def write(
@@ -77,9 +81,12 @@ def write(
     fitted: bool = True,
 ) -> None:
     """Write the page of a model and the numbers of it; `naim3l.report.summarise` has the rest."""
+    from naim3l.files import written_together
     from naim3l.report import summarise, write_json, write_report
 
     model.set_output(transform="default")
     summary = summarise(model, X, Y, test=test, fitted=fitted)
-    write_json(out.with_suffix(".json"), summary)
-    write_report(out, summary)
+    page, numbers = page_files(out)
+    with written_together():
+        write_json(numbers, summary)
+        write_report(page, summary)

@@ -64,16 +64,23 @@ def reproduce(
             split_document,
             update_document,
             write_results,
+            written_files,
         )
         from naim3l.experiments.results import (
             markdown as to_markdown,
         )
         from naim3l.experiments.store import Store
+        from naim3l.files import check_outputs
 
         names = _items(items)
         plan = _plan(names, data, dataset, protocol, repeats, quick)
+        outputs = written_files(out)
         if markdown is not None:
             split_document(markdown)  # a wrong document is told before hours of work, not after
+            outputs.append(markdown)
+        inputs = [path for source in plan.sources.values() for path in source.files]
+        check_outputs(outputs, inputs, make_folders=True)
+        _check_folder(out, written_files(out))
         store = Store(out)
         stopped = False
         if not report_only:
@@ -94,6 +101,17 @@ def reproduce(
     if stopped:
         typer.echo("Stopped. The same command goes on from here.", err=True)
         raise typer.Exit(130)
+
+
+def _check_folder(folder: Path, files: list[Path]) -> None:
+    """Refuse a folder in which files of others would be overwritten."""
+    from naim3l.experiments.store import is_store
+
+    if not is_store(folder) and (others := [path for path in files if path.exists()]):
+        raise ValueError(
+            f"{others[0]} is there, and {folder} holds no results of an earlier run; name a folder "
+            "of its own for the results."
+        )
 
 
 def _items(items: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from naim3l.base import ViewModel
-from naim3l.checkpoint import Checkpoint, fingerprint
+from naim3l.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.deep.checks import check_features, check_scores
 from naim3l.deep.loss import NAIM3LLoss
 from naim3l.deep.networks import (
@@ -100,8 +100,8 @@ class DeepNAIM3L(ViewModel):
         On CUDA, networks compute in bfloat16 while training.
     checkpoint : path, optional
         File to keep the state of a running fit in. A fit of the same data with the same parameters
-        that finds it goes on from there, on a CPU to the same weights; a finished fit deletes it.
-        Needs a whole number as ``random_state``.
+        that finds it resumes there, and on a CPU ends at the same weights. A finished fit leaves
+        it until `save` deletes it. Needs a whole number as ``random_state``.
     random_state : int, RandomState or None
         Draws start weights, batches, dropout and the entries to hold out. The same number gives
         the same weights on a CPU with as many threads. Torch's own generators are left alone.
@@ -235,9 +235,9 @@ label_names_, n_features_in_, feature_names_in_
             self._keep_networks(training)
         if interrupted:
             raise KeyboardInterrupt
-        self._learn(as_scores(problem), lambda part: self._scores_of_fit(problem, part.Y, seed))
-        if checkpoint is not None:
-            checkpoint.remove()
+        scores_of_fit = kept_in(checkpoint, lambda part: self._scores_of_fit(problem, part.Y, seed))
+        self._learn(as_scores(problem), scores_of_fit)
+        self._keep_checkpoint(checkpoint)
         return self
 
     @property
@@ -272,6 +272,7 @@ label_names_, n_features_in_, feature_names_in_
             model = copy.copy(self)
             model.encoders = None  # the one form that files have for default encoders
         ViewModel.save(model, path)
+        self._remove_checkpoint()
 
     # Parts of a fit.
 

@@ -169,6 +169,8 @@ class Training:
                         checkpoint.offer(_PART, self._state)
                     if callback is not None:
                         callback(record)
+            if checkpoint is not None:
+                checkpoint.put(_PART, self._state())
         except KeyboardInterrupt:
             interrupted = True
         # There is no best state before the first epoch has ended.

@@ -18,7 +18,7 @@ from naim3l.experiments.present import ResultTable, to_markdown
 from naim3l.experiments.runner import missing_tasks
 from naim3l.experiments.store import Record, Store
 from naim3l.experiments.tasks import Plan, Task, paper_lam, paper_name
-from naim3l.files import write_text
+from naim3l.files import file_names, write_text
 from naim3l.pages.plots import save
 
 PROTOCOL_TEXTS = {
@@ -110,23 +110,31 @@ def write_results(
         What the user typed, for the record.
     """
     folder = Path(out)
+    numbers_file, tables_file, page = written_files(folder)
     (folder / "figures").mkdir(exist_ok=True)
     setup = describe(plan, results, command)
     numbers = {result.name: result.numbers for result in results}
     write_text(
-        folder / "results.json",
+        numbers_file,
         json.dumps({"setup": setup, "numbers": numbers}, indent=1, allow_nan=False) + "\n",
     )
-    write_text(folder / "tables.md", markdown(results))
+    write_text(tables_file, markdown(results))
     sections = []
     for result in results:
-        paths = {}
-        for stem, figure in ITEMS[result.name].figures(result.numbers).items():
-            paths[stem] = save(figure, folder / "figures" / stem)[0]
+        figures = ITEMS[result.name].figures(result.numbers)
+        stems = file_names(figures)
+        paths = {
+            name: save(figure, folder / "figures" / stems[name])[0]
+            for name, figure in figures.items()
+        }
         sections.append(Section(result.name, result.title, result.tables, paths))
-    page = folder / "index.html"
     write_page(page, setup, sections)
     return page
+
+
+def written_files(folder: Path) -> list[Path]:
+    """What `write_results` writes to a folder, besides figures: numbers, tables and the page."""
+    return [folder / name for name in ("results.json", "tables.md", "index.html")]
 
 
 def describe(plan: Plan, results: Sequence[ItemResult], command: str) -> dict[str, Any]:

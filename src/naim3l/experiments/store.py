@@ -32,14 +32,14 @@ class Store:
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
-        (self.folder / "records").mkdir(parents=True, exist_ok=True)
+        _records(self.folder).mkdir(parents=True, exist_ok=True)
         self.records: dict[str, Record] = {}
         self.reload()
 
     def reload(self) -> None:
         """Read what is on disk; damaged lines count as not there."""
         self.records = {}
-        for path in sorted((self.folder / "records").glob("*.jsonl")):
+        for path in sorted(_records(self.folder).glob("*.jsonl")):
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
                 try:
                     record = json.loads(line)
@@ -68,11 +68,20 @@ def append(folder: Path, task: Task, outcome: Record) -> Record:
     record = {"key": task.key, "kind": task.kind, "settings": dict(task.settings), **outcome}
     # A line before it that a full disk cut short must not swallow this one; empty ones are skipped.
     line = "\n" + json.dumps(_plain(record), allow_nan=True) + "\n"
-    with (folder / "records" / _own_file(os.getpid())).open("ab") as file:
+    with (_records(folder) / _own_file(os.getpid())).open("ab") as file:
         file.write(line.encode())
         file.flush()
         os.fsync(file.fileno())
     return record
+
+
+def is_store(folder: Path) -> bool:
+    """Whether a folder holds records."""
+    return _records(folder).is_dir()
+
+
+def _records(folder: Path) -> Path:
+    return folder / "records"
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ from naim3l.readers.columns import Roles, choose_columns, guess_roles
 from naim3l.readers.config import Config, LabelWords, ViewConfig, read_config, write_config
 from naim3l.readers.draft import make_config
 from naim3l.readers.errors import ReadError
-from naim3l.readers.files import check_file, read_table
+from naim3l.readers.files import check_file, read_table, source_file
 from naim3l.readers.options import check_options
 from naim3l.readers.writers import check_target, write_table
 
@@ -29,6 +29,7 @@ __all__ = [
     "parse_labels",
     "read_config",
     "read_table",
+    "source_file",
     "write_config",
     "write_table",
 ]

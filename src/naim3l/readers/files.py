@@ -10,7 +10,7 @@ from typing import Any
 from naim3l.readers.arrays import read_mat, read_npz
 from naim3l.readers.columnar import read_arrow, read_parquet
 from naim3l.readers.errors import ReadError, close_names, load_extra, place, quote, source_of
-from naim3l.readers.sql import URL, read_sql
+from naim3l.readers.sql import URL, database_file, read_sql
 from naim3l.readers.text import read_text
 from naim3l.tables import DataWarning
 
@@ -80,11 +80,7 @@ def _reader(source: str, id_column: str | None) -> Callable[..., Any]:
     """Function of ``n_rows`` that reads the source; its file is there and has a known ending."""
     if URL.match(source):
         return partial(read_sql, source)
-    part = _PART.fullmatch(source)
-    if part and not os.path.exists(source):
-        path, name = Path(part[1]), part[2]
-    else:
-        path, name = Path(source), None
+    path, name = _path_and_part(source)
     check_file(path)
     kind = _kind(path)
     if kind in TEXT_ENDINGS:
@@ -94,6 +90,20 @@ def _reader(source: str, id_column: str | None) -> Callable[..., Any]:
     if kind in ARROW_ENDINGS:
         return partial(read_arrow, path)
     return partial(read_npz if kind == ".npz" else read_mat, path, name)
+
+
+def source_file(source: str | os.PathLike[str]) -> Path | None:
+    """File that `read_table` reads; None for a database that is no file."""
+    text = os.fspath(source)
+    return database_file(text) if URL.match(text) else _path_and_part(text)[0]
+
+
+def _path_and_part(source: str) -> tuple[Path, str | None]:
+    """Path of a file, and the name of a table in it, if one is given."""
+    part = _PART.fullmatch(source)
+    if part and not os.path.exists(source):
+        return Path(part[1]), part[2]
+    return Path(source), None
 
 
 def check_file(path: Path) -> None:

@@ -85,6 +85,18 @@ def place_database(source: str, move: Callable[[str], str]) -> str:
     return match[1] + move(match[2]) + match[3]
 
 
+def database_file(source: str) -> Path | None:
+    """File of an SQLite database; None for other databases."""
+    found: list[str] = []
+
+    def note(path: str) -> str:
+        found.append(path)
+        return path
+
+    place_database(source, note)
+    return Path(found[0]) if found else None
+
+
 def _check_query(shown: str, query: str) -> None:
     if not _QUERY.match(query):
         raise ReadError(

@@ -58,31 +58,24 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
             load_extra("pyarrow.feather").write_feather(arrow, str(part))
 
 
-def check_target(path: Path, *, in_new_folder: bool = False) -> tuple[str, Any]:
-    """Error if a table could not be written there; for those who want to know before the work.
+def check_target(path: Path) -> tuple[str, Any]:
+    """Form of a table that its path names; `naim3l.files.check_outputs` tries the place.
 
     Parameters
     ----------
     path : Path
-    in_new_folder : bool
-        The folder is made later where it is not there.
 
     Returns
     -------
     kind : str
-        Ending without that of packing.
+        Extension without that of compression.
     packing : function of an open file, or None
+
+    Raises
+    ------
+    ValueError
+        If no table is written in that form.
     """
-    form = _form(path)
-    folder = path.absolute().parent
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{path.parent} is a file, where a folder is needed.")
-    if not folder.is_dir() and not in_new_folder:
-        raise FileNotFoundError(f"{path}: there is no folder {str(path.parent)!r}; make it.")
-    return form
-
-
-def _form(path: Path) -> tuple[str, Any]:
     endings = ["", *(ending.lower() for ending in path.suffixes)]
     packing = _PACKINGS.get(endings[-1])
     if packing is not None:

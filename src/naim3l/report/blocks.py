@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from naim3l.base import LinearViewModel
 from naim3l.calibration import Calibration
-from naim3l.decisions import FUSED, fuse_views
+from naim3l.decisions import fuse_views
+from naim3l.fusion import FUSED
 from naim3l.labels import LabelTable
 
 Matrix = NDArray[np.float64]
@@ -75,7 +76,7 @@ def _block(model: LinearViewModel, name: str, decided: str, truth: Matrix, score
     present = ~np.isnan(scores).any(axis=1)
     return Block(
         name,
-        decided == name == FUSED and model._wide,
+        name == FUSED,
         truth[present],
         scores[present],
         np.asarray(model.thresholds_[decided], dtype=np.float64),

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.base import LinearViewModel
-from naim3l.decisions import FUSED
 from naim3l.explain import view_kernels
 from naim3l.explain.steps import column_names, fitted_steps
+from naim3l.fusion import FUSED
 from naim3l.report.blocks import truth_of
 from naim3l.tables import Table
 from naim3l.transform import DropConstantColumns

@@ -1,6 +1,7 @@
 """The same model by a splitting with an exact W-step: few iterations, and a certificate."""
 
 import json
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -130,13 +131,15 @@ def _solve(
         state = _start(objective, W, mu) if warm is None else _restart(objective, warm.state, mu)
         result = SolverResult(state.W, state=state)
     state = result.state
+    result.converged = bool(result.history) and _is_converged(result.history[-1], tol)
+    if result.converged:  # a finished fit, whose model was not saved
+        return result
     try:
         for n_iter in range(result.n_iter + 1, max_iter + 1):
             relaxation = FIRST_RELAXATION if n_iter <= N_FIRST else RELAXATION
             record = _iterate(objective, state, relaxation)
             result.W, result.stationarity = state.W, record["stationarity"]
-            worst = max(record[name] for name in ("stationarity", "feasibility", "concave_gap"))
-            result.converged = bool(worst < tol and record["outer"])
+            result.converged = _is_converged(record, tol)
             result.history.append(record)
             if callback is not None:
                 callback(record, state.W)
@@ -146,9 +149,16 @@ def _solve(
                 _balance(state, record)
             if checkpoint is not None:
                 checkpoint.offer(PART, lambda: _arrays(result))
+        if checkpoint is not None:
+            checkpoint.put(PART, _arrays(result))
     except KeyboardInterrupt:
         result.interrupted = True
     return result
+
+
+def _is_converged(record: Record, tol: float) -> bool:
+    worst = max(record[name] for name in ("stationarity", "feasibility", "concave_gap"))
+    return bool(worst < tol and record["outer"])
 
 
 def _arrays(result: SolverResult) -> Arrays:
@@ -226,7 +236,7 @@ def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
     scores -= state.Z
     primal = float(np.linalg.norm(scores))
     # Labels are 1 and -1: scores of that size, not of vanishing ones, are what counts.
-    size = max(float(np.linalg.norm(state.Z)), np.sqrt(problem.n_observed_positives))
+    size = max(float(np.linalg.norm(state.Z)), math.sqrt(problem.n_observed_positives))
     # How much the linearisation lies above the concave term, in units of the objective.
     gap = objective.lam * norm - float(np.vdot(W, state.high_rank))
     scale = abs(parts.total) + objective.lam * norm + 1e-300

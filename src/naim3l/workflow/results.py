@@ -1,18 +1,20 @@
 """What a fitted model says of tables: predictions, filled-in labels, metrics."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 from scipy.special import logit
 
 from naim3l.base import LinearViewModel
-from naim3l.decisions import FUSED
-from naim3l.fusion import LEAST_CHANCE, fuse
+from naim3l.fusion import FUSED, LEAST_CHANCE, fuse
 from naim3l.metrics import evaluate
 from naim3l.readers import ReadError
+from naim3l.tables import warn_user
 from naim3l.workflow.views import ViewData, split
 
+# What `write_table` calls ids that have no name.
+UNNAMED_IDS = "id"
 KINDS = ("labels", "scores", "probabilities")
 # Metrics of decisions; all others are of ranks, which thresholds have no part in.
 OF_DECISIONS = ("1-HL", "macro-F1", "micro-F1", "example-F1")
@@ -33,8 +35,9 @@ def predict_tables(
     fused : bool
         One row per id: what its views say, each on top of how frequent a label is, is added up, see
         `naim3l.fuse`; scores are then log-odds. Otherwise, of several views, a first column tells
-        the view.
+        the view. It is named "view", or "view_" where that is a label or an id.
     """
+    _check_ids(model, X)
     if kind == "probabilities" and not model.calibrate:
         raise ReadError("this model has no probabilities; they take a fit with calibrate=True.")
     model.set_output(transform="pandas")
@@ -103,31 +106,62 @@ def _stacked(tables: Mapping[str, Any]) -> Any:
 
     if len(tables) == 1:
         return next(iter(tables.values()))
+    first = next(iter(tables.values()))
+    taken = {*first.columns, *(table.index.name for table in tables.values())}
+    column = _free_name("view", taken, "names of views are")
     parts = []
     for view, table in tables.items():
         part = table.copy()
-        part.insert(0, "view", view)
+        part.insert(0, column, view)
         parts.append(part)
-    return pd.concat(parts)
+    stacked = pd.concat(parts)
+    if stacked.index.name is None and UNNAMED_IDS in taken:
+        stacked.index.name = _free_name(UNNAMED_IDS, taken, "places of rows are")
+    return stacked
+
+
+def _check_ids(model: LinearViewModel, X: Mapping[str, Any]) -> None:
+    """Refuse ids under the name of a label: both would be columns of the results."""
+    for view, table in X.items():
+        if table.index.name in model.label_names_:
+            raise ReadError(
+                f"view {view!r}: the id column {table.index.name!r} has the name of a label; name "
+                "another one with --id, or rename it."
+            )
+
+
+def _free_name(wanted: str, taken: Collection[Any], what: str) -> str:
+    """A name that no column has; a warning where it is not the one that readers expect."""
+    name = wanted
+    while name in taken:
+        name += "_"
+    if name != wanted:
+        warn_user(f"{wanted!r} is a label or an id, so {what} in column {name!r}.")
+    return name
 
 
 def impute(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict[str, Any]:
     """Labels of each view with the unknown ones filled in, and a confidence beside each.
 
-    The confidence is the probability of the value that stands there; 1 where it was known.
+    The confidence is the probability of the value that stands there; 1 where it was known. Its
+    column is named as the label with "_confidence" behind it, and "_" where that is taken.
     """
     import pandas as pd
 
     X, Y = split(data)
+    _check_ids(model, X)
     filled, chances = model.impute_labels(X, Y), model.predict_proba(X)
     tables = {}
     for name, labels in Y.items():
         columns: dict[str, Any] = {}
+        taken = {*labels.columns, labels.index.name}
         for label in labels.columns:
             value, chance = filled[name][label], np.asarray(chances[name][label])
             columns[label] = value.astype("Int64")  # whole numbers, even beside missing ones
             sure = np.where(np.asarray(value) > 0, chance, 1 - chance)
-            columns[f"{label}_confidence"] = np.where(labels[label].notna(), 1.0, sure)
+            column = _free_name(f"{label}_confidence", taken, f"confidences of {label!r} are")
+            taken.add(column)
+            columns[column] = np.where(labels[label].notna(), 1.0, sure)
         tables[name] = pd.DataFrame(columns, index=labels.index)
     return tables
 

@@ -14,6 +14,7 @@ from naim3l.readers import (
     parse_labels,
     read_table,
 )
+from naim3l.views import check_view_name
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ def split(data: Mapping[str, ViewData]) -> tuple[dict[str, Any], dict[str, Any]]
 
 def read_training(config: Config) -> dict[str, ViewData]:
     """Views of the settings, with their labels."""
+    for name in config.views:
+        check_view_name(name)  # before the tables are read, which may take long
     return {name: _read_view(name, view, config.labels) for name, view in config.views.items()}
 
 

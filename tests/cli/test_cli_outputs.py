@@ -1,0 +1,309 @@
+"""What commands write: checked before the work, whole or not at all, and never over an input."""
+
+import os
+import shutil
+import sqlite3
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from naim3l import NAIM3L
+from naim3l.experiments.results import BEGIN, END
+from study import LABELS, QUICK, ROLES, VIEWS, run
+
+SETTINGS = """
+[views.lab]
+source = "lab.txt"
+id = "patient_id"
+labels = ["@wanted.txt"]
+"""
+
+
+@pytest.fixture
+def folder(made, tmp_path, monkeypatch):
+    """A folder of its own with the files, which tests may spoil."""
+    for path in made.iterdir():
+        shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(SETTINGS)
+    Path("wanted.txt").write_text("\n".join(LABELS))
+    return tmp_path
+
+
+def contents():
+    return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
+def told(result):
+    """The one line of an error."""
+    assert result.exit_code == 1, result.output
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+def warned(*arguments):
+    """The one line of a warning from a command that works."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    (line,) = result.stderr.splitlines()
+    return line.removeprefix("naim3l: warning: ")
+
+
+class TestInputs:
+    """No output is an input, under whichever name; told before anything is read."""
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["fit", *VIEWS, *ROLES, *QUICK, "-o", "clinic.csv"],
+            ["fit", *VIEWS, *ROLES, *QUICK, "-o", "m.skops", "--report", "survey.parquet"],
+            ["fit", "--config", "study.toml", *QUICK, "-o", "study.toml"],
+            ["fit", "--config", "study.toml", *QUICK, "-o", "wanted.txt"],
+            ["fit", "x=lab.txt", "--labels-file", "x=link.csv", *ROLES, "-o", "clinic_new.csv"],
+            ["predict", "model.skops", "clinic=clinic_new.csv", "-o", "clinic_new.csv"],
+            ["predict", "model.skops", "clinic=sqlite:///a.csv#select 1", "-o", "a.csv"],
+            ["predict", "model.skops", "clinic=clinic_new.csv", "-o", "link.csv"],
+            ["impute", "model.skops", "clinic=clinic.csv", "-o", "."],
+            ["evaluate", "model.skops", "lab=lab.txt", "--report", "lab.txt"],
+            ["evaluate", "model.skops", "--config", "study.toml", "--report", "study.toml"],
+            ["report", "model.skops", *VIEWS, "-o", "model.skops"],
+            ["report", "model.skops", "--config", "study.toml", "-o", "wanted.txt"],
+            ["report", "model.skops", *VIEWS, "--test", "lab=test.csv", "-o", "test.csv"],
+            ["report", "numbers.json", *VIEWS, "-o", "numbers.html"],
+            ["init", "clinic.csv", "lab.txt", "-o", "lab.txt", "--force"],
+            ["datasets", "--data", ".", "--convert", "own"],
+        ],
+    )
+    def test_are_not_overwritten(self, folder, arguments):
+        os.symlink("clinic_new.csv", "link.csv")
+        sqlite3.connect("a.csv").close()
+        for name in ("numbers.json", "test.csv"):
+            Path(name).write_text("mine")
+        np.savez("own.npz", labels=np.ones((2, 1)), view_a=np.ones((2, 1)))
+        before = contents()
+        assert "is read by this command and would be overwritten" in told(run(*arguments))
+        assert contents() == before
+
+    def test_two_outputs_are_two_files(self, folder):
+        line = told(run("fit", *VIEWS, *ROLES, "-o", "m.json", "--report", "m.html"))
+        assert "m.json would be written twice" in line
+
+    def test_results_do_not_overwrite_what_is_not_theirs(self, folder):
+        Path("results").mkdir()
+        Path("results/index.html").write_text("my page")
+        command = ["reproduce", "table6", "--repeats", 1, "-o", "results"]
+        before = contents()
+        assert "results/index.html is there, and results holds no results" in told(run(*command))
+        assert contents() == before
+        os.rename("results/index.html", "results/tables.md")
+        Path("results/tables.md").write_text(f"{BEGIN}\n{END}\n")
+        before = contents()
+        line = told(run(*command, "--markdown", folder / "results" / "tables.md"))
+        assert "tables.md would be written twice" in line and contents() == before
+
+
+class TestAllOrNothing:
+    @pytest.mark.parametrize("blocked", ["page.html", "page.json"])
+    def test_a_folder_in_the_way_of_a_page(self, folder, blocked):
+        Path(blocked).mkdir()
+        for command in (["report", "model.skops", *VIEWS, "-o", "page.html"],
+                        ["evaluate", "model.skops", *VIEWS, "--report", "page.html"],
+                        ["fit", *VIEWS, *ROLES, "-o", "m.skops", "--report", "page.html"],
+                        ["demo", "--report", "page.html"]):  # fmt: skip
+            before = contents()
+            assert told(run(*command)) == f"naim3l: {blocked} is a folder; name a file in it."
+            assert contents() == before
+
+    @pytest.mark.parametrize("code", [1, 130])
+    def test_of_several_tables_none_is_left(self, folder, monkeypatch, code):
+        Path("out").mkdir()
+        Path("out/clinic.csv").write_text("old")
+        to_csv, seen = pd.DataFrame.to_csv, []
+
+        def stop(self, *arguments, **options):
+            to_csv(self, *arguments, **options)
+            seen.append(self)
+            if len(seen) == 2:
+                raise OSError(28, "No space left on device") if code == 1 else KeyboardInterrupt
+
+        monkeypatch.setattr(pd.DataFrame, "to_csv", stop)
+        before = contents()
+        views = ["clinic=clinic_new.csv", "lab=lab.txt"]
+        for out in ("out", "new/deep"):
+            seen.clear()
+            result = run("impute", "model.skops", *views, "-o", out)
+            assert result.exit_code == code and len(seen) == 2
+            assert not result.stdout and contents() == before and not Path("new").exists()
+            if code == 1:
+                assert told(result) == f"naim3l: {out}/lab.csv: No space left on device."
+
+    def test_page_and_numbers_appear_together(self, folder, monkeypatch):
+        def fail(summary):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("naim3l.report.page.render_report", fail)
+        before = contents()
+        result = run("evaluate", "model.skops", "lab=lab.txt", "--report", "page.html")
+        assert result.exit_code == 130 and contents() == before
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["fit", *VIEWS, *ROLES, "-o", "m.skops"],
+            ["predict", "none.skops", "lab=none.csv", "-o", "x.csv"],
+            ["impute", "none.skops", "lab=none.csv", "-o", "new"],
+            ["report", "none.skops", "lab=none.csv"],
+            ["evaluate", "none.skops", "lab=none.csv", "--report", "page.html"],
+            ["demo", "--report", "page.html"],
+            ["datasets", "--convert", "yeast"],
+            ["reproduce", "table6", "-o", "results"],
+        ],
+    )
+    def test_full_disk_is_told_before_the_work_with_the_name_of_the_file(
+        self, folder, monkeypatch, arguments
+    ):
+        def full(_):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        before = contents()
+        line = told(run(*arguments))
+        assert line.endswith(": No space left on device.") and "None" not in line
+        assert contents() == before
+
+
+class TestUnsavedFits:
+    def test_model_that_could_not_be_saved_comes_from_the_checkpoint(self, folder, monkeypatch):
+        command = ["fit", "lab=lab.txt", *ROLES]
+        assert run(*command, "-o", "whole.skops").exit_code == 0
+        replace = os.replace
+
+        def full(source, target):
+            if str(target).endswith("m.skops"):
+                raise OSError(28, "No space left on device")
+            replace(source, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", full)
+            line = told(run(*command, "-o", "m.skops"))
+        assert line.startswith("naim3l: m.skops: No space left on device. The fit is kept in ")
+        assert "m.skops.checkpoint" in line and "--resume" in line
+        assert "--resume goes on with it" in told(run(*command, "-o", "m.skops"))
+        monkeypatch.setattr("naim3l.solvers.fast._iterate", None)  # any iteration would fail
+        result = run(*command, "-o", "m.skops", "--resume")
+        assert result.exit_code == 0, result.output
+        assert Path("m.skops").read_bytes() == Path("whole.skops").read_bytes()
+        assert not list(Path().glob("*.checkpoint")) and not list(Path().glob(".*"))
+
+    def test_ctrl_c_amid_saving_leaves_the_checkpoint(self, folder, monkeypatch):
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(NAIM3L, "save", stop)
+        result = run("fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "m.skops")
+        assert result.exit_code == 130
+        assert result.stderr == "Stopped; the same command with --resume goes on.\n"
+        assert Path("m.skops.checkpoint").exists() and not Path("m.skops").exists()
+
+
+class TestNames:
+    def test_view_names_lead_nowhere(self, folder):
+        text = SETTINGS.replace("views.lab", 'views."../precious"')
+        (folder / "inner").mkdir()
+        Path("study.toml").write_text(text)
+        Path("precious.csv").write_text("mine")
+        result = run("fit", "--config", "study.toml", *QUICK, "-o", "odd.skops")
+        assert result.exit_code == 0, result.output
+        before = contents()
+        result = run("impute", "odd.skops", "--config", "study.toml", "-o", "inner/filled")
+        assert result.exit_code == 0, result.output
+        assert set(contents()) - set(before) == {Path("inner/filled/%2E.%2Fprecious.csv")}
+        assert {path: contents()[path] for path in before} == before
+
+    def test_view_names_that_differ_in_case_alone(self, folder):
+        line = told(run("impute", "none.skops", "lab=lab.txt", "Lab=lab.txt"))
+        assert "'lab' and 'Lab' name the same file" in line
+
+    def test_fused_is_no_name_of_a_view(self, folder):
+        line = told(run("fit", "fused=none.csv", "--labels", "a", "-o", "m.skops"))
+        assert "a view cannot be named 'fused'" in line
+
+    @pytest.fixture
+    def odd(self, folder):
+        """Writes a table whose labels have odd names, and fits a model to it."""
+
+        def make(*labels):
+            rng = np.random.default_rng(0)
+            X = rng.normal(size=(30, 3))
+            table = pd.DataFrame(X, columns=["x", "y", "z"])
+            for k, label in enumerate(labels):
+                table[label] = (X[:, k % 3] > 0).astype(int)
+            table.loc[:9, labels[0]] = None
+            table.insert(0, "patient_id", [f"p{i}" for i in range(30)])
+            table.to_csv("odd.csv", index=False)
+            roles = [part for label in labels for part in ("--labels", label)]
+            views = ["a=odd.csv", "b=odd.csv", "--id", "patient_id"]
+            result = run("fit", *views, *roles, *QUICK, "-o", "odd.skops")
+            assert result.exit_code == 0, result.output
+            return table
+
+        return make
+
+    def test_confidences_and_labels_have_columns_of_their_own(self, odd):
+        table = odd("flu", "flu_confidence")
+        line = warned("impute", "odd.skops", "a=odd.csv", "-o", "filled")
+        assert "confidences of 'flu' are in column 'flu_confidence_'" in line
+        filled = pd.read_csv("filled/a.csv")
+        assert list(filled.columns) == ["patient_id", "flu", "flu_confidence_", "flu_confidence",
+                                        "flu_confidence_confidence"]  # fmt: skip
+        np.testing.assert_array_equal(filled["flu_confidence"], table["flu_confidence"])
+        known = table["flu"].notna()
+        np.testing.assert_array_equal(filled["flu"][known], table["flu"][known])
+        assert (filled["flu_confidence_"][known] == 1).all()
+        assert (filled["flu_confidence_"][~known] < 1).all()
+
+    def test_views_of_rows_have_a_column_of_their_own(self, odd):
+        table = odd("view", "id")
+        two = ["a=odd.csv", "b=odd.csv"]
+        line = warned("predict", "odd.skops", *two, "-o", "out.csv")
+        assert "names of views are in column 'view_'" in line
+        out = pd.read_csv("out.csv")
+        assert list(out.columns) == ["patient_id", "view_", "view", "id"]
+        assert list(out["view_"]) == ["a"] * 30 + ["b"] * 30
+        table.drop(columns="patient_id").to_csv("odd.csv", index=False)  # rows without ids
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            assert run("predict", "odd.skops", *two, "-o", "out.csv").exit_code == 0
+        out = pd.read_csv("out.csv")
+        assert list(out.columns) == ["id_", "view_", "view", "id"]
+        assert list(out["id_"]) == [*range(30), *range(30)]
+
+    @pytest.mark.parametrize("fused", [[], ["--fused"]])
+    def test_ids_under_the_name_of_a_label(self, odd, monkeypatch, fused):
+        table = odd("flu", "gout")
+        table["flu"] = range(30)
+        table.to_csv("odd.csv", index=False)
+        monkeypatch.setattr(NAIM3L, "decision_function", None)  # told before the work
+        monkeypatch.setattr(NAIM3L, "predict_proba", None)
+        monkeypatch.setattr(NAIM3L, "impute_labels", None)
+        for command in (["predict", "odd.skops", "a=odd.csv", "-o", "x.csv", *fused],
+                        ["impute", "odd.skops", "a=odd.csv"]):  # fmt: skip
+            line = told(run(*command, "--id", "flu"))
+            assert "view 'a': the id column 'flu' has the name of a label" in line
+
+
+def test_parts_of_a_killed_command_go_with_the_next_one(folder):
+    Path("out").mkdir()
+    for name in ("out/.lab.csv", ".x.csv", ".m.skops", ".m.skops.checkpoint"):
+        Path(f"{name}.0a1b.part").touch()
+    for command in (["impute", "model.skops", "lab=lab.txt", "-o", "out"],
+                    ["predict", "model.skops", "lab=lab.txt", "-o", "x.csv"],
+                    ["fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "m.skops"]):  # fmt: skip
+        result = run(*command)
+        assert result.exit_code == 0, result.output
+    assert not [path for path in contents() if path.name.endswith(".part")]
