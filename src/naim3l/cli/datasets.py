@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from naim3l.cli.app import app, print_table, told_plainly
+from naim3l.cli.app import app, print_table, say, told_plainly
 
 
 @app.command()
@@ -76,4 +76,4 @@ def _convert(name: str, folder: Path | None, out: Path | None) -> None:
     with told_plainly():
         target = Path(f"{name}.npz") if out is None else out
         write(open_dataset(name, folder), target)
-        typer.echo(f"Wrote {target}.")
+        say(f"Wrote {target}.")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, need_libraries, told_plainly
+from naim3l.cli.app import app, need_libraries, say, told_plainly
 from naim3l.cli.common import (
     KnownId,
     KnownLabels,
@@ -53,7 +53,7 @@ def report(
         check_explained(fitted)
         unseen = split(read_known(fitted, with_sources(settings, test))) if test else None
         write(fitted, *split(read_known(fitted, settings)), out, test=unseen)
-    typer.echo(f"Wrote {out} and {out.with_suffix('.json')}.")
+    say(f"Wrote {out} and {out.with_suffix('.json')}.")
 
 
 def check_page(out: Path | None) -> None:
