@@ -50,3 +50,8 @@ def test_only_the_command_line_prints(path):
 def test_public_names_exist():
     for name in naim3l.__all__:
         assert hasattr(naim3l, name)
+
+
+def test_the_command_starts_where_ctrl_c_is_taken_care_of():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"naim3l": "naim3l.__main__:main"}
