@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from naim3l.visible import visible
+
 
 @contextmanager
 def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Callable[..., None]]:
@@ -19,12 +21,12 @@ def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Calla
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),  # names may have brackets
     )
     with Progress(*columns, console=console, disable=not (shown and console.is_terminal)) as bars:
         task = bars.add_task(description, total=total, note="")
 
         def advance(note: str = "") -> None:
-            bars.update(task, advance=1, note=note)
+            bars.update(task, advance=1, note=visible(note))
 
         yield advance

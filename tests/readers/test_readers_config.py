@@ -182,6 +182,14 @@ def test_what_is_written_is_read(folder, config):
     assert read_config(folder / "config.toml") == config
 
 
+def test_signs_that_cannot_be_seen_are_spelled_out(write, tmp_path):
+    odd = "a\x1b\x7f\x9b\u202e\u2066b"
+    write_config(Config({odd: ViewConfig(odd, labels=[odd])}), tmp_path / "odd.toml")
+    text = (tmp_path / "odd.toml").read_text()
+    assert text.isascii() and not set(text) & set("\x1b\x7f")
+    assert read_config(tmp_path / "odd.toml").views[odd].labels == [odd]
+
+
 # Settings made by looking
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from naim3l.readers import ReadError, guess_roles, parse_features, parse_labels, read_table
-from naim3l.readers.sql import drop_password, hide_password
+from naim3l.readers.sources import drop_secrets, show_source
 
 ROWS = [("007", 13.5, "yes"), ("008", None, "no"), ("009", 11.0, None)]
 CREATE = "create table lab (id text, hb double precision, flu text)"
@@ -186,13 +186,13 @@ def test_errors_of_the_address(tmp_path, database):
 
 def test_passwords_are_not_shown():
     source = "postgresql://me:p:w@host/db#select ':a@b'"
-    assert hide_password(source) == "postgresql://me:***@host/db#select ':a@b'"
-    assert drop_password(source) == "postgresql://me@host/db#select ':a@b'"
+    assert show_source(source) == "postgresql://me:***@host/db#select ':a@b'"
+    assert drop_secrets(source) == "postgresql://me@host/db#select ':a@b'"
     source = "postgresql://me@host/db?password=secret&sslmode=require#select '?password=x'"
-    assert hide_password(source) == source.replace("secret", "***")
-    assert drop_password(source) == source.replace("password=secret&", "")
+    assert show_source(source) == source.replace("secret", "***")
+    assert drop_secrets(source) == source.replace("password=secret&", "")
     plain = "sqlite:///lab.db#select ':a@b'"
-    assert hide_password(plain) == plain
+    assert show_source(plain) == plain
 
 
 def test_missing_library_is_named(database, monkeypatch):

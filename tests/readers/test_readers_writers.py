@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from naim3l import DataWarning
 from naim3l.readers import read_table, write_table
 
 ENDINGS = ["csv", "tsv", "csv.gz", "tsv.bz2", "csv.xz", "parquet", "arrow", "feather", "ipc"]
@@ -99,9 +100,62 @@ def test_what_is_written_is_read(folder, ending, data):
         data.draw(st.lists(floats, min_size=n_rows, max_size=n_rows)), dtype=float
     )
     path = folder / f"table.{ending}"
-    write_table(pd.DataFrame(texts), path)
+    write_table(pd.DataFrame(texts), path, spreadsheet_safe=False)
     table = read_table(path)
     assert list(table.columns) == columns
     np.testing.assert_array_equal(table[last].to_numpy(dtype=float), texts[last])
     for name in columns[:-1]:
         assert table[name].tolist() == texts[name]
+
+
+FORMULAS = ["=1+1", "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1+1"]
+HARMLESS = ["-1.5", "+3", "-1e-5", "-.5", "-1,5", "a=b", " =1", "'=1", "2024-01-02", "", "ä"]
+
+
+class TestSpreadsheets:
+    """What a spreadsheet would run is written as text."""
+
+    @pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz"])
+    @pytest.mark.parametrize("formula", FORMULAS)
+    def test_formulas_are_marked_wherever_they_stand(self, tmp_path, ending, formula):
+        path = tmp_path / f"table.{ending}"
+        table = pd.DataFrame({formula: [formula, "x"]}, index=pd.Index([formula, "y"], name="id"))
+        with pytest.warns(DataWarning, match=r"such as .* \(3 in all\); .*--raw-cells"):
+            write_table(table, path)
+        # The mark stays: a file says what is in it, to our reader as to others.
+        back = read_table(path, id_column="id")
+        assert list(back.index) == [f"'{formula}".strip(), "y"]
+        assert back.iloc[:, 0].tolist() == [f"'{formula}", "x"]
+        assert list(back.columns) == [f"'{formula}".strip()]
+        assert table.iloc[0, 0] == formula  # the caller's own is left alone
+
+    def test_numbers_and_other_text_are_left_alone(self, tmp_path):
+        path = tmp_path / "table.csv"
+        table = pd.DataFrame({"text": HARMLESS, "-1.5": -np.arange(len(HARMLESS)) / 8})
+        table["mixed"] = pd.Series([-1.5, None, "x"] * 9, dtype=object)
+        write_table(table, path)
+        marked = path.read_bytes()
+        write_table(table, path, spreadsheet_safe=False)
+        assert path.read_bytes() == marked
+
+    def test_formulas_can_be_kept(self, tmp_path):
+        path = tmp_path / "table.csv"
+        table = pd.DataFrame({"=x": FORMULAS}, index=pd.Index(FORMULAS, name="@id"))
+        write_table(table, path, spreadsheet_safe=False)
+        back = pd.read_csv(path)
+        assert list(back.columns) == ["@id", "=x"] and back["=x"].tolist() == FORMULAS
+
+    @pytest.mark.parametrize("ending", ["parquet", "arrow"])
+    def test_forms_that_are_no_text_keep_them(self, tmp_path, ending):
+        path = tmp_path / f"table.{ending}"
+        write_table(pd.DataFrame({"=x": FORMULAS}), path)
+        assert read_table(path)["=x"].tolist() == FORMULAS
+
+    def test_names_must_differ_with_their_marks_too(self, tmp_path):
+        table = pd.DataFrame([[1, 2]], columns=["=x", "'=x"])
+        with (
+            pytest.warns(DataWarning),
+            pytest.raises(ValueError, match='two columns would be named "\'=x"'),
+        ):
+            write_table(table, tmp_path / "table.csv")
+        assert not list(tmp_path.iterdir())

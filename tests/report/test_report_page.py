@@ -159,11 +159,18 @@ def test_names_are_escaped(wide):
         assert again.count("<script") == 1 and HOSTILE in flat(Reader(again))
 
 
-def test_odd_signs_in_names_do_no_harm(apart):
-    odd = "\\u0000 \\u001b \\ud83d\\ude00"
+def test_odd_signs_in_names_do_no_harm(apart, tmp_path):
+    odd = "\\u0000 \\u001b \\u009b \\u202e \\ud83d\\ude00"
     text = json.dumps(apart).replace("measles", odd).replace("clinic", "$_{")
-    page = render_report(json.loads(text))
+    summary = json.loads(text)
+    page = render_report(summary)
     assert "\U0001f600" in page and "$_{" in Reader(page).text(of="span")
+    assert r"\x00 \x1b \x9b \u202e" in flat(Reader(page))
+    write_json(tmp_path / "page.json", summary)
+    stored = (tmp_path / "page.json").read_text()
+    assert json.loads(stored) == summary and "\U0001f600" in stored
+    for found in (page, stored):
+        assert not set(found) & set("\x00\x1b\x9b\u202e")
 
 
 def test_importing_needs_none_of_the_optional_parts():

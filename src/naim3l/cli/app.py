@@ -1,5 +1,10 @@
-"""The program itself: its options, and what all commands use to speak to the user."""
+"""The program itself: its options, and what all commands use to speak to the user.
 
+Names in tables, settings and model files are other people's. What is printed goes through `say` or
+`print_table`, which show control characters and obey none.
+"""
+
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,14 +18,29 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from naim3l import __version__
+from naim3l.visible import visible
 
 # As one comes to need them.
 ORDER = ("init", "fit", "predict", "impute", "evaluate", "report", "inspect", "demo", "datasets",
          "reproduce")  # fmt: skip
 
 
+_UsageError: Any = typer.BadParameter.__bases__[0]  # of click, or of typer where it brings click
+
+
 class _InOrder(TyperGroup):
-    """Commands listed in the order of use, not in that of imports; their help fits any width."""
+    """Commands listed in the order of use, not in that of imports; their help fits any width.
+
+    Errors of usage quote arguments: without passwords, and with control characters to be seen.
+    """
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _quoted_safely():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _quoted_safely():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
         names = super().list_commands(ctx)
@@ -31,6 +51,28 @@ class _InOrder(TyperGroup):
         if command is not None:
             command.help = _reflowed(command.help or "")
         return command
+
+
+@contextmanager
+def _quoted_safely() -> Iterator[None]:
+    try:
+        yield
+    except _UsageError as error:
+        error.message = _safe(error.message)
+        raise
+
+
+def _safe(text: object) -> str:
+    from naim3l.readers.sources import hide_secrets
+
+    return visible(hide_secrets(str(text)))
+
+
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines; what would end a line within one is shown as other control characters are."""
+    for line in lines:
+        # Not by typer.echo, which writes UTF-8 to terminals that know ASCII alone.
+        print(visible(line), file=sys.stderr if err else sys.stdout, flush=True)
 
 
 def _reflowed(text: str) -> str:
@@ -56,7 +98,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"naim3l {__version__}")
+        say(f"naim3l {__version__}")
         raise typer.Exit
 
 
@@ -80,7 +122,7 @@ def told_plainly() -> Iterator[None]:
 
     def tell(message: Warning | str, *_: Any, **__: Any) -> None:
         if str(message) not in told:
-            typer.echo(f"naim3l: warning: {message}", err=True)
+            say(f"naim3l: warning: {_safe(message)}", err=True)
         told.add(str(message))
 
     try:
@@ -88,10 +130,10 @@ def told_plainly() -> Iterator[None]:
             warnings.showwarning = tell
             yield
     except OSError as error:
-        typer.echo(f"naim3l: {system_reason(error)}", err=True)
+        say(f"naim3l: {_safe(system_reason(error))}", err=True)
         raise typer.Exit(1) from error
     except (ValueError, ImportError) as error:
-        typer.echo(f"naim3l: {error}", err=True)
+        say(f"naim3l: {_safe(error)}", err=True)
         raise typer.Exit(1) from error
 
 
@@ -113,17 +155,27 @@ def need_libraries(what: str, extra: str, *modules: str) -> None:
 
 
 def print_table(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[str | Text]], *, n_left: int = 1
+    title: str | Text,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str | Text]],
+    *,
+    n_left: int = 1,
 ) -> None:
     """Show a table; its first columns to the left, the others, numbers, to the right.
 
-    Texts are shown as they are, brackets and all; a ``rich`` Text brings its own style.
+    Texts are shown as they are, brackets and all; a ``rich`` Text brings its own style, and as a
+    title its own lines.
     """
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(title=_cell(title) if isinstance(title, str) else title, title_justify="left")
     for i, name in enumerate(header):
-        table.add_column(Text(name), justify="left" if i < n_left else "right")
+        table.add_column(_cell(name), justify="left" if i < n_left else "right")
     for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+        table.add_row(*map(_cell, row))
     # A pipe has no width of its own: never fold the table there.
     console = Console()
     (console if console.is_terminal else Console(width=200)).print(table)
+
+
+def _cell(text: str | Text) -> Text:
+    style = "" if isinstance(text, str) else text.style
+    return Text(visible(str(text)), style=style)

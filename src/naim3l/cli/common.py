@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from naim3l.cli.app import say
+
 Views = Annotated[
     list[str] | None,
     typer.Argument(help="Views as name=path: CSV, TSV, Parquet, Arrow, .npz, .mat, or "
@@ -35,6 +37,11 @@ KnownId = Annotated[
     typer.Option("--id", help="Column that names the rows. Default: one that looks like it."),
 ]
 Model = Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")]
+RawCells = Annotated[
+    bool,
+    typer.Option("--raw-cells", help="In CSV and TSV, write text that begins with = + - @ as it "
+                                     "is. Default: ' before it, so that no spreadsheet runs it."),
+]  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -99,7 +106,8 @@ def load_model(path: Path) -> Any:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON; NaN, which JSON does not have, as null."""
-    typer.echo(json.dumps(_without_nan(value), indent=1, default=str))
+    text = json.dumps(_without_nan(value), indent=1, default=str)
+    say(*text.replace("\x7f", "\\u007f").splitlines())  # the one control that JSON leaves as it is
 
 
 def _without_nan(value: Any) -> Any:

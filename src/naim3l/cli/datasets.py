@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from naim3l.cli.app import app, print_table, told_plainly
+from naim3l.cli.app import app, print_table, say, told_plainly
 
 
 @app.command()
@@ -79,4 +79,4 @@ def _convert(name: str, folder: Path | None, out: Path | None) -> None:
         source = open_dataset(name, folder)
         check_outputs([target], source.files)
         write(source, target)
-        typer.echo(f"Wrote {target}.")
+        say(f"Wrote {target}.")

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
-from naim3l.cli.app import app, print_table, told_plainly
+from naim3l.cli.app import app, print_table, say, told_plainly
 from naim3l.cli.common import AsJson, print_json
 from naim3l.cli.report import page_files, write
 
@@ -66,12 +67,12 @@ def demo(
     else:
         _print_summary(summarise(records), title, markdown=markdown)
     if n_whole < seeds:
-        typer.echo(f"Interrupted: {n_whole} of {seeds} seeds are whole.", err=True)
+        say(f"Interrupted: {n_whole} of {seeds} seeds are whole.", err=True)
         raise typer.Exit(130)
     if report is not None:
         with told_plainly():
             _write_page(report)
-        typer.echo(f"Wrote {report}.", err=True)  # what was printed may go on to a program
+        say(f"Wrote {report}.", err=True)  # what was printed may go on to a program
 
 
 def _write_page(report: Path) -> None:
@@ -95,8 +96,8 @@ def _print_summary(summary: Summary, title: str, *, markdown: bool) -> None:
         for method, values in summary.items()
     ]
     if markdown:
-        typer.echo(f"{title}\n")
+        say(*title.split("\n"), "")
         for row in [["method", *metrics], ["---"] * (len(metrics) + 1), *rows]:
-            typer.echo(f"| {' | '.join(row)} |")
+            say(f"| {' | '.join(row)} |")
         return
-    print_table(title, ["method", *metrics], rows)
+    print_table(Text(title), ["method", *metrics], rows)

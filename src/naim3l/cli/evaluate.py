@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, print_table, told_plainly
+from naim3l.cli.app import app, print_table, say, told_plainly
 from naim3l.cli.common import (
     AsJson,
     KnownId,
@@ -80,7 +80,7 @@ def evaluate(
     ]
     print_table("Per label, all views together", header, rows)
     if report is not None:
-        typer.echo(f"Wrote {report}.")
+        say(f"Wrote {report}.")
 
 
 @app.command()

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, print_table, system_reason, told_plainly
+from naim3l.cli.app import app, print_table, say, system_reason, told_plainly
 from naim3l.cli.common import (
     AsJson,
     Id,
@@ -113,13 +113,13 @@ def fit(
             summary["views"].items()]  # fmt: skip
     header = ["view", "rows", "columns", "labels known (%)"]
     print_table(f"{len(model.label_names_)} labels", header, rows)
-    typer.echo(
+    say(
         f"lam {summary['lam']:g}, ridge {summary['ridge']:g}, {summary['iterations']} iterations"
         f"{'' if summary['converged'] else ' (NOT converged)'}{_held_out_in_words(summary)}"
     )
     if set(summary["kernel"].values()) != {"linear"}:
-        typer.echo(f"kernels: {_kernels_in_words(summary)}")
-    typer.echo(f"Wrote {target}{'' if report is None else f' and {report}'}.")
+        say(f"kernels: {_kernels_in_words(summary)}")
+    say(f"Wrote {target}{'' if report is None else f' and {report}'}.")
 
 
 @app.command()
@@ -139,6 +139,7 @@ def init(
     with told_plainly():
         from naim3l.files import check_outputs, write_text
         from naim3l.readers import make_config
+        from naim3l.readers.sources import show_source
 
         if out.exists() and not force:
             raise ValueError(f"{out} exists; --force replaces it.")
@@ -146,11 +147,11 @@ def init(
         config, text = make_config(sources, out.parent)
         write_text(out, text)
     rows = [
-        [name, view.source, view.id or "–", ", ".join(view.labels) or "–"]
+        [name, show_source(view.source), view.id or "–", ", ".join(view.labels) or "–"]
         for name, view in config.views.items()
     ]
     print_table("Guessed", ["view", "source", "id", "labels"], rows, n_left=4)
-    typer.echo(f"Wrote {out}. Check what is marked as guessed, then: naim3l fit --config {out}")
+    say(f"Wrote {out}. Check what is marked as guessed, then: naim3l fit --config {out}")
 
 
 def _target(out: Path | None, settings: Any) -> Path:
@@ -164,7 +165,7 @@ def _target(out: Path | None, settings: Any) -> Path:
 
 def _check_checkpoint(path: Path, resume: bool) -> None:
     if resume and not path.exists():
-        typer.echo(f"There is no {path}, so the fit starts anew.", err=True)
+        say(f"There is no {path}, so the fit starts anew.", err=True)
     if path.exists() and not resume:
         raise ValueError(
             f"{path} is there, from a fit that was stopped or not saved: --resume goes on with it; "
@@ -182,7 +183,7 @@ def _fit_and_save(model: Any, data: Any, target: Path, checkpoint: Path) -> None
         model.set_params(checkpoint=None, verbose=0).save(target)
     except KeyboardInterrupt:
         goes_on = "with --resume goes on" if checkpoint.exists() else "starts anew"
-        typer.echo(f"Stopped; the same command {goes_on}.", err=True)
+        say(f"Stopped; the same command {goes_on}.", err=True)
         raise typer.Exit(130) from None
     except FloatingPointError as error:
         raise ValueError(str(error)) from error

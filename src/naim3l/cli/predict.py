@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from naim3l.cli.app import app, told_plainly
+from naim3l.cli.app import app, say, told_plainly
 from naim3l.cli.common import (
     KnownId,
     KnownLabels,
     LabelFiles,
     Model,
+    RawCells,
     Settings,
     Views,
     files_of,
@@ -34,6 +35,7 @@ def predict(
         bool, typer.Option("--fused", help="One row per id: what its views say, added up.")
     ] = False,
     id_column: KnownId = None,
+    raw_cells: RawCells = False,
 ) -> None:
     """Predict the labels of new rows.
 
@@ -58,8 +60,8 @@ def predict(
         fitted = load_model(model)
         X = read_new(fitted, sources, id_column=id_column)
         table = predict_tables(fitted, X, kind, fused=fused)
-        write_table(table, out)
-    typer.echo(f"Wrote {len(table)} rows to {out}.")
+        write_table(table, out, spreadsheet_safe=not raw_cells)
+    say(f"Wrote {len(table)} rows to {out}.")
 
 
 @app.command()
@@ -74,6 +76,7 @@ def impute(
         Path, typer.Option("--out", "-o", help="Folder to write to, a file per view.")
     ] = Path("imputed"),
     ending: Annotated[str, typer.Option(help="csv, tsv, parquet or arrow.")] = "csv",
+    raw_cells: RawCells = False,
 ) -> None:
     """Fill in the unknown labels of tables, with a confidence beside each.
 
@@ -98,6 +101,6 @@ def impute(
         tables = fill(fitted, read_known(fitted, settings))
         with new_folder(out), written_together():
             for view, table in tables.items():
-                write_table(table, targets[view])
+                write_table(table, targets[view], spreadsheet_safe=not raw_cells)
     for view, table in tables.items():
-        typer.echo(f"Wrote {len(table)} rows to {targets[view]}.")
+        say(f"Wrote {len(table)} rows to {targets[view]}.")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, need_libraries, told_plainly
+from naim3l.cli.app import app, need_libraries, say, told_plainly
 from naim3l.cli.common import (
     KnownId,
     KnownLabels,
@@ -58,7 +58,7 @@ def report(
         check_explained(fitted)
         later = split(read_known(fitted, unseen)) if unseen else None
         write(fitted, *split(read_known(fitted, settings)), out, test=later)
-    typer.echo(f"Wrote {' and '.join(map(str, outputs))}.")
+    say(f"Wrote {' and '.join(map(str, outputs))}.")
 
 
 def page_files(out: Path | None) -> list[Path]:

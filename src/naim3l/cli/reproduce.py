@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from naim3l.cli.app import app, need_libraries, print_table, told_plainly
+from naim3l.cli.app import app, need_libraries, print_table, say, told_plainly
 
 ALL = "all"
 
@@ -94,12 +94,12 @@ def reproduce(
             rows = [[_shown(cell) for cell in row] for row in table.rows]
             if rows:
                 print_table(table.title, table.header, rows, n_left=2)
-                typer.echo(table.note + "\n" if table.note else "")
+                say(*([table.note, ""] if table.note else [""]))
         for told in result.missing:
-            typer.echo(f"{told}.", err=True)
-    typer.echo(f"Page: {page}")
+            say(f"{told}.", err=True)
+    say(f"Page: {page}")
     if stopped:
-        typer.echo("Stopped. The same command goes on from here.", err=True)
+        say("Stopped. The same command goes on from here.", err=True)
         raise typer.Exit(130)
 
 

@@ -12,7 +12,9 @@ from naim3l.files import write_text
 from naim3l.readers.errors import ReadError, close_names, quote
 from naim3l.readers.files import check_file
 from naim3l.readers.options import check_options
-from naim3l.readers.sql import URL, place_database
+from naim3l.readers.sources import URL, drop_secrets, show_source
+from naim3l.readers.sql import place_database
+from naim3l.visible import CONTROLS
 
 Path_ = str | os.PathLike[str]
 _VIEW_KEYS = {
@@ -23,6 +25,7 @@ _VIEW_KEYS = {
     "ignore": list,
     "labels_file": str,
 }
+_SOURCES = ("source", "labels_file")
 _WORD_KEYS = {"yes": list, "no": list, "unknown": list}
 MODEL_KEYS: dict[str, type | tuple[type, ...]] = {
     "lam": float,
@@ -78,6 +81,12 @@ class ViewConfig:
     features: list[str] | None = None
     ignore: list[str] = field(default_factory=list)
     labels_file: str | None = None
+
+    def __repr__(self) -> str:
+        shown = {key: getattr(self, key) for key in _VIEW_KEYS}
+        sources = {key: show_source(shown[key]) for key in _SOURCES if shown[key] is not None}
+        listed = ", ".join(f"{key}={value!r}" for key, value in (shown | sources).items())
+        return f"ViewConfig({listed})"
 
 
 @dataclass(frozen=True)
@@ -168,13 +177,16 @@ def write_config(config: Config, path: Path_) -> None:
     """Write settings as TOML, whole or not at all; `read_config` gives them back.
 
     Paths are written as they are in ``config``, so relative ones must be relative to the folder
-    of the file.
+    of the file. Passwords of database URLs are left out.
     """
     lines = [] if config.output is None else [f"output = {toml(config.output)}", ""]
     for name, view in config.views.items():
         lines.append(f"[views.{toml_key(name)}]")
-        entries = {key: getattr(view, key) for key in _VIEW_KEYS}
-        lines += [f"{key} = {toml(value)}" for key, value in entries.items() if value is not None]
+        for key in _VIEW_KEYS:
+            value = getattr(view, key)
+            if value is not None:
+                value = drop_secrets(value) if key in _SOURCES else value
+                lines.append(f"{key} = {toml(value)}")
         lines.append("")
     lines.append("[labels]")
     lines += [f"{key} = {toml(getattr(config.labels, key))}" for key in _WORD_KEYS]
@@ -187,7 +199,7 @@ def toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return '"' + re.sub(r'[\x00-\x1f\x7f"\\]', _escape, value) + '"'
+        return '"' + re.sub(rf'{CONTROLS.pattern}|["\\]', _escape, value) + '"'
     if isinstance(value, list):
         return "[" + ", ".join(toml(entry) for entry in value) + "]"
     if isinstance(value, Mapping):
@@ -214,7 +226,7 @@ def _view(view: Mapping[str, Any], prefix: str, where: str, folder: Path_) -> Vi
     for key, value in view.items():
         if isinstance(value, list):
             value = [f"@{_moved(e[1:], folder)}" if e.startswith("@") else e for e in value]
-        placed[key] = _moved(value, folder) if key in ("source", "labels_file") else value
+        placed[key] = _moved(value, folder) if key in _SOURCES else value
     return ViewConfig(**placed)
 
 
@@ -239,7 +251,8 @@ def _check(given: Any, known: Mapping[str, Any], where: str, prefix: str) -> Non
             expected = " or ".join(_KINDS.get(kind, "true or false") for kind in kinds)
             if kinds == (dict,):
                 expected = f"a table, [{prefix}{key}]"
-            raise ReadError(f"{where}: {prefix}{key} must be {expected}, not {quote(value)}.")
+            given_as = f"of type {type(value).__name__}" if key in _SOURCES else quote(value)
+            raise ReadError(f"{where}: {prefix}{key} must be {expected}, not {given_as}.")
 
 
 def _is_of(value: Any, kind: type) -> bool:

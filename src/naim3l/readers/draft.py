@@ -12,7 +12,8 @@ from naim3l.readers.columns import Roles, guess_roles, label_likeness
 from naim3l.readers.config import Config, Path_, parse_config, toml, toml_key
 from naim3l.readers.errors import ReadError
 from naim3l.readers.files import read_table
-from naim3l.readers.sql import URL, drop_password, place_database
+from naim3l.readers.sources import URL, drop_secrets, split_source
+from naim3l.readers.sql import place_database
 
 HEAD = 1000  # rows of each table that are looked at
 _MODEL = """\
@@ -91,7 +92,7 @@ class _Head:
 def _view_name(source: str, taken: Sequence[str]) -> str:
     """A name for a view, from that of its file, array or table in the database."""
     if URL.match(source):
-        table = re.search(r"\bfrom\s+([\w.]+)", source, re.IGNORECASE)
+        table = re.search(r"\bfrom\s+([\w.]+)", split_source(source)[1], re.IGNORECASE)
         stem = table[1] if table else "query"
     else:
         stem = source.rpartition("#")[2] if "#" in source else Path(source).name.partition(".")[0]
@@ -135,8 +136,11 @@ def _view_lines(
 ) -> list[str]:
     roles = head.roles
     lines = [f"[views.{toml_key(head.name)}]", f"source = {toml(_placed(head.source, folder))}"]
-    if URL.match(head.source) and drop_password(head.source) != head.source:
-        lines.append("# the password is left out; give it as PGPASSWORD does, or add it above")
+    if any(drop_secrets(used.source) != used.source for used in (head, labels_head) if used):
+        lines.append(
+            "# The password is left out: add it to the URL, or let the driver find it, as "
+            "PostgreSQL's does in PGPASSWORD or ~/.pgpass."
+        )
     if roles.id is None:
         lines.append("# no id column was found; name it with id = ..., if there is one")
     else:
@@ -198,4 +202,4 @@ def _placed(source: str, folder: Path_) -> str:
     def move(path: str) -> str:
         return os.path.relpath(path, folder).replace(os.sep, "/")
 
-    return drop_password(place_database(source, move)) if URL.match(source) else move(source)
+    return drop_secrets(place_database(source, move)) if URL.match(source) else move(source)

@@ -7,6 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from naim3l.readers.sources import show_source
+
 # What errors quote can be a whole document; its beginning and end are enough.
 _quote = reprlib.Repr()
 _quote.maxstring = _quote.maxother = 60
@@ -70,7 +72,7 @@ def mark_origin(
     ----------
     frame : DataFrame
     source : str
-        How errors call it.
+        As it was given; errors call it by what `show_source` makes of it.
     decimal : str
         What stands before the decimals of its numbers.
     shifts : sequence of (row, shift), optional
@@ -79,7 +81,7 @@ def mark_origin(
     """
     lines = None if shifts is None else [list(entry) for entry in shifts]
     frame.attrs["naim3l"] = {
-        "source": source,
+        "source": show_source(source),
         "decimal": decimal,
         "n_rows": len(frame),
         "lines": lines,

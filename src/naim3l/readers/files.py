@@ -10,7 +10,8 @@ from typing import Any
 from naim3l.readers.arrays import read_mat, read_npz
 from naim3l.readers.columnar import read_arrow, read_parquet
 from naim3l.readers.errors import ReadError, close_names, load_extra, place, quote, source_of
-from naim3l.readers.sql import URL, database_file, read_sql
+from naim3l.readers.sources import URL, show_source
+from naim3l.readers.sql import database_file, read_sql
 from naim3l.readers.text import read_text
 from naim3l.tables import DataWarning
 
@@ -64,7 +65,7 @@ def read_table(
     except (ReadError, ImportError, DataWarning):
         raise
     except Exception as error:  # damage surfaces as many types, from EOFError to ArrowInvalid
-        where = os.fspath(source)
+        where = show_source(source)
         cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise ReadError(
             f"{where}: cannot be read as what its ending says ({cause}); it is damaged, cut short "
@@ -114,8 +115,10 @@ def check_file(path: Path) -> None:
         if not path.exists():
             folder = path.parent
             others = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
-            hint = close_names(path.name, others) if others else f"look into {str(folder)!r}."
-            raise ReadError(f"{path}: there is no such file; {hint}")
+            hint = (
+                close_names(path.name, others) if others else f"look into {show_source(folder)!r}."
+            )
+            raise ReadError(f"{show_source(path)}: there is no such file; {hint}")
         if not path.is_file():
             raise ReadError(f"{path}: not a regular file; save what it gives in one.")
         with path.open("rb"):
@@ -125,7 +128,8 @@ def check_file(path: Path) -> None:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         if isinstance(error, ReadError):
             raise
-        raise ReadError(f"{quote(str(path))}: cannot be opened ({error}).") from error
+        cause = getattr(error, "strerror", None) or error  # the whole would tell the path again
+        raise ReadError(f"{quote(show_source(path))}: cannot be opened ({cause}).") from None
 
 
 def _kind(path: Path) -> str:

@@ -12,11 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from naim3l.readers.errors import ReadError, load_extra, mark_origin, quote
+from naim3l.readers.sources import WEB, scrub, show_source, split_source
 
-URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+]*://")
-_PASSWORD = re.compile(r"^(.*?://[^/:]*):[^/]*@")
-_WEB = ("http", "https", "ftp", "file", "s3", "gs")
-_QUERY = re.compile(r"\s*(select|with)\b", re.IGNORECASE)
 _READ_ONLY = ("postgresql", "mysql", "mariadb", "oracle")
 
 
@@ -35,46 +32,27 @@ def read_sql(source: str, *, n_rows: int | None = None) -> Any:
     ReadError
         If the URL, the query or the database does not work; passwords are not shown.
     """
-    address, mark, query = source.partition("#")
-    scheme = address.partition("://")[0].lower()
-    if scheme in _WEB:
+    address, query = split_source(source)
+    shown = show_source(address)
+    if address.partition("://")[0].lower() in WEB:
         raise ReadError(
-            f"{hide_password(address)}: files are not fetched from the web; download it and give "
-            "its path."
+            f"{shown}: files are not fetched from the web; download it and give its path."
         )
-    shown = hide_password(address)
-    if not mark or not query.strip():
-        raise ReadError(f"{shown}: no query; add one to the URL: '{shown}#select * from table'.")
-    _check_query(shown, query)
-    engine = _engine(address, shown)
+    _check_query(address, query)
+    engine = _engine(address)
     try:
         names, rows = _fetch(engine, query, n_rows)
     except (ReadError, ImportError):
         raise
-    except Exception as error:  # drivers have errors of their own
-        cause = str(getattr(error, "orig", None) or error).strip()
-        raise ReadError(f"{shown}: the query failed ({cause}): {quote(query.strip())}") from error
+    except Exception as error:  # drivers have errors of their own, which may show the URL
+        cause = scrub(error, address)
+        raise ReadError(f"{shown}: the query failed ({cause}): {quote(query)}") from None
     finally:
         engine.dispose()
     pandas = load_extra("pandas")
     frame = pandas.DataFrame.from_records(rows, columns=range(len(names)), coerce_float=True)
     frame.columns = [name.strip() for name in names]
-    return mark_origin(frame, f"{shown}#{query.strip()}")
-
-
-def hide_password(source: str) -> str:
-    """A source as it may be shown: with *** for the password of a URL."""
-    address, mark, query = source.partition("#")
-    hidden = _PASSWORD.sub(r"\1:***@", address)
-    return re.sub(r"([?&]password=)[^&]*", r"\1***", hidden) + mark + query
-
-
-def drop_password(source: str) -> str:
-    """A source without the password of its URL."""
-    address, mark, query = source.partition("#")
-    dropped = _PASSWORD.sub(r"\1@", address)
-    dropped = re.sub(r"(?<=[?&])password=[^&]*&?", "", dropped).rstrip("?&")
-    return dropped + mark + query
+    return mark_origin(frame, source)
 
 
 def place_database(source: str, move: Callable[[str], str]) -> str:
@@ -97,18 +75,21 @@ def database_file(source: str) -> Path | None:
     return Path(found[0]) if found else None
 
 
-def _check_query(shown: str, query: str) -> None:
-    if not _QUERY.match(query):
+def _check_query(address: str, query: str) -> None:
+    shown = show_source(address)
+    if not query and "#" in address:
         raise ReadError(
-            f"{shown}: only queries that begin with SELECT or WITH are run, not "
-            f"{quote(query.strip())}."
+            f"{shown}: only queries that begin with SELECT or WITH are run, and none does after "
+            "the #."
         )
+    if not query:
+        raise ReadError(f"{shown}: no query; add one to the URL: '{shown}#select * from table'.")
     if ";" in query.rstrip().rstrip(";"):
         raise ReadError(f"{shown}: one statement is run, without ';' inside: {quote(query)}.")
 
 
-def _engine(address: str, shown: str) -> Any:
-    sqlalchemy = load_extra("sqlalchemy")
+def _engine(address: str) -> Any:
+    sqlalchemy, shown = load_extra("sqlalchemy"), show_source(address)
     try:
         url = sqlalchemy.make_url(address)
         if url.get_backend_name() == "sqlite":
@@ -117,16 +98,20 @@ def _engine(address: str, shown: str) -> Any:
     except ReadError:
         raise
     except ImportError as error:
-        raise ImportError(f"{shown}: install the driver of this database ({error}).") from error
+        cause = scrub(error, address)
+        raise ImportError(f"{shown}: install the driver of this database ({cause}).") from None
     except Exception as error:
-        raise ReadError(f"{shown}: not the URL of a known database ({error}).") from error
+        cause = scrub(error, address)
+        raise ReadError(f"{shown}: not the URL of a known database ({cause}).") from None
 
 
 def _sqlite_engine(sqlalchemy: Any, url: Any, shown: str) -> Any:
     """Engine that reads a file and never makes one."""
     path = Path(url.database or "")
     if not path.is_file():
-        raise ReadError(f"{shown}: there is no file {str(path)!r}; three slashes, then its path.")
+        raise ReadError(
+            f"{shown}: there is no file {show_source(path)!r}; three slashes, then its path."
+        )
     address = f"{path.absolute().as_uri()}?mode=ro"
     return sqlalchemy.create_engine("sqlite://", creator=lambda: sqlite3.connect(address, uri=True))
 

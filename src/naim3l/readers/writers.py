@@ -5,6 +5,8 @@ import csv
 import gzip
 import lzma
 import os
+import re
+from collections.abc import Iterator
 from contextlib import nullcontext
 from io import TextIOWrapper
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 from naim3l.files import written_whole
 from naim3l.readers.errors import load_extra, quote
 from naim3l.readers.files import ARROW_ENDINGS
+from naim3l.tables import warn_user
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 # Functions of an open file. Neither name nor time: the same table gives the same bytes.
@@ -21,9 +24,12 @@ _PACKINGS: dict[str, Any] = {
     ".bz2": lambda file: bz2.BZ2File(file, "wb"),
     ".xz": lambda file: lzma.LZMAFile(file, "wb"),  # noqa: SIM115
 }
+# What a spreadsheet takes for the start of a formula, in wide letters too; numbers are none.
+_FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_NUMBER = re.compile(r"[+-](\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-def write_table(table: Any, path: str | os.PathLike[str]) -> None:
+def write_table(table: Any, path: str | os.PathLike[str], *, spreadsheet_safe: bool = True) -> None:
     """Write a table in the form that the ending of the path names.
 
     Parameters
@@ -35,6 +41,10 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
         Ending in ``.csv`` or ``.tsv`` (also with ``.gz``, ``.bz2`` or ``.xz`` after it),
         ``.parquet``, ``.arrow``, ``.feather`` or ``.ipc``. In text, missing cells are empty,
         floats have all their digits, and the encoding is UTF-8.
+    spreadsheet_safe : bool
+        In text, put ``'`` before names and cells that a spreadsheet would run as a formula: text
+        that begins with ``=``, ``+``, ``-``, ``@``, a tab or the end of a line and is no number.
+        A `DataWarning` says so, as the sign stays when the file is read again.
 
     Raises
     ------
@@ -47,6 +57,7 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
     kind, packing = check_target(target)
     frame = _with_ids(table, target)
     if kind in _SEPARATORS:
+        frame = _without_formulas(frame, target) if spreadsheet_safe else frame
         with written_whole(target) as part:
             _write_text(frame, part, _SEPARATORS[kind], packing)
         return
@@ -99,22 +110,57 @@ def _with_ids(table: Any, path: Path) -> Any:
     if index.name is not None or not isinstance(index, pandas.RangeIndex):
         name = "id" if index.name is None else str(index.name)
         frame.insert(0, name, index.to_numpy(), allow_duplicates=True)
+    if not len(frame.columns):
+        raise ValueError(f"{path}: a table without columns cannot be written.")
+    return _check_names(frame, path)
+
+
+def _check_names(frame: Any, path: Path) -> Any:
     if not frame.columns.is_unique:
         doubled = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(f"{path}: two columns would be named {quote(doubled)}; rename one.")
-    if not len(frame.columns):
-        raise ValueError(f"{path}: a table without columns cannot be written.")
     return frame
+
+
+def _without_formulas(frame: Any, path: Path) -> Any:
+    """The table with ``'`` before all text that a spreadsheet would run."""
+    formulas = [text for text in _texts(frame) if _marked(text) != text]
+    if not formulas:
+        return frame
+    warn_user(
+        f"{path}: ' is put before text that a spreadsheet would run as a formula, such as "
+        f"{quote(formulas[0])} ({len(formulas)} in all); spreadsheet_safe=False, or --raw-cells, "
+        "writes it as it is."
+    )
+    pandas = load_extra("pandas")
+    safe = frame.copy(deep=False)
+    for name in frame.columns:
+        if _may_have_text(frame[name]):
+            safe[name] = pandas.Series([_marked(cell) for cell in frame[name]], dtype=object)
+    safe.columns = [_marked(name) for name in frame.columns]
+    return _check_names(safe, path)
+
+
+def _marked(cell: Any) -> Any:
+    is_formula = isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_formula else cell
+
+
+def _may_have_text(column: Any) -> bool:
+    return column.dtype.kind not in "biufmM"
+
+
+def _texts(frame: Any) -> Iterator[str]:
+    """Names of columns, and cells that are text."""
+    yield from frame.columns
+    for name in frame.columns:
+        if _may_have_text(frame[name]):
+            yield from (cell for cell in frame[name] if isinstance(cell, str))
 
 
 def _write_text(frame: Any, part: Path, separator: str, packing: Any) -> None:
     # The csv module leaves a bare carriage return unquoted, and readers end the line there.
-    returns = any("\r" in name for name in frame.columns) or any(
-        isinstance(cell, str) and "\r" in cell
-        for name in frame.columns
-        if frame[name].dtype.kind not in "biufmM"
-        for cell in frame[name]
-    )
+    returns = any("\r" in text for text in _texts(frame))
     quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
     with (
         part.open("wb") as file,

@@ -19,6 +19,7 @@ from naim3l.pages.svg import inline_svg
 from naim3l.report import figures
 from naim3l.report.figures import Drawing
 from naim3l.report.quality import LEVEL, METRICS, N_RESAMPLES
+from naim3l.visible import CONTROLS, visible
 
 TEMPLATE, SCRIPT = "report.html.jinja", "report.js"
 DASH = "–"
@@ -59,7 +60,10 @@ def write_report(path: str | os.PathLike[str], summary: dict[str, Any]) -> None:
 def write_json(path: str | os.PathLike[str], summary: dict[str, Any]) -> None:
     """Write the numbers of a summary as JSON, whole or not at all."""
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
-    write_text(path, text + "\n")
+    lines = (
+        CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line) for line in text.split("\n")
+    )
+    write_text(path, "\n".join(lines) + "\n")
 
 
 def render_report(summary: dict[str, Any]) -> str:
@@ -71,6 +75,8 @@ def render_report(summary: dict[str, Any]) -> str:
     environment = Environment(
         loader=loader,
         autoescape=True,  # names of views, columns and labels are the user's
+        # A sign that turns the direction of text would turn the sentence around it.
+        finalize=lambda value: visible(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

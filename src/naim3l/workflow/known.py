@@ -16,7 +16,7 @@ from naim3l.readers import (
     read_table,
 )
 from naim3l.readers.cells import read_words
-from naim3l.readers.errors import close_names
+from naim3l.readers.errors import close_names, source_of
 from naim3l.workflow.models import word_columns
 from naim3l.workflow.views import ViewData, read_labels
 
@@ -36,7 +36,7 @@ def read_new(
     tables = {}
     for view, source in sources.items():
         table = _read_with_id(model, view, source, id_column)
-        tables[view] = _columns_of_fit(model, view, table, source)
+        tables[view] = _columns_of_fit(model, view, table)
     return tables
 
 
@@ -61,7 +61,7 @@ def _read_known(model: LinearViewModel, name: str, view: ViewConfig, words: Labe
                 f"view {name!r}: the model has no label {label!r}; "
                 f"{close_names(label, model.label_names_)}"
             )
-    features = _columns_of_fit(model, name, table, view.source)
+    features = _columns_of_fit(model, name, table)
     return ViewData(features, word_columns(model, name), labels.reindex(columns=model.label_names_))
 
 
@@ -76,12 +76,13 @@ def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str
     return read_table(source, id_column=guessed)
 
 
-def _columns_of_fit(model: LinearViewModel, view: str, table: Any, source: str) -> Any:
+def _columns_of_fit(model: LinearViewModel, view: str, table: Any) -> Any:
     """The columns that the model was fitted on, in the types that they had."""
     import pandas as pd
 
     known = [str(name) for name in model.feature_names_in_[view]]
-    columns = choose_columns(table.columns, known, where=f"view {view!r}, {source}")
+    where = f"view {view!r}, {source_of(table)}"
+    columns = choose_columns(table.columns, known, where=where)
     words = word_columns(model, view)
     numbers = [column for column in columns if column not in words]
     features, text = parse_features(table[numbers])
@@ -89,8 +90,7 @@ def _columns_of_fit(model: LinearViewModel, view: str, table: Any, source: str) 
         column = text[0]
         cell = next(cell for cell in features[column] if cell is not None)
         raise ReadError(
-            f"view {view!r}, {source}, column {column!r}: {cell!r} is text; in training it was a "
-            "number."
+            f"{where}, column {column!r}: {cell!r} is text; in training it was a number."
         )
     for column in words:
         # As in training; else pandas makes a type of its own, with NaN where None is meant.

@@ -14,6 +14,8 @@ from naim3l.readers import (
     parse_labels,
     read_table,
 )
+from naim3l.readers.errors import source_of
+from naim3l.readers.sources import show_source
 from naim3l.views import check_view_name
 
 
@@ -70,7 +72,8 @@ def parse_sources(arguments: Sequence[str]) -> dict[str, str]:
         name, equals, source = argument.partition("=")
         if not equals or not name.replace("_", "").replace("-", "").isalnum():
             raise ReadError(
-                f"{argument!r} is not of the form name=path, such as clinic=clinic.csv."
+                f"{show_source(argument)!r} is not of the form name=path, such as "
+                "clinic=clinic.csv."
             )
         if name in sources:
             raise ReadError(f"view {name!r} is given twice.")
@@ -126,7 +129,9 @@ def read_labels(
             )
         source = read_table(view.labels_file, id_column=view.id)
         if not source.index.isin(table.index).any():
-            raise ReadError(f"view {name!r}: no id of {view.labels_file} occurs in {view.source}.")
+            raise ReadError(
+                f"view {name!r}: no id of {source_of(source)} occurs in {source_of(table)}."
+            )
     wanted = view.labels or [label for label in default if label in source.columns]
     if not wanted:
         raise ReadError(

@@ -1,0 +1,194 @@
+"""What is printed is shown and never obeyed, whatever the terminal; and Ctrl-C stops at once."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.text import Text
+from typer.testing import CliRunner
+
+from naim3l import progress
+from naim3l.cli import app
+from naim3l.cli.app import ORDER, print_table, say
+from naim3l.visible import visible
+
+ODD = "x\x1b]0;owned\x07\x1b[31m\x9b2J\x7f\u202eb\u2066"
+LABELS = [f"flu{ODD}", f"gout{ODD}"]
+OPTIONS = ["--id", f"id{ODD}", "--labels", LABELS[0], "--labels", LABELS[1], "--lam", "1",
+           "--ridge", "1"]  # fmt: skip
+
+
+def assert_seen(text):
+    """Nothing in a text would be obeyed by a terminal, or turn its direction around."""
+    assert not set(text) & set("\x07\x1b\x7f\x9b\u202e\u2066"), repr(text)
+
+
+def run(*arguments):
+    """Run a command whose output is not freed from escape codes by others."""
+    return CliRunner().invoke(app, [*arguments], color=True, env={"COLUMNS": "400"})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Folder with a table and a model whose names are full of control characters."""
+    path = tmp_path_factory.mktemp("odd")
+    X = np.random.default_rng(0).normal(size=(24, 2))
+    names = [f"id{ODD}", f"hb{ODD}", f"crp{ODD}", *LABELS]
+    rows = [[f"p{i}{ODD}", *map(str, x), *("yes" if v > 0 else "no" for v in x)]
+            for i, x in enumerate(X)]  # fmt: skip
+    text = "\n".join(",".join(row) for row in [names, *rows]) + "\n"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        Path(f"lab{ODD}.csv").write_text(text, encoding="utf-8")
+        result = run("fit", f"lab=lab{ODD}.csv", *OPTIONS, "-o", f"model{ODD}.skops")
+        assert result.exit_code == 0, result.output
+        assert_seen(result.output)
+    return path
+
+
+@pytest.fixture
+def folder(made, monkeypatch):
+    monkeypatch.chdir(made)
+    return made
+
+
+class TestControlCharacters:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["inspect", "{model}"],
+            ["evaluate", "{model}", "lab={table}"],
+            ["predict", "{model}", "lab={table}", "-o", f"new{ODD}.csv"],
+            ["impute", "{model}", "lab={table}", "-o", f"new{ODD}"],
+            ["init", "{table}", "-o", f"new{ODD}.toml", "--force"],
+        ],
+        ids=lambda arguments: arguments[0],
+    )
+    def test_names_in_tables_and_messages(self, folder, arguments):
+        names = {"{model}": f"model{ODD}.skops", "lab={table}": f"lab=lab{ODD}.csv",
+                 "{table}": f"lab{ODD}.csv"}  # fmt: skip
+        result = run(*(names.get(argument, argument) for argument in arguments))
+        assert result.exit_code == 0, result.output
+        assert_seen(result.output)
+        assert visible(ODD) in result.output
+
+    @pytest.mark.parametrize(
+        ("arguments", "code"),
+        [
+            (["predict", f"none{ODD}.skops", "lab=x.csv", "-o", "y.csv"], 1),
+            (["predict", f"model{ODD}.skops", f"lab=none{ODD}.csv", "-o", "y.csv"], 1),
+            (["fit", f"lab=lab{ODD}.csv", "--labels", f"no{ODD}", "-o", "m.skops"], 1),
+            (["fit", f"l{ODD}=x", "-o", "m.skops"], 1),
+            (["predict", f"model{ODD}.skops", "lab=x.csv", "-o", f"none{ODD}/y.csv"], 1),
+            (["reproduce", f"table{ODD}"], 1),
+            ([f"none{ODD}"], 2),
+            (["fit", f"--none{ODD}"], 2),
+            (["inspect", f"model{ODD}.skops", ODD], 2),
+        ],
+    )
+    def test_values_in_errors(self, folder, arguments, code):
+        result = run(*arguments)
+        assert result.exit_code == code
+        assert_seen(result.output)
+        assert "owned" in result.stderr
+
+    def test_json_can_be_read_back(self, folder):
+        result = run("inspect", f"model{ODD}.skops", "--json")
+        assert_seen(result.stdout)
+        assert result.stdout.isascii() and json.loads(result.stdout)["label_names"] == LABELS
+
+    def test_a_name_makes_no_line_of_its_own(self, capsys):
+        say("Wrote a\nnaim3l: all is well.")
+        print_table("b\nc", ["d\ne", "number"], [["f\rg\th", Text("1\x1b2")]])
+        shown = capsys.readouterr().out
+        assert shown.startswith("Wrote a\\nnaim3l: all is well.\n")
+        assert all(text in shown for text in ("b\\nc", "d\\ne", "f\\rg\\th", "1\\x1b2"))
+
+    def test_progress(self, monkeypatch):
+        terminal = io.StringIO()
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with progress.progress_bar("fit", 1, shown=True) as advance:
+            advance(f"[red]{ODD}")
+        assert f"[red]{visible(ODD)}" in terminal.getvalue() and "\x1b]0" not in terminal.getvalue()
+
+
+ASCII = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0",
+         "PYTHONCOERCECLOCALE": "0", "TERM": "dumb"}  # fmt: skip
+RUN_ALL = """
+import json, os, sys
+from naim3l.__main__ import main
+for arguments in json.loads(sys.argv[1]):
+    # As a shell hands them over: bytes, which are text in the encoding of the terminal.
+    given = [os.fsdecode(part.encode("utf-8", "surrogateescape")) for part in arguments]
+    sys.argv = ["naim3l", *given]
+    try:
+        main()
+    except SystemExit as end:
+        print(f"code {end.code}")
+"""
+
+
+@pytest.mark.parametrize("more", [ASCII, {"PYTHONIOENCODING": "ascii"}])
+def test_a_terminal_that_knows_ascii_alone(more):
+    commands = [["--help"], *([name, "--help"] for name in ORDER), ["datasets"], ["none–"],
+                ["datasets", "--data", "größe–\udcff"]]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_ALL, json.dumps(commands)],
+        capture_output=True,
+        env={**os.environ, **more},
+    )
+    assert done.stderr.isascii() and b"Traceback" not in done.stderr, done.stderr.decode()
+    codes = [line for line in done.stdout.decode("ascii").splitlines() if line.startswith("code")]
+    assert codes == ["code 0"] * 12 + ["code 2", "code 1"]
+    assert b"\\udcff' is not a folder that is there" in done.stderr
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+from naim3l.__main__ import main
+sys.meta_path.insert(0, Watch())
+sys.argv = ["naim3l", "inspect", "none.skops"]
+main()
+"""
+BEFORE_A_COMMAND = """
+import os, signal, naim3l.cli
+from naim3l.__main__ import main
+naim3l.cli.main = lambda: os.kill(os.getpid(), signal.SIGINT)
+main()
+"""
+
+
+class TestCtrlC:
+    @pytest.mark.parametrize("module", ["naim3l.cli", "rich.table", "numpy", "numpy.linalg"])
+    def test_while_modules_are_imported(self, module):
+        """The libraries' own too, which turn an exception into another one, or lose it."""
+        code = INTERRUPTED.format(module=module)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+    def test_between_imports_and_commands(self):
+        done = subprocess.run(
+            [sys.executable, "-c", BEFORE_A_COMMAND], capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr) == (130, "")
+
+    def test_it_stays_ignored_where_it_was(self):
+        """As under nohup."""
+        code = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        code += "import naim3l.__main__ as entry; sys.argv = ['naim3l', '--version']\n"
+        code += "try: entry.main()\nexcept SystemExit: print(signal.getsignal(signal.SIGINT))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.stdout.splitlines()[-1] == str(signal.SIG_IGN)
