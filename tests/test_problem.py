@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -111,6 +113,28 @@ def test_labels_are_visited_alone_stacked_and_in_threads(
     np.testing.assert_allclose(problem.map_labels(scale, A), expected)
     total = sum(np.linalg.norm(block) for block in blocks)
     assert problem.sum_labels(norm, A) == pytest.approx(total)
+
+
+def test_sums_do_not_depend_on_which_thread_is_done_first(monkeypatch):
+    monkeypatch.setattr(naim3l.blocks, "THREADED_NUMBERS", 1)
+    monkeypatch.setattr(naim3l.blocks, "STACKED_SHARE", 2.0)  # every label for itself
+    Y = np.array([[1, 1, 1], [1, 1, -1], [1, -1, -1]])
+    problem = Problem([np.eye(3)], [Y])
+    problem.n_threads = 3
+    values = {3: 1e16, 2: 1.0, 1: -1e16}  # by rows of the block: the order of sums shows
+    last_is_done = threading.Event()
+
+    def value(stack):
+        n_rows = stack.shape[-2]
+        if n_rows == 1:
+            last_is_done.set()
+        elif n_rows == 3:
+            last_is_done.wait(10)
+        return np.array([values[n_rows]])
+
+    A = np.ones((problem.n_positives, problem.n_labels))
+    assert problem.sum_labels(value, A) == 1e16 + 1.0 - 1e16 == 0.0
+    assert -1e16 + 1e16 + 1.0 == 1.0  # what another order would give
 
 
 def test_errors_in_threads_are_passed_on(make_problem, monkeypatch):

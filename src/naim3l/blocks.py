@@ -122,14 +122,13 @@ class LabelBlocks(ABC):
                 rows = self.label_slices[k]
                 result[rows] = block[: rows.stop - rows.start]
 
-        self._run_groups(work, A.size)
+        self._run_groups(work, A)
         return result
 
     def sum_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> float:
         """Sum over labels of ``function``, from a stack of blocks (..., n, n_labels) to (...)."""
-        totals: list[float] = []
-        self._run_groups(lambda group: totals.append(function(self._stack(group, A)).sum()), A.size)
-        return float(sum(totals))
+        # Added up in the order of the groups, not in that in which threads are done with them.
+        return float(sum(self._run_groups(lambda group: function(self._stack(group, A)).sum(), A)))
 
     @cached_property
     def _label_groups(self) -> list[NDArray[np.intp]]:
@@ -159,10 +158,10 @@ class LabelBlocks(ABC):
             block[: rows.stop - rows.start] = A[rows]
         return stack
 
-    def _run_groups(self, work: Callable[[NDArray[np.intp]], object], n_numbers: int) -> None:
-        """``work`` on every group of labels, shared out among threads."""
-        n_threads = self.n_threads if n_numbers >= THREADED_NUMBERS else 1
-        thread_map(work, self._label_groups, n_threads)
+    def _run_groups(self, work: Callable[[NDArray[np.intp]], R], A: Matrix) -> list[R]:
+        """``work`` on every group of labels in order, shared out among threads where A is large."""
+        n_threads = self.n_threads if A.size >= THREADED_NUMBERS else 1
+        return thread_map(work, self._label_groups, n_threads)
 
 
 def consecutive_slices(sizes: Iterable[int]) -> list[slice]:
