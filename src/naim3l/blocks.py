@@ -48,8 +48,6 @@ class LabelBlocks(ABC):
     ----------
     weight_slices : list of slice, one per view
         Where each view's weights lie.
-    grams, positive_grams : list of ndarray, each of shape (n_weights_v, n_weights_v)
-        ``X'X`` and ``sum_k X_k'X_k`` of each view.
     fit_intercept : bool
         Whether the last weight of each view is an intercept.
     label_slices : list of slice, one per label
@@ -59,8 +57,6 @@ class LabelBlocks(ABC):
     """
 
     weight_slices: list[slice]
-    grams: list[Matrix]
-    positive_grams: list[Matrix]
     fit_intercept: bool
     label_slices: list[slice]
     n_threads: int
@@ -93,17 +89,13 @@ class LabelBlocks(ABC):
         """``1/2 sum P * (XW - Y)^2``."""
         return self.loss_and_gradient(W)[0]
 
+    @abstractmethod
     def multiply_gram(self, W: Matrix) -> Matrix:
-        """``X'XW`` for all views, (n_weights, n_labels); rows are not touched."""
-        return self._multiply_blocks(self.grams, W)
+        """``X'XW`` for all views, (n_weights, n_labels)."""
 
+    @abstractmethod
     def multiply_positive_gram(self, W: Matrix) -> Matrix:
-        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels); rows are not touched."""
-        return self._multiply_blocks(self.positive_grams, W)
-
-    def _multiply_blocks(self, blocks: list[Matrix], W: Matrix) -> Matrix:
-        pairs = zip(blocks, self.weight_slices, strict=True)
-        return np.concatenate([block @ W[weights] for block, weights in pairs])
+        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels)."""
 
     def map_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> Matrix:
         """``function`` of every label's block of ``A``, for functions that keep the shape.

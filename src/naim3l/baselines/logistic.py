@@ -14,6 +14,10 @@ from naim3l.kernels import N_LANDMARKS
 from naim3l.parameters import check_number
 from naim3l.problem import Problem
 
+NEWTON_COLUMNS = 1000
+NEWTON: dict[str, Any] = {"solver": "newton-cholesky"}
+GRADIENTS: dict[str, Any] = {"solver": "lbfgs", "tol": 1e-6, "max_iter": 1000}
+
 
 class PerViewLogistic(LinearViewModel):
     """Logistic regression of each label on each view's rows where it is known.
@@ -99,7 +103,9 @@ def masked_logistic(problem: Problem, C: float) -> NDArray[np.float64]:
 def _fit_label(X: Any, y: NDArray, counts: NDArray, C: float, problem: Problem) -> NDArray:
     """Weights of one label, the intercept last if there is one."""
     fit_intercept = problem.fit_intercept
-    # Newton steps: few, and each costs little while columns are some hundreds.
-    model = LogisticRegression(C=C, solver="newton-cholesky", fit_intercept=fit_intercept)
+    # Newton steps: few, and each costs little while columns are some hundreds. Each forms a matrix
+    # of pairs of columns, so that beyond that gradients have to do.
+    options = NEWTON if X.shape[1] <= NEWTON_COLUMNS else GRADIENTS
+    model = LogisticRegression(C=C, fit_intercept=fit_intercept, **options)
     model.fit(X, y > 0, sample_weight=counts)
     return np.append(model.coef_[0], model.intercept_ if fit_intercept else [])

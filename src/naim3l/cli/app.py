@@ -92,7 +92,7 @@ def told_plainly() -> Iterator[None]:
         reason = f"{error.filename}: {error.strerror}." if error.strerror else str(error)
         typer.echo(f"naim3l: {reason}", err=True)
         raise typer.Exit(1) from error
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, MemoryError) as error:
         typer.echo(f"naim3l: {error}", err=True)
         raise typer.Exit(1) from error
 
