@@ -28,7 +28,7 @@ from naim3l.held_out import (
 )
 from naim3l.kernels import N_LANDMARKS, of_view
 from naim3l.objective import Objective
-from naim3l.parameters import check_number, check_whole_number
+from naim3l.parameters import check_in_range, check_whole_number
 from naim3l.problem import Problem
 from naim3l.progress import progress_bar
 from naim3l.solvers import SolverResult, solve_fast
@@ -40,6 +40,8 @@ Pair = tuple[float, float]  # lam, ridge
 
 # Path of lam where its length alone is given.
 MOST_LAM, LEAST_LAM = 10.0, 0.01
+# Every lam and every fold is a fit.
+MOST_LAMS = MOST_FOLDS = 1000
 _ALL_UNBOUNDED = (
     "NAIM3LCV: the objective falls without bound at every lam and ridge tried: try smaller lams, "
     "larger ridges, or high_rank=False."
@@ -188,7 +190,8 @@ fit_intercept, label_coding, threshold, calibrate, fusion
 
     def _refine_gammas(self, X: Any, problem: Problem, hidden: NDArray[np.bool_]) -> Problem:
         """The problem with the gammas that suit hidden entries best; keeps their maps."""
-        auto, factors = self._free_gammas(), _read_values("gamma_factors", self.gamma_factors)
+        auto = self._free_gammas()
+        factors = _read_values("gamma_factors", self.gamma_factors, of="gamma_factors")
         if any(auto.values()) and factors != [1.0]:
             tables = self._known_tables(X)
             lowest = self.metric_ in LOWER_IS_BETTER
@@ -270,13 +273,13 @@ fit_intercept, label_coding, threshold, calibrate, fusion
     def _check_parameters(self) -> list[Pair]:
         """Pairs (lam, ridge) in the order of the path."""
         if isinstance(self.lams, Sequence | np.ndarray):
-            lams = _read_values("lams", self.lams)
+            lams = _read_values("lams", self.lams, of="lam")
         else:
-            check_whole_number("lams", self.lams, at_least=1)
+            check_whole_number("lams", self.lams, at_least=1, at_most=MOST_LAMS)
             lams = np.geomspace(MOST_LAM, LEAST_LAM, self.lams).tolist()
-        ridges = _read_values("ridges", self.ridges, or_equal=True)
-        check_whole_number("cv", self.cv, at_least=2)
-        _read_values("gamma_factors", self.gamma_factors)
+        ridges = _read_values("ridges", self.ridges, of="ridge", or_zero=True)
+        check_whole_number("cv", self.cv, at_least=2, at_most=MOST_FOLDS)
+        _read_values("gamma_factors", self.gamma_factors, of="gamma_factors")
         check_metric(self.metric)
         if self.n_jobs is not None and self.n_jobs != -1:
             check_whole_number("n_jobs", self.n_jobs, at_least=1)
@@ -376,10 +379,10 @@ fit_intercept, label_coding, threshold, calibrate, fusion
         raise FloatingPointError(_ALL_UNBOUNDED)
 
 
-def _read_values(name: str, values: Any, *, or_equal: bool = False) -> list[float]:
-    """Distinct numbers above 0, or also equal to it."""
+def _read_values(name: str, values: Any, *, of: str, or_zero: bool = False) -> list[float]:
+    """Distinct numbers, all in the range of a parameter."""
     if not isinstance(values, Sequence | np.ndarray) or isinstance(values, str) or not len(values):
         raise ValueError(f"{name} must be a sequence of at least one number, got {values!r}.")
     for i, value in enumerate(values):
-        check_number(f"{name}[{i}]", value, above=0, or_equal=or_equal)
+        check_in_range(f"{name}[{i}]", value, of=of, or_zero=or_zero)
     return sorted({float(value) for value in values})

@@ -10,7 +10,7 @@ from scipy import linalg, sparse
 from naim3l.base import LinearViewModel
 from naim3l.forms import check_memory
 from naim3l.kernels import N_LANDMARKS
-from naim3l.parameters import check_number
+from naim3l.parameters import check_in_range
 from naim3l.problem import Problem
 
 
@@ -69,7 +69,7 @@ label_coding, threshold, calibrate, fusion, random_state
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
         self._check_form_parameters()
-        check_number("ridge", self.ridge, above=0)
+        check_in_range("ridge", self.ridge)
         problem = self._read_training(X, y)
         self._keep_weights(problem, masked_ridge(problem, self.ridge))
         self._learn(problem, lambda part: masked_ridge(part, self.ridge))
