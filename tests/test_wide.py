@@ -12,7 +12,7 @@ from naim3l.baselines import PerViewLogistic, PerViewRidge, logistic, ridge
 from naim3l.forms import choose_form
 from naim3l.objective import Objective
 from naim3l.problem import Problem
-from naim3l.solvers import solve_fast
+from naim3l.solvers import fast, solve_fast
 from study import run
 
 AS_GIVEN = {"transformer": None, "random_state": 0}
@@ -65,6 +65,27 @@ def test_products_with_rows_replace_matrices_of_columns(
     assert found.converged
     reached = [result.history[-1]["objective"] for result in (found, expected)]
     assert reached[0] == pytest.approx(reached[1], rel=1e-5)
+
+
+def test_an_interrupt_amid_an_iteration_keeps_the_last_whole_one(monkeypatch):
+    X, Y = wide(30, 3000)
+    rows = Problem([X["text"]], [2 * Y["text"] - 1])
+    assert rows.grams == [None]
+    objective = Objective(rows, 0.4, ridge=1.0)
+    expected = solve_fast(objective, form="rows", max_iter=2, tol=0)
+    calls = []
+
+    def shrink(*arguments):
+        calls.append(arguments)
+        if len(calls) == 4:  # the start, two iterations, and amid the third
+            raise KeyboardInterrupt
+        return whole(*arguments)
+
+    whole = fast._shrink
+    monkeypatch.setattr(fast, "_shrink", shrink)
+    stopped = solve_fast(objective, form="rows", max_iter=9, tol=0)
+    assert stopped.interrupted and stopped.history == expected.history
+    np.testing.assert_array_equal(stopped.W, expected.W)
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
