@@ -101,6 +101,14 @@ def test_a_label_whose_only_positive_is_never_held_out_is_not_taken_to_be_rarer(
     assert not found.own[single].any()
 
 
+def test_a_label_that_is_never_positive_is_less_likely_than_the_only_one_that_is(rng):
+    scores, truth = drawn(rng, 300, np.array([2.0, 2.0]), np.array([0.0, 0.0]))
+    truth[:, 1] = 0
+    chances = fit_calibration(scores, truth).probabilities(scores)
+    assert chances[:, 0].mean() == pytest.approx(truth[:, 0].mean(), abs=0.02)
+    assert chances[:, 1].mean() < 0.02
+
+
 def test_a_label_without_known_entries_keeps_its_rate(rng):
     scores, truth = drawn(rng, 200, np.array([2.0, 2.0]), np.array([-1.0, -1.0]))
     truth[:, 1] = np.nan

@@ -187,6 +187,19 @@ def test_resumed_solver_ends_at_the_same_weights(make_problem, tmp_path, form, s
     assert resumed.history == whole.history and resumed.stationarity == whole.stationarity
 
 
+@pytest.mark.parametrize("form", ["rows", "compressed"])
+def test_state_holds_the_blocks_of_the_labels_once(make_problem, tmp_path, form):
+    """Multipliers and auxiliary variables both follow from what was thresholded last."""
+    features, labels, _ = make_problem(n_rows=(90, 80), n_labels=20, observed=1.0)
+    path = tmp_path / "fit.checkpoint"
+    objective = Objective(Problem(features, labels), 0.1)
+    result = solve_fast(objective, form=form, max_iter=2, tol=0,
+                        checkpoint=Checkpoint(path, "key", every=0))  # fmt: skip
+    blocks, weights = result.state.Z.nbytes, result.W.nbytes
+    assert blocks > 10 * weights
+    assert blocks < path.stat().st_size < blocks + 3 * weights + 6000
+
+
 def test_estimator_refuses_what_cannot_be_resumed(tmp_path):
     data = make_unpaired(60, n_features=(9, 8), n_labels=4, random_state=0)
     path = tmp_path / "fit.checkpoint"

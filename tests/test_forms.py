@@ -5,7 +5,7 @@ import pytest
 
 from naim3l import forms
 from naim3l.compress import CompressedProblem
-from naim3l.forms import choose_form, estimate_costs
+from naim3l.forms import N_BLOCK_ARRAYS, N_WEIGHT_ARRAYS, choose_form, estimate_costs
 from naim3l.problem import Problem
 
 
@@ -27,7 +27,7 @@ def test_the_choice_follows_the_estimate_on_both_sides_of_the_border():
     for d in (5, 20, 40, 80, 160, 320):
         problem = draw(120, d)
         costs = estimate_costs(problem)
-        cheaper = costs["compressed"].flops <= costs["rows"].flops
+        cheaper = costs["compressed"].total.flops <= costs["rows"].total.flops
         assert isinstance(choose_form(problem), CompressedProblem) == cheaper
         chosen.add(cheaper)
     assert chosen == {True, False}
@@ -35,7 +35,8 @@ def test_the_choice_follows_the_estimate_on_both_sides_of_the_border():
 
 def test_statistics_that_do_not_fit_are_not_made(monkeypatch):
     problem = draw(3000, 5)
-    monkeypatch.setattr(forms, "MOST_BYTES", estimate_costs(problem)["compressed"].n_bytes - 1)
+    most = estimate_costs(problem)["compressed"].total.n_bytes - 1
+    monkeypatch.setattr(forms, "MOST_BYTES", most)
     assert choose_form(problem) is problem
 
 
@@ -43,7 +44,11 @@ def test_bytes_are_those_of_the_statistics():
     problem = draw(200, 7)
     view = CompressedProblem.from_problem(problem).views[0]
     held = 2 * view.known_grams.nbytes + sum(R.nbytes for R in view.factors)
-    assert estimate_costs(problem)["compressed"].n_bytes == pytest.approx(held)
+    estimate = estimate_costs(problem)["compressed"]
+    held += N_WEIGHT_ARRAYS * view.targets.nbytes
+    assert estimate.views[0].n_bytes == pytest.approx(held)
+    blocks = N_BLOCK_ARRAYS * 8 * sum(len(R) for R in view.factors) * problem.n_labels
+    assert estimate.blocks.n_bytes == pytest.approx(blocks)
 
 
 def test_a_form_can_be_asked_for():

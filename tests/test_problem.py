@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -49,7 +51,8 @@ def test_positive_grams_sum_over_labels(drawn):
 
 def test_labelled_grams_bound_the_curvature_of_the_loss(drawn):
     problem, X, Y = drawn
-    for gram, weights in zip(problem.labelled_grams(), problem.weight_slices, strict=True):
+    for v, weights in enumerate(problem.weight_slices):
+        gram = problem.labelled_gram(v)
         for k in range(problem.n_labels):
             X_v = X[Y[:, k] != 0][:, weights]
             assert np.linalg.eigvalsh(gram - X_v.T @ X_v).min() >= -1e-10
@@ -111,6 +114,28 @@ def test_labels_are_visited_alone_stacked_and_in_threads(
     np.testing.assert_allclose(problem.map_labels(scale, A), expected)
     total = sum(np.linalg.norm(block) for block in blocks)
     assert problem.sum_labels(norm, A) == pytest.approx(total)
+
+
+def test_sums_do_not_depend_on_which_thread_is_done_first(monkeypatch):
+    monkeypatch.setattr(naim3l.blocks, "THREADED_NUMBERS", 1)
+    monkeypatch.setattr(naim3l.blocks, "STACKED_SHARE", 2.0)  # every label for itself
+    Y = np.array([[1, 1, 1], [1, 1, -1], [1, -1, -1]])
+    problem = Problem([np.eye(3)], [Y])
+    problem.n_threads = 3
+    values = {3: 1.0, 2: 1e16, 1: -1e16}  # by rows of the block: the order of sums shows
+    last_is_done = threading.Event()
+
+    def value(stack):
+        n_rows = stack.shape[-2]
+        if n_rows == 1:
+            last_is_done.set()
+        elif n_rows == 3:
+            last_is_done.wait(10)
+        return np.array([values[n_rows]])
+
+    A = np.ones((problem.n_positives, problem.n_labels))
+    assert 1.0 + 1e16 - 1e16 == 0.0 and 1e16 - 1e16 + 1.0 == 1.0
+    assert problem.sum_labels(value, A) == 0.0
 
 
 def test_errors_in_threads_are_passed_on(make_problem, monkeypatch):

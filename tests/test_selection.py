@@ -4,16 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.preprocessing import FunctionTransformer
 
 from naim3l import NAIM3L, evaluate
 from naim3l.baselines import PerViewRidge
 from naim3l.calibration import log_loss
 from naim3l.candidates import best_on_held_out, hold_out_entries
 from naim3l.datasets import make_unpaired
-from naim3l.held_out import deal_entries
+from naim3l.held_out import METRICS, OF_RANKS, choose_metric, deal_entries
 from naim3l.objective import Objective
 from naim3l.problem import Problem
-from naim3l.selection import METRICS, NAIM3LCV
+from naim3l.selection import NAIM3LCV
 from naim3l.solvers import solve_fast
 
 
@@ -50,10 +51,23 @@ def test_seed_decides(data):
     assert not np.array_equal(first, other, equal_nan=True)
 
 
+@pytest.mark.filterwarnings("ignore:labels never observed positive")
 def test_a_metric_undefined_on_held_out_entries_is_an_error(data):
-    one_label = {view: Y[:, :1] for view, Y in data.labels.items()}
+    never = {view: np.zeros((len(Y), 2)) for view, Y in data.labels.items()}
+    for Y in never.values():
+        Y[0, 0] = 1  # a single positive stays where it is
     with pytest.raises(ValueError, match="metric 'AP' is undefined on the held-out entries"):
-        best_on_held_out([PerViewRidge(1.0)], data.views, one_label)
+        best_on_held_out([PerViewRidge(1.0)], data.views, never, metric="AP", random_state=0)
+
+
+def test_candidates_of_one_label_are_told_apart(data):
+    one_label = {view: Y[:, :1] for view, Y in data.labels.items()}
+    blind = PerViewRidge(transformer=FunctionTransformer(np.zeros_like))
+    candidates = [blind, PerViewRidge()]
+    best = best_on_held_out(candidates, data.views, one_label, random_state=0)
+    assert best.transformer == "auto"
+    with pytest.raises(ValueError, match="metric='AP' ranks the labels of a row"):
+        best_on_held_out(candidates, data.views, one_label, metric="AP")
 
 
 @pytest.mark.parametrize("metric", ["one-error", "AP", "micro-AUC"])
@@ -284,10 +298,27 @@ def test_bad_parameters_are_refused(data, parameters, message):
 
 
 def test_metric_that_is_nowhere_defined_is_refused(data):
+    one_each = {view: np.zeros((len(Y), 2)) for view, Y in data.labels.items()}
+    for Y in one_each.values():
+        Y[[0, 1], [0, 1]] = 1  # the only positives of their labels are never held out
+    with pytest.raises(ValueError, match="metric 'macro-AUC' is undefined on the held-out entries"):
+        quick(metric="macro-AUC").fit(data.views, one_each)
+    assert quick().fit(data.views, one_each).metric_ == "log-loss"
+
+
+def test_metrics_that_rank_labels_need_two_of_them(data):
     one_label = {view: Y[:, :1] for view, Y in data.labels.items()}
-    with pytest.raises(ValueError, match="metric 'AP' is undefined on the held-out entries"):
-        quick().fit(data.views, one_label)
-    assert quick(metric="macro-AUC").fit(data.views, one_label).best_score_ > 0.5
+    for metric in OF_RANKS:
+        with pytest.raises(ValueError, match=f"metric='{metric}' ranks the labels of a row"):
+            quick(metric=metric).fit(data.views, one_label)
+
+
+def test_auto_takes_average_precision_where_every_fold_can_rank():
+    ranked, not_ranked = np.array([[1, 0], [np.nan, 1]]), np.array([[1, np.nan], [np.nan, 0]])
+    assert choose_metric("auto", [ranked, ranked]) == "AP"
+    assert choose_metric("auto", [ranked, not_ranked]) == "log-loss"
+    assert choose_metric("auto", [ranked[:, :1]]) == "log-loss"
+    assert choose_metric("macro-F1", [not_ranked]) == "macro-F1"
 
 
 def test_every_metric_of_evaluate_is_allowed():

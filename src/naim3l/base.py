@@ -31,7 +31,7 @@ from naim3l.fusion import FUSED
 from naim3l.kernels import KernelMap
 from naim3l.labels import CODINGS, LabelTable, fill_unknown
 from naim3l.metrics import evaluate
-from naim3l.parameters import check_choice, check_number
+from naim3l.parameters import check_choice, check_in_range
 from naim3l.persistence import save
 from naim3l.problem import Problem
 from naim3l.reading import ViewReader, warn_rows
@@ -244,7 +244,7 @@ class ViewModel(ViewReader):
 
     def _check_form_parameters(self) -> None:
         self._check_kernel_parameters()
-        check_number("positive_weight", self.positive_weight, above=0)
+        check_in_range("positive_weight", self.positive_weight)
         check_choice("fit_intercept", self.fit_intercept, (True, False))
         check_choice("label_coding", self.label_coding, CODINGS)
         self._rules.check()

@@ -48,8 +48,6 @@ class LabelBlocks(ABC):
     ----------
     weight_slices : list of slice, one per view
         Where each view's weights lie.
-    grams, positive_grams : list of ndarray, each of shape (n_weights_v, n_weights_v)
-        ``X'X`` and ``sum_k X_k'X_k`` of each view.
     fit_intercept : bool
         Whether the last weight of each view is an intercept.
     label_slices : list of slice, one per label
@@ -59,8 +57,6 @@ class LabelBlocks(ABC):
     """
 
     weight_slices: list[slice]
-    grams: list[Matrix]
-    positive_grams: list[Matrix]
     fit_intercept: bool
     label_slices: list[slice]
     n_threads: int
@@ -93,17 +89,13 @@ class LabelBlocks(ABC):
         """``1/2 sum P * (XW - Y)^2``."""
         return self.loss_and_gradient(W)[0]
 
+    @abstractmethod
     def multiply_gram(self, W: Matrix) -> Matrix:
-        """``X'XW`` for all views, (n_weights, n_labels); rows are not touched."""
-        return self._multiply_blocks(self.grams, W)
+        """``X'XW`` for all views, (n_weights, n_labels)."""
 
+    @abstractmethod
     def multiply_positive_gram(self, W: Matrix) -> Matrix:
-        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels); rows are not touched."""
-        return self._multiply_blocks(self.positive_grams, W)
-
-    def _multiply_blocks(self, blocks: list[Matrix], W: Matrix) -> Matrix:
-        pairs = zip(blocks, self.weight_slices, strict=True)
-        return np.concatenate([block @ W[weights] for block, weights in pairs])
+        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels)."""
 
     def map_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> Matrix:
         """``function`` of every label's block of ``A``, for functions that keep the shape.
@@ -122,14 +114,13 @@ class LabelBlocks(ABC):
                 rows = self.label_slices[k]
                 result[rows] = block[: rows.stop - rows.start]
 
-        self._run_groups(work, A.size)
+        self._run_groups(work, A)
         return result
 
     def sum_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> float:
         """Sum over labels of ``function``, from a stack of blocks (..., n, n_labels) to (...)."""
-        totals: list[float] = []
-        self._run_groups(lambda group: totals.append(function(self._stack(group, A)).sum()), A.size)
-        return float(sum(totals))
+        # Added up in the order of the groups, not in that in which threads are done with them.
+        return float(sum(self._run_groups(lambda group: function(self._stack(group, A)).sum(), A)))
 
     @cached_property
     def _label_groups(self) -> list[NDArray[np.intp]]:
@@ -159,10 +150,10 @@ class LabelBlocks(ABC):
             block[: rows.stop - rows.start] = A[rows]
         return stack
 
-    def _run_groups(self, work: Callable[[NDArray[np.intp]], object], n_numbers: int) -> None:
-        """``work`` on every group of labels, shared out among threads."""
-        n_threads = self.n_threads if n_numbers >= THREADED_NUMBERS else 1
-        thread_map(work, self._label_groups, n_threads)
+    def _run_groups(self, work: Callable[[NDArray[np.intp]], R], A: Matrix) -> list[R]:
+        """``work`` on every group of labels in order, shared out among threads where A is large."""
+        n_threads = self.n_threads if A.size >= THREADED_NUMBERS else 1
+        return thread_map(work, self._label_groups, n_threads)
 
 
 def consecutive_slices(sizes: Iterable[int]) -> list[slice]:

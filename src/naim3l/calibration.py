@@ -90,13 +90,16 @@ def _common_curve(
 ) -> tuple[Matrix, Matrix]:
     """Slope and offset of every label from the entries of all, (n_labels,) each."""
     shift = np.broadcast_to(base, standard.shape)[known]
-    features, scale = standard[known][:, None], 1.0
-    told_apart = bool(np.ptp(shift) > LEAST_DIFFERENCE)
-    if told_apart:  # labels of one frequency leave nothing to learn of it
-        scale = float(shift.std())
-        features = np.column_stack([features, shift / scale])
+    features = standard[known][:, None]
+    if np.ptp(shift) <= LEAST_DIFFERENCE:
+        # Labels of one frequency teach nothing of it: those that are rarer are less likely by that.
+        model = LogisticRegression().fit(features, yes[known] > 0)
+        rarer = np.where(np.abs(base - shift[0]) <= LEAST_DIFFERENCE, 0, base - shift[0])
+        return np.full(len(base), model.coef_[0, 0]), model.intercept_[0] + rarer
+    scale = float(shift.std())
+    features = np.column_stack([features, shift / scale])
     model = LogisticRegression().fit(features, yes[known] > 0)
-    weight = model.coef_[0, 1] / scale if told_apart else 0.0
+    weight = model.coef_[0, 1] / scale
     return np.full(len(base), model.coef_[0, 0]), model.intercept_[0] + weight * base
 
 

@@ -9,14 +9,17 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from naim3l.base import ViewModel
-from naim3l.metrics import evaluate
-from naim3l.parameters import check_choice
+from naim3l.held_out import (
+    AUTO,
+    LOWER_IS_BETTER,
+    check_metric,
+    choose_metric,
+    mean_defined,
+    measure,
+)
 
 LabelArrays = Mapping[str, NDArray[np.floating]]
 Model = TypeVar("Model", bound=ViewModel)
-
-METRICS = tuple(evaluate([[1, 0]], [[1, 0]]))
-LOWER_IS_BETTER = ("coverage", "one-error")
 
 
 def hold_out_entries(
@@ -59,10 +62,10 @@ def best_on_held_out(
     labels: LabelArrays,
     *,
     share: float = 0.2,
-    metric: str = "AP",
+    metric: str = AUTO,
     random_state: Any = None,
 ) -> Model:
-    """The candidate with the highest metric on held-out entries, fitted again on all of them.
+    """The candidate that is best on held-out entries, fitted again on all of them.
 
     Parameters
     ----------
@@ -72,19 +75,19 @@ def best_on_held_out(
     share, random_state
         See `hold_out_entries`.
     metric : str
-        Key of the dict that `naim3l.evaluate` returns. For "coverage" and "one-error" the lowest
-        value is taken, for others the highest.
+        As in `naim3l.selection.NAIM3LCV`.
     """
-    check_choice("metric", metric, METRICS)
+    check_metric(metric)
     kept, held_out = hold_out_entries(labels, share, random_state=random_state)
-    values = [
-        evaluate(held_out, clone(model).fit(X, kept).decision_function(X))[metric]
-        for model in candidates
-    ]
+    metric = choose_metric(metric, [np.concatenate(list(held_out.values()))])
+    values = []
+    for model in candidates:
+        scores = clone(model).fit(X, kept).decision_function(X)
+        values.append(mean_defined(measure(held_out[view], scores[view], metric) for view in X))
     if np.isnan(values).all():
         raise ValueError(
-            f"metric {metric!r} is undefined on the held-out entries: too few entries, or labels. "
-            "Take another metric or a larger share."
+            f"metric {metric!r} is undefined on the held-out entries: too few of them are known. "
+            "Take another metric, or a larger share."
         )
     best = np.nanargmin(values) if metric in LOWER_IS_BETTER else np.nanargmax(values)
     return clone(candidates[int(best)]).fit(X, labels)

@@ -17,7 +17,7 @@ from naim3l.files import check_writable, remove_parts, written_whole
 
 Arrays = dict[str, NDArray[Any]]
 
-_FORMAT = "naim3l checkpoint 2"
+_FORMAT = "naim3l checkpoint 3"
 # A running fit is written once a second, so that no more is lost, but never so often that more than
 # this share of the time goes into writing.
 EVERY, MOST_WRITING = 1.0, 0.05
@@ -40,7 +40,8 @@ def fingerprint(arrays: list[Any], settings: Mapping[str, Any]) -> str:
         )
         for part in parts:
             digest.update(f"{part.shape} {part.dtype}".encode())
-            digest.update(np.ascontiguousarray(part).tobytes())
+            # The array's own bytes, not a copy: a state may take much of the memory.
+            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 

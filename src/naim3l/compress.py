@@ -131,8 +131,6 @@ class CompressedProblem(LabelBlocks):
             for of_view in zip(stops, sizes, strict=True)
         ]
         self._factors = [np.concatenate(view.factors) for view in self.views]
-        self.grams = [view.gram for view in self.views]
-        self.positive_grams = [view.positive_gram for view in self.views]
         self.targets = np.concatenate([view.targets for view in self.views])
 
     @classmethod
@@ -157,6 +155,18 @@ class CompressedProblem(LabelBlocks):
 
     def _parts(self) -> Iterator[tuple[Matrix, NDArray[np.intp], slice]]:
         return zip(self._factors, self._rows, self.weight_slices, strict=True)
+
+    def multiply_gram(self, W: Matrix) -> Matrix:
+        """``X'XW`` for all views, (n_weights, n_labels)."""
+        return self._multiply_blocks([view.gram for view in self.views], W)
+
+    def multiply_positive_gram(self, W: Matrix) -> Matrix:
+        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels)."""
+        return self._multiply_blocks([view.positive_gram for view in self.views], W)
+
+    def _multiply_blocks(self, blocks: list[Matrix], W: Matrix) -> Matrix:
+        pairs = zip(blocks, self.weight_slices, strict=True)
+        return np.concatenate([block @ W[weights] for block, weights in pairs])
 
     def multiply_known_grams(self, W: Matrix) -> Matrix:
         """``X'(P * XW)`` for all views, (n_weights, n_labels)."""

@@ -13,12 +13,19 @@ from naim3l.base import LinearViewModel
 from naim3l.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.kernels import N_LANDMARKS
 from naim3l.objective import Objective
-from naim3l.parameters import check_choice, check_number, check_whole_number
+from naim3l.parameters import (
+    check_choice,
+    check_in_range,
+    check_number,
+    check_whole_number,
+)
 from naim3l.problem import Problem
 from naim3l.progress import progress_bar
 from naim3l.solvers import SOLVERS, SolverResult, solve_fast
 from naim3l.tables import warn_user
 
+# Start weights, and their scores, up to this have squares, and products with features.
+LARGEST_WEIGHT, LARGEST_SCORE = 1e100, 1e40
 # Inside folds: what held-out entries tell settles long before the weights do.
 FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 
@@ -132,7 +139,9 @@ default=None
         One record per iteration: "objective" and its parts "loss", "low_rank", "high_rank",
         "ridge", which add up to it; "change"; "primal_residual"; "dual_residual".
         Solver "fast" adds "stationarity", "feasibility", "concave_gap", "mu", and "outer": whether
-        the concave term was linearised anew there.
+        the concave term was linearised anew there. Two fits with the same data, parameters and
+        whole ``random_state`` have the same records, to the last bit, on one machine while BLAS
+        uses as many threads.
     n_features_in_ : int, or dict of str to int for tables apart
     feature_names_in_ : ndarray of str, or dict of str to ndarray for tables apart
         Only where tables have column names.
@@ -232,10 +241,10 @@ default=None
 
     def _check_parameters(self) -> None:
         self._check_form_parameters()
-        check_number("lam", self.lam, above=0)
-        check_number("ridge", self.ridge, above=0, or_equal=True)
+        check_in_range("lam", self.lam)
+        check_in_range("ridge", self.ridge, or_zero=True)
         if self.mu is not None:
-            check_number("mu", self.mu, above=0)
+            check_in_range("mu", self.mu)
         check_number("tol", self.tol, above=0, or_equal=True)
         check_whole_number("max_iter", self.max_iter, at_least=1)
         check_whole_number("verbose", self.verbose, at_least=0)
@@ -273,6 +282,8 @@ default=None
     def _solve(self, problem: Problem, checkpoint: Checkpoint | None = None) -> SolverResult:
         objective = self._objective(problem)
         W = self._start_weights(problem)
+        if W is not None:
+            _check_start(problem, W)
         kept: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
         with progress_bar("fit", self.max_iter, shown=self.verbose > 0) as advance:
             result = SOLVERS[self.solver](
@@ -313,14 +324,25 @@ default=None
             except (TypeError, ValueError) as error:
                 raise ValueError(f"init[{view!r}] must be numbers: {error}.") from None
             expected = (weights.stop - weights.start, problem.n_labels)
-            if block.shape != expected or not np.isfinite(block).all():
+            if block.shape != expected or not (np.abs(block) <= LARGEST_WEIGHT).all():
                 raise ValueError(
                     f"init[{view!r}] must be finite weights of shape {expected} (transformed "
                     f"features{', then the intercept,' if self.fit_intercept else ''} by labels), "
-                    f"got shape {block.shape}."
+                    f"none beyond {LARGEST_WEIGHT:g}, got shape {block.shape}."
                 )
             blocks.append(block)
         return np.concatenate(blocks)
+
+
+def _check_start(problem: Problem, W: NDArray[np.float64]) -> None:
+    """Refuse start weights whose scores are too large to go on from."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = np.abs(problem.multiply(W)).max()
+    if not largest <= LARGEST_SCORE:
+        raise ValueError(
+            "the start weights (init, or those that solver='paper' draws) have scores up to "
+            f"{largest:.3g}, beyond {LARGEST_SCORE:g}; use smaller ones, or transformer='scale'."
+        )
 
 
 def _not_converged(result: SolverResult, max_iter: int, tol: float) -> str:

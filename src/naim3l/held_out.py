@@ -1,6 +1,6 @@
 """Entries of the labels held out of a fit in turn, and what the fit says of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,12 +8,45 @@ from numpy.typing import NDArray
 from naim3l.calibration import log_loss
 from naim3l.fusion import fuse_arrays
 from naim3l.metrics import evaluate
+from naim3l.parameters import check_choice
 from naim3l.problem import Problem
 
 Matrix = NDArray[np.floating]
 
 # The one metric of held-out entries that `naim3l.evaluate` does not have.
 LOG_LOSS = "log-loss"
+METRICS = (*evaluate([[1, 0]], [[1, 0]]), LOG_LOSS)
+LOWER_IS_BETTER = ("coverage", "one-error", LOG_LOSS)
+# They rank the labels of a row, so that one label alone has no value, or always the same.
+OF_RANKS = ("1-RL", "AP", "AUC", "coverage", "one-error")
+AUTO = "auto"
+
+
+def check_metric(metric: str) -> None:
+    """Refuse what is not the name of a metric of held-out entries, nor "auto"."""
+    check_choice("metric", metric, (AUTO, *METRICS))
+
+
+def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
+    """The metric that is asked for, or one that is defined on all held-out entries.
+
+    Parameters
+    ----------
+    metric : str
+        "auto" is "AP" if some row of every fold has a positive and a negative, else "log-loss".
+    truths : iterable of ndarray of shape (n_rows, n_labels)
+        Held-out entries of each fold: 1, 0, NaN = not among them.
+    """
+    truths = list(truths)
+    if metric in OF_RANKS and truths[0].shape[1] == 1:
+        raise ValueError(
+            f"metric={metric!r} ranks the labels of a row, and there is only one label; take "
+            "metric='log-loss' or 'macro-AUC', or leave it to 'auto'."
+        )
+    if metric != AUTO:
+        return metric
+    ranked = (((Y == 1).any(axis=1) & (Y == 0).any(axis=1)).any() for Y in truths)
+    return "AP" if all(ranked) else LOG_LOSS
 
 
 def deal_entries(problem: Problem, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
@@ -112,29 +145,35 @@ def hidden_metric(problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric
         "log-loss", or a key of the dict that `naim3l.evaluate` returns.
     """
     if problem.samples is not None:
-        truth, scores = _hidden_truth(problem, hidden), problem.multiply(W)
+        truth, scores = hidden_truth(problem, hidden), problem.multiply(W)
         # All views of a sample carry the same labels, so any of them will do.
         known = np.full((problem.samples.max() + 1, problem.n_labels), np.nan)
         known[problem.samples] = truth
         fused = fuse_arrays(by_view_and_sample(problem, scores))
         seen = ~np.isnan(fused).any(axis=1)
-        return _measure(known[seen], fused[seen], metric)
-    per_view = hidden_metrics(problem, hidden, W, metric)
-    defined = [value for value in per_view if not np.isnan(value)]
-    return float(np.mean(defined)) if defined else float("nan")
+        return measure(known[seen], fused[seen], metric)
+    return mean_defined(hidden_metrics(problem, hidden, W, metric))
 
 
 def hidden_metrics(
     problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric: str
 ) -> list[float]:
     """Metric of weights on the hidden entries of each view; see `hidden_metric`."""
-    truth, scores = _hidden_truth(problem, hidden), problem.multiply(W)
-    return [_measure(truth[rows], scores[rows], metric) for rows in problem.row_slices]
+    truth, scores = hidden_truth(problem, hidden), problem.multiply(W)
+    return [measure(truth[rows], scores[rows], metric) for rows in problem.row_slices]
 
 
-def _hidden_truth(problem: Problem, hidden: NDArray[np.bool_]) -> Matrix:
+def hidden_truth(problem: Problem, hidden: NDArray[np.bool_]) -> Matrix:
+    """Hidden entries as 1 and 0, NaN elsewhere; of the shape of ``problem.Y``."""
     return np.where(hidden, problem.Y > 0, np.nan)
 
 
-def _measure(truth: Matrix, scores: Matrix, metric: str) -> float:
+def mean_defined(values: Iterable[float]) -> float:
+    """Mean of the values that are not NaN; NaN where all are."""
+    defined = [value for value in values if not np.isnan(value)]
+    return float(np.mean(defined)) if defined else float("nan")
+
+
+def measure(truth: Matrix, scores: Matrix, metric: str) -> float:
+    """A metric of one table (n_rows, n_labels) of held-out entries."""
     return log_loss(scores, truth) if metric == LOG_LOSS else evaluate(truth, scores)[metric]

@@ -24,7 +24,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
-from naim3l.parameters import check_choice, check_number, check_whole_number
+from naim3l.parameters import RANGES, check_choice, check_in_range, check_whole_number
 
 Matrix = NDArray[np.floating]
 
@@ -260,9 +260,13 @@ def check_gamma(name: str, gamma: Any) -> None:
     if isinstance(gamma, str) and gamma == "auto":
         return
     try:
-        check_number(name, gamma, above=0)
+        check_in_range(name, gamma, of="gamma")
     except ValueError:
-        raise ValueError(f"{name} must be 'auto' or a finite number > 0, got {gamma!r}.") from None
+        allowed = RANGES["gamma"]
+        raise ValueError(
+            f"{name} must be 'auto' or a finite number > 0, from {allowed.least:g} to "
+            f"{allowed.most:g}, got {gamma!r}."
+        ) from None
 
 
 def check_landmarks(n_landmarks: Any) -> None:

@@ -1,10 +1,60 @@
-"""Checks of an estimator's parameters: an error names the parameter, the value, what is allowed."""
+"""Checks of an estimator's parameters: an error names the parameter, the value, what is allowed.
+
+The ranges of all numbers stand here, for models, networks, settings and the command line alike.
+"""
 
 import math
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers above 0 that a parameter can have; beyond them only rounding error is left."""
+
+    least: float
+    most: float
+
+
+# What multiplies a term of an objective whose others are of the order of the number of rows.
+_FACTOR = Range(1e-10, 1e10)
+RANGES = {
+    "lam": _FACTOR,
+    "ridge": _FACTOR,
+    "mu": _FACTOR,
+    "C": _FACTOR,
+    "weight_decay": _FACTOR,
+    "learning_rate": _FACTOR,
+    "positive_weight": Range(1e-6, 1e6),
+    "gamma": Range(1e-100, 1e100),  # one over the square of features
+    "gamma_factors": Range(1e-6, 1e6),
+}
+
+
+def check_in_range(name: str, value: Any, *, of: str = "", or_zero: bool = False) -> None:
+    """Refuse what is not a number in the range of a parameter.
+
+    Parameters
+    ----------
+    name : str
+        How the error calls it.
+    value : object
+    of : str
+        Key of ``RANGES``, where it is not the name.
+    or_zero : bool
+        Whether 0, which leaves a term out, is allowed, too.
+    """
+    check_number(name, value, above=0, or_equal=or_zero)
+    allowed = RANGES[of or name]
+    if value != 0 and not allowed.least <= value <= allowed.most:
+        zero = "0, or " if or_zero else ""
+        raise ValueError(
+            f"{name} must be {zero}from {allowed.least:g} to {allowed.most:g}, got {value!r}: "
+            "beyond that, terms are lost beside each other."
+        )
 
 
 def check_number(name: str, value: Any, *, above: float, or_equal: bool = False) -> None:
@@ -17,11 +67,13 @@ def check_number(name: str, value: Any, *, above: float, or_equal: bool = False)
         raise ValueError(f"{name} must be a finite number {sign} {above:g}, got {value!r}.")
 
 
-def check_whole_number(name: str, value: Any, *, at_least: int) -> None:
-    """Refuse what is not a whole number of at least ``at_least``."""
+def check_whole_number(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> None:
+    """Refuse what is not a whole number of at least ``at_least``, and at most ``at_most``."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
     if not (is_whole and value >= at_least):
         raise ValueError(f"{name} must be a whole number >= {at_least}, got {value!r}.")
+    if at_most is not None and value > at_most:
+        raise ValueError(f"{name} must be a whole number <= {at_most}, got {value!r}.")
 
 
 def check_choice(name: str, value: Any, allowed: Any) -> None:

@@ -12,12 +12,16 @@ rows. The choices of all labels are laid end to end, label by label: an array of
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from naim3l.blocks import LabelBlocks, Matrix, blas_threads, consecutive_slices
+
+# Gram matrices of views with more columns than this are made only if no larger than the rows.
+GRAM_COLUMNS = 2000
 
 
 class Problem(LabelBlocks):
@@ -36,6 +40,8 @@ class Problem(LabelBlocks):
     samples : ndarray of int, of shape (n_rows,), optional
         Sample that each stacked row describes, where rows of several views are known to describe
         the same ones. Solvers make no use of it.
+    names : sequence of str, optional
+        What errors call the views; by default their places.
 
     Attributes
     ----------
@@ -57,10 +63,12 @@ class Problem(LabelBlocks):
         fit_intercept: bool = True,
         positive_weight: float = 1.0,
         samples: NDArray[np.intp] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         self.fit_intercept = fit_intercept
         self.positive_weight = positive_weight
         self.samples = samples
+        self.names = [str(v) for v in range(len(features))] if names is None else list(names)
         self.n_threads = blas_threads()
         self.X = [_append_ones(X_v) if fit_intercept else X_v for X_v in features]
         self.Y = np.concatenate(labels).astype(np.result_type(*(X_v.dtype for X_v in self.X)))
@@ -80,6 +88,7 @@ class Problem(LabelBlocks):
             fit_intercept=False,
             positive_weight=self.positive_weight,
             samples=self.samples,
+            names=self.names,
         )
         other.fit_intercept = self.fit_intercept
         return other
@@ -92,6 +101,7 @@ class Problem(LabelBlocks):
             fit_intercept=self.fit_intercept,
             positive_weight=self.positive_weight,
             samples=self.samples,
+            names=self.names,
         )
 
     @property
@@ -162,29 +172,60 @@ class Problem(LabelBlocks):
         return self.P * (XW - self.Y)
 
     @cached_property
-    def positive_grams(self) -> list[Matrix]:  # type: ignore[override]
-        """``sum_k X_k' X_k`` of each view, (n_weights_v, n_weights_v).
+    def n_positives_of_rows(self) -> Matrix:
+        """Observed positives of each stacked row, (n_rows, 1)."""
+        return (self.Y > 0).sum(axis=1, keepdims=True).astype(self.Y.dtype)
+
+    @cached_property
+    def grams(self) -> list[Matrix | None]:
+        """``X'X`` of each view, (n_weights_v, n_weights_v); None where it is too large."""
+        ones = np.ones((self.n_rows, 1), dtype=self.Y.dtype)
+        return [self._weighted_gram(v, ones) if has_gram(X) else None for v, X in enumerate(self.X)]
+
+    @cached_property
+    def positive_grams(self) -> list[Matrix | None]:
+        """`positive_gram` of each view; None where it is too large."""
+        return [self.positive_gram(v) if has_gram(X) else None for v, X in enumerate(self.X)]
+
+    def positive_gram(self, v: int) -> Matrix:
+        """``sum_k X_k' X_k`` of a view, (n_weights_v, n_weights_v).
 
         A row with q observed positives occurs q times, so this is ``X' diag(q) X``.
         """
-        return self._weighted_grams((self.Y > 0).sum(axis=1))
+        return self._weighted_gram(v, self.n_positives_of_rows)
 
-    def labelled_grams(self) -> list[Matrix]:
-        """``X'X`` of each view, rows counted as their heaviest entry: bounds the curvature."""
-        return self._weighted_grams(self.P.max(axis=1))
+    def labelled_gram(self, v: int) -> Matrix:
+        """``X'X`` of a view, rows counted as their heaviest entry: bounds the curvature."""
+        return self._weighted_gram(v, self.P.max(axis=1, keepdims=True))
 
-    @cached_property
-    def grams(self) -> list[Matrix]:  # type: ignore[override]
-        """``X'X`` of each view, (n_weights_v, n_weights_v)."""
-        return self._weighted_grams(np.ones(self.n_rows))
+    def _weighted_gram(self, v: int, row_weights: Matrix) -> Matrix:
+        """``X' diag(r) X`` of a view, given what each stacked row counts, (n_rows, 1)."""
+        X = self.X[v]
+        gram = X.T @ (sparse.diags_array(row_weights[self.row_slices[v], 0]) @ X)
+        return gram.toarray() if sparse.issparse(gram) else gram
 
-    def _weighted_grams(self, row_weights: NDArray) -> list[Matrix]:
-        grams = []
-        for X_v, rows in zip(self.X, self.row_slices, strict=True):
-            weighted = sparse.diags_array(row_weights[rows].astype(self.Y.dtype)) @ X_v
-            gram = X_v.T @ weighted
-            grams.append(gram.toarray() if sparse.issparse(gram) else gram)
-        return grams
+    def multiply_gram(self, W: Matrix) -> Matrix:
+        """``X'XW`` for all views, (n_weights, n_labels)."""
+        return self._multiply_weighted(self.grams, None, W)
+
+    def multiply_positive_gram(self, W: Matrix) -> Matrix:
+        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels)."""
+        return self._multiply_weighted(self.positive_grams, self.n_positives_of_rows, W)
+
+    def _multiply_weighted(
+        self, grams: list[Matrix | None], row_weights: Matrix | None, W: Matrix
+    ) -> Matrix:
+        """``X' diag(r) XW`` for all views, by Gram matrices where there are some."""
+        products = []
+        for X, gram, rows, at in zip(
+            self.X, grams, self.row_slices, self.weight_slices, strict=True
+        ):
+            if gram is not None:
+                products.append(gram @ W[at])
+            else:
+                XW = X @ W[at]
+                products.append(X.T @ (XW if row_weights is None else row_weights[rows] * XW))
+        return np.concatenate(products)
 
     def split_weights(self, W: Matrix) -> tuple[list[Matrix], list[Matrix]]:
         """Coefficients (n_features_v, n_labels) and intercepts (n_labels,) of each view."""
@@ -200,6 +241,16 @@ def loss_weights(Y: Matrix, positive_weight: float) -> Matrix:
     """What each entry of signed labels (n_rows, n_labels) counts in the loss."""
     P = (Y != 0).astype(Y.dtype)
     return P if positive_weight == 1 else np.where(Y > 0, P.dtype.type(positive_weight), P)
+
+
+def stored_numbers(X: Any) -> int:
+    """How many numbers a product with ``X`` touches."""
+    return int(X.nnz if sparse.issparse(X) else X.size)
+
+
+def has_gram(X: Matrix | sparse.sparray) -> bool:
+    """Whether ``X'X`` is held beside ``X``: if it is small, or no larger than ``X`` itself."""
+    return X.shape[1] <= GRAM_COLUMNS or X.shape[1] ** 2 <= stored_numbers(X)
 
 
 def _append_ones(X: Matrix | sparse.sparray) -> Matrix | sparse.sparray:

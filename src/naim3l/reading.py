@@ -73,6 +73,7 @@ class ViewReader(BaseEstimator):
             list(observed.values()),
             fit_intercept=self.fit_intercept,
             positive_weight=self.positive_weight,
+            names=self.views_,
             samples=np.concatenate([np.flatnonzero(p) for p in present.values()])
             if self._wide
             else None,

@@ -14,15 +14,21 @@ from sklearn.utils import check_random_state
 from naim3l.bandwidths import choose_gammas
 from naim3l.base import LinearViewModel
 from naim3l.blocks import one_blas_thread
-from naim3l.candidates import LOWER_IS_BETTER as LOWER_SCORES
-from naim3l.candidates import METRICS as SCORE_METRICS
 from naim3l.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.estimator import FOLD_MAX_ITER, FOLD_TOL, NAIM3L
 from naim3l.forms import choose_form
-from naim3l.held_out import LOG_LOSS, deal_entries, hidden_metric
+from naim3l.held_out import (
+    AUTO,
+    LOWER_IS_BETTER,
+    check_metric,
+    choose_metric,
+    deal_entries,
+    hidden_metric,
+    hidden_truth,
+)
 from naim3l.kernels import N_LANDMARKS, of_view
 from naim3l.objective import Objective
-from naim3l.parameters import check_choice, check_number, check_whole_number
+from naim3l.parameters import check_in_range, check_whole_number
 from naim3l.problem import Problem
 from naim3l.progress import progress_bar
 from naim3l.solvers import SolverResult, solve_fast
@@ -32,10 +38,10 @@ from naim3l.transform import encode, with_last_step
 
 Pair = tuple[float, float]  # lam, ridge
 
-METRICS = (*SCORE_METRICS, LOG_LOSS)
-LOWER_IS_BETTER = (*LOWER_SCORES, LOG_LOSS)
 # Path of lam where its length alone is given.
 MOST_LAM, LEAST_LAM = 10.0, 0.01
+# Every lam and every fold is a fit.
+MOST_LAMS = MOST_FOLDS = 1000
 _ALL_UNBOUNDED = (
     "NAIM3LCV: the objective falls without bound at every lam and ridge tried: try smaller lams, "
     "larger ridges, or high_rank=False."
@@ -62,12 +68,13 @@ class NAIM3LCV(LinearViewModel):
         Where a view's ``gamma`` is "auto", multiples of it to try, on the first fold and for ridge
         regression alone, before ``lam`` and ``ridge`` are chosen. ``best_score_`` knows of that
         fold, and is a little too good by it.
-    metric : str, default="AP"
+    metric : str, default="auto"
         Key of the dict that `naim3l.evaluate` returns, averaged over the views where it is
-        defined ("AP" never is with one label); of a wide table, of the mean scores of its views.
-        For "coverage" and "one-error" lowest is best.
+        defined; of a wide table, of the mean scores of its views. For "coverage" and "one-error"
+        lowest is best. Those that rank the labels of a row, such as "AP", need two labels.
         Or "log-loss", of probabilities calibrated on the held-out entries themselves: the choice
-        for probabilities, and for fusion by evidence.
+        for probabilities, and for fusion by evidence. "auto" is "AP" where every fold has a row
+        with labels to rank, else "log-loss", as with a single label.
     views, transformer, kernel, n_landmarks, gamma, low_rank, high_rank, positive_weight, \
 fit_intercept, label_coding, threshold, calibrate, fusion
         As in `NAIM3L`.
@@ -87,6 +94,8 @@ fit_intercept, label_coding, threshold, calibrate, fusion
     ----------
     lam_, ridge_, best_score_ : float
         The chosen pair, of equals the first in ``cv_results_``, and its mean metric.
+    metric_ : str
+        What they were chosen by; tells what "auto" has come to.
     gamma_ : dict of str to float or None
         Gamma of each view's kernel, None where it has none.
     cv_results_ : dict of str to ndarray of shape (n_pairs,)
@@ -113,7 +122,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
         *,
         cv: int = 3,
         gamma_factors: Sequence[float] = (0.5, 1.0, 2.0),
-        metric: str = "AP",
+        metric: str = AUTO,
         views: Mapping[str, Any] | None = None,
         transformer: Any = "auto",
         kernel: Any = None,
@@ -162,22 +171,30 @@ fit_intercept, label_coding, threshold, calibrate, fusion
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the pair and fit the weights; ``X`` and ``y`` as for `NAIM3L.fit`."""
         pairs = self._check_parameters()
-        problem = self._refine_gammas(X, self._read_training(X, y))
+        problem, fold_of = self._deal_training(X, y)
         checkpoint = self._open_checkpoint(problem, pairs)
-        self._rank(pairs, self._score_folds(problem, pairs, checkpoint))
+        self._rank(pairs, self._score_folds(problem, fold_of, pairs, checkpoint))
         self._keep_result(problem, self._solve_best(problem, checkpoint))
         chosen = self._model(self.lam_, self.ridge_)
         self._learn(problem, kept_in(checkpoint, chosen._solve_loosely))
         self._keep_checkpoint(checkpoint)
         return self
 
-    def _refine_gammas(self, X: Any, problem: Problem) -> Problem:
-        """The problem with the gammas that suit held-out entries best; keeps their maps."""
-        auto, factors = self._free_gammas(), _read_values("gamma_factors", self.gamma_factors)
+    def _deal_training(self, X: Any, y: Any) -> tuple[Problem, NDArray[np.intp]]:
+        """The problem, its gammas refined, and the fold of each entry; chooses the metric."""
+        problem = self._read_training(X, y)
+        fold_of = deal_entries(problem, self.cv, check_random_state(self.random_state))
+        folds = (hidden_truth(problem, fold_of == fold) for fold in range(self.cv))
+        self.metric_ = choose_metric(self.metric, folds)
+        return self._refine_gammas(X, problem, fold_of == 0), fold_of
+
+    def _refine_gammas(self, X: Any, problem: Problem, hidden: NDArray[np.bool_]) -> Problem:
+        """The problem with the gammas that suit hidden entries best; keeps their maps."""
+        auto = self._free_gammas()
+        factors = _read_values("gamma_factors", self.gamma_factors, of="gamma_factors")
         if any(auto.values()) and factors != [1.0]:
             tables = self._known_tables(X)
-            hidden = deal_entries(problem, self.cv, check_random_state(self.random_state)) == 0
-            lowest = self.metric in LOWER_IS_BETTER
+            lowest = self.metric_ in LOWER_IS_BETTER
             with progress_bar("bandwidths", len(factors), shown=self.verbose > 0) as advance:
 
                 def problem_at(gammas: Mapping[str, float | None]) -> Problem:
@@ -185,7 +202,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
                     return self._encode_anew(problem, tables, self._transformers_at(gammas))
 
                 chosen = choose_gammas(
-                    auto, factors, problem_at, hidden, self.metric, lowest=lowest
+                    auto, factors, problem_at, hidden, self.metric_, lowest=lowest
                 )
             transformers = self._transformers_at(chosen)
             problem = self._encode_anew(problem, tables, transformers)
@@ -232,7 +249,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
                 "checkpoint= needs a whole number as random_state: with "
                 f"{self.random_state!r} the folds of a fit that goes on would be others."
             )
-        names = ("cv", "metric", "low_rank", "high_rank", "positive_weight", "fit_intercept")
+        names = ("cv", "metric_", "low_rank", "high_rank", "positive_weight", "fit_intercept")
         settings = {name: getattr(self, name) for name in names}
         settings |= {"pairs": pairs, "random_state": int(self.random_state)}
         samples = [] if problem.samples is None else [problem.samples]
@@ -256,14 +273,14 @@ fit_intercept, label_coding, threshold, calibrate, fusion
     def _check_parameters(self) -> list[Pair]:
         """Pairs (lam, ridge) in the order of the path."""
         if isinstance(self.lams, Sequence | np.ndarray):
-            lams = _read_values("lams", self.lams)
+            lams = _read_values("lams", self.lams, of="lam")
         else:
-            check_whole_number("lams", self.lams, at_least=1)
+            check_whole_number("lams", self.lams, at_least=1, at_most=MOST_LAMS)
             lams = np.geomspace(MOST_LAM, LEAST_LAM, self.lams).tolist()
-        ridges = _read_values("ridges", self.ridges, or_equal=True)
-        check_whole_number("cv", self.cv, at_least=2)
-        _read_values("gamma_factors", self.gamma_factors)
-        check_choice("metric", self.metric, METRICS)
+        ridges = _read_values("ridges", self.ridges, of="ridge", or_zero=True)
+        check_whole_number("cv", self.cv, at_least=2, at_most=MOST_FOLDS)
+        _read_values("gamma_factors", self.gamma_factors, of="gamma_factors")
+        check_metric(self.metric)
         if self.n_jobs is not None and self.n_jobs != -1:
             check_whole_number("n_jobs", self.n_jobs, at_least=1)
         self._model(lams[0], ridges[0])._check_parameters()
@@ -271,10 +288,13 @@ fit_intercept, label_coding, threshold, calibrate, fusion
 
     @one_blas_thread  # here, so that threads do not undo each other's limits
     def _score_folds(
-        self, problem: Problem, pairs: list[Pair], checkpoint: Checkpoint | None
+        self,
+        problem: Problem,
+        fold_of: NDArray[np.intp],
+        pairs: list[Pair],
+        checkpoint: Checkpoint | None,
     ) -> NDArray:
         """Metric of each pair in each fold, (cv, n_pairs); folds of a checkpoint are taken over."""
-        fold_of = deal_entries(problem, self.cv, check_random_state(self.random_state))
         scores, todo = np.empty((self.cv, len(pairs))), []
         for fold in range(self.cv):
             stored = None if checkpoint is None else checkpoint.get(f"fold{fold}")
@@ -309,7 +329,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
             if result.interrupted:
                 raise KeyboardInterrupt
             warm = {ridge: result}
-            values.append(hidden_metric(problem, hidden, result.W, self.metric))
+            values.append(hidden_metric(problem, hidden, result.W, self.metric_))
         return values
 
     def _rank(self, pairs: list[Pair], scores: NDArray) -> None:
@@ -321,14 +341,14 @@ fit_intercept, label_coding, threshold, calibrate, fusion
             raise FloatingPointError(_ALL_UNBOUNDED)
         if not (defined.any(axis=0) | failed).all():
             raise ValueError(
-                f"metric {self.metric!r} is undefined on the held-out entries of all {self.cv} "
-                "folds: too few entries, or labels. Take another metric or fewer folds."
+                f"metric {self.metric_!r} is undefined on the held-out entries of all {self.cv} "
+                "folds: too few of them are known. Take another metric, or fewer folds."
             )
         mean = np.full(len(pairs), np.nan)
         std = mean.copy()
         mean[~failed] = np.mean(scores[:, ~failed], axis=0, where=defined[:, ~failed])
         std[~failed] = np.std(scores[:, ~failed], axis=0, where=defined[:, ~failed])
-        losses = mean if self.metric in LOWER_IS_BETTER else -mean
+        losses = mean if self.metric_ in LOWER_IS_BETTER else -mean
         losses = np.where(failed, np.inf, losses)
         self.cv_results_ = {
             "lam": np.array([lam for lam, _ in pairs]),
@@ -363,10 +383,10 @@ fit_intercept, label_coding, threshold, calibrate, fusion
         raise FloatingPointError(_ALL_UNBOUNDED)
 
 
-def _read_values(name: str, values: Any, *, or_equal: bool = False) -> list[float]:
-    """Distinct numbers above 0, or also equal to it."""
+def _read_values(name: str, values: Any, *, of: str, or_zero: bool = False) -> list[float]:
+    """Distinct numbers, all in the range of a parameter."""
     if not isinstance(values, Sequence | np.ndarray) or isinstance(values, str) or not len(values):
         raise ValueError(f"{name} must be a sequence of at least one number, got {values!r}.")
     for i, value in enumerate(values):
-        check_number(f"{name}[{i}]", value, above=0, or_equal=or_equal)
+        check_in_range(f"{name}[{i}]", value, of=of, or_zero=or_zero)
     return sorted({float(value) for value in values})

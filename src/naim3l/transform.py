@@ -23,6 +23,7 @@ from naim3l.views import (
     check_finite,
     check_not_empty,
     check_not_negative,
+    check_not_tiny,
     present_rows,
     read_numbers,
     warn_of_scales,
@@ -270,6 +271,8 @@ def encode(
         if fit:
             raise ValueError(f"{table.where}: missing in every row; leave the view out.")
         return np.empty((0, 0)), present
+    if fit and as_numbers:
+        check_not_tiny(table, rows)
     if transformer is None:
         if fit:
             warn_of_scales(table, rows)
@@ -284,7 +287,7 @@ def encode(
                 "fitted on features alone."
             ) from error
         raise ValueError(f"{table.where}: {error}") from error
-    return _check_features(features, table.where, present), present
+    return _check_features(features, table.where, present, fit=fit), present
 
 
 def _name_cell(table: Table, refusal: str) -> None:
@@ -308,7 +311,7 @@ def _of_histograms(step: Any) -> bool:
     return isinstance(step, RootHistogram) or (of_kernel and step.kernel in HISTOGRAM_KERNELS)
 
 
-def _check_features(features: Any, where: str, present: NDArray[np.bool_]) -> Any:
+def _check_features(features: Any, where: str, present: NDArray[np.bool_], *, fit: bool) -> Any:
     """Output of a transformer as numbers, one row for each row that has the view."""
     output = Table(features, f"{where} after its transformer")
     if output.shape[0] != present.sum():
@@ -316,6 +319,8 @@ def _check_features(features: Any, where: str, present: NDArray[np.bool_]) -> An
     check_not_empty(output)
     numbers = output.numbers()
     check_finite(output, numbers, present)
+    if fit:
+        check_not_tiny(output, numbers)
     return numbers
 
 

@@ -17,8 +17,9 @@ from naim3l.fusion import FUSED
 from naim3l.tables import Table, first_cell, mark_cells, same_index, warn_user
 
 SINGLE_VIEW = "all"
-# Sums of squares of numbers up to this one are still finite.
-LARGEST = 1e150
+# Squares of numbers from here to there, their sums and their products with weights are finite, and
+# not 0.
+SMALLEST, LARGEST = 1e-100, 1e100
 # Columns that vary less than this share of the largest one are constant, but for rounding.
 ROUNDING = 1e-12
 # How many times as large as the spread of another a column can be before digits are lost.
@@ -181,9 +182,22 @@ def check_finite(table: Table, numbers: Any, rows: NDArray[np.bool_]) -> None:
     if cell is not None:
         kinds = {np.nan: "NaN", np.inf: "infinity"}
         kind = next((kinds[k] for k in kinds if np.array_equal(abs(numbers[cell]), k, True)), None)
-        what = f"not a finite number ({kind})" if kind else "too large to be squared"
+        what = f"not a finite number ({kind})" if kind else f"too large (the most is {LARGEST:g})"
         raise ValueError(
             f"{_place(table, rows, cell)}: {numbers[cell]} is {what}; remove, impute or rescale it."
+        )
+
+
+def check_not_tiny(table: Table, numbers: Any) -> None:
+    """Refuse a column whose squares vanish, though it is not 0, in rows of ``table``."""
+    sizes = abs(numbers).max(axis=0)
+    sizes = np.asarray(sizes.toarray() if sparse.issparse(sizes) else sizes).ravel()
+    tiny = np.flatnonzero((sizes > 0) & (sizes < SMALLEST))
+    if len(tiny):
+        raise ValueError(
+            f"{table.where}, {table.column_label(tiny[0])}: its largest value is "
+            f"{sizes[tiny[0]]:.3g}, too small to be squared (the least is {SMALLEST:g}); rescale "
+            "it, or set it to 0."
         )
 
 

@@ -38,7 +38,7 @@ class Applied(torch.nn.Module):
 
 
 class TestNumbers:
-    @pytest.mark.parametrize("value", [1e39, -1e60, 1e149])
+    @pytest.mark.parametrize("value", [1e39, -1e60, 1e99])
     @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, pd.DataFrame])
     def test_beyond_float32_are_refused_by_cell(self, apart, value, form):
         X, Y = apart

@@ -163,7 +163,7 @@ views = st.builds(
     ViewConfig, st.just("/a/b.csv"), texts, lists, lists | st.none(), lists, st.just("/l.csv")
 )
 models = st.fixed_dictionaries(
-    {}, optional={"lam": st.floats(allow_nan=False), "tune": st.booleans(), "solver": texts}
+    {}, optional={"lam": st.floats(1e-10, 1e10), "tune": st.booleans(), "solver": texts}
 )
 
 

@@ -172,7 +172,8 @@ def test_guarded_converges_where_the_printed_algorithm_diverges():
 def test_guard_changes_nothing_where_the_penalty_dominates(make_problem):
     features, labels, _ = make_problem(observed=1.0, positive=0.6)
     problem = Problem(features, labels)
-    for gram, bound in zip(problem.positive_grams, problem.labelled_grams(), strict=True):
+    for v in range(len(features)):
+        gram, bound = problem.positive_gram(v), problem.labelled_gram(v)
         assert np.linalg.eigvalsh(5 * gram - 2 * bound).min() > 0
     objective, W = Objective(problem, 0.4), start(problem)
     guarded = solve_paper(objective, W, max_iter=20, tol=0, guarded=True)

@@ -1,18 +1,24 @@
 """Per-view logistic regression on the observed entries."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgWarning
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
 from naim3l.base import LinearViewModel
 from naim3l.held_out import base_rates
 from naim3l.kernels import N_LANDMARKS
-from naim3l.parameters import check_number
+from naim3l.parameters import check_in_range
 from naim3l.problem import Problem
+
+NEWTON_COLUMNS = 1000
+NEWTON: dict[str, Any] = {"solver": "newton-cholesky"}
+GRADIENTS: dict[str, Any] = {"solver": "lbfgs", "tol": 1e-6, "max_iter": 1000}
 
 
 class PerViewLogistic(LinearViewModel):
@@ -70,7 +76,7 @@ label_coding, threshold, calibrate, fusion, random_state
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
         self._check_form_parameters()
-        check_number("C", self.C, above=0)
+        check_in_range("C", self.C)
         problem = self._read_training(X, y)
         self._keep_weights(problem, masked_logistic(problem, self.C))
         self._learn(problem, lambda part: masked_logistic(part, self.C))
@@ -99,7 +105,12 @@ def masked_logistic(problem: Problem, C: float) -> NDArray[np.float64]:
 def _fit_label(X: Any, y: NDArray, counts: NDArray, C: float, problem: Problem) -> NDArray:
     """Weights of one label, the intercept last if there is one."""
     fit_intercept = problem.fit_intercept
-    # Newton steps: few, and each costs little while columns are some hundreds.
-    model = LogisticRegression(C=C, solver="newton-cholesky", fit_intercept=fit_intercept)
-    model.fit(X, y > 0, sample_weight=counts)
+    # Newton steps: few, and each costs little while columns are some hundreds. Each forms a matrix
+    # of pairs of columns, so that beyond that gradients have to do.
+    options = NEWTON if X.shape[1] <= NEWTON_COLUMNS else GRADIENTS
+    model = LogisticRegression(C=C, fit_intercept=fit_intercept, **options)
+    with warnings.catch_warnings():
+        # Of Newton steps on badly scaled columns, after which gradients take over by themselves.
+        warnings.simplefilter("ignore", LinAlgWarning)
+        model.fit(X, y > 0, sample_weight=counts)
     return np.append(model.coef_[0], model.intercept_ if fit_intercept else [])

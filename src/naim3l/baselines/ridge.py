@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from naim3l.base import LinearViewModel
+from naim3l.forms import check_memory
 from naim3l.kernels import N_LANDMARKS
-from naim3l.parameters import check_number
+from naim3l.parameters import check_in_range
 from naim3l.problem import Problem
 
 
@@ -17,7 +18,8 @@ class PerViewRidge(LinearViewModel):
     """Ridge regression of each label on each view's rows where it is known.
 
     Nothing couples views or labels: column k of a view's weights solves
-    ``(X' diag(P_k) X + ridge I) w = X' (P_k * Y_k)``, with the intercept not penalised.
+    ``(X' diag(P_k) X + ridge I) w = X' (P_k * Y_k)``, with the intercept not penalised; where a
+    view has fewer rows than columns, by an equal system in the rows.
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ label_coding, threshold, calibrate, fusion, random_state
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
         self._check_form_parameters()
-        check_number("ridge", self.ridge, above=0)
+        check_in_range("ridge", self.ridge)
         problem = self._read_training(X, y)
         self._keep_weights(problem, masked_ridge(problem, self.ridge))
         self._learn(problem, lambda part: masked_ridge(part, self.ridge))
@@ -78,7 +80,10 @@ def masked_ridge(problem: Problem, ridge: float) -> NDArray[np.float64]:
     """Stacked weights (n_weights, n_labels) of the ridge fits of all views and labels."""
     W = np.zeros((problem.n_weights, problem.n_labels))
     blocks = zip(problem.features, problem.row_slices, problem.weight_slices, strict=True)
-    for X_v, rows, weights in blocks:
+    for v, (X_v, rows, weights) in enumerate(blocks):
+        # Sparse rows stay as they are, others are centred; the matrix is copied to be factored.
+        n_centred = 0 if sparse.issparse(X_v) else X_v.size
+        check_memory(problem, v, 8 * (n_centred + 3 * min(X_v.shape) ** 2))
         # Labels known in the same rows share one matrix.
         patterns, pattern_of = np.unique(problem.P[rows], axis=1, return_inverse=True)
         for pattern, counts in enumerate(patterns.T):
@@ -97,6 +102,13 @@ def _ridge(X: Any, Y: NDArray, counts: NDArray, ridge: float, fit_intercept: boo
     if fit_intercept:
         # Around the means, the intercept drops out; large means would take digits from the rest.
         x_mean, y_mean = counts @ X / counts.sum(), counts @ Y / counts.sum()
+    solve = _by_columns if X.shape[1] <= X.shape[0] else _by_rows
+    w = solve(X, x_mean, Y - y_mean, counts, ridge)
+    return np.vstack([w, y_mean - x_mean @ w]) if fit_intercept else w
+
+
+def _by_columns(X: Any, x_mean: NDArray, Y: NDArray, counts: NDArray, ridge: float) -> NDArray:
+    """``(X'CX + ridge I)^(-1) X'CY`` of rows around their mean, with ``C = diag(counts)``."""
     if sparse.issparse(X):  # and stays so
         gram = (X.T @ (sparse.diags_array(counts) @ X)).toarray()
         gram -= counts.sum() * np.outer(x_mean, x_mean)
@@ -104,9 +116,27 @@ def _ridge(X: Any, Y: NDArray, counts: NDArray, ridge: float, fit_intercept: boo
         X = X - x_mean
         gram = X.T @ (counts[:, None] * X)
     gram[np.diag_indices_from(gram)] += ridge
-    right = X.T @ (counts[:, None] * (Y - y_mean))
+    return _solve(gram, X.T @ (counts[:, None] * Y))
+
+
+def _by_rows(X: Any, x_mean: NDArray, Y: NDArray, counts: NDArray, ridge: float) -> NDArray:
+    """The same as ``X'(XX' + ridge C^(-1))^(-1) Y``: no matrix of pairs of columns is formed."""
+    if sparse.issparse(X):
+        along = X @ x_mean
+        gram = (X @ X.T).toarray() - along - along[:, None] + x_mean @ x_mean
+    else:
+        X = X - x_mean
+        gram = X @ X.T
+    gram[np.diag_indices_from(gram)] += ridge / counts
+    dual = _solve(gram, Y)
+    w = X.T @ dual
+    return w - np.outer(x_mean, dual.sum(axis=0)) if sparse.issparse(X) else w
+
+
+def _solve(matrix: NDArray, right: NDArray) -> NDArray:
     try:
-        w = linalg.cho_solve(linalg.cho_factor(gram), right)
-    except linalg.LinAlgError:  # columns depend on each other, and the ridge is lost beside them
-        w = linalg.lstsq(gram, right)[0]
-    return np.vstack([w, y_mean - x_mean @ w]) if fit_intercept else w
+        return linalg.cho_solve(linalg.cho_factor(matrix), right)
+    except (
+        linalg.LinAlgError
+    ):  # rows or columns depend on each other, the ridge is lost beside them
+        return linalg.lstsq(matrix, right)[0]

@@ -132,7 +132,7 @@ def told_plainly() -> Iterator[None]:
     except OSError as error:
         say(f"naim3l: {_safe(system_reason(error))}", err=True)
         raise typer.Exit(1) from error
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, MemoryError) as error:
         say(f"naim3l: {_safe(error)}", err=True)
         raise typer.Exit(1) from error
 

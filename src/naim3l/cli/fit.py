@@ -262,7 +262,7 @@ def _summary(model: Any, data: Any, target: Path) -> dict[str, Any]:
         "ridge": getattr(model, "ridge_", getattr(model, "ridge", None)),
         "kernel": {name: kernel.name for name, kernel in kernels.items()},
         "gamma": {name: kernel.gamma for name, kernel in kernels.items()},
-        "metric": getattr(model, "metric", None),
+        "metric": getattr(model, "metric_", None),
         "held_out": getattr(model, "best_score_", None),
         "iterations": model.n_iter_,
         "converged": model.converged_,

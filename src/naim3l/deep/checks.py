@@ -11,7 +11,7 @@ from torch import Tensor
 
 from naim3l.tables import Table, first_cell, mark_cells
 
-# Tables may have numbers up to 1e150, networks compute in float32.
+# Tables may have numbers up to 1e100, networks compute in float32.
 LARGEST_FEATURE = float(np.finfo(np.float32).max)
 
 

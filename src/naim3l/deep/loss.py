@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from naim3l.deep.trace_norm import trace_norm
-from naim3l.parameters import check_choice, check_number
+from naim3l.parameters import check_choice, check_in_range, check_number
 
 PerView: TypeAlias = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 
@@ -77,11 +77,11 @@ class NAIM3LLoss(nn.Module):
         cutoff: float | None = None,
     ) -> None:
         super().__init__()
-        check_number("lam", lam, above=0, or_equal=True)
+        check_in_range("lam", lam, or_zero=True)
         check_choice("low_rank", low_rank, (True, False))
         check_choice("high_rank", high_rank, (True, False))
         check_choice("data_term", data_term, DATA_TERMS)
-        check_number("positive_weight", positive_weight, above=0)
+        check_in_range("positive_weight", positive_weight)
         if cutoff is not None:
             check_number("cutoff", cutoff, above=0, or_equal=True)
         self.lam, self.low_rank, self.high_rank = lam, low_rank, high_rank

@@ -7,7 +7,12 @@ import numpy as np
 import torch
 
 from naim3l.deep.loss import DATA_TERMS
-from naim3l.parameters import check_choice, check_number, check_whole_number
+from naim3l.parameters import (
+    check_choice,
+    check_in_range,
+    check_number,
+    check_whole_number,
+)
 
 # Of more, what is left would say little of a fit on all.
 MOST_HELD_OUT = 0.5
@@ -15,10 +20,10 @@ MOST_HELD_OUT = 0.5
 
 def check_parameters(model: Any) -> None:
     """Refuse parameters of a `DeepNAIM3L` that training cannot work with."""
-    for name in ("lam", "weight_decay", "validation"):
-        check_number(name, getattr(model, name), above=0, or_equal=True)
-    for name in ("positive_weight", "learning_rate"):
-        check_number(name, getattr(model, name), above=0)
+    for name in ("lam", "weight_decay"):
+        check_in_range(name, getattr(model, name), or_zero=True)
+    check_in_range("learning_rate", model.learning_rate)
+    check_number("validation", model.validation, above=0, or_equal=True)
     for name in ("batch_size", "patience"):
         check_whole_number(name, getattr(model, name), at_least=1)
     if not (isinstance(model.max_epochs, str) and model.max_epochs == "auto"):

@@ -1,10 +1,11 @@
 """Options of the model whose values can be told to be wrong before any table is read."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from naim3l.kernels import KERNELS, check_gamma
-from naim3l.parameters import check_choice, check_number, check_whole_number
+from naim3l.parameters import check_choice, check_in_range, check_whole_number
 from naim3l.readers.errors import ReadError, close_names, quote
 
 AUTO = "auto"
@@ -51,13 +52,15 @@ def _check_landmarks(name: str, value: Any) -> None:
     check_whole_number(name, value, at_least=1)
 
 
-def _check_weight(name: str, value: Any) -> None:
-    check_number(name, value, above=0)
+def _check_number(key: str, name: str, value: Any) -> None:
+    check_in_range(name, value, of=key, or_zero=key == "ridge")
 
 
 CHECKS: dict[str, Callable[[str, Any], None]] = {
     "kernel": _check_kernel,
     "n_landmarks": _check_landmarks,
     "gamma": check_gamma,
-    "positive_weight": _check_weight,
+    "positive_weight": partial(_check_number, "positive_weight"),
+    "lam": partial(_check_number, "lam"),
+    "ridge": partial(_check_number, "ridge"),
 }

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from naim3l.base import LinearViewModel
-from naim3l.selection import LOWER_IS_BETTER
+from naim3l.held_out import LOWER_IS_BETTER
 
 
 def describe_choice(model: LinearViewModel) -> dict[str, Any] | None:
@@ -23,7 +23,7 @@ def describe_choice(model: LinearViewModel) -> dict[str, Any] | None:
     results = getattr(model, "cv_results_", None)
     if results is None:
         return None
-    metric = model.get_params(deep=False)["metric"]
+    metric = model.metric_
     lams, ridges = np.asarray(results["lam"]), np.asarray(results["ridge"])
     mean, std = results["mean_test_score"], results["std_test_score"]
     chosen = {"lam": float(model.lam_), "ridge": float(model.ridge_)}

@@ -31,8 +31,8 @@ MU_REST = 60
 ROUNDING = 1e-12
 # Of a checkpoint: its part, and the fields of the state in it.
 PART = "solver"
-STATE_ARRAYS = ("W", "Z", "U", "XZ", "XU", "high_rank")
-STATE_NUMBERS = ("mu", "lam", "outer_objective")
+STATE_ARRAYS = ("W", "B", "XU", "high_rank")
+STATE_NUMBERS = ("threshold", "divisor", "mu", "lam", "outer_objective")
 # Scores beyond this have left those of 1 and -1 for good: the objective has no lower bound.
 SCORE_LIMIT = 1e6
 _UNBOUNDED_MESSAGE = (
@@ -44,11 +44,18 @@ _UNBOUNDED_MESSAGE = (
 
 @dataclass
 class _State:
-    """Iterates of the splitting, and the linearisation that they minimise."""
+    """Iterates of the splitting, and the linearisation that they minimise.
+
+    The multipliers divided by mu are ``U = (B - Z) / divisor``. Z follows from B, so that in a
+    checkpoint B alone stands for both. It has a block for every label, of up to the size of W, and
+    with less a fit could not go on where it was: W leaves most of the multipliers open.
+    """
 
     W: Matrix  # (n_weights, n_labels)
-    Z: Matrix  # (n_positives, n_labels)
-    U: Matrix  # multipliers divided by mu
+    B: Matrix  # what was thresholded last, (n_positives, n_labels)
+    threshold: float  # by which it was
+    Z: Matrix  # what became of it
+    divisor: float  # by which mu has grown since
     XZ: Matrix  # sum_k X_k' Z_k, (n_weights, n_labels)
     XU: Matrix  # sum_k X_k' U_k, carried along rather than multiplied out
     mu: float
@@ -165,15 +172,18 @@ def _arrays(result: SolverResult) -> Arrays:
     """What `_resume` needs to go on after the last whole iteration."""
     state = result.state
     arrays = {name: getattr(state, name) for name in (*STATE_ARRAYS, *STATE_NUMBERS)}
-    arrays["history"] = np.array(json.dumps(result.history))
+    arrays["history"] = np.frombuffer(json.dumps(result.history).encode(), dtype=np.uint8)
     return {name: np.asarray(value) for name, value in arrays.items()}
 
 
 def _resume(objective: Objective, stored: Arrays) -> SolverResult:
-    history = json.loads(str(stored["history"]))
+    history = json.loads(stored["history"].tobytes())
     fields: dict[str, Any] = {name: stored[name] for name in STATE_ARRAYS}
     fields |= {name: float(stored[name]) for name in STATE_NUMBERS}
-    state = _State(**fields, step=make_weight_step(objective.problem, objective.ridge))
+    Z = _shrink(objective, fields["B"], fields["threshold"])
+    XZ = objective.problem.label_scores_transposed(Z)
+    step = make_weight_step(objective.problem, objective.ridge)
+    state = _State(**fields, Z=Z, XZ=XZ, step=step)
     last = history[-1]["stationarity"]
     return SolverResult(state.W, history=history, stationarity=last, state=state)
 
@@ -187,12 +197,23 @@ def _start(objective: Objective, W: Matrix | None, mu: float | None) -> _State:
         # Without the low-rank term nothing needs the penalty but directions that are undetermined.
         start_mu = START_MU if objective.low_rank else LEAST_MU
         W = step(problem.targets, start_mu, np.zeros_like(problem.targets))
-    scores = problem.label_scores(W)
-    Z = _shrink(objective, scores, mu)
+    scores, threshold = problem.label_scores(W), _threshold(objective, mu)
+    Z = _shrink(objective, scores, threshold)
     norm, high_rank = objective.high_rank_term(W)
-    value = objective.parts(W, label_scores=scores, scores_norm=norm).total
-    XZ, XU = problem.label_scores_transposed(Z), problem.label_scores_transposed(scores - Z)
-    return _State(W, Z, scores - Z, XZ, XU, mu, objective.lam, high_rank, value, step)
+    return _State(
+        W=W,
+        B=scores,
+        threshold=threshold,
+        Z=Z,
+        divisor=1.0,
+        XZ=problem.label_scores_transposed(Z),
+        XU=problem.label_scores_transposed(scores - Z),
+        mu=mu,
+        lam=objective.lam,
+        high_rank=high_rank,
+        outer_objective=objective.parts(W, label_scores=scores, scores_norm=norm).total,
+        step=step,
+    )
 
 
 def _restart(objective: Objective, last: _State, mu: float | None) -> _State:
@@ -202,7 +223,8 @@ def _restart(objective: Objective, last: _State, mu: float | None) -> _State:
     norm, high_rank = objective.high_rank_term(last.W)
     return replace(
         last,
-        U=factor * last.U,
+        B=last.B.copy(),  # of which the other fit's Z is part
+        divisor=last.divisor / factor,
         XU=factor * last.XU,
         mu=mu,
         lam=objective.lam,
@@ -220,11 +242,14 @@ def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
     scores = problem.label_scores(W)
     if not np.linalg.norm(scores) <= SCORE_LIMIT * np.sqrt(scores.size):
         raise FloatingPointError(_UNBOUNDED_MESSAGE)
-    state.U += relaxation * scores
-    state.U += (1 - relaxation) * state.Z
+    B = state.B
+    B -= state.Z
+    B /= state.divisor
+    B += relaxation * scores
+    B += (1 - relaxation) * state.Z
     state.XU += relaxation * problem.multiply_positive_gram(W) + (1 - relaxation) * state.XZ
-    state.Z = _shrink(objective, state.U, mu)
-    state.U -= state.Z
+    state.threshold, state.divisor = _threshold(objective, mu), 1.0
+    state.Z = _shrink(objective, B, state.threshold)
     state.XZ = problem.label_scores_transposed(state.Z)
     state.XU -= state.XZ
 
@@ -255,8 +280,11 @@ def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
     }
 
 
-def _shrink(objective: Objective, A: Matrix, mu: float) -> Matrix:
-    threshold = objective.lam / mu if objective.low_rank else 0.0
+def _threshold(objective: Objective, mu: float) -> float:
+    return objective.lam / mu if objective.low_rank else 0.0
+
+
+def _shrink(objective: Objective, A: Matrix, threshold: float) -> Matrix:
     return objective.problem.map_labels(partial(singular_value_threshold, threshold=threshold), A)
 
 
@@ -267,5 +295,5 @@ def _balance(state: _State, record: Record) -> None:
         return
     factor = float(np.clip(np.sqrt(feasibility / stationarity), 1 / MU_FACTOR, MU_FACTOR))
     state.mu *= factor
-    state.U /= factor
+    state.divisor *= factor
     state.XU /= factor

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.blocks import one_blas_thread
+from naim3l.forms import check_memory
 from naim3l.nuclear import singular_value_threshold
 from naim3l.objective import Objective
 from naim3l.problem import Problem
@@ -16,6 +17,8 @@ Matrix = NDArray[np.floating]
 DEFAULT_MU = 5.0
 # Eigenvalues of (XW)'XW below this count as zero in Algorithm 2, as in the paper's program.
 EIGENVALUE_CUTOFF = 0.005
+# Square matrices of a view's columns that are held at a time.
+PAPER_MATRICES = 6
 # Scores beyond this multiple of the first ones: Eq. (13) has left its region of convergence.
 DIVERGENCE_FACTOR = 1e8
 
@@ -141,10 +144,10 @@ class _WeightStep:
 
     def __init__(self, problem: Problem, mu: float, ridge: float, guarded: bool) -> None:
         self.blocks = []
-        curvatures = problem.labelled_grams() if guarded else [None] * len(problem.X)
-        grams = problem.positive_grams
-        for weights, gram, curvature in zip(problem.weight_slices, grams, curvatures, strict=True):
-            Q = None if curvature is None else _positive_part(curvature - mu / 2 * gram)
+        for v, weights in enumerate(problem.weight_slices):
+            check_memory(problem, v, PAPER_MATRICES * 8 * (weights.stop - weights.start) ** 2)
+            gram = problem.positive_gram(v)
+            Q = _positive_part(problem.labelled_gram(v) - mu / 2 * gram) if guarded else None
             left = mu * gram + ridge * np.diag(problem.penalised[weights].astype(float))
             eigenvalues, vectors = np.linalg.eigh(left if Q is None else left + Q)
             cutoff = np.finfo(np.float64).eps * len(left) * max(eigenvalues[-1], 0.0)

@@ -5,11 +5,11 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
+from scipy import linalg, sparse
 
 from naim3l.blocks import Matrix, one_blas_thread, thread_map
 from naim3l.compress import CompressedProblem, Form
@@ -112,8 +112,9 @@ class IterativeWeightStep:
 
     Views go each for themselves, shared out among threads; the labels of a view advance together.
     The preconditioner replaces what entries count in the loss by their mean, which makes the matrix
-    the same for all labels: one factorisation per view and mu. The splitting around it corrects
-    what a step leaves, so a step need not go to the end.
+    the same for all labels: one factorisation per view and mu, of its diagonal alone where a view
+    has too many columns for more. The splitting around it corrects what a step leaves, so a step
+    need not go to the end.
 
     Parameters
     ----------
@@ -125,8 +126,7 @@ class IterativeWeightStep:
 
     def __init__(self, problem: Problem, ridge: float, accuracy: float) -> None:
         self.problem, self.ridge, self.accuracy = problem, ridge, accuracy
-        self.counts = problem.P
-        self.positives = (problem.Y > 0).sum(axis=1).astype(problem.Y.dtype)[:, None]
+        self.counts, self.positives = problem.P, problem.n_positives_of_rows
         self.mu = float("nan")
         self.share = float(self.counts.mean())
 
@@ -135,7 +135,7 @@ class IterativeWeightStep:
         if mu != self.mu:
             self.mu = mu
             _ = self.problem.grams, self.problem.positive_grams  # once, not in every thread
-            self.factors = thread_map(self._factor, views, self.problem.n_threads)
+            self.inverses = thread_map(self._precondition, views, self.problem.n_threads)
         solve = partial(self._solve_view, B, W)
         return np.concatenate(thread_map(solve, views, self.problem.n_threads))
 
@@ -151,20 +151,34 @@ class IterativeWeightStep:
             XV *= row_weights
             return X.T @ XV + penalty * V
 
-        precondition = partial(linalg.cho_solve, self.factors[v], check_finite=False)
-        return _conjugate_gradients(apply, precondition, B[weights], W[weights], self.accuracy)
+        inverse, accuracy = self.inverses[v], self.accuracy
+        return _conjugate_gradients(apply, inverse, B[weights], W[weights], accuracy)
 
-    def _factor(self, v: int) -> tuple[Matrix, bool]:
+    def _precondition(self, v: int) -> Product:
+        """What nearly undoes the matrix of all labels of a view."""
         problem, weights = self.problem, self.problem.weight_slices[v]
-        matrix = self.share * problem.grams[v] + self.mu * problem.positive_grams[v]
-        matrix += self.ridge * np.diag(problem.penalised[weights].astype(matrix.dtype))
+        gram, positive_gram = problem.grams[v], problem.positive_grams[v]
+        penalty = self.ridge * problem.penalised[weights].astype(problem.Y.dtype)
+        if gram is None or positive_gram is None:
+            row_weights = self.share + self.mu * self.positives[problem.row_slices[v], 0]
+            diagonal = _squares(problem.X[v], row_weights) + penalty
+            scale = 1 / np.where(diagonal > 0, diagonal, 1)[:, None]
+            return lambda R: scale * R
+        matrix = self.share * gram + self.mu * positive_gram + np.diag(penalty)
         # Enough that rounding errors in directions which nothing determines stay small; what it
         # does to the others, the iterations undo.
         share = max(JITTER, 10 * len(matrix) ** 2 * float(np.finfo(matrix.dtype).eps))
         jitter = share * np.trace(matrix) / len(matrix) + np.finfo(matrix.dtype).tiny
-        return linalg.cho_factor(
-            matrix + jitter * np.eye(len(matrix), dtype=matrix.dtype), check_finite=False
-        )
+        matrix[np.diag_indices_from(matrix)] += jitter
+        factor = linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
+        return partial(linalg.cho_solve, factor, check_finite=False)
+
+
+def _squares(X: Any, row_weights: Matrix) -> Matrix:
+    """Sum over rows of the weighted square of each column, (n_columns,)."""
+    if sparse.issparse(X):
+        return np.asarray(X.multiply(X).T @ row_weights)
+    return np.asarray(np.einsum("ij,ij,i->j", X, X, row_weights))
 
 
 def _conjugate_gradients(
