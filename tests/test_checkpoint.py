@@ -1,6 +1,7 @@
 import io
 import os
 import pickle
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -198,6 +199,26 @@ def test_state_holds_the_blocks_of_the_labels_once(make_problem, tmp_path, form)
     blocks, weights = result.state.Z.nbytes, result.W.nbytes
     assert blocks > 10 * weights
     assert blocks < path.stat().st_size < blocks + 3 * weights + 6000
+
+
+@pytest.mark.parametrize("form", ["rows", "compressed"])
+def test_large_states_are_left_out_and_the_fit_ends_as_well(
+    make_problem, tmp_path, form, monkeypatch
+):
+    """Of many frequent labels the weights alone are kept."""
+    monkeypatch.setattr("naim3l.solvers.fast.STATE_LIMIT", 1000)
+    features, labels, _ = make_problem(n_rows=(90, 80), n_labels=20, observed=1.0)
+    objective, path = Objective(Problem(features, labels), 0.1), tmp_path / "fit.checkpoint"
+    solve = partial(solve_fast, objective, form=form, tol=1e-6)
+    whole = solve()
+    solve(max_iter=8, checkpoint=Checkpoint(path, "key", every=0))
+    assert path.stat().st_size < 3 * whole.W.nbytes + 8000 < whole.state.B.nbytes
+    resumed = solve(checkpoint=Checkpoint(path, "key", every=0))
+    assert resumed.converged and resumed.history[:8] == whole.history[:8]
+    assert objective.value(resumed.W) == pytest.approx(objective.value(whole.W), rel=1e-6)
+    again = solve(checkpoint=Checkpoint(path, "key", every=0))  # finished, but not saved
+    np.testing.assert_array_equal(again.W, resumed.W)
+    assert again.converged and again.history == resumed.history
 
 
 def test_estimator_refuses_what_cannot_be_resumed(tmp_path):

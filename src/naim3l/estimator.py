@@ -102,7 +102,9 @@ default=None
     checkpoint : path, optional
         File to keep the state of a running fit in. A fit of the same data with the same parameters
         that finds it resumes there, and ends at the same weights. A finished fit leaves it, so
-        that nothing is lost if the model cannot be saved: `save` deletes it.
+        that nothing is lost if the model cannot be saved: `save` deletes it. With many frequent
+        labels, whose state would take more than 32 MiB and eight times the weights, it keeps the
+        weights alone: a resumed fit is then as good, but not equal to the bit.
     random_state : int, RandomState or None
         Draws the start weights of "paper", and deals the folds of held-out entries.
     verbose : int, default=0

@@ -33,6 +33,9 @@ ROUNDING = 1e-12
 PART = "solver"
 STATE_ARRAYS = ("W", "B", "XU", "high_rank")
 STATE_NUMBERS = ("threshold", "divisor", "mu", "lam", "outer_objective")
+# The multipliers have a block for every label. Where they take more than this many bytes, and more
+# than so many times the weights, a checkpoint keeps the weights alone.
+STATE_LIMIT, STATE_TIMES = 2**25, 8
 # Scores beyond this have left those of 1 and -1 for good: the objective has no lower bound.
 SCORE_LIMIT = 1e6
 _UNBOUNDED_MESSAGE = (
@@ -47,8 +50,7 @@ class _State:
     """Iterates of the splitting, and the linearisation that they minimise.
 
     The multipliers divided by mu are ``U = (B - Z) / divisor``. Z follows from B, so that in a
-    checkpoint B alone stands for both. It has a block for every label, of up to the size of W, and
-    with less a fit could not go on where it was: W leaves most of the multipliers open.
+    checkpoint B alone stands for both. It has a block for every label, of up to the size of W.
     """
 
     W: Matrix  # (n_weights, n_labels)
@@ -104,8 +106,10 @@ def solve_fast(
         A result on the same `CompressedProblem` and ridge, at another ``lam``: weights,
         multipliers, mu and the factorisation of the W-step are taken over, in place of ``W``.
     checkpoint : Checkpoint, optional
-        Gets the state now and then. If it has one, the iterations go on from there, and to the
-        same weights as if they had never been interrupted.
+        Gets the state now and then. If it has one, the iterations resume there, and end at the
+        same weights as if they had never been interrupted. Where the state would be too large (see
+        ``STATE_LIMIT``), it gets the weights alone: a resumed fit starts from them, and ends where
+        the same tolerances hold, not at the same bits.
 
     Returns
     -------
@@ -169,22 +173,27 @@ def _is_converged(record: Record, tol: float) -> bool:
 
 
 def _arrays(result: SolverResult) -> Arrays:
-    """What `_resume` needs to go on after the last whole iteration."""
+    """What `_resume` needs to continue after the last whole iteration."""
     state = result.state
-    arrays = {name: getattr(state, name) for name in (*STATE_ARRAYS, *STATE_NUMBERS)}
+    whole = state.B.nbytes <= max(STATE_LIMIT, STATE_TIMES * state.W.nbytes)
+    names = (*STATE_ARRAYS, *STATE_NUMBERS) if whole else ("W", "mu")
+    arrays = {name: getattr(state, name) for name in names}
     arrays["history"] = np.frombuffer(json.dumps(result.history).encode(), dtype=np.uint8)
     return {name: np.asarray(value) for name, value in arrays.items()}
 
 
 def _resume(objective: Objective, stored: Arrays) -> SolverResult:
     history = json.loads(stored["history"].tobytes())
+    last = history[-1]["stationarity"]
+    if "B" not in stored:
+        state = _start(objective, stored["W"], float(stored["mu"]))
+        return SolverResult(state.W, history=history, stationarity=last, state=state)
     fields: dict[str, Any] = {name: stored[name] for name in STATE_ARRAYS}
     fields |= {name: float(stored[name]) for name in STATE_NUMBERS}
     Z = _shrink(objective, fields["B"], fields["threshold"])
     XZ = objective.problem.label_scores_transposed(Z)
     step = make_weight_step(objective.problem, objective.ridge)
     state = _State(**fields, Z=Z, XZ=XZ, step=step)
-    last = history[-1]["stationarity"]
     return SolverResult(state.W, history=history, stationarity=last, state=state)
 
 
