@@ -127,6 +127,14 @@ class Table:
         """Table of those columns of a data frame that are numbers; an array is left whole."""
         return self if self.frame is None else self.select_columns(self._numeric, self.where)
 
+    def find_cells(self, written: str) -> list[tuple[int, int]]:
+        """Rows and columns of the cells, beside numbers, whose repr is ``written``; by column."""
+        if self.frame is None:
+            return []
+        columns = {j: self.frame[:, j].to_list() for j in self._not_numeric}
+        return [(i, j) for j, cells in columns.items() for i, cell in enumerate(cells)
+                if repr(cell) == written]  # fmt: skip
+
     def take_rows(self, mask: NDArray[np.bool_]) -> Any:
         """Rows where ``mask`` is True, in the library they came from."""
         if mask.all():
