@@ -163,3 +163,10 @@ def test_log_loss_is_that_of_the_calibrated_entries(rng):
     assert log_loss(5 * scores - 3, truth) == pytest.approx(log_loss(scores, truth))
     assert log_loss(rng.normal(size=scores.shape), truth) > log_loss(scores, truth)
     assert np.isnan(log_loss(scores, np.full(truth.shape, np.nan)))
+
+
+def test_entries_of_one_kind_leave_the_rates():
+    """The labels that have a yes held out have no no: there is no curve to learn from them."""
+    scores, truth = np.full((4, 2), 0.5), np.array([[1.0, 0.0]] * 4)
+    curve = fit_calibration(scores, truth)
+    np.testing.assert_allclose(curve.probabilities(scores)[0], [5 / 6, 1 / 6])

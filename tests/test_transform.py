@@ -341,3 +341,25 @@ class TestEncoding:
         tame = pd.DataFrame({"year": year, "size": size, "one": 1.0})
         encode(Table(tame, "view 'a'"), None, as_numbers=True, fit=True)  # warnings are errors
         encode(Table(frame, "view 'a'"), None, as_numbers=True)  # told of once, in the fit
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        (np.inf, r"view 'lab', row 7, column 'hb': inf is not a finite number"),
+        ("old", r"view 'lab', row 7, column 'hb': 'old' is not a number, as it was at the fit"),
+        ("s", r"view 'lab': Cannot use mean strategy"),  # allowed in another column
+    ],
+)
+def test_the_cell_that_a_step_refuses_is_named(rng, cell, message):
+    table = pd.DataFrame(rng.normal(size=(20, 2)), columns=["crp", "hb"])
+    table["ward"] = ["n", "s"] * 10
+    table.loc[3, "crp"] = nan
+    steps = make_column_transformer(
+        (SimpleImputer(), ["crp", "hb"]), (OneHotEncoder(sparse_output=False), ["ward"])
+    )
+    encode(Table(table, "view 'lab'"), steps, as_numbers=False, fit=True)
+    table["hb"] = table["hb"].astype(float if isinstance(cell, float) else object)
+    table.loc[7, "hb"] = cell
+    with pytest.raises(ValueError, match=message):
+        encode(Table(table, "view 'lab'"), steps, as_numbers=False)

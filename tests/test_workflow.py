@@ -300,22 +300,17 @@ def test_wrong_settings_are_told(folder, changes, message):
         read_training(Config({"lab": ViewConfig(**view)}))
 
 
-def test_new_rows_that_do_not_fit_are_told(model, folder, tmp_path):
+def test_new_rows_that_do_not_fit_are_told(model, folder):
     with pytest.raises(ReadError, match=r"the model has no view 'ward'"):
         read_new(model, {"ward": str(folder / "lab.txt")})
     with pytest.raises(ReadError, match=r"view 'clinic', .*no column 'age'"):
         read_new(model, {"clinic": str(folder / "lab.txt")})
-    table = pd.read_csv(folder / "clinic_new.csv").astype({"age": object})
-    table.loc[3, "age"] = "old"
-    table.to_csv(tmp_path / "odd.csv", index=False)
-    with pytest.raises(ReadError, match=r"column 'age': .* is text; in training it was a number"):
-        read_new(model, {"clinic": str(tmp_path / "odd.csv")})
 
 
 def test_words_are_missing_in_new_rows_where_they_would_be_in_training(folder, tmp_path):
     """And are the same words where a file of new rows has numbers alone in their column."""
     table = pd.read_csv(folder / "clinic.csv")
-    words = ["7", "8", "north", "?", "unknown", "7"]
+    words = ["7", "8", "north", "?", "unknown", "south"]
     table["ward"] = [words[i % len(words)] for i in range(len(table))]
     table.to_csv(tmp_path / "train.csv", index=False)
     view = ViewConfig(str(tmp_path / "train.csv"), id="patient_id", labels=LABELS)

@@ -70,7 +70,7 @@ def fit_calibration(scores: Matrix, truth: Matrix, rates: Matrix | None = None) 
     n_known = known.sum(axis=0)
     # One positive and one negative more keep the frequency of a rare label off 0 and 1.
     base = logit((n_yes + 1) / (n_known + 2) if rates is None else rates)
-    if n_yes.sum() in (0, n_known.sum()):  # nothing to learn from: the rate is all there is
+    if n_yes.sum() in (0, n_known[n_yes > 0].sum()):  # nothing to learn from but the rate
         return Calibration(np.zeros(len(base)), base.copy(), base, np.zeros(len(base), dtype=bool))
     # Scores of rare labels hardly leave -1, so what a score tells depends on how far those of its
     # label spread: what labels have in common is the curve of standardised scores.

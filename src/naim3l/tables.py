@@ -7,6 +7,7 @@ column and the value. Rows are counted from 0.
 import reprlib
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+# Squares of numbers from here to there, their sums and their products with weights are finite, and
+# not 0.
+SMALLEST, LARGEST = 1e-100, 1e100
 # Cells can be whole documents; an error quotes their beginning and end.
 _quote = reprlib.Repr()
 _quote.maxstring = _quote.maxother = 60
@@ -106,7 +110,7 @@ class Table:
         if self.data.dtype.kind == "f":
             return mark_cells(self.data, np.isnan)
         if self.data.dtype.kind in "OmM":
-            return np.vectorize(_is_missing, otypes=[bool])(self.data)
+            return np.vectorize(is_missing, otypes=[bool])(self.data)
         return mark_cells(self.data, lambda values: np.zeros(values.shape, dtype=bool))
 
     def select_columns(self, columns: Sequence[int], where: str) -> "Table":
@@ -122,6 +126,14 @@ class Table:
     def numeric_columns(self) -> "Table":
         """Table of those columns of a data frame that are numbers; an array is left whole."""
         return self if self.frame is None else self.select_columns(self._numeric, self.where)
+
+    def find_cells(self, written: str) -> list[tuple[int, int]]:
+        """Rows and columns of the cells, beside numbers, whose repr is ``written``; by column."""
+        if self.frame is None:
+            return []
+        columns = {j: self.frame[:, j].to_list() for j in self._not_numeric}
+        return [(i, j) for j, cells in columns.items() for i, cell in enumerate(cells)
+                if repr(cell) == written]  # fmt: skip
 
     def take_rows(self, mask: NDArray[np.bool_]) -> Any:
         """Rows where ``mask`` is True, in the library they came from."""
@@ -146,7 +158,10 @@ class Table:
         assert self.frame is not None
         if not self._numeric:
             return np.empty((self.shape[0], 0))
-        frame = self.frame[:, self._numeric].select(nw.all().cast(nw.Float64))
+        chosen = self.frame[:, self._numeric]
+        if _is_of_numpy(chosen.to_native()):  # at once: column by column takes long
+            return chosen.to_native().to_numpy(dtype=np.float64)
+        frame = chosen.select(nw.all().cast(nw.Float64))
         block = frame.to_numpy()
         if block.dtype != np.float64:  # pandas keeps its nulls of pyarrow types in wide arrays
             block = np.column_stack([series.to_numpy() for series in frame.iter_columns()])
@@ -179,7 +194,7 @@ class Table:
         """Column of Python objects; text is refused even where it spells a number."""
         numbers = np.full(len(cells), np.nan)
         for i, cell in enumerate(cells):
-            if _is_missing(cell):
+            if is_missing(cell):
                 continue
             try:
                 numbers[i] = _number(cell)
@@ -273,10 +288,15 @@ def as_frame(data: Any, where: str, column_word: str) -> nw.DataFrame | None:
         return frame if isinstance(frame, nw.DataFrame) else None
     except nw.exceptions.DuplicateError:
         names = [str(name) for name in getattr(data, "column_names", data.columns)]
-        doubled = sorted({name for name in names if names.count(name) > 1})
+        doubled = sorted(name for name, n in Counter(names).items() if n > 1)
         raise ValueError(
             f"{where}: duplicate {column_word} names {doubled}; names must differ."
         ) from None
+
+
+def _is_of_numpy(data: Any) -> bool:
+    """Whether a data frame is one of pandas whose columns all have types of NumPy."""
+    return hasattr(data, "iloc") and all(isinstance(dtype, np.dtype) for dtype in data.dtypes)
 
 
 def _column_names(columns: Sequence[Any], where: str, column_word: str) -> list[str] | None:
@@ -293,7 +313,7 @@ def _column_names(columns: Sequence[Any], where: str, column_word: str) -> list[
     return None
 
 
-def _is_missing(cell: Any) -> bool:
+def is_missing(cell: Any) -> bool:
     """None, NaN, pandas' NA and NaT: what does not equal itself, or cannot say."""
     if cell is None:
         return True

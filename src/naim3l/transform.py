@@ -1,5 +1,6 @@
 """Feature recipes per view, made of scikit-learn's parts."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ from naim3l.views import (
 )
 
 MAX_COMPONENTS = 50
+_NO_NUMBER = re.compile(r"could not convert string to float: (.+)")
 # Up to this many columns their covariance is decomposed, beyond it the rows are.
 COVARIANCE_COLUMNS = 1000
 
@@ -292,12 +294,20 @@ def encode(
 
 def _name_cell(table: Table, refusal: str) -> None:
     """Raise an error that names the cell which a transformer refused without saying where."""
+    numeric, all_rows = table.numeric_columns(), np.ones(table.shape[0], dtype=bool)
+    if "infinity" in refusal and numeric.shape[1]:
+        numbers = numeric.numbers()
+        check_finite(numeric, np.where(np.isnan(numbers), 0, numbers), all_rows)
     if "NaN" in refusal:
         present_rows(table)
-    if "Negative values" in refusal:
-        numeric = table.numeric_columns()
-        if numeric.shape[1]:
-            check_not_negative(numeric, numeric.numbers(), np.ones(table.shape[0], dtype=bool))
+    if "Negative values" in refusal and numeric.shape[1]:
+        check_not_negative(numeric, numeric.numbers(), all_rows)
+    if written := _NO_NUMBER.search(refusal):
+        cells = table.find_cells(written[1])
+        # In several columns it may well be allowed in the first.
+        if len({j for _, j in cells}) == 1:
+            place = f"{table.where}, row {cells[0][0]}, {table.column_label(cells[0][1])}"
+            raise ValueError(f"{place}: {written[1]} is not a number, as it was at the fit.")
 
 
 def _first_step(transformer: Any) -> Any:

@@ -5,6 +5,7 @@ its own. *One wide table*: a row is a sample, views are sets of columns, and a r
 the views that it lacks.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,12 +15,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from naim3l.fusion import FUSED
-from naim3l.tables import Table, first_cell, mark_cells, same_index, warn_user
+from naim3l.tables import (
+    LARGEST,
+    SMALLEST,
+    Table,
+    first_cell,
+    mark_cells,
+    same_index,
+    warn_user,
+)
 
 SINGLE_VIEW = "all"
-# Squares of numbers from here to there, their sums and their products with weights are finite, and
-# not 0.
-SMALLEST, LARGEST = 1e-100, 1e100
 # Columns that vary less than this share of the largest one are constant, but for rounding.
 ROUNDING = 1e-12
 # How many times as large as the spread of another a column can be before digits are lost.
@@ -81,7 +87,7 @@ def resolve_columns(views: Mapping[str, Any] | None, table: Table) -> dict[str, 
         if not positions:
             raise ValueError(f"views[{view!r}] has no columns.")
         if len(set(positions)) < len(positions):
-            twice = next(j for j in positions if positions.count(j) > 1)
+            twice = next(j for j, n in Counter(positions).items() if n > 1)
             raise ValueError(f"views[{view!r}] has {table.column_label(twice)} twice.")
         resolved[view] = positions
     return resolved
@@ -241,8 +247,9 @@ def check_same_columns(table: Table, names: Sequence[str] | None, n_columns: int
     """Refuse a table whose columns are not those of the fit, in their order."""
     given = table.columns
     if names is not None and given is not None and list(names) != given:
-        missing = [name for name in names if name not in given]
-        extra = [name for name in given if name not in names]
+        known, found = set(names), set(given)
+        missing = [name for name in names if name not in found]
+        extra = [name for name in given if name not in known]
         if missing or extra:
             raise ValueError(
                 f"{table.where}: columns differ from those of the fit: missing "

@@ -34,6 +34,7 @@ source = "sqlite:///lab.db#select * from lab"
 id = "id"
 labels = ["@names.txt"]
 features = ["hb"]
+text = ["ward", "icd_*"]
 labels_file = "/abs/labels.parquet"
 [labels]
 yes = ["affected"]
@@ -72,6 +73,7 @@ def test_settings_with_paths_relative_to_the_file(write, tmp_path):
                 ["hb"],
                 [],
                 "/abs/labels.parquet",
+                ["ward", "icd_*"],
             ),
         },
         LabelWords(yes=["affected"]),

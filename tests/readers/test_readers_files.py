@@ -72,12 +72,6 @@ def test_decimal_commas(write, separator):
     assert table.to_numpy().tolist() == [[1.5, -25.0], [2.0, 3.0]]
 
 
-def test_comma_stays_in_text_where_numbers_have_points(write):
-    table = read_table(write("x;y\n1.5;1,2\n2.5;3,4\n"))
-    assert table["x"].tolist() == [1.5, 2.5]
-    assert table["y"].tolist() == ["1,2", "3,4"]
-
-
 def test_quotes_hide_separators_line_ends_and_quotes(write):
     table = read_table(write('"a;b","c"\n"1,2","say ""hi""\nthere"\n"3;4",x\n'))
     assert list(table.columns) == ["a;b", "c"]

@@ -47,13 +47,10 @@ def _table(batches: list[Any]) -> Any:
 def _frame(path: Path, table: Any) -> Any:
     load_extra("pandas")
     table.validate(full=True)  # damage would otherwise be met by code that trusts the table
-    for j, column in enumerate(table.columns):
-        table = table.set_column(j, table.column_names[j], _tamed(column))
-    # The notes that pandas leaves would turn columns into an index, which has no place here.
-    frame = table.replace_schema_metadata(None).to_pandas()
-    frame.columns = [
-        "" if name.startswith(_UNNAMED_INDEX) else name.strip() for name in table.column_names
-    ]
+    names, columns = table.column_names, [_tamed(column) for column in table.columns]
+    # Without the notes that pandas leaves, which would turn columns into an index.
+    frame = load_extra("pyarrow").table(columns, names=names).to_pandas()
+    frame.columns = ["" if name.startswith(_UNNAMED_INDEX) else name.strip() for name in names]
     return mark_origin(frame, str(path))
 
 

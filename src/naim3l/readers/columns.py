@@ -1,8 +1,6 @@
 """Which columns of a table are ids, labels and features: chosen by name, or guessed."""
 
-import re
-import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,36 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from naim3l.readers.cells import (
-    NO,
-    UNKNOWN,
-    YES,
-    distinct,
-    parse_features,
-    parse_labels,
-    read_column,
-    word,
-)
+from naim3l.readers.cells import NO, UNKNOWN, YES, distinct, word
 from naim3l.readers.errors import ReadError, close_names, quote
 from naim3l.readers.files import check_file
+from naim3l.readers.ids import guess_id
+from naim3l.readers.kinds import is_plain, read_column
 
-__all__ = [
-    "Roles",
-    "choose_columns",
-    "guess_roles",
-    "label_likeness",
-    "parse_features",
-    "parse_labels",
-]
-
-_ID_NAMES = (  # the surest first
-    re.compile(r"id|uid|uuid|guid|key|index|idx", re.IGNORECASE),
-    re.compile(r".*[_\-. ](id|uid|uuid|key|nr)|(id|key)[_\-. ].*", re.IGNORECASE),
-    re.compile(r".*[a-z](Id|ID|Key|Nr)"),
-    re.compile(r"row[_ ]?names?|unnamed_\d+", re.IGNORECASE),
-)
-_CODE = re.compile(r"[A-Za-z]+[-_]?\d+")
-_MOST_CATEGORIES = 30
+# Text with more different values than this is no category.
+MOST_CATEGORIES = 30
 
 
 @dataclass(frozen=True)
@@ -97,7 +73,7 @@ def choose_columns(
     >>> choose_columns(["id", "flu", "lab_hb", "lab_crp"], ["lab_*", "flu"])
     ['lab_hb', 'lab_crp', 'flu']
     """
-    names = list(columns)
+    names = dict.fromkeys(columns)  # in their order, and looked up at once
     chosen: dict[str, None] = {}
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         if pattern.startswith("@") and pattern not in names:
@@ -116,7 +92,7 @@ def guess_roles(table: Any) -> Roles:
 
     An id is named like one, or is the first column and looks like codes, and its cells differ.
     A label has words for yes and no, unknown and missing cells aside. Columns that are empty or
-    constant, dates and free text are to be ignored.
+    constant, dates, free text, and numbers mixed with text are to be ignored.
 
     Parameters
     ----------
@@ -127,7 +103,7 @@ def guess_roles(table: Any) -> Roles:
     reasons: dict[str, str] = {}
     id_column = table.index.name
     if id_column is None:
-        id_column, reason = _guess_id(table, columns)
+        id_column, reason = guess_id(table)
         if id_column is not None:
             reasons[id_column] = reason
     rest = [name for name in columns if name != id_column]
@@ -145,12 +121,17 @@ def guess_roles(table: Any) -> Roles:
     reasons.update(dict.fromkeys(sure, "words for yes and no"))
     if not sure:
         reasons.update(dict.fromkeys(perhaps, "0 and 1 alone, perhaps a feature"))
-    features = [name for name in rest if name not in labels and name not in ignored]
+    taken = {*labels, *ignored}
+    features = [name for name in rest if name not in taken]
     return Roles(id_column, labels, features, perhaps, ignored, reasons)
 
 
 def label_likeness(series: Any) -> Literal["sure", "perhaps"] | None:
     """Whether a column looks like a label: "sure" by words, "perhaps" by 0 and 1 alone."""
+    if is_plain(series.dtype):
+        values = series.to_numpy()
+        if not (np.isnan(values) | np.isin(values, (0, 1, -1))).all():
+            return None  # without a look at each cell: such columns can be very many
     try:
         _, cells = distinct(series)
     except TypeError:
@@ -161,7 +142,7 @@ def label_likeness(series: Any) -> Literal["sure", "perhaps"] | None:
     return "perhaps" if known <= {"1", "0", "-1"} else "sure"
 
 
-def _matches(names: Sequence[str], pattern: str) -> list[str]:
+def _matches(names: Iterable[str], pattern: str) -> list[str]:
     return [name for name in names if fnmatchcase(name, pattern)]
 
 
@@ -179,29 +160,6 @@ def _listed_names(path: str) -> list[str]:
     return names
 
 
-def _guess_id(table: Any, columns: Sequence[str]) -> tuple[str | None, str]:
-    for names in _ID_NAMES:
-        for name in columns:
-            if names.fullmatch(name) and _all_differ(table[name]):
-                return name, "named like an id, and its values differ"
-    first = table[columns[0]]
-    if _all_differ(first) and all(_CODE.fullmatch(str(cell)) for cell in first):
-        return columns[0], "the first column, codes that differ"
-    return None, ""
-
-
-def _all_differ(series: Any) -> bool:
-    """Whether no cell is missing and none occurs twice; never so for floats and dates."""
-    try:
-        codes, cells = distinct(series)
-    except TypeError:
-        return False
-    kinds = {type(cell) for cell in cells}
-    named = str | int | np.integer | uuid.UUID
-    whole = all(issubclass(kind, named) and kind is not bool for kind in kinds)
-    return whole and len(cells) == len(series) > 1 and bool((codes >= 0).all())
-
-
 def _useless(series: Any) -> str:
     """Why a column is of no use as a feature; empty if it is of use."""
     column = read_column(series)
@@ -209,6 +167,9 @@ def _useless(series: Any) -> str:
         return "dates"
     if column.kind == "other":
         return f"neither numbers nor text, such as {quote(column.example)}"
+    if column.kind == "mixed" and column.odd is not None:
+        odd = column.odd
+        return f"{odd.n} of {odd.n_known} cells are no numbers, such as {quote(odd.cell)}"
     cells = [cell for cell in column.values.tolist() if cell is not None and cell == cell]
     known, n_known = set(cells), len(cells)
     if not known:
@@ -216,7 +177,7 @@ def _useless(series: Any) -> str:
     if len(known) == 1 and n_known == len(series):
         return f"constant, {quote(cells[0])} throughout"
     if column.kind == "text" and (
-        len(known) > _MOST_CATEGORIES or (len(known) == n_known and n_known > 2)
+        len(known) > MOST_CATEGORIES or (len(known) == n_known and n_known > 2)
     ):
         return f"free text, {len(known)} different values in {n_known} rows"
     return ""

@@ -22,6 +22,7 @@ _VIEW_KEYS = {
     "id": str,
     "labels": list,
     "features": list,
+    "text": list,
     "ignore": list,
     "labels_file": str,
 }
@@ -69,6 +70,8 @@ class ViewConfig:
         Names or patterns of the label columns, in ``labels_file`` if given, else in the source.
     features : list of str or None
         Names or patterns; None means all columns that are neither id, label nor ignored.
+    text : list of str
+        Names or patterns of features that are text, even where their cells look like numbers.
     ignore : list of str
         Names or patterns of columns to leave out.
     labels_file : str or None
@@ -81,6 +84,7 @@ class ViewConfig:
     features: list[str] | None = None
     ignore: list[str] = field(default_factory=list)
     labels_file: str | None = None
+    text: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
         shown = {key: getattr(self, key) for key in _VIEW_KEYS}

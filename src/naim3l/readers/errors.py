@@ -4,7 +4,7 @@ import difflib
 import importlib
 import reprlib
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from naim3l.readers.sources import show_source
@@ -63,8 +63,20 @@ def some(names: Sequence[Any], most: int = 8) -> str:
     return f"{listed}, ... ({len(names)} in all)" if len(names) > most else listed
 
 
+class _Notes(dict[str, Any]):
+    """Notes that are never changed: pandas copies attrs deeply for every column it hands out."""
+
+    def __deepcopy__(self, memo: Any) -> "_Notes":
+        return self
+
+
 def mark_origin(
-    frame: Any, source: str, decimal: str = ".", shifts: Sequence[tuple[int, int]] | None = None
+    frame: Any,
+    source: str,
+    shifts: Sequence[tuple[int, int]] | None = None,
+    *,
+    commas: bool = False,
+    thousands: Mapping[str, str] | None = None,
 ) -> Any:
     """Note in ``frame.attrs`` where a table came from, for the errors of later steps.
 
@@ -73,19 +85,21 @@ def mark_origin(
     frame : DataFrame
     source : str
         As it was given; errors call it by what `show_source` makes of it.
-    decimal : str
-        What stands before the decimals of its numbers.
     shifts : sequence of (row, shift), optional
         From this row on, row i (from 0) stands on line i + shift of the file (from 1). None
         where the source has no lines.
+    commas : bool
+        Whether its text may spell numbers with a decimal comma.
+    thousands : mapping of column to cell, optional
+        Columns read as numbers in which the decimal sign may separate thousands.
     """
-    lines = None if shifts is None else [list(entry) for entry in shifts]
-    frame.attrs["naim3l"] = {
-        "source": show_source(source),
-        "decimal": decimal,
-        "n_rows": len(frame),
-        "lines": lines,
-    }
+    frame.attrs["naim3l"] = _Notes(
+        source=show_source(source),
+        n_rows=len(frame),
+        lines=None if shifts is None else [list(entry) for entry in shifts],
+        commas=commas,
+        thousands=dict(thousands or {}),
+    )
     return frame
 
 

@@ -2,14 +2,16 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from naim3l.readers.arrays import read_mat, read_npz
 from naim3l.readers.columnar import read_arrow, read_parquet
-from naim3l.readers.errors import ReadError, close_names, load_extra, place, quote, source_of
+from naim3l.readers.errors import ReadError, close_names, load_extra, quote, source_of
+from naim3l.readers.ids import set_ids
 from naim3l.readers.sources import URL, show_source
 from naim3l.readers.sql import database_file, read_sql
 from naim3l.readers.text import read_text
@@ -22,7 +24,11 @@ _PART = re.compile(r"(.+\.(?:npz|mat))#(.+)", re.IGNORECASE | re.DOTALL)
 
 
 def read_table(
-    source: str | os.PathLike[str], *, id_column: str | None = None, n_rows: int | None = None
+    source: str | os.PathLike[str],
+    *,
+    id_column: str | None = None,
+    text_columns: Collection[str] = (),
+    n_rows: int | None = None,
 ) -> Any:
     """Table of a file or of a database query.
 
@@ -30,17 +36,22 @@ def read_table(
     ----------
     source : path or str
         - ``.csv``, ``.tsv``, ``.txt``, also packed as ``.gz``, ``.zip``, ``.bz2`` or ``.xz``: the
-          separator is found among comma, semicolon, tab and bar. Numbers with a decimal comma
-          are understood where the separator is a semicolon or a tab. UTF-8, UTF-16 and UTF-32
-          are told apart by their byte order mark; what is not UTF-8 without one is read as
-          Latin-1, with a `DataWarning`. An empty cell is missing.
+          separator is found among comma, semicolon, tab and bar. A column in which all cells
+          are numbers is read as numbers, where the separator is not a comma also with a decimal
+          comma; each column has its own decimal sign. Columns that are named like an id are
+          left as text. UTF-8, UTF-16 and UTF-32 are told apart by their byte order mark; what
+          is not UTF-8 without one is read as Latin-1, with a `DataWarning`. An empty cell is
+          missing.
         - ``.parquet``; ``.arrow``, ``.feather``, ``.ipc``.
         - ``.npz`` or ``.mat``: ``file.npz#name`` where it holds several tables.
         - an SQLAlchemy URL, ``#`` and a query, as ``sqlite:///lab.db#select * from tests``. Only
           one SELECT or WITH is run, in a transaction that is rolled back.
     id_column : str, optional
-        Column that names the rows: it becomes the index, as text. Ids must differ, and none may
-        be missing.
+        Column that names the rows: it becomes the index, as text, all digits kept. Ids must
+        differ, and none may be missing.
+    text_columns : collection of str
+        Columns of text files that are left as text even where all of their cells are numbers;
+        names that the file does not have are passed over.
     n_rows : int, optional
         Read so many rows at most.
 
@@ -59,7 +70,8 @@ def read_table(
         If a library is missing; says how to install it.
     """
     load_extra("pandas")
-    reader = _reader(os.fspath(source), id_column)
+    kept = {*text_columns} if id_column is None else {*text_columns, id_column}
+    reader = _reader(os.fspath(source), kept)
     try:
         frame = reader(n_rows=n_rows)
     except (ReadError, ImportError, DataWarning):
@@ -74,10 +86,10 @@ def read_table(
     frame = _name_columns(frame)
     if not len(frame):
         raise ReadError(f"{source_of(frame)}: no rows.")
-    return frame if id_column is None else _set_ids(frame, id_column)
+    return frame if id_column is None else set_ids(frame, id_column)
 
 
-def _reader(source: str, id_column: str | None) -> Callable[..., Any]:
+def _reader(source: str, text_columns: Collection[str]) -> Callable[..., Any]:
     """Function of ``n_rows`` that reads the source; its file is there and has a known ending."""
     if URL.match(source):
         return partial(read_sql, source)
@@ -85,7 +97,7 @@ def _reader(source: str, id_column: str | None) -> Callable[..., Any]:
     check_file(path)
     kind = _kind(path)
     if kind in TEXT_ENDINGS:
-        return partial(read_text, path, id_column=id_column)
+        return partial(read_text, path, text_columns=text_columns)
     if kind == ".parquet":
         return partial(read_parquet, path)
     if kind in ARROW_ENDINGS:
@@ -156,8 +168,8 @@ def _name_columns(frame: Any) -> Any:
     names = [name or f"unnamed_{j + 1}" for j, name in enumerate(frame.columns)]
     if not names:
         raise ReadError(f"{source_of(frame)}: no columns.")
-    doubled = next((name for j, name in enumerate(names) if name in names[:j]), None)
-    if doubled is not None:
+    if len(set(names)) < len(names):
+        doubled = next(name for name, n in Counter(names).items() if n > 1)
         positions = [str(j + 1) for j, name in enumerate(names) if name == doubled]
         raise ReadError(
             f"{source_of(frame)}: columns {' and '.join(positions)} are both named "
@@ -166,38 +178,3 @@ def _name_columns(frame: Any) -> Any:
         )
     frame.columns = names
     return frame
-
-
-def _set_ids(frame: Any, id_column: str) -> Any:
-    if id_column not in frame.columns:
-        raise ReadError(
-            f"{source_of(frame)}: no id column {quote(id_column)}; "
-            f"{close_names(id_column, frame.columns)}"
-        )
-    ids = [_id_text(cell) for cell in frame[id_column].tolist()]
-    seen: dict[str, int] = {}
-    for row, text in enumerate(ids):
-        where = place(frame, row, id_column)
-        if text is None:
-            raise ReadError(f"{where}: an id is missing; fill it in, or leave the id column out.")
-        if text in seen:
-            raise ReadError(
-                f"{where}: id {quote(text)} is already that of row {seen[text]}; ids must differ: "
-                "remove one of the rows, or leave the id column out."
-            )
-        seen[text] = row
-    pandas = load_extra("pandas")
-    rest = frame.drop(columns=id_column)
-    rest.index = pandas.Index(ids, name=id_column, dtype=object)
-    if not len(rest.columns):
-        raise ReadError(f"{source_of(frame)}: no column besides the id {quote(id_column)}.")
-    return rest
-
-
-def _id_text(cell: Any) -> str | None:
-    """An id as text, the same from whichever kind of file; None where missing."""
-    if cell is None or cell != cell:
-        return None
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)
-    return str(cell).strip() or None

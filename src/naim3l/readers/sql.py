@@ -50,7 +50,8 @@ def read_sql(source: str, *, n_rows: int | None = None) -> Any:
     finally:
         engine.dispose()
     pandas = load_extra("pandas")
-    frame = pandas.DataFrame.from_records(rows, columns=range(len(names)), coerce_float=True)
+    # Exact numbers stay Decimal: as floats, long ids would lose digits.
+    frame = pandas.DataFrame.from_records(rows, columns=range(len(names)), coerce_float=False)
     frame.columns = [name.strip() for name in names]
     return mark_origin(frame, source)
 

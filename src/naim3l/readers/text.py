@@ -1,54 +1,29 @@
-"""Tables in text: separators, quotes, decimals and encodings found out, rows checked.
+"""Tables in text: separators, quotes and encodings found out, rows checked.
 
-The file is gone through twice. First by the csv module, which tells lines and the number of
-cells in each row; then by pandas, which is fast and turns columns into numbers.
+The file is first gone through by the csv module, which tells lines and the number of cells in
+each row; then `naim3l.readers.parsing` reads the cells.
 """
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from naim3l.readers.errors import ReadError, load_extra, mark_origin, quote
+from naim3l.readers.errors import ReadError, mark_origin, quote
 from naim3l.readers.opening import find_encoding, first_foreign, open_text
+from naim3l.readers.parsing import Layout, parse_cells
 from naim3l.tables import warn_user
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _SEPARATOR_WORDS = ", ".join(SEPARATORS.values())
-_COMMA_NUMBER = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 _POINT_NUMBER = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
-_SAMPLE = 200  # lines in which separator and decimals are looked for
+_SAMPLE = 200  # lines in which the separator is looked for
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How a text file is to be read.
-
-    Attributes
-    ----------
-    encoding, separator, decimal : str
-    names : list of str
-        Names in the header, stripped; "" where there is none.
-    n_rows, n_lines : int
-        Rows below the header, and lines of the file that they and the header take.
-    shifts : list of (row, shift)
-        From this row on, row i (from 0) is on line i + shift of the file.
-    """
-
-    encoding: str
-    separator: str
-    decimal: str
-    names: list[str]
-    n_rows: int
-    n_lines: int
-    shifts: list[tuple[int, int]]
-
-
-def read_text(path: Path, *, id_column: str | None = None, n_rows: int | None = None) -> Any:
+def read_text(path: Path, *, text_columns: Collection[str] = (), n_rows: int | None = None) -> Any:
     """Table of a delimited text file; see `naim3l.readers.read_table`."""
     encoding = find_encoding(path)
     try:
@@ -65,13 +40,15 @@ def read_text(path: Path, *, id_column: str | None = None, n_rows: int | None = 
             "names and text with accents, or save it in UTF-8."
         )
         layout = _scan(path, "latin-1", n_rows)
-    frame = _parse(path, layout, id_column, n_rows)
+    frame, thousands = parse_cells(path, layout, text_columns, n_rows)
     if len(frame) != layout.n_rows:
         raise ReadError(
             f"{path}: {layout.n_rows} rows by lines, but {len(frame)} by cells; look for stray "
             "quotes and carriage returns, or save it anew."
         )
-    return mark_origin(frame, str(path), layout.decimal, layout.shifts)
+    return mark_origin(
+        frame, str(path), layout.shifts, commas=layout.has_commas, thousands=thousands
+    )
 
 
 def _scan(path: Path, encoding: str, n_rows: int | None) -> Layout:
@@ -80,7 +57,6 @@ def _scan(path: Path, encoding: str, n_rows: int | None) -> Layout:
         sample = list(islice(text, _SAMPLE))
         cut = len(sample) == _SAMPLE
         separator = _separator(sample, cut, first="\t" if ".tsv" in path.name.lower() else ",")
-        decimal = _decimal(sample, separator) if separator in ";\t" else "."
         records = _records(path, chain(sample, text), separator)
         header = next(records, None)
         if header is None:
@@ -99,7 +75,7 @@ def _scan(path: Path, encoding: str, n_rows: int | None) -> Layout:
             count, last_line = count + 1, record.last_line
     if not count:
         raise ReadError(f"{path}: a header, but no rows below it.")
-    return Layout(encoding, separator, decimal, names, count, last_line, shifts)
+    return Layout(encoding, separator, names, count, last_line, shifts)
 
 
 @dataclass(frozen=True)
@@ -154,13 +130,6 @@ def _separator(sample: Sequence[str], cut: bool, first: str) -> str:
     return best
 
 
-def _decimal(sample: Sequence[str], separator: str) -> str:
-    cells = [cell for row in csv.reader(sample, delimiter=separator) for cell in row]
-    if any(_POINT_NUMBER.fullmatch(cell) for cell in cells):
-        return "."
-    return "," if any(_COMMA_NUMBER.fullmatch(cell) for cell in cells) else "."
-
-
 def _check_header(path: Path, names: Sequence[str], sample: Sequence[str]) -> None:
     if all(_POINT_NUMBER.fullmatch(name) for name in names):
         raise ReadError(
@@ -196,33 +165,3 @@ def _ragged(
     return ReadError(
         f"{path}, line {record.line}: {n_cells} cells, but the header has {n_columns}; {advice}."
     )
-
-
-def _parse(path: Path, layout: Layout, id_column: str | None, n_rows: int | None) -> Any:
-    """The table, its columns still as they are named in the file."""
-    pandas = load_extra("pandas")
-    ids = [j for j, name in enumerate(layout.names) if name == id_column]
-    with open_text(path, layout.encoding) as text:
-        # A head is cut out first, since pandas reads on, perhaps into bytes that are not text.
-        head = None if n_rows is None else StringIO("".join(islice(text, layout.n_lines)))
-        frame = pandas.read_csv(
-            text if head is None else head,
-            sep=layout.separator,
-            decimal=layout.decimal,
-            header=0,
-            names=list(range(len(layout.names))),
-            index_col=False,
-            dtype=dict.fromkeys(ids, str),  # 007 is not 7
-            keep_default_na=False,
-            na_values=[""],
-            low_memory=False,
-            **_exact(pandas),
-        )
-    frame.columns = layout.names
-    return frame
-
-
-def _exact(pandas: Any) -> dict[str, str]:
-    """What makes pandas read floats to the last digit, as it does by itself from 3.1 on."""
-    version = tuple(int(number) for number in re.findall(r"\d+", pandas.__version__)[:2])
-    return {} if version >= (3, 1) else {"float_precision": "round_trip"}

@@ -11,12 +11,13 @@ from naim3l.readers import (
     ReadError,
     ViewConfig,
     choose_columns,
-    guess_roles,
-    parse_features,
     read_table,
 )
-from naim3l.readers.cells import read_words
 from naim3l.readers.errors import close_names, source_of
+from naim3l.readers.features import parse_known
+from naim3l.readers.ids import guess_id, is_named_like_id, set_ids
+from naim3l.tables import warn_user
+from naim3l.transform import accepts_missing
 from naim3l.workflow.models import word_columns
 from naim3l.workflow.views import ViewData, read_labels
 
@@ -69,31 +70,26 @@ def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str
     """Table of a view of the fit, ids as index; a column that is no feature can be found for it."""
     if view not in model.views_:
         raise ReadError(f"the model has no view {view!r}; it was fitted on {model.views_}.")
-    table = read_table(source, id_column=id_column)
-    guessed = guess_roles(table).id if id_column is None else None
-    if guessed is None or guessed in [str(name) for name in model.feature_names_in_[view]]:
+    words = word_columns(model, view)
+    table = read_table(source, id_column=id_column, text_columns=words)
+    if id_column is not None:
         return table
-    return read_table(source, id_column=guessed)
+    known = {*map(str, model.feature_names_in_[view]), *model.label_names_}
+    guessed, _ = guess_id(table, other_than=known)
+    if guessed is not None:
+        return set_ids(table, guessed)
+    left_out = [name for name in table.columns if is_named_like_id(name) and name not in known]
+    if left_out:
+        warn_user(
+            f"{source_of(table)}: column {left_out[0]!r} is named like an id, but some of its "
+            "cells are alike, missing or no ids, so results carry none; name the column with --id."
+        )
+    return table
 
 
 def _columns_of_fit(model: LinearViewModel, view: str, table: Any) -> Any:
     """The columns that the model was fitted on, in the types that they had."""
-    import pandas as pd
-
     known = [str(name) for name in model.feature_names_in_[view]]
-    where = f"view {view!r}, {source_of(table)}"
-    columns = choose_columns(table.columns, known, where=where)
-    words = word_columns(model, view)
-    numbers = [column for column in columns if column not in words]
-    features, text = parse_features(table[numbers])
-    if text:
-        column = text[0]
-        cell = next(cell for cell in features[column] if cell is not None)
-        raise ReadError(
-            f"{where}, column {column!r}: {cell!r} is text; in training it was a number."
-        )
-    for column in words:
-        # As in training; else pandas makes a type of its own, with NaN where None is meant.
-        texts = pd.Series(read_words(table[column]), index=features.index, dtype=object)
-        features[column] = texts
-    return features[columns]
+    columns = choose_columns(table.columns, known, where=f"view {view!r}, {source_of(table)}")
+    takes_missing = not model._as_numbers[view] and accepts_missing(model.transformers_[view])
+    return parse_known(table[columns], word_columns(model, view), takes_missing=takes_missing)

@@ -3,15 +3,18 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from naim3l.base import LinearViewModel
+from naim3l.decisions import N_FOLDS
 from naim3l.estimator import NAIM3L
 from naim3l.kernels import HISTOGRAM_KERNELS
 from naim3l.readers import ReadError, check_options
+from naim3l.readers.columns import MOST_CATEGORIES
 from naim3l.readers.options import AUTO
 from naim3l.selection import NAIM3LCV
 from naim3l.transform import RECIPES
@@ -108,9 +111,13 @@ def _transformer(view: ViewData, recipe: str | None) -> Any:
     has_holes = (cells.any(axis=1) & ~cells.all(axis=1)).any()  # an empty row lacks the view
     if not view.words and not has_holes:
         return recipe
-    numbers = [column for column in view.features.columns if column not in view.words]
+    words = set(view.words)
+    numbers = [column for column in view.features.columns if column not in words]
     encoder = OneHotEncoder(
-        handle_unknown="infrequent_if_exist", min_frequency=RARE_WORD, sparse_output=False
+        handle_unknown="infrequent_if_exist",
+        min_frequency=RARE_WORD,
+        max_categories=MOST_CATEGORIES + 1,  # the last is for all others
+        sparse_output=False,
     )
     parts = [(NUMBERS, SimpleImputer(), numbers), (WORDS, encoder, view.words)]
     columns = ColumnTransformer([part for part in parts if part[2]], sparse_threshold=0)
@@ -131,4 +138,20 @@ def word_columns(model: LinearViewModel, view: str) -> list[str]:
 
 def fit_model(model: NAIM3L | NAIM3LCV, data: Mapping[str, ViewData]) -> NAIM3L | NAIM3LCV:
     """The model fitted to views with labels."""
+    _check_enough(data)
     return model.fit(*split(data)).set_output(transform="pandas")
+
+
+def _check_enough(data: Mapping[str, ViewData]) -> None:
+    """Refuse data in which no label has a yes and a no for each fold that is held out."""
+    labels = [view.labels for view in data.values()]
+    yes, no = (sum((table == value).sum() for table in labels) for value in (1, 0))
+    fewer = np.minimum(yes, no)
+    if fewer.max() < N_FOLDS:
+        best, n_rows = fewer.idxmax(), sum(map(len, labels))
+        raise ReadError(
+            f"too few known labels: {N_FOLDS} rows with yes and {N_FOLDS} with no are needed of at "
+            f"least one label, because labels are held out in {N_FOLDS} folds. The best known, "
+            f"{best!r}, has {yes[best]} with yes and {no[best]} with no, of {n_rows} rows in all "
+            "views; add rows, or labels."
+        )

@@ -14,8 +14,10 @@ from naim3l.readers import (
     parse_labels,
     read_table,
 )
+from naim3l.readers.columns import MOST_CATEGORIES
 from naim3l.readers.errors import source_of
 from naim3l.readers.sources import show_source
+from naim3l.tables import warn_user
 from naim3l.views import check_view_name
 
 
@@ -86,17 +88,44 @@ def parse_sources(arguments: Sequence[str]) -> dict[str, str]:
 def _read_view(name: str, view: ViewConfig, words: LabelWords) -> ViewData:
     table = read_table(view.source, id_column=view.id)
     labels = read_labels(name, view, table, words)
-    own_labels = [] if view.labels_file else list(labels.columns)
-    ignored = choose_columns(table.columns, view.ignore, where=f"view {name!r}")
+    own_labels = set() if view.labels_file else set(labels.columns)
+    ignored = set(choose_columns(table.columns, view.ignore, where=f"view {name!r}"))
     if view.features is None:
-        chosen = [column for column in table.columns if column not in {*own_labels, *ignored}]
+        chosen = [column for column in table.columns if column not in own_labels]
     else:
         chosen = choose_columns(table.columns, view.features, where=f"view {name!r}")
-        chosen = [column for column in chosen if column not in ignored]
-    if not chosen:
+    chosen = [column for column in chosen if column not in ignored]
+    text = set(choose_columns(table.columns, view.text, where=f"view {name!r}"))
+    if text:  # again, exactly as they are in the file
+        table = read_table(view.source, id_column=view.id, text_columns=text)
+    features, text_columns = _set_aside(*parse_features(table[chosen], text=text))
+    if not features.shape[1]:
         raise ReadError(f"view {name!r}: no column is left for features.")
-    features, text = parse_features(table[chosen])
-    return ViewData(features, text, labels)
+    return ViewData(features, text_columns, labels)
+
+
+def _set_aside(features: Any, words: Sequence[str]) -> tuple[Any, list[str]]:
+    """Features without text that names the rows; warns of it, and of text with many values.
+
+    Each of the `MOST_CATEGORIES` most frequent values of a column becomes a column, and so do all
+    others together.
+    """
+    aside = []
+    for column in words:
+        n_values, n_known = features[column].nunique(), int(features[column].notna().sum())
+        what = f"{source_of(features)}, column {column!r}: {n_values} different values of text in"
+        if 2 * n_values > n_known:
+            aside.append(column)
+            warn_user(
+                f"{what} {n_known} rows, which is an id or free text: the column is left out. "
+                "Ignore it, or group its values."
+            )
+        elif n_values > MOST_CATEGORIES:
+            warn_user(
+                f"{what} {n_known} rows. The {MOST_CATEGORIES} most frequent are told apart, all "
+                "others are taken as one; group the values to tell more."
+            )
+    return features.drop(columns=aside), [column for column in words if column not in set(aside)]
 
 
 def read_labels(
