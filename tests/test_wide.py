@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from naim3l import NAIM3L, NAIM3LCV, forms, problem
 from naim3l.baselines import PerViewLogistic, PerViewRidge, logistic, ridge
@@ -35,7 +36,7 @@ def wide(n_rows=20, n_columns=8000, n_labels=3):
 def test_memory_is_that_of_some_copies_of_the_weights(model):
     X, Y = wide()
     tracemalloc.start()
-    model.fit(X, Y)
+    model = clone(model).fit(X, Y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 40 * model.coef_["text"].nbytes  # one matrix of columns would be 2,700 times it
@@ -121,7 +122,7 @@ class TestRefusal:
         X, Y = wide(200, 3000)
         error = r"view 'text' \(200 rows, 3000 columns\): .*GiB.*transformer='scale'.*fewer columns"
         with pytest.raises(MemoryError, match=error):
-            model.fit(X, Y)
+            clone(model).fit(X, Y)
 
     def test_names_the_labels_where_they_are_too_many(self, rng):
         rows = Problem([rng.normal(size=(300, 4))], [np.ones((300, 40))])
