@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.calibration import Calibration, fit_calibration
-from naim3l.fusion import FUSIONS, Evidence, fuse_arrays
+from naim3l.fusion import FUSED, FUSIONS, Evidence, fuse_arrays
 from naim3l.held_out import (
     base_rates,
     by_view_and_sample,
@@ -26,7 +26,6 @@ from naim3l.thresholds import LEARNED, check_threshold, fit_thresholds, fixed_th
 
 Matrix = NDArray[np.floating]
 
-FUSED = "fused"
 N_FOLDS = 3
 
 

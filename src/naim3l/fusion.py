@@ -16,6 +16,7 @@ Matrix = NDArray[np.floating]
 Scores = NDArray[np.float64]
 
 FUSIONS = ("mean", "evidence", "learned")
+FUSED = "fused"  # key of what belongs to all views of a wide table
 # Labels are told apart, for learned weights, by how frequent they are: rare, middling, frequent.
 N_GROUPS = 3
 # Pull of learned weights towards 1, and of overlap towards 0, in units of one entry's log-loss.
