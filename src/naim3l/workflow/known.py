@@ -10,13 +10,12 @@ from naim3l.readers import (
     LabelWords,
     ReadError,
     ViewConfig,
-    choose_columns,
     guess_roles,
     parse_features,
     read_table,
 )
 from naim3l.readers.cells import read_words
-from naim3l.readers.errors import close_names
+from naim3l.readers.errors import close_names, quote
 from naim3l.workflow.models import word_columns
 from naim3l.workflow.views import ViewData, read_labels
 
@@ -71,7 +70,7 @@ def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str
         raise ReadError(f"the model has no view {view!r}; it was fitted on {model.views_}.")
     table = read_table(source, id_column=id_column)
     guessed = guess_roles(table).id if id_column is None else None
-    if guessed is None or guessed in [str(name) for name in model.feature_names_in_[view]]:
+    if guessed is None or guessed in _names_of_fit(model, view):
         return table
     return read_table(source, id_column=guessed)
 
@@ -80,9 +79,15 @@ def _columns_of_fit(model: LinearViewModel, view: str, table: Any, source: str) 
     """The columns that the model was fitted on, in the types that they had."""
     import pandas as pd
 
-    known = [str(name) for name in model.feature_names_in_[view]]
-    columns = choose_columns(table.columns, known, where=f"view {view!r}, {source}")
-    words = word_columns(model, view)
+    columns = _names_of_fit(model, view)
+    for column in columns:
+        # A name, whatever it begins with: as a pattern, "@file" would have files read.
+        if column not in table.columns:
+            raise ReadError(
+                f"view {view!r}, {source}: no column {quote(column)}; "
+                f"{close_names(column, table.columns)}"
+            )
+    words = [column for column in word_columns(model, view) if column in columns]
     numbers = [column for column in columns if column not in words]
     features, text = parse_features(table[numbers])
     if text:
@@ -97,3 +102,14 @@ def _columns_of_fit(model: LinearViewModel, view: str, table: Any, source: str) 
         texts = pd.Series(read_words(table[column]), index=features.index, dtype=object)
         features[column] = texts
     return features[columns]
+
+
+def _names_of_fit(model: LinearViewModel, view: str) -> list[str]:
+    """Columns that a view had in training."""
+    names = getattr(model, "feature_names_in_", None)
+    if not isinstance(names, Mapping) or view not in names:
+        raise ReadError(
+            f"view {view!r}: the model was fitted on tables without names of columns, or on one "
+            "wide table, so that columns of files cannot be told; use it from Python."
+        )
+    return [str(name) for name in names[view]]
