@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from naim3l import ModelFileError, load
+from naim3l.persistence.archive import sha256
 
 FEW = {"max_iter": 5, "tol": 0, "random_state": 0}
 
@@ -18,10 +19,29 @@ def read_members(path):
         return {name: file.read(name) for name in file.namelist()}
 
 
-def write_members(path, members, kind=zipfile.ZIP_DEFLATED):
-    with zipfile.ZipFile(path, "w", kind) as file:
+def write_members(path, members, kind=None):
+    """An archive packed one way throughout, by default as models are: JSON alone is compressed."""
+    with zipfile.ZipFile(path, "w") as file:
         for name, content in members.items():
-            file.writestr(name, content)
+            usual = zipfile.ZIP_DEFLATED if name.endswith(".json") else zipfile.ZIP_STORED
+            file.writestr(name, content, usual if kind is None else kind)
+
+
+def rewrite(path, schema=None, facts=None, add=(), mended=True, to=None):
+    """Edit a file, or a copy of it, and mend its checksums, as an attacker would.
+
+    ``schema`` and ``facts`` change what they are given, or return another; ``add`` has members.
+    """
+    members = read_members(path) | dict(add)
+    told, tree = json.loads(members.pop("naim3l.json")), json.loads(members["schema.json"])
+    if schema:
+        members["schema.json"] = json.dumps(schema(tree) or tree).encode()
+    if mended:
+        told["sha256"] = {name: sha256(content) for name, content in members.items()}
+    if facts:
+        facts(told)
+    write_members(to or path, {"naim3l.json": json.dumps(told), **members})
+    return to or path
 
 
 def attributes(tree):
@@ -51,6 +71,10 @@ def sequence(*items, kind="tuple"):
     loader = {"tuple": "TupleNode", "list": "ListNode"}[kind]
     return {"__module__": "builtins", "__class__": kind, "__loader__": loader,
             "content": list(items)}  # fmt: skip
+
+
+def names(*texts):
+    return sequence(*map(leaf, texts), kind="list")
 
 
 def mapping(items, key_type=None):

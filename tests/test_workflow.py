@@ -1,5 +1,6 @@
 """From files to predictions and filled-in labels, as the commands do it."""
 
+import copy
 import runpy
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from scipy.special import logit
 from sklearn.metrics import f1_score
 
 from naim3l import NAIM3L, NAIM3LCV, evaluate, load
+from naim3l.baselines import PerViewRidge
 from naim3l.kernels import KernelMap
 from naim3l.readers import Config, ReadError, ViewConfig
 from naim3l.workflow import (
@@ -56,6 +58,33 @@ def data(folder):
 @pytest.fixture(scope="module")
 def model(data):
     return fit_model(make_model({"lam": 0.4, "ridge": 1.0}, data), data)
+
+
+@pytest.mark.parametrize("name", ["@{}", "a*", "[ag]e", "../age", "\x1b[31mage"])
+def test_names_of_a_model_are_names_and_nothing_else(name, model, folder, tmp_path):
+    """As patterns, or as "@file", they would read what whoever made the model likes to see."""
+    (tmp_path / "secret.txt").write_text("password\n")
+    name = name.format(tmp_path / "secret.txt")
+    other = copy.deepcopy(model)
+    other.feature_names_in_["clinic"][0] = name
+    source = str(folder / "clinic.csv")
+    with pytest.raises(ReadError, match="no column") as caught:
+        read_new(other, {"clinic": source})
+    assert "password" not in str(caught.value) and "\x1b" not in str(caught.value)
+    other = copy.deepcopy(model)
+    other.label_names_[0] = name
+    view = ViewConfig(source, id="patient_id")
+    known = read_known(other, Config({"clinic": view}))["clinic"]
+    assert known.labels[name].isna().all() and known.labels["gout"].notna().any()
+
+
+def test_a_model_without_names_of_columns_takes_no_files(data, folder):
+    X, Y = split(data)
+    model = PerViewRidge(transformer=None).fit(
+        {"lab": X["lab"].fillna(0).to_numpy()}, {"lab": Y["lab"]}
+    )
+    with pytest.raises(ReadError, match="view 'lab': the model was fitted on tables without names"):
+        read_new(model, {"lab": str(folder / "lab.txt")})
 
 
 def test_views_are_read_with_ids_words_and_labels(data):

@@ -18,6 +18,7 @@ Scores = NDArray[np.float64]
 # Name of the result over all views, where those of single views go by theirs.
 FUSED = "fused"
 FUSIONS = ("mean", "evidence", "learned")
+FUSED = "fused"  # key of what belongs to all views of a wide table
 # Labels are told apart, for learned weights, by how frequent they are: rare, middling, frequent.
 N_GROUPS = 3
 # Pull of learned weights towards 1, and of overlap towards 0, in units of one entry's log-loss.

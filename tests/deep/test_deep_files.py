@@ -63,26 +63,29 @@ def test_default_encoders_named_view_by_view_are_saved_as_such(model, apart, tmp
         np.testing.assert_array_equal(loaded.decision_function(apart[0])[view], scores)
 
 
+OF_LAYERS = "weights_ of 'view0' should be the finite weights of its layers"
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         (lambda m: m.weights_.pop("view0"), "weights_ are not those of the views"),
-        (lambda m: m.weights_["view0"].pop("head.bias"), "not those of its layers"),
-        (lambda m: m.weights_["view0"].update(extra=np.ones(2, np.float32)), "of its layers"),
-        (lambda m: m.weights_["view0"].update({"head.bias": np.ones(3, np.float32)}), "head.bias"),
-        (lambda m: m.weights_["view0"]["head.bias"].fill(np.nan), "not finite"),
-        (lambda m: m._architecture.update(hidden=[7, 10**9]), "is not"),
-        (lambda m: setattr(m, "_networks", {}), "not the default ones"),
-        (lambda m: setattr(m, "encoders", {}), "not the default ones"),
+        (lambda m: m.weights_["view0"].pop("head.bias"), OF_LAYERS),
+        (lambda m: m.weights_["view0"].update(extra=np.ones(2, np.float32)), OF_LAYERS),
+        (lambda m: m.weights_["view0"].update({"head.bias": np.ones(3, np.float32)}), OF_LAYERS),
+        (lambda m: m.weights_["view0"]["head.bias"].fill(np.nan), OF_LAYERS),
+        (lambda m: m._architecture.update(hidden=[7, 10**9]), OF_LAYERS),
+        (lambda m: setattr(m, "_networks", {}), "not made of its weights"),
+        (lambda m: setattr(m, "encoders", {}), "encoders should be None, the default ones"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(model, change, reason):
     model.__setstate__(model.__getstate__())
     del model._networks
-    check_state(model)
+    check_state(model, room=100)
     change(model)
     with pytest.raises(ModelFileError, match=reason):
-        check_state(model)
+        check_state(model, room=100)
 
 
 WITHOUT_TORCH = """

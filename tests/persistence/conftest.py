@@ -1,14 +1,14 @@
 """A saved model, and a way to forge it."""
 
-import json
+from functools import partial
 
 import numpy as np
 import pytest
 
-from model_files import FEW, read_members, write_members
+from model_files import FEW, rewrite
 from naim3l import NAIM3L
 from naim3l.datasets import make_unpaired
-from naim3l.persistence import archive, save
+from naim3l.persistence import save
 
 
 @pytest.fixture(scope="module")
@@ -34,18 +34,4 @@ def saved(model, tmp_path_factory):
 @pytest.fixture
 def forge(saved, tmp_path):
     """Function that edits a saved model and mends its checksums, as an attacker would."""
-
-    def edit(schema=None, facts=None, add=(), mended=True):
-        members = read_members(saved) | dict(add)
-        told, tree = json.loads(members.pop("naim3l.json")), json.loads(members["schema.json"])
-        if schema:
-            tree = schema(tree) or tree
-            members["schema.json"] = json.dumps(tree).encode()
-        if mended:
-            told["sha256"] = {name: archive.sha256(content) for name, content in members.items()}
-        if facts:
-            facts(told)
-        write_members(tmp_path / "forged.skops", {"naim3l.json": json.dumps(told), **members})
-        return tmp_path / "forged.skops"
-
-    return edit
+    return partial(rewrite, saved, to=tmp_path / "forged.skops")

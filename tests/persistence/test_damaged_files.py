@@ -17,8 +17,10 @@ from model_files import (
     attributes,
     leaf,
     mapping,
+    names,
     plant_attributes,
     read_members,
+    sequence,
     write_members,
 )
 from naim3l import ModelFileError, load
@@ -129,36 +131,37 @@ class TestHalfModels:
     @pytest.mark.parametrize(
         ("name", "array", "reason"),
         [
-            ("coef_", np.zeros((5, 2)), "do not fit 3 labels"),
-            ("coef_", np.zeros(3), "do not fit 3 labels"),
-            ("coef_", np.zeros((5, 3), dtype=int), "do not fit 3 labels"),
-            ("coef_", np.full((5, 3), np.nan), "not finite"),
-            ("intercept_", np.zeros(4), "do not fit 3 labels"),
-            ("intercept_", np.array([0, np.inf, 0]), "not finite"),
-            ("coef_", np.zeros((9, 3)), "contradicts the model: views"),
+            ("coef_", np.zeros((5, 2)), "coef_ of 'view0' should be finite weights"),
+            ("coef_", np.zeros(3), "coef_ of 'view0' should be finite weights"),
+            ("coef_", np.zeros((5, 3), dtype=int), "coef_ of 'view0' should be finite weights"),
+            ("coef_", np.full((5, 3), np.nan), "coef_ of 'view0' should be finite weights"),
+            ("intercept_", np.zeros(4), "intercept_ of 'view0' should be one finite number"),
+            ("intercept_", np.array([0, np.inf, 0]), "should be one finite number per label"),
+            ("coef_", np.zeros((9, 3)), "weights for 9 of 5 features"),
         ],
     )
     def test_with_other_weights(self, name, array, reason, forge):
         def point(tree):
-            attributes(tree)[name]["content"]["view0"]["file"] = "other.npy"
+            files.append(attributes(tree)[name]["content"]["view0"]["file"])
 
-        assert_refused(forge(point, add={"other.npy": array_bytes(array)}), reason)
+        files = []
+        forge(point)
+        assert_refused(forge(add={files[0]: array_bytes(array)}), reason)
 
     @pytest.mark.parametrize(
         ("changes", "reason"),
         [
-            ({"transformers_": mapping({"view0": leaf(3), "view1": leaf(None)})}, "no transformer"),
+            ({"transformers_": mapping({"view0": leaf(3), "view1": leaf(None)})},
+             "transformers_ of 'view0' should be a transformer"),
             ({"transformers_": mapping({"view0": leaf(None), "view1": leaf(None)}),
-              "n_features_in_": mapping({"view0": leaf(7), "view1": leaf(4)})}, "of 7 columns"),
-            ({"_coding": leaf("other")}, "no label coding 'other'"),
-            ({"_wide": leaf("yes")}, "neither True nor False"),
-            ({"_wide": leaf(True)}, "_view_columns"),
-            ({"_wide": leaf(True), "_view_columns": mapping({"view0": leaf([0, 9])}),
-              "n_features_in_": leaf(5)}, "columns that X has not"),
-            ({"label_names_": leaf(["a", "a", "b"])}, "label_names_ are not distinct"),
-            ({"label_names_": leaf("abc")}, "label_names_ are not distinct"),
-            ({"views_": leaf([])}, "views_ are not distinct"),
-            ({"views_": leaf([["view0"], "view1"])}, "views_ are not distinct"),
+              "n_features_in_": mapping({"view0": leaf(7), "view1": leaf(4)})}, "of 7 features"),
+            ({"_coding": leaf("other")}, "_coding should be one of"),
+            ({"_wide": leaf("yes")}, "_wide should be True or False"),
+            ({"label_names_": names("a", "a", "b")}, "label_names_ should be distinct"),
+            ({"label_names_": leaf("abc")}, "label_names_ should be distinct"),
+            ({"views_": names()}, "views_ should be distinct"),
+            ({"views_": sequence(names("view0"), leaf("view1"), kind="list")}, "distinct"),
+            ({"n_features_in_": mapping({"view0": leaf(10**12), "view1": leaf(4)})}, "no room"),
         ],
     )  # fmt: skip
     def test_with_parts_that_do_not_fit(self, changes, reason, forge):

@@ -1,8 +1,9 @@
 """Saving and loading models, and looking into their files."""
 
+import copy
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -13,35 +14,21 @@ from sklearn.utils.validation import check_is_fitted
 from naim3l.files import written_whole
 from naim3l.persistence.archive import (
     FACTS,
+    Contents,
     ModelFileError,
-    mappings,
     pack,
     require,
     sha256,
+    split_dump,
     unpack,
 )
-from naim3l.persistence.state import check_state, describe, type_name
+from naim3l.persistence.facts import describe, type_name
+from naim3l.persistence.nodes import Node, make_object, read_nodes, room_of
+from naim3l.persistence.parts import MODELS
+from naim3l.persistence.state import check_state
 
-# skops takes half a second to import, so it is imported where a model is saved or loaded.
+# skops takes half a second to import, and only writes; so it is imported where a model is saved.
 
-MODELS = ("naim3l.estimator.NAIM3L", "naim3l.selection.NAIM3LCV",
-          "naim3l.baselines.ridge.PerViewRidge", "naim3l.baselines.logistic.PerViewLogistic",
-          "naim3l.deep.estimator.DeepNAIM3L")  # fmt: skip
-# Types that a file may name, besides those that skops trusts: scikit-learn's estimators, NumPy's
-# arrays, scalars and ufuncs, Python's numbers, text and containers. None runs code of the file's.
-ALLOWED = frozenset({
-    *MODELS,
-    "naim3l.calibration.Calibration",
-    "naim3l.fusion.Evidence",
-    "naim3l.kernels.KernelMap",
-    "naim3l.transform.DropConstantColumns",
-    "naim3l.transform.LeadingComponents",
-    "naim3l.transform.RootHistogram",
-    "builtins.frozenset",
-    "builtins.range",
-    "numpy.dtype",
-    "sklearn.compose._column_transformer.make_column_selector",
-})  # fmt: skip
 PACKAGES = ("naim3l", "scikit-learn", "numpy", "scipy", "skops")
 
 
@@ -51,7 +38,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic or DeepNAIM3L
-        Fitted. What cannot be read back, such as a transformer with a lambda, is a TypeError.
+        Fitted. What cannot be read back, such as a transformer with a lambda, is a TypeError. The
+        parameter ``checkpoint`` is not kept: it names a file of this machine.
     path : str or path-like
         Replaced if it exists.
     """
@@ -60,11 +48,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if type_name(model) not in MODELS:
         raise TypeError(f"only {', '.join(MODELS)} can be saved, got {type_name(model)}.")
     check_is_fitted(model)
+    model = _without_checkpoint(copy.copy(model))
     try:
         versions = {name: version(name) for name in PACKAGES}
         data = pack(skops.io.dumps(model), {"versions": versions, **describe(model)})
-        facts, _, unlisted = _examine(data)
-        _construct(data, facts, unlisted)
+        contents, nodes = _examine(data)
+        _make_model(contents, nodes, _unlisted(nodes))
     except Exception as error:  # skops and the types it meets raise many kinds
         raise TypeError(f"this model cannot be saved: {_culprit(model)}{error}") from error
     with written_whole(path) as part:
@@ -72,14 +61,19 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) -> Any:
-    """Model from a file that ``save`` wrote. Nothing that the file names is run.
+    """Model from a file that ``save`` wrote, whoever wrote it.
+
+    Nothing that the file names is imported or run unless it is on the list of types
+    (``naim3l.persistence.ALLOWED``, NumPy's arrays and functions of one number, Python's numbers,
+    text and containers) or trusted. A file takes at most 64 MiB and 80 times its size in memory.
+    What a model of the list then predicts is for whoever wrote the file to choose.
 
     Parameters
     ----------
     path : str or path-like
-    trusted : iterable of types or their full names
-        Types to make besides the listed ones (``naim3l.persistence.ALLOWED`` and what skops
-        trusts). Their own code runs: name those alone that you know. `inspect_file` lists them.
+    trusted : iterable of types or functions, or of their full names
+        To make besides the listed ones. Their own code runs, on what the file gives them, so name
+        those alone that you know, in files of people you know. `inspect_file` lists them.
 
     Returns
     -------
@@ -88,8 +82,9 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) ->
     Raises
     ------
     ModelFileError
-        The file is damaged, edited, of another kind, of a newer format, unpacks to too much (see
-        ``LEAST_LIMIT``), or holds types that are neither listed nor trusted.
+        The file is damaged, edited, of another kind, of a newer format, unpacks to too much, holds
+        types that are neither listed nor trusted, or a model that lacks a part or has one that
+        does not fit or is not finite.
     OSError
         It cannot be opened.
     """
@@ -98,13 +93,13 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) ->
     names = {t if isinstance(t, str) else f"{t.__module__}.{t.__qualname__}" for t in trusted}
     data = Path(path).read_bytes()
     with _refusals_name(path):
-        facts, _, unlisted = _examine(data)
-        if unknown := sorted(unlisted - names):
+        contents, nodes = _examine(data)
+        if unknown := sorted(_unlisted(nodes) - names):
             raise ModelFileError(
                 f"it holds types that are not known to be harmless: {unknown}. If you know them, "
                 f"and who wrote the file, load it with trusted={unknown}."
             )
-        return _construct(data, facts, names)
+        return _without_checkpoint(_make_model(contents, nodes, names))
 
 
 def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -123,13 +118,15 @@ def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     ModelFileError
-        As for `load`, but for types that are not listed.
+        As for `load`, but for types that are not listed, and for parts of the model.
     """
     data = Path(path).read_bytes()
     with _refusals_name(path):
-        facts, listed, unlisted = _examine(data)
+        contents, nodes = _examine(data)
     about = {"path": str(path), "size": len(data), "sha256": sha256(data)}
-    return facts | about | {"allowed_types": sorted(listed), "other_types": sorted(unlisted)}
+    listed = sorted({node.name for node in nodes if node.listed})
+    return contents.facts | about | {
+        "allowed_types": listed, "other_types": sorted(_unlisted(nodes))}  # fmt: skip
 
 
 @contextmanager
@@ -137,46 +134,57 @@ def _refusals_name(path: Any) -> Iterator[None]:
     try:
         yield
     except ModelFileError as error:
-        raise ModelFileError(f"{path}: {error}") from error.__cause__
+        raise ModelFileError(f"{path}: {_printable(error)}") from error.__cause__
     except Exception as error:  # damage surfaces as many types, from zlib.error to KeyError
-        cause = f"{type(error).__name__}: {error}"
+        cause = f"{type(error).__name__}: {_printable(error)}"
         raise ModelFileError(f"{path}: not a complete model file ({cause}).") from error
 
 
+def _printable(error: Exception) -> str:
+    """Message of an error, which may quote a file, without codes that a terminal would follow."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))
+
+
 def _culprit(model: Any) -> str:
-    """Attributes that skops cannot write and read back, as the start of a message."""
+    """Attributes that cannot be written and read back, as the start of a message."""
     import skops.io
 
     lost = []
     for name, value in model.__getstate__().items():
         try:
-            data = skops.io.dumps(value)
-            skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))  # our own
+            dump = skops.io.dumps(value)
+            schema, members = split_dump(dump)
+            nodes = read_nodes(schema)
+            make_object(nodes, Contents({}, schema, members, len(dump)), _unlisted(nodes))
         except Exception:
             lost.append(name)
     return f"{', '.join(lost)}: " if lost else ""
 
 
-def _examine(data: bytes) -> tuple[dict[str, Any], set[str], set[str]]:
-    """Facts about a model, and the types in it that are listed and not; it is not made."""
-    import skops.io
-
-    facts, schema = unpack(data)
-    types = {f"{node['__module__']}.{node['__class__']}" for node in mappings(schema)
-             if isinstance(node.get("__loader__"), str)}  # fmt: skip
-    unlisted = set(skops.io.get_untrusted_types(data=data)) - ALLOWED
-    return facts, types - unlisted, unlisted
+def _examine(data: bytes) -> tuple[Contents, list[Node]]:
+    """What is in a file, and the nodes of the model; it is not made."""
+    contents = unpack(data)
+    return contents, read_nodes(contents.schema)
 
 
-def _construct(data: bytes, facts: dict[str, Any], names: set[str]) -> Any:
-    """Model made of examined data, with ``names`` beside the listed types."""
-    import skops.io
+def _unlisted(nodes: Iterable[Node]) -> set[str]:
+    return {node.name for node in nodes if not node.listed}
 
-    model = skops.io.loads(data, trusted=sorted(ALLOWED | names))
-    require(type_name(model) in MODELS, f"it holds {type_name(model)}, not a model of naim3l.")
-    check_state(model)
+
+def _make_model(contents: Contents, nodes: list[Node], trusted: Collection[str]) -> Any:
+    """Model of an examined file, with ``trusted`` beside the listed types."""
+    require(nodes[0].name in MODELS, f"it holds {nodes[0].name!r}, not a model of naim3l.")
+    model = make_object(nodes, contents, trusted)
+    check_state(model, room_of(contents))
     found = describe(model)
-    said = {name: facts.get(name) for name in found}
+    said = {name: contents.facts.get(name) for name in found}
     wrong = [name for name in found if json.dumps(found[name]) != json.dumps(said[name])]
     require(not wrong, f"{FACTS} contradicts the model: {', '.join(wrong)}.")
+    return model
+
+
+def _without_checkpoint(model: Any) -> Any:
+    """The model, whose next fit shall not write where its file says."""
+    if getattr(model, "checkpoint", None) is not None:
+        model.checkpoint = None
     return model

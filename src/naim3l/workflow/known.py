@@ -10,10 +10,9 @@ from naim3l.readers import (
     LabelWords,
     ReadError,
     ViewConfig,
-    choose_columns,
     read_table,
 )
-from naim3l.readers.errors import close_names, source_of
+from naim3l.readers.errors import close_names, quote, source_of
 from naim3l.readers.features import parse_known
 from naim3l.readers.ids import guess_id, is_named_like_id, set_ids
 from naim3l.tables import warn_user
@@ -74,7 +73,7 @@ def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str
     table = read_table(source, id_column=id_column, text_columns=words)
     if id_column is not None:
         return table
-    known = {*map(str, model.feature_names_in_[view]), *model.label_names_}
+    known = {*_names_of_fit(model, view), *model.label_names_}
     guessed, _ = guess_id(table, other_than=known)
     if guessed is not None:
         return set_ids(table, guessed)
@@ -89,7 +88,24 @@ def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str
 
 def _columns_of_fit(model: LinearViewModel, view: str, table: Any) -> Any:
     """The columns that the model was fitted on, in the types that they had."""
-    known = [str(name) for name in model.feature_names_in_[view]]
-    columns = choose_columns(table.columns, known, where=f"view {view!r}, {source_of(table)}")
+    columns, there = _names_of_fit(model, view), set(table.columns)
+    for column in columns:
+        # A name, whatever it begins with: as a pattern, "@file" would have files read.
+        if column not in there:
+            raise ReadError(
+                f"view {view!r}, {source_of(table)}: no column {quote(column)}; "
+                f"{close_names(column, table.columns)}"
+            )
     takes_missing = not model._as_numbers[view] and accepts_missing(model.transformers_[view])
     return parse_known(table[columns], word_columns(model, view), takes_missing=takes_missing)
+
+
+def _names_of_fit(model: LinearViewModel, view: str) -> list[str]:
+    """Columns that a view had in training."""
+    names = getattr(model, "feature_names_in_", None)
+    if not isinstance(names, Mapping) or view not in names:
+        raise ReadError(
+            f"view {view!r}: the model was fitted on tables without names of columns, or on one "
+            "wide table, so that columns of files cannot be told; use it from Python."
+        )
+    return [str(name) for name in names[view]]

@@ -1,0 +1,65 @@
+"""What a model file says of its model in plain words."""
+
+from typing import Any
+
+import numpy as np
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def describe(model: Any) -> dict[str, Any]:
+    """Facts about a fitted model, as JSON has them."""
+    columns, kernels = column_counts(model), _kernels(model)
+    return {
+        "class": type_name(model),
+        "form": "wide" if model._wide else "apart",
+        "label_names": list(model.label_names_),
+        "views": {
+            view: {"columns": columns[view], "weights": n_inputs(model, view)}
+            | kernels.get(view, {})
+            for view in model.views_
+        },
+        "lam": _plain(getattr(model, "lam_", getattr(model, "lam", None))),
+        "ridge": _plain(getattr(model, "ridge_", getattr(model, "ridge", None))),
+        "n_iter": _plain(getattr(model, "n_iter_", None)),
+        "converged": _plain(getattr(model, "converged_", None)),
+        "parameters": {name: _plain(value) for name, value in model.get_params(False).items()},
+    }
+
+
+def column_counts(model: Any) -> dict[str, int]:
+    if model._wide:
+        return {view: len(positions) for view, positions in model._view_columns.items()}
+    return {view: int(count) for view, count in model.n_features_in_.items()}
+
+
+def _kernels(model: Any) -> dict[str, dict[str, Any]]:
+    """Kernel and gamma of the views that have one; the others' facts are as they always were."""
+    maps = {} if has_networks(model) else model._kernel_maps()
+    return {
+        view: {"kernel": _plain(kernel_map.kernel), "gamma": _plain(kernel_map.gamma_)}
+        for view, kernel_map in maps.items()
+    }
+
+
+def has_networks(model: Any) -> bool:
+    return hasattr(type(model), "networks_")
+
+
+def n_inputs(model: Any, view: str) -> int:
+    """Features that a view's weights are for."""
+    weights = model.weights_[view]["encoder.centre"] if has_networks(model) else model.coef_[view]
+    return int(weights.shape[0])
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, text and flat lists of them; of all else the name of its type."""
+    if isinstance(value, np.generic | np.ndarray) and value.ndim < 2:
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [item if isinstance(item, _PLAIN) else type_name(item) for item in value]
+    return value if isinstance(value, _PLAIN) else type_name(value)
+
+
+def type_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
