@@ -177,7 +177,7 @@ class TestRoundTrip:
         """A file that names a path must not have the next fit write there."""
         path = tmp_path / "fit.checkpoint"
         model = NAIM3L(**FEW, checkpoint=path).fit(*apart)
-        save(model, tmp_path / "m")
+        model.save(tmp_path / "m")
         assert model.checkpoint == path and load(tmp_path / "m").checkpoint is None
         planted = {"checkpoint": leaf(str(path))}
         rewrite(tmp_path / "m", lambda tree: plant_attributes(tree, planted),
