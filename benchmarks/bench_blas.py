@@ -150,7 +150,7 @@ def reference_rate(case):
     """Shape and flop rate of the loop's main product, alone."""
     from common import median_seconds
 
-    from naim3l.forms import choose_form
+    from naim3l.problem.choice import choose_form
 
     problem = choose_form(case.objective().problem)
     n_rows = getattr(problem, "n_rows", problem.n_positives)  # the form of rows multiplies these

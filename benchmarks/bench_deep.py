@@ -41,8 +41,8 @@ from naim3l.deep.batches import count_batches, deal_batches
 from naim3l.deep.networks import Architecture, make_networks
 from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
 from naim3l.experiments.trials import draw_challenge, make_trial, measure
+from naim3l.features.recipes import LeadingComponents, RootHistogram, make_transformer
 from naim3l.solvers import solve_fast
-from naim3l.transform import LeadingComponents, RootHistogram, make_transformer
 
 LAM = 0.4
 CPU = torch.device("cpu")

@@ -26,10 +26,10 @@ from common import number, print_machine, print_table, progress, timed_solve
 from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
 
-from naim3l.compress import CompressedProblem, ViewStatistics
-from naim3l.objective import Objective
-from naim3l.problem import Problem
+from naim3l.problem.compressed import CompressedProblem, ViewStatistics
+from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
+from naim3l.solvers.objective import Objective
 
 N_VIEWS, N_FEATURES, N_LABELS, N_LATENT = 4, 50, 38, 20
 LABELS_PER_ROW, LAM = 4.7, 0.6

@@ -18,11 +18,11 @@ from common import print_machine, print_table, progress
 from naim3l import NAIM3L, NAIM3LCV
 from naim3l.datasets import open_dataset
 from naim3l.experiments.trials import draw_challenge, make_trial
-from naim3l.forms import choose_form, estimate_costs
-from naim3l.objective import Objective
-from naim3l.problem import Problem
+from naim3l.features.recipes import make_transformer
+from naim3l.problem.choice import choose_form, estimate_costs
+from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
-from naim3l.transform import make_transformer
+from naim3l.solvers.objective import Objective
 
 LAM, RIDGE = 0.4, 1.0
 SETTINGS = {"alpha": 0.5, "beta": 0.5, "aligned": False, "seed": 0}

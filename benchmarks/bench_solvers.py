@@ -22,7 +22,7 @@ import numpy as np
 from common import Case, make_cases, number, print_machine, print_table, progress, timed_solve
 
 from naim3l import evaluate
-from naim3l.problem import Problem
+from naim3l.problem.rows import Problem
 from naim3l.solvers import SolverResult, solve_fast, solve_paper
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

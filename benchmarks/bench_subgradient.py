@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from naim3l.experiments.paper.published import TABLE7, TABLE7_SIZES, table7_seconds
 from naim3l.experiments.subgradient import svd_economy, svd_full, svd_truncated
-from naim3l.nuclear import trace_norm_subgradient
+from naim3l.solvers.nuclear import trace_norm_subgradient
 
 
 def qr(A):

@@ -13,10 +13,10 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from naim3l.datasets import load_npz, load_yeast, make_unpaired
+from naim3l.features.recipes import make_transformer
 from naim3l.missing import make_challenge
-from naim3l.objective import Objective
-from naim3l.problem import Problem
-from naim3l.transform import make_transformer
+from naim3l.problem.rows import Problem
+from naim3l.solvers.objective import Objective
 
 QUICK_ROWS = 400
 # Generated data: this many latent factors, and enough noise that features have full rank.

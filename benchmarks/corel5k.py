@@ -20,9 +20,9 @@ from sklearn.exceptions import ConvergenceWarning
 from naim3l import NAIM3L, evaluate
 from naim3l.datasets import load_npz
 from naim3l.missing import make_challenge
-from naim3l.objective import Objective
-from naim3l.problem import Problem
+from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_paper
+from naim3l.solvers.objective import Objective
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import oracle

@@ -7,7 +7,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from naim3l.problem import Problem
+from naim3l.problem.rows import Problem
 from shared_objects import unchanged_shared_objects
 from small_data import small_source
 from variants import VARIANTS

@@ -19,8 +19,8 @@ from pathlib import Path
 import skops.io  # noqa: F401 -- once, not in every process
 
 from naim3l import NAIM3L, NAIM3LCV
-from naim3l.checkpoint import Checkpoint
 from naim3l.datasets import make_unpaired
+from naim3l.files.checkpoint import Checkpoint
 
 SETTINGS = {"tol": 0, "max_iter": 80, "threshold": "f1", "calibrate": True, "random_state": 0}
 KINDS = {

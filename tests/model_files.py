@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from naim3l import ModelFileError, load
-from naim3l.persistence.archive import sha256
+from naim3l.files.models.archive import sha256
 
 FEW = {"max_iter": 5, "tol": 0, "random_state": 0}
 

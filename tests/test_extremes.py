@@ -7,8 +7,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning
-from naim3l.baselines import PerViewLogistic, PerViewRidge
-from naim3l.parameters import RANGES
+from naim3l._parameters import RANGES
+from naim3l.estimators import PerViewLogistic, PerViewRidge
 from study import run
 
 FEW = {"max_iter": 10}

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from naim3l import NAIM3LCV, join_views
-from naim3l.baselines import PerViewLogistic, PerViewRidge
+from naim3l.estimators import PerViewLogistic, PerViewRidge
 from study import run
 
 NEVER = pytest.mark.filterwarnings("ignore:labels never observed positive")

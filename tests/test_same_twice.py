@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from naim3l import NAIM3L, NAIM3LCV, blocks
+from naim3l import NAIM3L, NAIM3LCV
 from naim3l.datasets import make_unpaired
+from naim3l.problem import blocks
 
 
 @pytest.fixture(autouse=True)

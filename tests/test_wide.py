@@ -8,12 +8,14 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from naim3l import NAIM3L, NAIM3LCV, forms, problem
-from naim3l.baselines import PerViewLogistic, PerViewRidge, logistic, ridge
-from naim3l.forms import choose_form
-from naim3l.objective import Objective
-from naim3l.problem import Problem
+from naim3l import NAIM3L, NAIM3LCV
+from naim3l.estimators import PerViewLogistic, PerViewRidge, logistic, ridge
+from naim3l.problem import choice as forms
+from naim3l.problem import rows as problem
+from naim3l.problem.choice import choose_form
+from naim3l.problem.rows import Problem
 from naim3l.solvers import fast, solve_fast
+from naim3l.solvers.objective import Objective
 from study import run
 
 AS_GIVEN = {"transformer": None, "random_state": 0}

@@ -4,13 +4,12 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as in typing, whose import alone takes a while
 if TYPE_CHECKING:
-    from naim3l.estimator import NAIM3L
-    from naim3l.fusion import fuse
+    from naim3l.decisions.fusion import fuse
+    from naim3l.estimators import NAIM3L, NAIM3LCV, PerViewLogistic, PerViewRidge
+    from naim3l.files.models import ModelFileError, inspect_file, load
+    from naim3l.input.tables import DataWarning
+    from naim3l.input.views import join_views
     from naim3l.metrics import evaluate
-    from naim3l.persistence import ModelFileError, load
-    from naim3l.selection import NAIM3LCV
-    from naim3l.tables import DataWarning
-    from naim3l.views import join_views
 
 __version__ = "0.1.0"
 
@@ -19,24 +18,32 @@ __all__ = [
     "NAIM3LCV",
     "DataWarning",
     "ModelFileError",
+    "PerViewLogistic",
+    "PerViewRidge",
     "__version__",
     "evaluate",
     "fuse",
+    "inspect_file",
     "join_views",
     "load",
 ]
 
+# Public beside these names; other modules may change without notice.
+_PUBLIC_MODULES = ("datasets", "deep", "explain", "metrics", "missing", "report")
 # Imported when first asked for: scikit-learn takes seconds, and the command line must be able to
 # answer, and to be stopped, before.
 _HOMES = {
-    "NAIM3L": "estimator",
-    "NAIM3LCV": "selection",
-    "DataWarning": "tables",
-    "ModelFileError": "persistence",
+    "NAIM3L": "estimators",
+    "NAIM3LCV": "estimators",
+    "DataWarning": "input.tables",
+    "ModelFileError": "files.models",
+    "PerViewLogistic": "estimators",
+    "PerViewRidge": "estimators",
     "evaluate": "metrics",
-    "fuse": "fusion",
-    "join_views": "views",
-    "load": "persistence",
+    "fuse": "decisions.fusion",
+    "inspect_file": "files.models",
+    "join_views": "input.views",
+    "load": "files.models",
 }
 
 
@@ -56,4 +63,4 @@ if not TYPE_CHECKING:  # to a checker it would mean that every name is there
         return value
 
     def __dir__():
-        return sorted({*globals(), *__all__})
+        return sorted([*__all__, *_PUBLIC_MODULES])

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch, _safe_indexing, check_random_state
 
-from naim3l.files import written_whole
+from naim3l.files.whole import written_whole
 
 Seed = int | np.random.RandomState | None
 Rows = NDArray[np.integer[Any]]

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from naim3l import __version__
 from naim3l.cli import app
-from naim3l.experiments import demo
+from naim3l.experiments import yeast_demo as demo
 
 
 @pytest.fixture

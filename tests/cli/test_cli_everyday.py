@@ -165,10 +165,10 @@ class TestMistakes:
         def full(*_):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("naim3l.files.os.replace", full)
+        monkeypatch.setattr("naim3l.files.whole.os.replace", full)
         line = told(run("predict", "model.skops", "lab=lab.txt", "-o", "full.csv"))
         assert line == "full.csv: No space left on device."
-        monkeypatch.setattr("naim3l.persistence.store.Path.read_bytes", full)  # names no file
+        monkeypatch.setattr("naim3l.files.models.saved.Path.read_bytes", full)  # names no file
         assert told(run("inspect", "model.skops")) == "No space left on device."
 
     def test_warnings_are_one_line_and_told_once(self, folder):

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from naim3l.cli import app
 from naim3l.experiments import methods, runner
-from naim3l.experiments.paper import ITEMS
+from naim3l.experiments.items import ITEMS
 
 
 def run(*arguments):

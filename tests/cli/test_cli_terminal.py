@@ -13,10 +13,10 @@ import pytest
 from rich.text import Text
 from typer.testing import CliRunner
 
-from naim3l import progress
+from naim3l import _progress as progress
+from naim3l._visible import visible
 from naim3l.cli import app
 from naim3l.cli.app import ORDER, print_table, say
-from naim3l.visible import visible
 
 ODD = "x\x1b]0;owned\x07\x1b[31m\x9b2J\x7f\u202eb\u2066"
 LABELS = [f"flu{ODD}", f"gout{ODD}"]

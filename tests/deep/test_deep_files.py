@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[to
 
 import naim3l  # noqa: E402
 from naim3l.deep import DeepNAIM3L  # noqa: E402
-from naim3l.persistence import ModelFileError, inspect_file  # noqa: E402
-from naim3l.persistence.state import check_state  # noqa: E402
+from naim3l.files.models import ModelFileError, inspect_file  # noqa: E402
+from naim3l.files.models.state import check_state  # noqa: E402
 
 QUICK = {"max_epochs": 2, "batch_size": 20, "random_state": 0, "device": "cpu"}
 
@@ -28,7 +28,7 @@ def test_model_comes_back_as_it_was(model, apart, tmp_path):
             np.testing.assert_array_equal(getattr(loaded, made)(apart[0])[view], values)
     assert loaded.history_ == model.history_ and list(loaded.networks_) == model.views_
     told = inspect_file(tmp_path / "m")
-    assert told["class"] == "naim3l.deep.estimator.DeepNAIM3L" and not told["other_types"]
+    assert told["class"] == "naim3l.deep.deep_naim3l.DeepNAIM3L" and not told["other_types"]
     n_inputs = len(model.transformers_["view0"].transform(apart[0]["view0"])[0])
     assert told["views"]["view0"] == {"columns": 9, "weights": n_inputs}
 

@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[to
 
 from naim3l.deep import NAIM3LLoss, trace_norm  # noqa: E402
 from naim3l.deep.loss import label_trace_norms  # noqa: E402
-from naim3l.objective import Objective  # noqa: E402
+from naim3l.solvers.objective import Objective  # noqa: E402
 
 
 def binary(signed):

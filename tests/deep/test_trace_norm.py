@@ -4,8 +4,8 @@ import pytest
 torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
 from naim3l.deep import trace_norm  # noqa: E402
-from naim3l.nuclear import trace_norm as numpy_trace_norm  # noqa: E402
-from naim3l.nuclear import trace_norm_subgradient  # noqa: E402
+from naim3l.solvers.nuclear import trace_norm as numpy_trace_norm  # noqa: E402
+from naim3l.solvers.nuclear import trace_norm_subgradient  # noqa: E402
 
 SHAPES = [(5, 3), (3, 5), (4, 4), (1, 6), (2, 3, 6, 2)]
 DTYPES = [torch.float32, torch.float64]

@@ -3,7 +3,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
-from naim3l.checkpoint import Checkpoint  # noqa: E402
 from naim3l.deep import NAIM3LLoss  # noqa: E402
 from naim3l.deep.networks import Architecture, make_networks, state_arrays  # noqa: E402
 from naim3l.deep.training import (  # noqa: E402
@@ -14,6 +13,7 @@ from naim3l.deep.training import (  # noqa: E402
     own_random_numbers,
     seed_torch,
 )
+from naim3l.files.checkpoint import Checkpoint  # noqa: E402
 
 CPU = torch.device("cpu")
 PLAN = Plan(max_epochs=6, batch_size=15, learning_rate=1e-2, weight_decay=1e-2, patience=3,

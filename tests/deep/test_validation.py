@@ -4,7 +4,7 @@ import pytest
 torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
 from naim3l.deep.validation import hide_entries  # noqa: E402
-from naim3l.problem import Problem  # noqa: E402
+from naim3l.problem.rows import Problem  # noqa: E402
 
 SHARES = (0.01, 0.07, 0.1, 0.25, 0.3, 0.4, 0.45, 0.5)
 

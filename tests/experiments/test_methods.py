@@ -4,8 +4,8 @@ import pytest
 from scipy.special import logit
 from sklearn.metrics import average_precision_score
 
-from naim3l.baselines import PerViewRidge
-from naim3l.estimator import NAIM3L
+from naim3l.estimators import PerViewRidge
+from naim3l.estimators.naim3l import NAIM3L
 from naim3l.experiments.methods import METHODS, run_method
 from naim3l.experiments.trials import by_sample, draw_challenge, make_trial
 from naim3l.metrics import evaluate, macro_f1

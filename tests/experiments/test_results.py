@@ -3,9 +3,9 @@ import json
 import pytest
 
 from naim3l.experiments import results
-from naim3l.experiments.paper import ITEMS
+from naim3l.experiments.items import ITEMS
+from naim3l.experiments.records import Store
 from naim3l.experiments.runner import run_tasks
-from naim3l.experiments.store import Store
 from naim3l.experiments.tasks import Plan
 from small_data import small_source
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from naim3l.experiments.records import Store, append
 from naim3l.experiments.runner import missing_tasks, run_tasks
-from naim3l.experiments.store import Store, append
 from naim3l.experiments.tasks import Plan, Task
 from naim3l.missing import Challenge
 
@@ -120,7 +120,7 @@ def test_killed_run_loses_at_most_the_fit_under_way(tmp_path):
         sys.path.insert(0, sys.argv[1])
         from small_data import small_source
         from naim3l.experiments.runner import run_tasks
-        from naim3l.experiments.store import Store
+        from naim3l.experiments.records import Store
         from naim3l.experiments.tasks import Plan
         plan = Plan({"small": small_source()}, repeats=400)
         tasks = plan.fits("small", "NAIM3L", {"lam": 0.4}, protocol="clean")

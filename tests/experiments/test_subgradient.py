@@ -6,7 +6,7 @@ import pytest
 from naim3l.experiments import subgradient
 from naim3l.experiments.paper import table7
 from naim3l.experiments.paper.published import TABLE7, TABLE7_SIZES
-from naim3l.experiments.store import Store, append
+from naim3l.experiments.records import Store, append
 from naim3l.experiments.tasks import Plan
 
 SETTINGS = {"rows": 30, "columns": 4, "repeats": 3, "seed": 0}

@@ -10,8 +10,8 @@ from naim3l.experiments.trials import (
     measure,
     spectrum_of_scores,
 )
+from naim3l.features.recipes import make_transformer
 from naim3l.metrics import evaluate
-from naim3l.transform import make_transformer
 
 SETTINGS = {"alpha": 0.5, "beta": 0.5, "aligned": False, "seed": 3}
 

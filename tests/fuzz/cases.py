@@ -21,19 +21,12 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from fuzz import damage, models, samples
 from naim3l import DataWarning, ModelFileError, load
-from naim3l.checkpoint import Checkpoint
+from naim3l.cli.draft import make_config
+from naim3l.cli.settings import read_config, write_config
 from naim3l.datasets import open_npz, open_six_view
-from naim3l.persistence import inspect_file
-from naim3l.readers import (
-    ReadError,
-    guess_roles,
-    make_config,
-    parse_features,
-    parse_labels,
-    read_config,
-    read_table,
-    write_config,
-)
+from naim3l.files.checkpoint import Checkpoint
+from naim3l.files.models import inspect_file
+from naim3l.files.readers import ReadError, guess_roles, parse_features, parse_labels, read_table
 
 # Warnings that are documented; others are those of libraries, and none of the user's business.
 PROMISED = (DataWarning, InconsistentVersionWarning)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fuzz.damage import change_bytes, damage_array, damage_bytes, unzip, zipped
 from model_files import Payload, attacks, leaf, named
-from naim3l.persistence.archive import FACTS, SCHEMA, sha256
+from naim3l.files.models.archive import FACTS, SCHEMA, sha256
 
 # Modules that nothing else imports: one that turns up was named by a file, and imported.
 STRANGE = ("antigravity", "this", "turtledemo.clock", "idlelib.help", "lib2to3.main")
@@ -18,7 +18,7 @@ LOADERS = ("ObjectNode", "TypeNode", "FunctionNode", "PartialNode", "MethodNode"
            "ConstructorFromReduceNode", "TreeNode", "OperatorFuncNode", "RandomStateNode",
            "RandomGeneratorNode", "DefaultDictNode", "DTypeNode", "SparseMatrixNode")  # fmt: skip
 TYPES = ("builtins.eval", "os.system", "subprocess.Popen", "builtins.dict", "numpy.ndarray",
-         "numpy.dtype", "builtins.frozenset", "naim3l.estimator.NAIM3L", "builtins.range",
+         "numpy.dtype", "builtins.frozenset", "naim3l.estimators.naim3l.NAIM3L", "builtins.range",
          "sklearn.preprocessing._data.StandardScaler",
          *(f"{name}.main" for name in STRANGE))  # fmt: skip
 VALUES = (None, True, 0, -1, 2**70, 1e308, "", "x", [], {}, [[]], "0.npy", "schema.json", 1.5)

@@ -17,9 +17,9 @@ from scipy import sparse
 from scipy.io import savemat
 
 from naim3l import NAIM3L, NAIM3LCV, join_views
-from naim3l.baselines import PerViewRidge
-from naim3l.checkpoint import Checkpoint
 from naim3l.datasets import make_unpaired, save_npz
+from naim3l.estimators import PerViewRidge
+from naim3l.files.checkpoint import Checkpoint
 
 VIEWS = {"a": np.arange(12.0).reshape(6, 2), "b": np.ones((6, 1), dtype=np.float32)}
 LABELS = np.array([[0, 1], [1, 1], [0, 0], [1, 0], [0, 1], [1, 1]])

@@ -8,7 +8,7 @@ import pytest
 from html_pages import MEASURE, Reader, dump_dom, in_frames
 from naim3l import evaluate
 from naim3l.report import render_report, summarise
-from naim3l.report.blocks import read_blocks
+from naim3l.report.judged import read_blocks
 from report_models import LONG, draw, fit_apart, fit_wide
 
 NO_WEIGHTS = "so no column has a weight of its own in"

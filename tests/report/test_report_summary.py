@@ -9,11 +9,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from naim3l import NAIM3L, evaluate
-from naim3l.baselines import PerViewRidge
-from naim3l.calibration import calibration_error
+from naim3l.decisions.calibration import calibration_error
+from naim3l.estimators import PerViewRidge
 from naim3l.report import summarise
-from naim3l.report.blocks import Block
 from naim3l.report.cautions import CAUTIONS, find_cautions
+from naim3l.report.judged import Block
 from naim3l.report.quality import METRICS, RowSums, measure
 from report_models import HOSTILE, LABELS, LONG, draw, fit_apart, fit_chosen, fit_wide
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import oracle
-from naim3l.compress import CompressedProblem
 from naim3l.datasets import load_npz, load_yeast, make_unpaired
+from naim3l.features.recipes import make_transformer
 from naim3l.missing import make_challenge
-from naim3l.objective import Objective
-from naim3l.problem import Problem
+from naim3l.problem.compressed import CompressedProblem
+from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast, solve_paper
-from naim3l.transform import make_transformer
+from naim3l.solvers.objective import Objective
 
 
 def yeast_problem():

@@ -8,13 +8,13 @@ import pytest
 
 import oracle
 from naim3l.datasets import load_yeast
+from naim3l.features.recipes import make_transformer
 from naim3l.missing import make_challenge
-from naim3l.nuclear import trace_norm_subgradient
-from naim3l.objective import Objective
-from naim3l.problem import Problem
+from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_paper
+from naim3l.solvers.nuclear import trace_norm_subgradient
+from naim3l.solvers.objective import Objective
 from naim3l.solvers.paper import EIGENVALUE_CUTOFF
-from naim3l.transform import make_transformer
 from variants import VARIANTS
 
 

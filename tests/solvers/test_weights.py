@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import oracle
-from naim3l.compress import CompressedProblem
-from naim3l.problem import Problem
+from naim3l.problem.compressed import CompressedProblem
+from naim3l.problem.rows import Problem
 from naim3l.solvers.weights import DirectWeightStep, IterativeWeightStep, make_weight_step
 
 CASES = {

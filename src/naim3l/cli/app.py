@@ -18,7 +18,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from naim3l import __version__
-from naim3l.visible import visible
+from naim3l._visible import visible
 
 # As one comes to need them.
 ORDER = ("init", "fit", "predict", "impute", "evaluate", "report", "inspect", "demo", "datasets",
@@ -63,7 +63,7 @@ def _quoted_safely() -> Iterator[None]:
 
 
 def _safe(text: object) -> str:
-    from naim3l.readers.sources import hide_secrets
+    from naim3l.files.readers.sources import hide_secrets
 
     return visible(hide_secrets(str(text)))
 

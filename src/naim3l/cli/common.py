@@ -53,8 +53,9 @@ def make_settings(
     id_column: str | None,
 ) -> Any:
     """Settings of a TOML file, or of the command line; not of both."""
-    from naim3l.readers import Config, ReadError, ViewConfig, read_config
-    from naim3l.workflow import parse_sources
+    from naim3l.cli.settings import Config, ViewConfig, read_config
+    from naim3l.cli.work import parse_sources
+    from naim3l.files.readers import ReadError
 
     if (config is None) == (not views):
         raise ReadError(
@@ -90,7 +91,7 @@ def files_of(settings: Any, *others: Path | None) -> list[Path]:
 
 def files_of_sources(sources: Iterable[str]) -> list[Path]:
     """Files among sources of tables; databases elsewhere are none."""
-    from naim3l.readers import source_file
+    from naim3l.files.readers import source_file
 
     return [path for path in map(source_file, sources) if path is not None]
 
@@ -98,7 +99,7 @@ def files_of_sources(sources: Iterable[str]) -> list[Path]:
 def load_model(path: Path) -> Any:
     """Model of a file; one that is not there is told with names that are close."""
     from naim3l import load
-    from naim3l.readers import check_file
+    from naim3l.files.readers import check_file
 
     check_file(path)
     return load(path)

@@ -72,7 +72,7 @@ def _check(folder: Path) -> None:
 def _convert(name: str, folder: Path | None, out: Path | None) -> None:
     from naim3l.datasets import convert as write
     from naim3l.datasets import open_dataset
-    from naim3l.files import check_outputs, file_names
+    from naim3l.files.whole import check_outputs, file_names
 
     with told_plainly():
         target = Path(f"{file_names([name])[name]}.npz") if out is None else out

@@ -32,9 +32,9 @@ def demo(
 
     Example: naim3l demo --seeds 3 --report demo.html
     """
-    from naim3l.experiments.demo import ALPHA, BETA, LAM, METHODS, run_demo, summarise
-    from naim3l.files import check_outputs
-    from naim3l.progress import progress_bar
+    from naim3l._progress import progress_bar
+    from naim3l.experiments.yeast_demo import ALPHA, BETA, LAM, METHODS, run_demo, summarise
+    from naim3l.files.whole import check_outputs
 
     with told_plainly():
         if markdown and as_json:
@@ -78,7 +78,7 @@ def demo(
 def _write_page(report: Path) -> None:
     """Page about the model of the table, in its first trial; quality is that of the test rows."""
     from naim3l.datasets import load_yeast
-    from naim3l.experiments.demo import ALPHA, BETA, METHODS
+    from naim3l.experiments.yeast_demo import ALPHA, BETA, METHODS
     from naim3l.missing import make_challenge
 
     data = load_yeast()

@@ -43,9 +43,9 @@ def evaluate(
     Example: naim3l evaluate model.skops lab=test.csv clinic=later.csv --report test.html
     """
     with told_plainly():
+        from naim3l.cli.work import evaluate_views, read_known, split
         from naim3l.explain import check_explained
-        from naim3l.files import check_outputs
-        from naim3l.workflow import evaluate_views, read_known, split
+        from naim3l.files.whole import check_outputs
 
         outputs = page_files(report)
         settings = make_settings(views, config, labels, labels_file, id_column)
@@ -90,8 +90,8 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     Example: naim3l inspect model.skops
     """
     with told_plainly():
-        from naim3l.persistence import inspect_file
-        from naim3l.readers import check_file
+        from naim3l.files.models import inspect_file
+        from naim3l.files.readers import check_file
 
         check_file(model)
         facts = inspect_file(model)

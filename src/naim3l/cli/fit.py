@@ -78,9 +78,9 @@ def fit(
     --labels 'dx_*' -o curved.skops
     """
     with told_plainly():
-        from naim3l.files import check_outputs
-        from naim3l.readers import check_options
-        from naim3l.workflow import make_model, read_training, split
+        from naim3l.cli.options import check_options
+        from naim3l.cli.work import make_model, read_training, split
+        from naim3l.files.whole import check_outputs
 
         settings = make_settings(views, config, labels, labels_file, id_column)
         target = _target(out, settings)
@@ -137,9 +137,9 @@ def init(
     Example: naim3l init clinic.csv lab.tsv survey.parquet -o study.toml
     """
     with told_plainly():
-        from naim3l.files import check_outputs, write_text
-        from naim3l.readers import make_config
-        from naim3l.readers.sources import show_source
+        from naim3l.cli.draft import make_config
+        from naim3l.files.readers.sources import show_source
+        from naim3l.files.whole import check_outputs, write_text
 
         if out.exists() and not force:
             raise ValueError(f"{out} exists; --force replaces it.")
@@ -175,7 +175,7 @@ def _check_checkpoint(path: Path, resume: bool) -> None:
 
 def _fit_and_save(model: Any, data: Any, target: Path, checkpoint: Path) -> None:
     """Fit a model and write it; the checkpoint stays until the file is there."""
-    from naim3l.workflow import fit_model
+    from naim3l.cli.work import fit_model
 
     try:
         fit_model(model, data)

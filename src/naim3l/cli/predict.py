@@ -48,9 +48,9 @@ def predict(
     Example: naim3l predict model.skops lab=new.csv clinic=later.csv --fused -o fused.csv
     """
     with told_plainly():
-        from naim3l.files import check_outputs
-        from naim3l.readers import check_target, write_table
-        from naim3l.workflow import KINDS, parse_sources, predict_tables, read_new
+        from naim3l.cli.work import KINDS, parse_sources, predict_tables, read_new
+        from naim3l.files.readers import check_target, write_table
+        from naim3l.files.whole import check_outputs
 
         if kind not in KINDS:
             raise ValueError(f"--what is {kind!r}; known are: {', '.join(KINDS)}.")
@@ -86,10 +86,10 @@ def impute(
     Example: naim3l impute model.skops --config study.toml -o filled
     """
     with told_plainly():
-        from naim3l.files import check_outputs, file_names, new_folder, written_together
-        from naim3l.readers import check_target, write_table
-        from naim3l.workflow import impute as fill
-        from naim3l.workflow import read_known
+        from naim3l.cli.work import impute as fill
+        from naim3l.cli.work import read_known
+        from naim3l.files.readers import check_target, write_table
+        from naim3l.files.whole import check_outputs, file_names, new_folder, written_together
 
         settings = make_settings(views, config, labels, labels_file, id_column)
         names = file_names(settings.views)

@@ -45,9 +45,9 @@ def report(
     Example: naim3l report model.skops --config study.toml --test clinic=clinic_new.csv
     """
     with told_plainly():
+        from naim3l.cli.work import read_known, split, with_sources
         from naim3l.explain import check_explained
-        from naim3l.files import check_outputs
-        from naim3l.workflow import read_known, split, with_sources
+        from naim3l.files.whole import check_outputs
 
         outputs = page_files(out)
         settings = make_settings(views, config, labels, labels_file, id_column)
@@ -81,7 +81,7 @@ def write(
     fitted: bool = True,
 ) -> None:
     """Write the page of a model and the numbers of it; `naim3l.report.summarise` has the rest."""
-    from naim3l.files import written_together
+    from naim3l.files.whole import written_together
     from naim3l.report import summarise, write_json, write_report
 
     model.set_output(transform="default")

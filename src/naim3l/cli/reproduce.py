@@ -59,6 +59,7 @@ def reproduce(
     """
     with told_plainly():
         need_libraries("'naim3l reproduce'", "reproduce", "jinja2", "matplotlib", "scikit_posthocs")
+        from naim3l.experiments.records import Store
         from naim3l.experiments.results import (
             collect_results,
             split_document,
@@ -69,8 +70,7 @@ def reproduce(
         from naim3l.experiments.results import (
             markdown as to_markdown,
         )
-        from naim3l.experiments.store import Store
-        from naim3l.files import check_outputs
+        from naim3l.files.whole import check_outputs
 
         names = _items(items)
         plan = _plan(names, data, dataset, protocol, repeats, quick)
@@ -105,7 +105,7 @@ def reproduce(
 
 def _check_folder(folder: Path, files: list[Path]) -> None:
     """Refuse a folder in which files of others would be overwritten."""
-    from naim3l.experiments.store import is_store
+    from naim3l.experiments.records import is_store
 
     if not is_store(folder) and (others := [path for path in files if path.exists()]):
         raise ValueError(
@@ -115,7 +115,7 @@ def _check_folder(folder: Path, files: list[Path]) -> None:
 
 
 def _items(items: list[str]) -> list[str]:
-    from naim3l.experiments.paper import ALIASES, ITEMS
+    from naim3l.experiments.items import ALIASES, ITEMS
 
     names = [ALIASES.get(item, item) for item in items]
     for item, name in zip(items, names, strict=True):
@@ -135,7 +135,7 @@ def _plan(
 ) -> Any:
     from naim3l.datasets import available, open_dataset
     from naim3l.datasets.catalog import GENUINE, STAND_IN
-    from naim3l.experiments.paper import ITEMS
+    from naim3l.experiments.items import ITEMS
     from naim3l.experiments.tasks import PROTOCOLS, Plan
 
     chosen = tuple(dict.fromkeys(protocol or (PROTOCOLS if names == list(ITEMS) else ["paper"])))
@@ -152,9 +152,9 @@ def _plan(
 
 def _compute(plan: Any, names: list[str], store: Any, jobs: int | None) -> bool:
     """Run what the store lacks, item by item; True if Ctrl-C ended it."""
-    from naim3l.experiments.paper import ITEMS
+    from naim3l._progress import progress_bar
+    from naim3l.experiments.items import ITEMS
     from naim3l.experiments.runner import default_jobs, missing_tasks, run_tasks
-    from naim3l.progress import progress_bar
 
     tasks = [task for name in names for task in ITEMS[name].tasks(plan)]
     todo = missing_tasks(tasks, store)

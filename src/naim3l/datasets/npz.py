@@ -24,7 +24,7 @@ from naim3l.datasets.source import (
     check_view,
     naming,
 )
-from naim3l.files import written_whole
+from naim3l.files.whole import written_whole
 
 _VIEW = "view_"
 _ORDER = "view_order"

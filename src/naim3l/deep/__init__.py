@@ -8,7 +8,7 @@ try:
 except ImportError as error:
     raise ImportError('naim3l.deep needs torch: pip install "naim3l[torch]"') from error
 
-from naim3l.deep.estimator import DeepNAIM3L
+from naim3l.deep.deep_naim3l import DeepNAIM3L
 from naim3l.deep.loss import NAIM3LLoss
 from naim3l.deep.trace_norm import trace_norm
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from naim3l._parameters import check_choice, check_in_range, check_number
 from naim3l.deep.trace_norm import trace_norm
-from naim3l.parameters import check_choice, check_in_range, check_number
 
 PerView: TypeAlias = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 
@@ -31,7 +31,7 @@ class NAIM3LLoss(nn.Module):
 
     ``A`` has the scores of the rows of all views, ``A_k`` those of the rows whose label k is
     observed positive, ``Y`` the labels as 1 and -1, and ``P`` chooses those that are known. On all
-    rows the shares p and p_k are 1 and this is `naim3l.objective.Objective`.
+    rows the shares p and p_k are 1 and this is `naim3l.solvers.objective.Objective`.
 
     On a batch, p is the share of all rows that it has, and p_k the share of the rows with label k.
     The first term then is an estimate without bias of the whole. Trace norms are not sums over

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from naim3l.deep.checks import check_encoded, named_failures
+from naim3l.deep.refusals import check_encoded, named_failures
 
 # Rows that pass through an encoder at once when scores are made.
 ROWS_AT_ONCE = 4096

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from naim3l.checkpoint import Checkpoint
 from naim3l.deep.batches import count_batches, deal_batches
-from naim3l.deep.checks import describe_divergence, named_failures
 from naim3l.deep.loss import NAIM3LLoss
 from naim3l.deep.networks import (
     SkipEncoder,
@@ -29,6 +27,8 @@ from naim3l.deep.networks import (
     score_rows,
     state_arrays,
 )
+from naim3l.deep.refusals import describe_divergence, named_failures
+from naim3l.files.checkpoint import Checkpoint
 
 Arrays = dict[str, NDArray[Any]]
 

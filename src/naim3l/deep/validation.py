@@ -5,9 +5,9 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
+from naim3l.decisions.held_out import deal_entries
 from naim3l.deep.loss import NAIM3LLoss
-from naim3l.held_out import deal_entries
-from naim3l.problem import Problem
+from naim3l.problem.rows import Problem
 
 # Parts that the known entries are dealt into, of which some are hidden: shares are right to 0.1 %.
 N_PARTS = 1000

@@ -15,11 +15,13 @@ from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from naim3l.baselines.logistic import PerViewLogistic, masked_logistic
-from naim3l.baselines.ridge import masked_ridge
-from naim3l.blocks import blas_threads, consecutive_slices
-from naim3l.calibration import Calibration, calibration_error
-from naim3l.estimator import NAIM3L
+from naim3l.decisions.calibration import Calibration, calibration_error
+from naim3l.decisions.fusion import LEAST_CHANCE, Evidence, fuse_arrays, rank_labels
+from naim3l.decisions.held_out import LOG_LOSS, deal_entries, hidden_metric
+from naim3l.estimators.logistic import PerViewLogistic, masked_logistic
+from naim3l.estimators.naim3l import NAIM3L
+from naim3l.estimators.naim3l_cv import NAIM3LCV
+from naim3l.estimators.ridge import masked_ridge
 from naim3l.experiments.trials import METRICS as METRIC_NAMES
 from naim3l.experiments.trials import (
     Trial,
@@ -29,15 +31,13 @@ from naim3l.experiments.trials import (
     shown_by_sample,
     spectrum_of_scores,
 )
-from naim3l.fusion import LEAST_CHANCE, Evidence, fuse_arrays, rank_labels
-from naim3l.held_out import LOG_LOSS, deal_entries, hidden_metric
+from naim3l.features.recipes import LeadingComponents, make_transformer
+from naim3l.input.tables import DataWarning
 from naim3l.metrics import evaluate
-from naim3l.objective import Objective
-from naim3l.problem import Problem
-from naim3l.selection import NAIM3LCV
+from naim3l.problem.blocks import blas_threads, consecutive_slices
+from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_paper
-from naim3l.tables import DataWarning
-from naim3l.transform import LeadingComponents, make_transformer
+from naim3l.solvers.objective import Objective
 
 Parameters = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from naim3l.experiments.store import Record
+from naim3l.experiments.records import Record
 from naim3l.experiments.tasks import PROTOCOLS
 from naim3l.experiments.trials import METRICS
 

@@ -12,14 +12,14 @@ from typing import Any
 from naim3l import __version__
 from naim3l.datasets import CATALOG
 from naim3l.datasets.catalog import STAND_IN
-from naim3l.experiments.page import Section, write_page
-from naim3l.experiments.paper import ITEMS
+from naim3l.experiments.items import ITEMS
 from naim3l.experiments.present import ResultTable, to_markdown
+from naim3l.experiments.records import Record, Store
+from naim3l.experiments.results_page import Section, write_page
 from naim3l.experiments.runner import missing_tasks
-from naim3l.experiments.store import Record, Store
 from naim3l.experiments.tasks import Plan, Task, paper_lam, paper_name
-from naim3l.files import file_names, write_text
-from naim3l.pages.plots import save
+from naim3l.files.whole import file_names, write_text
+from naim3l.report.plots import save
 
 PROTOCOL_TEXTS = {
     "paper": "Features are fitted on all rows, test rows included, as in the paper's experiments; "

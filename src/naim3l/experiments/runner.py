@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 from naim3l.datasets import MultiView
 from naim3l.experiments import label_ranks, subgradient
 from naim3l.experiments.methods import run_method
-from naim3l.experiments.store import Record, Store, append, keep_masks
+from naim3l.experiments.records import Record, Store, append, keep_masks
 from naim3l.experiments.tasks import Task
 from naim3l.experiments.trials import Trial, draw_challenge, make_trial, masks_digest
 from naim3l.missing import Challenge

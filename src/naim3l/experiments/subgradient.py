@@ -11,7 +11,7 @@ from scipy import linalg
 from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
-from naim3l.nuclear import trace_norm_subgradient
+from naim3l.solvers.nuclear import trace_norm_subgradient
 
 Matrix = NDArray[np.floating]
 

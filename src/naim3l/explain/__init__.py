@@ -4,15 +4,15 @@ All of it is read from weights and scores, and describes the model, not the worl
 large weight moves the score, and may do so on behalf of columns that it is correlated with.
 """
 
-from naim3l.explain.checks import check_explained
-from naim3l.explain.columns import (
+from naim3l.explain.explained import check_explained
+from naim3l.explain.kernel_views import ViewKernel, linear_views, view_kernels
+from naim3l.explain.own_columns import (
     Feature,
     FeatureWeights,
     feature_weights,
     top_features,
     top_features_of_all,
 )
-from naim3l.explain.kernels import ViewKernel, linear_views, view_kernels
 from naim3l.explain.scores import (
     label_relations,
     related_labels,

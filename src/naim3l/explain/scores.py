@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.base import LinearViewModel
-from naim3l.blocks import one_blas_thread
-from naim3l.explain.checks import check_explained, label_index
-from naim3l.explain.kernels import landmark_features, linear_views
+from naim3l._parameters import check_whole_number
+from naim3l.estimators.base import LinearViewModel
+from naim3l.explain.explained import check_explained, label_index
+from naim3l.explain.kernel_views import landmark_features, linear_views
 from naim3l.explain.steps import Matrix, component_variances, linear_end
-from naim3l.parameters import check_whole_number
-from naim3l.transform import LeadingComponents
+from naim3l.features.recipes import LeadingComponents
+from naim3l.problem.blocks import one_blas_thread
 
 # Singular values that hold this share of the sum of squares are counted as dimensions.
 MOST_OF_IT = 0.99

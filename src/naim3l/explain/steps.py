@@ -9,12 +9,12 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from naim3l.base import LinearViewModel
-from naim3l.explain.kernels import is_linear
-from naim3l.kernels import KernelMap
-from naim3l.tables import Table
-from naim3l.transform import LeadingComponents, RootHistogram
-from naim3l.views import present_rows, read_numbers
+from naim3l.estimators.base import LinearViewModel
+from naim3l.explain.kernel_views import is_linear
+from naim3l.features.kernels import KernelMap
+from naim3l.features.recipes import LeadingComponents, RootHistogram
+from naim3l.input.tables import Table
+from naim3l.input.views import present_rows, read_numbers
 
 Matrix = NDArray[np.float64]
 

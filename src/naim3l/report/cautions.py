@@ -7,7 +7,7 @@ cast doubt on most of the report first.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from naim3l.thresholds import ENOUGH_POSITIVES
+from naim3l.decisions.thresholds import ENOUGH_POSITIVES
 
 Summary = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from naim3l.pages.plots import COLOURS, GREY, MARKERS, add_legend, new_figure, styled
+from naim3l.report.plots import COLOURS, GREY, MARKERS, add_legend, new_figure, styled
 
 Summary = dict[str, Any]
 

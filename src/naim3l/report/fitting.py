@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from naim3l.base import LinearViewModel
-from naim3l.held_out import LOWER_IS_BETTER
+from naim3l.decisions.held_out import LOWER_IS_BETTER
+from naim3l.estimators.base import LinearViewModel
 
 
 def describe_choice(model: LinearViewModel) -> dict[str, Any] | None:

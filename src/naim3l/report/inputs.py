@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.base import LinearViewModel
+from naim3l.estimators.base import LinearViewModel
 from naim3l.explain import view_kernels
 from naim3l.explain.steps import column_names, fitted_steps
-from naim3l.fusion import FUSED
-from naim3l.report.blocks import truth_of
-from naim3l.tables import Table
-from naim3l.transform import DropConstantColumns
+from naim3l.features.recipes import DropConstantColumns
+from naim3l.input.tables import Table
+from naim3l.input.views import FUSED
+from naim3l.report.judged import truth_of
 
 # Rows are drawn in at most this many groups.
 MAP_ROWS = 60

@@ -13,13 +13,13 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from naim3l.files import write_text
-from naim3l.pages.plots import to_svg
-from naim3l.pages.svg import inline_svg
+from naim3l._visible import CONTROLS, visible
+from naim3l.files.whole import write_text
 from naim3l.report import figures
 from naim3l.report.figures import Drawing
+from naim3l.report.plots import to_svg
 from naim3l.report.quality import LEVEL, METRICS, N_RESAMPLES
-from naim3l.visible import CONTROLS, visible
+from naim3l.report.svg import inline_svg
 
 TEMPLATE, SCRIPT = "report.html.jinja", "report.js"
 DASH = "–"

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 
-from naim3l.blocks import one_blas_thread
-from naim3l.calibration import calibration_error
+from naim3l.decisions.calibration import calibration_error
 from naim3l.metrics import _read, macro_auc
-from naim3l.report.blocks import Block
+from naim3l.problem.blocks import one_blas_thread
+from naim3l.report.judged import Block
 
 Matrix = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from naim3l import __version__
-from naim3l.base import LinearViewModel
+from naim3l.estimators.base import LinearViewModel
 from naim3l.explain import (
     check_explained,
     label_relations,
@@ -16,10 +16,10 @@ from naim3l.explain import (
     top_features_of_all,
     view_shares,
 )
-from naim3l.report.blocks import decided_blocks, read_blocks
 from naim3l.report.cautions import find_cautions
 from naim3l.report.fitting import describe_choice, describe_convergence
 from naim3l.report.inputs import count_by_block, describe_data
+from naim3l.report.judged import decided_blocks, read_blocks
 from naim3l.report.quality import measure, measure_calibration, measure_labels
 
 N_PAIRS, N_FEATURES = 20, 3

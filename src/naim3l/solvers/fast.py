@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from naim3l.blocks import Matrix, one_blas_thread
-from naim3l.checkpoint import Arrays, Checkpoint
-from naim3l.forms import choose_form
-from naim3l.nuclear import singular_value_threshold
-from naim3l.objective import Objective
-from naim3l.solvers.base import Callback, Record, SolverResult
+from naim3l.files.checkpoint import Arrays, Checkpoint
+from naim3l.problem.blocks import Matrix, one_blas_thread
+from naim3l.problem.choice import choose_form
+from naim3l.solvers.nuclear import singular_value_threshold
+from naim3l.solvers.objective import Objective
+from naim3l.solvers.result import Callback, Record, SolverResult
 from naim3l.solvers.weights import WeightStep, make_weight_step
 
 FIRST_MU = 0.5

@@ -5,12 +5,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.blocks import one_blas_thread
-from naim3l.forms import check_memory
-from naim3l.nuclear import singular_value_threshold
-from naim3l.objective import Objective
-from naim3l.problem import Problem
-from naim3l.solvers.base import Callback, SolverResult
+from naim3l.problem.blocks import one_blas_thread
+from naim3l.problem.choice import check_memory
+from naim3l.problem.rows import Problem
+from naim3l.solvers.nuclear import singular_value_threshold
+from naim3l.solvers.objective import Objective
+from naim3l.solvers.result import Callback, SolverResult
 
 Matrix = NDArray[np.floating]
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from naim3l.blocks import Matrix, one_blas_thread, thread_map
-from naim3l.compress import CompressedProblem, Form
-from naim3l.problem import Problem
+from naim3l.problem.blocks import Matrix, one_blas_thread, thread_map
+from naim3l.problem.compressed import CompressedProblem, Form
+from naim3l.problem.rows import Problem
 
 Product = Callable[[Matrix], Matrix]
 

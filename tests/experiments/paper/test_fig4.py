@@ -7,7 +7,7 @@ from naim3l.datasets.source import MultiView, StoredView
 from naim3l.experiments.paper import fig4
 from naim3l.experiments.paper.published import FIG4, TABLE2, TABLE6
 from naim3l.experiments.present import METRICS, spread
-from naim3l.experiments.store import Store, append
+from naim3l.experiments.records import Store, append
 from naim3l.experiments.tasks import Plan
 
 

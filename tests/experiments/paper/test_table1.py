@@ -6,8 +6,8 @@ import pytest
 from naim3l.datasets.source import MultiView, StoredView
 from naim3l.experiments.paper import fig2, table1
 from naim3l.experiments.present import to_markdown
+from naim3l.experiments.records import Store, append
 from naim3l.experiments.runner import run_tasks
-from naim3l.experiments.store import Store, append
 from naim3l.experiments.tasks import Plan
 
 

@@ -17,9 +17,9 @@ from naim3l.experiments.present import (
     mean_std,
     summarise_metrics,
 )
-from naim3l.experiments.store import Record, Store
+from naim3l.experiments.records import Record, Store
 from naim3l.experiments.tasks import PROTOCOLS, Plan, Task, paper_lam
-from naim3l.pages.plots import COLOURS, GREY, new_figure, styled
+from naim3l.report.plots import COLOURS, GREY, new_figure, styled
 
 TITLE = "The ablation question: what does the high-rank term add?"
 PAIRS = (("NAIM3L", "NAIM3L-II"), ("NAIM3L-II", "NAIM3L-I"))

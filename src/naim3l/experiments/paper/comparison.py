@@ -15,7 +15,7 @@ from naim3l.experiments.present import (
     mean_std,
     summarise,
 )
-from naim3l.experiments.store import Store
+from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import Plan, Task, paper_lam, paper_name
 
 Numbers = dict[str, dict[str, dict[str, Any]]]
@@ -45,18 +45,18 @@ def variant_fits(plan: Plan, dataset: str, variant: str = "NAIM3L", **options: A
 
 
 class MetricTable:
-    """An item of metrics by dataset, protocol and method; its module takes over the methods.
+    """An item of metrics by dataset, protocol and method.
 
     Parameters
     ----------
-    name : str
-        Such as "Table 2".
+    title : str
+        Its name, such as "Table 2", and after a colon what it shows.
     published : mapping {dataset: {method: {metric: (mean, std)}}}
     fits : mapping of method to function of plan, dataset and protocol that gives its tasks
     """
 
-    def __init__(self, name: str, published: Published, fits: Mapping[str, Fits]):
-        self.name, self.published, self.fits = name, published, fits
+    def __init__(self, title: str, published: Published, fits: Mapping[str, Fits]):
+        self.TITLE, self.published, self.fits = title, published, fits
 
     def tasks(self, plan: Plan) -> list[Task]:
         return [
@@ -77,7 +77,7 @@ class MetricTable:
         return results
 
     def tables(self, numbers: Numbers) -> list[ResultTable]:
-        return comparison_tables(self.name, numbers, self.published)
+        return comparison_tables(self.TITLE.partition(":")[0], numbers, self.published)
 
     def figures(self, numbers: Numbers) -> dict[str, Any]:
         return {}

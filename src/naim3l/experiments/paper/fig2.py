@@ -9,9 +9,9 @@ from naim3l.experiments.label_ranks import label_tasks
 from naim3l.experiments.paper.published import FIG2
 from naim3l.experiments.paper.table1 import show_range
 from naim3l.experiments.present import Cell, ResultTable, spread
-from naim3l.experiments.store import Store
+from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import Plan, Task, paper_name
-from naim3l.pages.plots import COLOURS, GREY, new_figure, styled
+from naim3l.report.plots import COLOURS, GREY, new_figure, styled
 
 TITLE = "Fig. 2: ranks of the label matrix and of its parts"
 PARTS = {"train": "training rows", "test": "test rows"}

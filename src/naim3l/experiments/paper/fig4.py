@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from naim3l.experiments.nemenyi import critical_distance, different, nemenyi
-from naim3l.experiments.paper import table2, table6
+from naim3l.experiments.paper.metric_tables import METRIC_TABLES
 from naim3l.experiments.paper.published import FIG4, TABLE2, TABLE6, Results
 from naim3l.experiments.present import METRICS, Cell, ResultTable
-from naim3l.experiments.store import Store
+from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import PROTOCOLS, Plan, Task, paper_name
-from naim3l.pages.plots import COLOURS, new_figure, styled
+from naim3l.report.plots import COLOURS, new_figure, styled
 
 TITLE = "Fig. 4: Nemenyi tests of Tables 2 and 6"
 OURS = "NAIM3L"
 PROTOCOL = "paper"
 TESTS: dict[str, tuple[str, Results, Any]] = {
-    "table2": ("Table 2", TABLE2, table2),
-    "table6": ("Table 6", TABLE6, table6),
+    "table2": ("Table 2", TABLE2, METRIC_TABLES["table2"]),
+    "table6": ("Table 6", TABLE6, METRIC_TABLES["table6"]),
 }
 
 

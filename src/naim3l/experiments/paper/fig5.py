@@ -6,9 +6,9 @@ from typing import Any
 from naim3l.experiments.paper.comparison import variant_fits
 from naim3l.experiments.paper.panels import metric_figure
 from naim3l.experiments.present import METRICS, Cell, ResultTable, count_seeds, mean_std, summarise
-from naim3l.experiments.store import Store
+from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import Plan, Task
-from naim3l.pages.plots import GREY, draw_series
+from naim3l.report.plots import GREY, draw_series
 
 TITLE = "Fig. 5: from 10 to 90 % of the views or of the labels missing"
 RATIOS = (0.1, 0.3, 0.5, 0.7, 0.9)

@@ -5,9 +5,9 @@ from typing import Any
 from naim3l.experiments.paper.comparison import VARIANTS
 from naim3l.experiments.paper.panels import metric_figure
 from naim3l.experiments.present import METRICS, Cell, ResultTable, count_seeds, mean_std, summarise
-from naim3l.experiments.store import Store
+from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import Plan, Task, paper_lam
-from naim3l.pages.plots import GREY, draw_series
+from naim3l.report.plots import GREY, draw_series
 
 TITLE = "Fig. 6: how the metrics depend on lambda"
 # The paper's grid, and two more where its own lambdas lie.

@@ -5,9 +5,9 @@ from typing import Any
 from naim3l.experiments.paper.panels import LINES
 from naim3l.experiments.paper.traces import CHECKPOINTS, few_seeds, trace_fits
 from naim3l.experiments.present import METRICS, Cell, ResultTable, count_seeds, mean_std, summarise
-from naim3l.experiments.store import Store
+from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import Plan, Task
-from naim3l.pages.plots import COLOURS, draw_series, new_figure, styled
+from naim3l.report.plots import COLOURS, draw_series, new_figure, styled
 
 TITLE = "Fig. 7: the penalty mu of Algorithm 1"
 MUS = (1.0, 2.0, 5.0, 10.0, 20.0)

@@ -7,9 +7,9 @@ import numpy as np
 from naim3l.experiments.paper.panels import LINES
 from naim3l.experiments.paper.traces import few_seeds, trace_fits
 from naim3l.experiments.present import Cell, ResultTable, count_seeds
-from naim3l.experiments.store import Store
+from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import Plan, Task
-from naim3l.pages.plots import COLOURS, new_figure, styled
+from naim3l.report.plots import COLOURS, new_figure, styled
 
 TITLE = "Fig. 8: convergence of the objective and of its surrogate"
 SHOWN = (1, 5, 10, 20, 50, 100, 200)

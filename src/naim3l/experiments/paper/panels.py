@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from naim3l.experiments.present import METRICS
-from naim3l.pages.plots import new_figure, styled
+from naim3l.report.plots import new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

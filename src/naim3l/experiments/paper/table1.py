@@ -5,7 +5,7 @@ from typing import Any
 from naim3l.experiments.label_ranks import label_tasks
 from naim3l.experiments.paper.published import TABLE1
 from naim3l.experiments.present import Cell, ResultTable, spread
-from naim3l.experiments.store import Store
+from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import Plan, Task, paper_name
 
 TITLE = "Table 1: the datasets and the ranks of their labels"

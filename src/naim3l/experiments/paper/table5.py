@@ -7,9 +7,9 @@ import numpy as np
 from naim3l.experiments.paper.comparison import VARIANTS, variant_fits
 from naim3l.experiments.paper.published import TABLE5
 from naim3l.experiments.present import Cell, ResultTable, count_seeds, spread
-from naim3l.experiments.store import Store
+from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import Plan, Task, paper_name
-from naim3l.pages.plots import COLOURS, COLUMN_WIDTH, MARKERS, new_figure, styled
+from naim3l.report.plots import COLOURS, COLUMN_WIDTH, MARKERS, new_figure, styled
 
 TITLE = "Table 5 and Fig. 3: ranks and trace norms of predictions"
 FULL = "NAIM3L"

@@ -4,7 +4,7 @@ from typing import Any
 
 from naim3l.experiments.paper.published import TABLE7_SIZES, table7_seconds
 from naim3l.experiments.present import Cell, ResultTable
-from naim3l.experiments.store import Store
+from naim3l.experiments.records import Store
 from naim3l.experiments.subgradient import METHODS, MOST_ROWS
 from naim3l.experiments.tasks import Plan, Task
 

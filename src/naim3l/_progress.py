@@ -1,0 +1,32 @@
+"""Progress of long work on the terminal (standard error), silent elsewhere."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from naim3l._visible import visible
+
+
+@contextmanager
+def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Callable[..., None]]:
+    """Function to call after each of ``total`` steps, with an optional text for the bar.
+
+    The bar appears only on a terminal, and only if ``shown``.
+    """
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}", markup=False),  # names may have brackets
+    )
+    with Progress(*columns, console=console, disable=not (shown and console.is_terminal)) as bars:
+        task = bars.add_task(description, total=total, note="")
+
+        def advance(note: str = "") -> None:
+            bars.update(task, advance=1, note=visible(note))
+
+        yield advance

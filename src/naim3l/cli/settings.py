@@ -1,0 +1,267 @@
+"""The TOML file that says where views and labels are, and how to fit them."""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from naim3l._visible import CONTROLS
+from naim3l.cli.options import check_options
+from naim3l.files.readers.errors import ReadError, close_names, quote
+from naim3l.files.readers.sources import URL, drop_secrets, show_source
+from naim3l.files.readers.sql import place_database
+from naim3l.files.readers.table import check_file
+from naim3l.files.whole import write_text
+
+Path_ = str | os.PathLike[str]
+_VIEW_KEYS = {
+    "source": str,
+    "id": str,
+    "labels": list,
+    "features": list,
+    "text": list,
+    "ignore": list,
+    "labels_file": str,
+}
+_SOURCES = ("source", "labels_file")
+_WORD_KEYS = {"yes": list, "no": list, "unknown": list}
+MODEL_KEYS: dict[str, type | tuple[type, ...]] = {
+    "lam": float,
+    "ridge": float,
+    "threshold": (float, str),
+    "tune": bool,
+    "metric": str,
+    "transformer": str,
+    "kernel": (str, dict),
+    "n_landmarks": int,
+    "gamma": (float, str, dict),
+    "positive_weight": float,
+    "solver": str,
+    "low_rank": bool,
+    "high_rank": bool,
+    "fit_intercept": bool,
+    "max_iter": int,
+    "tol": float,
+    "random_state": int,
+}
+_KINDS = {
+    str: "text",
+    list: "a list of text",
+    float: "a number",
+    int: "a whole number",
+    dict: "a table of views",
+}
+
+
+@dataclass(frozen=True)
+class ViewConfig:
+    """One view: its table and the roles of the columns.
+
+    Attributes
+    ----------
+    source : str
+        As `naim3l.files.readers.read_table` takes it.
+    id : str or None
+        Column that names the rows.
+    labels : list of str
+        Names or patterns of the label columns, in ``labels_file`` if given, else in the source.
+    features : list of str or None
+        Names or patterns; None means all columns that are neither id, label nor ignored.
+    text : list of str
+        Names or patterns of features that are text, even where their cells look like numbers.
+    ignore : list of str
+        Names or patterns of columns to leave out.
+    labels_file : str or None
+        Table of the labels, whose rows are matched by id.
+    """
+
+    source: str
+    id: str | None = None
+    labels: list[str] = field(default_factory=list)
+    features: list[str] | None = None
+    ignore: list[str] = field(default_factory=list)
+    labels_file: str | None = None
+    text: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        shown = {key: getattr(self, key) for key in _VIEW_KEYS}
+        sources = {key: show_source(shown[key]) for key in _SOURCES if shown[key] is not None}
+        listed = ", ".join(f"{key}={value!r}" for key, value in (shown | sources).items())
+        return f"ViewConfig({listed})"
+
+
+@dataclass(frozen=True)
+class LabelWords:
+    """Further words of labels, as `naim3l.files.readers.parse_labels` takes them."""
+
+    yes: list[str] = field(default_factory=list)
+    no: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Config:
+    """All that is needed for a fit without a line of Python.
+
+    Attributes
+    ----------
+    views : dict of str to ViewConfig
+    labels : LabelWords
+    model : dict
+        Options of the model, those of `MODEL_KEYS`; only the ones that were given. "kernel"
+        and "gamma" are one value for all views, or a dict with values of some of them.
+    output : str or None
+        Path of the fitted model.
+    """
+
+    views: dict[str, ViewConfig]
+    labels: LabelWords = field(default_factory=LabelWords)
+    model: dict[str, Any] = field(default_factory=dict)
+    output: str | None = None
+
+
+def read_config(path: Path_) -> Config:
+    """Settings of a TOML file; paths in it are relative to its folder.
+
+    Raises
+    ------
+    ReadError
+        If it is no TOML, or a key is unknown, missing or of the wrong type; names the file, the
+        key, and keys that are close.
+    """
+    file = Path(path)
+    check_file(file)
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ReadError(f"{file}: TOML must be in UTF-8 ({error}).") from error
+    return parse_config(text, str(file), file.parent)
+
+
+def parse_config(text: str, where: str, folder: Path_) -> Config:
+    """Settings from TOML text.
+
+    Parameters
+    ----------
+    text : str
+    where : str
+        How errors call the text.
+    folder : path
+        What paths in it are relative to.
+    """
+    try:
+        stored = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # among them TOMLDecodeError, with the line
+        raise ReadError(f"{where}: not TOML: {error}") from error
+    top = {"views": dict, "labels": dict, "model": dict, "output": str}
+    _check(stored, top, where, "")
+    views = stored.get("views", {})
+    if not views:
+        raise ReadError(f"{where}: no view; add a table [views.NAME] with a key source.")
+    for name, view in views.items():
+        _check({name: view}, {name: dict}, where, "views.")
+    words = stored.get("labels", {})
+    _check(words, _WORD_KEYS, where, "labels.")
+    options = stored.get("model", {})
+    _check(options, MODEL_KEYS, where, "model.")
+    check_options(options, views, prefix=f"{where}: model.")
+    output = stored.get("output")
+    return Config(
+        {name: _view(view, f"views.{name}.", where, folder) for name, view in views.items()},
+        LabelWords(**words),
+        options,
+        None if output is None else _moved(output, folder),
+    )
+
+
+def write_config(config: Config, path: Path_) -> None:
+    """Write settings as TOML, whole or not at all; `read_config` gives them back.
+
+    Paths are written as they are in ``config``, so relative ones must be relative to the folder
+    of the file. Passwords of database URLs are left out.
+    """
+    lines = [] if config.output is None else [f"output = {toml(config.output)}", ""]
+    for name, view in config.views.items():
+        lines.append(f"[views.{toml_key(name)}]")
+        for key in _VIEW_KEYS:
+            value = getattr(view, key)
+            if value is not None:
+                value = drop_secrets(value) if key in _SOURCES else value
+                lines.append(f"{key} = {toml(value)}")
+        lines.append("")
+    lines.append("[labels]")
+    lines += [f"{key} = {toml(getattr(config.labels, key))}" for key in _WORD_KEYS]
+    lines += ["", "[model]", *(f"{key} = {toml(value)}" for key, value in config.model.items())]
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def toml(value: Any) -> str:
+    """A value as TOML has it: text, truth value, number, or list or table of them."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return '"' + re.sub(rf'{CONTROLS.pattern}|["\\]', _escape, value) + '"'
+    if isinstance(value, list):
+        return "[" + ", ".join(toml(entry) for entry in value) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{toml_key(key)} = {toml(v)}" for key, v in value.items()) + "}"
+    return repr(value)
+
+
+def toml_key(name: str) -> str:
+    """A key as TOML has it, in quotes where it needs them."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml(name)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
+
+
+def _view(view: Mapping[str, Any], prefix: str, where: str, folder: Path_) -> ViewConfig:
+    _check(view, _VIEW_KEYS, where, prefix)
+    if "source" not in view:
+        raise ReadError(f"{where}: {prefix}source is missing; it names the file of the view.")
+    if "labels_file" in view and "id" not in view:
+        raise ReadError(f"{where}: {prefix}labels_file needs {prefix}id, by which rows are found.")
+    placed: dict[str, Any] = {}
+    for key, value in view.items():
+        if isinstance(value, list):
+            value = [f"@{_moved(e[1:], folder)}" if e.startswith("@") else e for e in value]
+        placed[key] = _moved(value, folder) if key in _SOURCES else value
+    return ViewConfig(**placed)
+
+
+def _moved(source: str, folder: Path_) -> str:
+    """A path of the file as seen from where the program runs."""
+
+    def move(path: str) -> str:
+        return os.path.normpath(os.path.join(folder, path)).replace(os.sep, "/")
+
+    return place_database(source, move) if URL.match(source) else move(source)
+
+
+def _check(given: Any, known: Mapping[str, Any], where: str, prefix: str) -> None:
+    """Refuse unknown keys and values of another type."""
+    for key, value in given.items():
+        if key not in known:
+            raise ReadError(
+                f"{where}: unknown key {quote(prefix + key)}; {close_names(key, known)}"
+            )
+        kinds = known[key] if isinstance(known[key], tuple) else (known[key],)
+        if not any(_is_of(value, kind) for kind in kinds):
+            expected = " or ".join(_KINDS.get(kind, "true or false") for kind in kinds)
+            if kinds == (dict,):
+                expected = f"a table, [{prefix}{key}]"
+            given_as = f"of type {type(value).__name__}" if key in _SOURCES else quote(value)
+            raise ReadError(f"{where}: {prefix}{key} must be {expected}, not {given_as}.")
+
+
+def _is_of(value: Any, kind: type) -> bool:
+    if kind is list:
+        return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

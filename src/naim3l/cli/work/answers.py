@@ -1,0 +1,226 @@
+"""What a fitted model says of tables: predictions, filled-in labels, metrics."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import logit
+
+from naim3l.cli.work.study import ViewData, split
+from naim3l.decisions.fusion import LEAST_CHANCE, fuse
+from naim3l.estimators.base import LinearViewModel
+from naim3l.files.readers import ReadError
+from naim3l.input.tables import warn_user
+from naim3l.input.views import FUSED
+from naim3l.metrics import evaluate
+
+# What `write_table` calls ids that have no name.
+UNNAMED_IDS = "id"
+KINDS = ("labels", "scores", "probabilities")
+# Metrics of decisions; all others are of ranks, which thresholds have no part in.
+OF_DECISIONS = ("1-HL", "macro-F1", "micro-F1", "example-F1")
+# Labels, scores, and how far the scores are above the thresholds: frames of the same rows.
+Judged = tuple[Any, ...]
+
+
+def predict_tables(
+    model: LinearViewModel, X: Mapping[str, Any], kind: str = "labels", *, fused: bool = False
+) -> Any:
+    """Predictions in one data frame, a row per row; ids are the index.
+
+    Parameters
+    ----------
+    model : fitted model
+    X : mapping of view to table, as `read_new` gives
+    kind : {"labels", "scores", "probabilities"}
+    fused : bool
+        One row per id: what its views say, each on top of how frequent a label is, is added up, see
+        `naim3l.fuse`; scores are then log-odds. Otherwise, of several views, a first column tells
+        the view. It is named "view", or "view_" where that is a label or an id.
+    """
+    _check_ids(model, X)
+    if kind == "probabilities" and not model.calibrate:
+        raise ReadError("this model has no probabilities; they take a fit with calibrate=True.")
+    model.set_output(transform="pandas")
+    if fused:
+        return _fused(model, X, kind)
+    make = {
+        "labels": model.predict,
+        "scores": model.decision_function,
+        "probabilities": model.predict_proba,
+    }[kind]
+    return _stacked(make(X))
+
+
+def _fused(model: LinearViewModel, X: Mapping[str, Any], kind: str) -> Any:
+    for view, table in X.items():
+        if table.index.name is None:  # rows would be joined by their places
+            raise ReadError(
+                f"view {view!r}: its rows have no ids to be joined by; name the column with --id."
+            )
+    chances, scores, margins = fuse_rows(model, model.decision_function(X))
+    yes = (margins > 0).astype("Int64").where(margins.notna())  # unknown where no view has a cell
+    fused = {"labels": yes, "scores": scores, "probabilities": chances}[kind]
+    return fused.rename_axis(next(iter(X.values())).index.name)
+
+
+def fuse_rows(model: LinearViewModel, scores: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Probabilities, scores, and margins above the thresholds of all ids that some view has.
+
+    Evidence of calibrated probabilities is added up, scores are the log-odds of that, and
+    thresholds are the means of what those of an id's views come to in log-odds: an id with one
+    view is decided on as in that view. A model without calibration has no probabilities (None),
+    and takes means of scores and of margins.
+
+    Parameters
+    ----------
+    model : fitted model
+    scores : mapping of view to DataFrame of shape (n_rows, n_labels)
+        Ids are the index.
+
+    Returns
+    -------
+    chances, scores, margins : DataFrame of shape (n_ids, n_labels)
+    """
+    if not model.calibrate:
+        margins = {view: table - model.thresholds_[view] for view, table in scores.items()}
+        return None, fuse(scores), fuse(margins)
+    curves = {view: model.calibration_[view] for view in scores}
+    chances = fuse(
+        {view: curves[view].probabilities(table) for view, table in scores.items()},
+        # Of files older than base rates, the mean.
+        base_rates=getattr(model, "base_rates_", None),
+    )
+    log_odds = logit(chances.clip(LEAST_CHANCE, 1 - LEAST_CHANCE))
+    thresholds = {}
+    for view, table in scores.items():
+        # A view whose scores tell nothing of a label has no say in where yes begins.
+        tells = np.where(curves[view].slope == 0, np.nan, 1)
+        # The product keeps ids, and unknown the rows that lack the view.
+        thresholds[view] = 0 * table + tells * curves[view].log_odds(model.thresholds_[view])
+    # Where no view tells anything, nothing speaks for a yes: the margin is 0.
+    return chances, log_odds, log_odds - fuse(thresholds).fillna(log_odds)
+
+
+def _stacked(tables: Mapping[str, Any]) -> Any:
+    import pandas as pd
+
+    if len(tables) == 1:
+        return next(iter(tables.values()))
+    first = next(iter(tables.values()))
+    taken = {*first.columns, *(table.index.name for table in tables.values())}
+    column = _free_name("view", taken, "names of views are")
+    parts = []
+    for view, table in tables.items():
+        part = table.copy()
+        part.insert(0, column, view)
+        parts.append(part)
+    stacked = pd.concat(parts)
+    if stacked.index.name is None and UNNAMED_IDS in taken:
+        stacked.index.name = _free_name(UNNAMED_IDS, taken, "places of rows are")
+    return stacked
+
+
+def _check_ids(model: LinearViewModel, X: Mapping[str, Any]) -> None:
+    """Refuse ids under the name of a label: both would be columns of the results."""
+    for view, table in X.items():
+        if table.index.name in model.label_names_:
+            raise ReadError(
+                f"view {view!r}: the id column {table.index.name!r} has the name of a label; name "
+                "another one with --id, or rename it."
+            )
+
+
+def _free_name(wanted: str, taken: Collection[Any], what: str) -> str:
+    """A name that no column has; a warning where it is not the one that readers expect."""
+    name = wanted
+    while name in taken:
+        name += "_"
+    if name != wanted:
+        warn_user(f"{wanted!r} is a label or an id, so {what} in column {name!r}.")
+    return name
+
+
+def impute(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict[str, Any]:
+    """Labels of each view with the unknown ones filled in, and a confidence beside each.
+
+    The confidence is the probability of the value that stands there; 1 where it was known. Its
+    column is named as the label with "_confidence" behind it, and "_" where that is taken.
+    """
+    import pandas as pd
+
+    X, Y = split(data)
+    _check_ids(model, X)
+    filled, chances = model.impute_labels(X, Y), model.predict_proba(X)
+    tables = {}
+    for name, labels in Y.items():
+        columns: dict[str, Any] = {}
+        taken = {*labels.columns, labels.index.name}
+        for label in labels.columns:
+            value, chance = filled[name][label], np.asarray(chances[name][label])
+            columns[label] = value.astype("Int64")  # whole numbers, even beside missing ones
+            sure = np.where(np.asarray(value) > 0, chance, 1 - chance)
+            column = _free_name(f"{label}_confidence", taken, f"confidences of {label!r} are")
+            taken.add(column)
+            columns[column] = np.where(labels[label].notna(), 1.0, sure)
+        tables[name] = pd.DataFrame(columns, index=labels.index)
+    return tables
+
+
+def evaluate_views(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict[str, Any]:
+    """Metrics of predictions on known labels.
+
+    Returns
+    -------
+    dict
+        "views": all metrics of `naim3l.evaluate` by view, decisions at the model's thresholds, and
+        under "fused" where two views share ids. "labels": known yes and no, AUC and F1 of each
+        label over the rows of all views.
+    """
+    import pandas as pd
+
+    model.set_output(transform="pandas")
+    X, Y = split(data)
+    rows: dict[str, Judged] = {}
+    for name, scores in model.decision_function(X).items():
+        present = scores.notna().all(axis=1)  # rows that lack the view have no score
+        margins = scores - model.thresholds_[name]
+        tables = (Y[name][model.label_names_], scores, margins)
+        rows[name] = tuple(table[present] for table in tables)
+    if not any(judged[0].notna().to_numpy().any() for judged in rows.values()):
+        raise ReadError("no label is known in these tables, so there is nothing to compare with.")
+    together = tuple(pd.concat(list(tables)) for tables in zip(*rows.values(), strict=True))
+    by_label = {name: _of_label(together, name) for name in model.label_names_}
+    fused = _judged_fused(model, rows)
+    if fused is not None:
+        rows[FUSED] = fused
+    return {"views": {name: _measure(of_view) for name, of_view in rows.items()},
+            "labels": by_label}  # fmt: skip
+
+
+def _judged_fused(model: LinearViewModel, rows: Mapping[str, Judged]) -> Judged | None:
+    """Rows of all views that have ids, joined by them; None if no id is in two views."""
+    import pandas as pd
+
+    named = {name: judged for name, judged in rows.items() if judged[0].index.name is not None}
+    if len(named) < 2:
+        return None
+    _, scores, margins = fuse_rows(model, {name: judged[1] for name, judged in named.items()})
+    if len(scores) == sum(len(judged[0]) for judged in named.values()):
+        return None
+    known = pd.concat([judged[0] for judged in named.values()]).groupby(level=0).max()
+    return known.loc[scores.index], scores, margins.loc[scores.index]
+
+
+def _measure(judged: Judged) -> dict[str, float]:
+    """All metrics; labels are ranked by scores, and decided on by margins above the thresholds."""
+    Y, S, margins = (table.to_numpy() for table in judged)
+    decided = evaluate(Y, margins)
+    return evaluate(Y, S) | {name: decided[name] for name in OF_DECISIONS}
+
+
+def _of_label(judged: Judged, name: str) -> dict[str, Any]:
+    values = _measure(tuple(table[[name]] for table in judged))
+    known = judged[0][name]
+    counts = {"yes": int((known == 1).sum()), "no": int((known == 0).sum())}
+    return counts | {"AUC": values["macro-AUC"], "F1": values["macro-F1"]}

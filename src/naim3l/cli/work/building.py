@@ -1,0 +1,157 @@
+"""A model for views as they were read: recipes, words as columns, tuning unless told otherwise."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from naim3l.cli.options import AUTO, check_options
+from naim3l.cli.work.study import ViewData, split
+from naim3l.decisions.rules import N_FOLDS
+from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.naim3l import NAIM3L
+from naim3l.estimators.naim3l_cv import NAIM3LCV
+from naim3l.features.kernels import HISTOGRAM_KERNELS
+from naim3l.features.recipes import RECIPES
+from naim3l.files.readers import ReadError
+from naim3l.files.readers.columns import MOST_CATEGORIES
+
+NUMBERS, WORDS, LINEAR = "numbers", "words", "linear"
+# A word in fewer rows than this is one of the rare ones of its column.
+RARE_WORD = 3
+
+
+def make_model(
+    options: Mapping[str, Any], data: Mapping[str, ViewData], *, verbose: int = 0,
+    checkpoint: str | None = None,
+) -> NAIM3L | NAIM3LCV:  # fmt: skip
+    """Unfitted model for views; `lam` and `ridge` are tuned unless one of them is given.
+
+    Views with text or with missing cells get a transformer that fills in means and turns words
+    into columns before the recipe; others the recipe alone. Before a kernel of histograms there
+    is no recipe: it takes numbers as they are.
+
+    Parameters
+    ----------
+    options : mapping
+        As `naim3l.files.readers.Config` has them. Views that ``kernel`` or ``gamma`` leave out are
+        linear, and have a gamma of their own.
+    data : mapping of view to ViewData
+    verbose : int
+    checkpoint : str, optional
+    """
+    check_options(options, data)
+    _check_kernels_named(options)
+    chosen = {"threshold": "f1", "random_state": 0, **options}
+    recipe, kernels = chosen.pop("transformer", None), _kernels(chosen.pop("kernel", None), data)
+    if isinstance(gamma := chosen.get("gamma"), Mapping):
+        chosen["gamma"] = {name: gamma.get(name, AUTO) for name in data}
+    tune = chosen.pop("tune", not {"lam", "ridge", "solver"} & set(chosen))
+    shared: dict[str, Any] = {
+        "transformer": {
+            name: _transformer(view, _recipe(recipe, kernels[name])) for name, view in data.items()
+        },
+        "kernel": kernels if len(set(kernels.values())) > 1 else next(iter(kernels.values())),
+        "calibrate": True,
+        "verbose": verbose,
+        "checkpoint": checkpoint,
+    }
+    if not tune:
+        if "metric" in chosen:
+            raise ReadError("metric is what lam and ridge are chosen by, and they are given.")
+        return NAIM3L(**chosen, **shared)
+    for name, several in (("lam", "lams"), ("ridge", "ridges")):
+        if name in chosen:
+            chosen[several] = [chosen.pop(name)]
+    return NAIM3LCV(**chosen, **shared)
+
+
+def _kernels(given: Any, views: Iterable[str]) -> dict[str, str | None]:
+    """Kernel of each view; None where the model is linear in the features.
+
+    A linear kernel is the same model, from whose weights no column could be read.
+    """
+    named = given if isinstance(given, Mapping) else dict.fromkeys(views, given)
+    kernels = {view: named.get(view) for view in views}
+    return {view: None if kernel == LINEAR else kernel for view, kernel in kernels.items()}
+
+
+def _check_kernels_named(options: Mapping[str, Any]) -> None:
+    """Refuse options of kernels where none is named; the linear one is, and has no use for them."""
+    kernel, gammas = options.get("kernel"), options.get("gamma")
+    for name in ("n_landmarks", "gamma"):
+        if name in options and kernel is None:
+            raise ReadError(f"{name} is for kernels, and none is named; give kernel, too.")
+    if isinstance(kernel, Mapping) and isinstance(gammas, Mapping):
+        for view in gammas:
+            if view not in kernel:
+                raise ReadError(f"gamma.{view}: view {view!r} has no kernel; give it one, too.")
+
+
+def _recipe(given: str | None, kernel: str | None) -> str | None:
+    """Recipe of a view; None where its features are used as they are."""
+    if given is not None and given not in RECIPES:
+        raise ReadError(f"transformer is {given!r}; known are: {', '.join(RECIPES)}.")
+    if kernel not in HISTOGRAM_KERNELS:
+        return given or "scale"
+    if given is not None:
+        raise ReadError(
+            f"kernel {kernel!r} compares counts as they are, and transformer {given!r} would make "
+            "negative numbers of them; give one of the two."
+        )
+    return None
+
+
+def _transformer(view: ViewData, recipe: str | None) -> Any:
+    cells = view.features.isna().to_numpy()
+    has_holes = (cells.any(axis=1) & ~cells.all(axis=1)).any()  # an empty row lacks the view
+    if not view.words and not has_holes:
+        return recipe
+    words = set(view.words)
+    numbers = [column for column in view.features.columns if column not in words]
+    encoder = OneHotEncoder(
+        handle_unknown="infrequent_if_exist",
+        min_frequency=RARE_WORD,
+        max_categories=MOST_CATEGORIES + 1,  # the last is for all others
+        sparse_output=False,
+    )
+    parts = [(NUMBERS, SimpleImputer(), numbers), (WORDS, encoder, view.words)]
+    columns = ColumnTransformer([part for part in parts if part[2]], sparse_threshold=0)
+    return columns if recipe is None else make_pipeline(columns, RECIPES[recipe]())
+
+
+def word_columns(model: LinearViewModel, view: str) -> list[str]:
+    """Columns of a view that were text in training."""
+    first = model.transformers_[view]
+    while isinstance(first, Pipeline):  # that of a kernel has one in it
+        first = first[0]
+    if not isinstance(first, ColumnTransformer):
+        return []
+    return [
+        column for name, _, columns in first.transformers for column in columns if name == WORDS
+    ]
+
+
+def fit_model(model: NAIM3L | NAIM3LCV, data: Mapping[str, ViewData]) -> NAIM3L | NAIM3LCV:
+    """The model fitted to views with labels."""
+    _check_enough(data)
+    return model.fit(*split(data)).set_output(transform="pandas")
+
+
+def _check_enough(data: Mapping[str, ViewData]) -> None:
+    """Refuse data in which no label has a yes and a no for each fold that is held out."""
+    labels = [view.labels for view in data.values()]
+    yes, no = (sum((table == value).sum() for table in labels) for value in (1, 0))
+    fewer = np.minimum(yes, no)
+    if fewer.max() < N_FOLDS:
+        best, n_rows = fewer.idxmax(), sum(map(len, labels))
+        raise ReadError(
+            f"too few known labels: {N_FOLDS} rows with yes and {N_FOLDS} with no are needed of at "
+            f"least one label, because labels are held out in {N_FOLDS} folds. The best known, "
+            f"{best!r}, has {yes[best]} with yes and {no[best]} with no, of {n_rows} rows in all "
+            "views; add rows, or labels."
+        )

@@ -1,0 +1,1 @@
+"""From scores to answers: held-out entries, probabilities, thresholds, fused views."""

@@ -1,0 +1,287 @@
+"""One score per sample from those of its views."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit, logit
+from scipy.stats import rankdata
+
+from naim3l.decisions.calibration import Calibration
+
+Matrix = NDArray[np.floating]
+Scores = NDArray[np.float64]
+
+# Name of the result over all views, where those of single views go by theirs.
+FUSIONS = ("mean", "evidence", "learned")
+# Labels are told apart, for learned weights, by how frequent they are: rare, middling, frequent.
+N_GROUPS = 3
+# Pull of learned weights towards 1, and of overlap towards 0, in units of one entry's log-loss.
+PULL = 10.0
+# Probabilities beyond this, from whoever calibrated them, do not decide alone.
+LEAST_CHANCE = 1e-9
+
+
+def fuse_arrays(scores: Matrix) -> Scores:
+    """Mean over the views that a sample has, (n_samples, n_labels).
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_views, n_samples, n_labels)
+        NaN in the rows of samples that lack the view; NaN comes back for those that lack all.
+    """
+    present = ~np.isnan(scores)
+    count = present.sum(axis=0)
+    total = np.where(present, scores, 0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def rank_labels(scores: Matrix) -> NDArray[np.float64]:
+    """Rank of each label among those of its row, the best highest; NaN stays.
+
+    Means of these ranks are the fusion that knows nothing of scales.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (..., n_labels)
+    """
+    return np.asarray(rankdata(scores, axis=-1, nan_policy="propagate"))
+
+
+def add_evidence(
+    log_odds: Matrix, base: Matrix, weights: Matrix | None = None, overlap: Matrix | float = 0.0
+) -> Scores:
+    """Log-odds of each label given all views that a sample has, (n_samples, n_labels).
+
+    What a view adds to the base rate is its evidence. Of views that are independent given the
+    label, evidence adds up (overlap 0); of views that all say the same it counts once, as the mean
+    does (overlap 1). Between the two, the sum over n views is divided by 1 + overlap (n - 1).
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n_views, n_samples, n_labels)
+        Calibrated, view by view. NaN in the rows of samples that lack the view; NaN comes back
+        for those that lack all.
+    base : ndarray of shape (n_labels,)
+        Log-odds of the labels before any feature is seen.
+    weights : ndarray of shape (n_views, n_labels), optional
+        Of each view's evidence, all 1 by default.
+    overlap : float or ndarray of shape (n_labels,)
+    """
+    evidence = log_odds - base
+    if weights is not None:
+        evidence = evidence * weights[:, None, :]
+    n_views = (~np.isnan(evidence)).sum(axis=0)
+    total = np.nansum(evidence, axis=0) / _times_said(n_views, overlap)
+    return np.where(n_views == 0, np.nan, base + total)
+
+
+def _times_said(n_views: Any, overlap: Any) -> Any:
+    return 1 + overlap * np.maximum(n_views - 1, 0)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Fusion by added evidence: a calibration for every view, and weights of what they add.
+
+    Attributes
+    ----------
+    calibrations : list of Calibration, one per view
+    weights : ndarray of shape (n_views, n_labels)
+    overlap : ndarray of shape (n_labels,)
+        From 0, views say different things, to 1, all say the same.
+    """
+
+    calibrations: list[Calibration]
+    weights: Matrix
+    overlap: Matrix
+
+    @classmethod
+    def plain(cls, calibrations: list[Calibration]) -> "Evidence":
+        """Every view counts in full."""
+        n_labels = len(calibrations[0].base)
+        return cls(calibrations, np.ones((len(calibrations), n_labels)), np.zeros(n_labels))
+
+    def fuse(self, scores: Matrix) -> Scores:
+        """Log-odds (n_samples, n_labels) of scores (n_views, n_samples, n_labels)."""
+        return add_evidence(*self._log_odds(scores), self.weights, self.overlap)
+
+    def _log_odds(self, scores: Matrix) -> tuple[Matrix, Matrix]:
+        pairs = zip(self.calibrations, scores, strict=True)
+        log_odds = np.stack([calibration.log_odds(S) for calibration, S in pairs])
+        return log_odds, self.calibrations[0].base  # which all views share
+
+    def learned(self, scores: Matrix, truth: Matrix) -> "Evidence":
+        """The same with the weights and overlap that suit samples best."""
+        return Evidence(self.calibrations, *fit_weights(*self._log_odds(scores), truth))
+
+
+def label_groups(truth: Matrix, n_groups: int = N_GROUPS) -> NDArray[np.intp]:
+    """Group of each label, from rare to frequent, with about as many positives in each group.
+
+    Parameters
+    ----------
+    truth : ndarray of shape (n_samples, n_labels)
+        1, 0, NaN = unknown.
+    n_groups : int
+    """
+    positives = np.nansum(truth, axis=0)
+    order = np.argsort(positives, kind="stable")
+    # Middle of each label's positives, in the order of their frequency.
+    middle = np.cumsum(positives[order]) - positives[order] / 2
+    group = np.empty(len(positives), dtype=np.intp)
+    group[order] = np.minimum(n_groups * middle / max(positives.sum(), 1), n_groups - 1)
+    return group
+
+
+def fit_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> tuple[Matrix, Matrix]:
+    """Weights (n_views, n_labels) and overlap (n_labels,) of evidence with the least log-loss.
+
+    One weight per view and group of labels, not negative and pulled towards 1, and one overlap per
+    group, pulled towards 0. Weights alone would have to suit samples with one view and with all.
+
+    Parameters
+    ----------
+    log_odds, base
+        As in `add_evidence`; of entries that the fit did not see, NaN elsewhere.
+    truth : ndarray of shape (n_samples, n_labels)
+        1, 0, NaN = unknown.
+    """
+    groups, weights = label_groups(truth), np.ones((len(log_odds), truth.shape[1]))
+    overlap = np.zeros(truth.shape[1])
+    evidence = log_odds - base
+    for group in np.unique(groups):
+        of_group = groups == group
+        E = evidence[:, :, of_group]
+        n_views = (~np.isnan(E)).sum(axis=0)
+        known = ~np.isnan(truth[:, of_group]) & (n_views > 0)
+        start = np.broadcast_to(base[of_group], known.shape)[known]
+        yes = truth[:, of_group][known]
+        found = _least_log_loss(np.nan_to_num(E[:, known]), n_views[known], start, yes)
+        weights[:, of_group], overlap[of_group] = found[:-1, None], found[-1]
+    return weights, overlap
+
+
+def _least_log_loss(E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix) -> Matrix:
+    """Weights w (n_views,), then overlap r, for which log-odds are closest to ``yes``.
+
+    The log-odds of entry i, of a sample with n views, are ``start + w @ E / (1 + r (n - 1))``.
+    """
+    neutral = np.append(np.ones(len(E)), 0.0)
+
+    def loss(parameters: Matrix) -> tuple[float, Matrix]:
+        w, r = parameters[:-1], parameters[-1]
+        times = _times_said(n_views, r)
+        added = w @ E / times
+        log_odds = start + added
+        value = -np.sum(log_expit(np.where(yes > 0, log_odds, -log_odds)))
+        value += 0.5 * PULL * np.sum((parameters - neutral) ** 2)
+        wrong = (expit(log_odds) - yes) / times
+        slope = np.append(E @ wrong, -wrong @ (added * (n_views - 1)))
+        return float(value), slope + PULL * (parameters - neutral)
+
+    bounds = [(0, None)] * len(E) + [(0, 1)]
+    return np.asarray(minimize(loss, neutral, jac=True, method="L-BFGS-B", bounds=bounds).x)
+
+
+def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
+    """One score per sample from the tables of several views, matched by their index.
+
+    For rows that do carry a key: views trained apart can still be joined where new rows are known
+    to belong together.
+
+    Parameters
+    ----------
+    scores : mapping of str to pandas DataFrame
+        Such as ``decision_function`` gives after ``set_output(transform="pandas")``, or
+        ``predict_proba``; unique indexes, the same columns.
+    base_rates : array-like of shape (n_labels,), pandas Series or mapping, optional
+        Share of positives of each label, a model's ``base_rates_``: by name, or else in the order
+        of the columns of the first table. With it, scores are taken to be probabilities, and what
+        each view adds to the base rate is added up (see `add_evidence`), which mostly beats their
+        mean; probabilities come back. Without it, the mean.
+
+    Returns
+    -------
+    pandas DataFrame
+        A row for every index that some view has, in the order of first appearance.
+    """
+    import pandas as pd
+
+    if not isinstance(scores, Mapping) or not scores:
+        raise TypeError("scores must be a mapping {view: data frame} of at least one view.")
+    frames = list(scores.values())
+    for view, frame in scores.items():
+        if not isinstance(frame, pd.DataFrame):
+            raise TypeError(f"view {view!r}: a pandas DataFrame is needed, its index tells who is "
+                            f"who; got {type(frame).__name__}.")  # fmt: skip
+        _check_frame(view, frame, frames[0].columns, next(iter(scores)))
+    first, *others = frames
+    index = first.index.append([frame.index for frame in others]).drop_duplicates()
+    stacked = np.stack(
+        [_numbers(view, frame[first.columns].reindex(index)) for view, frame in scores.items()]
+    )
+    if base_rates is None:
+        fused = fuse_arrays(stacked)
+    else:
+        fused = _fuse_chances(stacked, _rates(base_rates, list(first.columns)))
+    return pd.DataFrame(fused, index=index, columns=first.columns)
+
+
+def _check_frame(view: str, frame: Any, columns: Any, other: str) -> None:
+    """Refuse rows and columns that cannot be told apart, and columns other than the first's."""
+    for what, keys in (("index", frame.index), ("column", frame.columns)):
+        if not keys.is_unique:
+            twice = keys[keys.duplicated()][0]
+            raise ValueError(f"view {view!r}: {what} {twice!r} occurs more than once.")
+    unknown = frame.index.to_frame().isna().to_numpy().any(axis=1)
+    if unknown.any():
+        raise ValueError(
+            f"view {view!r}, row {unknown.argmax()}: the index is missing (NaN), so that nobody "
+            "knows whose row it is; drop such rows, or give them an index of their own."
+        )
+    if set(frame.columns) != set(columns):
+        raise ValueError(f"view {view!r}: columns differ from those of {other!r}.")
+
+
+def _numbers(view: str, frame: Any) -> Scores:
+    try:
+        return np.asarray(frame.to_numpy(dtype=float, na_value=np.nan))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"view {view!r}: scores must be numbers: {error}.") from None
+
+
+def _rates(base_rates: Any, labels: list[Any]) -> Matrix:
+    """Base rates in the order of the labels, by name where they have names."""
+    import pandas as pd
+
+    if isinstance(base_rates, Mapping):
+        base_rates = pd.Series(dict(base_rates))
+    if isinstance(base_rates, pd.Series) and not isinstance(base_rates.index, pd.RangeIndex):
+        lacking = [label for label in labels if label not in base_rates.index]
+        if lacking:
+            raise ValueError(f"base_rates: no entry for label {lacking[0]!r}.")
+        base_rates = base_rates[labels]
+    try:
+        return np.asarray(base_rates, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"base_rates must be numbers: {error}.") from None
+
+
+def _fuse_chances(chances: Matrix, rates: Matrix) -> Scores:
+    if rates.shape != chances.shape[2:] or not ((rates > 0) & (rates < 1)).all():
+        raise ValueError(
+            f"base_rates must be {chances.shape[2]} numbers between 0 and 1, one per label; got "
+            f"{rates!r}."
+        )
+    outside = (chances < 0) | (chances > 1)
+    if outside.any():
+        raise ValueError(
+            f"with base_rates= scores must be probabilities, got {chances[outside][0]:g}; "
+            "predict_proba gives them."
+        )
+    log_odds = logit(np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE))
+    return expit(add_evidence(log_odds, logit(rates)))

@@ -1,0 +1,130 @@
+"""What turns scores into decisions: thresholds, probabilities and view weights, learned together.
+
+All three come from the scores of entries that were held out of the fit in turn, so one set of
+extra fits serves them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l._parameters import check_choice
+from naim3l.decisions.calibration import Calibration, fit_calibration
+from naim3l.decisions.fusion import FUSIONS, Evidence, fuse_arrays
+from naim3l.decisions.held_out import (
+    base_rates,
+    by_view_and_sample,
+    deal_entries,
+    held_out_scores,
+    labels_of_samples,
+)
+from naim3l.decisions.thresholds import LEARNED, check_threshold, fit_thresholds, fixed_thresholds
+from naim3l.input.views import FUSED
+from naim3l.problem.rows import Problem
+
+Matrix = NDArray[np.floating]
+
+N_FOLDS = 3
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a user asked for: parameters ``threshold``, ``calibrate`` and ``fusion``."""
+
+    threshold: Any
+    calibrate: bool
+    fusion: str
+
+    def check(self) -> None:
+        check_threshold(self.threshold)
+        check_choice("calibrate", self.calibrate, (True, False))
+        check_choice("fusion", self.fusion, FUSIONS)
+
+    def learn(self, wide: bool) -> bool:
+        """Whether held-out scores are needed."""
+        learned = isinstance(self.threshold, str) and self.threshold in LEARNED
+        return learned or self.calibrate or (wide and self.fusion != "mean")
+
+
+@dataclass
+class Decisions:
+    """What was learned.
+
+    Attributes
+    ----------
+    thresholds : dict of str to ndarray of shape (n_labels,)
+        By view, or under ``FUSED`` for one wide table.
+    calibrations : dict of str to Calibration
+        Empty unless asked for.
+    evidence : Evidence or None
+        How the views of one wide table are fused; None takes the mean of their scores.
+    """
+
+    thresholds: dict[str, Matrix]
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
+    evidence: Evidence | None = None
+
+
+def fixed_decisions(rules: Rules, blocks: Sequence[str], label_names: list[str]) -> Decisions:
+    """Decisions that need no held-out entry; 0 where thresholds are still to be learned."""
+    check_threshold(rules.threshold, label_names)
+    known = rules.threshold
+    if isinstance(known, str):
+        known = "sign"
+    return Decisions({block: fixed_thresholds(known, label_names) for block in blocks})
+
+
+def learn_decisions(
+    decisions: Decisions,
+    rules: Rules,
+    problem: Problem,
+    solve: Callable[[Problem], Matrix],
+    rng: np.random.RandomState,
+) -> None:
+    """Fill in what the rules ask for, from scores of entries held out in turn.
+
+    Parameters
+    ----------
+    decisions : Decisions
+        Changed in place.
+    rules : Rules
+    problem : Problem
+    solve : callable
+        Weights (n_weights, n_labels) that fit a problem.
+    rng : RandomState
+        Deals the entries into folds.
+    """
+    scores = held_out_scores(problem, deal_entries(problem, N_FOLDS, rng), solve)
+    rates = base_rates(problem)
+    if problem.samples is None:
+        rows = zip(decisions.thresholds, problem.row_slices, strict=True)
+        blocks = {view: (scores[r], _truth(problem.Y[r])) for view, r in rows}
+    else:
+        by_view, truth = by_view_and_sample(problem, scores), _truth(labels_of_samples(problem))
+        if rules.fusion != "mean":
+            decisions.evidence = _fit_evidence(by_view, truth, rates, rules.fusion == "learned")
+        blocks = {FUSED: (fuse_views(by_view, decisions.evidence), truth)}
+    for block, (S, truth) in blocks.items():
+        if isinstance(rules.threshold, str) and rules.threshold in LEARNED:
+            decisions.thresholds[block] = fit_thresholds(S, truth, rules.threshold)
+        if rules.calibrate:
+            decisions.calibrations[block] = fit_calibration(S, truth, rates)
+
+
+def fuse_views(scores: Matrix, evidence: Evidence | None) -> NDArray[np.float64]:
+    """Scores (n_samples, n_labels) of those by view, (n_views, n_samples, n_labels)."""
+    return fuse_arrays(scores) if evidence is None else evidence.fuse(scores)
+
+
+def _fit_evidence(scores: Matrix, truth: Matrix, rates: Matrix, learned: bool) -> Evidence:
+    calibrations = [fit_calibration(S, truth, rates) for S in scores]
+    evidence = Evidence.plain(calibrations)
+    return evidence.learned(scores, truth) if learned else evidence
+
+
+def _truth(signed: Matrix) -> Matrix:
+    """Labels as 1, 0 and NaN = unknown."""
+    return np.where(signed == 0, np.nan, signed > 0)

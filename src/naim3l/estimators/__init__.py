@@ -1,0 +1,8 @@
+"""Models by name: `NAIM3L`, its search, and the methods that it is compared with."""
+
+from naim3l.estimators.logistic import PerViewLogistic
+from naim3l.estimators.naim3l import NAIM3L
+from naim3l.estimators.naim3l_cv import NAIM3LCV
+from naim3l.estimators.ridge import PerViewRidge
+
+__all__ = ["NAIM3L", "NAIM3LCV", "PerViewLogistic", "PerViewRidge"]

@@ -1,0 +1,116 @@
+"""Per-view logistic regression on the observed entries."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgWarning
+from scipy.special import logit
+from sklearn.linear_model import LogisticRegression
+
+from naim3l._parameters import check_in_range
+from naim3l.decisions.held_out import base_rates
+from naim3l.estimators.base import LinearViewModel
+from naim3l.features.kernels import N_LANDMARKS
+from naim3l.problem.rows import Problem
+
+NEWTON_COLUMNS = 1000
+NEWTON: dict[str, Any] = {"solver": "newton-cholesky"}
+GRADIENTS: dict[str, Any] = {"solver": "lbfgs", "tol": 1e-6, "max_iter": 1000}
+
+
+class PerViewLogistic(LinearViewModel):
+    """Logistic regression of each label on each view's rows where it is known.
+
+    Nothing couples views or labels. Scores are log-odds; a label that is known to be yes, or no,
+    in all rows of a view has the log-odds of its frequency there, one that is known in none those
+    of its frequency in other views (without an intercept, 0).
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        As in scikit-learn's LogisticRegression: one over the weight of the squared weights.
+    views, transformer, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
+label_coding, threshold, calibrate, fusion, random_state
+        As in :class:`naim3l.NAIM3L`.
+
+    Attributes
+    ----------
+    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_
+        As in :class:`naim3l.NAIM3L`.
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        views: Mapping[str, Any] | None = None,
+        transformer: Any = "auto",
+        kernel: Any = None,
+        n_landmarks: int | None = N_LANDMARKS,
+        gamma: Any = "auto",
+        positive_weight: float = 1.0,
+        fit_intercept: bool = True,
+        label_coding: str = "binary",
+        threshold: Any = "sign",
+        calibrate: bool = False,
+        fusion: str = "mean",
+        random_state: Any = None,
+    ):
+        self.C = C
+        self.views = views
+        self.transformer = transformer
+        self.kernel = kernel
+        self.n_landmarks = n_landmarks
+        self.gamma = gamma
+        self.positive_weight = positive_weight
+        self.fit_intercept = fit_intercept
+        self.label_coding = label_coding
+        self.threshold = threshold
+        self.calibrate = calibrate
+        self.fusion = fusion
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
+        self._check_form_parameters()
+        check_in_range("C", self.C)
+        problem = self._read_training(X, y)
+        self._keep_weights(problem, masked_logistic(problem, self.C))
+        self._learn(problem, lambda part: masked_logistic(part, self.C))
+        return self
+
+
+def masked_logistic(problem: Problem, C: float) -> NDArray[np.float64]:
+    """Stacked weights (n_weights, n_labels) of the logistic fits of all views and labels."""
+    W = np.zeros((problem.n_weights, problem.n_labels))
+    rates = base_rates(problem)
+    for features, rows, weights in zip(
+        problem.features, problem.row_slices, problem.weight_slices, strict=True
+    ):
+        for k, y in enumerate(problem.Y[rows].T):
+            known = np.flatnonzero(y)
+            n_yes = int(np.sum(y > 0))
+            if 0 < n_yes < len(known):
+                counts = problem.P[rows][known, k]
+                W[weights, k] = _fit_label(features[known], y[known], counts, C, problem)
+            elif problem.fit_intercept:
+                # Two entries of the label's rate in all views keep the frequency off 0 and 1.
+                W[weights.stop - 1, k] = logit((n_yes + 2 * rates[k]) / (len(known) + 2))
+    return W
+
+
+def _fit_label(X: Any, y: NDArray, counts: NDArray, C: float, problem: Problem) -> NDArray:
+    """Weights of one label, the intercept last if there is one."""
+    fit_intercept = problem.fit_intercept
+    # Newton steps: few, and each costs little while columns are some hundreds. Each forms a matrix
+    # of pairs of columns, so that beyond that gradients have to do.
+    options = NEWTON if X.shape[1] <= NEWTON_COLUMNS else GRADIENTS
+    model = LogisticRegression(C=C, fit_intercept=fit_intercept, **options)
+    with warnings.catch_warnings():
+        # Of Newton steps on badly scaled columns, after which gradients take over by themselves.
+        warnings.simplefilter("ignore", LinAlgWarning)
+        model.fit(X, y > 0, sample_weight=counts)
+    return np.append(model.coef_[0], model.intercept_ if fit_intercept else [])

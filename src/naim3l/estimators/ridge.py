@@ -1,0 +1,142 @@
+"""Per-view ridge regression on the observed entries: what one would try first."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from naim3l._parameters import check_in_range
+from naim3l.estimators.base import LinearViewModel
+from naim3l.features.kernels import N_LANDMARKS
+from naim3l.problem.choice import check_memory
+from naim3l.problem.rows import Problem
+
+
+class PerViewRidge(LinearViewModel):
+    """Ridge regression of each label on each view's rows where it is known.
+
+    Nothing couples views or labels: column k of a view's weights solves
+    ``(X' diag(P_k) X + ridge I) w = X' (P_k * Y_k)``, with the intercept not penalised; where a
+    view has fewer rows than columns, by an equal system in the rows.
+
+    Parameters
+    ----------
+    ridge : float, default=1.0
+        Greater than 0.
+    views, transformer, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
+label_coding, threshold, calibrate, fusion, random_state
+        As in :class:`naim3l.NAIM3L`; with a kernel this is kernel ridge regression.
+
+    Attributes
+    ----------
+    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_
+        As in :class:`naim3l.NAIM3L`.
+    """
+
+    def __init__(
+        self,
+        ridge: float = 1.0,
+        *,
+        views: Mapping[str, Any] | None = None,
+        transformer: Any = "auto",
+        kernel: Any = None,
+        n_landmarks: int | None = N_LANDMARKS,
+        gamma: Any = "auto",
+        positive_weight: float = 1.0,
+        fit_intercept: bool = True,
+        label_coding: str = "binary",
+        threshold: Any = "sign",
+        calibrate: bool = False,
+        fusion: str = "mean",
+        random_state: Any = None,
+    ):
+        self.ridge = ridge
+        self.views = views
+        self.transformer = transformer
+        self.kernel = kernel
+        self.n_landmarks = n_landmarks
+        self.gamma = gamma
+        self.positive_weight = positive_weight
+        self.fit_intercept = fit_intercept
+        self.label_coding = label_coding
+        self.threshold = threshold
+        self.calibrate = calibrate
+        self.fusion = fusion
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
+        self._check_form_parameters()
+        check_in_range("ridge", self.ridge)
+        problem = self._read_training(X, y)
+        self._keep_weights(problem, masked_ridge(problem, self.ridge))
+        self._learn(problem, lambda part: masked_ridge(part, self.ridge))
+        return self
+
+
+def masked_ridge(problem: Problem, ridge: float) -> NDArray[np.float64]:
+    """Stacked weights (n_weights, n_labels) of the ridge fits of all views and labels."""
+    W = np.zeros((problem.n_weights, problem.n_labels))
+    blocks = zip(problem.features, problem.row_slices, problem.weight_slices, strict=True)
+    for v, (X_v, rows, weights) in enumerate(blocks):
+        # Sparse rows stay as they are, others are centred; the matrix is copied to be factored.
+        n_centred = 0 if sparse.issparse(X_v) else X_v.size
+        check_memory(problem, v, 8 * (n_centred + 3 * min(X_v.shape) ** 2))
+        # Labels known in the same rows share one matrix.
+        patterns, pattern_of = np.unique(problem.P[rows], axis=1, return_inverse=True)
+        for pattern, counts in enumerate(patterns.T):
+            known, labels = counts > 0, np.flatnonzero(pattern_of == pattern)
+            if known.any():
+                Y = problem.Y[rows][known][:, labels]
+                W[weights][:, labels] = _ridge(
+                    X_v[known], Y, counts[known], ridge, problem.fit_intercept
+                )
+    return W
+
+
+def _ridge(X: Any, Y: NDArray, counts: NDArray, ridge: float, fit_intercept: bool) -> NDArray:
+    """Weights (n_weights, n_labels) of rows that count as much as ``counts``; intercepts last."""
+    x_mean, y_mean = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
+    if fit_intercept:
+        # Around the means, the intercept drops out; large means would take digits from the rest.
+        x_mean, y_mean = counts @ X / counts.sum(), counts @ Y / counts.sum()
+    solve = _by_columns if X.shape[1] <= X.shape[0] else _by_rows
+    w = solve(X, x_mean, Y - y_mean, counts, ridge)
+    return np.vstack([w, y_mean - x_mean @ w]) if fit_intercept else w
+
+
+def _by_columns(X: Any, x_mean: NDArray, Y: NDArray, counts: NDArray, ridge: float) -> NDArray:
+    """``(X'CX + ridge I)^(-1) X'CY`` of rows around their mean, with ``C = diag(counts)``."""
+    if sparse.issparse(X):  # and stays so
+        gram = (X.T @ (sparse.diags_array(counts) @ X)).toarray()
+        gram -= counts.sum() * np.outer(x_mean, x_mean)
+    else:
+        X = X - x_mean
+        gram = X.T @ (counts[:, None] * X)
+    gram[np.diag_indices_from(gram)] += ridge
+    return _solve(gram, X.T @ (counts[:, None] * Y))
+
+
+def _by_rows(X: Any, x_mean: NDArray, Y: NDArray, counts: NDArray, ridge: float) -> NDArray:
+    """The same as ``X'(XX' + ridge C^(-1))^(-1) Y``: no matrix of pairs of columns is formed."""
+    if sparse.issparse(X):
+        along = X @ x_mean
+        gram = (X @ X.T).toarray() - along - along[:, None] + x_mean @ x_mean
+    else:
+        X = X - x_mean
+        gram = X @ X.T
+    gram[np.diag_indices_from(gram)] += ridge / counts
+    dual = _solve(gram, Y)
+    w = X.T @ dual
+    return w - np.outer(x_mean, dual.sum(axis=0)) if sparse.issparse(X) else w
+
+
+def _solve(matrix: NDArray, right: NDArray) -> NDArray:
+    try:
+        return linalg.cho_solve(linalg.cho_factor(matrix), right)
+    except (
+        linalg.LinAlgError
+    ):  # rows or columns depend on each other, the ridge is lost beside them
+        return linalg.lstsq(matrix, right)[0]

@@ -1,0 +1,29 @@
+"""Models, views and labels that can be explained, and what is said of others."""
+
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from naim3l.estimators.base import LinearViewModel
+
+
+def check_explained(model: Any) -> None:
+    """Refuse models that are not fitted, and those that have networks for weights."""
+    if not isinstance(model, LinearViewModel):
+        raise ValueError(
+            f"{type(model).__name__} has no weights that could be read: explanations and reports "
+            "are there for linear models and kernels alone."
+        )
+    check_is_fitted(model, "coef_")
+
+
+def check_view(model: LinearViewModel, view: str) -> None:
+    if view not in model.views_:
+        raise ValueError(f"no view {view!r}; the model was fitted on {model.views_}.")
+
+
+def label_index(model: LinearViewModel, label: str) -> int:
+    check_explained(model)
+    if label not in model.label_names_:
+        raise ValueError(f"no label {label!r}; the model was fitted on {model.label_names_}.")
+    return model.label_names_.index(label)

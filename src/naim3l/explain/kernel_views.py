@@ -1,0 +1,62 @@
+"""Kernels of a model's views: which they are, and what their landmarks say without any row."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l.estimators.base import LinearViewModel
+from naim3l.explain.explained import check_explained
+from naim3l.features.kernels import KernelMap
+
+LINEAR = "linear"
+
+
+class ViewKernel(NamedTuple):
+    """Kernel of a view: its name, that of a function with brackets; and gamma if it has one."""
+
+    name: str
+    gamma: float | None
+
+
+def view_kernels(model: LinearViewModel) -> dict[str, ViewKernel]:
+    """Kernel of each view; "linear" where scores are linear in the transformed features."""
+    check_explained(model)
+    maps = model._kernel_maps()
+    return {
+        view: ViewKernel(_name(maps[view]), maps[view].gamma_)
+        if view in maps
+        else ViewKernel(LINEAR, None)
+        for view in model.views_
+    }
+
+
+def is_linear(kernel_map: KernelMap) -> bool:
+    return _name(kernel_map) == LINEAR
+
+
+def linear_views(model: LinearViewModel) -> list[str]:
+    """Views whose weights can be read as weights of columns, or of what transformers make of them.
+
+    All but those with a kernel that is not linear.
+    """
+    check_explained(model)
+    maps = model._kernel_maps()
+    return [view for view in model.views_ if view not in maps or is_linear(maps[view])]
+
+
+def landmark_features(kernel_map: KernelMap) -> NDArray[np.float64]:
+    """Features (n_landmarks, n_components) of the landmarks themselves.
+
+    With ``K = V E V'`` and the normalization ``N = V E^(-1/2)`` they are ``K N = V E^(1/2)``: the
+    columns of N divided by their squared lengths.
+    """
+    N = np.asarray(kernel_map.normalization_, dtype=np.float64)
+    return N / np.sum(N**2, axis=0)
+
+
+def _name(kernel_map: KernelMap) -> str:
+    kernel = kernel_map.kernel
+    if isinstance(kernel, str):
+        return kernel
+    return f"{getattr(kernel, '__name__', type(kernel).__name__)}()"

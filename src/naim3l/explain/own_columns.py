@@ -1,0 +1,191 @@
+"""Weights of the tables' own columns."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from naim3l._parameters import check_whole_number
+from naim3l.estimators.base import LinearViewModel
+from naim3l.explain.explained import check_explained, check_view, label_index
+from naim3l.explain.kernel_views import linear_views, view_kernels
+from naim3l.explain.steps import (
+    Matrix,
+    column_deviations,
+    component_variances,
+    is_root_histogram,
+    linear_end,
+    mean_squares,
+    names_after,
+    pull_back,
+    rows_of_view,
+    transformed,
+)
+from naim3l.features.recipes import LeadingComponents
+
+
+@dataclass(frozen=True)
+class FeatureWeights:
+    """Weights of a view's columns, see `feature_weights`.
+
+    Attributes
+    ----------
+    columns, labels : list of str
+    weights : ndarray of shape (n_columns, n_labels)
+    kind : {"columns", "roots", "features"}
+        What the weights belong to: the table's own columns; square roots of the columns' shares
+        in their row; or what the first steps of the view's transformer make of the table.
+    length : float
+        Root of the mean squared length of training rows before they are made unit length; 1
+        where that is not done, or not known. ``weights / length`` is in units of the score.
+    """
+
+    columns: list[str]
+    labels: list[str]
+    weights: Matrix
+    kind: str
+    length: float
+
+    def to_frame(self) -> Any:
+        """The weights as a pandas DataFrame, columns of the table down, labels across."""
+        import pandas as pd
+
+        return pd.DataFrame(self.weights, index=self.columns, columns=self.labels)
+
+
+class Feature(NamedTuple):
+    """A column and its weight for a label."""
+
+    view: str
+    column: str
+    weight: float
+
+
+def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> FeatureWeights:
+    """How much each column of a view moves the score of each label.
+
+    The score of a row x is ``z / |z| @ coef_ + intercept_`` with features z of x. In the recipes
+    "scale" and "paper", z is linear in x, ``z = x A + b``. The weight of column j is row j of
+    ``A @ coef_`` times the standard deviation of the column: how far the score before division by
+    ``|z|`` moves when the column rises by one standard deviation and no other column does.
+
+    It is not the change of the score itself, which that division bends (a row twice as far from
+    the mean in the same direction keeps its score); nor the change that goes with the column in
+    the data, where correlated columns move along; nor a test of significance. What PCA dropped has
+    no weight.
+
+    In the recipe "histogram" the weights are those of the square roots of the columns' shares in
+    their row. They say how the score moves with the column only locally: the same count more
+    changes a root the less the larger it is, and the shares of all other columns with it.
+
+    Other transformers are followed backwards as far as their last steps are linear (selection of
+    columns, StandardScaler, LeadingComponents); weights then belong to the features at that point,
+    named by ``get_feature_names_out``, or "feature 0", "feature 1", ... where that gives no names.
+
+    A view with a kernel has no weights of columns: its scores are sums over landmarks, of how near
+    a row is to each. A ValueError says so, but for the kernel "linear".
+
+    Parameters
+    ----------
+    model : fitted model
+    view : str
+    X : tables in the form of the fit, optional
+        Training tables, to take standard deviations from. Without them these come from the
+        transformer: exact after StandardScaler, else what the kept components hold of each
+        column, else taken as 1.
+
+    Returns
+    -------
+    FeatureWeights
+    """
+    check_explained(model)
+    check_view(model, view)
+    if view not in linear_views(model):
+        raise ValueError(_no_columns([view], model))
+    W, end, normalised = linear_end(model, view)
+    steps, deviation, length = end, None, None
+    if steps and isinstance(steps[-1], LeadingComponents):
+        length = float(np.sqrt(component_variances(steps[-1]).sum()))
+    while steps and (back := pull_back(steps[-1], W, deviation)) is not None:
+        W, deviation = back
+        steps = steps[:-1]
+    rows = None if X is None else rows_of_view(model, view, X)
+    if rows is not None:
+        deviation = column_deviations(transformed(rows, steps))
+        if normalised and length is None:
+            length = float(np.sqrt(mean_squares(transformed(rows, end)).sum()))
+    return FeatureWeights(
+        names_after(model, view, steps, len(W)),
+        list(model.label_names_),
+        W if deviation is None else W * deviation[:, None],
+        "roots" if is_root_histogram(steps) else "features" if steps else "columns",
+        length if normalised and length else 1.0,
+    )
+
+
+def top_features(
+    model: LinearViewModel, label: str, n: int = 10, X: Any = None
+) -> dict[str, list[Feature]]:
+    """The columns, of all views, that speak most for and against a label.
+
+    Parameters
+    ----------
+    model : fitted model
+    label : str
+    n : int
+        At most this many on either side.
+    X : tables in the form of the fit, optional
+        As for `feature_weights`.
+
+    Returns
+    -------
+    dict with "for" and "against", lists of Feature
+        Strongest first. Weights are those of `feature_weights` over ``length``, so that views can
+        be compared; those of "against" are negative. Views with a kernel, which have no weights of
+        columns, are left out; where all have one, a ValueError says so.
+    """
+    k = label_index(model, label)
+    check_whole_number("n", n, at_least=1)
+    return _strongest(_weights(model, X), k, n)
+
+
+def top_features_of_all(
+    model: LinearViewModel, n: int = 10, X: Any = None
+) -> dict[str, dict[str, list[Feature]]]:
+    """`top_features` of every label, by name; much faster than one label after the other."""
+    check_explained(model)
+    check_whole_number("n", n, at_least=1)
+    weights = _weights(model, X)
+    return {label: _strongest(weights, k, n) for k, label in enumerate(model.label_names_)}
+
+
+def _weights(model: LinearViewModel, X: Any) -> list[tuple[str, FeatureWeights]]:
+    """Weights of the views that have some."""
+    views = linear_views(model)
+    if not views:
+        raise ValueError(_no_columns(model.views_, model))
+    return [(view, feature_weights(model, view, X)) for view in views]
+
+
+def _no_columns(views: list[str], model: LinearViewModel) -> str:
+    kernels = view_kernels(model)
+    told = ", ".join(f"view {view!r} has kernel {kernels[view].name!r}" for view in views)
+    return f"{told}: scores there are not linear in the columns, which have no weights."
+
+
+def _strongest(
+    weights: list[tuple[str, FeatureWeights]], k: int, n: int
+) -> dict[str, list[Feature]]:
+    values = np.concatenate([of_view.weights[:, k] / of_view.length for _, of_view in weights])
+    places = [(view, j) for view, of_view in weights for j in range(len(of_view.columns))]
+    names = {view: of_view.columns for view, of_view in weights}
+    order = np.argsort(values, kind="stable")
+
+    def features(chosen: list[int]) -> list[Feature]:
+        found = [(*places[i], float(values[i])) for i in chosen]
+        return [Feature(view, names[view][j], weight) for view, j, weight in found]
+
+    return {
+        "for": features([i for i in order[::-1][:n] if values[i] > 0]),
+        "against": features([i for i in order[:n] if values[i] < 0]),
+    }

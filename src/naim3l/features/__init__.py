@@ -1,0 +1,1 @@
+"""From cells to features: recipes per view, and kernels."""

@@ -1,0 +1,290 @@
+"""Kernel maps: features whose inner products are the values of a kernel, or nearly so (Nystroem).
+
+With landmarks ``L`` and ``K = k(L, L)``, a row ``x`` gets the features ``k(x, L) K^(-1/2)``. Inner
+products of two rows are then ``k(x, L) K^(-1) k(L, x')``, which is ``k(x, x')`` itself for all rows
+that are landmarks. So a linear model on these features, with all training rows for landmarks, is
+the kernel model: weights ``W`` are dual weights ``A = K^(-1/2) W``, scores are ``k(x, L) A``, and
+the squared weights are ``tr(A' K A)``.
+"""
+
+import warnings
+from collections.abc import Mapping
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import additive_chi2_kernel, euclidean_distances, linear_kernel
+from sklearn.preprocessing import normalize
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import ThreadpoolController
+
+from naim3l._parameters import RANGES, check_choice, check_in_range, check_whole_number
+
+Matrix = NDArray[np.floating]
+
+# Of rows that are divided by their sum first: they must not be negative.
+HISTOGRAM_KERNELS = ("chi2", "hellinger")
+KERNELS = ("linear", "rbf", *HISTOGRAM_KERNELS)
+LANDMARKS = ("kmeans", "leverage", "uniform")
+N_LANDMARKS = 300
+# Squared distances below this share of the squared rows are those of equal rows.
+EQUAL_ROWS = 1e-12
+# The median rule looks at pairs of this many rows.
+MEDIAN_ROWS = 1000
+# Rounds of k-means, after which centres hardly move, and rows for each centre that take part.
+KMEANS_ROUNDS, KMEANS_ROWS = 10, 50
+# Directions of the landmarks' kernel matrix below this share of the largest are rounding error.
+LEAST_SHARE = 1e-10
+
+
+class KernelMap(TransformerMixin, BaseEstimator):
+    """Nystroem features of a kernel; exact with all training rows for landmarks.
+
+    scikit-learn's Nystroem draws landmarks uniformly and takes the bandwidth as given.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "chi2", "hellinger", "linear"} or callable, default="rbf"
+        "rbf" is ``exp(-gamma d)`` of the squared Euclidean distance ``d``; "chi2" and "hellinger"
+        the same of these distances between histograms, that is, of rows divided by their sum:
+        ``sum (x - y)^2 / (x + y)``, and the squared distance of square roots. Both suit counts,
+        "hellinger" at a fraction of the time. A callable gets two tables of rows, and returns the
+        matrix of kernel values.
+    n_landmarks : int or None, default=300
+        None takes all training rows; so do more than there are.
+    gamma : "auto" or float, default="auto"
+        "auto" is one over the median distance between training rows.
+    landmarks : {"kmeans", "leverage", "uniform"}, default="kmeans"
+        Centres of k-means; rows drawn by ridge leverage scores, which prefer those that others do
+        not account for; or rows drawn alike.
+    random_state : int, RandomState or None, default=0
+
+    Attributes
+    ----------
+    landmarks_ : ndarray of shape (n_landmarks, n_features)
+        After the normalisation that the kernel asks for.
+    normalization_ : ndarray of shape (n_landmarks, n_components)
+        ``K^(-1/2)``, up to a rotation.
+    gamma_ : float or None
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        n_landmarks: int | None = N_LANDMARKS,
+        gamma: Any = "auto",
+        landmarks: str = "kmeans",
+        random_state: Any = 0,
+    ):
+        self.kernel = kernel
+        self.n_landmarks = n_landmarks
+        self.gamma = gamma
+        self.landmarks = landmarks
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        check_kernel("kernel", self.kernel)
+        check_gamma("gamma", self.gamma)
+        check_landmarks(self.n_landmarks)
+        check_choice("landmarks", self.landmarks, LANDMARKS)
+        rows = self._prepare(X, reset=True)
+        rng = check_random_state(self.random_state)
+        self.gamma_ = self._bandwidth(rows, rng)
+        self.landmarks_ = self._choose_landmarks(rows, rng)
+        self.normalization_ = self._inverse_root(self.landmarks_)
+        return self
+
+    def transform(self, X):
+        check_is_fitted(self)
+        return self._values(self._prepare(X, reset=False), self.landmarks_) @ self.normalization_
+
+    def with_gamma(self, gamma: float) -> "KernelMap":
+        """The fitted map with another ``gamma_``, and the same landmarks."""
+        check_is_fitted(self)
+        other = copy(self)
+        other.gamma_ = gamma
+        other.normalization_ = other._inverse_root(self.landmarks_)
+        return other
+
+    def get_feature_names_out(self, input_features=None):
+        check_is_fitted(self)
+        return np.array([f"kernel{j}" for j in range(self.normalization_.shape[1])], dtype=object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        tags.input_tags.positive_only = self._of_histograms
+        return tags
+
+    @property
+    def _of_histograms(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel in HISTOGRAM_KERNELS
+
+    @property
+    def _takes_sparse(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel != "chi2"
+
+    def _prepare(self, X: Any, *, reset: bool) -> Any:
+        """Rows as the kernel compares them."""
+        sparse = "csr" if self._takes_sparse else False
+        X = validate_data(self, X, reset=reset, accept_sparse=sparse, dtype=np.float64)
+        if not self._of_histograms:
+            return X
+        if (lowest := X.min()) < 0:
+            raise ValueError(
+                f"Negative values in data: kernel {self.kernel!r} compares histograms, which have "
+                f"none, but {lowest:g} occurs."
+            )
+        X = normalize(X, norm="l1")
+        return np.sqrt(X) if self.kernel == "hellinger" else X
+
+    def _distances(self, A: Any, B: Any) -> Matrix:
+        if self.kernel == "chi2":
+            # scikit-learn's loop wants to be allowed to write, though it does not.
+            return -additive_chi2_kernel(A, np.require(B, requirements="W"))
+        return np.asarray(euclidean_distances(A, B, squared=True))
+
+    def _values(self, A: Any, B: Any) -> Matrix:
+        """Kernel matrix of two tables of prepared rows."""
+        if callable(self.kernel):
+            return _checked_values(self.kernel(A, B), (A.shape[0], B.shape[0]))
+        if self.kernel == "linear":
+            return np.asarray(linear_kernel(A, B, dense_output=True))
+        assert self.gamma_ is not None
+        return np.exp(-self.gamma_ * self._distances(A, B))
+
+    def _bandwidth(self, rows: Any, rng: np.random.RandomState) -> float | None:
+        if callable(self.kernel) or self.kernel == "linear":
+            return None
+        if self.gamma != "auto":
+            return float(self.gamma)
+        some = rows[rng.permutation(rows.shape[0])[:MEDIAN_ROWS]]
+        distances = self._distances(some, some)[np.triu_indices(some.shape[0], 1)]
+        # Of equal rows it is a rounding error of their squares.
+        squares = some.multiply(some) if issparse(some) else some**2
+        distances = distances[distances > EQUAL_ROWS * squares.sum(axis=1).max()]
+        if not len(distances):
+            raise ValueError(
+                f"all rows are equal (n_samples = {rows.shape[0]}): no distance to take gamma from."
+            )
+        return float(1 / np.median(distances))
+
+    def _choose_landmarks(self, rows: Any, rng: np.random.RandomState) -> Any:
+        n_rows, n_landmarks = rows.shape[0], self.n_landmarks
+        if n_landmarks is None or n_landmarks >= n_rows:
+            return _dense(rows)
+        if self.landmarks == "kmeans":
+            return _centres(rows[rng.permutation(n_rows)[: KMEANS_ROWS * n_landmarks]], n_landmarks)
+        chosen = rng.permutation(n_rows)[:n_landmarks]
+        if self.landmarks == "leverage":
+            # Scores from a uniform pilot: exact ones would need the kernel of all rows.
+            pilot = rows[chosen]
+            scores = _leverage(self._values(rows, pilot) @ self._inverse_root(pilot))
+            scores += np.finfo(float).tiny  # rows of zeros may be drawn, too, if need be
+            chosen = rng.choice(n_rows, n_landmarks, replace=False, p=scores / scores.sum())
+        return _dense(rows[np.sort(chosen)])
+
+    def _inverse_root(self, landmarks: Any) -> Matrix:
+        """``K^(-1/2)`` of landmarks, up to a rotation, without the directions of rounding error."""
+        K = self._values(landmarks, landmarks)
+        tolerance = 1e-8 * np.abs(K).max()
+        if not np.allclose(K, K.T, atol=tolerance):
+            raise ValueError("kernel: the values of rows with each other are not symmetric.")
+        if callable(self.kernel):
+            alone = self._values(landmarks[:1], landmarks)
+            if not np.allclose(alone, K[:1], atol=tolerance):
+                raise ValueError(
+                    "kernel: the values of a row change with the other rows that are given; they "
+                    "must depend on each pair alone."
+                )
+        eigenvalues, vectors = np.linalg.eigh(K)
+        if eigenvalues[0] < -1e-6 * abs(eigenvalues[-1]) or eigenvalues[-1] <= 0:
+            raise ValueError(
+                "kernel: its matrix has a negative eigenvalue, or none above 0, so it is not a "
+                "kernel of any features."
+            )
+        kept = eigenvalues > LEAST_SHARE * eigenvalues[-1]
+        return np.asarray(vectors[:, kept] / np.sqrt(eigenvalues[kept]))
+
+
+def _checked_values(values: Any, shape: tuple[int, int]) -> Matrix:
+    """What a user's kernel returned, if it can be a matrix of kernel values."""
+    K = np.asarray(values)
+    if K.dtype.kind not in "biuf" or K.shape != shape or not np.isfinite(K).all():
+        has = f"got shape {K.shape}" if K.shape != shape else f"got {K.dtype}, not all finite"
+        raise ValueError(
+            f"kernel: a matrix of finite numbers is needed, of shape {shape} for tables of "
+            f"{shape[0]} and {shape[1]} rows; {has}."
+        )
+    return K.astype(np.float64, copy=False)
+
+
+def _dense(rows: Any) -> Matrix:
+    # Model files hold no sparse arrays, and landmarks are few.
+    return rows.toarray() if issparse(rows) else rows
+
+
+@ThreadpoolController().wrap(limits=1, user_api="openmp")  # threads add up in any order
+def _centres(rows: Any, n_centres: int) -> Matrix:
+    """Centres of k-means of rows in random order."""
+    # From the first rows: with so many centres, k-means++ takes longer than all rounds.
+    start = _dense(rows[:n_centres])
+    means = KMeans(n_centres, init=start, n_init=1, max_iter=KMEANS_ROUNDS)
+    with warnings.catch_warnings():
+        # Of rows that occur twice: centres that coincide do no harm.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return np.asarray(means.fit(rows).cluster_centers_)
+
+
+def _leverage(features: Matrix) -> Matrix:
+    """Ridge leverage score of each row, at a ridge of one: how far it stands for itself."""
+    gram = features.T @ features
+    root = np.linalg.cholesky(gram + np.eye(len(gram)))
+    return np.sum(np.linalg.solve(root, features.T) ** 2, axis=0)
+
+
+def check_kernel(name: str, kernel: Any) -> None:
+    """Refuse what is neither the name of a kernel nor a function."""
+    if not callable(kernel) and not (isinstance(kernel, str) and kernel in KERNELS):
+        raise ValueError(f"{name} must be one of {list(KERNELS)} or a function, got {kernel!r}.")
+
+
+def check_gamma(name: str, gamma: Any) -> None:
+    if isinstance(gamma, str) and gamma == "auto":
+        return
+    try:
+        check_in_range(name, gamma, of="gamma")
+    except ValueError:
+        allowed = RANGES["gamma"]
+        raise ValueError(
+            f"{name} must be 'auto' or a finite number > 0, from {allowed.least:g} to "
+            f"{allowed.most:g}, got {gamma!r}."
+        ) from None
+
+
+def check_landmarks(n_landmarks: Any) -> None:
+    if n_landmarks is None:
+        return
+    try:
+        check_whole_number("n_landmarks", n_landmarks, at_least=1)
+    except ValueError:
+        raise ValueError(
+            "n_landmarks must be a whole number >= 1, or None for all training rows, got "
+            f"{n_landmarks!r}."
+        ) from None
+
+
+def of_view(name: str, value: Any, view: str) -> Any:
+    """A view's own value, where a parameter is a mapping from views to values."""
+    if not isinstance(value, Mapping):
+        return value
+    if view not in value:
+        raise ValueError(f"{name}: no entry for view {view!r}; it has {list(value)}.")
+    return value[view]

@@ -1,0 +1,215 @@
+"""Objects that a model file may hold, and what must hold of those that could do harm.
+
+The list has the models and transformers of this package, and those of scikit-learn that work on
+the numbers they are given with NumPy. Where code in C takes numbers of the file's for positions in
+memory, they are checked here; what cannot be checked, such as trees, is not on the list.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from naim3l.features.kernels import KernelMap, check_kernel
+from naim3l.files.models.archive import require
+
+MODELS = ("naim3l.estimators.naim3l.NAIM3L", "naim3l.estimators.naim3l_cv.NAIM3LCV",
+          "naim3l.estimators.ridge.PerViewRidge", "naim3l.estimators.logistic.PerViewLogistic",
+          "naim3l.deep.deep_naim3l.DeepNAIM3L")  # fmt: skip
+ALLOWED = frozenset({
+    *MODELS,
+    "naim3l.decisions.calibration.Calibration",
+    "naim3l.decisions.fusion.Evidence",
+    "naim3l.features.kernels.KernelMap",
+    "naim3l.features.recipes.DropConstantColumns",
+    "naim3l.features.recipes.LeadingComponents",
+    "naim3l.features.recipes.RootHistogram",
+    "sklearn.compose._column_transformer.ColumnTransformer",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.decomposition._incremental_pca.IncrementalPCA",
+    "sklearn.decomposition._pca.PCA",
+    "sklearn.decomposition._truncated_svd.TruncatedSVD",
+    "sklearn.feature_extraction.text.CountVectorizer",
+    "sklearn.feature_extraction.text.TfidfTransformer",
+    "sklearn.feature_extraction.text.TfidfVectorizer",
+    "sklearn.feature_selection._variance_threshold.VarianceThreshold",
+    "sklearn.impute._base.MissingIndicator",
+    "sklearn.impute._base.SimpleImputer",
+    "sklearn.kernel_approximation.Nystroem",
+    "sklearn.kernel_approximation.RBFSampler",
+    "sklearn.pipeline.FeatureUnion",
+    "sklearn.pipeline.Pipeline",
+    "sklearn.preprocessing._data.Binarizer",
+    "sklearn.preprocessing._data.MaxAbsScaler",
+    "sklearn.preprocessing._data.MinMaxScaler",
+    "sklearn.preprocessing._data.Normalizer",
+    "sklearn.preprocessing._data.PowerTransformer",
+    "sklearn.preprocessing._data.QuantileTransformer",
+    "sklearn.preprocessing._data.RobustScaler",
+    "sklearn.preprocessing._data.StandardScaler",
+    "sklearn.preprocessing._discretization.KBinsDiscretizer",
+    "sklearn.preprocessing._encoders.OneHotEncoder",
+    "sklearn.preprocessing._encoders.OrdinalEncoder",
+    "sklearn.preprocessing._function_transformer.FunctionTransformer",
+    "sklearn.random_projection.GaussianRandomProjection",
+    "sklearn.random_projection.SparseRandomProjection",
+})  # fmt: skip
+# Parameters that reach outside of the process: a folder whose pickles a fit would load, and
+# documents that are names of files. In a file they have the one value that does not.
+_HARMLESS = {"memory": None, "input": "content"}
+MOST_JOBS = 256  # a transformer would start as many processes
+
+
+def check_state_names(kind: type, state: Any) -> None:
+    """Refuse attributes that would stand in for methods and settings of their class."""
+    fits = isinstance(state, dict) and all(isinstance(name, str) for name in state)
+    require(fits, f"{kind.__name__} has no attributes by name.")
+    taken = sorted(_names_of_class(kind) & set(state))
+    require(not taken, f"{kind.__name__}: {taken} are not for a file to set.")
+
+
+@cache
+def _names_of_class(kind: type) -> frozenset[str]:
+    """What a class has itself, but for defaults of its parameters."""
+    parameters = set(inspect.signature(kind).parameters)
+    return frozenset(
+        name
+        for name in dir(kind)
+        if name not in parameters or hasattr(inspect.getattr_static(kind, name), "__get__")
+    )
+
+
+def check_part(name: str, part: Any) -> None:
+    """Refuse an object of the list that could do harm, or whose parameters are none.
+
+    Parameters
+    ----------
+    name : str
+        Full name of its class.
+    part : object
+    """
+    if name in MODELS:
+        return
+    if isinstance(part, BaseEstimator) and name.startswith("sklearn."):
+        if hasattr(part, "_parameter_constraints"):
+            part._validate_params()
+        for parameter, value in part.get_params(deep=False).items():
+            harmless = parameter not in _HARMLESS or value == _HARMLESS[parameter]
+            harmless = harmless and not (parameter == "n_jobs" and (value or 0) > MOST_JOBS)
+            kind = type(part).__name__
+            require(harmless, f"{kind} with {parameter}={value!r}, which no model file may have.")
+    if "feature_names_in_" in vars(part):
+        known = are_names(part.feature_names_in_, getattr(part, "n_features_in_", None))
+        require(known, f"{type(part).__name__}: feature_names_in_ are not names of its columns.")
+    if name in _CHECKS and any(attribute.endswith("_") for attribute in vars(part)):  # fitted
+        _CHECKS[name](part)
+    _check_shapes(part, _SHAPES.get(name, {}))
+
+
+def are_names(value: Any, count: Any) -> bool:
+    """Whether a value is an array of as many texts."""
+    array = isinstance(value, np.ndarray) and value.shape == (count,)
+    return array and all(isinstance(text, str) for text in value)
+
+
+def _check_one_hot(encoder: Any) -> None:
+    """Refuse cells beyond the columns that the categories have: they are written unchecked."""
+    n_columns, widths = len(encoder.categories_), encoder._n_features_outs
+    dropped = encoder._drop_idx_after_grouping
+    none = [None] * n_columns
+    grouped, rare, dropped = none, none, none if dropped is None else dropped
+    if encoder._infrequent_enabled:
+        grouped, rare = encoder._default_to_infrequent_mappings, encoder._infrequent_indices
+    parts = [encoder.categories_, grouped, rare, dropped, widths]
+    for i, (categories, codes, few, drop, width) in enumerate(zip(*parts, strict=True)):
+        n_codes = _count_codes(categories, codes)
+        kept = drop is None or (isinstance(drop, int | np.integer) and 0 <= drop < n_codes)
+        fits = kept and (few is None) == (codes is None) and width == n_codes - (drop is not None)
+        require(fits, f"OneHotEncoder: column {i} has other codes than categories.")
+
+
+def _count_codes(categories: Any, codes: Any) -> int:
+    """How many codes a column of an encoder has; -1 if some are out of range.
+
+    Parameters
+    ----------
+    categories : ndarray of shape (n_categories,)
+    codes : ndarray of shape (n_categories,), or None
+        Where rare categories share a code.
+    """
+    if not isinstance(categories, np.ndarray) or categories.ndim != 1:
+        return -1
+    entries = categories.tolist()
+    numbers = [entry for entry in entries if isinstance(entry, int | float) and entry == entry]
+    # Numbers are looked up by bisection, which finds places beyond the end where they are mixed.
+    if entries[: len(numbers)] != numbers or any(a >= b for a, b in pairwise(numbers)):
+        return -1
+    if codes is None:
+        return len(entries)
+    whole = isinstance(codes, np.ndarray) and codes.dtype.kind in "iu"
+    fits = whole and codes.shape == categories.shape and codes.min(initial=0) >= 0
+    return int(codes.max(initial=-1)) + 1 if fits else -1
+
+
+def _check_vocabulary(vectorizer: Any) -> None:
+    """Refuse words whose columns are not as many as there are words."""
+    words = vectorizer.vocabulary_
+    fits = isinstance(words, dict) and all(type(column) is int for column in words.values())
+    require(fits and sorted(words.values()) == list(range(len(words))),
+            "the words of a vocabulary are not numbered.")  # fmt: skip
+
+
+def _check_kernel_map(kernel_map: KernelMap) -> None:
+    check_kernel("kernel", kernel_map.kernel)
+    if isinstance(kernel_map.kernel, str) and kernel_map.kernel != "linear":
+        gamma = kernel_map.gamma_
+        known = isinstance(gamma, float) and 0 < gamma < np.inf
+        require(known, f"KernelMap: gamma_ is {gamma!r}, no number above 0.")
+
+
+def _check_shapes(part: Any, shapes: dict[str, str]) -> None:
+    """Refuse arrays of other shapes than fitting gives them, and such as are not finite."""
+    sizes: dict[str, Any] = {"n": getattr(part, "n_features_in_", None)}
+    for name, letters in shapes.items():
+        array = getattr(part, name, None)
+        if array is None:  # not fitted, or not needed
+            continue
+        fits = isinstance(array, np.ndarray) and array.ndim == len(letters)
+        fits = fits and all(
+            n == sizes.setdefault(letter, n) for letter, n in zip(letters, array.shape, strict=True)
+        )
+        fits = fits and array.dtype.kind in "bf"
+        fits = fits and (array.dtype.kind == "b" or bool(np.isfinite(array).all()))
+        kind = type(part).__name__
+        require(fits, f"{kind}: {name} should be finite, of the shape that fitting gives it.")
+
+
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    "naim3l.features.kernels.KernelMap": _check_kernel_map,
+    "sklearn.feature_extraction.text.CountVectorizer": _check_vocabulary,
+    "sklearn.feature_extraction.text.TfidfVectorizer": _check_vocabulary,
+    "sklearn.preprocessing._encoders.OneHotEncoder": _check_one_hot,
+}
+# Shapes of fitted arrays, a letter for each size; n is the number of columns.
+_COMPONENTS = {"components_": "kn", "mean_": "n", "explained_variance_": "k"}
+_SHAPES = {
+    "naim3l.features.kernels.KernelMap": {"landmarks_": "mn", "normalization_": "mk"},
+    "naim3l.features.recipes.DropConstantColumns": {"kept_": "n"},
+    "naim3l.features.recipes.LeadingComponents": {"offset_": "n"},
+    "sklearn.decomposition._incremental_pca.IncrementalPCA": _COMPONENTS,
+    "sklearn.decomposition._pca.PCA": _COMPONENTS,
+    "sklearn.decomposition._truncated_svd.TruncatedSVD": {"components_": "kn"},
+    "sklearn.feature_extraction.text.TfidfTransformer": {"idf_": "n"},
+    "sklearn.kernel_approximation.Nystroem": {"components_": "mn", "normalization_": "mm"},
+    "sklearn.kernel_approximation.RBFSampler": {"random_weights_": "nk", "random_offset_": "k"},
+    "sklearn.preprocessing._data.MaxAbsScaler": {"scale_": "n"},
+    "sklearn.preprocessing._data.MinMaxScaler": {"scale_": "n", "min_": "n"},
+    "sklearn.preprocessing._data.PowerTransformer": {"lambdas_": "n"},
+    "sklearn.preprocessing._data.QuantileTransformer": {"quantiles_": "qn", "references_": "q"},
+    "sklearn.preprocessing._data.RobustScaler": {"scale_": "n", "center_": "n"},
+    "sklearn.preprocessing._data.StandardScaler": {"scale_": "n", "mean_": "n", "var_": "n"},
+}

@@ -1,0 +1,311 @@
+"""What must hold of a model that was loaded: its parts are there, fit together, and are finite."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from naim3l.decisions.calibration import Calibration
+from naim3l.decisions.fusion import Evidence
+from naim3l.files.models.archive import ModelFileError, require
+from naim3l.files.models.facts import column_counts, has_networks, n_inputs, type_name
+from naim3l.files.models.parts import are_names
+from naim3l.input.labels import CODINGS
+from naim3l.input.tables import Table
+from naim3l.input.views import FUSED
+
+_OUTPUTS = ("default", "pandas", "polars")
+
+
+@dataclass(frozen=True)
+class Part:
+    """What an attribute of a fitted model must be.
+
+    Attributes
+    ----------
+    expected : str
+        In the words of a refusal.
+    holds : function of a value and the model
+        Whether it is that.
+    by : {"", "views", "blocks"}
+        Whether the attribute is a mapping, with such a value for each view, or for each block of
+        scores: a view, or all of them where a wide table has them fused.
+    empty : type, optional
+        Whose empty value will do: None, or a mapping without entries.
+    optional : bool
+        Whether the attribute may be lacking.
+    """
+
+    expected: str
+    holds: Callable[[Any, Any], Any]
+    by: str = ""
+    empty: type | None = None
+    optional: bool = False
+
+
+def _numbers(value: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a value is finite floats of a shape."""
+    array = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return array and value.shape == shape and bool(np.isfinite(value).all())
+
+
+def _number(value: Any, *, above: float = -np.inf, or_nan: bool = False) -> bool:
+    plain = isinstance(value, int | float | np.integer | np.floating) and type(value) is not bool
+    return plain and bool(above <= value < np.inf or (or_nan and value != value))
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and type(value) is not bool and bool(value >= 0)
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool | np.bool)
+
+
+def _of_labels(value: Any, model: Any) -> bool:
+    return _numbers(value, (len(model.label_names_),))
+
+
+def _names(value: Any, model: Any) -> bool:
+    good = isinstance(value, list) and value and all(isinstance(name, str) for name in value)
+    return bool(good) and len(set(value)) == len(value)
+
+
+def _weights(value: Any, model: Any) -> bool:
+    rows = value.shape[:1] if isinstance(value, np.ndarray) and value.size else ()
+    return _numbers(value, (*rows, len(model.label_names_)))
+
+
+def _rates(value: Any, model: Any) -> bool:
+    return _of_labels(value, model) and bool(((value > 0) & (value < 1)).all())
+
+
+def _calibration(value: Any, model: Any) -> bool:
+    if not isinstance(value, Calibration):
+        return False
+    own: Any = getattr(value, "own", None)
+    known = isinstance(own, np.ndarray) and own.dtype == bool
+    curves = [getattr(value, name, None) for name in ("slope", "offset", "base")]
+    fits = known and own.shape == (len(model.label_names_),)
+    return fits and all(_of_labels(curve, model) for curve in curves)
+
+
+def _evidence(value: Any, model: Any) -> bool:
+    if not isinstance(value, Evidence) or not {"weights", "overlap"} <= set(vars(value)):
+        return False
+    curves = getattr(value, "calibrations", None)
+    n_views, n_labels = len(model.views_), len(model.label_names_)
+    return (
+        isinstance(curves, list)
+        and len(curves) == n_views
+        and all(_calibration(curve, model) for curve in curves)
+        and _numbers(value.weights, (n_views, n_labels))
+        and _of_labels(value.overlap, model)
+        and bool(((value.overlap >= 0) & (value.overlap <= 1)).all())
+    )
+
+
+def _transformer(value: Any, model: Any) -> bool:
+    usable = value is None or callable(getattr(value, "transform", None))
+    return usable and not isinstance(value, type)
+
+
+def _records(value: Any, model: Any) -> bool:
+    """Whether a history has one record per iteration, of numbers."""
+    rows = isinstance(value, list) and all(isinstance(record, dict) for record in value)
+    return rows and all(
+        _flag(number) or isinstance(number, int | float | np.number)
+        for record in value
+        for number in record.values()
+    )
+
+
+def _columns_of_numbers(value: Any, model: Any) -> bool:
+    arrays = isinstance(value, dict) and all(isinstance(v, np.ndarray) for v in value.values())
+    return (
+        arrays
+        and len({a.shape for a in value.values()}) == 1
+        and all(a.ndim == 1 and a.dtype.kind in "if" for a in value.values())
+    )
+
+
+def _network(value: Any, model: Any) -> bool:
+    """Whether arrays are those of a default network's layers."""
+    view = next(name for name, arrays in model.weights_.items() if arrays is value)
+    centre = value.get("encoder.centre") if isinstance(value, dict) else None
+    if not isinstance(centre, np.ndarray) or centre.ndim != 1:
+        return False
+    shapes = model._weight_shapes(view)
+    return set(value) == set(shapes) and all(
+        _numbers(value[name], shape) and value[name].dtype == np.float32
+        for name, shape in shapes.items()
+    )
+
+
+_LABELLED = "one finite number per label"
+COMMON = {
+    "views_": Part("distinct names", _names),
+    "label_names_": Part("distinct names", _names),
+    "_wide": Part("True or False", lambda value, _: type(value) is bool),
+    "_labels_named": Part("True or False", lambda value, _: type(value) is bool),
+    "_one_column": Part("True or False", lambda value, _: type(value) is bool),
+    "_coding": Part(f"one of {list(CODINGS)}", lambda value, _: value in list(CODINGS)),
+    "transformers_": Part("a transformer or None", _transformer, by="views"),
+    "_as_numbers": Part("True or False", lambda value, _: type(value) is bool, by="views"),
+    "thresholds_": Part(_LABELLED, _of_labels, by="blocks"),
+    "calibration_": Part("a curve per label", _calibration, by="blocks", empty=dict),
+    "_evidence": Part("weights of all views", _evidence, empty=type(None)),
+    "fusion_weights_": Part(_LABELLED, _of_labels, by="views", empty=type(None)),
+    "fusion_overlap_": Part(_LABELLED, _of_labels, empty=type(None)),
+    # Files older than these two have none.
+    "base_rates_": Part("a share per label", _rates, optional=True),
+    "_sklearn_output_config": Part(
+        f"one of {_OUTPUTS}", lambda value, _: value in [{"transform": o} for o in _OUTPUTS],
+        optional=True,
+    ),
+}  # fmt: skip
+LINEAR = {
+    "coef_": Part("finite weights of features and labels", _weights, by="views"),
+    "intercept_": Part(_LABELLED, _of_labels, by="views"),
+}
+ITERATED = {
+    "n_iter_": Part("a whole number", lambda value, _: _whole(value)),
+    "converged_": Part("True or False", lambda value, _: _flag(value)),
+    "stationarity_": Part("a number", lambda value, _: _number(value, or_nan=True)),
+    "objective_": Part("a number", lambda value, _: _number(value, or_nan=True)),
+    "history_": Part("records of numbers", _records),
+}
+CHOSEN = {
+    "lam_": Part("a number above 0", lambda value, _: _number(value, above=0)),
+    "ridge_": Part("a number, 0 or above", lambda value, _: _number(value, above=0)),
+    "best_score_": Part("a number", lambda value, _: _number(value, or_nan=True)),
+    "gamma_": Part("None or a number above 0",
+                   lambda value, _: value is None or _number(value, above=0), by="views"),
+    "cv_results_": Part("columns of numbers", _columns_of_numbers),
+}  # fmt: skip
+NETWORKS = {
+    "encoders": Part("None, the default ones", lambda value, _: value is None),
+    "_default_encoders": Part("True", lambda value, _: value is True),
+    "weights_": Part("the finite weights of its layers", _network, by="views"),
+    "n_iter_": ITERATED["n_iter_"],
+    "best_epoch_": ITERATED["n_iter_"],
+    "history_": ITERATED["history_"],
+}
+PARTS = {
+    "naim3l.estimators.naim3l.NAIM3L": COMMON | LINEAR | ITERATED,
+    "naim3l.estimators.naim3l_cv.NAIM3LCV": COMMON | LINEAR | ITERATED | CHOSEN,
+    "naim3l.estimators.ridge.PerViewRidge": COMMON | LINEAR,
+    "naim3l.estimators.logistic.PerViewLogistic": COMMON | LINEAR,
+    "naim3l.deep.deep_naim3l.DeepNAIM3L": COMMON | NETWORKS,
+}
+
+
+def check_state(model: Any, room: int) -> None:
+    """Refuse a model that lacks a part, or whose parts do not fit together.
+
+    Parameters
+    ----------
+    model : one of the models that files hold
+    room : int
+        Columns that a table may have.
+    """
+    require("_networks" not in vars(model), "its networks are not made of its weights.")
+    for name, part in PARTS[type_name(model)].items():
+        _check_attribute(model, name, part)
+    fusion = [model._evidence, model.fusion_weights_, model.fusion_overlap_]
+    require(len({part is None for part in fusion}) == 1, "its views are fused in two ways.")
+    _check_columns(model, room)
+    for view in model.views_:
+        _check_features(model, view)
+
+
+def _check_attribute(model: Any, name: str, part: Part) -> None:
+    if not hasattr(model, name):
+        require(part.optional, f"it lacks {name}.")
+        return
+    value = getattr(model, name)
+    if type(value) is part.empty and not value:
+        return
+    if not part.by:
+        require(part.holds(value, model), f"{name} should be {part.expected}.")
+        return
+    keys = [FUSED] if part.by == "blocks" and model._wide else model.views_
+    fits = isinstance(value, dict) and set(value) == set(keys)
+    require(fits, f"{name} are not those of the {part.by} {keys}.")
+    for key in keys:
+        require(part.holds(value[key], model), f"{name} of {key!r} should be {part.expected}.")
+
+
+def _check_columns(model: Any, room: int) -> None:
+    """Refuse numbers and names of columns that are not those of the views."""
+    counts, names = model.n_features_in_, getattr(model, "feature_names_in_", {})
+    if model._wide:
+        counts, names = {"X": counts}, {"X": names} if hasattr(model, "feature_names_in_") else {}
+    mappings = isinstance(counts, dict) and isinstance(names, dict)
+    require(mappings and set(names) <= set(counts), "its columns are not those of its views.")
+    for where, count in counts.items():
+        fits = _whole(count) and 0 < count <= room
+        require(fits, f"{where!r}: {count!r} columns, which this file has no room for.")
+        require(where not in names or are_names(names[where], count),
+                f"{where!r}: feature_names_in_ are not the names of {count} columns.")  # fmt: skip
+    if not model._wide:
+        require(set(counts) == set(model.views_), "n_features_in_ are not those of the views.")
+        return
+    chosen = model._view_columns
+    fits = isinstance(chosen, dict) and list(chosen) == model.views_
+    require(fits, "_view_columns are not those of the views.")
+    for view, positions in chosen.items():
+        fits = isinstance(positions, list) and positions and all(map(_whole, positions))
+        require(fits and max(positions) < counts["X"], f"{view!r} has columns that X has not.")
+
+
+def _check_features(model: Any, view: str) -> None:
+    """Refuse a transformer that does not make the features that there are weights for.
+
+    A row of zeros tells. What this package makes of numbers must take it; transformers of a user's
+    choice may refuse zeros, where they want text, but not for a part that they lack.
+    """
+    kernel = None if has_networks(model) else model._kernel_maps().get(view)
+    strict = model._as_numbers[view] and not callable(getattr(kernel, "kernel", None))
+    row = np.zeros((1, column_counts(model)[view]))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            features, _ = model._encode(
+                view, Table(_with_names(model, view, row), f"view {view!r}")
+            )
+    except Exception as error:  # whatever a transformer raises
+        if strict or _lacks_part(error):
+            raise ModelFileError(f"view {view!r}: its transformer fails: {error}") from error
+        return
+    width = n_inputs(model, view)
+    fits = features.shape[1] == width
+    require(fits, f"view {view!r}: weights for {width} of {features.shape[1]} features.")
+
+
+def _with_names(model: Any, view: str, row: Any) -> Any:
+    """The row as a data frame where the fit had one, and pandas is there."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or model._as_numbers[view]:
+        return row
+    names = names[model._view_columns[view]] if model._wide else names.get(view)
+    try:
+        import pandas as pd
+    except ImportError:
+        return row
+    return row if names is None else pd.DataFrame(row, columns=list(names))
+
+
+def _lacks_part(error: BaseException | None) -> bool:
+    """Whether an error, or its cause, is that an estimator has not an attribute."""
+    while error is not None:
+        owner = getattr(error, "obj", None)
+        if isinstance(error, AttributeError) and (
+            owner is None or isinstance(owner, BaseEstimator)
+        ):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,127 @@
+"""The one error of all readers, where in a file a cell stands, and libraries that may be absent."""
+
+import difflib
+import importlib
+import reprlib
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from naim3l.files.readers.sources import show_source
+
+# What errors quote can be a whole document; its beginning and end are enough.
+_quote = reprlib.Repr()
+_quote.maxstring = _quote.maxother = 60
+
+_EXTRAS = {
+    "pandas": ("files", "tables in files need pandas and pyarrow"),
+    "pyarrow": ("files", "Parquet and Arrow files need pyarrow"),
+    "sqlalchemy": ("sql", "tables in databases need SQLAlchemy"),
+}
+
+
+class ReadError(ValueError):
+    """A file, a query, a column or a setting cannot be used as it is.
+
+    The message names the file, the line and the column where they are known, and what to do.
+    """
+
+
+def quote(value: Any) -> str:
+    """A value as errors show it, shortened."""
+    return _quote.repr(value)
+
+
+def load_extra(module: str) -> Any:
+    """A module of an optional library.
+
+    Raises
+    ------
+    ImportError
+        If the library is absent; says which extra of this package brings it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        extra, need = _EXTRAS[module.partition(".")[0]]
+        raise ImportError(f"{need}: pip install 'naim3l[{extra}]' ({error})") from error
+
+
+def close_names(name: str, known: Iterable[str]) -> str:
+    """What was perhaps meant by an unknown name, else some of the known ones."""
+    names = [str(entry) for entry in known]
+    folded = {entry.casefold(): entry for entry in reversed(names)}
+    close = difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.6)
+    if close:
+        return "did you mean " + " or ".join(repr(folded[entry]) for entry in close) + "?"
+    return f"there are {some(names)}." if names else "there are none."
+
+
+def some(names: Sequence[Any], most: int = 8) -> str:
+    """The first of some names, and how many there are."""
+    listed = ", ".join(quote(name) for name in names[:most])
+    return f"{listed}, ... ({len(names)} in all)" if len(names) > most else listed
+
+
+class _Notes(dict[str, Any]):
+    """Notes that are never changed: pandas copies attrs deeply for every column it hands out."""
+
+    def __deepcopy__(self, memo: Any) -> "_Notes":
+        return self
+
+
+def mark_origin(
+    frame: Any,
+    source: str,
+    shifts: Sequence[tuple[int, int]] | None = None,
+    *,
+    commas: bool = False,
+    thousands: Mapping[str, str] | None = None,
+) -> Any:
+    """Note in ``frame.attrs`` where a table came from, for the errors of later steps.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    source : str
+        As it was given; errors call it by what `show_source` makes of it.
+    shifts : sequence of (row, shift), optional
+        From this row on, row i (from 0) stands on line i + shift of the file (from 1). None
+        where the source has no lines.
+    commas : bool
+        Whether its text may spell numbers with a decimal comma.
+    thousands : mapping of column to cell, optional
+        Columns read as numbers in which the decimal sign may separate thousands.
+    """
+    frame.attrs["naim3l"] = _Notes(
+        source=show_source(source),
+        n_rows=len(frame),
+        lines=None if shifts is None else [list(entry) for entry in shifts],
+        commas=commas,
+        thousands=dict(thousands or {}),
+    )
+    return frame
+
+
+def origin(frame: Any, key: str, default: Any = None) -> Any:
+    """One of the notes of `mark_origin`."""
+    return frame.attrs.get("naim3l", {}).get(key, default)
+
+
+def source_of(frame: Any) -> str:
+    """How errors call the file that a table came from."""
+    return str(origin(frame, "source", "the table"))
+
+
+def place(frame: Any, row: int, column: str | None = None) -> str:
+    """A row or cell as errors call it: file, row (from 0), line where the file has lines, column.
+
+    Lines are left out where the table has not as many rows as the file.
+    """
+    shifts = origin(frame, "lines")
+    line = ""
+    if shifts and origin(frame, "n_rows") == len(frame):
+        _, shift = shifts[bisect_right(shifts, row, key=lambda entry: entry[0]) - 1]
+        line = f" (line {row + shift})"
+    where = f"{source_of(frame)}, row {row}{line}"
+    return where if column is None else f"{where}, column {quote(column)}"

@@ -1,0 +1,109 @@
+"""Columns that name the rows: how they are called, and ids as text, digit for digit."""
+
+import re
+import uuid
+from collections.abc import Collection, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from naim3l.files.readers.cells import distinct
+from naim3l.files.readers.errors import ReadError, close_names, load_extra, place, quote, source_of
+
+_NAMES = (  # the surest first
+    re.compile(r"id|uid|uuid|guid|key|index|idx", re.IGNORECASE),
+    re.compile(r".*[_\-. ](id|uid|uuid|key|nr)|(id|key)[_\-. ].*", re.IGNORECASE),
+    re.compile(r".*[a-z](Id|ID|Key|Nr)"),
+    re.compile(r"row[_ ]?names?|unnamed_\d+", re.IGNORECASE),
+)
+_CODE = re.compile(r"[A-Za-z]+[-_]?\d+")
+
+
+def is_named_like_id(name: str) -> bool:
+    """Whether a column is called as ids often are."""
+    return any(names.fullmatch(name) for names in _NAMES)
+
+
+def guess_id(table: Any, *, other_than: Collection[str] = ()) -> tuple[str | None, str]:
+    """A column that seems to name the rows, and why; None and "" if there is none.
+
+    It is named like an id, or is the first column and looks like codes, and its cells differ.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `read_table`.
+    other_than : collection of str
+        Columns that are known to be something else.
+    """
+    columns = [str(name) for name in table.columns]
+    for names in _NAMES:
+        for name in columns:
+            if names.fullmatch(name) and name not in other_than and _all_differ(table[name]):
+                return name, "named like an id, and its values differ"
+    if columns[0] not in other_than and len(table) > 1:
+        first = table[columns[0]]
+        if _all_differ(first) and all(_CODE.fullmatch(str(cell)) for cell in first):
+            return columns[0], "the first column, codes that differ"
+    return None, ""
+
+
+def set_ids(table: Any, id_column: str) -> Any:
+    """The table with ids, as text, for its index; refuses ids that are missing or not unique."""
+    if id_column not in table.columns:
+        raise ReadError(
+            f"{source_of(table)}: no id column {quote(id_column)}; "
+            f"{close_names(id_column, table.columns)}"
+        )
+    ids = [_id_text(cell) for cell in table[id_column].tolist()]
+    _check_ids(table, id_column, ids)
+    pandas = load_extra("pandas")
+    rest = table.drop(columns=id_column)
+    rest.index = pandas.Index(ids, name=id_column, dtype=object)
+    if not len(rest.columns):
+        raise ReadError(f"{source_of(table)}: no column besides the id {quote(id_column)}.")
+    return rest
+
+
+def _check_ids(table: Any, id_column: str, ids: Sequence[str | None]) -> None:
+    seen: dict[str, int] = {}
+    for row, text in enumerate(ids):
+        if text is None:
+            raise ReadError(
+                f"{place(table, row, id_column)}: an id is missing; fill it in, or leave the id "
+                "column out."
+            )
+        if text in seen:
+            raise ReadError(
+                f"{place(table, row, id_column)}: id {quote(text)} is already that of row "
+                f"{seen[text]}; ids must differ: remove one of the rows, or leave the id column "
+                "out."
+            )
+        seen[text] = row
+
+
+def _id_text(cell: Any) -> str | None:
+    """An id as text, the same from whichever kind of file; None where missing."""
+    if cell is None or cell != cell:
+        return None
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    text = format(cell, "f") if isinstance(cell, Decimal) else str(cell)
+    return text.strip() or None
+
+
+def _all_differ(series: Any) -> bool:
+    """Whether no cell is missing and none occurs twice; never so for floats and dates."""
+    try:
+        codes, cells = distinct(series)
+    except TypeError:
+        return False
+    named = all(_can_name(cell) for cell in cells)
+    return named and len(cells) == len(series) and bool((codes >= 0).all())
+
+
+def _can_name(cell: Any) -> bool:
+    if isinstance(cell, Decimal):
+        return cell == cell.to_integral_value()
+    return isinstance(cell, str | int | np.integer | uuid.UUID) and not isinstance(cell, bool)

@@ -1,0 +1,127 @@
+"""Cells of text, rows already checked, into columns of numbers and text."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from naim3l.files.readers.errors import load_extra
+from naim3l.files.readers.ids import is_named_like_id
+from naim3l.files.readers.numbers import COMMA, POINT, perhaps_thousands
+from naim3l.files.readers.opening import open_text
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a text file is to be read.
+
+    Attributes
+    ----------
+    encoding, separator : str
+    names : list of str
+        Names in the header, stripped; "" where there is none.
+    n_rows, n_lines : int
+        Rows below the header, and lines of the file that they and the header take.
+    shifts : list of (row, shift)
+        From this row on, row i (from 0) is on line i + shift of the file.
+    """
+
+    encoding: str
+    separator: str
+    names: list[str]
+    n_rows: int
+    n_lines: int
+    shifts: list[tuple[int, int]]
+
+    @property
+    def has_commas(self) -> bool:
+        """Whether numbers may have a decimal comma: not where commas are between the cells."""
+        return self.separator != COMMA
+
+
+def parse_cells(
+    path: Path, layout: Layout, text_columns: Collection[str], n_rows: int | None
+) -> tuple[Any, dict[str, str]]:
+    """The table, and columns whose decimal sign may separate thousands, each with such a cell.
+
+    A column is numbers where all of its cells are, under either decimal sign: the sign is that of
+    the column, not of the file. Columns that are named like an id are left as text: 007 is not 7.
+    """
+    kept = {
+        j
+        for j, name in enumerate(layout.names)
+        if name in text_columns or not name or is_named_like_id(name)
+    }
+    frame = _read(path, layout, n_rows, dtype=dict.fromkeys(kept, str))
+    thousands: dict[int, str] = {}
+    if layout.has_commas:
+        words = [j for j in _text_columns(frame) if j not in kept]
+        if words:
+            again = _read(path, layout, n_rows, usecols=words, decimal=COMMA)
+            numbers = again.drop(columns=_text_columns(again))
+            thousands |= _perhaps_thousands(frame[numbers.columns], COMMA)
+        doubtful = _doubtful(frame)
+        if doubtful:
+            texts = _read(path, layout, n_rows, usecols=doubtful, dtype=str)
+            thousands |= _perhaps_thousands(texts, POINT)
+        if words:
+            parts = [frame.drop(columns=numbers.columns), numbers]
+            frame = load_extra("pandas").concat(parts, axis=1)[list(frame.columns)]
+    frame.columns = layout.names
+    return frame, {layout.names[j]: cell for j, cell in thousands.items()}
+
+
+def _perhaps_thousands(texts: Any, decimal: str) -> dict[int, str]:
+    """Columns of text whose decimal sign may separate thousands, each with such a cell."""
+    found = {j: perhaps_thousands(texts[j].dropna(), decimal) for j in texts.columns}
+    return {j: cell for j, cell in found.items() if cell is not None}
+
+
+def _read(path: Path, layout: Layout, n_rows: int | None, **options: Any) -> Any:
+    """What pandas makes of the file, columns named by their positions."""
+    pandas = load_extra("pandas")
+    with open_text(path, layout.encoding) as text:
+        # A head is cut out first, since pandas reads on, perhaps into bytes that are not text.
+        head = None if n_rows is None else StringIO("".join(islice(text, layout.n_lines)))
+        frame = pandas.read_csv(
+            text if head is None else head,
+            sep=layout.separator,
+            header=0,
+            names=list(range(len(layout.names))),
+            index_col=False,
+            keep_default_na=False,
+            na_values=[""],
+            low_memory=False,
+            **options,
+            **_exact(pandas),
+        )
+    # pandas has read each column into a block of its own; a copy has one for each type, and what
+    # is done to it does not take longer by the number of columns.
+    return frame.copy()
+
+
+def _text_columns(frame: Any) -> list[int]:
+    return [j for j, dtype in frame.dtypes.items() if getattr(dtype, "kind", "O") not in "biuf"]
+
+
+def _doubtful(frame: Any) -> Sequence[int]:
+    """Columns that may have thousands after a point: wholes below 1000 beside three decimals."""
+    columns = np.array([j for j, dtype in frame.dtypes.items() if dtype == np.float64], dtype=int)
+    values = np.abs(frame[columns].to_numpy())
+    with np.errstate(invalid="ignore", over="ignore"):
+        whole = (values == np.round(values)) & (values < 1000)
+        group = (values > 1) & (values < 1000) & ~whole
+        group &= np.isclose(1000 * values, np.round(1000 * values), rtol=0, atol=1e-6)
+        fits = np.isnan(values) | whole | group
+    return columns[fits.all(axis=0) & whole.any(axis=0) & group.any(axis=0)].tolist()
+
+
+def _exact(pandas: Any) -> dict[str, str]:
+    """What makes pandas read floats to the last digit, as it does by itself from 3.1 on."""
+    version = tuple(int(number) for number in re.findall(r"\d+", pandas.__version__)[:2])
+    return {} if version >= (3, 1) else {"float_precision": "round_trip"}

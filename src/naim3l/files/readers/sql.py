@@ -1,0 +1,129 @@
+"""Tables from databases: an SQLAlchemy URL, ``#`` and a query that only reads.
+
+A query must begin with SELECT or WITH and be one statement. It runs in a transaction that is
+rolled back. SQLite files are opened for reading only, and PostgreSQL, MySQL, MariaDB and Oracle
+are told that the transaction only reads; on other databases it rests on the rollback alone.
+"""
+
+import re
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from naim3l.files.readers.errors import ReadError, load_extra, mark_origin, quote
+from naim3l.files.readers.sources import WEB, scrub, show_source, split_source
+
+_READ_ONLY = ("postgresql", "mysql", "mariadb", "oracle")
+
+
+def read_sql(source: str, *, n_rows: int | None = None) -> Any:
+    """Table that a query returns.
+
+    Parameters
+    ----------
+    source : str
+        Such as ``"sqlite:///lab.db#select * from tests"``.
+    n_rows : int, optional
+        Fetch so many rows at most.
+
+    Raises
+    ------
+    ReadError
+        If the URL, the query or the database does not work; passwords are not shown.
+    """
+    address, query = split_source(source)
+    shown = show_source(address)
+    if address.partition("://")[0].lower() in WEB:
+        raise ReadError(
+            f"{shown}: files are not fetched from the web; download it and give its path."
+        )
+    _check_query(address, query)
+    engine = _engine(address)
+    try:
+        names, rows = _fetch(engine, query, n_rows)
+    except (ReadError, ImportError):
+        raise
+    except Exception as error:  # drivers have errors of their own, which may show the URL
+        cause = scrub(error, address)
+        raise ReadError(f"{shown}: the query failed ({cause}): {quote(query)}") from None
+    finally:
+        engine.dispose()
+    pandas = load_extra("pandas")
+    # Exact numbers stay Decimal: as floats, long ids would lose digits.
+    frame = pandas.DataFrame.from_records(rows, columns=range(len(names)), coerce_float=False)
+    frame.columns = [name.strip() for name in names]
+    return mark_origin(frame, source)
+
+
+def place_database(source: str, move: Callable[[str], str]) -> str:
+    """A source in which the path of an SQLite file is changed; others stay as they are."""
+    match = re.match(r"(sqlite(?:\+\w+)?:///)([^#?]+)(.*)", source, re.DOTALL | re.IGNORECASE)
+    if match is None or match[2] == ":memory:":
+        return source
+    return match[1] + move(match[2]) + match[3]
+
+
+def database_file(source: str) -> Path | None:
+    """File of an SQLite database; None for other databases."""
+    found: list[str] = []
+
+    def note(path: str) -> str:
+        found.append(path)
+        return path
+
+    place_database(source, note)
+    return Path(found[0]) if found else None
+
+
+def _check_query(address: str, query: str) -> None:
+    shown = show_source(address)
+    if not query and "#" in address:
+        raise ReadError(
+            f"{shown}: only queries that begin with SELECT or WITH are run, and none does after "
+            "the #."
+        )
+    if not query:
+        raise ReadError(f"{shown}: no query; add one to the URL: '{shown}#select * from table'.")
+    if ";" in query.rstrip().rstrip(";"):
+        raise ReadError(f"{shown}: one statement is run, without ';' inside: {quote(query)}.")
+
+
+def _engine(address: str) -> Any:
+    sqlalchemy, shown = load_extra("sqlalchemy"), show_source(address)
+    try:
+        url = sqlalchemy.make_url(address)
+        if url.get_backend_name() == "sqlite":
+            return _sqlite_engine(sqlalchemy, url, shown)
+        return sqlalchemy.create_engine(url)
+    except ReadError:
+        raise
+    except ImportError as error:
+        cause = scrub(error, address)
+        raise ImportError(f"{shown}: install the driver of this database ({cause}).") from None
+    except Exception as error:
+        cause = scrub(error, address)
+        raise ReadError(f"{shown}: not the URL of a known database ({cause}).") from None
+
+
+def _sqlite_engine(sqlalchemy: Any, url: Any, shown: str) -> Any:
+    """Engine that reads a file and never makes one."""
+    path = Path(url.database or "")
+    if not path.is_file():
+        raise ReadError(
+            f"{shown}: there is no file {show_source(path)!r}; three slashes, then its path."
+        )
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlalchemy.create_engine("sqlite://", creator=lambda: sqlite3.connect(address, uri=True))
+
+
+def _fetch(engine: Any, query: str, n_rows: int | None) -> tuple[list[str], list[tuple[Any, ...]]]:
+    with engine.connect() as connection:  # rolled back at the end of the block
+        if engine.dialect.name in _READ_ONLY:
+            connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+        # Without parameters, so that '%' and ':' mean what they mean to the database.
+        options = {"no_parameters": True}
+        result = connection.exec_driver_sql(query, execution_options=options)
+        rows = result.fetchall() if n_rows is None else result.fetchmany(n_rows)
+        names = [str(name) for name in result.keys()]  # noqa: SIM118
+        return names, [tuple(row) for row in rows]

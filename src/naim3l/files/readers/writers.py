@@ -1,0 +1,180 @@
+"""Tables written to files, whole or not at all."""
+
+import bz2
+import csv
+import gzip
+import lzma
+import os
+import re
+from collections.abc import Iterator
+from contextlib import nullcontext
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+from naim3l.files.readers.errors import load_extra, quote
+from naim3l.files.readers.table import ARROW_ENDINGS
+from naim3l.files.whole import written_whole
+from naim3l.input.tables import warn_user
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+# Functions of an open file. Neither name nor time: the same table gives the same bytes.
+_PACKINGS: dict[str, Any] = {
+    ".gz": lambda file: gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0),
+    ".bz2": lambda file: bz2.BZ2File(file, "wb"),
+    ".xz": lambda file: lzma.LZMAFile(file, "wb"),  # noqa: SIM115
+}
+# What a spreadsheet takes for the start of a formula, in wide letters too; numbers are none.
+_FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_NUMBER = re.compile(r"[+-](\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+def write_table(table: Any, path: str | os.PathLike[str], *, spreadsheet_safe: bool = True) -> None:
+    """Write a table in the form that the ending of the path names.
+
+    Parameters
+    ----------
+    table : DataFrame
+        An index with a name, or one that does not just count rows, is written as the first
+        column, called "id" where it has no name.
+    path : path
+        Ending in ``.csv`` or ``.tsv`` (also with ``.gz``, ``.bz2`` or ``.xz`` after it),
+        ``.parquet``, ``.arrow``, ``.feather`` or ``.ipc``. In text, missing cells are empty,
+        floats have all their digits, and the encoding is UTF-8.
+    spreadsheet_safe : bool
+        In text, put ``'`` before names and cells that a spreadsheet would run as a formula: text
+        that begins with ``=``, ``+``, ``-``, ``@``, a tab or the end of a line and is no number.
+        A `DataWarning` says so, as the sign stays when the file is read again.
+
+    Raises
+    ------
+    ValueError
+        If the ending is unknown, two columns have one name, or the form cannot hold the table.
+    OSError
+        If the file cannot be written; what stood there before is kept.
+    """
+    target = Path(path)
+    kind, packing = check_target(target)
+    frame = _with_ids(table, target)
+    if kind in _SEPARATORS:
+        frame = _without_formulas(frame, target) if spreadsheet_safe else frame
+        with written_whole(target) as part:
+            _write_text(frame, part, _SEPARATORS[kind], packing)
+        return
+    arrow = _as_arrow(frame, target)
+    with written_whole(target) as part:
+        if kind == ".parquet":
+            load_extra("pyarrow.parquet").write_table(arrow, part)
+        else:
+            load_extra("pyarrow.feather").write_feather(arrow, str(part))
+
+
+def check_target(path: Path) -> tuple[str, Any]:
+    """Form of a table that its path names; `naim3l.files.whole.check_outputs` tries the place.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    kind : str
+        Extension without that of compression.
+    packing : function of an open file, or None
+
+    Raises
+    ------
+    ValueError
+        If no table is written in that form.
+    """
+    endings = ["", *(ending.lower() for ending in path.suffixes)]
+    packing = _PACKINGS.get(endings[-1])
+    if packing is not None:
+        endings.pop()
+    kinds = (*_SEPARATORS,) if packing else (*_SEPARATORS, ".parquet", *ARROW_ENDINGS)
+    if endings[-1] not in kinds:
+        raise ValueError(
+            f"{path}: unknown ending; tables are written to {', '.join(kinds)}"
+            f"{'' if packing else ', text also with ' + ', '.join(_PACKINGS)}."
+        )
+    return endings[-1], packing
+
+
+def _with_ids(table: Any, path: Path) -> Any:
+    """The table with its index as the first column, and text for names."""
+    pandas = load_extra("pandas")
+    index = table.index
+    frame = table.reset_index(drop=True)
+    frame.attrs = {}
+    frame.columns = [str(name) for name in frame.columns]
+    if index.name is not None or not isinstance(index, pandas.RangeIndex):
+        name = "id" if index.name is None else str(index.name)
+        frame.insert(0, name, index.to_numpy(), allow_duplicates=True)
+    if not len(frame.columns):
+        raise ValueError(f"{path}: a table without columns cannot be written.")
+    return _check_names(frame, path)
+
+
+def _check_names(frame: Any, path: Path) -> Any:
+    if not frame.columns.is_unique:
+        doubled = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"{path}: two columns would be named {quote(doubled)}; rename one.")
+    return frame
+
+
+def _without_formulas(frame: Any, path: Path) -> Any:
+    """The table with ``'`` before all text that a spreadsheet would run."""
+    formulas = [text for text in _texts(frame) if _marked(text) != text]
+    if not formulas:
+        return frame
+    warn_user(
+        f"{path}: ' is put before text that a spreadsheet would run as a formula, such as "
+        f"{quote(formulas[0])} ({len(formulas)} in all); spreadsheet_safe=False, or --raw-cells, "
+        "writes it as it is."
+    )
+    pandas = load_extra("pandas")
+    safe = frame.copy(deep=False)
+    for name in frame.columns:
+        if _may_have_text(frame[name]):
+            safe[name] = pandas.Series([_marked(cell) for cell in frame[name]], dtype=object)
+    safe.columns = [_marked(name) for name in frame.columns]
+    return _check_names(safe, path)
+
+
+def _marked(cell: Any) -> Any:
+    is_formula = isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_formula else cell
+
+
+def _may_have_text(column: Any) -> bool:
+    return column.dtype.kind not in "biufmM"
+
+
+def _texts(frame: Any) -> Iterator[str]:
+    """Names of columns, and cells that are text."""
+    yield from frame.columns
+    for name in frame.columns:
+        if _may_have_text(frame[name]):
+            yield from (cell for cell in frame[name] if isinstance(cell, str))
+
+
+def _write_text(frame: Any, part: Path, separator: str, packing: Any) -> None:
+    # The csv module leaves a bare carriage return unquoted, and readers end the line there.
+    returns = any("\r" in text for text in _texts(frame))
+    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    with (
+        part.open("wb") as file,
+        (packing or nullcontext)(file) as packed,
+        TextIOWrapper(packed, encoding="utf-8", newline="") as text,
+    ):
+        frame.to_csv(text, sep=separator, index=False, lineterminator="\n", quoting=quoting)
+
+
+def _as_arrow(frame: Any, path: Path) -> Any:
+    pyarrow = load_extra("pyarrow")
+    try:
+        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+    except pyarrow.ArrowException as error:
+        raise ValueError(
+            f"{path}: cells of one column must be of one type ({error}); write text instead."
+        ) from error

@@ -1,0 +1,1 @@
+"""Tables of any library become views, labels and masks."""

@@ -1,0 +1,232 @@
+"""Label tables: reading the two codings, matching names across views, filling unknowns in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from naim3l.input.tables import Table, as_frame, as_matrix, first_cell, same_index, warn_user
+
+# coding -> (yes, no, unknown), and how an error spells it
+CODINGS = {
+    "binary": ((1.0, 0.0, np.nan), "1 = yes, 0 = no, NaN or null = unknown"),
+    "signed": ((1.0, -1.0, 0.0), "1 = yes, -1 = no, 0 = unknown"),
+}
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """One label table and its meaning.
+
+    Attributes
+    ----------
+    table : Table
+    signed : ndarray of int8, of shape (n_rows, n_labels)
+        1 = yes, -1 = no, 0 = unknown.
+    one_column : bool
+        Whether it came as a one-dimensional array or series.
+    """
+
+    table: Table
+    signed: NDArray[np.int8]
+    one_column: bool
+
+
+def read_labels(labels: Any, coding: str, where: str) -> LabelTable:
+    """Label table of one view (or of a wide table) in the given coding."""
+    if labels is None:
+        raise ValueError(
+            f"{where}: This estimator requires y to be passed, but the target y is None."
+        )
+    labels, one_column = _as_two_dimensional(labels, where)
+    table = Table(labels, where, column_word="label")
+    table.columns = _label_names(table)
+    if table.shape[1] == 0:
+        raise ValueError(f"{where}: the label table has no columns.")
+    (yes, no, unknown), spelled = CODINGS[coding]
+    if coding == "signed":
+        _refuse_truth_values(table, spelled)
+    values = table.numbers(allowed=f"{spelled} (label_coding={coding!r})")
+    if sparse.issparse(values):
+        values = values.toarray()
+    is_unknown = np.isnan(values) if np.isnan(unknown) else values == unknown
+    wrong = first_cell(~(is_unknown | (values == yes) | (values == no)))
+    if wrong is not None:
+        i, j = wrong
+        raise ValueError(
+            f"{where}, row {i}, {table.column_label(j)}: Unknown label type: {values[i, j]:g}. "
+            f"With label_coding={coding!r} labels are {spelled}."
+        )
+    signed = np.where(is_unknown, 0, np.where(values == yes, 1, -1)).astype(np.int8)
+    return LabelTable(table, signed, one_column)
+
+
+def _as_two_dimensional(labels: Any, where: str) -> tuple[Any, bool]:
+    """Labels as a table, and whether they were a single column."""
+    series = nw.from_native(labels, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return series.to_frame().to_native(), True
+    if sparse.issparse(labels) or as_frame(labels, where, "label") is not None:
+        return labels, False
+    array = as_matrix(labels, where, allow_1d=True)
+    return (array.reshape(-1, 1), True) if array.ndim == 1 else (array, False)
+
+
+def _label_names(table: Table) -> list[str] | None:
+    """Names of the columns, as text; default numbers and empty names are none."""
+    given = [] if table.frame is None else list(table.frame.columns)
+    if given in ([], [""], list(range(len(given)))):
+        return None
+    return [str(name) for name in given]
+
+
+def _refuse_truth_values(table: Table, spelled: str) -> None:
+    """False would mean unknown in the signed coding, which nobody means by it."""
+    if table.frame is not None:
+        boolean = [j for j, dtype in enumerate(table.frame.schema.dtypes()) if dtype == nw.Boolean]
+    else:
+        boolean = [0] if table.data.dtype.kind == "b" else []
+    if boolean:
+        raise ValueError(
+            f"{table.where}, {table.column_label(boolean[0])}: its values are True and False, but "
+            f"with label_coding='signed' labels are {spelled}. Use label_coding='binary'."
+        )
+
+
+def match_labels(tables: Mapping[str, LabelTable]) -> tuple[dict[str, NDArray[np.int8]], list[str]]:
+    """Signed labels of each view with the columns in one order, and the label names.
+
+    Named tables are matched by name; a table without names is taken in order.
+    """
+    first = next((t.table for t in tables.values() if t.table.columns), None)
+    names = first.columns if first is not None else None
+    n_labels = next(iter(tables.values())).signed.shape[1] if first is None else first.shape[1]
+    matched = {}
+    for view, labels in tables.items():
+        columns = labels.table.columns
+        if columns is not None and names is not None:
+            if set(columns) != set(names):
+                lacking = sorted(set(names) - set(columns))
+                extra = sorted(set(columns) - set(names))
+                raise ValueError(
+                    f"{labels.table.where}: its labels differ from those of "
+                    f"{first.where}: lacking {lacking}, extra {extra}. "  # type: ignore[union-attr]
+                    "Give every view the same label columns, unknown where it does not record one."
+                )
+            matched[view] = labels.signed[:, [columns.index(name) for name in names]]
+            continue
+        if labels.signed.shape[1] != n_labels:
+            raise ValueError(
+                f"{labels.table.where}: {labels.signed.shape[1]} label columns, but "
+                f"{n_labels} in other views."
+            )
+        matched[view] = labels.signed
+    return matched, list(names) if names is not None else [f"label{k}" for k in range(n_labels)]
+
+
+def check_rows(features: Table, labels: LabelTable) -> None:
+    """Refuse labels that cannot belong to the rows of ``features``."""
+    n_rows, n_labelled = features.shape[0], labels.table.shape[0]
+    if n_rows != n_labelled:
+        raise ValueError(
+            f"{features.where}: {n_rows} rows of features but {n_labelled} rows of labels "
+            "(inconsistent numbers of samples)."
+        )
+    if same_index(features, labels.table):
+        return
+    index, label_index = features.data.index, labels.table.data.index
+    if set(index) == set(label_index):
+        raise ValueError(
+            f"{features.where}: the labels have the same index as the features but in another "
+            "order; reorder them with labels.loc[features.index]."
+        )
+    if not (_is_default(index) or _is_default(label_index)):
+        warn_user(
+            f"{features.where}: features and labels have different indexes, for example "
+            f"{index[0]!r} and {label_index[0]!r} in row 0; they are matched row by row."
+        )
+
+
+def _is_default(index: Any) -> bool:
+    """Whether a pandas index only counts the rows."""
+    return list(index) == list(range(len(index)))
+
+
+def check_observed(signed: Mapping[str, NDArray[np.int8]], names: Sequence[str]) -> None:
+    """Refuse views that teach nothing; warn of labels that cannot be learned."""
+    for view, Y in signed.items():
+        if not (Y != 0).any():
+            raise ValueError(f"view {view!r}: no label is observed in it; leave the view out.")
+        if not (Y > 0).any():
+            raise ValueError(
+                f"view {view!r}: no label is observed positive in it, so nothing ties it to the "
+                "other views; leave the view out, or give it some positives."
+            )
+    stacked = np.concatenate(list(signed.values()))
+    never_observed = ~(stacked != 0).any(axis=0)
+    never_positive = ~(stacked > 0).any(axis=0) & ~never_observed
+    for lacking, what in ((never_observed, "observed"), (never_positive, "observed positive")):
+        if lacking.any():
+            which = [name for name, lacks in zip(names, lacking, strict=True) if lacks]
+            warn_user(f"labels never {what}: {which}; their scores carry little or no information.")
+
+
+def fill_unknown(labels: LabelTable, values: NDArray, coding: str) -> Any:
+    """Label table as it was given, with its unknown entries replaced by ``values``.
+
+    Parameters
+    ----------
+    labels : LabelTable
+    values : ndarray of shape (n_rows, n_labels)
+        In the coding of the table and the order of its columns; NaN leaves an entry unknown.
+    coding : str
+
+    Returns
+    -------
+    array, sparse matrix, series or data frame
+        Of the type and dtype that was given, unless that cannot hold the values: unsigned
+        whole numbers become signed ones, categories become numbers.
+    """
+    table = labels.table
+    fill = (labels.signed == 0) & ~np.isnan(values)
+    if table.frame is not None:
+        return _fill_frame(table.frame, fill, values, labels.one_column)
+    data = table.data.toarray() if sparse.issparse(table.data) else table.data
+    if coding == "signed" and data.dtype.kind == "u":
+        data = data.astype(np.result_type(data.dtype, np.int8))
+    filled = data.copy()
+    filled[fill] = values[fill].astype(_cell_type(data[labels.signed != 0])) if fill.any() else []
+    if sparse.issparse(table.data):
+        return table.given_type(filled)
+    return filled.ravel() if labels.one_column else filled
+
+
+def _fill_frame(frame: nw.DataFrame, fill: NDArray[np.bool_], values: NDArray, one: bool) -> Any:
+    columns = [
+        _fill_series(frame[:, j], np.flatnonzero(fill[:, j]), values[:, j])
+        for j in range(frame.shape[1])
+    ]
+    filled = frame.with_columns(*columns)
+    return filled[:, 0].to_native() if one else filled.to_native()
+
+
+def _fill_series(series: nw.Series, rows: NDArray[np.intp], values: NDArray) -> nw.Series:
+    if not len(rows):
+        return series
+    if series.dtype.is_unsigned_integer() and values[rows].min() < 0:
+        series = series.cast(nw.Int64)
+    elif series.dtype in (nw.Categorical, nw.Enum, nw.Unknown):  # Unknown: all null, or sparse
+        series = series.cast(nw.Float64)
+    cell_type = _cell_type(series.drop_nulls().to_numpy())
+    return series.scatter(rows.tolist(), [cell_type(value) for value in values[rows]])
+
+
+def _cell_type(known: NDArray) -> type:
+    """Python type of the cells of a label column, to write more of the same."""
+    if known.dtype.kind == "O":
+        return type(known[0]) if len(known) else float
+    return {"b": bool, "i": int, "u": int}.get(known.dtype.kind, float)

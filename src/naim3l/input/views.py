@@ -1,0 +1,345 @@
+"""What users hand over -> a table per view, its numbers, the rows that have it; both forms.
+
+*Tables apart*: mappings ``{view: table}`` and ``{view: label table}``, each view with rows of
+its own. *One wide table*: a row is a sample, views are sets of columns, and a row has NaN in
+the views that it lacks.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from naim3l.input.tables import (
+    LARGEST,
+    SMALLEST,
+    Table,
+    first_cell,
+    mark_cells,
+    same_index,
+    warn_user,
+)
+
+# Key of what belongs to all views of a wide table.
+FUSED = "fused"
+SINGLE_VIEW = "all"
+# Columns that vary less than this share of the largest one are constant, but for rounding.
+ROUNDING = 1e-12
+# How many times as large as the spread of another a column can be before digits are lost.
+WIDEST_RANGE = 1e4
+
+
+def is_apart(X: Any) -> bool:
+    """Whether X is a mapping of tables; SciPy's dictionary-of-keys matrices are not."""
+    return isinstance(X, Mapping) and not sparse.issparse(X)
+
+
+def tables_apart(X: Any, known: Iterable[str] | None = None) -> dict[str, Table]:
+    """Table of each view from a mapping; with ``known``, views must be among these."""
+    if not is_apart(X):
+        raise TypeError(
+            f"expected a mapping {{view: table}}, got {type(X).__name__}; views that were fitted "
+            "as tables apart are predicted that way too."
+        )
+    if not X:
+        raise ValueError("no view given: the mapping {view: table} is empty.")
+    for view in X:
+        check_view_name(view)
+    if known is not None:
+        unknown = [view for view in X if view not in set(known)]
+        if unknown:
+            raise ValueError(f"unknown views {unknown}; the model was fitted on {list(known)}.")
+    tables = {view: Table(table, f"view {view!r}") for view, table in X.items()}
+    for table in tables.values():
+        check_not_empty(table)
+    return tables
+
+
+def tables_wide(table: Table, columns: Mapping[str, Sequence[int]]) -> dict[str, Table]:
+    """Table of each view of a wide table, given the positions of its columns."""
+    return {
+        view: table.select_columns(positions, f"view {view!r}")
+        for view, positions in columns.items()
+    }
+
+
+def resolve_columns(views: Mapping[str, Any] | None, table: Table) -> dict[str, list[int]]:
+    """Positions of each view's columns in a wide table.
+
+    Parameters
+    ----------
+    views : mapping view -> column names, positions, slice or boolean mask; or None
+        None makes all columns one view.
+    table : Table
+    """
+    check_not_empty(table)
+    if views is None:
+        return {SINGLE_VIEW: list(range(table.shape[1]))}
+    if not isinstance(views, Mapping) or not views:
+        raise ValueError(f"views must be a mapping {{view: columns}} or None, got {views!r}.")
+    resolved = {}
+    for view, chosen in views.items():
+        check_view_name(view)
+        positions = _positions(chosen, table, f"views[{view!r}]")
+        if not positions:
+            raise ValueError(f"views[{view!r}] has no columns.")
+        if len(set(positions)) < len(positions):
+            twice = next(j for j, n in Counter(positions).items() if n > 1)
+            raise ValueError(f"views[{view!r}] has {table.column_label(twice)} twice.")
+        resolved[view] = positions
+    return resolved
+
+
+def check_view_name(view: Any) -> None:
+    """Refuse what is no name for a view."""
+    if not isinstance(view, str):
+        raise TypeError(f"view names must be strings, got {view!r}.")
+    if view == FUSED:
+        raise ValueError(
+            f"a view cannot be named {FUSED!r}: results over all views go by that name; rename it."
+        )
+
+
+def _positions(chosen: Any, table: Table, where: str) -> list[int]:
+    n_columns = table.shape[1]
+    names = {name: j for j, name in enumerate(table.columns or [])}
+    if isinstance(chosen, str | int | np.integer):
+        chosen = [chosen]
+    try:
+        # An unordered set of names must not order the features differently in each process.
+        entries = sorted(chosen) if isinstance(chosen, set | frozenset) else chosen
+        entries = range(n_columns)[chosen] if isinstance(chosen, slice) else list(entries)
+    except TypeError:
+        raise ValueError(
+            f"{where} must be column names, positions, a slice of positions or a mask, "
+            f"got {chosen!r}."
+        ) from None
+    if len(entries) and all(isinstance(entry, bool | np.bool_) for entry in entries):
+        if len(entries) != n_columns:
+            raise ValueError(f"{where}: a mask of {len(entries)} for {n_columns} columns.")
+        return np.flatnonzero(entries).tolist()
+    return [_position(entry, names, n_columns, where) for entry in entries]
+
+
+def _position(entry: Any, names: Mapping[str, int], n_columns: int, where: str) -> int:
+    if isinstance(entry, str):
+        if not names:
+            raise ValueError(
+                f"{where}: column {entry!r} is a name, but the table has no column names; "
+                "give positions, or a data frame (after a transformer in a pipeline: "
+                "transformer.set_output(transform='pandas'))."
+            )
+        if entry not in names:
+            known = _some(list(names))
+            raise ValueError(f"{where}: unknown column {entry!r}; the table has {known}.")
+        return names[entry]
+    is_number = isinstance(entry, int | np.integer) and not isinstance(entry, bool)
+    if not is_number or not -n_columns <= entry < n_columns:
+        raise ValueError(f"{where}: no column {entry!r} in a table of {n_columns} columns.")
+    return int(entry) % n_columns
+
+
+def present_rows(table: Table, *, allow_missing: bool = False) -> NDArray[np.bool_]:
+    """Rows that have the view at all, shape (n_rows,): not all of their cells are missing.
+
+    A row with some cells missing is refused unless ``allow_missing``.
+    """
+    return _present(table, table.missing(), allow_missing=allow_missing)
+
+
+def read_numbers(table: Table) -> tuple[Any, NDArray[np.bool_]]:
+    """Numbers of the rows that have the view, and which rows these are.
+
+    Returns
+    -------
+    numbers : ndarray or CSR array of float64, of shape (n_present, n_columns)
+        Finite; what is not is refused.
+    present : ndarray of bool, of shape (n_rows,)
+    """
+    numbers = table.numbers(
+        allowed="numbers; encode other columns first, or give this view a transformer that does, "
+        "such as a ColumnTransformer with OneHotEncoder"
+    )
+    present = _present(table, mark_cells(numbers, np.isnan), allow_missing=False)
+    numbers = numbers if present.all() else numbers[present]
+    check_finite(table, numbers, present)
+    return numbers, present
+
+
+def _present(table: Table, missing: Any, *, allow_missing: bool) -> NDArray[np.bool_]:
+    present = np.asarray(missing.sum(axis=1)).ravel() < table.shape[1]
+    partly = None if allow_missing else first_cell(missing[present])
+    if partly is not None:
+        place = _place(table, present, partly)
+        raise ValueError(
+            f"{place}: missing value (NaN). A row must have all of a view or nothing of it; "
+            "impute first, or give this view a transformer that accepts NaN, such as "
+            "make_pipeline(SimpleImputer(), StandardScaler())."
+        )
+    return present
+
+
+def check_finite(table: Table, numbers: Any, rows: NDArray[np.bool_]) -> None:
+    """Refuse NaN and infinities in ``numbers``, which are the marked rows of ``table``."""
+    cell = first_cell(mark_cells(numbers, lambda values: ~(np.abs(values) <= LARGEST)))
+    if cell is not None:
+        kinds = {np.nan: "NaN", np.inf: "infinity"}
+        kind = next((kinds[k] for k in kinds if np.array_equal(abs(numbers[cell]), k, True)), None)
+        what = f"not a finite number ({kind})" if kind else f"too large (the most is {LARGEST:g})"
+        raise ValueError(
+            f"{_place(table, rows, cell)}: {numbers[cell]} is {what}; remove, impute or rescale it."
+        )
+
+
+def check_not_tiny(table: Table, numbers: Any) -> None:
+    """Refuse a column whose squares vanish, though it is not 0, in rows of ``table``."""
+    sizes = abs(numbers).max(axis=0)
+    sizes = np.asarray(sizes.toarray() if sparse.issparse(sizes) else sizes).ravel()
+    tiny = np.flatnonzero((sizes > 0) & (sizes < SMALLEST))
+    if len(tiny):
+        raise ValueError(
+            f"{table.where}, {table.column_label(tiny[0])}: its largest value is "
+            f"{sizes[tiny[0]]:.3g}, too small to be squared (the least is {SMALLEST:g}); rescale "
+            "it, or set it to 0."
+        )
+
+
+def check_not_negative(table: Table, numbers: Any, rows: NDArray[np.bool_]) -> None:
+    """Refuse numbers below 0 in ``numbers``, which are the marked rows of ``table``."""
+    cell = first_cell(mark_cells(numbers, lambda values: values < 0))
+    if cell is not None:
+        raise ValueError(
+            f"{_place(table, rows, cell)}: {numbers[cell]:g} is negative, which a histogram "
+            "cannot have; use another transformer or kernel for this view."
+        )
+
+
+def warn_of_scales(table: Table, numbers: Any) -> None:
+    """Warn where some column would take the digits of another, ``numbers`` being rows of ``table``.
+
+    Solvers work on products of columns: one that is large, or far from 0, leaves those that vary
+    little to rounding.
+    """
+    if sparse.issparse(numbers):  # most entries are 0: columns are not far from it
+        return
+    spread = numbers.std(axis=0)
+    size = np.sqrt(numbers.mean(axis=0) ** 2 + spread**2)
+    varied = np.where(spread > ROUNDING * size.max(), spread, np.inf)
+    large, small = int(size.argmax()), int(varied.argmin())
+    if np.isfinite(varied[small]) and size[large] > WIDEST_RANGE * varied[small]:
+        warn_user(
+            f"{table.where}: {table.column_label(large)} has values around {size[large]:.1g}, and "
+            f"{table.column_label(small)} varies by {varied[small]:.1g}, which may be lost beside "
+            'them; use transformer="scale", or bring columns to one scale.'
+        )
+
+
+def _place(table: Table, rows: NDArray[np.bool_], cell: tuple[int, int]) -> str:
+    """A cell as errors call it, given the rows of the table that it was counted in."""
+    i, j = cell
+    return f"{table.where}, row {np.flatnonzero(rows)[i]}, {table.column_label(j)}"
+
+
+def check_same_columns(table: Table, names: Sequence[str] | None, n_columns: int) -> None:
+    """Refuse a table whose columns are not those of the fit, in their order."""
+    given = table.columns
+    if names is not None and given is not None and list(names) != given:
+        known, found = set(names), set(given)
+        missing = [name for name in names if name not in found]
+        extra = [name for name in given if name not in known]
+        if missing or extra:
+            raise ValueError(
+                f"{table.where}: columns differ from those of the fit: missing "
+                f"{_some(missing)}, unexpected {_some(extra)}."
+            )
+        raise ValueError(
+            f"{table.where}: columns must be in the order of the fit; reorder with "
+            f"table[model.feature_names_in_[view]]. Expected {_some(names)}, got {_some(given)}."
+        )
+    if table.shape[1] != n_columns:
+        raise ValueError(f"{table.where}: {table.shape[1]} columns, but {n_columns} at the fit.")
+    if (names is None) != (given is None):
+        lacking = "the table has" if given is None else "the fit had"
+        warn_user(f"{table.where}: {lacking} no column names; columns are taken in order.")
+
+
+def join_views(tables: Mapping[str, Any]) -> tuple[Any, dict[str, list[Any]]]:
+    """One wide table from tables whose rows are the same samples in the same order.
+
+    Parameters
+    ----------
+    tables : mapping view -> table
+        A row that lacks the view is NaN throughout.
+
+    Returns
+    -------
+    wide : ndarray, CSR array or data frame of shape (n_rows, sum of n_columns)
+        A data frame if all tables are, of one library and with names; its columns are named
+        ``view__column``. CSR if all tables are sparse.
+    views : dict view -> list of column names or positions
+        For ``NAIM3L(views=...)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> wide, views = join_views({"a": np.zeros((3, 2)), "b": np.ones((3, 1))})
+    >>> wide.shape, views
+    ((3, 3), {'a': [0, 1], 'b': [2]})
+    """
+    parts = tables_apart(tables)
+    n_rows = {view: table.shape[0] for view, table in parts.items()}
+    if len(set(n_rows.values())) > 1:
+        raise ValueError(f"only tables with the same rows can be joined, got rows {n_rows}.")
+    first, *others = parts.values()
+    for table in others:
+        if not same_index(first, table):
+            raise ValueError(
+                f"{table.where} and {first.where} have different indexes, so their rows are not "
+                "the same samples in the same order; reorder with table.reindex(other.index)."
+            )
+    frames = [table.frame for table in parts.values() if table.columns]
+    if len(frames) == len(parts) and len({frame.implementation for frame in frames if frame}) == 1:
+        return _join_frames(parts)
+    blocks = [table.numbers() for table in parts.values()]
+    stops = np.cumsum([block.shape[1] for block in blocks]).tolist()
+    positions = [
+        list(range(start, stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)
+    ]
+    views = dict(zip(parts, positions, strict=True))
+    if all(sparse.issparse(block) for block in blocks):
+        return sparse.hstack(blocks, format="csr"), views
+    return np.hstack([b.toarray() if sparse.issparse(b) else b for b in blocks]), views
+
+
+def _join_frames(parts: Mapping[str, Table]) -> tuple[Any, dict[str, list[Any]]]:
+    renamed, views = [], {}
+    for view, table in parts.items():
+        names = {name: f"{view}__{name}" for name in table.columns or []}
+        renamed.append(table.frame.rename(names))  # type: ignore[union-attr]
+        views[view] = list(names.values())
+    return nw.concat(renamed, how="horizontal").to_native(), views
+
+
+def check_not_empty(table: Table) -> None:
+    """Refuse a table without rows or without columns."""
+    n_rows, n_columns = table.shape
+    if n_rows == 0:
+        raise ValueError(
+            f"{table.where}: Found array with 0 sample(s) (shape={table.shape}) while a minimum "
+            "of 1 is required; leave an empty view out."
+        )
+    if n_columns == 0:
+        raise ValueError(
+            f"{table.where}: 0 feature(s) (shape={table.shape}) while a minimum of 1 is required; "
+            "leave an empty view out."
+        )
+
+
+def _some(names: Sequence[Any], most: int = 8) -> str:
+    listed = ", ".join(repr(name) for name in names[:most])
+    more = f", ... ({len(names)} in all)" if len(names) > most else ""
+    return f"[{listed}{more}]"

@@ -1,0 +1,260 @@
+"""The numbers a solver works on: feature blocks, signed labels, and who is positive for what.
+
+Conventions, stated once. The rows of all views are stacked, so ``Y``, ``P`` and ``XW`` have
+shape (n_rows, n_labels). The weights of all views are stacked too: ``W`` has shape
+(n_weights, n_labels), and a view's intercept is the last row of its block. The paper's
+block-diagonal ``X`` is never formed; ``multiply`` and ``multiply_transposed`` apply it.
+
+The paper's ``X_k`` (rows whose label ``k`` is observed positive) is a choice of stacked
+rows. The choices of all labels are laid end to end, label by label: an array of shape
+(n_positives, n_labels) holds one matrix for every label, and ``label_slices`` cuts it.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from naim3l.problem.blocks import LabelBlocks, Matrix, blas_threads, consecutive_slices
+
+# Gram matrices of views with more columns than this are made only if no larger than the rows.
+GRAM_COLUMNS = 2000
+
+
+class Problem(LabelBlocks):
+    """Feature blocks and labels of all views, with the products that a solver needs.
+
+    Parameters
+    ----------
+    features : sequence of ndarray or sparse matrix, each of shape (n_rows_v, n_features_v)
+        Of float64 or float32, which everything else follows.
+    labels : sequence of ndarray, each of shape (n_rows_v, n_labels)
+        1 = yes, -1 = no, 0 = unknown.
+    fit_intercept : bool
+        Append a column of ones to each block.
+    positive_weight : float
+        What an observed positive counts in the loss, where a negative counts 1.
+    samples : ndarray of int, of shape (n_rows,), optional
+        Sample that each stacked row describes, where rows of several views are known to describe
+        the same ones. Solvers make no use of it.
+    names : sequence of str, optional
+        What errors call the views; by default their places.
+
+    Attributes
+    ----------
+    X : list of ndarray or sparse matrix, each of shape (n_rows_v, n_weights_v)
+    Y : ndarray of shape (n_rows, n_labels)
+    P : ndarray of shape (n_rows, n_labels)
+        What an entry counts in the loss: 0 where the label is unknown.
+    positive_rows : ndarray of int, of shape (n_positives,)
+        Stacked row of each observed positive, sorted by label.
+    label_slices : list of slice, one per label
+        Where in ``positive_rows`` each label lies.
+    """
+
+    def __init__(
+        self,
+        features: Sequence[Matrix | sparse.sparray],
+        labels: Sequence[Matrix],
+        *,
+        fit_intercept: bool = True,
+        positive_weight: float = 1.0,
+        samples: NDArray[np.intp] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self.fit_intercept = fit_intercept
+        self.positive_weight = positive_weight
+        self.samples = samples
+        self.names = [str(v) for v in range(len(features))] if names is None else list(names)
+        self.n_threads = blas_threads()
+        self.X = [_append_ones(X_v) if fit_intercept else X_v for X_v in features]
+        self.Y = np.concatenate(labels).astype(np.result_type(*(X_v.dtype for X_v in self.X)))
+        self.P = loss_weights(self.Y, positive_weight)
+        self.row_slices = consecutive_slices(X_v.shape[0] for X_v in self.X)
+        self.weight_slices = consecutive_slices(X_v.shape[1] for X_v in self.X)
+        label_of_positive, self.positive_rows = np.nonzero(self.Y.T > 0)
+        counts = np.bincount(label_of_positive, minlength=self.Y.shape[1])
+        self.label_slices = consecutive_slices(counts)
+
+    def with_labels(self, Y: Matrix) -> "Problem":
+        """The same features with other stacked labels, (n_rows, n_labels)."""
+        # A column of ones is there already.
+        other = Problem(
+            self.X,
+            [Y],
+            fit_intercept=False,
+            positive_weight=self.positive_weight,
+            samples=self.samples,
+            names=self.names,
+        )
+        other.fit_intercept = self.fit_intercept
+        return other
+
+    def with_features(self, features: Sequence[Matrix | sparse.sparray]) -> "Problem":
+        """The same labels with other features of the same rows."""
+        return Problem(
+            features,
+            [self.Y],
+            fit_intercept=self.fit_intercept,
+            positive_weight=self.positive_weight,
+            samples=self.samples,
+            names=self.names,
+        )
+
+    @property
+    def features(self) -> list[Matrix | sparse.sparray]:
+        """Features of each view, without the column of ones."""
+        return [X_v[:, :-1] for X_v in self.X] if self.fit_intercept else self.X
+
+    @property
+    def n_rows(self) -> int:
+        return self.Y.shape[0]
+
+    @cached_property
+    def _scatter(self) -> sparse.csr_array:
+        """Zero-one matrix (n_rows, n_positives) whose transpose selects ``positive_rows``."""
+        ones = np.ones(self.n_positives, dtype=self.Y.dtype)
+        columns = np.arange(self.n_positives)
+        shape = (self.n_rows, self.n_positives)
+        return sparse.coo_array((ones, (self.positive_rows, columns)), shape=shape).tocsr()
+
+    def multiply(self, W: Matrix) -> Matrix:
+        """``XW`` for all rows: (n_weights, n_labels) -> (n_rows, n_labels)."""
+        return np.concatenate(
+            [X_v @ W[weights] for X_v, weights in zip(self.X, self.weight_slices, strict=True)]
+        )
+
+    def multiply_transposed(self, R: Matrix) -> Matrix:
+        """``X'R`` for all views: (n_rows, n_labels) -> (n_weights, n_labels)."""
+        return np.concatenate(
+            [X_v.T @ R[rows] for X_v, rows in zip(self.X, self.row_slices, strict=True)]
+        )
+
+    def gather(self, XW: Matrix) -> Matrix:
+        """``X_k W`` of every label: (n_rows, n_labels) -> (n_positives, n_labels)."""
+        return XW[self.positive_rows]
+
+    def scatter(self, Z: Matrix) -> Matrix:
+        """Rows of all labels added up per stacked row; ``multiply_transposed`` of the
+        result is ``sum_k X_k' Z_k``.
+        """
+        return self._scatter @ Z
+
+    def label_scores(self, W: Matrix) -> Matrix:
+        """``X_k W`` of every label: (n_weights, n_labels) -> (n_positives, n_labels)."""
+        return self.gather(self.multiply(W))
+
+    def label_scores_transposed(self, Z: Matrix) -> Matrix:
+        """``sum_k X_k' Z_k``: (n_positives, n_labels) -> (n_weights, n_labels)."""
+        return self.multiply_transposed(self.scatter(Z))
+
+    def loss_and_gradient(self, W: Matrix) -> tuple[float, Matrix]:
+        """The loss, and ``X'(P * (XW - Y))`` of shape (n_weights, n_labels)."""
+        error = self.multiply(W) - self.Y
+        residual = self.P * error
+        return 0.5 * float(np.vdot(residual, error)), self.multiply_transposed(residual)
+
+    @property
+    def n_observed_positives(self) -> int:
+        """Number of labels observed positive, over all rows."""
+        return self.n_positives
+
+    @cached_property
+    def targets(self) -> Matrix:
+        """``X'(P * Y)``, of shape (n_weights, n_labels)."""
+        return self.multiply_transposed(self.P * self.Y)
+
+    def residual(self, XW: Matrix) -> Matrix:
+        """``P * (XW - Y)``, zero where the label is unknown."""
+        return self.P * (XW - self.Y)
+
+    @cached_property
+    def n_positives_of_rows(self) -> Matrix:
+        """Observed positives of each stacked row, (n_rows, 1)."""
+        return (self.Y > 0).sum(axis=1, keepdims=True).astype(self.Y.dtype)
+
+    @cached_property
+    def grams(self) -> list[Matrix | None]:
+        """``X'X`` of each view, (n_weights_v, n_weights_v); None where it is too large."""
+        ones = np.ones((self.n_rows, 1), dtype=self.Y.dtype)
+        return [self._weighted_gram(v, ones) if has_gram(X) else None for v, X in enumerate(self.X)]
+
+    @cached_property
+    def positive_grams(self) -> list[Matrix | None]:
+        """`positive_gram` of each view; None where it is too large."""
+        return [self.positive_gram(v) if has_gram(X) else None for v, X in enumerate(self.X)]
+
+    def positive_gram(self, v: int) -> Matrix:
+        """``sum_k X_k' X_k`` of a view, (n_weights_v, n_weights_v).
+
+        A row with q observed positives occurs q times, so this is ``X' diag(q) X``.
+        """
+        return self._weighted_gram(v, self.n_positives_of_rows)
+
+    def labelled_gram(self, v: int) -> Matrix:
+        """``X'X`` of a view, rows counted as their heaviest entry: bounds the curvature."""
+        return self._weighted_gram(v, self.P.max(axis=1, keepdims=True))
+
+    def _weighted_gram(self, v: int, row_weights: Matrix) -> Matrix:
+        """``X' diag(r) X`` of a view, given what each stacked row counts, (n_rows, 1)."""
+        X = self.X[v]
+        gram = X.T @ (sparse.diags_array(row_weights[self.row_slices[v], 0]) @ X)
+        return gram.toarray() if sparse.issparse(gram) else gram
+
+    def multiply_gram(self, W: Matrix) -> Matrix:
+        """``X'XW`` for all views, (n_weights, n_labels)."""
+        return self._multiply_weighted(self.grams, None, W)
+
+    def multiply_positive_gram(self, W: Matrix) -> Matrix:
+        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels)."""
+        return self._multiply_weighted(self.positive_grams, self.n_positives_of_rows, W)
+
+    def _multiply_weighted(
+        self, grams: list[Matrix | None], row_weights: Matrix | None, W: Matrix
+    ) -> Matrix:
+        """``X' diag(r) XW`` for all views, by Gram matrices where there are some."""
+        products = []
+        for X, gram, rows, at in zip(
+            self.X, grams, self.row_slices, self.weight_slices, strict=True
+        ):
+            if gram is not None:
+                products.append(gram @ W[at])
+            else:
+                XW = X @ W[at]
+                products.append(X.T @ (XW if row_weights is None else row_weights[rows] * XW))
+        return np.concatenate(products)
+
+    def split_weights(self, W: Matrix) -> tuple[list[Matrix], list[Matrix]]:
+        """Coefficients (n_features_v, n_labels) and intercepts (n_labels,) of each view."""
+        coefficients, intercepts = [], []
+        for weights in self.weight_slices:
+            last = weights.stop - 1 if self.fit_intercept else weights.stop
+            coefficients.append(W[weights.start : last].copy())
+            intercepts.append(W[last].copy() if self.fit_intercept else np.zeros(self.n_labels))
+        return coefficients, intercepts
+
+
+def loss_weights(Y: Matrix, positive_weight: float) -> Matrix:
+    """What each entry of signed labels (n_rows, n_labels) counts in the loss."""
+    P = (Y != 0).astype(Y.dtype)
+    return P if positive_weight == 1 else np.where(Y > 0, P.dtype.type(positive_weight), P)
+
+
+def stored_numbers(X: Any) -> int:
+    """How many numbers a product with ``X`` touches."""
+    return int(X.nnz if sparse.issparse(X) else X.size)
+
+
+def has_gram(X: Matrix | sparse.sparray) -> bool:
+    """Whether ``X'X`` is held beside ``X``: if it is small, or no larger than ``X`` itself."""
+    return X.shape[1] <= GRAM_COLUMNS or X.shape[1] ** 2 <= stored_numbers(X)
+
+
+def _append_ones(X: Matrix | sparse.sparray) -> Matrix | sparse.sparray:
+    ones = np.ones((X.shape[0], 1), dtype=X.dtype)
+    if sparse.issparse(X):
+        return sparse.hstack([X, ones], format="csr")
+    return np.hstack([X, ones])

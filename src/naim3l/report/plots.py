@@ -1,0 +1,166 @@
+"""The look of all figures: size, fonts, colours, and files that come out the same every time.
+
+Figures are made without pyplot, so there is no global state and no display. matplotlib is an
+optional dependency and imported when the first figure is made. A function that draws is decorated
+with `styled`: matplotlib reads the sizes of texts and lines at the moment they are added.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from naim3l.files.whole import written_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# The palette of Okabe and Ito, distinct to colour-blind readers; the faintest on paper come last.
+COLOURS = [
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442",
+]  # fmt: skip
+# One for each colour: lines are told apart in black and white too.
+MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
+GREY = "#666666"
+
+COLUMN_WIDTH = 3.5  # inches, of a page with two columns
+HEIGHT = 2.4
+DPI = 200
+
+STYLE: dict[Any, Any] = {
+    "font.size": 8,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same on every computer
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.4,
+    "grid.color": "#DDDDDD",
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    "legend.handlelength": 1.6,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4,
+    "errorbar.capsize": 2,
+    "svg.hashsalt": "naim3l",
+}
+
+
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """The same function with the sizes of `STYLE` in force while it draws."""
+
+    @wraps(draw)
+    def drawing(*args: P.args, **kwargs: P.kwargs) -> R:
+        import matplotlib
+
+        with matplotlib.rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return drawing
+
+
+@styled
+def new_figure(
+    n_columns: int = 1, n_rows: int = 1, height: float = HEIGHT, *, width: float = COLUMN_WIDTH
+) -> "tuple[Figure, list[Axes]]":
+    """A figure and its axes, row by row; always a list, so ``fig, (ax,) = new_figure()``.
+
+    Parameters
+    ----------
+    n_columns, n_rows : int
+        Panels.
+    height, width : float
+        Inches of one panel. By default a panel is as wide as a column of text.
+    """
+    from matplotlib.figure import Figure
+
+    fig = Figure(figsize=(width * n_columns, height * n_rows), layout="constrained")
+    axes = fig.subplots(n_rows, n_columns, squeeze=False)
+    return fig, list(axes.flat)
+
+
+@styled
+def draw_series(
+    ax: "Axes",
+    x: Iterable[Any],
+    values: Sequence[Sequence[float]],
+    *,
+    index: int = 0,
+    label: str | None = None,
+) -> None:
+    """A line through the means of groups of values, with their standard deviations as error bars.
+
+    Parameters
+    ----------
+    ax : Axes
+    x : iterable of n_points
+    values : sequence of n_points sequences
+        The values of each point, one per seed; the deviation is the population's.
+    index : int
+        Number of the line: gives its colour and marker.
+    label : str, optional
+        For the legend.
+    """
+    look: dict[str, Any] = {
+        "color": COLOURS[index % len(COLOURS)],
+        "marker": MARKERS[index % len(MARKERS)],
+        "label": label,
+    }
+    means = [float(np.mean(group)) for group in values]
+    ax.errorbar(list(x), means, yerr=[float(np.std(group)) for group in values], **look)
+
+
+@styled
+def add_legend(ax: "Axes", **options: Any) -> None:
+    """Legend of axes in the common size; `options` are those of ``Axes.legend``."""
+    ax.legend(**options)
+
+
+@styled
+def save(fig: "Figure", stem: Path) -> list[Path]:
+    """Write a figure as ``<stem>.svg`` and ``<stem>.png``, each whole or not at all.
+
+    The same figure gives the same bytes: no date and no random names are in them.
+
+    Parameters
+    ----------
+    fig : Figure
+    stem : Path
+        Without suffix; a dot in the name is part of it.
+
+    Returns
+    -------
+    paths : list of the two paths
+    """
+    written = []
+    for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": DPI})):
+        target = stem.with_name(f"{stem.name}.{suffix}")
+        with written_whole(target) as part:
+            fig.savefig(part, format=suffix, **options)
+        written.append(target)
+    return written
+
+
+@styled
+def to_svg(fig: "Figure") -> str:
+    """A figure as the text of an SVG file; the same figure gives the same text."""
+    file = BytesIO()
+    fig.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue().decode("utf-8")

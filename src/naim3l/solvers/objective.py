@@ -1,0 +1,141 @@
+"""The objective of the model, its parts and its sub-gradient."""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l.problem.compressed import Form
+from naim3l.solvers.nuclear import inverse_root_of_gram, trace_norm, trace_norm_subgradient
+
+Matrix = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class ObjectiveParts:
+    """Terms of the objective with their factors and signs, so that they add up to it."""
+
+    loss: float
+    low_rank: float
+    high_rank: float
+    ridge: float
+
+    @property
+    def total(self) -> float:
+        return self.loss + self.low_rank + self.high_rank + self.ridge
+
+    def as_record(self) -> dict[str, float]:
+        """Plain dict with the total under ``"objective"``."""
+        return {"objective": self.total, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a solver minimises over the stacked weights ``W``.
+
+    ::
+
+        F(W) = 1/2 sum P * (XW - Y)^2                       loss
+             + lam * sum_k ||X_k W||_*                      low_rank
+             - lam * ||XW||_*                               high_rank
+             + ridge/2 * ||W without intercepts||^2         ridge
+
+    Singular values are counted down to rounding error; the cut-off that the paper's program
+    applies belongs to the solver that follows it.
+
+    Parameters
+    ----------
+    problem : Problem or CompressedProblem
+    lam : float
+    low_rank, high_rank : bool
+        Leave a term out by False.
+    ridge : float
+    """
+
+    problem: Form
+    lam: float
+    low_rank: bool = True
+    high_rank: bool = True
+    ridge: float = 0.0
+
+    def parts(
+        self,
+        W: Matrix,
+        *,
+        loss: float | None = None,
+        label_scores: Matrix | None = None,
+        scores_norm: float | None = None,
+    ) -> ObjectiveParts:
+        """Terms of ``F(W)``.
+
+        Parameters
+        ----------
+        W : ndarray of shape (n_weights, n_labels)
+        loss, label_scores, scores_norm
+            The loss, ``X_k W`` of all labels, and the trace norm of ``XW``, if known already.
+        """
+        problem = self.problem
+        low_rank = high_rank = 0.0
+        if self.low_rank:
+            blocks = problem.label_scores(W) if label_scores is None else label_scores
+            low_rank = problem.sum_labels(trace_norm, blocks)
+        if self.high_rank:
+            high_rank = self.high_rank_term(W)[0] if scores_norm is None else scores_norm
+        return ObjectiveParts(
+            loss=problem.loss(W) if loss is None else loss,
+            low_rank=self.lam * low_rank,
+            high_rank=0.0 - self.lam * high_rank,  # not -0.0
+            ridge=float(0.5 * self.ridge * np.sum(W[problem.penalised] ** 2)),
+        )
+
+    def value(self, W: Matrix) -> float:
+        """``F(W)``."""
+        return self.parts(W).total
+
+    def high_rank_term(self, W: Matrix, cutoff: float | None = None) -> tuple[float, Matrix]:
+        """Trace norm of ``XW``, and ``lam X'G`` with its sub-gradient ``G`` (Algorithm 2).
+
+        Both follow from ``X'XW``: ``(XW)'XW = W'X'XW``, and ``X'G = X'XW T``. Zero where the
+        term is left out. ``cutoff`` is that of `inverse_root_of_gram`.
+        """
+        if not self.high_rank:
+            return 0.0, np.zeros_like(W)
+        XXW = self.problem.multiply_gram(W)
+        norm, T = inverse_root_of_gram(W.T @ XXW, cutoff=cutoff)
+        return norm, self.lam * (XXW @ T)
+
+    def ridge_gradient(self, W: Matrix) -> Matrix:
+        """Gradient of the ridge term, of shape (n_weights, n_labels)."""
+        return self.ridge * self.problem.penalised[:, None] * W
+
+    def subgradient(self, W: Matrix) -> Matrix:
+        """Gradient of ``F`` where it has one, of shape (n_weights, n_labels).
+
+        At a rank-deficient ``X_k W`` the trace norm has many sub-gradients; this takes ``UV'``.
+        """
+        problem = self.problem
+        gradient = problem.loss_and_gradient(W)[1] + self.ridge_gradient(W)
+        gradient -= self.high_rank_term(W)[1]
+        if self.low_rank:
+            G = problem.map_labels(trace_norm_subgradient, problem.label_scores(W))
+            gradient += self.lam * problem.label_scores_transposed(G)
+        return gradient
+
+    def stationarity(self, gradient: Matrix, multipliers: Matrix, high_rank: Matrix) -> float:
+        """How far a point is from stationary, with multipliers as certificate.
+
+        ``||gradient + sum_k X_k' Lambda_k - lam X'G|| / ||X'(P * Y)||``. It certifies if
+        each ``Lambda_k`` is lam times a sub-gradient of the trace norm at ``X_k W``, and G one
+        at ``XW``, to the accuracy that feasibility and the concave gap tell.
+
+        Parameters
+        ----------
+        gradient : ndarray of shape (n_weights, n_labels)
+            Of loss and ridge.
+        multipliers : ndarray of shape (n_weights, n_labels)
+            ``sum_k X_k' Lambda_k``.
+        high_rank : ndarray of shape (n_weights, n_labels)
+            ``lam X'G``.
+        """
+        residual = np.linalg.norm(gradient + multipliers - high_rank)
+        return float(residual / np.linalg.norm(self.problem.targets))

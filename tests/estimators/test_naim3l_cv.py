@@ -1,0 +1,385 @@
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.preprocessing import FunctionTransformer
+
+from naim3l import NAIM3L, evaluate
+from naim3l.datasets import make_unpaired
+from naim3l.decisions.calibration import log_loss
+from naim3l.decisions.held_out import METRICS, OF_RANKS, choose_metric, deal_entries
+from naim3l.estimators import PerViewRidge
+from naim3l.estimators.candidates import best_on_held_out, hold_out_entries
+from naim3l.estimators.naim3l_cv import NAIM3LCV
+from naim3l.problem.rows import Problem
+from naim3l.solvers import solve_fast
+from naim3l.solvers.objective import Objective
+
+
+@pytest.fixture
+def data():
+    return make_unpaired(120, n_features=(12, 10), n_labels=5, n_latent=4, noise=0.5,
+                         missing_labels=0.3, random_state=0)  # fmt: skip
+
+
+def test_each_observed_entry_is_on_exactly_one_side(data):
+    kept, held_out = hold_out_entries(data.labels, 0.25, random_state=0)
+    for view, Y in data.labels.items():
+        on_sides = (~np.isnan(kept[view])).astype(int) + ~np.isnan(held_out[view])
+        np.testing.assert_array_equal(on_sides, ~np.isnan(Y))
+        for side in (kept[view], held_out[view]):
+            known = ~np.isnan(side)
+            np.testing.assert_array_equal(side[known], Y[known])
+
+
+def test_share_is_that_of_positives_and_of_negatives_rounded_down(data):
+    _, held_out = hold_out_entries(data.labels, 0.3, random_state=0)
+    for view, Y in data.labels.items():
+        for value in (0, 1):
+            counts = (value == Y).sum(axis=0)
+            expected = np.floor(0.3 * counts + 1e-9)
+            np.testing.assert_array_equal((held_out[view] == value).sum(axis=0), expected)
+
+
+def test_seed_decides(data):
+    first, again, other = (
+        hold_out_entries(data.labels, random_state=seed)[0]["view0"] for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other, equal_nan=True)
+
+
+@pytest.mark.filterwarnings("ignore:labels never observed positive")
+def test_a_metric_undefined_on_held_out_entries_is_an_error(data):
+    never = {view: np.zeros((len(Y), 2)) for view, Y in data.labels.items()}
+    for Y in never.values():
+        Y[0, 0] = 1  # a single positive stays where it is
+    with pytest.raises(ValueError, match="metric 'AP' is undefined on the held-out entries"):
+        best_on_held_out([PerViewRidge(1.0)], data.views, never, metric="AP", random_state=0)
+
+
+def test_candidates_of_one_label_are_told_apart(data):
+    one_label = {view: Y[:, :1] for view, Y in data.labels.items()}
+    blind = PerViewRidge(transformer=FunctionTransformer(np.zeros_like))
+    candidates = [blind, PerViewRidge()]
+    best = best_on_held_out(candidates, data.views, one_label, random_state=0)
+    assert best.transformer == "auto"
+    with pytest.raises(ValueError, match="metric='AP' ranks the labels of a row"):
+        best_on_held_out(candidates, data.views, one_label, metric="AP")
+
+
+@pytest.mark.parametrize("metric", ["one-error", "AP", "micro-AUC"])
+def test_best_is_lowest_or_highest_as_the_metric_wants(data, metric):
+    candidates = [PerViewRidge(1e9), PerViewRidge(1.0)]
+    best = best_on_held_out(candidates, data.views, data.labels, metric=metric, random_state=0)
+    assert best.ridge == 1.0
+
+
+def test_best_candidate_is_chosen_and_fitted_on_everything(data):
+    """Against a ridge so strong that scores carry only label frequencies."""
+    candidates = [PerViewRidge(1e9), PerViewRidge(1.0)]
+    best = best_on_held_out(candidates, data.views, data.labels, random_state=0)
+    assert best.ridge == 1.0
+    whole = PerViewRidge(1.0).fit(data.views, data.labels)
+    np.testing.assert_array_equal(best.coef_["view0"], whole.coef_["view0"])
+
+
+def signed(labels):
+    return [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in labels.values()]
+
+
+def deal(data, cv, seed=0):
+    """Problem as the estimator makes it, and the fold of each of its entries."""
+    problem = Problem([np.asarray(X) for X in data.views.values()], signed(data.labels))
+    return problem, deal_entries(problem, cv, np.random.RandomState(seed))
+
+
+@pytest.mark.parametrize("cv", [2, 3, 7])
+def test_each_observed_entry_is_in_exactly_one_fold(data, cv):
+    problem, fold_of = deal(data, cv)
+    assert fold_of.max() == cv - 1
+    np.testing.assert_array_equal(fold_of >= 0, problem.P)
+    for rows in problem.row_slices:
+        for value in (1, -1):
+            held_out = problem.Y[rows] == value
+            sizes = [(held_out & (fold_of[rows] == k)).sum(axis=0) for k in range(cv)]
+            assert np.ptp(sizes, axis=0).max() <= 1
+
+
+def test_only_positive_of_a_label_in_a_view_stays_in_training():
+    Y = -np.ones((6, 3))
+    Y[2, 0] = Y[1, 1] = Y[4, 1] = 1
+    fold_of = deal_entries(Problem([np.eye(6)], [Y]), 5, np.random.RandomState(0))
+    assert fold_of[2, 0] == -1
+    assert fold_of[1, 1] != fold_of[4, 1]
+    assert (fold_of < 0).sum() == 1
+
+
+def test_view_with_one_positive_is_fitted(data):
+    labels = {view: Y.copy() for view, Y in data.labels.items()}
+    Y = labels["view1"]
+    Y[Y == 1] = 0
+    Y[3, 2] = 1
+    model = quick(lams=(1.0, 0.1)).fit(data.views, labels)
+    assert np.isfinite(model.best_score_)
+
+
+def quick(**parameters):
+    return NAIM3LCV(
+        **{"lams": (1.0, 0.3, 0.1), "ridges": (0.0, 1.0), "random_state": 0} | parameters
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    data = make_unpaired(120, n_features=(12, 10), n_labels=5, n_latent=4, noise=0.5,
+                         missing_labels=0.3, random_state=0)  # fmt: skip
+    return data, quick().fit(data.views, data.labels)
+
+
+def test_chosen_pair_is_the_best_of_the_table(fitted):
+    _, model = fitted
+    table = pd.DataFrame(model.cv_results_)
+    assert len(table) == 6
+    best = table.loc[table["mean_test_score"].idxmax()]
+    assert (model.lam_, model.ridge_) == (best["lam"], best["ridge"])
+    assert model.best_score_ == best["mean_test_score"]
+    assert best["rank_test_score"] == 1
+    folds = table[[f"split{k}_test_score" for k in range(3)]]
+    np.testing.assert_allclose(folds.mean(axis=1), table["mean_test_score"])
+    np.testing.assert_allclose(folds.std(axis=1, ddof=0), table["std_test_score"])
+
+
+@pytest.mark.parametrize("metric", ["coverage", "one-error"])
+def test_lowest_is_best_where_lower_is_better(fitted, metric):
+    data, _ = fitted
+    model = quick(metric=metric).fit(data.views, data.labels)
+    means = model.cv_results_["mean_test_score"]
+    assert model.best_score_ == means.min()
+    assert model.cv_results_["rank_test_score"][np.argmin(means)] == 1
+
+
+def test_final_fit_is_that_of_the_chosen_pair(fitted):
+    data, model = fitted
+    plain = NAIM3L(model.lam_, ridge=model.ridge_, solver="fast").fit(data.views, data.labels)
+    for view in data.views:
+        np.testing.assert_array_equal(model.coef_[view], plain.coef_[view])
+        np.testing.assert_array_equal(model.intercept_[view], plain.intercept_[view])
+    for name in ("n_iter_", "converged_", "stationarity_", "objective_", "history_", "views_",
+                 "label_names_"):  # fmt: skip
+        assert getattr(model, name) == getattr(plain, name), name
+    assert model.score(data.views, data.labels) == plain.score(data.views, data.labels)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_scores_of_a_fold_are_those_of_fits_by_hand(fitted, fit_intercept):
+    data, _ = fitted
+    model = quick(fit_intercept=fit_intercept).fit(data.views, data.labels)
+    problem, fold_of = deal(data, 3)
+    hidden = dict(zip(data.views, [fold_of[rows] == 1 for rows in problem.row_slices], strict=True))
+    kept = {view: np.where(hidden[view], np.nan, Y) for view, Y in data.labels.items()}
+    truth = {view: np.where(hidden[view], Y, np.nan) for view, Y in data.labels.items()}
+    table = model.cv_results_
+    for lam, ridge, value in zip(
+        table["lam"], table["ridge"], table["split1_test_score"], strict=True
+    ):
+        by_hand = NAIM3L(
+            lam, ridge=ridge, solver="fast", tol=1e-6, max_iter=2000, fit_intercept=fit_intercept
+        ).fit(data.views, kept)
+        expected = evaluate(truth, by_hand.decision_function(data.views))["AP"]
+        assert value == pytest.approx(expected, abs=1e-3)
+
+
+def ridge_chosen(X, Y):
+    model = NAIM3LCV((0.05,), (0.0, 300.0), transformer=None, metric="micro-AUC", random_state=0)
+    return model.fit(X, Y).ridge_
+
+
+def test_strong_ridge_is_chosen_for_many_features_of_little_use(rng):
+    X = {view: rng.normal(size=(60, 30)) for view in "ab"}
+    Y = {
+        view: (table[:, :1] * [1, 1, -1, -1] + 2 * rng.normal(size=(60, 4)) > 0).astype(float)
+        for view, table in X.items()
+    }
+    assert ridge_chosen(X, Y) == 300.0
+
+
+def test_no_ridge_is_chosen_where_small_features_decide_and_large_ones_distract(rng):
+    scale = np.array([0.05, 0.05, 0.05, 1, 1, 1])
+    X = {view: rng.normal(size=(80, 6)) * scale for view in "ab"}
+    mixing = rng.normal(size=(3, 4))
+    Y = {view: (table[:, :3] @ mixing > 0).astype(float) for view, table in X.items()}
+    assert ridge_chosen(X, Y) == 0.0
+
+
+def test_wide_table_of_one_view_and_that_table_give_the_same():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 6))
+    Y = (X[:, :4] + rng.normal(size=(60, 4)) > 0).astype(float)
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    assert_same(quick().fit({"a": X}, {"a": Y}), quick(views={"a": slice(0, 6)}).fit(X, Y))
+
+
+def test_wide_table_is_scored_on_fused_samples_whose_entries_no_view_saw():
+    rng = np.random.default_rng(0)
+    X = {"a": rng.normal(size=(60, 6)), "b": rng.normal(size=(60, 5))}
+    Y = (X["a"][:, :4] + X["b"][:, :4] > 0).astype(float)
+    views = {"a": slice(0, 6), "b": slice(6, 11)}
+    model = quick(lams=[0.4], ridges=[1.0], cv=2, views=views, transformer=None)
+    model.fit(np.hstack(list(X.values())), Y)
+    samples = np.tile(np.arange(60), 2)
+    problem = Problem(list(X.values()), [2 * Y - 1] * 2, samples=samples)
+    hidden = deal_entries(problem, 2, np.random.RandomState(0)) == 0
+    part = problem.with_labels(np.where(hidden, 0, problem.Y))
+    W = solve_fast(Objective(part, 0.4, ridge=1.0), max_iter=100, tol=3e-3).W
+    S = problem.multiply(W)
+    expected = evaluate(np.where(hidden[:60], Y, np.nan), (S[:60] + S[60:]) / 2)["AP"]
+    assert model.cv_results_["split0_test_score"][0] == pytest.approx(expected, rel=1e-6)
+
+
+def assert_same(first, second):
+    assert (first.lam_, first.ridge_) == (second.lam_, second.ridge_)
+    for name, column in first.cv_results_.items():
+        np.testing.assert_array_equal(column, second.cv_results_[name])
+    for view in first.views_:
+        np.testing.assert_array_equal(first.coef_[view], second.coef_[view])
+
+
+def test_same_seed_same_result_however_many_jobs(fitted):
+    data, model = fitted
+    again, threaded, other = (
+        quick(**parameters).fit(data.views, data.labels)
+        for parameters in ({}, {"n_jobs": 2}, {"random_state": 1})
+    )
+    assert_same(model, again)
+    assert_same(model, threaded)
+    assert not np.array_equal(
+        model.cv_results_["split0_test_score"], other.cv_results_["split0_test_score"]
+    )
+
+
+def test_clone_keeps_parameters(fitted):
+    _, model = fitted
+    copy = clone(model.set_params(cv=3))
+    assert copy.get_params() == model.get_params()
+    assert not hasattr(copy, "lam_")
+
+
+def test_path_of_given_length_goes_from_a_hundredth_to_10(fitted):
+    data, _ = fitted
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the final fit, whichever it is
+        model = quick(lams=4, ridges=[1], max_iter=5).fit(data.views, data.labels)
+    np.testing.assert_allclose(model.cv_results_["lam"], [0.01, 0.1, 1, 10])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"lams": 0}, "lams must be a whole number >= 1, got 0"),
+        ({"lams": ()}, "lams must be a sequence of at least one number"),
+        ({"lams": "many"}, "lams must be a sequence of at least one number, got 'many'"),
+        ({"lams": (1.0, 0.0)}, r"lams\[1\] must be a finite number > 0, got 0.0"),
+        ({"ridges": 1.0}, "ridges must be a sequence of at least one number, got 1.0"),
+        ({"ridges": (-1.0,)}, r"ridges\[0\] must be a finite number >= 0, got -1.0"),
+        ({"cv": 1}, "cv must be a whole number >= 2, got 1"),
+        ({"metric": "accuracy"}, "metric must be one of .*, got 'accuracy'"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number >= 1, got 0"),
+        ({"max_iter": 0}, "max_iter must be a whole number >= 1, got 0"),
+        ({"tol": -1}, "tol must be a finite number >= 0, got -1"),
+        ({"low_rank": False}, "high_rank=True needs low_rank=True"),
+    ],
+)
+def test_bad_parameters_are_refused(data, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        quick(**parameters).fit(data.views, data.labels)
+
+
+def test_metric_that_is_nowhere_defined_is_refused(data):
+    one_each = {view: np.zeros((len(Y), 2)) for view, Y in data.labels.items()}
+    for Y in one_each.values():
+        Y[[0, 1], [0, 1]] = 1  # the only positives of their labels are never held out
+    with pytest.raises(ValueError, match="metric 'macro-AUC' is undefined on the held-out entries"):
+        quick(metric="macro-AUC").fit(data.views, one_each)
+    assert quick().fit(data.views, one_each).metric_ == "log-loss"
+
+
+def test_metrics_that_rank_labels_need_two_of_them(data):
+    one_label = {view: Y[:, :1] for view, Y in data.labels.items()}
+    for metric in OF_RANKS:
+        with pytest.raises(ValueError, match=f"metric='{metric}' ranks the labels of a row"):
+            quick(metric=metric).fit(data.views, one_label)
+
+
+def test_auto_takes_average_precision_where_every_fold_can_rank():
+    ranked, not_ranked = np.array([[1, 0], [np.nan, 1]]), np.array([[1, np.nan], [np.nan, 0]])
+    assert choose_metric("auto", [ranked, ranked]) == "AP"
+    assert choose_metric("auto", [ranked, not_ranked]) == "log-loss"
+    assert choose_metric("auto", [ranked[:, :1]]) == "log-loss"
+    assert choose_metric("macro-F1", [not_ranked]) == "macro-F1"
+
+
+def test_every_metric_of_evaluate_is_allowed():
+    assert {*evaluate([[1, 0]], [[1, 0]]), "log-loss"} == set(METRICS)
+
+
+def test_log_loss_prefers_what_tells_more(data):
+    model = NAIM3LCV([0.1, 1000.0], [1.0], metric="log-loss", random_state=0)
+    model.fit(data.views, data.labels)
+    values = dict(zip(model.cv_results_["lam"], model.cv_results_["mean_test_score"], strict=True))
+    assert model.lam_ == 0.1 and values[0.1] < values[1000.0]
+
+
+class TestGammas:
+    def rings(self, rng, radius, n=150):
+        """Rows around the origin, and rows on a ring of given radius; the label says which."""
+        inner = rng.random(n) < 0.5
+        angle = rng.uniform(0, 2 * np.pi, n)
+        X = np.column_stack([np.cos(angle), np.sin(angle)]) * np.where(inner, 0.2, radius)[:, None]
+        X += 0.1 * rng.normal(size=X.shape)
+        return X, np.column_stack([inner, ~inner]).astype(float)
+
+    def fit(self, views, **options):
+        X, Y = ({v: pair[i] for v, pair in views.items()} for i in (0, 1))
+        options = {"transformer": None, "kernel": "rbf", "n_landmarks": 40, "metric": "log-loss",
+                   "random_state": 0} | options  # fmt: skip
+        return NAIM3LCV([0.1], [0.1], **options).fit(X, Y)
+
+    def test_each_view_gets_the_factor_that_suits_it(self, rng):
+        views = {"a": self.rings(rng, 1.0), "b": self.rings(rng, 1.0)}
+        auto = self.fit(views, gamma_factors=[1.0]).gamma_
+        model = self.fit(views, gamma_factors=[1e-4, 1.0])
+        assert model.gamma_ == auto  # so wide a kernel is a line
+        assert self.fit(views, gamma_factors=[1e-4]).gamma_["a"] == pytest.approx(1e-4 * auto["a"])
+
+    def test_given_gammas_are_kept(self, rng):
+        views = {"a": self.rings(rng, 1.0), "b": self.rings(rng, 1.0)}
+        assert self.fit(views, gamma=0.3).gamma_ == {"a": 0.3, "b": 0.3}
+        model = self.fit(views, kernel={"a": "rbf", "b": None}, gamma={"a": 0.3, "b": "auto"})
+        assert model.gamma_ == {"a": 0.3, "b": None}
+
+    def test_the_choice_is_that_of_ridge_regression_alone(self, rng):
+        views = {"a": self.rings(rng, 1.0), "b": self.rings(rng, 3.0)}
+        X, Y = ({v: pair[i] for v, pair in views.items()} for i in (0, 1))
+        factors, options = [0.03, 1.0, 30.0], {"transformer": None, "n_landmarks": None}
+        model = self.fit(views, gamma_factors=factors, n_landmarks=None)
+        auto = self.fit(views, gamma_factors=[1.0]).gamma_
+        signed = [2 * Y[v] - 1 for v in X]
+        fold_of = deal_entries(Problem(list(X.values()), signed), 3, np.random.RandomState(0))
+        hidden = dict(zip(X, np.split(fold_of == 0, 2), strict=True))
+        for view in X:
+            losses = []
+            for factor in factors:
+                ridge = PerViewRidge(0.1, kernel="rbf", gamma=factor * auto[view], **options)
+                ridge.fit({view: X[view]}, {view: np.where(hidden[view], np.nan, Y[view])})
+                S = ridge.decision_function({view: X[view]})[view]
+                losses.append(log_loss(S, np.where(hidden[view], Y[view], np.nan)))
+            best = factors[int(np.argmin(losses))]
+            assert model.gamma_[view] == pytest.approx(best * auto[view])
+
+    @pytest.mark.parametrize("factors", [[], [0.0], "auto", [1.0, -1]])
+    def test_bad_factors_are_refused(self, data, factors):
+        with pytest.raises(ValueError, match="gamma_factors"):
+            NAIM3LCV(kernel="rbf", gamma_factors=factors).fit(data.views, data.labels)

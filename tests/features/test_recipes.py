@@ -1,0 +1,365 @@
+"""Feature recipes against their definitions, and other people's transformers per view."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from naim3l.features.kernels import KernelMap
+from naim3l.features.recipes import (
+    MAX_COMPONENTS,
+    DropConstantColumns,
+    LeadingComponents,
+    RootHistogram,
+    accepts_missing,
+    encode,
+    make_transformer,
+    wants_numbers,
+)
+from naim3l.input.tables import DataWarning, Table
+
+nan = np.nan
+
+
+@parametrize_with_checks(
+    [
+        DropConstantColumns(),
+        DropConstantColumns(only_zero=True),
+        RootHistogram(),
+        LeadingComponents(),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def unit_rows(T):
+    return T / np.linalg.norm(T, axis=1, keepdims=True)
+
+
+def principal_scores(train, new, n_components=MAX_COMPONENTS):
+    """Rows of ``new`` along the leading directions of ``train``, from NumPy's SVD."""
+    mean = train.mean(axis=0)
+    _, s, Vt = np.linalg.svd(train - mean, full_matrices=False)
+    rank = int(np.sum(s > 1e-9 * s[0]))
+    return (new - mean) @ Vt[: min(rank, n_components)].T
+
+
+def assert_same_up_to_signs(actual, expected, **tolerance):
+    assert actual.shape == expected.shape
+    signs = np.sign((actual * expected).sum(axis=0))
+    assert_allclose(actual * signs, expected, **tolerance)
+
+
+def scale_by_hand(train, new):
+    varying = np.ptp(train, axis=0) > 0
+    std = train[:, varying].std(axis=0)
+    return unit_rows(principal_scores(train[:, varying] / std, new[:, varying] / std))
+
+
+def paper_by_hand(train, new):
+    kept = (train != 0).any(axis=0)
+    return unit_rows(principal_scores(train[:, kept], new[:, kept]))
+
+
+def histogram_by_hand(train, new):
+    train, new = (np.sqrt(X / X.sum(axis=1, keepdims=True)) for X in (train, new))
+    return unit_rows(principal_scores(train, new))
+
+
+BY_HAND = {"scale": scale_by_hand, "paper": paper_by_hand, "histogram": histogram_by_hand}
+
+
+def counts(rng, n_rows=30, n_columns=8):
+    """Whole numbers, some zero; the first column is constant, the second all zero."""
+    X = rng.poisson(2.0, size=(n_rows, n_columns)).astype(float)
+    X[:, 0], X[:, 1] = 3, 0
+    return X
+
+
+@pytest.mark.parametrize("recipe", BY_HAND)
+class TestRecipes:
+    @pytest.mark.parametrize("shape", [(30, 8), (6, 20), (90, 70)], ids=str)
+    def test_by_hand(self, recipe, shape, rng):
+        train, new = counts(rng, *shape), counts(rng, 12, shape[1])
+        transformer = make_transformer(recipe, "a").fit(train)
+        for rows in (train, new):
+            T = transformer.transform(rows)
+            assert_same_up_to_signs(T, BY_HAND[recipe](train, rows), atol=1e-9)
+            assert_allclose(np.linalg.norm(T, axis=1), 1)
+        assert T.shape[1] <= min(MAX_COMPONENTS, shape[0] - 1, shape[1])
+
+    def test_sparse_equals_dense(self, recipe, rng):
+        train, new = counts(rng), counts(rng, 12)
+        dense = make_transformer(recipe, "a").fit(train).transform(new)
+        for kind in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array):
+            transformer = make_transformer(recipe, "a").fit(kind(train))
+            assert_same_up_to_signs(transformer.transform(kind(new)), dense, atol=1e-10)
+            assert_same_up_to_signs(transformer.transform(new), dense, atol=1e-10)
+
+    def test_names_in_pandas(self, recipe, rng):
+        frame = pd.DataFrame(counts(rng), columns=list("abcdefgh"))
+        transformer = make_transformer(recipe, "a").set_output(transform="pandas")
+        T = transformer.fit_transform(frame)
+        assert T.columns.tolist() == [f"pca{j}" for j in range(T.shape[1])]
+        again = make_transformer(recipe, "a").fit_transform(frame.to_numpy())
+        assert_allclose(T, again, rtol=1e-9, atol=1e-12)
+
+    def test_deterministic(self, recipe, rng):
+        X = counts(rng, 20, 1200)
+        first, second = (make_transformer(recipe, "a").fit_transform(X) for _ in range(2))
+        assert_array_equal(first, second)
+
+    def test_rows_that_do_not_differ_are_refused(self, recipe):
+        X = np.tile([[0.1, 0.3, 0.7]], (7, 1))
+        with pytest.raises(ValueError, match=r"every column is constant|all rows are equal"):
+            make_transformer(recipe, "a").fit(X)
+
+
+class TestColumnsAndHistograms:
+    def test_which_columns_are_dropped(self):
+        X = np.array([[5.0, 0, 1, 0], [5, 0, 2, 0], [5, 0, 1, -1]])
+        for container in (np.array, sparse.csr_array):
+            constant = DropConstantColumns().fit(container(X))
+            assert constant.get_support().tolist() == [False, False, True, True]
+            zero = DropConstantColumns(only_zero=True).fit(container(X))
+            assert zero.get_support().tolist() == [True, False, True, True]
+        assert_array_equal(constant.get_feature_names_out(list("abcd")), ["c", "d"])
+        with pytest.raises(ValueError, match="every column is zero in all rows"):
+            zero.fit(np.zeros((3, 2)))
+
+    def test_distances_are_hellinger_s(self, rng):
+        P, Q = rng.dirichlet(np.ones(6), size=2)
+        T = RootHistogram().fit_transform(np.array([10 * P, 3 * Q]))
+        assert_allclose(np.sum((T[0] - T[1]) ** 2), 2 - 2 * np.sum(np.sqrt(P * Q)))
+        assert_array_equal(RootHistogram().fit_transform(np.zeros((1, 3))), np.zeros((1, 3)))
+
+    def test_negative_counts_are_refused(self):
+        X = np.array([[1.0, 2], [3, 4]])
+        for container in (np.array, sparse.csr_array):
+            fitted = RootHistogram().fit(container(X))
+            with pytest.raises(ValueError, match=r"Negative values in data: .*-4 occurs"):
+                fitted.transform(container(-X))
+
+
+class TestLeadingComponents:
+    @settings(deadline=None, max_examples=40)
+    @given(
+        shape=st.tuples(st.integers(2, 25), st.integers(1, 25)),
+        rank=st.integers(1, 12),
+        most=st.integers(1, 8),
+        seed=st.integers(0, 2**32 - 1),
+    )
+    def test_spans_what_numpy_finds_and_no_more(self, shape, rank, most, seed):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(rank, shape[1]))
+        pca = LeadingComponents(most).fit(X)
+        centred = X - X.mean(axis=0)
+        s = np.linalg.svd(centred, compute_uv=False)
+        assert pca.n_components_ == min(most, np.sum(s > 1e-7 * s[0]))
+        T = pca.transform(X)
+        assert_allclose(np.linalg.norm(T, axis=0), s[: T.shape[1]], rtol=1e-6, atol=1e-9 * s[0])
+
+    @pytest.mark.parametrize("container", [np.array, sparse.csr_array])
+    @pytest.mark.parametrize("shape", [(60, 1010), (20, 1010), (60, 15)], ids=str)
+    def test_exact_on_wide_and_narrow_tables(self, shape, container, rng):
+        X = rng.normal(size=shape) * np.linspace(3, 1, shape[0])[:, None]
+        T = LeadingComponents().fit_transform(container(X))
+        assert_same_up_to_signs(T, principal_scores(X, X)[:, : T.shape[1]], atol=1e-9)
+        assert T.shape[1] == min(MAX_COMPONENTS, shape[0] - 1, shape[1])
+
+    def test_large_means_cost_no_digits(self, rng):
+        X = rng.normal(size=(30, 5))
+        shifted = LeadingComponents().fit_transform(X + np.array([0, 1e9, 0, -1e8, 1]))
+        assert_same_up_to_signs(shifted, principal_scores(X, X), atol=1e-5)
+
+    @pytest.mark.parametrize("most", [0, -1, 2.5, True, "all"])
+    def test_number_of_components(self, most):
+        with pytest.raises(ValueError, match=f"max_components must be .* got {most!r}"):
+            LeadingComponents(most).fit(np.eye(3))
+
+    def test_before_fit(self):
+        with pytest.raises(NotFittedError):
+            LeadingComponents().get_feature_names_out()
+
+
+class TestMaking:
+    def test_given_transformers_are_cloned(self):
+        scaler = StandardScaler()
+        made = make_transformer(scaler, "a")
+        assert isinstance(made, StandardScaler)
+        assert made is not scaler
+
+    def test_one_per_view(self):
+        chosen = {"a": None, "b": "scale", "c": StandardScaler()}
+        assert make_transformer(chosen, "a") is None
+        assert isinstance(make_transformer(chosen, "c"), StandardScaler)
+        assert [wants_numbers(chosen, view) for view in "abc"] == [True, True, False]
+        with pytest.raises(ValueError, match=r"no entry for view 'd'; it has .*'a', 'b', 'c'"):
+            make_transformer(chosen, "d")
+
+    @pytest.mark.parametrize("wrong", ["standard", 3, StandardScaler, [None], object()])
+    def test_refused(self, wrong):
+        with pytest.raises(
+            ValueError, match=r"transformer must be one of .*'histogram', 'paper', 's"
+        ):
+            make_transformer(wrong, "a")
+
+    @pytest.mark.parametrize(
+        ("transformer", "accepts"),
+        [
+            (None, False),
+            ("scale", False),
+            (3, False),
+            (StandardScaler, False),
+            (PCA(), False),
+            (Normalizer(), False),
+            (SimpleImputer(), True),
+            (StandardScaler(), True),
+            (FunctionTransformer(np.nan_to_num), True),
+            (make_pipeline(SimpleImputer(), PCA()), True),
+            (make_pipeline("passthrough", SimpleImputer()), True),
+            (make_pipeline(PCA(), SimpleImputer()), False),
+            (make_union(SimpleImputer(), "passthrough"), True),
+            (make_union(SimpleImputer(), PCA()), False),
+            (make_column_transformer((SimpleImputer(), [0]), (PCA(), [1, 2])), True),
+        ],
+        ids=lambda value: str(value).replace("\n", "")[:40],
+    )
+    def test_which_transformers_may_be_given_nan(self, transformer, accepts):
+        assert accepts_missing(transformer) == accepts
+
+
+class DropFirstRow(TransformerMixin, BaseEstimator):
+    """A transformer that breaks its promise to keep the rows."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X[1:]
+
+
+class TestEncoding:
+    def test_features_as_given(self):
+        X = np.array([[1.0, 2], [nan, nan], [3, 4]])
+        features, present = encode(Table(X, "view 'a'"), None, as_numbers=True, fit=True)
+        assert_array_equal(features, X[[0, 2]])
+        assert_array_equal(present, [True, False, True])
+
+    def test_fitted_on_the_rows_that_have_the_view_and_never_again(self, rng):
+        train, new = rng.normal(size=(20, 3)), rng.normal(size=(5, 3)) + 4
+        holes = np.insert(train, [0, 7], nan, axis=0)
+        scaler = StandardScaler()
+        features, present = encode(Table(holes, "view 'a'"), scaler, as_numbers=False, fit=True)
+        assert_allclose(features, (train - train.mean(axis=0)) / train.std(axis=0))
+        assert np.flatnonzero(~present).tolist() == [0, 8]
+        features, _ = encode(Table(new, "view 'a'"), scaler, as_numbers=False)
+        assert_allclose(features, (new - train.mean(axis=0)) / train.std(axis=0))
+
+    def test_text_and_missing_values_reach_a_transformer_that_takes_them(self):
+        frame = pd.DataFrame({"kind": ["u", "v", None, "u"], "size": [1.0, nan, nan, 5.0]})
+        parts = make_column_transformer(
+            (OneHotEncoder(sparse_output=False), ["kind"]), (SimpleImputer(), ["size"])
+        )
+        features, present = encode(Table(frame, "view 'a'"), parts, as_numbers=False, fit=True)
+        assert present.tolist() == [True, True, False, True]
+        assert_array_equal(features, [[1, 0, 1], [0, 1, 3], [1, 0, 5]])
+
+    def test_sparse_and_pandas_output(self, rng):
+        X = rng.integers(0, 3, size=(6, 2))
+        table = Table(X, "view 'a'")
+        encoded, _ = encode(table, OneHotEncoder(), as_numbers=False, fit=True)
+        assert sparse.issparse(encoded)
+        assert_array_equal(encoded.sum(axis=1), np.full(6, 2))
+        named = StandardScaler().set_output(transform="pandas")
+        plain, _ = encode(table, StandardScaler(), as_numbers=False, fit=True)
+        assert_array_equal(encode(table, named, as_numbers=False, fit=True)[0], plain)
+
+    def test_missing_in_every_row(self):
+        table = Table(np.full((3, 2), nan), "view 'a'")
+        with pytest.raises(ValueError, match="view 'a': missing in every row"):
+            encode(table, None, as_numbers=True, fit=True)
+        for as_numbers in (True, False):
+            _, present = encode(table, StandardScaler(), as_numbers=as_numbers)
+            assert not present.any()
+
+    @pytest.mark.parametrize(
+        ("transformer", "error"),
+        [
+            (StandardScaler(), r"view 'a' after its transformer, row 3, column 1: nan"),
+            (make_pipeline(StandardScaler(), PCA(1)), "view 'a', row 3, column 'y': missing value"),
+            (PCA(1), "view 'a', row 3, column 'y': missing value"),
+            (
+                make_column_transformer((PCA(1), ["y"])),
+                "view 'a', row 3, column 'y': missing value",
+            ),
+            (make_column_transformer(("drop", ["x"])), "after its transformer: 0 feature"),
+            (make_pipeline(SimpleImputer(), DropFirstRow()), "transformer: 2 rows of 3 are left"),
+            (make_column_transformer((SimpleImputer(), ["z"])), "view 'a': .*"),
+        ],
+        ids=lambda value: value[:40] if isinstance(value, str) else "",
+    )
+    def test_errors_name_view_row_and_column(self, transformer, error):
+        frame = pd.DataFrame({"x": [nan, 1.0, 2.0, 3.0], "y": [nan, 1.0, 2.0, nan]})
+        with pytest.raises(ValueError, match=error):
+            encode(Table(frame, "view 'a'"), clone(transformer), as_numbers=False, fit=True)
+
+    def test_negative_counts_are_named(self):
+        X = np.array([[nan, nan], [1, 2], [3, -4]])
+        for rows in (X, sparse.csr_array(X), pd.DataFrame(X)):
+            recipe = make_transformer("histogram", "a")
+            with pytest.raises(ValueError, match="view 'a', row 2, column 1: -4 is negative"):
+                encode(Table(rows, "view 'a'"), recipe, as_numbers=True, fit=True)
+
+    def test_negative_counts_are_named_beside_words_and_holes(self):
+        frame = pd.DataFrame({"ward": ["u", "v", "u"], "x": [nan, 1, 2], "y": [3.0, 1, -4]})
+        parts = make_column_transformer(
+            (OneHotEncoder(sparse_output=False), ["ward"]), (SimpleImputer(), ["x", "y"])
+        )
+        chain = make_pipeline(parts, KernelMap("hellinger"))
+        with pytest.raises(ValueError, match="view 'a', row 2, column 'y': -4 is negative"):
+            encode(Table(frame, "view 'a'"), chain, as_numbers=False, fit=True)
+
+    def test_columns_that_take_the_digits_of_others_are_named(self, rng):
+        year, size = 2000 + rng.normal(size=30), rng.normal(size=30)
+        frame = pd.DataFrame({"second": 3e7 * year, "size": size, "one": 1.0})
+        message = "view 'a': column 'second' has values around 6e.10, and column 'size' varies by"
+        with pytest.warns(DataWarning, match=message):
+            encode(Table(frame, "view 'a'"), None, as_numbers=True, fit=True)
+        tame = pd.DataFrame({"year": year, "size": size, "one": 1.0})
+        encode(Table(tame, "view 'a'"), None, as_numbers=True, fit=True)  # warnings are errors
+        encode(Table(frame, "view 'a'"), None, as_numbers=True)  # told of once, in the fit
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        (np.inf, r"view 'lab', row 7, column 'hb': inf is not a finite number"),
+        ("old", r"view 'lab', row 7, column 'hb': 'old' is not a number, as it was at the fit"),
+        ("s", r"view 'lab': Cannot use mean strategy"),  # allowed in another column
+    ],
+)
+def test_the_cell_that_a_step_refuses_is_named(rng, cell, message):
+    table = pd.DataFrame(rng.normal(size=(20, 2)), columns=["crp", "hb"])
+    table["ward"] = ["n", "s"] * 10
+    table.loc[3, "crp"] = nan
+    steps = make_column_transformer(
+        (SimpleImputer(), ["crp", "hb"]), (OneHotEncoder(sparse_output=False), ["ward"])
+    )
+    encode(Table(table, "view 'lab'"), steps, as_numbers=False, fit=True)
+    table["hb"] = table["hb"].astype(float if isinstance(cell, float) else object)
+    table.loc[7, "hb"] = cell
+    with pytest.raises(ValueError, match=message):
+        encode(Table(table, "view 'lab'"), steps, as_numbers=False)

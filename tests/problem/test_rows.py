@@ -1,0 +1,169 @@
+import threading
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import naim3l.problem.blocks
+import oracle
+from naim3l.problem.rows import Problem
+
+
+@pytest.fixture(params=[True, False], ids=["intercept", "no intercept"])
+def drawn(request, make_problem):
+    """Features, labels, the problem, and the dense matrices of the paper built row by row."""
+    features, labels, _ = make_problem(seed=1)
+    problem = Problem(features, labels, fit_intercept=request.param)
+    X, Y = oracle.block_rows(features, request.param), np.concatenate(labels)
+    return problem, X, Y
+
+
+def test_products_are_those_of_the_block_diagonal_matrix(drawn, rng):
+    problem, X, _ = drawn
+    W = rng.normal(size=(problem.n_weights, problem.n_labels))
+    R = rng.normal(size=(problem.n_rows, problem.n_labels))
+    np.testing.assert_allclose(problem.multiply(W), X @ W)
+    np.testing.assert_allclose(problem.multiply_transposed(R), X.T @ R, atol=1e-12)
+    np.testing.assert_allclose(problem.multiply_gram(W), X.T @ X @ W, atol=1e-12)
+    through_rows = problem.label_scores_transposed(problem.label_scores(W))
+    np.testing.assert_allclose(problem.multiply_positive_gram(W), through_rows, atol=1e-11)
+
+
+def test_gather_and_scatter_select_the_positive_rows_of_each_label(drawn, rng):
+    problem, X, Y = drawn
+    W = rng.normal(size=(problem.n_weights, problem.n_labels))
+    Z = rng.normal(size=(problem.n_positives, problem.n_labels))
+    blocks = problem.gather(problem.multiply(W))
+    total = np.zeros_like(W)
+    for k, rows in enumerate(problem.label_slices):
+        X_k = X[Y[:, k] == 1]
+        np.testing.assert_allclose(blocks[rows], X_k @ W)
+        total += X_k.T @ Z[rows]
+    np.testing.assert_allclose(problem.multiply_transposed(problem.scatter(Z)), total, atol=1e-12)
+
+
+def test_positive_grams_sum_over_labels(drawn):
+    problem, X, Y = drawn
+    total = sum(X[Y[:, k] == 1].T @ X[Y[:, k] == 1] for k in range(problem.n_labels))
+    for gram, weights in zip(problem.positive_grams, problem.weight_slices, strict=True):
+        np.testing.assert_allclose(gram, total[weights, weights], atol=1e-12)
+
+
+def test_labelled_grams_bound_the_curvature_of_the_loss(drawn):
+    problem, X, Y = drawn
+    for v, weights in enumerate(problem.weight_slices):
+        gram = problem.labelled_gram(v)
+        for k in range(problem.n_labels):
+            X_v = X[Y[:, k] != 0][:, weights]
+            assert np.linalg.eigvalsh(gram - X_v.T @ X_v).min() >= -1e-10
+
+
+def test_residual_is_zero_where_the_label_is_unknown(drawn, rng):
+    problem, _, Y = drawn
+    XW = rng.normal(size=Y.shape)
+    residual = problem.residual(XW)
+    assert np.all(residual[Y == 0] == 0)
+    np.testing.assert_allclose(residual[Y != 0], (XW - Y)[Y != 0])
+
+
+def test_sparse_features_give_the_same_problem(make_problem, rng):
+    features, labels, problem = make_problem()
+    W = rng.normal(size=(problem.n_weights, problem.n_labels))
+    R = rng.normal(size=(problem.n_rows, problem.n_labels))
+    other = Problem([sparse.csr_array(X) for X in features], labels)
+    np.testing.assert_allclose(other.multiply(W), problem.multiply(W))
+    np.testing.assert_allclose(other.multiply_transposed(R), problem.multiply_transposed(R))
+    for gram, expected in zip(other.positive_grams, problem.positive_grams, strict=True):
+        np.testing.assert_allclose(gram, expected)
+
+
+def test_split_weights_puts_the_intercept_last(make_problem, rng):
+    features, labels, problem = make_problem()
+    W = rng.normal(size=(problem.n_weights, problem.n_labels))
+    coefficients, intercepts = problem.split_weights(W)
+    scores = [X @ C + b for X, C, b in zip(features, coefficients, intercepts, strict=True)]
+    np.testing.assert_allclose(np.concatenate(scores), problem.multiply(W))
+    assert problem.penalised.sum() == sum(X.shape[1] for X in features)
+
+    without = Problem(features, labels, fit_intercept=False)
+    _, intercepts = without.split_weights(W[: without.n_weights])
+    assert not np.any(intercepts)
+    assert without.penalised.all()
+
+
+@pytest.mark.parametrize("threaded", [True, False], ids=["threads", "one thread"])
+@pytest.mark.parametrize("share", [2.0, 0.9, 0.0], ids=["alone", "stacked", "all in one stack"])
+def test_labels_are_visited_alone_stacked_and_in_threads(
+    make_problem, rng, monkeypatch, threaded, share
+):
+    monkeypatch.setattr(naim3l.problem.blocks, "THREADED_NUMBERS", 1 if threaded else 10**9)
+    monkeypatch.setattr(naim3l.problem.blocks, "STACKED_SHARE", share)
+    features, labels, _ = make_problem(n_labels=9)
+    labels[0][:, 3] = labels[1][:, 3] = 0  # one label without a block
+    problem = Problem(features, labels)
+    A = rng.normal(size=(problem.n_positives, problem.n_labels))
+    blocks = [A[rows] for rows in problem.label_slices]
+    expected = np.concatenate([block * np.linalg.norm(block) for block in blocks])
+
+    def scale(stack):
+        return stack * np.linalg.norm(stack, axis=(-2, -1), keepdims=True)
+
+    def norm(stack):
+        return np.linalg.norm(stack, axis=(-2, -1))
+
+    np.testing.assert_allclose(problem.map_labels(scale, A), expected)
+    total = sum(np.linalg.norm(block) for block in blocks)
+    assert problem.sum_labels(norm, A) == pytest.approx(total)
+
+
+def test_sums_do_not_depend_on_which_thread_is_done_first(monkeypatch):
+    monkeypatch.setattr(naim3l.problem.blocks, "THREADED_NUMBERS", 1)
+    monkeypatch.setattr(naim3l.problem.blocks, "STACKED_SHARE", 2.0)  # every label for itself
+    Y = np.array([[1, 1, 1], [1, 1, -1], [1, -1, -1]])
+    problem = Problem([np.eye(3)], [Y])
+    problem.n_threads = 3
+    values = {3: 1.0, 2: 1e16, 1: -1e16}  # by rows of the block: the order of sums shows
+    last_is_done = threading.Event()
+
+    def value(stack):
+        n_rows = stack.shape[-2]
+        if n_rows == 1:
+            last_is_done.set()
+        elif n_rows == 3:
+            last_is_done.wait(10)
+        return np.array([values[n_rows]])
+
+    A = np.ones((problem.n_positives, problem.n_labels))
+    assert 1.0 + 1e16 - 1e16 == 0.0 and 1e16 - 1e16 + 1.0 == 1.0
+    assert problem.sum_labels(value, A) == 0.0
+
+
+def test_errors_in_threads_are_passed_on(make_problem, monkeypatch):
+    _, _, problem = make_problem()
+    monkeypatch.setattr(naim3l.problem.blocks, "THREADED_NUMBERS", 1)
+
+    def fail(stack):
+        raise np.linalg.LinAlgError("no decomposition")
+
+    with pytest.raises(np.linalg.LinAlgError, match="no decomposition"):
+        problem.map_labels(fail, np.ones((problem.n_positives, problem.n_labels)))
+
+
+def test_a_label_without_positives_has_an_empty_block(make_problem):
+    features, labels, _ = make_problem()
+    for Y in labels:
+        Y[:, 2] = -np.abs(Y[:, 2])
+    problem = Problem(features, labels)
+    assert problem.label_slices[2].start == problem.label_slices[2].stop
+
+
+def test_with_labels_is_the_problem_built_from_them(drawn, make_problem, rng):
+    problem, _, _ = drawn
+    features, labels, _ = make_problem(seed=1)
+    others = [np.where(rng.random(Y.shape) < 0.3, 0, Y) for Y in labels]
+    expected = Problem(features, others, fit_intercept=problem.fit_intercept)
+    other = problem.with_labels(np.concatenate(others))
+    W = rng.normal(size=(problem.n_weights, problem.n_labels))
+    np.testing.assert_array_equal(other.penalised, expected.penalised)
+    assert other.loss(W) == expected.loss(W)
+    np.testing.assert_allclose(other.label_scores(W), expected.label_scores(W))
