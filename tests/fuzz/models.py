@@ -31,7 +31,7 @@ HUGE = (2**20, 10**9, 10**12, 2**31 - 1, 2**63 - 1, 10**30, -(10**12))
 NAMES = ("*", "[a-z]*", "../../x", "/etc/passwd", "\x1b[2J\x07", "a\nb", "\u202e", "a,b", '"', "",
          "{0}", "%s", "[red]x[/]", "-o", "=1+1")  # fmt: skip
 # What `load` promises.
-LEAST_MEMORY, TIMES_FILE = 64 << 20, 80
+LEAST_MEMORY, TIMES_FILE = 64 << 20, 50
 
 
 def plain_damage(content, random):
@@ -261,7 +261,12 @@ def use(model):
         return  # which wants text
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # without names of columns
-        scores = model.decision_function(rows[""] if model._wide else rows)
+        try:
+            scores = model.decision_function(rows[""] if model._wide else rows)
+        except ValueError as error:  # of weights that are finite, but no others are with them
+            if "its network gives" in str(error):
+                return
+            raise
     for values in [scores] if model._wide else scores.values():
         assert np.isfinite(np.asarray(values)).all(), "scores that are no numbers"
 

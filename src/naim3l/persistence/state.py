@@ -108,8 +108,10 @@ def _evidence(value: Any, model: Any) -> bool:
 
 
 def _transformer(value: Any, model: Any) -> bool:
-    usable = value is None or callable(getattr(value, "transform", None))
-    return usable and not isinstance(value, type)
+    steps = [step for step in (value, *steps_of(value)) if step is not None]
+    return all(callable(getattr(step, "transform", None)) for step in steps) and not any(
+        isinstance(step, type) for step in steps
+    )
 
 
 def _records(value: Any, model: Any) -> bool:
@@ -138,10 +140,11 @@ def _network(value: Any, model: Any) -> bool:
     if not isinstance(centre, np.ndarray) or centre.ndim != 1:
         return False
     shapes = model._weight_shapes(view)
-    return set(value) == set(shapes) and all(
+    fits = set(value) == set(shapes) and all(
         _numbers(value[name], shape) and value[name].dtype == np.float32
         for name, shape in shapes.items()
     )
+    return fits and bool(value["encoder.scale"] > 0)  # features are divided by it
 
 
 _LABELLED = "one finite number per label"
