@@ -74,6 +74,7 @@ OF_LAYERS = "weights_ of 'view0' should be the finite weights of its layers"
         (lambda m: m.weights_["view0"].update(extra=np.ones(2, np.float32)), OF_LAYERS),
         (lambda m: m.weights_["view0"].update({"head.bias": np.ones(3, np.float32)}), OF_LAYERS),
         (lambda m: m.weights_["view0"]["head.bias"].fill(np.nan), OF_LAYERS),
+        (lambda m: m.weights_["view0"]["encoder.scale"].fill(0), OF_LAYERS),
         (lambda m: m._architecture.update(hidden=[7, 10**9]), OF_LAYERS),
         (lambda m: setattr(m, "_networks", {}), "not made of its weights"),
         (lambda m: setattr(m, "encoders", {}), "encoders should be None, the default ones"),

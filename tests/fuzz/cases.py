@@ -5,9 +5,11 @@ line what went wrong: an error that the function does not promise or that does n
 file, a warning of some library underneath, a table that is none, code of the file's that ran.
 """
 
+import contextlib
 import io
 import sys
 import traceback
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from fuzz import damage, models, samples
 from naim3l import DataWarning, ModelFileError, load
 from naim3l.cli.draft import make_config
 from naim3l.cli.settings import read_config, write_config
+from naim3l.cli.work import read_new
 from naim3l.datasets import open_npz, open_six_view
 from naim3l.files.checkpoint import Checkpoint
 from naim3l.files.models import inspect_file
@@ -31,6 +34,7 @@ from naim3l.files.readers import ReadError, guess_roles, parse_features, parse_l
 # Warnings that are documented; others are those of libraries, and none of the user's business.
 PROMISED = (DataWarning, InconsistentVersionWarning)
 RAN = "ran"  # folder that a hostile file would make
+SECRET = "secret.txt"  # file that no message may quote
 
 
 @dataclass(frozen=True)
@@ -215,27 +219,65 @@ def _read_settings(path: Path, random: Any, truth: Any) -> None:
 def _draw_model(
     make: Callable[[], dict[str, tuple[Any, bytes]]], random: Any, folder: Path
 ) -> tuple[str, bytes, Any]:
+    """A file, and the model that it must be, or how it was edited."""
     made = make()
     model, content = made[random.choice(sorted(made))]
-    way = random.randrange(5)
-    if way < 2:
-        return ".skops", models.plain_damage(content, random), model
-    if way < 4:
-        return ".skops", models.careful_edit(content, random), None
-    return ".skops", models.hostile(content, random, folder / RAN), None
+    (folder / SECRET).write_text("password", encoding="utf-8")
+    ways: dict[str, Callable[[], bytes]] = {
+        "damaged": lambda: models.plain_damage(content, random),
+        "edited": lambda: models.careful_edit(content, random),
+        "hostile": lambda: models.hostile(content, random, folder / RAN),
+        "swapped": lambda: models.swapped(content, random),
+        "indices": lambda: models.other_indices(content, random),
+        "large": lambda: models.large(content, random),
+        "renamed": lambda: models.renamed(content, random, folder / SECRET),
+    }
+    way = random.choice(("damaged", "edited", *ways))
+    return ".skops", ways[way](), model if way == "damaged" else way
 
 
 def _read_model(path: Path, random: Any, truth: Any) -> None:
     try:
-        model = load(path)
-    except ModelFileError:
-        inspect_file(path)  # may say more, or refuse as well
+        model = _load_within_bounds(path) if truth == "large" else load(path)
+    except ModelFileError as error:
+        assert str(error).isprintable(), "codes of the file's in a message"
+        with contextlib.suppress(ModelFileError):  # may say more, or refuse as well
+            inspect_file(path)
         raise
     inspect_file(path)
-    if truth is not None:
+    models.use(model)
+    if truth == "renamed":
+        _read_tables(model, path)
+    if not isinstance(truth, str):
         found = models.arrays_of(model)
         for name, array in models.arrays_of(truth).items():
             assert np.array_equal(found[name], array), "a damaged file gave another model"
+
+
+def _load_within_bounds(path: Path) -> Any:
+    """The model, if no more memory is taken than is promised."""
+    size = path.stat().st_size
+    tracemalloc.start()
+    try:
+        return load(path)
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak <= models.LEAST_MEMORY + models.TIMES_FILE * size, (
+            f"{peak >> 20} MiB for a file of {size} bytes"
+        )
+
+
+def _read_tables(model: Any, path: Path) -> None:
+    """Ask a model for a table of a file, which has none of the names that it may have."""
+    table = path.with_name("table.csv")
+    table.write_text("id,x\n1,2\n3,4\n", encoding="utf-8")
+    for view in model.views_:
+        try:
+            read_new(model, {view: str(table)})
+        except ReadError as error:
+            told = str(error)
+            assert "password" not in told and told.isprintable(), f"a message has {told!r}"
 
 
 def _draw_checkpoint(random: Any, folder: Path) -> tuple[str, bytes, Any]:

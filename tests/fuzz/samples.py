@@ -15,6 +15,8 @@ import pyarrow as pa
 from pyarrow import feather, parquet
 from scipy import sparse
 from scipy.io import savemat
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.random_projection import SparseRandomProjection
 
 from naim3l import NAIM3L, NAIM3LCV, join_views
 from naim3l.datasets import make_unpaired, save_npz
@@ -287,6 +289,17 @@ def models():
         "calibrated": NAIM3L(threshold="f1", calibrate=True, **few).fit(X, data.labels),
         "chosen": NAIM3LCV((0.1, 1.0), (1.0,), cv=2, **few).fit(data.views, data.labels),
         "ridge": PerViewRidge(2.0, transformer=None).fit(data.views, data.labels),
+        "projected": PerViewRidge(transformer=SparseRandomProjection(3, random_state=0)).fit(
+            data.views, data.labels
+        ),
+        "words": PerViewRidge(
+            transformer=OneHotEncoder(
+                min_frequency=2,
+                drop="first",
+                sparse_output=False,
+                handle_unknown="infrequent_if_exist",
+            )
+        ).fit({"v": np.array([["a"], ["b"], ["b"], ["c"], ["a"], ["d"]])}, {"v": LABELS}),
         "kernel": NAIM3L(kernel="rbf", n_landmarks=5, **few).fit(data.views, data.labels),
         "wide": NAIM3L(views=columns, fusion="evidence", calibrate=True, **few).fit(
             wide, paired.complete_labels["view0"]

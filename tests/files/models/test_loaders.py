@@ -99,6 +99,13 @@ class TestPairs:
         with pytest.raises(ModelFileError, match="is no function"):
             load(path, trusted=["io.BytesIO"])
 
+    def test_types_of_python_are_not_made_as_objects(self, forge):
+        """As skops 0.15 writes a frozenset, and loses what is in it."""
+        node = named("builtins.frozenset", "ObjectNode", content=leaf(None))
+        path = forge(lambda tree: plant_attributes(tree, {"views": node}))
+        with pytest.raises(ModelFileError, match="is not kept as an object"):
+            load(path, trusted=["builtins.frozenset"])
+
     def test_functions_of_one_s_own_can_be_trusted(self, tmp_path):
         model = fitted(FunctionTransformer(root))
         save(model, tmp_path / "m")
@@ -285,6 +292,12 @@ class TestParameters:
     def test_that_reach_outside_or_are_none(self, transformer, reason, tmp_path):
         model = fitted(StandardScaler()).set_params(transformer=transformer)
         with pytest.raises(TypeError, match=reason):
+            save(model, tmp_path / "m")
+
+    def test_steps_that_are_no_transformers(self, tmp_path):
+        model = fitted(make_pipeline(StandardScaler()))
+        model.transformers_["v"].steps.append(("more", 3.0))
+        with pytest.raises(TypeError, match="transformers_ of 'v' should be a transformer"):
             save(model, tmp_path / "m")
 
     @pytest.mark.parametrize(("name", "value"), [("n_jobs", 10**6), ("input", "filename")])

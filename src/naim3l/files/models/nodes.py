@@ -254,6 +254,8 @@ def _make_function(node: Node, source: Source) -> Any:
 def _make_instance(node: Node, source: Source) -> Any:
     kind, state = _find(node, source), node["content"]
     require(isinstance(kind, type), f"{node.name!r} is no class.")
+    # Some versions of skops write a frozenset as an object, without what is in it.
+    require(kind.__module__ != "builtins", f"{node.name!r} is not kept as an object.")
     if node.listed:
         check_state_names(kind, state)
     made = kind.__new__(kind)

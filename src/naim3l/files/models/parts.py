@@ -6,13 +6,15 @@ memory, they are checked here; what cannot be checked, such as trees, is not on 
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
 
 from naim3l.features.kernels import KernelMap, check_kernel
 from naim3l.files.models.archive import require
@@ -58,6 +60,14 @@ ALLOWED = frozenset({
     "sklearn.random_projection.GaussianRandomProjection",
     "sklearn.random_projection.SparseRandomProjection",
 })  # fmt: skip
+# Those that work on any numbers, so that one that fails on zeros is broken.
+_OF_NUMBERS = {
+    "KernelMap", "DropConstantColumns", "LeadingComponents", "RootHistogram", "IncrementalPCA",
+    "PCA", "TruncatedSVD", "TfidfTransformer", "VarianceThreshold", "Nystroem", "RBFSampler",
+    "Binarizer", "MaxAbsScaler", "MinMaxScaler", "Normalizer", "QuantileTransformer",
+    "RobustScaler", "StandardScaler", "KBinsDiscretizer", "GaussianRandomProjection",
+    "SparseRandomProjection",
+}  # fmt: skip
 # Parameters that reach outside of the process: a folder whose pickles a fit would load, and
 # documents that are names of files. In a file they have the one value that does not.
 _HARMLESS = {"memory": None, "input": "content"}
@@ -110,6 +120,24 @@ def check_part(name: str, part: Any) -> None:
     _check_shapes(part, _SHAPES.get(name, {}))
 
 
+def steps_of(transformer: Any) -> Iterator[Any]:
+    """What a transformer is made of, also where pipelines and unions are nested."""
+    if isinstance(transformer, Pipeline | FeatureUnion | ColumnTransformer):
+        lists = ("steps", "transformer_list", "transformers_")
+        for _, step, *_ in next(getattr(transformer, name) for name in lists
+                                if hasattr(transformer, name)):  # fmt: skip
+            yield from steps_of(step)
+    elif transformer is not None and not isinstance(transformer, str):
+        yield transformer
+
+
+def takes_zeros(step: Any) -> bool:
+    """Whether a step of a transformer works on any numbers."""
+    by_user = callable(getattr(step, "kernel", None))
+    listed = f"{type(step).__module__}.{type(step).__name__}" in ALLOWED
+    return listed and type(step).__name__ in _OF_NUMBERS and not by_user
+
+
 def are_names(value: Any, count: Any) -> bool:
     """Whether a value is an array of as many texts."""
     array = isinstance(value, np.ndarray) and value.shape == (count,)
@@ -119,6 +147,7 @@ def are_names(value: Any, count: Any) -> bool:
 def _check_one_hot(encoder: Any) -> None:
     """Refuse cells beyond the columns that the categories have: they are written unchecked."""
     n_columns, widths = len(encoder.categories_), encoder._n_features_outs
+    require(encoder.n_features_in_ == n_columns, "OneHotEncoder: columns without categories.")
     dropped = encoder._drop_idx_after_grouping
     none = [None] * n_columns
     grouped, rare, dropped = none, none, none if dropped is None else dropped

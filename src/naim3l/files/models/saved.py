@@ -65,7 +65,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) ->
 
     Nothing that the file names is imported or run unless it is on the list of types
     (``naim3l.files.models.ALLOWED``, NumPy's arrays and functions of one number, Python's numbers,
-    text and containers) or trusted. A file takes at most 64 MiB and 80 times its size in memory.
+    text and containers) or trusted. A file takes at most 64 MiB and 50 times its size in memory.
     What a model of the list then predicts is for whoever wrote the file to choose.
 
     Parameters

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import Evidence
 from naim3l.files.models.archive import ModelFileError, require
-from naim3l.files.models.facts import column_counts, has_networks, n_inputs, type_name
-from naim3l.files.models.parts import are_names
+from naim3l.files.models.facts import column_counts, n_inputs, type_name
+from naim3l.files.models.parts import are_names, steps_of, takes_zeros
 from naim3l.input.labels import CODINGS
 from naim3l.input.tables import Table
 from naim3l.input.views import FUSED
@@ -109,8 +109,10 @@ def _evidence(value: Any, model: Any) -> bool:
 
 
 def _transformer(value: Any, model: Any) -> bool:
-    usable = value is None or callable(getattr(value, "transform", None))
-    return usable and not isinstance(value, type)
+    steps = [step for step in (value, *steps_of(value)) if step is not None]
+    return all(callable(getattr(step, "transform", None)) for step in steps) and not any(
+        isinstance(step, type) for step in steps
+    )
 
 
 def _records(value: Any, model: Any) -> bool:
@@ -139,10 +141,11 @@ def _network(value: Any, model: Any) -> bool:
     if not isinstance(centre, np.ndarray) or centre.ndim != 1:
         return False
     shapes = model._weight_shapes(view)
-    return set(value) == set(shapes) and all(
+    fits = set(value) == set(shapes) and all(
         _numbers(value[name], shape) and value[name].dtype == np.float32
         for name, shape in shapes.items()
     )
+    return fits and bool(value["encoder.scale"] > 0)  # features are divided by it
 
 
 _LABELLED = "one finite number per label"
@@ -265,19 +268,16 @@ def _check_columns(model: Any, room: int) -> None:
 def _check_features(model: Any, view: str) -> None:
     """Refuse a transformer that does not make the features that there are weights for.
 
-    A row of zeros tells. What this package makes of numbers must take it; transformers of a user's
-    choice may refuse zeros, where they want text, but not for a part that they lack.
+    A row of zeros tells. What works on any numbers must take it; others may refuse zeros, where
+    they want text, say, but not for a part that they lack.
     """
-    kernel = None if has_networks(model) else model._kernel_maps().get(view)
-    strict = model._as_numbers[view] and not callable(getattr(kernel, "kernel", None))
-    row = np.zeros((1, column_counts(model)[view]))
+    row, known = _row_of_zeros(model, view)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            features, _ = model._encode(
-                view, Table(_with_names(model, view, row), f"view {view!r}")
-            )
+            features, _ = model._encode(view, Table(row, f"view {view!r}"))
     except Exception as error:  # whatever a transformer raises
+        strict = known and all(map(takes_zeros, steps_of(model.transformers_[view])))
         if strict or _lacks_part(error):
             raise ModelFileError(f"view {view!r}: its transformer fails: {error}") from error
         return
@@ -286,17 +286,23 @@ def _check_features(model: Any, view: str) -> None:
     require(fits, f"view {view!r}: weights for {width} of {features.shape[1]} features.")
 
 
-def _with_names(model: Any, view: str, row: Any) -> Any:
-    """The row as a data frame where the fit had one, and pandas is there."""
-    names = getattr(model, "feature_names_in_", None)
+def _row_of_zeros(model: Any, view: str) -> tuple[Any, bool]:
+    """A row of a view's table, and whether it is of the kind that the fit had."""
+    row, names = (
+        np.zeros((1, column_counts(model)[view])),
+        getattr(model, "feature_names_in_", None),
+    )
+    if isinstance(names, dict):
+        names = names.get(view)
+    elif names is not None:
+        names = names[model._view_columns[view]]
     if names is None or model._as_numbers[view]:
-        return row
-    names = names[model._view_columns[view]] if model._wide else names.get(view)
+        return row, True
     try:
         import pandas as pd
     except ImportError:
-        return row
-    return row if names is None else pd.DataFrame(row, columns=list(names))
+        return row, False
+    return pd.DataFrame(row, columns=list(names)), True
 
 
 def _lacks_part(error: BaseException | None) -> bool:
