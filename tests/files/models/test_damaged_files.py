@@ -162,6 +162,8 @@ class TestHalfModels:
             ({"label_names_": leaf("abc")}, "label_names_ should be distinct"),
             ({"views_": names()}, "views_ should be distinct"),
             ({"views_": sequence(names("view0"), leaf("view1"), kind="list")}, "distinct"),
+            ({"n_features_in_": mapping({"view0": leaf(9), "view1": leaf(4)})},
+             "view 'view0': its transformer is for 5 columns"),
             ({"n_features_in_": mapping({"view0": leaf(10**12), "view1": leaf(4)})}, "no room"),
         ],
     )  # fmt: skip

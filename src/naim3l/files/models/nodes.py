@@ -24,7 +24,7 @@ _ALWAYS = {"__loader__", "__module__", "__class__"}
 _ROOT = {"protocol", "_skops_version"}
 # Neither has a range more entries than this, nor a table more columns; or than the bytes of the
 # file, where those are more.
-LEAST_ROOM = 2**20
+LEAST_ROOM = 2**16
 _STATE_WORDS = 624  # of the one generator that a RandomState may have
 
 

@@ -271,6 +271,9 @@ def _check_features(model: Any, view: str) -> None:
     A row of zeros tells. What works on any numbers must take it; others may refuse zeros, where
     they want text, say, but not for a part that they lack.
     """
+    n_columns = column_counts(model)[view]
+    taken = getattr(model.transformers_[view], "n_features_in_", n_columns)
+    require(taken == n_columns, f"view {view!r}: its transformer is for {taken!r} columns.")
     row, known = _row_of_zeros(model, view)
     try:
         with warnings.catch_warnings():
