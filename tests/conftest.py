@@ -1,5 +1,6 @@
 """Fixtures shared by the tests."""
 
+import signal
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,13 @@ LONGEST = ("test_walkthrough.py", "test_kill_and_resume.py", "test_items.py", "t
 # Properties are tried on slow machines, too: how long an example takes proves nothing.
 hypothesis.settings.register_profile("naim3l", deadline=None)
 hypothesis.settings.load_profile("naim3l")
+
+
+def pytest_configure():
+    # A shell that starts the tests in the background has them ignore Ctrl-C, and so the commands
+    # that they start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):

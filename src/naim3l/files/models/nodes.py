@@ -39,7 +39,9 @@ SCALARS = _by_name(
 TYPES = SCALARS | _by_name(bool, int, float, str, object, np.number)
 # Keys of a mapping are text in JSON; these types make of it what they were.
 _KEY_TYPES = set(TYPES.values()) - {bool, np.bool, object, np.number}
-FUNCTIONS = {f"numpy.{name}": value for name, value in vars(np).items()
+# Where functions of one number are found; the second is for NumPy that does not say it of them.
+_FUNCTION_HOMES = ("numpy", "numpy._core._multiarray_umath")
+FUNCTIONS = {f"{home}.{name}": value for name, value in vars(np).items() for home in _FUNCTION_HOMES
              if isinstance(value, np.ufunc) and value.nin == value.nout == 1}  # fmt: skip
 
 
