@@ -1,4 +1,4 @@
-"""The README's code runs as it stands."""
+"""The code of the README, and of the page that continues it, runs as it stands."""
 
 import re
 import warnings
@@ -11,8 +11,9 @@ import pytest
 
 from naim3l.datasets import make_unpaired
 
-README = Path(__file__).resolve().parent.parent / "README.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+ROOT = Path(__file__).resolve().parent.parent
+TEXTS = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/python.md")]
+BLOCKS = [block for text in TEXTS for block in re.findall(r"```python\n(.*?)```", text, re.S)]
 
 
 @pytest.fixture
@@ -44,6 +45,7 @@ def namespace(tmp_path, monkeypatch):
 
 def test_every_block_runs(namespace):
     assert len(BLOCKS) == 9
+    assert len(TEXTS[0].splitlines()) <= 150
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tiny tables; what they warn of is tested elsewhere
         for block in BLOCKS:
