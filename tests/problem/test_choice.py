@@ -58,3 +58,8 @@ def test_a_form_can_be_asked_for():
     assert choose_form(compressed, "rows") is compressed
     tall = draw(3000, 5)
     assert choose_form(tall, "rows") is tall
+
+
+def test_a_form_that_is_none_is_refused():
+    with pytest.raises(ValueError, match=r"form must be one of .*'compressed'.*, got 'compresed'"):
+        choose_form(draw(30, 4), "compresed")

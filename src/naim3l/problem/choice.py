@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l._parameters import check_choice
 from naim3l.problem.compressed import CompressedProblem, Form
 from naim3l.problem.rows import Problem, has_gram, stored_numbers
 
@@ -110,6 +111,7 @@ def choose_form(problem: Form, form: str = "auto") -> Form:
     MemoryError
         If a fit in that form needs more memory than the machine has.
     """
+    check_choice("form", form, FORMS)
     if isinstance(problem, CompressedProblem):
         return problem
     costs = estimate_costs(problem)
