@@ -25,6 +25,9 @@ help:
 demo: $(VENV)/.run
 	$(BIN)/naim3l demo
 
+# There is a process for each core: threads of BLAS beside them would wait for each other.
+test test-extras test-oldest: export OPENBLAS_NUM_THREADS = 1
+
 test: $(VENV)/.test
 	$(BIN)/python $(TESTS) $(if $(SEED),--randomly-seed=$(SEED))
 
