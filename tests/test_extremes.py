@@ -140,3 +140,8 @@ def test_on_the_command_line(tmp_path, option, value):
     name = option.strip("-").replace("-", "_")
     assert done.exit_code == 1
     assert f"naim3l: {name} must be" in done.stderr and "e+" in done.stderr
+
+
+def test_whole_numbers_that_no_float_can_hold():
+    with pytest.raises(ValueError, match="lam must be a finite number"):
+        NAIM3L(10**400).fit({"a": np.eye(3)}, {"a": np.eye(3)})

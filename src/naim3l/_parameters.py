@@ -60,11 +60,16 @@ def check_in_range(name: str, value: Any, *, of: str = "", or_zero: bool = False
 def check_number(name: str, value: Any, *, above: float, or_equal: bool = False) -> None:
     """Refuse what is not a finite number above (or equal to) a bound."""
     is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-    if not (
-        is_number and math.isfinite(value) and (value > above or (or_equal and value == above))
-    ):
+    if not (is_number and _is_finite(value) and (value > above or (or_equal and value == above))):
         sign = ">=" if or_equal else ">"
         raise ValueError(f"{name} must be a finite number {sign} {above:g}, got {value!r}.")
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number of hundreds of digits, which no float can hold
+        return False
 
 
 def check_whole_number(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> None:

@@ -286,6 +286,17 @@ def test_version_7_3(tmp_path):
         open_six_view(path)
 
 
+def test_sparse_matrices_far_larger_than_their_file_are_refused(tmp_path):
+    path = tmp_path / "a.mat"
+    savemat(path, {"X": sparse.csc_array((50_000_000, 3))})
+    (variable,) = list_variables(path)
+    with pytest.raises(ValueError, match=r"a\.mat: .*50000000 x 3 would take 1144 MiB"):
+        read_variable(variable)
+    savemat(path, {"X": sparse.csc_array(([1.0], ([2], [3])), shape=(2000, 400))})
+    (variable,) = list_variables(path)
+    assert read_variable(variable).shape == (2000, 400)
+
+
 def test_sparse_matrices_of_version_7_3_are_checked(tmp_path):
     """Compiled code follows the indices wherever they lead."""
     h5py = pytest.importorskip("h5py")

@@ -25,6 +25,8 @@ _CELL, _SPARSE, _FIRST_NUMERIC, _LAST_NUMERIC = 1, 5, 6, 15  # classes of matric
 _MOST_DIMENSIONS = 32
 _PEEK = 1 << 12  # bytes that are enough to find the name of a matrix
 _PIECE = 1 << 20  # bytes that are read at a time
+# A sparse matrix may take this many bytes as a table, or so many times what is stored of it.
+MOST_DENSE, DENSE_TIMES = 1 << 26, 1000
 
 
 class _Element(NamedTuple):
@@ -238,3 +240,20 @@ def check_sparse(
     used = rows[: signed[-1]]
     if len(used) and not 0 <= used.min() <= used.max() < shape[0]:
         raise ValueError("a sparse matrix with a row outside its shape")
+
+
+def check_dense_size(shape: Sequence[int], n_bytes: int) -> None:
+    """Raise ValueError if a sparse matrix would be far larger as a table than as it is stored.
+
+    Parameters
+    ----------
+    shape : (n_rows, n_columns)
+    n_bytes : int
+        What its numbers and columns take in the file.
+    """
+    needed = 8 * math.prod(map(int, shape))
+    if needed > max(MOST_DENSE, DENSE_TIMES * n_bytes):
+        raise ValueError(
+            f"a sparse matrix of {shape[0]} x {shape[1]} would take {needed >> 20} MiB as a table, "
+            f"and {n_bytes} bytes of it are stored"
+        )

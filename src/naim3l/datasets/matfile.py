@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.io import loadmat, whosmat
 from scipy.io.matlab import matfile_version
 
-from naim3l.datasets.matcheck import check_sparse, take_variable
+from naim3l.datasets.matcheck import check_dense_size, check_sparse, take_variable
 from naim3l.datasets.source import Array
 
 _MAT5, _HDF5 = 1, 2  # versions as SciPy counts them
@@ -108,7 +108,10 @@ def _h5py(path: Path) -> Any:
 
 
 def _dense(matrix: Any) -> Array:
-    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
+    if not sparse.issparse(matrix):
+        return np.asarray(matrix)
+    check_dense_size(matrix.shape, matrix.data.nbytes + matrix.indptr.nbytes)
+    return matrix.toarray()
 
 
 def _hdf5_header(stored: Any) -> tuple[tuple[int, ...], str]:
@@ -126,6 +129,7 @@ def _hdf5_matrix(stored: Any) -> Array:
         return values
     shape, _ = _hdf5_header(stored)
     if "data" not in stored:  # nothing but zeros
+        check_dense_size(shape, 0)
         return np.zeros(shape)
     values, rows, starts = (np.asarray(stored[part][()]) for part in ("data", "ir", "jc"))
     check_sparse(rows, starts, len(values), shape)

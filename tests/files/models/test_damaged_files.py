@@ -1,6 +1,7 @@
 """Files of others, damaged files and edited ones give an error or the model, nothing between."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -169,3 +170,14 @@ class TestHalfModels:
     )  # fmt: skip
     def test_with_parts_that_do_not_fit(self, changes, reason, forge):
         assert_refused(forge(lambda tree: plant_attributes(tree, changes)), reason)
+
+
+def test_odd_characters_in_the_header_of_an_array_are_refused_without_a_warning(forge, saved):
+    members = read_members(saved)
+    name = next(name for name in members if name.endswith(".npy"))
+    header = members[name].replace(b"'descr'", b"'des\\q'", 1)
+    assert len(header) == len(members[name]) and header != members[name]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert_refused(forge(add={name: header}), "not a complete model file")
+    assert not caught

@@ -140,3 +140,9 @@ def test_a_setting_of_the_wrong_type_is_not_quoted(tmp_path):
     with pytest.raises(ValueError, match=r"views.lab.source must be text, not of type list") as e:
         read_config(tmp_path / "a.toml")
     assert_hidden("".join(traceback.format_exception(e.value)))
+
+
+def test_files_of_databases_are_named_even_where_the_query_is_none():
+    shown = show_source("sqlite:///data/lab.db#selct *\nfrom a where b = 'x@y'")
+    assert shown == "sqlite:///data/lab.db***"
+    assert "s3cret" not in show_source("sqlite:///lab.db;PWD=s3cret#selct\n1")

@@ -1,6 +1,7 @@
 """Arrays of a model file: dense ones, and sparse ones whose indices are in range."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
@@ -67,7 +68,9 @@ class Arrays:
 
     def _array(self, name: str, content: bytes) -> NDArray[Any]:
         stream = BytesIO(content)
-        shape, _, dtype = _HEADERS[np.lib.format.read_magic(stream)](stream)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd characters in a damaged header
+            shape, _, dtype = _HEADERS[np.lib.format.read_magic(stream)](stream)
         require(not dtype.hasobject, f"{name} holds pickled objects, which are never loaded.")
         require(dtype.kind in _KINDS, f"{name} holds {dtype}, which no model needs.")
         size = math.prod(shape) * dtype.itemsize

@@ -48,7 +48,13 @@ def show_source(source: str | os.PathLike[str]) -> str:
     url = _parse(address)
     if url is None:
         scheme = re.match(r"[\w+-]+(?=://)", address)
-        shown = f"{scheme[0] if scheme else HIDDEN}://{HIDDEN}"
+        # A path to a file, up to where settings or a damaged query begin, is no secret.
+        path = re.match(r"sqlite:///[^?#@;\n]+", address)
+        shown = (
+            f"{hide_secrets(path[0])}{HIDDEN}"
+            if path
+            else f"{scheme[0] if scheme else HIDDEN}://{HIDDEN}"
+        )
     elif url.drivername in WEB:
         shown = f"{url.drivername}://{url.host}/{url.database or ''}"
     elif _secrets(url):
