@@ -287,6 +287,7 @@ class TestParameters:
         [
             (Pipeline([("s", StandardScaler())], memory="folder"), "memory='folder'"),
             (make_pipeline(StandardScaler(), OneHotEncoder(handle_unknown="x")), "handle_unknown"),
+            (OneHotEncoder(dtype=str), "dtype="),
         ],
     )
     def test_that_reach_outside_or_are_none(self, transformer, reason, tmp_path):

@@ -405,3 +405,13 @@ def test_arbitrary_bytes_are_a_table_or_a_read_error(folder, ending, random):
         assert str(path) in str(error)
     else:
         assert isinstance(table, pd.DataFrame) and table.shape > (0, 0)
+
+
+def test_names_that_are_no_text_are_told_of(tmp_path):
+    """NumPy keeps any number for a character, and pandas stumbles over some later on."""
+    names = np.frombuffer(np.array([0xD8F8, 0x61], dtype="<u4").tobytes(), dtype="<U1")
+    np.savez(tmp_path / "a.npz", labels=np.eye(2), label_names=names)
+    try:
+        assert len(read_table(tmp_path / "a.npz#labels")) == 2  # where pandas does not mind
+    except ReadError as error:
+        assert "a.npz" in str(error) and "cannot be read" in str(error)

@@ -110,6 +110,8 @@ def check_part(name: str, part: Any) -> None:
         for parameter, value in part.get_params(deep=False).items():
             harmless = parameter not in _HARMLESS or value == _HARMLESS[parameter]
             harmless = harmless and not (parameter == "n_jobs" and (value or 0) > MOST_JOBS)
+            if parameter == "dtype" and value is not None:
+                harmless = np.dtype(value).kind in "biuf"
             kind = type(part).__name__
             require(harmless, f"{kind} with {parameter}={value!r}, which no model file may have.")
     if "feature_names_in_" in vars(part):

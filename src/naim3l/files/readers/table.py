@@ -73,7 +73,7 @@ def read_table(
     kept = {*text_columns} if id_column is None else {*text_columns, id_column}
     reader = _reader(os.fspath(source), kept)
     try:
-        frame = reader(n_rows=n_rows)
+        frame = _name_columns(reader(n_rows=n_rows))
     except (ReadError, ImportError, DataWarning):
         raise
     except Exception as error:  # damage surfaces as many types, from EOFError to ArrowInvalid
@@ -83,7 +83,6 @@ def read_table(
             f"{where}: cannot be read as what its ending says ({cause}); it is damaged, cut short "
             "or of another kind."
         ) from error
-    frame = _name_columns(frame)
     if not len(frame):
         raise ReadError(f"{source_of(frame)}: no rows.")
     return frame if id_column is None else set_ids(frame, id_column)
