@@ -110,7 +110,7 @@ def _h5py(path: Path) -> Any:
 def _dense(matrix: Any) -> Array:
     if not sparse.issparse(matrix):
         return np.asarray(matrix)
-    check_dense_size(matrix.shape, matrix.data.nbytes + matrix.indptr.nbytes)
+    check_dense_size(matrix.shape, 8 * (matrix.nnz + matrix.shape[1]))
     return matrix.toarray()
 
 
