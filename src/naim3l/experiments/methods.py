@@ -31,7 +31,8 @@ from naim3l.experiments.trials import (
     shown_by_sample,
     spectrum_of_scores,
 )
-from naim3l.features.recipes import LeadingComponents, make_transformer
+from naim3l.features.encoding import make_transformer
+from naim3l.features.recipes import LeadingComponents
 from naim3l.input.tables import DataWarning
 from naim3l.metrics import evaluate
 from naim3l.problem.blocks import blas_threads, consecutive_slices
@@ -251,7 +252,7 @@ def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
                    fusion="learned", random_state=seed, **parameters)  # fmt: skip
     model.fit(wide, Y)
     scores = {v: X @ model.coef_[v] + model.intercept_[v] for v, X in trial.X_test.items()}
-    evidence = model._evidence
+    evidence = model.evidence_
     assert evidence is not None
     by_view = zip(trial.X_train, evidence.weights, strict=True)
     numbers: dict[str, Any] = {"weights": {v: float(w.mean()) for v, w in by_view}}

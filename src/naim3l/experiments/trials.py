@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score
 
 from naim3l.datasets import MultiView
 from naim3l.decisions.fusion import add_evidence, fuse_arrays, rank_labels
-from naim3l.features.recipes import make_transformer
+from naim3l.features.encoding import make_transformer
 from naim3l.metrics import evaluate
 from naim3l.missing import Challenge, make_challenge, remove_views
 from naim3l.solvers.nuclear import trace_norm

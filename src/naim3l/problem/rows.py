@@ -58,7 +58,7 @@ class Problem(LabelBlocks):
     def __init__(
         self,
         features: Sequence[Matrix | sparse.sparray],
-        labels: Sequence[Matrix],
+        labels: Sequence[Matrix | NDArray[np.int8]],
         *,
         fit_intercept: bool = True,
         positive_weight: float = 1.0,
@@ -73,8 +73,8 @@ class Problem(LabelBlocks):
         self.X = [_append_ones(X_v) if fit_intercept else X_v for X_v in features]
         self.Y = np.concatenate(labels).astype(np.result_type(*(X_v.dtype for X_v in self.X)))
         self.P = loss_weights(self.Y, positive_weight)
-        self.row_slices = consecutive_slices(X_v.shape[0] for X_v in self.X)
-        self.weight_slices = consecutive_slices(X_v.shape[1] for X_v in self.X)
+        self.row_slices = consecutive_slices([X_v.shape[0] for X_v in self.X])
+        self.weight_slices = consecutive_slices([X_v.shape[1] for X_v in self.X])
         label_of_positive, self.positive_rows = np.nonzero(self.Y.T > 0)
         counts = np.bincount(label_of_positive, minlength=self.Y.shape[1])
         self.label_slices = consecutive_slices(counts)

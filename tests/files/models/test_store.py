@@ -49,7 +49,8 @@ from model_files import (
 from naim3l import NAIM3L, NAIM3LCV, ModelFileError, join_views, load
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import PerViewRidge
-from naim3l.estimators.base import LinearViewModel, ViewModel
+from naim3l.estimators.base import ViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.models import ALLOWED, MODELS, archive, inspect_file, save
 
 MODELS_TO_SAVE = {
