@@ -11,7 +11,6 @@ from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
 from naim3l._parameters import check_in_range
-from naim3l.decisions.held_out import base_rates
 from naim3l.estimators.base import LinearViewModel
 from naim3l.features.kernels import N_LANDMARKS
 from naim3l.problem.rows import Problem
@@ -86,7 +85,7 @@ label_coding, threshold, calibrate, fusion, random_state
 def masked_logistic(problem: Problem, C: float) -> NDArray[np.float64]:
     """Stacked weights (n_weights, n_labels) of the logistic fits of all views and labels."""
     W = np.zeros((problem.n_weights, problem.n_labels))
-    rates = base_rates(problem)
+    rates = problem.base_rates
     for features, rows, weights in zip(
         problem.features, problem.row_slices, problem.weight_slices, strict=True
     ):

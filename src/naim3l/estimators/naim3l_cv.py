@@ -18,9 +18,8 @@ from naim3l.decisions.held_out import (
     LOWER_IS_BETTER,
     check_metric,
     choose_metric,
-    deal_entries,
     hidden_metric,
-    hidden_truth,
+    hold_out_folds,
 )
 from naim3l.estimators.bandwidths import choose_gammas
 from naim3l.estimators.base import LinearViewModel
@@ -183,8 +182,8 @@ fit_intercept, label_coding, threshold, calibrate, fusion
     def _deal_training(self, X: Any, y: Any) -> tuple[Problem, NDArray[np.intp]]:
         """The problem, its gammas refined, and the fold of each entry; chooses the metric."""
         problem = self._read_training(X, y)
-        fold_of = deal_entries(problem, self.cv, check_random_state(self.random_state))
-        folds = (hidden_truth(problem, fold_of == fold) for fold in range(self.cv))
+        fold_of = hold_out_folds(problem, self.cv, check_random_state(self.random_state))
+        folds = (problem.truth_of(fold_of == fold) for fold in range(self.cv))
         self.metric_ = choose_metric(self.metric, folds)
         return self._refine_gammas(X, problem, fold_of == 0), fold_of
 

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from naim3l.decisions.held_out import base_rates
 from naim3l.decisions.thresholds import check_threshold
 from naim3l.features.kernels import (
     N_LANDMARKS,
@@ -84,7 +83,7 @@ class ViewReader(BaseEstimator):
             if self._wide
             else None,
         )
-        self.base_rates_ = base_rates(problem)
+        self.base_rates_ = problem.base_rates
         return problem
 
     def _fit_tables(self, X: Any) -> dict[str, Table]:

@@ -17,7 +17,7 @@ from sklearn.metrics import log_loss
 
 from naim3l.decisions.calibration import Calibration, calibration_error
 from naim3l.decisions.fusion import LEAST_CHANCE, Evidence, fuse_arrays, rank_labels
-from naim3l.decisions.held_out import LOG_LOSS, deal_entries, hidden_metric
+from naim3l.decisions.held_out import LOG_LOSS, hidden_metric, hold_out_folds
 from naim3l.estimators.logistic import PerViewLogistic, masked_logistic
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
@@ -113,11 +113,11 @@ def _on_folds(
     problem: Problem, solve: Any, values: Any, n_folds: int, metric: str, seed: int
 ) -> dict[float, float]:
     """Mean metric of ``solve(problem, value)`` on the folds that NAIM3LCV takes, by value."""
-    fold_of = deal_entries(problem, n_folds, np.random.RandomState(seed))
+    fold_of = hold_out_folds(problem, n_folds, np.random.RandomState(seed))
     found: dict[float, list[float]] = {value: [] for value in values}
     for fold in range(n_folds):
         hidden = fold_of == fold
-        rest = problem.with_labels(np.where(hidden, 0, problem.Y))
+        rest = problem.without(hidden)
         for value, metrics in found.items():
             metrics.append(hidden_metric(problem, hidden, solve(rest, value), metric))
     return {value: float(np.mean(metrics)) for value, metrics in found.items()}
