@@ -164,11 +164,13 @@ def test_fused_evidence_can_be_calibrated_saved_and_loaded(wide, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
 
 
-def test_base_rates_are_the_shares_of_positives(apart):
-    model = PerViewRidge().fit(apart.views, apart.labels)
+@by_model
+def test_base_rates_are_the_shares_of_positives(model, apart):
+    fitted = fresh(model).fit(apart.views, apart.labels)
     stacked = np.concatenate(list(apart.labels.values()))
     expected = (np.nansum(stacked, axis=0) + 1) / ((~np.isnan(stacked)).sum(axis=0) + 2)
-    np.testing.assert_allclose(model.base_rates_, expected)
+    np.testing.assert_allclose(fitted.base_rates_, expected)
+    assert "base_rates_" in type(model).__doc__
 
 
 def test_imputed_labels_follow_the_thresholds(apart):

@@ -121,8 +121,8 @@ class DeepNAIM3L(ViewModel):
     history_ : list of dict
         One record per epoch: "objective" and its parts "loss", "low_rank", "high_rank", means over
         batches, each as an estimate for all rows; "learning_rate"; with ``validation`` "held_out".
-    thresholds_, calibration_, fusion_weights_, fusion_overlap_, transformers_, views_, \
-label_names_, n_features_in_, feature_names_in_
+    thresholds_, calibration_, fusion_weights_, fusion_overlap_, base_rates_, transformers_, \
+views_, label_names_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
     Examples

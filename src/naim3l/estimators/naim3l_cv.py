@@ -101,7 +101,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
         "lam", "ridge", "mean_test_score", "std_test_score", "rank_test_score" (1 is best) and
         "split0_test_score", ...; NaN, and left out of the mean, where a fold has no value. NaN
         throughout, and ranked last, is a pair whose objective falls without bound in some fold.
-    coef_, intercept_, history_, ...
+    coef_, intercept_, base_rates_, history_, ...
         All that `NAIM3L` has, of the final fit.
 
     Examples
