@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from naim3l import __version__
 from naim3l.datasets import CATALOG, MultiView
+from naim3l.experiments.grids import Grids
 
 # Raised where the numbers that tasks compute change between releases: old records are then not
 # reused. Defaults of estimators, recipes and folds are not in the settings, but among these.
@@ -63,12 +64,15 @@ class Plan:
         Keys of ``PROTOCOLS``.
     quick : bool
         Leave out what takes minutes and shows nothing new: the large sizes of Table 7.
+    grids : Grids
+        Values to try.
     """
 
     sources: Mapping[str, MultiView]
     repeats: int = 10
     protocols: tuple[str, ...] = ("paper",)
     quick: bool = False
+    grids: Grids = field(default_factory=Grids)
 
     @property
     def seeds(self) -> range:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from naim3l.experiments.paper.comparison import LAMS, VARIANTS, variant_fits
+from naim3l.experiments.paper.comparison import VARIANTS, variant_fits
 from naim3l.experiments.paper.fig6 import LAMS as GRID
 from naim3l.experiments.paper.fig6 import fits_at
-from naim3l.experiments.paper.traces import CHECKPOINTS, DEFAULT_LAM, few_seeds, trace_fits
+from naim3l.experiments.paper.traces import DEFAULT_LAM, few_seeds, trace_fits
 from naim3l.experiments.present import (
     METRICS,
     Cell,
@@ -54,7 +54,7 @@ def _settings(plan: Plan, dataset: str, protocol: str) -> dict[str, dict[str, li
         name: plan.fits(
             dataset,
             "NAIM3L, tuned",
-            {"lams": LAMS, "ridges": [0.0], **VARIANTS[name]},
+            {"lams": plan.grids.lams, "ridges": [0.0], **VARIANTS[name]},
             protocol=protocol,
         )
         for name in WITH_LAMBDA
@@ -82,7 +82,7 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
         for setting, variants in _settings(plan, dataset, protocol).items():
             for name, fits in variants.items():
                 records = store.find(fits)
-                for label, by_seed in _by_setting(setting, records, protocol).items():
+                for label, by_seed in _by_setting(plan, setting, records, protocol).items():
                     found.setdefault(label, {})[name] = by_seed
                 if setting == OWN_LAMBDA and records:
                     chosen[name] = [record["numbers"]["lam"] for record in records]
@@ -99,7 +99,7 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
     return results
 
 
-def _by_setting(setting: str, records: list[Record], protocol: str) -> Values:
+def _by_setting(plan: Plan, setting: str, records: list[Record], protocol: str) -> Values:
     """Metrics by seed; of runs of Algorithm 1 after each number of iterations."""
     scoring = PROTOCOLS[protocol][1]
     measured = [r for r in records if r["metrics"][scoring]]  # fused scores may be impossible
@@ -111,7 +111,7 @@ def _by_setting(setting: str, records: list[Record], protocol: str) -> Values:
         f"{setting}, {n} iterations": {
             r["settings"]["seed"]: r["numbers"]["path"][str(n)][scoring] for r in measured
         }
-        for n in CHECKPOINTS
+        for n in plan.grids.checkpoints
     }
 
 

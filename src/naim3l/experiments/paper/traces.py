@@ -7,8 +7,6 @@ from naim3l.experiments.paper.comparison import VARIANTS
 from naim3l.experiments.tasks import Plan, Task, paper_lam
 from naim3l.solvers.paper import DEFAULT_MU, EIGENVALUE_CUTOFF
 
-# Iterations after which metrics are taken; the paper's program stops at the last.
-CHECKPOINTS = [20, 50, 100, 200]
 # A run of 200 iterations costs as much as ten fits: where many are needed, fewer seeds do.
 FEW_SEEDS = 3
 DEFAULT_LAM = 0.4
@@ -30,10 +28,10 @@ def trace_fits(
     parameters: dict[str, Any] = {
         "lam": lam,
         "mu": mu,
-        "max_iter": CHECKPOINTS[-1],
+        "max_iter": plan.grids.checkpoints[-1],
         "tol": 0.0,
         "eigenvalue_cutoff": cutoff,
-        "at": CHECKPOINTS,
+        "at": plan.grids.checkpoints,
         **VARIANTS[variant],
     }
     return plan.fits(dataset, "Algorithm 1", parameters, protocol=protocol)
