@@ -13,8 +13,16 @@ from naim3l.experiments import results
 from naim3l.experiments.beyond import accuracy, frontier
 from naim3l.experiments.grids import Grids
 from naim3l.experiments.items import ITEMS
-from naim3l.experiments.paper import ablation, fig5, fig7, traces
-from naim3l.experiments.present import METRICS, ResultTable, compare, mean_std, spread, to_markdown
+from naim3l.experiments.paper import fig5, fig7, traces
+from naim3l.experiments.present import (
+    METRICS,
+    ResultTable,
+    compare,
+    mean_std,
+    paired_difference,
+    spread,
+    to_markdown,
+)
 from naim3l.experiments.records import Store
 from naim3l.experiments.runner import run_tasks
 from naim3l.experiments.tasks import Plan
@@ -140,7 +148,7 @@ def test_impossible_ratio_is_told_with_its_reason(small, done):
 class TestPairedDifference:
     def test_is_that_of_the_definition(self, rng):
         first, second = rng.normal(size=(2, 10))
-        found = ablation.paired_difference(first.tolist(), second.tolist())
+        found = paired_difference(first.tolist(), second.tolist())
         d = first - second
         interval = stats.ttest_1samp(d, 0).confidence_interval(0.95)
         assert found["mean"] == pytest.approx(d.mean())
@@ -149,11 +157,11 @@ class TestPairedDifference:
         assert found["wilcoxon"] == pytest.approx(stats.wilcoxon(d).pvalue)
 
     def test_of_equal_values_is_nothing(self):
-        found = ablation.paired_difference([1.0, 2.0], [1.0, 2.0])
+        found = paired_difference([1.0, 2.0], [1.0, 2.0])
         assert (found["mean"], found["t_test"], found["wilcoxon"]) == (0, 1, 1)
 
     def test_of_values_that_differ_by_a_constant_is_certain(self):
-        found = ablation.paired_difference([2.0, 3.0, 4.0], [1.0, 2.0, 3.0])
+        found = paired_difference([2.0, 3.0, 4.0], [1.0, 2.0, 3.0])
         assert (found["mean"], found["margin"], found["t_test"]) == (1, 0, 0)
 
 

@@ -1,24 +1,23 @@
 """Beyond the paper: features, kernels and networks, with and without the regulariser.
 
 Every model gets raw features, and does all else on training rows. Models are named by what they are
-made of, so that what the regulariser adds can be told from what the features add: each NAIM3L
+made of, so that what the regulariser adds can be separated from what the features add: each NAIM3L
 stands beside ridge and logistic regression on the same features, tuned on the same folds for the
 same metric, and calibrated alike. Networks are not tuned; their scores are log-odds, and fused as
 they are.
 """
 
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
 from naim3l.experiments.grids import Grids
-from naim3l.experiments.paper.ablation import paired_difference
 from naim3l.experiments.present import (
     METRICS,
     Cell,
     ResultTable,
     count_seeds,
     mean_std,
+    paired_difference,
     spread,
     summarise_scoring,
 )
@@ -33,7 +32,7 @@ COUNTS = ("corel5k", "espgame", "iaprtc12", "mirflickr", "pascal07", "arxiv2007"
 # One regression per label and view: more than ten minutes a fit where labels are many, so that
 # one seed has to do.
 COSTLY, MANY_LABELS, COSTLY_SEEDS = "logistic, kernel", 100, 1
-# Test metrics stand still long before the weights do.
+# Test metrics settle long before the weights do.
 SEARCH = {"cv": 2, "metric": "log-loss", "tol": 1e-3}
 ALONE = {"low_rank": False, "high_rank": False, "lams": [1.0]}
 # What is compared: probabilities per view (protocol clean), and fused by evidence (protocol fused,
@@ -100,7 +99,7 @@ def models(dataset: str, grids: Grids) -> dict[str, tuple[str, dict[str, Any]]]:
 
 def _fits(plan: Plan, dataset: str, name: str) -> list[Task]:
     if name == COSTLY and plan.sources[dataset].labels.shape[1] > MANY_LABELS:
-        plan = replace(plan, repeats=min(plan.repeats, COSTLY_SEEDS))
+        plan = plan.at_most(COSTLY_SEEDS)
     method, parameters = models(dataset, plan.grids)[name]
     return plan.fits(dataset, method, parameters, protocol="clean", features="raw")
 
@@ -127,15 +126,15 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
 
 
 def _summarise(records: list[Record]) -> dict[str, Any]:
-    told: dict[str, Any] = {"seconds": spread([record["seconds"] for record in records])}
-    told["seeds"] = [record["settings"]["seed"] for record in records]
+    summary: dict[str, Any] = {"seconds": spread([record["seconds"] for record in records])}
+    summary["seeds"] = [record["settings"]["seed"] for record in records]
     for scoring in ("per view", "calibrated", "fused", "evidence", "rank"):
-        told[scoring] = summarise_scoring(records, scoring)
+        summary[scoring] = summarise_scoring(records, scoring)
     groups = [record["metrics"]["label AP"] for record in records]
     for name in FREQUENCY_NAMES:
         of_name = [group[name] for group in groups if group and group[name]["labels"]]
-        told[name] = spread([100 * group["AP"] for group in of_name]) if of_name else None
-    return told
+        summary[name] = spread([100 * group["AP"] for group in of_name]) if of_name else None
+    return summary
 
 
 def tables(numbers: dict[str, Any]) -> list[ResultTable]:
@@ -190,8 +189,8 @@ def _difference(first: dict[str, Any], second: dict[str, Any], scoring: str, met
     shared = [seed for seed in values[0] if seed in values[1]]
     if len(shared) < 2:
         return "–"
-    told = paired_difference(*([of[seed] for seed in shared] for of in values))
-    return f"{told['mean']:+.2f} ± {told['margin']:.2f}"
+    difference = paired_difference(*([of[seed] for seed in shared] for of in values))
+    return f"{difference['mean']:+.2f} ± {difference['margin']:.2f}"
 
 
 def _fusion_table(dataset: str, by_model: dict[str, Any]) -> ResultTable:

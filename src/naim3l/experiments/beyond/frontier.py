@@ -10,7 +10,6 @@ from typing import Any
 
 from naim3l.experiments.beyond.accuracy import ALONE, SEARCH, kernel_of
 from naim3l.experiments.grids import Grids
-from naim3l.experiments.paper.traces import few_seeds
 from naim3l.experiments.present import (
     Cell,
     ResultTable,
@@ -20,7 +19,7 @@ from naim3l.experiments.present import (
     summarise_scoring,
 )
 from naim3l.experiments.records import Store
-from naim3l.experiments.tasks import Plan, Task
+from naim3l.experiments.tasks import FEW_SEEDS, Plan, Task
 from naim3l.report.plots import COLOURS, MARKERS, new_figure, styled
 
 TITLE = "Frontier: AP against 1-RL, with the regulariser and without"
@@ -48,7 +47,7 @@ def curves(dataset: str, grids: Grids) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _fits(plan: Plan, dataset: str, parameters: dict[str, Any]) -> list[Task]:
-    return few_seeds(plan).fits(
+    return plan.at_most(FEW_SEEDS).fits(
         dataset, "model, tuned", parameters, protocol="clean", features="raw"
     )
 
@@ -71,9 +70,11 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
             for point, parameters in points.items():
                 records = store.find(_fits(plan, dataset, parameters))
                 if records:
-                    told: dict[str, Any] = {"seconds": spread([r["seconds"] for r in records])}
-                    told |= {scoring: summarise_scoring(records, scoring) for scoring in SCORINGS}
-                    results.setdefault(dataset, {}).setdefault(curve, {})[point] = told
+                    summary: dict[str, Any] = {"seconds": spread([r["seconds"] for r in records])}
+                    summary |= {
+                        scoring: summarise_scoring(records, scoring) for scoring in SCORINGS
+                    }
+                    results.setdefault(dataset, {}).setdefault(curve, {})[point] = summary
     return results
 
 
@@ -83,8 +84,8 @@ Pairs = Sequence[tuple[float, float]]
 def gain_at_equal(pair: tuple[float, float], others: Pairs) -> float | None:
     """How much more the best of the pairs with no less of the first has of the second.
 
-    None where no pair has as much of the first. Nothing is interpolated: each of the pairs is a
-    model that there is.
+    None where no pair has as much of the first. Nothing is interpolated: each pair is of a
+    model that was fitted.
     """
     first, second = pair
     found = [other[1] - second for other in others if other[0] >= first]

@@ -3,10 +3,10 @@
 from typing import Any
 
 from naim3l.experiments.paper.panels import LINES
-from naim3l.experiments.paper.traces import few_seeds, trace_fits
+from naim3l.experiments.paper.traces import trace_fits
 from naim3l.experiments.present import METRICS, Cell, ResultTable, count_seeds, mean_std, summarise
 from naim3l.experiments.records import Store
-from naim3l.experiments.tasks import Plan, Task
+from naim3l.experiments.tasks import FEW_SEEDS, Plan, Task
 from naim3l.report.plots import COLOURS, draw_series, new_figure, styled
 
 TITLE = "Fig. 7: the penalty mu of Algorithm 1"
@@ -14,7 +14,7 @@ MUS = (1.0, 2.0, 5.0, 10.0, 20.0)
 
 
 def _groups(plan: Plan) -> list[tuple[str, str, float, list[Task]]]:
-    few = few_seeds(plan)
+    few = plan.at_most(FEW_SEEDS)
     return [
         (dataset, protocol, mu, trace_fits(few, dataset, protocol, mu=mu))
         for dataset, protocol in few.groups()
@@ -29,7 +29,7 @@ def tasks(plan: Plan) -> list[Task]:
 def numbers(plan: Plan, store: Store) -> dict[str, Any]:
     """``{dataset: {protocol: {mu: {"metrics", "objective", "failed", "n_iter"}}}}``.
 
-    Objectives are those of the first seed, None where it failed or is not there.
+    Objectives are those of the first seed, None where it failed or is missing.
     """
     results: dict[str, Any] = {}
     for dataset, protocol, mu, fits in _groups(plan):
