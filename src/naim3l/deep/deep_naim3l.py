@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from naim3l._progress import progress_bar
-from naim3l.decisions.held_out import base_rates
 from naim3l.deep.loss import NAIM3LLoss
 from naim3l.deep.network_options import (
     all_default,
@@ -34,7 +33,7 @@ from naim3l.deep.networks import (
 )
 from naim3l.deep.refusals import check_features, check_scores
 from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
-from naim3l.deep.validation import Judge, as_scores, hide_entries
+from naim3l.deep.validation import Judge, as_scores, hold_out_validation
 from naim3l.estimators.base import ViewModel
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.input.tables import Table
@@ -123,8 +122,8 @@ class DeepNAIM3L(ViewModel):
     history_ : list of dict
         One record per epoch: "objective" and its parts "loss", "low_rank", "high_rank", means over
         batches, each as an estimate for all rows; "learning_rate"; with ``validation`` "held_out".
-    thresholds_, calibration_, fusion_weights_, fusion_overlap_, transformers_, views_, \
-label_names_, n_features_in_, feature_names_in_
+    thresholds_, calibration_, fusion_weights_, fusion_overlap_, base_rates_, transformers_, \
+views_, label_names_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
     Examples
@@ -183,7 +182,7 @@ label_names_, n_features_in_, feature_names_in_
         seed = int(rng.randint(2**31 - 1))
         judge, Y = None, problem.Y
         if self.validation > 0:
-            hidden = hide_entries(problem, self.validation, rng)
+            hidden = hold_out_validation(problem, self.validation, rng)
             judge, Y = Judge(problem.Y, hidden, self._loss()), np.where(hidden, 0, problem.Y)
         training = self._training(problem, Y, seed)
         checkpoint = self._open_checkpoint(problem, training)
@@ -261,7 +260,7 @@ label_names_, n_features_in_, feature_names_in_
         with own_random_numbers(device):
             seed_torch(seed, device)
             networks = make_networks(self.encoders, features, problem.n_labels, self._layers())
-        rates = base_rates(problem.with_labels(Y))  # of Y: hidden labels must not show
+        rates = problem.with_labels(Y).base_rates  # of Y: hidden labels must not show
         for view, network in networks.items():
             network.start_at(
                 prior_scores(labels[view], rates, self.positive_weight, self.data_term)

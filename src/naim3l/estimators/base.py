@@ -22,7 +22,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from naim3l._parameters import check_choice, check_in_range
 from naim3l.decisions.fusion import Evidence
-from naim3l.decisions.held_out import base_rates
 from naim3l.decisions.rules import (
     Decisions,
     Rules,
@@ -310,7 +309,7 @@ class ViewModel(BaseEstimator):
             fit_intercept=self.fit_intercept,
             positive_weight=self.positive_weight,
         )
-        self.base_rates_ = base_rates(problem)
+        self.base_rates_ = problem.base_rates
         return problem
 
     def _forget(self) -> None:

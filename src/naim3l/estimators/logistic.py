@@ -11,7 +11,6 @@ from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
 from naim3l._parameters import check_in_range
-from naim3l.decisions.held_out import base_rates
 from naim3l.estimators.linear import PerViewModel
 from naim3l.problem.rows import Problem
 
@@ -38,7 +37,7 @@ label_coding, threshold, calibrate, fusion, random_state
 
     Attributes
     ----------
-    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_
+    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_, base_rates_
         As in :class:`naim3l.NAIM3L`.
     """
 
@@ -55,7 +54,7 @@ label_coding, threshold, calibrate, fusion, random_state
 def masked_logistic(problem: Problem, C: float) -> NDArray[np.float64]:
     """Stacked weights (n_weights, n_labels) of the logistic fits of all views and labels."""
     W = np.zeros((problem.n_weights, problem.n_labels))
-    rates = base_rates(problem)
+    rates = problem.base_rates
     for features, rows, weights in zip(
         problem.features, problem.row_slices, problem.weight_slices, strict=True
     ):

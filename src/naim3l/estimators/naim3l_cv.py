@@ -19,9 +19,8 @@ from naim3l.decisions.held_out import (
     LOWER_IS_BETTER,
     check_metric,
     choose_metric,
-    deal_entries,
     hidden_metric,
-    hidden_truth,
+    hold_out_folds,
 )
 from naim3l.estimators.bandwidths import choose_gammas
 from naim3l.estimators.linear import LinearViewModel
@@ -104,7 +103,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
         "lam", "ridge", "mean_test_score", "std_test_score", "rank_test_score" (1 is best) and
         "split0_test_score", ...; NaN, and left out of the mean, where a fold has no value. NaN
         throughout, and ranked last, is a pair whose objective falls without bound in some fold.
-    coef_, intercept_, history_, ...
+    coef_, intercept_, base_rates_, history_, ...
         All that `NAIM3L` has, of the final fit.
 
     Examples
@@ -134,7 +133,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the pair and fit the weights; ``X`` and ``y`` as for `NAIM3L.fit`."""
         pairs = self._check_parameters()
-        problem, fold_of = self._deal_training(X, y)
+        problem, fold_of = self._hold_out_training(X, y)
         checkpoint = self._open_checkpoint(problem, pairs)
         self._rank(pairs, self._score_folds(problem, fold_of, pairs, checkpoint))
         self._keep_result(problem, self._solve_best(problem, checkpoint))
@@ -143,11 +142,11 @@ fit_intercept, label_coding, threshold, calibrate, fusion
         self._keep_checkpoint(checkpoint)
         return self
 
-    def _deal_training(self, X: Any, y: Any) -> tuple[Problem, NDArray[np.intp]]:
+    def _hold_out_training(self, X: Any, y: Any) -> tuple[Problem, NDArray[np.intp]]:
         """The problem, its gammas refined, and the fold of each entry; chooses the metric."""
         problem = self._read_training(X, y)
-        fold_of = deal_entries(problem, self.cv, check_random_state(self.random_state))
-        folds = (hidden_truth(problem, fold_of == fold) for fold in range(self.cv))
+        fold_of = hold_out_folds(problem, self.cv, check_random_state(self.random_state))
+        folds = (problem.truth_of(fold_of == fold) for fold in range(self.cv))
         self.metric_ = choose_metric(self.metric, folds)
         return self._refine_gammas(X, problem, fold_of == 0), fold_of
 
@@ -273,7 +272,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
 
     def _score_path(self, problem: Problem, hidden: NDArray, pairs: list[Pair]) -> list[float]:
         """Metric on the hidden entries of fits to the others, for each pair in turn."""
-        form = choose_form(problem.with_labels(np.where(hidden, 0, problem.Y)))
+        form = choose_form(problem.without(hidden))
         values, warm = [], dict[float, SolverResult]()
         for lam, ridge in pairs:
             objective = Objective(form, lam, self.low_rank, self.high_rank, ridge)

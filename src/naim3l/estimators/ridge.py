@@ -31,7 +31,7 @@ label_coding, threshold, calibrate, fusion, random_state
 
     Attributes
     ----------
-    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_
+    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_, base_rates_
         As in :class:`naim3l.NAIM3L`.
     """
 
