@@ -170,7 +170,7 @@ def _logistic_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     Cs, n_folds = options.pop("Cs"), options.pop("cv")
     search = NAIM3LCV(cv=n_folds, metric=LOG_LOSS, random_state=seed, **options)
     X, Y = trial.X_train, trial.Y_train
-    problem, _ = search._deal_training(X, Y)
+    problem, _ = search._hold_out_training(X, Y)
     held_out = _on_folds(problem, masked_logistic, Cs, n_folds, LOG_LOSS, seed)
     best = min(held_out, key=lambda C: held_out[C])
     if "kernel" in options:
