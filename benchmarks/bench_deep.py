@@ -42,7 +42,8 @@ from naim3l.deep.batches import count_batches, deal_batches
 from naim3l.deep.networks import Architecture, make_networks
 from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
 from naim3l.experiments.trials import draw_challenge, make_trial, measure
-from naim3l.features.recipes import LeadingComponents, RootHistogram, make_transformer
+from naim3l.features.encoding import make_transformer
+from naim3l.features.recipes import LeadingComponents, RootHistogram
 from naim3l.solvers import solve_fast
 
 LAM = 0.4

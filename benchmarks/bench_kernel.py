@@ -18,7 +18,7 @@ from common import print_machine, print_table, progress
 from naim3l import NAIM3L, NAIM3LCV
 from naim3l.datasets import open_dataset
 from naim3l.experiments.trials import draw_challenge, make_trial
-from naim3l.features.recipes import make_transformer
+from naim3l.features.encoding import make_transformer
 from naim3l.problem.choice import choose_form, estimate_costs
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast

@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from naim3l.datasets import load_npz, load_yeast, make_unpaired
-from naim3l.features.recipes import make_transformer
+from naim3l.features.encoding import make_transformer
 from naim3l.missing import make_challenge
 from naim3l.problem.rows import Problem
 from naim3l.solvers.objective import Objective

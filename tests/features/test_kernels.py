@@ -268,7 +268,7 @@ def test_chosen_gammas_can_be_given(data):
     chosen = NAIM3LCV([0.4], [1.0], kernel=kernel, random_state=0).fit(data.views, data.labels)
     given = NAIM3L(0.4, ridge=1.0, kernel=kernel, gamma=chosen.gamma_)
     given.fit(data.views, data.labels)
-    assert given._gammas() == chosen.gamma_
+    assert given.gamma_ == chosen.gamma_
 
 
 def test_a_map_of_one_s_own_is_left_alone(data):
@@ -279,7 +279,7 @@ def test_a_map_of_one_s_own_is_left_alone(data):
 def test_gammas_are_refined_view_by_view(data):
     first, second = data.views
     options = {"kernel": "rbf", "random_state": 0, "gamma_factors": [4.0]}
-    auto = NAIM3L(kernel="rbf", ridge=1.0).fit(data.views, data.labels)._gammas()
+    auto = NAIM3L(kernel="rbf", ridge=1.0).fit(data.views, data.labels).gamma_
     model = NAIM3LCV([0.4], [1.0], gamma={first: "auto", second: 0.5}, **options)
     gammas = model.fit(data.views, data.labels).gamma_
     assert gammas[first] == pytest.approx(4 * auto[first]) and gammas[second] == 0.5

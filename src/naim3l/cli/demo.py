@@ -85,7 +85,7 @@ def _write_page(report: Path) -> None:
     challenge = make_challenge(data.labels, len(data.views), alpha=ALPHA, beta=BETA, random_state=0)
     trial = challenge.apply(data.views, data.labels)
     model = next(iter(METHODS.values()))(trial.X_train, trial.Y_train, 0)
-    model.label_names_ = list(data.label_names)  # arrays have none of their own
+    model.reader_.label_names_ = list(data.label_names)  # arrays have none of their own
     write(model, trial.X_train, trial.Y_train, report, test=(trial.X_test, trial.Y_test))
 
 

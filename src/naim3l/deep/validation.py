@@ -5,24 +5,26 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l.decisions.held_out import deal_entries
+from naim3l.decisions.held_out import hold_out_folds
 from naim3l.deep.loss import NAIM3LLoss
 from naim3l.problem.rows import Problem
 
-# Number of parts of the known entries, of which some are hidden: shares are accurate to 0.1 %.
+# Number of parts of the known entries, of which some are held out: shares are accurate to 0.1 %.
 N_PARTS = 1000
 
 
-def hide_entries(problem: Problem, share: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
-    """Mask of this share of the known entries, of the shape of ``problem.Y``.
+def hold_out_validation(
+    problem: Problem, share: float, rng: np.random.RandomState
+) -> NDArray[np.bool_]:
+    """Mask of the known entries to judge networks on, of the shape of ``problem.Y``.
 
-    At least one entry is hidden if possible. With a share of at most 0.5, no two consecutive
-    entries are hidden, so no label loses all its positives.
+    At least one entry is held out if possible. With a share of at most 0.5, no two consecutive
+    entries are held out, so no label loses all its positives.
     """
-    part_of, n_hidden = deal_entries(problem, N_PARTS, rng), max(1, round(share * N_PARTS))
-    # Hidden parts are evenly spaced. Entries of a label are in consecutive parts, so hiding the
-    # first parts would hide all entries of some labels and none of others.
-    hidden = (part_of >= 0) & (part_of * n_hidden % N_PARTS < n_hidden)
+    part_of, n_parts = hold_out_folds(problem, N_PARTS, rng), max(1, round(share * N_PARTS))
+    # The parts are evenly spaced. Entries of a label are in consecutive parts, so holding out the
+    # first parts would take all entries of some labels and none of others.
+    hidden = (part_of >= 0) & (part_of * n_parts % N_PARTS < n_parts)
     if not hidden.any():
         raise ValueError(
             f"validation={share:g}: too few labels are known to hold some of them out."

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +17,7 @@ from naim3l._parameters import (
     check_whole_number,
 )
 from naim3l._progress import progress_bar
-from naim3l.estimators.base import LinearViewModel
-from naim3l.features.kernels import N_LANDMARKS
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.input.tables import warn_user
 from naim3l.problem.rows import Problem
@@ -30,6 +30,7 @@ LARGEST_WEIGHT, LARGEST_SCORE = 1e100, 1e40
 FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 
 
+@dataclass(eq=False, repr=False)
 class NAIM3L(LinearViewModel):
     """Multi-label model of several views whose rows cannot be matched.
 
@@ -166,56 +167,18 @@ default=None
     (200, 5)
     """
 
-    def __init__(
-        self,
-        lam: float = 0.4,
-        *,
-        views: Mapping[str, Any] | None = None,
-        transformer: Any = "auto",
-        kernel: Any = None,
-        n_landmarks: int | None = N_LANDMARKS,
-        gamma: Any = "auto",
-        low_rank: bool = True,
-        high_rank: bool = True,
-        ridge: float = 0.0,
-        positive_weight: float = 1.0,
-        fit_intercept: bool = True,
-        label_coding: str = "binary",
-        threshold: Any = "sign",
-        calibrate: bool = False,
-        fusion: str = "mean",
-        solver: str = "auto",
-        mu: float | None = None,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        init: Mapping[str, NDArray] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.lam = lam
-        self.views = views
-        self.transformer = transformer
-        self.kernel = kernel
-        self.n_landmarks = n_landmarks
-        self.gamma = gamma
-        self.low_rank = low_rank
-        self.high_rank = high_rank
-        self.ridge = ridge
-        self.positive_weight = positive_weight
-        self.fit_intercept = fit_intercept
-        self.label_coding = label_coding
-        self.threshold = threshold
-        self.calibrate = calibrate
-        self.fusion = fusion
-        self.solver = solver
-        self.mu = mu
-        self.max_iter = max_iter
-        self.tol = tol
-        self.init = init
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float = 0.4
+    _: KW_ONLY
+    low_rank: bool = True
+    high_rank: bool = True
+    ridge: float = 0.0
+    solver: str = "auto"
+    mu: float | None = None
+    max_iter: int = 200
+    tol: float = 1e-4
+    init: Mapping[str, NDArray] | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the weights of all views.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.explained import check_explained
 from naim3l.features.kernels import KernelMap
 
@@ -22,7 +22,7 @@ class ViewKernel(NamedTuple):
 def view_kernels(model: LinearViewModel) -> dict[str, ViewKernel]:
     """Kernel of each view; "linear" where scores are linear in the transformed features."""
     check_explained(model)
-    maps = model._kernel_maps()
+    maps = model.kernel_maps_
     return {
         view: ViewKernel(_name(maps[view]), maps[view].gamma_)
         if view in maps
@@ -41,7 +41,7 @@ def linear_views(model: LinearViewModel) -> list[str]:
     These are all views except those with a nonlinear kernel.
     """
     check_explained(model)
-    maps = model._kernel_maps()
+    maps = model.kernel_maps_
     return [view for view in model.views_ if view not in maps or is_linear(maps[view])]
 
 

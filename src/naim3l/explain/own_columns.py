@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from naim3l._parameters import check_whole_number
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.explained import check_explained, check_view, label_index
 from naim3l.explain.kernel_views import linear_views, view_kernels
 from naim3l.explain.steps import (

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._parameters import check_whole_number
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.explained import check_explained, label_index
 from naim3l.explain.kernel_views import landmark_features, linear_views
 from naim3l.explain.steps import Matrix, component_variances, linear_end
@@ -163,21 +163,18 @@ def _spectrum(S: Matrix) -> tuple[dict[str, Any], NDArray[np.floating]]:
 
 def _stacked(model: LinearViewModel, X: Any, y: Any) -> tuple[Matrix, NDArray[np.bool_]]:
     """Scores and observed positives of the rows of all views, (n_rows, n_labels) each."""
-    tables = model._known_tables(X)
-    labels = model._read_labels(X, y, tables)
+    labels = model.reader_.labels(X, y)
     scores, positive = [], []
-    for view, table in tables.items():
-        S = model._score_view(view, table)
-        order = np.argsort(model._label_positions(labels[view]))
+    for view, S in model.view_scores(X).items():
         present = ~np.isnan(S).any(axis=1)
         scores.append(S[present])
-        positive.append(labels[view].signed[present][:, order] > 0)
+        positive.append(model.reader_.signed(labels[view])[present] > 0)
     return np.concatenate(scores), np.concatenate(positive)
 
 
 def _slopes_added(model: LinearViewModel) -> Mapping[str, Matrix]:
     """Factor of each view's scores in the fused log-odds, (n_labels,); empty for the mean."""
-    evidence = getattr(model, "_evidence", None)
+    evidence = model.evidence_
     if evidence is None:
         return {}
     slopes = [calibration.slope for calibration in evidence.calibrations]
@@ -190,8 +187,7 @@ def _score_covariances(model: LinearViewModel, X: Any) -> Mapping[str, tuple[Mat
     if X is None:
         return {view: _covariance_without_rows(model, view) for view in model.views_}
     found: dict[str, tuple[Matrix, int | None]] = {}
-    for view, table in model._known_tables(X).items():
-        S = model._score_view(view, table)
+    for view, S in model.view_scores(X).items():
         S = S[~np.isnan(S).any(axis=1)]
         found[view] = _covariance(S), len(S)
     return found
@@ -200,7 +196,7 @@ def _score_covariances(model: LinearViewModel, X: Any) -> Mapping[str, tuple[Mat
 def _covariance_without_rows(model: LinearViewModel, view: str) -> tuple[Matrix, int | None]:
     """Covariance of a view's scores from its transformer, and the number of rows if known."""
     if view not in linear_views(model):
-        features = landmark_features(model._kernel_maps()[view])
+        features = landmark_features(model.kernel_maps_[view])
         return _covariance(features @ model.coef_[view]), None
     W, steps, normalised = linear_end(model, view)
     variances, n_rows = np.ones(len(W)), None

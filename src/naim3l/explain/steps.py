@@ -9,12 +9,11 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.kernel_views import is_linear
 from naim3l.features.kernels import KernelMap
 from naim3l.features.recipes import LeadingComponents, RootHistogram
 from naim3l.input.tables import Table
-from naim3l.input.views import present_rows, read_numbers
 
 Matrix = NDArray[np.float64]
 
@@ -89,14 +88,11 @@ def component_variances(step: LeadingComponents) -> Matrix:
 
 def rows_of_view(model: LinearViewModel, view: str, X: Any) -> Any:
     """Rows of a view as its transformer receives them; None if X has none."""
-    table = model._known_tables(X).get(view)
+    table = model.reader_.tables(X).get(view)
     if table is None:
         return None
-    if model._as_numbers[view]:
-        numbers, present = read_numbers(table)
-        return numbers if present.any() else None
-    present = present_rows(table, allow_missing=True)
-    return table.take_rows(present) if present.any() else None
+    rows, present = model.features_[view].rows(table)
+    return rows if present.any() else None
 
 
 def transformed(rows: Any, steps: list[Any]) -> Any:
@@ -130,10 +126,9 @@ def names_after(model: LinearViewModel, view: str, steps: list[Any], n: int) -> 
 
 
 def column_names(model: LinearViewModel, view: str) -> list[str]:
-    if model._wide:
-        positions = list(model._view_columns[view])
-        names = getattr(model, "feature_names_in_", None)
-    else:
-        positions = list(range(model.n_features_in_[view]))
-        names = getattr(model, "feature_names_in_", {}).get(view)
-    return [f"column {j}" if names is None else str(names[j]) for j in positions]
+    """Names of a view's columns, or where they stand in the table."""
+    names, positions = model.reader_.column_names(view), model.reader_.columns_
+    if names is not None:
+        return names
+    at = range(model.reader_.n_columns(view)) if positions is None else positions[view]
+    return [f"column {j}" for j in at]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from naim3l.decisions.held_out import LOWER_IS_BETTER
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 
 
 def describe_choice(model: LinearViewModel) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from naim3l import __version__
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import (
     check_explained,
     label_relations,

@@ -8,7 +8,7 @@ from scipy.special import logit
 
 from naim3l.cli.work.study import ViewData, split
 from naim3l.decisions.fusion import LEAST_CHANCE, fuse
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError
 from naim3l.input.tables import warn_user
 from naim3l.input.views import FUSED

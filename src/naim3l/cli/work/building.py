@@ -12,7 +12,7 @@ from sklearn.preprocessing import OneHotEncoder
 from naim3l.cli.options import AUTO, check_options
 from naim3l.cli.work.study import ViewData, split
 from naim3l.decisions.rules import N_FOLDS
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.features.kernels import HISTOGRAM_KERNELS

@@ -7,8 +7,7 @@ from typing import Any
 from naim3l.cli.settings import Config, LabelWords, ViewConfig
 from naim3l.cli.work.building import word_columns
 from naim3l.cli.work.study import ViewData, read_labels
-from naim3l.estimators.base import LinearViewModel
-from naim3l.features.recipes import accepts_missing
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError, read_table
 from naim3l.files.readers.errors import close_names, quote, source_of
 from naim3l.files.readers.features import parse_known
@@ -91,16 +90,16 @@ def _columns_of_fit(model: LinearViewModel, view: str, table: Any) -> Any:
                 f"view {view!r}, {source_of(table)}: no column {quote(column)}; "
                 f"{close_names(column, table.columns)}"
             )
-    takes_missing = not model._as_numbers[view] and accepts_missing(model.transformers_[view])
+    takes_missing = model.features_[view].accepts_missing
     return parse_known(table[columns], word_columns(model, view), takes_missing=takes_missing)
 
 
 def _names_of_fit(model: LinearViewModel, view: str) -> list[str]:
     """Columns that a view had in training."""
-    names = getattr(model, "feature_names_in_", None)
-    if not isinstance(names, Mapping) or view not in names:
+    names = None if model.reader_.wide else model.reader_.column_names(view)
+    if names is None:
         raise ReadError(
             f"view {view!r}: the model was fitted on tables without names of columns, or on one "
             "wide table, so that columns of files cannot be told; use it from Python."
         )
-    return [str(name) for name in names[view]]
+    return names

@@ -6,10 +6,9 @@ several views. Half of the rows of every view, and half of the labels, are still
 
 from typing import Any
 
-from naim3l.experiments.paper.traces import DEFAULT_LAM
 from naim3l.experiments.present import METRICS, Cell, ResultTable, count_seeds, mean_std, spread
 from naim3l.experiments.records import Store
-from naim3l.experiments.tasks import Plan, Task, paper_lam
+from naim3l.experiments.tasks import Plan, Task, usual_lam
 
 TITLE = "Fusion: mean, ranks, evidence, learned weights"
 WAYS = ("best view alone", "mean", "ranks", "evidence", "learned")
@@ -17,7 +16,7 @@ RIDGE = 1.0
 
 
 def _fits(plan: Plan, dataset: str) -> list[Task]:
-    parameters = {"lam": paper_lam(dataset) or DEFAULT_LAM, "ridge": RIDGE}
+    parameters = {"lam": usual_lam(dataset), "ridge": RIDGE}
     return plan.fits(dataset, "fusions", parameters, protocol="clean", aligned=True)
 
 

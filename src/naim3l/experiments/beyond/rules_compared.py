@@ -3,10 +3,9 @@
 from typing import Any
 
 from naim3l.decisions.thresholds import RULES
-from naim3l.experiments.paper.traces import DEFAULT_LAM
 from naim3l.experiments.present import Cell, ResultTable, count_seeds, mean_std, spread
 from naim3l.experiments.records import Store
-from naim3l.experiments.tasks import Plan, Task, paper_lam
+from naim3l.experiments.tasks import Plan, Task, usual_lam
 
 TITLE = "Decisions: thresholds, probabilities, fusion"
 DECIDED = ("example-F1", "macro-F1", "micro-F1", "1-HL")
@@ -21,7 +20,7 @@ SCORED = (
 
 
 def _fits(plan: Plan, dataset: str, protocol: str, rule: str) -> list[Task]:
-    parameters = {"lam": paper_lam(dataset) or DEFAULT_LAM, "threshold": rule}
+    parameters = {"lam": usual_lam(dataset), "threshold": rule}
     return plan.fits(dataset, "decisions", parameters, protocol=protocol)
 
 

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from naim3l.experiments.label_ranks import label_tasks
 from naim3l.experiments.paper.published import FIG2
-from naim3l.experiments.paper.table1 import show_range
-from naim3l.experiments.present import Cell, ResultTable, spread
+from naim3l.experiments.present import Cell, ResultTable, show_range, spread
 from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import Plan, Task, paper_name
 from naim3l.report.plots import COLOURS, GREY, new_figure, styled

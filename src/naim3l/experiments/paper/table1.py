@@ -4,7 +4,7 @@ from typing import Any
 
 from naim3l.experiments.label_ranks import label_tasks
 from naim3l.experiments.paper.published import TABLE1
-from naim3l.experiments.present import Cell, ResultTable, spread
+from naim3l.experiments.present import Cell, ResultTable, show_range, spread
 from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import Plan, Task, paper_name
 
@@ -59,12 +59,6 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
 
 def figures(numbers: dict[str, Any]) -> dict[str, Any]:
     return {}
-
-
-def show_range(values: dict[str, Any]) -> str:
-    """``mean (smallest–largest)`` of whole numbers; one number where all are equal."""
-    low, high = min(values["values"]), max(values["values"])
-    return f"{low:g}" if low == high else f"{values['mean']:.1f} ({low:g}–{high:g})"
 
 
 def _our_row(dataset: str, ours: dict[str, Any], published: dict[str, Any] | None) -> list[Cell]:
