@@ -1,4 +1,4 @@
-"""Checks of parameters that networks have and linear models have not."""
+"""Checks of the parameters that only networks have."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from naim3l._parameters import (
 )
 from naim3l.deep.loss import DATA_TERMS
 
-# Of more, what is left would say little of a fit on all.
+# With more, a fit on the remaining entries would say little about a fit on all of them.
 MOST_HELD_OUT = 0.5
 
 
@@ -44,7 +44,7 @@ def check_parameters(model: Any) -> None:
 
 
 def check_layers(hidden: Any, dropout: Any) -> None:
-    """Refuse what is not a sequence of widths, or no share of units to leave out."""
+    """Refuse ``hidden`` that is not a sequence of widths, and ``dropout`` that is not a share."""
     is_array = isinstance(hidden, np.ndarray) and hidden.ndim == 1
     if isinstance(hidden, str | bytes) or not (is_array or isinstance(hidden, Sequence)):
         raise ValueError(f"hidden must be a sequence of widths such as (256,), got {hidden!r}.")
@@ -77,14 +77,14 @@ def check_encoders(encoders: Any, views: Sequence[str]) -> None:
 
 
 def all_default(encoders: Any) -> bool:
-    """Whether encoders ask for the default one in each view, without running a function."""
+    """Whether all views use the default encoder; no function is called to find out."""
     if isinstance(encoders, Mapping):
         return all(encoder is None for encoder in encoders.values())
     return encoders is None
 
 
 def find_device(device: Any) -> torch.device:
-    """Device of a name; "auto" is CUDA where it is available."""
+    """Device with the given name; "auto" is CUDA if available."""
     if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -94,9 +94,9 @@ def find_device(device: Any) -> torch.device:
     if found.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}, but CUDA is not available here.")
     try:
-        torch.zeros(1, device=found).cpu()  # "meta" has no numbers to copy back
-    except Exception as error:  # each kind of device has errors of its own
-        reason = str(error).partition(". ")[0]  # what follows is for those who build torch
+        torch.zeros(1, device=found).cpu()  # "meta" has no values to copy back
+    except Exception as error:  # each kind of device raises its own errors
+        reason = str(error).partition(". ")[0]  # the rest is for people who build torch
         raise ValueError(
             f"device={device!r} cannot be used here ({reason}); use 'auto' or 'cpu'."
         ) from error

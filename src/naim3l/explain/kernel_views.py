@@ -1,4 +1,4 @@
-"""Kernels of a model's views: which they are, and what their landmarks say without any row."""
+"""Kernels of a model's views, and the features of their landmarks."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ LINEAR = "linear"
 
 
 class ViewKernel(NamedTuple):
-    """Kernel of a view: its name, that of a function with brackets; and gamma if it has one."""
+    """Kernel of a view: its name, with brackets if it is a function, and gamma if it has one."""
 
     name: str
     gamma: float | None
@@ -36,9 +36,9 @@ def is_linear(kernel_map: KernelMap) -> bool:
 
 
 def linear_views(model: LinearViewModel) -> list[str]:
-    """Views whose weights can be read as weights of columns, or of what transformers make of them.
+    """Views whose weights belong to columns, or to the output of a transformer.
 
-    All but those with a kernel that is not linear.
+    These are all views except those with a nonlinear kernel.
     """
     check_explained(model)
     maps = model.kernel_maps_

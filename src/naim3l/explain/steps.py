@@ -1,4 +1,4 @@
-"""A view's fitted transformer step by step, and what a linear step does to weights."""
+"""The steps of a view's fitted transformer, and the effect of linear steps on weights."""
 
 from typing import Any
 
@@ -19,30 +19,30 @@ Matrix = NDArray[np.float64]
 
 
 def fitted_steps(model: LinearViewModel, view: str) -> list[Any]:
-    """Fitted steps of a view's transformer, without those that do nothing."""
+    """Fitted steps of a view's transformer, except those that do nothing."""
     return [
         step for step in _unfold(model.transformers_[view]) if step not in (None, "passthrough")
     ]
 
 
 def _unfold(transformer: Any) -> list[Any]:
-    """Steps of a pipeline, and of the pipelines in it."""
+    """Steps of a pipeline and of nested pipelines."""
     if not isinstance(transformer, Pipeline):
         return [transformer]
     return [step for _, part in transformer.steps for step in _unfold(part)]
 
 
 def linear_end(model: LinearViewModel, view: str) -> tuple[Matrix, list[Any], bool]:
-    """Where a view's scores begin to be linear, up to the lengths of rows.
+    """The point from which a view's scores are linear, up to the normalisation of rows.
 
     Returns
     -------
     W : ndarray of shape (n_features, n_labels)
-        Weights of the features that come out of the steps, and are then made unit length if so.
+        Weights of the output of the steps, before rows are normalised.
     steps : list of fitted transformers
-        Those before the one that makes rows unit length, without a linear kernel at the end.
+        The steps before rows are normalised to unit length, without a linear kernel at the end.
     normalised : bool
-        Whether there is such a one.
+        Whether rows are normalised.
     """
     steps = fitted_steps(model, view)
     W = np.asarray(model.coef_[view], dtype=np.float64)
@@ -55,7 +55,7 @@ def linear_end(model: LinearViewModel, view: str) -> tuple[Matrix, list[Any], bo
 
 
 def is_root_histogram(steps: list[Any]) -> bool:
-    """Whether all that is left is the square root of shares, which keeps the columns apart."""
+    """Whether the only step is the square root of shares, which keeps columns separate."""
     return len(steps) == 1 and isinstance(steps[0], RootHistogram)
 
 
@@ -87,7 +87,7 @@ def component_variances(step: LeadingComponents) -> Matrix:
 
 
 def rows_of_view(model: LinearViewModel, view: str, X: Any) -> Any:
-    """Rows of a view as its transformer gets them; None where X has none."""
+    """Rows of a view as its transformer receives them; None if X has none."""
     table = model.reader_.tables(X).get(view)
     if table is None:
         return None
@@ -114,7 +114,7 @@ def column_deviations(numbers: Any) -> Matrix:
 
 
 def names_after(model: LinearViewModel, view: str, steps: list[Any], n: int) -> list[str]:
-    """Names of the table's columns, or of what the steps make of them."""
+    """Names of the table's columns, or of the output of the steps."""
     names = column_names(model, view)
     if not is_root_histogram(steps):
         for step in steps:

@@ -1,4 +1,4 @@
-"""What went into a model: sizes, and what is missing where."""
+"""The training data of a model: sizes and missing entries."""
 
 from typing import Any
 
@@ -27,15 +27,15 @@ def describe_data(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        "form", "n_rows" and "unknown" (share of label entries) over all, "views" (a dict for each),
-        "labels" (known yes and no and share of unknown over all), and "maps", one for each label
-        table: "name", "n_rows", "unknown" (groups of rows by labels, shares) and "lacking"
-        (share of rows without the view, by view, in each group).
+        "form", "n_rows" and "unknown" (share of label entries) over all tables, "views" (a dict for
+        each), "labels" (numbers of known yes and no and share of unknown entries, over all tables),
+        and "maps", one for each label table: "name", "n_rows", "unknown" (shares by group of rows
+        and label) and "lacking" (for each view, the share of rows without it in each group).
     """
     truth = _read_truth(model, X, y)
     scores = model.view_scores(X)
     present = {view: np.asarray(~np.isnan(S).any(axis=1)) for view, S in scores.items()}
-    # A wide table has one label table, and all of its views are drawn beside it.
+    # A wide table has one label table, and all of its views are drawn next to it.
     if model.reader_.wide:
         groups = {"all views": (truth[model.views_[0]], present)}
     else:
@@ -62,7 +62,7 @@ def _read_truth(model: LinearViewModel, X: Any, y: Any) -> dict[str, NDArray[np.
 
 
 def count_entries(truth: NDArray[np.float64]) -> list[dict[str, Any]]:
-    """Known yes and no, and the share of unknown entries, of each label."""
+    """Numbers of known yes and no, and the share of unknown entries, for each label."""
     yes, no = (truth == 1).sum(axis=0), (truth == 0).sum(axis=0)
     unknown = np.isnan(truth).mean(axis=0)
     return [
@@ -72,7 +72,7 @@ def count_entries(truth: NDArray[np.float64]) -> list[dict[str, Any]]:
 
 
 def count_by_block(model: LinearViewModel, X: Any, y: Any) -> dict[str, list[dict[str, Any]]]:
-    """`count_entries` of the rows that each view has, and under "fused" of all, if wide."""
+    """`count_entries` for the rows of each view; for a wide table, of all rows under "fused"."""
     truth = _read_truth(model, X, y)
     if model.reader_.wide:
         return {FUSED: count_entries(next(iter(truth.values())))}
@@ -101,7 +101,7 @@ def _describe_view(
 
 
 def _dropped(model: LinearViewModel, view: str) -> list[str]:
-    """Columns that the view's recipe left out because they never change."""
+    """Columns that the view's recipe dropped because they are constant."""
     steps = fitted_steps(model, view)
     if not steps or not isinstance(steps[0], DropConstantColumns):
         return []

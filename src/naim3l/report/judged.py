@@ -1,4 +1,4 @@
-"""Scores beside what is true: a block for each view, and one for fused scores."""
+"""Scores together with the true labels: a block for each view, and one for fused scores."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,14 +22,15 @@ class Block:
     Attributes
     ----------
     name : str
-        Of the view, or "fused".
+        Name of the view, or "fused".
     fused : bool
     truth : ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown.
     scores : ndarray of shape (n_rows, n_labels)
-        Where decisions are made on fused scores, a view's are those of rows that have it alone.
+        Where decisions are based on fused scores, those of a view are computed as if rows had no
+        other view.
     thresholds : ndarray of shape (n_labels,)
-        Where decisions are made on fused scores, the views' are judged by the same thresholds.
+        Where decisions are based on fused scores, the views use the same thresholds.
     calibration : Calibration or None
     """
 
@@ -61,13 +62,13 @@ def read_blocks(model: LinearViewModel, X: Any, y: Any) -> list[Block]:
 
 
 def truth_of(model: LinearViewModel, labels: LabelTable) -> Matrix:
-    """Labels as 1, 0 and NaN, in the order of the model's."""
+    """Labels as 1, 0 and NaN, in the order of the model's labels."""
     signed = model.reader_.signed(labels)
     return np.where(signed == 0, np.nan, signed > 0)
 
 
 def decided_blocks(blocks: list[Block]) -> list[Block]:
-    """Those on which the model decides: the fused one alone where there is one."""
+    """Blocks on which the model decides: only the fused one, if there is one."""
     return [block for block in blocks if block.fused] or blocks
 
 

@@ -1,7 +1,7 @@
-"""How good scores are, with what chance leaves open.
+"""Quality of scores, with bootstrap intervals.
 
-Every metric here is a ratio of sums over rows, so weights of rows are all that a resample needs:
-the sums of each row are made once, and a resample costs a few products.
+Every metric here is a ratio of sums over rows, so a resample only needs row weights: the sums of
+each row are computed once, and a resample costs a few products.
 """
 
 from typing import Any
@@ -21,12 +21,12 @@ METRICS = ("1-HL", "1-RL", "AP", "AUC", "macro-F1", "example-F1")
 N_RESAMPLES, SEED = 200, 0
 LEVEL = 0.95
 N_BINS = 10
-# Resamples at a time: their weights are (this many, n_rows).
+# Resamples per batch; their weights have the shape (this many, n_rows).
 AT_ONCE = 25
 
 
 class RowSums:
-    """Sums of each row that the metrics are ratios of.
+    """The sums per row from which the metrics are computed.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class RowSums:
 
 
 def _divide(a: Any, b: Any, otherwise: float = np.nan) -> Matrix:
-    """Quotient, or another number where the divisor is 0."""
+    """Quotient, or ``otherwise`` where the divisor is 0."""
     a, b = np.broadcast_arrays(a, b)
     return np.divide(a, b, where=b > 0, out=np.full(a.shape, float(otherwise)))
 
@@ -86,10 +86,10 @@ def _divide(a: Any, b: Any, otherwise: float = np.nan) -> Matrix:
 def measure(blocks: list[Block]) -> list[dict[str, Any]]:
     """Metrics of each block with 95 % intervals, and of the mean over views.
 
-    Intervals are those of the Bayesian bootstrap: 200 times every row gets a random weight with an
-    exponential distribution, and the middle 95 % of the values are kept. Weights are never zero, so
-    the few positives of a rare label are never all left out. A row counts as one draw; where rows
-    depend on each other, intervals are too narrow.
+    Intervals come from the Bayesian bootstrap: 200 times, every row gets a random, exponentially
+    distributed weight, and the interval contains the middle 95 % of the values. Weights are never
+    zero, so the few positives of a rare label are never all left out. Rows are assumed to be
+    independent; where they are not, intervals are too narrow.
 
     Parameters
     ----------
@@ -150,10 +150,11 @@ def _intervals(point: Matrix, draws: Matrix) -> dict[str, dict[str, float]]:
 
 
 def measure_labels(block: Block, names: list[str]) -> list[dict[str, Any]]:
-    """Metrics of each label of a block, its threshold and its curve.
+    """Metrics, threshold and calibration curve of each label of a block.
 
-    "yes" and "no" count the entries measured on, "called" those where the model says yes and
-    "found" the rightly so. "auc" and "average_precision" are None where they are undefined.
+    "yes" and "no" count the known entries, "called" those that the model predicts as yes, and
+    "found" those of them that are yes. "auc" and "average_precision" are None where they are
+    undefined.
     """
     return [_measure_label(block, k, name) for k, name in enumerate(names)]
 
@@ -181,7 +182,7 @@ def _measure_label(block: Block, k: int, name: str) -> dict[str, Any]:
 
 
 def measure_calibration(block: Block) -> dict[str, Any] | None:
-    """Probabilities in ten bins beside the shares that are true; None without a calibration."""
+    """Mean probability and share of positives in ten bins; None without a calibration."""
     if block.calibration is None:
         return None
     chances = block.calibration.probabilities(block.scores)

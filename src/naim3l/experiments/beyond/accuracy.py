@@ -173,11 +173,11 @@ def _added_table(dataset: str, by_model: dict[str, Any]) -> ResultTable:
             texts = [_difference(*pair, scoring, m) for scoring in ADDED_TO for m in ("1-RL", "AP")]
             rows.append([Cell(text) for text in (added, *texts)])
     note = (
-        "Mean difference in points over the splits that both models can be fitted on, and its 95 % "
-        "interval (t). Per view and fused: of probabilities; the last columns: of scores as they "
-        "are, which nothing was tuned for."
+        "Mean difference in points over the splits on which both models can be fitted, and its "
+        "95 % interval (t). Per view and fused: probabilities; last columns: uncalibrated scores, "
+        "for which nothing was tuned."
     )
-    return ResultTable(f"What is added: {dataset}", header, rows, note)
+    return ResultTable(f"Gains: {dataset}", header, rows, note)
 
 
 def _difference(first: dict[str, Any], second: dict[str, Any], scoring: str, metric: str) -> str:
@@ -208,8 +208,8 @@ def _fusion_table(dataset: str, by_model: dict[str, Any]) -> ResultTable:
         shown += [_shown(values[way], m) for way in ways.values() for m in ("AP", "1-RL")]
         shown += [mean_std(values[group]) for group in FREQUENCY_NAMES]
         rows.append([Cell(text) for text in (name, *shown)])
-    note = " Label AP: mean over labels of the precision of ranking rows, by evidence, grouped by "
-    note += "the known positives of a label in a view."
+    note = " Label AP: mean over labels of the average precision of ranking rows, by evidence, "
+    note += "grouped by the number of known positives of a label in a view."
     return ResultTable(f"Fusion and rare labels: {dataset}", header, rows, _note(by_model) + note)
 
 
@@ -220,9 +220,9 @@ def _shown(summary: Any, metric: str) -> str:
 def _note(by_model: dict[str, Any]) -> str:
     counts = [len(values["seconds"]["values"]) for values in by_model.values()]
     return (
-        f"Mean (population standard deviation) in percent over {count_seeds(counts)}; seconds of a "
-        "fit with its tuning and calibration, on one core. Scores of networks are log-odds as they "
-        "are, and not calibrated."
+        f"Mean (population standard deviation) in percent over {count_seeds(counts)}; seconds per "
+        "fit, with tuning and calibration, on one core. Scores of networks are uncalibrated "
+        "log-odds."
     )
 
 

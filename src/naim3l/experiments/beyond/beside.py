@@ -18,7 +18,7 @@ def _tuned(plan: Plan, dataset: str, **options: Any) -> list[Task]:
 
 
 BESIDE = MetricTable(
-    "Beside it: per-view ridge, and NAIM3L with a ridge, tuned on the same folds",
+    "Baselines: per-view ridge, and NAIM3L with a ridge, tuned on the same folds",
     {},
     {"NAIM3L": variant_fits, "NAIM3L with ridge, tuned": _tuned, "ridge, tuned": _ridge},
 )

@@ -149,9 +149,9 @@ def _gains_table(dataset: str, by_curve: dict[str, Any]) -> ResultTable:
             ]
             rows.append([Cell(text) for text in (name, point, *texts)])
     note = (
-        "What the best NAIM3L of the table above that is no worse in the one metric has more of "
-        "the other, in points of the means; a dash where none is as good in the one. Ridges that "
-        "another one beats in both metrics are left out."
+        "Among the NAIM3L models above that are no worse in one metric, the largest gain in the "
+        "other, in points of the means; a dash where no model is as good in the first. Ridges that "
+        "another ridge beats in both metrics are left out."
     )
     return ResultTable(f"Gains over kernel ridge: {dataset}", header, rows, note)
 

@@ -51,9 +51,9 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
                 counts.append(len(values["AP"]["values"]))
     note = (
         f"Mean (population standard deviation) in percent over {count_seeds(counts)}. Training "
-        f"rows aligned, ridge {RIDGE:g}, weights and calibration learned on held-out entries of "
-        "training rows. The best view alone is the one with the highest AP on the test rows. "
-        "Log-loss explained: the share by which the loss of each label's base rate is reduced."
+        f"rows are aligned, ridge {RIDGE:g}; weights and calibration are learned on held-out "
+        "entries of training rows. The best view alone has the highest AP on the test rows. "
+        "Log-loss explained: relative reduction of the log-loss of each label's base rate."
     )
     header = ["dataset", "test views", "fusion", *METRICS[1:], "log-loss explained"]
     return [ResultTable("Fusion", header, rows, note)]

@@ -62,7 +62,7 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
             first = next(iter(rules.values()))  # scores do not depend on the rule
             shown = [mean_std(first[name]) for name in SCORED]
             scored.append([Cell(text) for text in (dataset, protocol, *shown)])
-    note = f"Mean (standard deviation) over {count_seeds(counts)}; percent, but labels per row."
+    note = f"Mean (standard deviation) over {count_seeds(counts)}; percent, except labels per row."
     return [
         ResultTable(
             "Thresholds",
@@ -75,10 +75,10 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
             ["dataset", "protocol", *SCORED],
             scored,
             note
-            + " Calibration error: expected, ten bins, per view; plain takes (score + 1) / 2 for "
-            "a probability. Log-loss explained: the share by which the loss of each label's base "
-            "rate is reduced, negative where probabilities do worse. Fused: the mean over all "
-            "views of a test sample, none hidden.",
+            + " Calibration error: expected, ten bins, per view; plain uses (score + 1) / 2 as a "
+            "probability. Log-loss explained: relative reduction of the log-loss of each label's "
+            "base rate, negative where probabilities are worse. Fused: the mean over all views "
+            "of a test sample, none hidden.",
         ),
     ]
 

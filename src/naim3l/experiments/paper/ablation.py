@@ -171,9 +171,9 @@ def _metrics_table(where: str, settings: Mapping[str, Any], unfinished: int) -> 
         for name, summary in variants.items()
     ]
     note = (
-        "Algorithm 1 from its random start, mu 5, eigenvalues below 0.005 counted as zero unless "
-        "said otherwise; converged: solver fast, no cut-off, to a certified stationary point"
-        + (f" but in {unfinished} fits, which ended after 200 iterations. " if unfinished else ". ")
+        "Algorithm 1 from a random start, mu 5, eigenvalues below 0.005 counted as zero unless "
+        "stated otherwise; converged: solver fast, no cut-off, to a certified stationary point"
+        + (f" except in {unfinished} fits, stopped after 200 iterations. " if unfinished else ". ")
         + "Mean (standard deviation) in percent."
     )
     return ResultTable(f"Variants: {where}", ["setting", "variant", "seeds", *METRICS], rows, note)

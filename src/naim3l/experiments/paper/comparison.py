@@ -140,9 +140,10 @@ def _note(dataset: str, by_protocol: Mapping[str, Any], in_paper: bool) -> str:
     note = f"Mean (population standard deviation) in percent over {count_seeds(counts)}."
     if in_paper:
         note += (
-            " Columns marked published are the paper's own figures, not computed here. sd: the "
-            "larger of the two standard deviations; protocol fused is not on the paper's scale."
+            " Columns marked published are the paper's own numbers, not computed here. sd: "
+            "the larger of the two standard deviations. Protocol fused is not comparable with the "
+            "paper."
         )
     if dataset != paper_name(dataset):
-        note += " Ours have fewer views than the paper's."
+        note += " Our data have fewer views than the paper's."
     return note

@@ -12,8 +12,8 @@ TITLE = "Table 1: the datasets and the ranks of their labels"
 HEADER = ["dataset", "", "n", "c", "labels per row", "rank, training rows", "rank, test rows"]
 NOTE = (
     "Ranks of the labels in {{-1, 1}}: mean (smallest–largest) over {seeds} random splits into "
-    "70 % and 30 %. The paper does not say which split its ranks are of, nor the coding; with "
-    "labels in {{0, 1}} the ranks of training and test rows are: {binary}."
+    "70 % and 30 %. The paper does not say for which split and coding it computed the ranks; "
+    "with labels in {{0, 1}} the ranks of training and test rows are: {binary}."
 )
 
 
