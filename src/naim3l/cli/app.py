@@ -113,7 +113,7 @@ def _options(
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Errors that the user can mend end the program with their message, not with a traceback.
 
     Warnings are told in the same way, each once, without the line of code that gave them.

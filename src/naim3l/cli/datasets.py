@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from naim3l.cli.app import app, print_table, say, told_plainly
+from naim3l.cli.app import app, print_table, report_errors, say
 
 
 @app.command()
@@ -51,7 +51,7 @@ def _check(folder: Path) -> None:
     from naim3l.datasets.catalog import EMBEDDED
 
     all_hold = True
-    with told_plainly():
+    with report_errors():
         found = {name: form for name, form in available(folder).items() if form != EMBEDDED}
         if not found:
             raise ValueError(f"{folder} holds none of the datasets that 'naim3l datasets' lists.")
@@ -74,7 +74,7 @@ def _convert(name: str, folder: Path | None, out: Path | None) -> None:
     from naim3l.datasets import open_dataset
     from naim3l.files.whole import check_outputs, file_names
 
-    with told_plainly():
+    with report_errors():
         target = Path(f"{file_names([name])[name]}.npz") if out is None else out
         source = open_dataset(name, folder)
         check_outputs([target], source.files)

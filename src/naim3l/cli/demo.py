@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from naim3l.cli.app import app, print_table, say, told_plainly
+from naim3l.cli.app import app, print_table, report_errors, say
 from naim3l.cli.common import AsJson, print_json
 from naim3l.cli.report import page_files, write
 
@@ -36,7 +36,7 @@ def demo(
     from naim3l.experiments.yeast_demo import ALPHA, BETA, LAM, METHODS, run_demo, summarise
     from naim3l.files.whole import check_outputs
 
-    with told_plainly():
+    with report_errors():
         if markdown and as_json:
             raise ValueError("--markdown and --json are two ways to print; give one of them.")
         check_outputs(page_files(report))
@@ -70,7 +70,7 @@ def demo(
         say(f"Interrupted: {n_whole} of {seeds} seeds are whole.", err=True)
         raise typer.Exit(130)
     if report is not None:
-        with told_plainly():
+        with report_errors():
             _write_page(report)
         say(f"Wrote {report}.", err=True)  # what was printed may go on to a program
 

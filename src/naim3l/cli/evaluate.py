@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, print_table, say, told_plainly
+from naim3l.cli.app import app, print_table, report_errors, say
 from naim3l.cli.common import (
     AsJson,
     KnownId,
@@ -42,7 +42,7 @@ def evaluate(
 
     Example: naim3l evaluate model.skops lab=test.csv clinic=later.csv --report test.html
     """
-    with told_plainly():
+    with report_errors():
         from naim3l.cli.work import evaluate_views, read_known, split
         from naim3l.explain import check_explained
         from naim3l.files.whole import check_outputs
@@ -89,7 +89,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
 
     Example: naim3l inspect model.skops
     """
-    with told_plainly():
+    with report_errors():
         from naim3l.files.models import inspect_file
         from naim3l.files.readers import check_file
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, print_table, say, system_reason, told_plainly
+from naim3l.cli.app import app, print_table, report_errors, say, system_reason
 from naim3l.cli.common import (
     AsJson,
     Id,
@@ -77,7 +77,7 @@ def fit(
     Example: naim3l fit words=counts.csv lab=lab.csv --kernel words=hellinger --kernel lab=rbf
     --labels 'dx_*' -o curved.skops
     """
-    with told_plainly():
+    with report_errors():
         from naim3l.cli.options import check_options
         from naim3l.cli.work import make_model, read_training, split
         from naim3l.files.whole import check_outputs
@@ -136,7 +136,7 @@ def init(
 
     Example: naim3l init clinic.csv lab.tsv survey.parquet -o study.toml
     """
-    with told_plainly():
+    with report_errors():
         from naim3l.cli.draft import make_config
         from naim3l.files.readers.sources import show_source
         from naim3l.files.whole import check_outputs, write_text

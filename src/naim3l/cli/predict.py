@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from naim3l.cli.app import app, say, told_plainly
+from naim3l.cli.app import app, report_errors, say
 from naim3l.cli.common import (
     KnownId,
     KnownLabels,
@@ -47,7 +47,7 @@ def predict(
 
     Example: naim3l predict model.skops lab=new.csv clinic=later.csv --fused -o fused.csv
     """
-    with told_plainly():
+    with report_errors():
         from naim3l.cli.work import KINDS, parse_sources, predict_tables, read_new
         from naim3l.files.readers import check_target, write_table
         from naim3l.files.whole import check_outputs
@@ -85,7 +85,7 @@ def impute(
 
     Example: naim3l impute model.skops --config study.toml -o filled
     """
-    with told_plainly():
+    with report_errors():
         from naim3l.cli.work import impute as fill
         from naim3l.cli.work import read_known
         from naim3l.files.readers import check_target, write_table

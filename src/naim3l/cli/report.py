@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, need_libraries, say, told_plainly
+from naim3l.cli.app import app, need_libraries, report_errors, say
 from naim3l.cli.common import (
     KnownId,
     KnownLabels,
@@ -44,7 +44,7 @@ def report(
 
     Example: naim3l report model.skops --config study.toml --test clinic=clinic_new.csv
     """
-    with told_plainly():
+    with report_errors():
         from naim3l.cli.work import read_known, split, with_sources
         from naim3l.explain import check_explained
         from naim3l.files.whole import check_outputs

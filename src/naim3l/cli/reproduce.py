@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from naim3l.cli.app import app, need_libraries, print_table, say, told_plainly
+from naim3l.cli.app import app, need_libraries, print_table, report_errors, say
 
 ALL = "all"
 
@@ -57,7 +57,7 @@ def reproduce(
 
     Example: naim3l reproduce table2 --dataset corel5k --data ~/lear --repeats 10
     """
-    with told_plainly():
+    with report_errors():
         need_libraries("'naim3l reproduce'", "reproduce", "jinja2", "matplotlib", "scikit_posthocs")
         from naim3l.experiments.records import Store
         from naim3l.experiments.results import (
