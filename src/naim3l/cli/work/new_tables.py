@@ -6,7 +6,7 @@ from typing import Any
 
 from naim3l.cli.settings import Config, LabelWords, ViewConfig
 from naim3l.cli.work.building import word_columns
-from naim3l.cli.work.study import ViewData, read_labels
+from naim3l.cli.work.study import ViewData, read_view_labels
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError, read_table
 from naim3l.files.readers.errors import close_names, quote, source_of
@@ -48,7 +48,7 @@ def read_known(model: LinearViewModel, config: Config) -> dict[str, ViewData]:
 def _read_known(model: LinearViewModel, name: str, view: ViewConfig, words: LabelWords) -> ViewData:
     table = _read_with_id(model, name, view.source, view.id)
     found = replace(view, id=table.index.name)
-    labels = read_labels(name, found, table, words, default=model.label_names_)
+    labels = read_view_labels(name, found, table, words, default=model.label_names_)
     for label in labels.columns:
         if label not in model.label_names_:
             raise ReadError(
