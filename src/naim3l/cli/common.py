@@ -1,7 +1,7 @@
 """Options that several commands share, and how they tell of their results."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,8 +51,21 @@ def make_settings(
     labels: list[str] | None,
     label_files: list[str] | None,
     id_column: str | None,
+    options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Settings of a TOML file, or of the command line; not of both."""
+    """Settings of a TOML file, or of the command line; options of the model can be of both.
+
+    Parameters
+    ----------
+    views, labels, label_files : list of str, optional
+        As on the command line.
+    config : path, optional
+        File of settings; then of the others only ``options`` may be given.
+    id_column : str, optional
+    options : mapping, optional
+        Options of the model, which replace those of the file.
+    """
+    from naim3l.cli.options import check_options
     from naim3l.cli.settings import Config, ViewConfig, read_config
     from naim3l.cli.work import parse_sources
     from naim3l.files.readers import ReadError
@@ -64,18 +77,20 @@ def make_settings(
     if config is not None:
         if labels or label_files or id_column:
             raise ReadError("with --config, labels and ids are those of the file.")
-        return read_config(config)
+        return read_config(config, options)
     sources, files = parse_sources(views or []), parse_sources(label_files or [])
     unknown = sorted(set(files) - set(sources))
     if unknown:
         raise ReadError(f"--labels-file names {unknown}, but the views are {list(sources)}.")
+    check_options(options or {}, sources)
     return Config(
         {
             name: ViewConfig(
                 source, id=id_column, labels=list(labels or []), labels_file=files.get(name)
             )
             for name, source in sources.items()
-        }
+        },
+        model=dict(options or {}),
     )
 
 

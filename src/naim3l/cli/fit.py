@@ -78,17 +78,11 @@ def fit(
     --labels 'dx_*' -o curved.skops
     """
     with report_errors():
-        from naim3l.cli.options import check_options
+        from naim3l.cli.options import check_combination
         from naim3l.cli.work import make_model, read_training, split
         from naim3l.files.whole import check_outputs
 
-        settings = make_settings(views, config, labels, labels_file, id_column)
-        target = _target(out, settings)
-        checkpoint = target.with_name(f"{target.name}.checkpoint")
-        outputs = [target, checkpoint, *page_files(report)]
-        check_outputs(outputs, files_of(settings, config))
-        _check_checkpoint(checkpoint, resume)
-        options = settings.model | _given(
+        options = _given(
             lam=lam,
             ridge=ridge,
             threshold=None if threshold is None else _threshold(threshold),
@@ -97,9 +91,16 @@ def fit(
             positive_weight=positive_weight,
             random_state=seed,
         )
-        check_options(options, settings.views)  # before the tables are read, which may take long
+        settings = make_settings(views, config, labels, labels_file, id_column, options)
+        check_combination(settings.model)
+        target = _target(out, settings)
+        checkpoint = target.with_name(f"{target.name}.checkpoint")
+        outputs = [target, checkpoint, *page_files(report)]
+        check_outputs(outputs, files_of(settings, config))
+        _check_checkpoint(checkpoint, resume)
         data = read_training(settings)
-        model = make_model(options, data, verbose=0 if as_json else 1, checkpoint=str(checkpoint))
+        verbose = 0 if as_json else 1
+        model = make_model(settings.model, data, verbose=verbose, checkpoint=str(checkpoint))
         _fit_and_save(model, data, target, checkpoint)
         if report is not None:
             write(model, *split(data), report)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from naim3l._visible import CONTROLS
-from naim3l.cli.options import check_options
+from naim3l.cli.options import MODEL_KEYS, check_options
 from naim3l.files.readers.errors import ReadError, close_names, quote
 from naim3l.files.readers.sources import URL, drop_secrets, show_source
 from naim3l.files.readers.sql import place_database
@@ -28,25 +28,6 @@ _VIEW_KEYS = {
 }
 _SOURCES = ("source", "labels_file")
 _WORD_KEYS = {"yes": list, "no": list, "unknown": list}
-MODEL_KEYS: dict[str, type | tuple[type, ...]] = {
-    "lam": float,
-    "ridge": float,
-    "threshold": (float, str),
-    "tune": bool,
-    "metric": str,
-    "transformer": str,
-    "kernel": (str, dict),
-    "n_landmarks": int,
-    "gamma": (float, str, dict),
-    "positive_weight": float,
-    "solver": str,
-    "low_rank": bool,
-    "high_rank": bool,
-    "fit_intercept": bool,
-    "max_iter": int,
-    "tol": float,
-    "random_state": int,
-}
 _KINDS = {
     str: "text",
     list: "a list of text",
@@ -111,7 +92,7 @@ class Config:
     views : dict of str to ViewConfig
     labels : LabelWords
     model : dict
-        Options of the model, those of `MODEL_KEYS`; only the ones that were given. "kernel"
+        Options of the model, those of `naim3l.cli.options.OPTIONS` that were given. "kernel"
         and "gamma" are one value for all views, or a dict with values of some of them.
     output : str or None
         Path of the fitted model.
@@ -123,8 +104,14 @@ class Config:
     output: str | None = None
 
 
-def read_config(path: Path_) -> Config:
+def read_config(path: Path_, given: Mapping[str, Any] | None = None) -> Config:
     """Settings of a TOML file; paths in it are relative to its folder.
+
+    Parameters
+    ----------
+    path : path
+    given : mapping, optional
+        Options of the command line, which replace those of the file.
 
     Raises
     ------
@@ -138,10 +125,12 @@ def read_config(path: Path_) -> Config:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ReadError(f"{file}: TOML must be in UTF-8 ({error}).") from error
-    return parse_config(text, str(file), file.parent)
+    return parse_config(text, str(file), file.parent, given)
 
 
-def parse_config(text: str, where: str, folder: Path_) -> Config:
+def parse_config(
+    text: str, where: str, folder: Path_, given: Mapping[str, Any] | None = None
+) -> Config:
     """Settings from TOML text.
 
     Parameters
@@ -151,6 +140,8 @@ def parse_config(text: str, where: str, folder: Path_) -> Config:
         How errors call the text.
     folder : path
         What paths in it are relative to.
+    given : mapping, optional
+        Options of the command line, which replace those of the text.
     """
     try:
         stored = tomllib.loads(text)
@@ -165,14 +156,16 @@ def parse_config(text: str, where: str, folder: Path_) -> Config:
         _check({name: view}, {name: dict}, where, "views.")
     words = stored.get("labels", {})
     _check(words, _WORD_KEYS, where, "labels.")
-    options = stored.get("model", {})
-    _check(options, MODEL_KEYS, where, "model.")
-    check_options(options, views, prefix=f"{where}: model.")
+    model = stored.get("model", {})
+    _check(model, MODEL_KEYS, where, "model.")
+    given = given or {}
+    prefixes = {key: f"{where}: model." for key in model if key not in given}
+    check_options(model | given, views, prefixes)
     output = stored.get("output")
     return Config(
         {name: _view(view, f"views.{name}.", where, folder) for name, view in views.items()},
         LabelWords(**words),
-        options,
+        model | given,
         None if output is None else _moved(output, folder),
     )
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from naim3l.cli.draft import make_config
 from naim3l.cli.settings import Config, LabelWords, ViewConfig, read_config, write_config
 from naim3l.files.readers import ReadError, choose_columns, parse_features, parse_labels, read_table
+from naim3l.solvers import SOLVERS
 
 FULL = """
 output = "out/model.skops"
@@ -116,6 +117,11 @@ VIEW = '[views.a]\nsource = "a.csv"\n'
         (VIEW + "[model]\nn_landmarks = 0\n", "model.n_landmarks must be a whole number >= 1"),
         (VIEW + "[model]\ngamma = 'wide'\n", "model.gamma must be 'auto' or a finite number > 0"),
         (VIEW + "[model]\ngamma = {a = -1}\n", "model.gamma.a must be 'auto' or a finite number"),
+        (VIEW + "[model]\ntransformer = 'sclae'\n", r"model.transformer must be one of \['scale'"),
+        (VIEW + "[model]\nthreshold = 'f2'\n", r"model.threshold must be one of \['sign', 'f1'"),
+        (VIEW + "[model]\nmetric = 'F1'\n", r"model.metric must be one of \[.*'AP'.*, got 'F1'"),
+        (VIEW + "[model]\nrandom_state = -1\n", "model.random_state: Seed must be between 0 and"),
+        (VIEW + "[model]\nlam = inf\n", "model.lam must be a finite number > 0, got inf"),
         (VIEW + "[model]\npositive_weight = 0\n", "model.positive_weight must be .* > 0, got 0"),
         ("views = 3\n", r"views must be a table, \[views\], not 3"),
         ("[views]\na = 'a.csv'\n", r"views.a must be a table, \[views.a\], not 'a.csv'"),
@@ -127,6 +133,13 @@ VIEW = '[views.a]\nsource = "a.csv"\n'
 def test_bad_settings(write, text, message):
     with pytest.raises(ReadError, match=f"naim3l.toml: {message}"):
         read_config(write(text))
+
+
+def test_options_of_the_command_line_replace_those_of_the_file(write):
+    path = write(VIEW + "[model]\nlam = -1\nridge = 2\n")
+    assert read_config(path, {"lam": 0.5}).model == {"lam": 0.5, "ridge": 2}
+    with pytest.raises(ReadError, match=r"^lam must be a finite number > 0, got -2"):
+        read_config(path, {"lam": -2})
 
 
 def test_missing_settings(tmp_path):
@@ -155,7 +168,12 @@ views = st.builds(
     ViewConfig, st.just("/a/b.csv"), texts, lists, lists | st.none(), lists, st.just("/l.csv")
 )
 models = st.fixed_dictionaries(
-    {}, optional={"lam": st.floats(1e-10, 1e10), "tune": st.booleans(), "solver": texts}
+    {},
+    optional={
+        "lam": st.floats(1e-10, 1e10),
+        "tune": st.booleans(),
+        "solver": st.sampled_from([*SOLVERS]),
+    },
 )
 
 
