@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, print_table, report_errors, say, system_reason
+from naim3l.cli.app import app, need_libraries, print_table, report_errors, say, system_reason
 from naim3l.cli.common import (
     AsJson,
     Id,
@@ -138,6 +138,7 @@ def init(
     Example: naim3l init clinic.csv lab.tsv survey.parquet -o study.toml
     """
     with report_errors():
+        need_libraries("'naim3l init'", "files", "tomlkit")
         from naim3l.cli.draft import make_config
         from naim3l.files.readers.sources import show_source
         from naim3l.files.whole import check_outputs, write_text

@@ -1,20 +1,17 @@
 """The TOML file that says where views and labels are, and how to fit them."""
 
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from naim3l._visible import CONTROLS
 from naim3l.cli.options import MODEL_KEYS, check_options
 from naim3l.files.readers.errors import ReadError, close_names, quote
-from naim3l.files.readers.sources import URL, drop_secrets, show_source
+from naim3l.files.readers.sources import URL, show_source
 from naim3l.files.readers.sql import place_database
 from naim3l.files.readers.table import check_file
-from naim3l.files.whole import write_text
 
 Path_ = str | os.PathLike[str]
 _VIEW_KEYS = {
@@ -168,49 +165,6 @@ def parse_config(
         model | given,
         None if output is None else _moved(output, folder),
     )
-
-
-def write_config(config: Config, path: Path_) -> None:
-    """Write settings as TOML, whole or not at all; `read_config` gives them back.
-
-    Paths are written as they are in ``config``, so relative ones must be relative to the folder
-    of the file. Passwords of database URLs are left out.
-    """
-    lines = [] if config.output is None else [f"output = {toml(config.output)}", ""]
-    for name, view in config.views.items():
-        lines.append(f"[views.{toml_key(name)}]")
-        for key in _VIEW_KEYS:
-            value = getattr(view, key)
-            if value is not None:
-                value = drop_secrets(value) if key in _SOURCES else value
-                lines.append(f"{key} = {toml(value)}")
-        lines.append("")
-    lines.append("[labels]")
-    lines += [f"{key} = {toml(getattr(config.labels, key))}" for key in _WORD_KEYS]
-    lines += ["", "[model]", *(f"{key} = {toml(value)}" for key, value in config.model.items())]
-    write_text(path, "\n".join(lines) + "\n")
-
-
-def toml(value: Any) -> str:
-    """A value as TOML has it: text, truth value, number, or list or table of them."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return '"' + re.sub(rf'{CONTROLS.pattern}|["\\]', _escape, value) + '"'
-    if isinstance(value, list):
-        return "[" + ", ".join(toml(entry) for entry in value) + "]"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{toml_key(key)} = {toml(v)}" for key, v in value.items()) + "}"
-    return repr(value)
-
-
-def toml_key(name: str) -> str:
-    """A key as TOML has it, in quotes where it needs them."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml(name)
-
-
-def _escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
 
 
 def _view(view: Mapping[str, Any], prefix: str, where: str, folder: Path_) -> ViewConfig:
