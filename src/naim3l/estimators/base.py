@@ -31,14 +31,14 @@ from naim3l.decisions.rules import (
 )
 from naim3l.decisions.thresholds import check_threshold
 from naim3l.estimators.output import OUTPUTS, contain
-from naim3l.estimators.schema import PARAMETERS, Parameter, check_parameters
+from naim3l.estimators.schema import PARAMETERS, Parameter, check_parameters, without_effect
 from naim3l.features.encoding import ViewFeatures, accepts_missing
 from naim3l.features.kernels import KernelMap
 from naim3l.files.checkpoint import Checkpoint, remove_checkpoint
 from naim3l.files.models import save
 from naim3l.input.labels import CODINGS, LabelTable, fill_unknown
 from naim3l.input.reader import TableReader, View
-from naim3l.input.tables import Table, warn_of_rows
+from naim3l.input.tables import Table, warn_of_rows, warn_user
 from naim3l.input.views import FUSED, is_apart
 from naim3l.metrics import evaluate
 from naim3l.problem.assemble import assemble
@@ -288,8 +288,11 @@ class ViewModel(BaseEstimator):
     # Training, in the order in which a subclass needs it.
 
     def _check_parameters(self, X: Any) -> None:
-        """Refuse parameters that no fit can work with."""
-        check_parameters(self.get_params(deep=False), self._schema)
+        """Refuse parameters that no fit can work with; warn of those without effect on ``X``."""
+        values = self.get_params(deep=False)
+        check_parameters(values, self._schema)
+        for message in without_effect(values, wide=not is_apart(X)):
+            warn_user(message)
 
     def _read_training(self, X: Any, y: Any) -> Problem:
         """Tables and labels -> checked views -> features -> the problem of all views."""

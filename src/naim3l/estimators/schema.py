@@ -5,7 +5,7 @@ are taken from it. A parameter whose meaning depends on the model is replaced in
 copy; `naim3l.deep.network_options` adds those of networks.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from naim3l._parameters import check_choice, check_in_range, check_number, check
 from naim3l.decisions.fusion import FUSIONS
 from naim3l.decisions.held_out import check_metric
 from naim3l.decisions.thresholds import check_threshold
-from naim3l.features.kernels import check_gamma, check_kernel, check_landmarks
+from naim3l.features.kernels import N_LANDMARKS, check_gamma, check_kernel, check_landmarks
 from naim3l.input.labels import CODINGS
 from naim3l.input.views import is_apart
 from naim3l.solvers import SOLVERS
@@ -193,3 +193,32 @@ def check_together(values: Mapping[str, Any]) -> None:
             raise ValueError("positive_weight= needs solver='fast'; Algorithm 1 knows no weights.")
         if values.get("checkpoint") is not None:
             raise ValueError("checkpoint= needs solver='fast'; 'paper' keeps no state.")
+
+
+def without_effect(values: Mapping[str, Any], *, wide: bool) -> Iterator[str]:
+    """Warnings of parameters that are set to no effect.
+
+    Parameters
+    ----------
+    values : mapping of str to object
+        Parameters of a model, checked.
+    wide : bool
+        Whether it is fitted on one wide table.
+    """
+    if not any(kernel is not None for kernel in _of_views(values.get("kernel"))):
+        for name, default in (("n_landmarks", N_LANDMARKS), ("gamma", "auto")):
+            if any(value != default for value in _of_views(values.get(name, default))):
+                yield (
+                    f"{name}={values[name]!r} has no effect, because no view has a kernel; give "
+                    f"kernel=, or leave {name} out."
+                )
+    if not wide and values.get("fusion", "mean") != "mean":
+        yield (
+            f"fusion={values['fusion']!r} has no effect on tables apart: it fuses the views of one "
+            "wide table. naim3l.fuse fuses predictions of tables apart."
+        )
+
+
+def _of_views(value: Any) -> list[Any]:
+    """A value for all views, or the values of those views that have one."""
+    return [v for v in value.values() if v is not None] if is_apart(value) else [value]
