@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they tell of their results."""
+"""Options that several commands share, and how they read settings and models and print JSON."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,28 +19,31 @@ Settings = Annotated[
 ]
 Labels = Annotated[
     list[str] | None,
-    typer.Option("--labels", help="Label columns by name or pattern such as 'dx_*', again for "
+    typer.Option("--labels", help="Label columns by name or pattern such as 'dx_*'; repeat for "
                                   "several."),
 ]  # fmt: skip
 KnownLabels = Annotated[
     list[str] | None,
-    typer.Option("--labels", help="Label columns by name or pattern, again for several. Default: "
+    typer.Option("--labels", help="Label columns by name or pattern; repeat for several. Default: "
                                   "those of the model."),
 ]  # fmt: skip
 LabelFiles = Annotated[
     list[str] | None,
-    typer.Option("--labels-file", help="view=path of a file with the labels of a view."),
+    typer.Option(
+        "--labels-file", help="view=path of a file with labels of a view; repeat for several."
+    ),
 ]
-Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows.")]
+Id = Annotated[str | None, typer.Option("--id", help="Column with the ids of the rows.")]
 KnownId = Annotated[
     str | None,
-    typer.Option("--id", help="Column that names the rows. Default: one that looks like it."),
+    typer.Option("--id", help="Column with the ids of the rows. Default: one that looks like ids."),
 ]
 Model = Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")]
 RawCells = Annotated[
     bool,
     typer.Option("--raw-cells", help="In CSV and TSV, write text that begins with = + - @ as it "
-                                     "is. Default: ' before it, so that no spreadsheet runs it."),
+                                     "is. Default: put ' before it, so that no spreadsheet takes "
+                                     "it for a formula."),
 ]  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -71,12 +74,10 @@ def make_settings(
     from naim3l.files.readers import ReadError
 
     if (config is None) == (not views):
-        raise ReadError(
-            "give views as name=path, or a file of settings with --config; one of them."
-        )
+        raise ReadError("give views as name=path, or a settings file with --config, not both.")
     if config is not None:
         if labels or label_files or id_column:
-            raise ReadError("with --config, labels and ids are those of the file.")
+            raise ReadError("with --config, labels and ids are those of the settings file.")
         return read_config(config, options)
     sources, files = parse_sources(views or []), parse_sources(label_files or [])
     unknown = sorted(set(files) - set(sources))
@@ -95,7 +96,7 @@ def make_settings(
 
 
 def files_of(settings: Any, *others: Path | None) -> list[Path]:
-    """Files that views are read from, lists of column names among them, and others if given."""
+    """Files that views are read from, including lists of column names, and others if given."""
     sources, lists = list[str](), list[str]()
     for view in settings.views.values():
         sources += [view.source, view.labels_file or view.source]
@@ -105,14 +106,14 @@ def files_of(settings: Any, *others: Path | None) -> list[Path]:
 
 
 def files_of_sources(sources: Iterable[str]) -> list[Path]:
-    """Files among sources of tables; databases elsewhere are none."""
+    """Files among the sources of tables; databases on servers are not files."""
     from naim3l.files.readers import source_file
 
     return [path for path in map(source_file, sources) if path is not None]
 
 
 def load_model(path: Path) -> Any:
-    """Model of a file; one that is not there is told with names that are close."""
+    """Model of a file; if there is no such file, the error suggests similar names."""
     from naim3l import load
     from naim3l.files.readers import check_file
 

@@ -1,4 +1,4 @@
-"""A first settings file, made by looking into the tables: every guess is marked as one."""
+"""A first settings file, guessed from the tables; every guess is marked."""
 
 import glob
 import os
@@ -21,13 +21,13 @@ from naim3l.files.readers.table import read_table
 
 HEAD = 1000  # rows of each table that are looked at
 _HEADER = """\
-# Made by looking at the first rows of each table. Check what is marked as guessed.
+# Guessed from the first rows of each table. Check every entry that is marked as guessed.
 output = "model.skops"
 
 """
 _MODEL = """\
 [labels]
-# Words for yes, no and unknown besides the usual ones, such as yes = ["affected"].
+# Words for yes, no and unknown in addition to the usual ones, such as yes = ["affected"].
 yes = []
 no = []
 unknown = []
@@ -38,9 +38,9 @@ unknown = []
 # ridge = 1.0
 # metric = "AP"  # what they are chosen by; "log-loss" for the best probabilities
 # Scores are linear in the columns unless rows are compared by a kernel: "rbf", or "chi2" or
-# "hellinger" for counts; for some views alone with kernel = {NAME = "rbf"}:
+# "hellinger" for counts; for some views only with kernel = {NAME = "rbf"}:
 # kernel = "rbf"
-threshold = "f1"  # when to say yes: "f1", "cardinality", "sign" or a number
+threshold = "f1"  # when to predict yes: "f1", "cardinality", "sign" or a number
 random_state = 0
 """
 
@@ -48,8 +48,8 @@ random_state = 0
 def make_config(sources: Sequence[Path_], folder: Path_ = ".") -> tuple[Config, str]:
     """Settings for some tables, guessed from their first rows.
 
-    A label is looked for among columns that look like labels in all tables. Where one table has
-    nothing but an id and labels, it is the file of labels of the others.
+    Labels are columns that look like labels in all tables. A table that has nothing but an id and
+    labels is the labels file of the others.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def make_config(sources: Sequence[Path_], folder: Path_ = ".") -> tuple[Config, 
     Returns
     -------
     config : Config
-        What `read_config` makes of the text in that folder.
+        What `read_config` reads from the text in that folder.
     text : str
         TOML in which every guess has a comment "guessed: ...".
     """

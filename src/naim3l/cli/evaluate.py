@@ -1,4 +1,4 @@
-"""``naim3l evaluate`` and ``naim3l inspect``: how good a model is, and what a file holds."""
+"""``naim3l evaluate`` and ``naim3l inspect``: how good a model is, and what its file contains."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,14 +31,14 @@ def evaluate(
     labels_file: LabelFiles = None,
     id_column: KnownId = None,
     report: Annotated[
-        Path | None, typer.Option("--report", help="Page about these rows to write.")
+        Path | None, typer.Option("--report", help="Report page to write about these rows.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare predictions with known labels: every metric per view, per label, and fused.
 
-    Rows of several views that carry the same ids are fused, too, as by predict --fused. The page of
-    --report adds intervals, drawings, and what to be careful about.
+    Rows of several views with the same id are also fused, as by predict --fused. The page of
+    --report adds intervals, figures, and what to be careful about.
 
     Example: naim3l evaluate model.skops lab=test.csv clinic=later.csv --report test.html
     """
@@ -85,7 +85,7 @@ def evaluate(
 
 @app.command()
 def inspect(model: Model, as_json: AsJson = False) -> None:
-    """Show what a model file holds, without making any of it.
+    """Show what a model file contains, without loading the model.
 
     Example: naim3l inspect model.skops
     """

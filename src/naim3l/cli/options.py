@@ -1,6 +1,6 @@
 """Options of the model as a settings file and the command line give them, and their checks.
 
-What they may be is said in `naim3l.estimators.schema`. They are checked once, before any table is
+`naim3l.estimators.schema` defines what they may be. They are checked once, before any table is
 read, which may take long.
 """
 

@@ -1,4 +1,4 @@
-"""The TOML file that says where views and labels are, and how to fit them."""
+"""The TOML file that names the tables of views and labels and the options of the model."""
 
 import os
 import tomllib
@@ -43,7 +43,7 @@ class ViewConfig:
     source : str
         As `naim3l.files.readers.read_table` takes it.
     id : str or None
-        Column that names the rows.
+        Column with the ids of the rows.
     labels : list of str
         Names or patterns of the label columns, in ``labels_file`` if given, else in the source.
     features : list of str or None
@@ -113,7 +113,7 @@ def read_config(path: Path_, given: Mapping[str, Any] | None = None) -> Config:
     Raises
     ------
     ReadError
-        If it is no TOML, or a key is unknown, missing or of the wrong type; names the file, the
+        If it is not TOML, or a key is unknown, missing or of the wrong type; names the file, the
         key, and keys that are close.
     """
     file = Path(path)
@@ -172,7 +172,7 @@ def _view(view: Mapping[str, Any], prefix: str, where: str, folder: Path_) -> Vi
     if "source" not in view:
         raise ReadError(f"{where}: {prefix}source is missing; it names the file of the view.")
     if "labels_file" in view and "id" not in view:
-        raise ReadError(f"{where}: {prefix}labels_file needs {prefix}id, by which rows are found.")
+        raise ReadError(f"{where}: {prefix}labels_file needs {prefix}id, to match rows by.")
     placed: dict[str, Any] = {}
     for key, value in view.items():
         if isinstance(value, list):

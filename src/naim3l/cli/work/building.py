@@ -1,4 +1,4 @@
-"""A model for views as they were read: recipes, words as columns, tuning unless told otherwise."""
+"""A model for views as they were read: recipes, text as columns, tuning by default."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

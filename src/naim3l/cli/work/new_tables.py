@@ -1,4 +1,4 @@
-"""Tables for a model that is fitted: its columns and labels, whatever else a file has."""
+"""Tables for a fitted model: its columns and labels, whatever else a file has."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,7 +25,7 @@ def read_new(
     model : fitted model
     sources : mapping of view to source as `read_table` takes it
     id_column : str, optional
-        By default a column that looks like an id and is no feature.
+        By default a column that looks like an id and is not a feature.
     """
     tables = {}
     for view, source in sources.items():
@@ -60,7 +60,7 @@ def _read_known(model: LinearViewModel, name: str, view: ViewConfig, words: Labe
 
 
 def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str | None) -> Any:
-    """Table of a view of the fit, ids as index; a column that is no feature can be found for it."""
+    """Table of a view of the fit, ids as index; by default, a column that is not a feature."""
     if view not in model.views_:
         raise ReadError(f"the model has no view {view!r}; it was fitted on {model.views_}.")
     words = word_columns(model, view)
@@ -75,7 +75,8 @@ def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str
     if left_out:
         warn_user(
             f"{source_of(table)}: column {left_out[0]!r} is named like an id, but some of its "
-            "cells are alike, missing or no ids, so results carry none; name the column with --id."
+            "cells are equal, missing or not ids, so results have no ids; name the column with "
+            "--id."
         )
     return table
 
@@ -99,7 +100,7 @@ def _names_of_fit(model: LinearViewModel, view: str) -> list[str]:
     names = None if model.reader_.wide else model.reader_.column_names(view)
     if names is None:
         raise ReadError(
-            f"view {view!r}: the model was fitted on tables without names of columns, or on one "
-            "wide table, so that columns of files cannot be told; use it from Python."
+            f"view {view!r}: the model was fitted on tables without column names, or on one wide "
+            "table, so that columns of files cannot be matched; use it from Python."
         )
     return names

@@ -114,8 +114,8 @@ def _set_aside(features: Any, words: Sequence[str]) -> tuple[Any, list[str]]:
             )
         elif n_values > MOST_CATEGORIES:
             warn_user(
-                f"{what} {n_known} rows. The {MOST_CATEGORIES} most frequent are told apart, all "
-                "others are taken as one; group the values to tell more."
+                f"{what} {n_known} rows. The {MOST_CATEGORIES} most frequent are kept, all others "
+                "are taken as one; group the values to keep more."
             )
     return features.drop(columns=aside), [column for column in words if column not in set(aside)]
 
