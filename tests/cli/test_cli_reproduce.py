@@ -56,7 +56,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_rest_follows(table, tmp_path, monkeyp
     stopped = run(*table)
     assert stopped.exit_code == 130
     assert "1 of 3 computations are missing" in stopped.stderr
-    assert "goes on from here" in stopped.stderr
+    assert "resumes from here" in stopped.stderr
     done = run(*table)
     assert done.exit_code == 0 and len(fits) == 3
     tables = [re.sub(r"Page: .*", "", text) for text in (done.stdout, expected)]

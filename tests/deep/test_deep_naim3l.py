@@ -355,6 +355,10 @@ def test_wrong_parameters_are_named(apart, wrong):
         DeepNAIM3L(**QUICK | wrong).fit(*apart)
 
 
+def test_every_parameter_has_its_place_in_the_schema():
+    assert set(DeepNAIM3L().get_params()) <= set(DeepNAIM3L._schema)
+
+
 def test_tables_are_refused_as_by_the_linear_model(apart):
     X, Y = apart
     broken = X | {"view1": np.where(np.arange(8) == 3, np.inf, X["view1"])}

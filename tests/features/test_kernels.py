@@ -228,9 +228,9 @@ def test_kernel_ridge_learns_what_no_line_can(rng):
     Y = {v: np.column_stack([Z.prod(axis=1) > 0, Z.prod(axis=1) < 0]) * 1.0 for v, Z in X.items()}
     for make in (NAIM3L, PerViewRidge):
         right = {}
-        for kernel in (None, "rbf"):
-            model = make(ridge=0.1, kernel=kernel, n_landmarks=60, transformer=None).fit(X, Y)
-            right[kernel] = np.mean([(model.predict(X)[v] == Y[v]).mean() for v in X])
+        for options in ({"kernel": None}, {"kernel": "rbf", "n_landmarks": 60}):
+            model = make(ridge=0.1, transformer=None, **options).fit(X, Y)
+            right[options["kernel"]] = np.mean([(model.predict(X)[v] == Y[v]).mean() for v in X])
         assert right[None] < 0.65 and right["rbf"] > 0.9
 
 

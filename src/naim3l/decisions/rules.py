@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import Calibration, fit_calibration
-from naim3l.decisions.fusion import FUSIONS, Evidence, fuse_arrays
+from naim3l.decisions.fusion import Evidence, fuse_arrays
 from naim3l.decisions.held_out import held_out_scores, hold_out_folds
 from naim3l.decisions.thresholds import LEARNED, check_threshold, fit_thresholds, fixed_thresholds
 from naim3l.input.views import FUSED
@@ -31,11 +30,6 @@ class Rules:
     threshold: Any
     calibrate: bool
     fusion: str
-
-    def check(self) -> None:
-        check_threshold(self.threshold)
-        check_choice("calibrate", self.calibrate, (True, False))
-        check_choice("fusion", self.fusion, FUSIONS)
 
     def learn(self, wide: bool) -> bool:
         """Whether held-out scores are needed."""

@@ -15,10 +15,10 @@ from torch import nn
 from naim3l._progress import progress_bar
 from naim3l.deep.loss import NAIM3LLoss
 from naim3l.deep.network_options import (
+    NETWORK_PARAMETERS,
     all_default,
     check_encoders,
     check_layers,
-    check_parameters,
     find_device,
 )
 from naim3l.deep.networks import (
@@ -137,6 +137,8 @@ views_, label_names_, n_features_in_, feature_names_in_
     (200, 5)
     """
 
+    _schema = NETWORK_PARAMETERS
+
     lam: float = 0.1
     _: KW_ONLY
     transformer: Any = "scale"
@@ -172,8 +174,7 @@ views_, label_names_, n_features_in_, feature_names_in_
             Fitted. After Ctrl-C the best weights so far are kept, too, and the interrupt goes on
             to the caller.
         """
-        self._check_form_parameters()
-        check_parameters(self)
+        self._check_parameters(X)
         problem = self._read_training(X, y)
         check_encoders(self.encoders, self.views_)
         widths = [int(n_units) for n_units in self.hidden]

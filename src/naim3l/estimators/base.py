@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from naim3l._parameters import check_choice, check_in_range
+from naim3l._parameters import check_choice
 from naim3l.decisions.fusion import Evidence
 from naim3l.decisions.rules import (
     Decisions,
@@ -31,20 +31,18 @@ from naim3l.decisions.rules import (
 )
 from naim3l.decisions.thresholds import check_threshold
 from naim3l.estimators.output import OUTPUTS, contain
+from naim3l.estimators.schema import PARAMETERS, Parameter, check_parameters, without_effect
 from naim3l.features.encoding import ViewFeatures, accepts_missing
 from naim3l.features.kernels import KernelMap
 from naim3l.files.checkpoint import Checkpoint, remove_checkpoint
 from naim3l.files.models import save
 from naim3l.input.labels import CODINGS, LabelTable, fill_unknown
 from naim3l.input.reader import TableReader, View
-from naim3l.input.tables import Table, warn_of_rows
-from naim3l.input.views import FUSED
+from naim3l.input.tables import Table, warn_of_rows, warn_user
+from naim3l.input.views import FUSED, is_apart
 from naim3l.metrics import evaluate
 from naim3l.problem.assemble import assemble
 from naim3l.problem.rows import Problem
-
-# Parameters that may be mappings with a value for each view.
-PER_VIEW = ("transformer", "kernel", "gamma")
 
 
 def _calibrated(model: Any) -> bool:
@@ -58,13 +56,16 @@ class ViewModel(BaseEstimator):
     """Base of the methods that learn one model per view; its fields are the parameters of all.
 
     A subclass is a dataclass whose fields are its own parameters, and has the two methods below.
-    Its ``fit`` calls ``_read_training``, learns from the problem it gets what ``_score_features``
-    needs, calls ``_keep_decisions`` once that is there, and ends with ``_learn``.
+    Its ``fit`` calls ``_check_parameters`` and ``_read_training``, learns from the problem it gets
+    what ``_score_features`` needs, calls ``_keep_decisions`` once that is there, and ends with
+    ``_learn``.
 
     Tools such as explanations, reports and model files use, besides what users see: ``reader_``
     (form, names; tables and labels checked against the fit), ``features_`` (`ViewFeatures` by
     view), ``evidence_`` (how views are fused) and `view_scores`.
     """
+
+    _schema: ClassVar[Mapping[str, Parameter]] = PARAMETERS  # what the parameters may be
 
     views: Mapping[str, Any] | None = None
     transformer: Any = "auto"
@@ -286,11 +287,12 @@ class ViewModel(BaseEstimator):
 
     # Training, in the order in which a subclass needs it.
 
-    def _check_form_parameters(self) -> None:
-        check_in_range("positive_weight", self.positive_weight)
-        check_choice("fit_intercept", self.fit_intercept, (True, False))
-        check_choice("label_coding", self.label_coding, CODINGS)
-        self._rules.check()
+    def _check_parameters(self, X: Any) -> None:
+        """Refuse parameters that no fit can work with; warn of those without effect on ``X``."""
+        values = self.get_params(deep=False)
+        check_parameters(values, self._schema)
+        for message in without_effect(values, wide=not is_apart(X)):
+            warn_user(message)
 
     def _read_training(self, X: Any, y: Any) -> Problem:
         """Tables and labels -> checked views -> features -> the problem of all views."""
@@ -318,9 +320,9 @@ class ViewModel(BaseEstimator):
             self.__dict__.pop(name, None)
 
     def _check_names(self, views: Mapping[str, View], label_names: list[str]) -> None:
-        for name in PER_VIEW:
-            value: Any = getattr(self, name, None)
-            extra = sorted(set(value) - set(views), key=str) if isinstance(value, Mapping) else []
+        for name, parameter in self._schema.items():
+            value: Any = getattr(self, name, None) if parameter.per_view else None
+            extra = sorted(set(value) - set(views), key=str) if is_apart(value) else []
             if extra:
                 raise ValueError(f"{name}: no views {extra}; the data have {list(views)}.")
         check_threshold(self.threshold, label_names)

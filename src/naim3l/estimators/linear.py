@@ -1,7 +1,6 @@
 """Linear models per view, with or without a kernel in front of them."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,15 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.estimators.base import ViewModel
-from naim3l.features.kernels import (
-    N_LANDMARKS,
-    KernelMap,
-    check_gamma,
-    check_kernel,
-    check_landmarks,
-    of_view,
-)
-from naim3l.input.views import is_apart
+from naim3l.features.kernels import N_LANDMARKS, KernelMap, of_view
 from naim3l.problem.rows import Problem
 from naim3l.solvers import SolverResult
 
@@ -61,16 +52,6 @@ class LinearViewModel(ViewModel):
         maps = self.kernel_maps_
         return {view: maps[view].gamma_ if view in maps else None for view in self.views_}
 
-    def _check_form_parameters(self) -> None:
-        super()._check_form_parameters()
-        for name, kernel in _entries("kernel", self.kernel):
-            if kernel is not None:
-                check_kernel(name, kernel)
-        for name, gamma in _entries("gamma", self.gamma):
-            if gamma is not None or not is_apart(self.gamma):  # None: a view without a kernel
-                check_gamma(name, gamma)
-        check_landmarks(self.n_landmarks)
-
     def _kernel_map(self, view: str) -> KernelMap | None:
         kernel = of_view("kernel", self.kernel, view)
         if kernel is None:
@@ -106,7 +87,7 @@ class PerViewModel(LinearViewModel):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
-        self._check_form_parameters()
+        self._check_parameters(X)
         problem = self._read_training(X, y)
         self._keep_weights(problem, self._solve(problem))
         self._learn(problem, self._solve)
@@ -115,11 +96,3 @@ class PerViewModel(LinearViewModel):
     @abstractmethod
     def _solve(self, problem: Problem) -> NDArray[np.floating]:
         """Stacked weights (n_weights, n_labels) of all views and labels."""
-
-
-def _entries(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """A parameter's value, or those of its mapping, under the names that errors call them by."""
-    if is_apart(value):
-        yield from ((f"{name}[{view!r}]", entry) for view, entry in value.items())
-    else:
-        yield name, value

@@ -10,7 +10,6 @@ from scipy.linalg import LinAlgWarning
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
-from naim3l._parameters import check_in_range
 from naim3l.estimators.linear import PerViewModel
 from naim3l.problem.rows import Problem
 
@@ -42,10 +41,6 @@ label_coding, threshold, calibrate, fusion, random_state
     """
 
     C: float = 1.0
-
-    def _check_form_parameters(self) -> None:
-        super()._check_form_parameters()
-        check_in_range("C", self.C)
 
     def _solve(self, problem: Problem) -> NDArray[np.floating]:
         return masked_logistic(problem, self.C)

@@ -10,12 +10,6 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from naim3l._parameters import (
-    check_choice,
-    check_in_range,
-    check_number,
-    check_whole_number,
-)
 from naim3l._progress import progress_bar
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
@@ -197,39 +191,13 @@ default=None
             Fitted. After Ctrl-C the weights of the last whole iteration are kept, too, and
             the interrupt goes on to the caller.
         """
-        self._check_parameters()
+        self._check_parameters(X)
         problem = self._read_training(X, y)
         checkpoint = self._open_checkpoint(problem)
         self._keep_result(problem, self._solve(problem, checkpoint))
         self._learn(problem, kept_in(checkpoint, self._solve_loosely))
         self._keep_checkpoint(checkpoint)
         return self
-
-    def _check_parameters(self) -> None:
-        self._check_form_parameters()
-        check_in_range("lam", self.lam)
-        check_in_range("ridge", self.ridge, or_zero=True)
-        if self.mu is not None:
-            check_in_range("mu", self.mu)
-        check_number("tol", self.tol, above=0, or_equal=True)
-        check_whole_number("max_iter", self.max_iter, at_least=1)
-        check_whole_number("verbose", self.verbose, at_least=0)
-        check_choice("low_rank", self.low_rank, (True, False))
-        check_choice("high_rank", self.high_rank, (True, False))
-        check_choice("solver", self.solver, SOLVERS)
-        if self.high_rank and not self.low_rank:
-            raise ValueError(
-                "high_rank=True needs low_rank=True: alone, the high-rank term rewards scores "
-                "without bound."
-            )
-        if self.positive_weight != 1 and self.solver == "paper":
-            raise ValueError("positive_weight= needs solver='fast'; Algorithm 1 knows no weights.")
-        if self.checkpoint is not None and self.solver == "paper":
-            raise ValueError("checkpoint= needs solver='fast'; 'paper' keeps no state.")
-        if not (isinstance(self.init, Mapping) or self.init is None):
-            raise ValueError(
-                f"init must be a mapping {{view: weights}} or None, got {self.init!r}."
-            )
 
     def _open_checkpoint(self, problem: Problem) -> Checkpoint | None:
         """The file of ``checkpoint``, opened for this very fit."""

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from naim3l._parameters import check_in_range, check_whole_number
 from naim3l._progress import progress_bar
 from naim3l.decisions.held_out import (
     AUTO,
     LOWER_IS_BETTER,
-    check_metric,
     choose_metric,
     hidden_metric,
     hold_out_folds,
@@ -25,6 +23,7 @@ from naim3l.decisions.held_out import (
 from naim3l.estimators.bandwidths import choose_gammas
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.estimators.naim3l import FOLD_MAX_ITER, FOLD_TOL, NAIM3L
+from naim3l.estimators.schema import is_sequence
 from naim3l.features.encoding import ViewFeatures
 from naim3l.features.kernels import of_view
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
@@ -40,8 +39,6 @@ Pair = tuple[float, float]  # lam, ridge
 
 # Path of lam where its length alone is given.
 MOST_LAM, LEAST_LAM = 10.0, 0.01
-# Every lam and every fold is a fit.
-MOST_LAMS = MOST_FOLDS = 1000
 _ALL_UNBOUNDED = (
     "NAIM3LCV: the objective falls without bound at every lam and ridge tried: try smaller lams, "
     "larger ridges, or high_rank=False."
@@ -132,7 +129,8 @@ fit_intercept, label_coding, threshold, calibrate, fusion
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the pair and fit the weights; ``X`` and ``y`` as for `NAIM3L.fit`."""
-        pairs = self._check_parameters()
+        self._check_parameters(X)
+        pairs = self._pairs()
         problem, fold_of = self._hold_out_training(X, y)
         checkpoint = self._open_checkpoint(problem, pairs)
         self._rank(pairs, self._score_folds(problem, fold_of, pairs, checkpoint))
@@ -153,7 +151,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
     def _refine_gammas(self, X: Any, problem: Problem, hidden: NDArray[np.bool_]) -> Problem:
         """The problem with the gammas that suit hidden entries best; keeps their maps."""
         auto = self._free_gammas()
-        factors = _read_values("gamma_factors", self.gamma_factors, of="gamma_factors")
+        factors = _distinct(self.gamma_factors)
         if any(auto.values()) and factors != [1.0]:
             tables = self.reader_.tables(X)
             lowest = self.metric_ in LOWER_IS_BETTER
@@ -228,21 +226,12 @@ fit_intercept, label_coding, threshold, calibrate, fusion
             del shared[name]
         return NAIM3L(lam, ridge=ridge, solver="fast", **shared)
 
-    def _check_parameters(self) -> list[Pair]:
+    def _pairs(self) -> list[Pair]:
         """Pairs (lam, ridge) in the order of the path."""
-        if isinstance(self.lams, Sequence | np.ndarray):
-            lams = _read_values("lams", self.lams, of="lam")
-        else:
-            check_whole_number("lams", self.lams, at_least=1, at_most=MOST_LAMS)
-            lams = np.geomspace(MOST_LAM, LEAST_LAM, self.lams).tolist()
-        ridges = _read_values("ridges", self.ridges, of="ridge", or_zero=True)
-        check_whole_number("cv", self.cv, at_least=2, at_most=MOST_FOLDS)
-        _read_values("gamma_factors", self.gamma_factors, of="gamma_factors")
-        check_metric(self.metric)
-        if self.n_jobs is not None and self.n_jobs != -1:
-            check_whole_number("n_jobs", self.n_jobs, at_least=1)
-        self._model(lams[0], ridges[0])._check_parameters()
-        return [(lam, ridge) for ridge in sorted(ridges) for lam in sorted(lams)]
+        lams: Any = self.lams
+        if not is_sequence(lams):
+            lams = np.geomspace(MOST_LAM, LEAST_LAM, lams)
+        return [(lam, ridge) for ridge in _distinct(self.ridges) for lam in _distinct(lams)]
 
     @one_blas_thread  # here, so that threads do not undo each other's limits
     def _score_folds(
@@ -341,10 +330,5 @@ fit_intercept, label_coding, threshold, calibrate, fusion
         raise FloatingPointError(_ALL_UNBOUNDED)
 
 
-def _read_values(name: str, values: Any, *, of: str, or_zero: bool = False) -> list[float]:
-    """Distinct numbers, all in the range of a parameter."""
-    if not isinstance(values, Sequence | np.ndarray) or isinstance(values, str) or not len(values):
-        raise ValueError(f"{name} must be a sequence of at least one number, got {values!r}.")
-    for i, value in enumerate(values):
-        check_in_range(f"{name}[{i}]", value, of=of, or_zero=or_zero)
+def _distinct(values: Any) -> list[float]:
     return sorted({float(value) for value in values})

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from naim3l._parameters import check_in_range
 from naim3l.estimators.linear import PerViewModel
+from naim3l.estimators.schema import PARAMETERS, in_range
 from naim3l.problem.choice import check_memory
 from naim3l.problem.rows import Problem
 
@@ -35,11 +35,9 @@ label_coding, threshold, calibrate, fusion, random_state
         As in :class:`naim3l.NAIM3L`.
     """
 
-    ridge: float = 1.0
+    _schema = PARAMETERS | {"ridge": in_range("ridge")}  # without any, weights may not be unique
 
-    def _check_form_parameters(self) -> None:
-        super()._check_form_parameters()
-        check_in_range("ridge", self.ridge)
+    ridge: float = 1.0
 
     def _solve(self, problem: Problem) -> NDArray[np.floating]:
         return masked_ridge(problem, self.ridge)
