@@ -146,6 +146,11 @@ def test_views_get_their_kernels(data):
     assert linear.kernel is None and linear.n_landmarks == NAIM3L().n_landmarks
 
 
+def test_views_of_numbers_and_of_words_keep_as_many_components(data):
+    model = fit_model(make_model(QUICK | {"n_components": 2}, data), data)
+    assert {len(W) for W in model.coef_.values()} == {2}
+
+
 def test_words_and_holes_are_filled_in_before_the_kernel(data, folder):
     model = fit_model(make_model(QUICK | {"kernel": "rbf", "n_landmarks": 30}, data), data)
     chain, kernel_map = model.transformers_["clinic"]

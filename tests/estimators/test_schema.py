@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning
 from naim3l.estimators import PerViewLogistic, PerViewRidge
@@ -68,6 +69,8 @@ class TestParametersWithoutEffect:
             ({"gamma": {"a": 0.5, "b": None}}, "gamma={'a': 0.5, 'b': None}"),
             ({"gamma": 0.5, "kernel": {"a": None, "b": None}}, "gamma=0.5"),
             ({"fusion": "evidence"}, "fusion='evidence'"),
+            ({"n_components": 2, "transformer": None}, "n_components=2"),
+            ({"n_components": 2, "transformer": StandardScaler()}, "n_components=2"),
         ],
         ids=str,
     )
@@ -83,11 +86,18 @@ class TestParametersWithoutEffect:
             {},
             {"kernel": {"a": None, "b": "rbf"}, "n_landmarks": 10, "gamma": 0.5},
             {"gamma": {"a": "auto", "b": None}},
+            {"n_components": 2, "transformer": {"a": None, "b": "paper"}},
         ],
         ids=str,
     )
     def test_others_are_not(self, data, options):
         NAIM3L(**options).fit(*data)
+
+    @pytest.mark.parametrize("recipe", ["scale", "paper", "auto"])
+    def test_components_are_at_most_as_many(self, data, recipe):
+        for n_components in (1, 2, 50):
+            model = PerViewRidge(transformer=recipe, n_components=n_components).fit(*data)
+            assert {len(W) for W in model.coef_.values()} == {min(n_components, 3)}
 
     def test_fusion_is_for_wide_tables(self, data):
         X, Y = data

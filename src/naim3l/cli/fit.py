@@ -50,6 +50,10 @@ def fit(
         typer.Option(help="Number of landmarks that kernels compare rows with; 300 by default. "
                           "As many as there are rows is exact, and slow."),
     ] = None,
+    components: Annotated[
+        int | None,
+        typer.Option(help="Most principal components to keep of a view; 50 by default."),
+    ] = None,
     positive_weight: Annotated[
         float | None,
         typer.Option(help="Weight of a yes in the loss; a no has 1. More favours rare labels."),
@@ -91,6 +95,7 @@ def fit(
             threshold=None if threshold is None else _threshold(threshold),
             kernel=_kernel(kernel),
             n_landmarks=landmarks,
+            n_components=components,
             positive_weight=positive_weight,
             random_state=seed,
         )

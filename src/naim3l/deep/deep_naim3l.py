@@ -58,7 +58,7 @@ class DeepNAIM3L(ViewModel):
     ----------
     lam : float, default=0.1
         Weight of the regulariser; 0 leaves it out.
-    views, label_coding, threshold, calibrate, fusion
+    views, n_components, label_coding, threshold, calibrate, fusion
         As in :class:`naim3l.NAIM3L`.
     transformer : default="scale"
         The choices of :class:`naim3l.NAIM3L`, whose default is "auto". Encoders get what it makes

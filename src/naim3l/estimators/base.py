@@ -31,13 +31,20 @@ from naim3l.decisions.rules import (
 )
 from naim3l.decisions.thresholds import check_threshold
 from naim3l.estimators.output import OUTPUTS, contain
-from naim3l.estimators.schema import PARAMETERS, Parameter, check_parameters, without_effect
+from naim3l.estimators.schema import (
+    PARAMETERS,
+    Parameter,
+    check_parameters,
+    check_views,
+    without_effect,
+)
 from naim3l.features.encoding import ViewFeatures, accepts_missing
 from naim3l.features.kernels import KernelMap
+from naim3l.features.recipes import MAX_COMPONENTS
 from naim3l.files.checkpoint import Checkpoint, remove_checkpoint
 from naim3l.files.models import save
 from naim3l.input.labels import CODINGS, LabelTable, fill_unknown
-from naim3l.input.reader import TableReader, View
+from naim3l.input.reader import TableReader
 from naim3l.input.tables import Table, warn_of_rows, warn_user
 from naim3l.input.views import FUSED, is_apart
 from naim3l.metrics import evaluate
@@ -69,6 +76,7 @@ class ViewModel(BaseEstimator):
 
     views: Mapping[str, Any] | None = None
     transformer: Any = "auto"
+    n_components: int = MAX_COMPONENTS
     positive_weight: float = 1.0
     label_coding: str = "binary"
     threshold: Any = "sign"
@@ -299,7 +307,8 @@ class ViewModel(BaseEstimator):
         self._forget()
         reader = TableReader(self.views, self.label_coding)
         views = reader.read_training(X, y)
-        self._check_names(views, reader.label_names_)
+        check_views(self.get_params(deep=False), self._schema, list(views))
+        check_threshold(self.threshold, reader.label_names_)
         self.reader_ = reader
         self.features_ = {view: self._make_features(view) for view in views}
         encoded = {view: self._encode(view, views[view].table, fit=True) for view in views}
@@ -319,16 +328,9 @@ class ViewModel(BaseEstimator):
         for name in ("reader_", "features_", "coef_", "intercept_"):
             self.__dict__.pop(name, None)
 
-    def _check_names(self, views: Mapping[str, View], label_names: list[str]) -> None:
-        for name, parameter in self._schema.items():
-            value: Any = getattr(self, name, None) if parameter.per_view else None
-            extra = sorted(set(value) - set(views), key=str) if is_apart(value) else []
-            if extra:
-                raise ValueError(f"{name}: no views {extra}; the data have {list(views)}.")
-        check_threshold(self.threshold, label_names)
-
     def _make_features(self, view: str) -> ViewFeatures:
-        return ViewFeatures.make(self.transformer, view, self._kernel_map(view))
+        kernel_map = self._kernel_map(view)
+        return ViewFeatures.make(self.transformer, view, kernel_map, self.n_components)
 
     def _kernel_map(self, view: str) -> KernelMap | None:
         """Unfitted kernel map of a view, None where its model works on the features themselves."""

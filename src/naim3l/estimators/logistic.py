@@ -30,7 +30,7 @@ class PerViewLogistic(PerViewModel):
     ----------
     C : float, default=1.0
         As in scikit-learn's LogisticRegression: one over the weight of the squared weights.
-    views, transformer, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
+    views, transformer, n_components, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
 label_coding, threshold, calibrate, fusion, random_state
         As in :class:`naim3l.NAIM3L`.
 

@@ -43,10 +43,12 @@ class NAIM3L(LinearViewModel):
     transformer : {"auto", "scale", "paper", "histogram"}, transformer, None, or mapping per view, \
 default="auto"
         Features of each view, fitted on training rows only. "scale": drop constant columns,
-        standardise, PCA to at most 50, unit length. "paper": the same without standardising,
+        standardise, PCA, unit length. "paper": the same without standardising,
         dropping all-zero columns only. "histogram": divide by the row's sum, square root,
         PCA, unit length. None: as given. A scikit-learn transformer is cloned for each view
         and sees the view's table as it is. "auto": "scale", or None before a kernel of histograms.
+    n_components : int, default=50
+        Most principal components that the recipes keep of a view.
     kernel : {"rbf", "chi2", "hellinger", "linear"}, callable, None, or mapping per view, \
 default=None
         Kernel between the rows of a view, after its transformer; None is the linear model.

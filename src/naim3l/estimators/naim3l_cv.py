@@ -73,8 +73,8 @@ class NAIM3LCV(LinearViewModel):
         Or "log-loss", of probabilities calibrated on the held-out entries themselves: the choice
         for probabilities, and for fusion by evidence. "auto" is "AP" where every fold has a row
         with labels to rank, else "log-loss", as with a single label.
-    views, transformer, kernel, n_landmarks, gamma, low_rank, high_rank, positive_weight, \
-fit_intercept, label_coding, threshold, calibrate, fusion
+    views, transformer, n_components, kernel, n_landmarks, gamma, low_rank, high_rank, \
+positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
         As in `NAIM3L`.
     max_iter, tol
         Of the final fit, as in `NAIM3L`; those inside the folds are looser.

@@ -25,7 +25,7 @@ class PerViewRidge(PerViewModel):
     ----------
     ridge : float, default=1.0
         Greater than 0.
-    views, transformer, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
+    views, transformer, n_components, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
 label_coding, threshold, calibrate, fusion, random_state
         As in :class:`naim3l.NAIM3L`; with a kernel this is kernel ridge regression.
 

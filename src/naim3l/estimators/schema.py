@@ -18,8 +18,8 @@ from naim3l.decisions.fusion import FUSIONS
 from naim3l.decisions.held_out import check_metric
 from naim3l.decisions.thresholds import check_threshold
 from naim3l.features.kernels import N_LANDMARKS, check_gamma, check_kernel, check_landmarks
+from naim3l.features.recipes import MAX_COMPONENTS
 from naim3l.input.labels import CODINGS
-from naim3l.input.views import is_apart
 from naim3l.solvers import SOLVERS
 
 # Every lam and every fold of a search is a fit.
@@ -61,7 +61,7 @@ class Parameter:
         entry : str
             Format of a name and a view, by which the error calls an entry.
         """
-        if self.per_view and is_apart(value):
+        if self.per_view and isinstance(value, Mapping):
             values = {entry.format(name, view): of_view for view, of_view in value.items()}
         else:
             values = {name: value}
@@ -138,6 +138,7 @@ PARAMETERS: dict[str, Parameter] = {
     # Features.
     "views": CHECKED_BY_FIT,
     "transformer": Parameter(per_view=True),
+    "n_components": whole_number(at_least=1),
     "kernel": Parameter(check_kernel, (str,), optional=True, per_view=True),
     "n_landmarks": Parameter(check_landmarks, (int,)),
     "gamma": Parameter(check_gamma, (float, str), per_view=True),
@@ -195,6 +196,17 @@ def check_together(values: Mapping[str, Any]) -> None:
             raise ValueError("checkpoint= needs solver='fast'; 'paper' keeps no state.")
 
 
+def check_views(
+    values: Mapping[str, Any], schema: Mapping[str, Parameter], views: Sequence[str]
+) -> None:
+    """Refuse mappings from views to values that have views which the data lack."""
+    for name, value in values.items():
+        if name in schema and schema[name].per_view and isinstance(value, Mapping):
+            extra = sorted(set(value) - set(views), key=str)
+            if extra:
+                raise ValueError(f"{name}: no views {extra}; the data have {list(views)}.")
+
+
 def without_effect(values: Mapping[str, Any], *, wide: bool) -> Iterator[str]:
     """Warnings of parameters that are set to no effect.
 
@@ -212,6 +224,12 @@ def without_effect(values: Mapping[str, Any], *, wide: bool) -> Iterator[str]:
                     f"{name}={values[name]!r} has no effect, because no view has a kernel; give "
                     f"kernel=, or leave {name} out."
                 )
+    recipes = [given for given in _of_views(values.get("transformer")) if isinstance(given, str)]
+    if values.get("n_components", MAX_COMPONENTS) != MAX_COMPONENTS and not recipes:
+        yield (
+            f"n_components={values['n_components']!r} has no effect, because no view has one of "
+            "the recipes; give your transformers the number of components."
+        )
     if not wide and values.get("fusion", "mean") != "mean":
         yield (
             f"fusion={values['fusion']!r} has no effect on tables apart: it fuses the views of one "
@@ -221,4 +239,4 @@ def without_effect(values: Mapping[str, Any], *, wide: bool) -> Iterator[str]:
 
 def _of_views(value: Any) -> list[Any]:
     """A value for all views, or the values of those views that have one."""
-    return [v for v in value.values() if v is not None] if is_apart(value) else [value]
+    return [v for v in value.values() if v is not None] if isinstance(value, Mapping) else [value]

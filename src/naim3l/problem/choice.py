@@ -152,7 +152,7 @@ def check_memory(problem: Problem, v: int, n_bytes: float) -> None:
     _refuse_beyond(
         f"view {problem.names[v]!r} ({n_rows} rows, {n_columns - problem.fit_intercept} columns)",
         n_bytes,
-        "Give it transformer='scale', which keeps at most 50 components, or fewer columns.",
+        "Give it transformer='scale', which keeps at most n_components of it, or fewer columns.",
     )
 
 

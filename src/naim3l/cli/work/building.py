@@ -16,7 +16,7 @@ from naim3l.estimators.linear import LinearViewModel
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.features.kernels import HISTOGRAM_KERNELS
-from naim3l.features.recipes import RECIPES
+from naim3l.features.recipes import MAX_COMPONENTS, RECIPES
 from naim3l.files.readers import ReadError
 from naim3l.files.readers.columns import MOST_CATEGORIES
 
@@ -51,11 +51,15 @@ def make_model(
         chosen = {key: chosen[key] for key in chosen if key not in ("n_landmarks", "gamma")}
     elif isinstance(gamma := chosen.get("gamma"), Mapping):
         chosen["gamma"] = {name: gamma.get(name, "auto") for name in data}
+    n_components = chosen.pop("n_components", MAX_COMPONENTS)
+    recipes = {name: None if kernels[name] in HISTOGRAM_KERNELS else recipe for name in data}
+    transformers = {
+        name: _transformer(view, recipes[name], n_components) for name, view in data.items()
+    }
+    if any(isinstance(made, str) for made in transformers.values()):  # else all have the number
+        chosen["n_components"] = n_components
     shared: dict[str, Any] = {
-        "transformer": {
-            name: _transformer(view, None if kernels[name] in HISTOGRAM_KERNELS else recipe)
-            for name, view in data.items()
-        },
+        "transformer": transformers,
         "kernel": kernels if len(set(kernels.values())) > 1 else next(iter(kernels.values())),
         "calibrate": True,
         "verbose": verbose,
@@ -79,7 +83,7 @@ def _kernels(given: Any, views: Iterable[str]) -> dict[str, str | None]:
     return {view: None if kernel == LINEAR else kernel for view, kernel in kernels.items()}
 
 
-def _transformer(view: ViewData, recipe: str | None) -> Any:
+def _transformer(view: ViewData, recipe: str | None, n_components: int) -> Any:
     cells = view.features.isna().to_numpy()
     has_holes = (cells.any(axis=1) & ~cells.all(axis=1)).any()  # an empty row lacks the view
     if not view.words and not has_holes:
@@ -94,7 +98,7 @@ def _transformer(view: ViewData, recipe: str | None) -> Any:
     )
     parts = [(NUMBERS, SimpleImputer(), numbers), (WORDS, encoder, view.words)]
     columns = ColumnTransformer([part for part in parts if part[2]], sparse_threshold=0)
-    return columns if recipe is None else make_pipeline(columns, RECIPES[recipe]())
+    return columns if recipe is None else make_pipeline(columns, RECIPES[recipe](n_components))
 
 
 def word_columns(model: LinearViewModel, view: str) -> list[str]:
