@@ -16,6 +16,7 @@ _quote.maxstring = _quote.maxother = 60
 _EXTRAS = {
     "pandas": ("files", "tables in files need pandas and pyarrow"),
     "pyarrow": ("files", "Parquet and Arrow files need pyarrow"),
+    "charset_normalizer": ("files", "text that is not in UTF-8 needs charset-normalizer"),
     "sqlalchemy": ("sql", "tables in databases need SQLAlchemy"),
 }
 
