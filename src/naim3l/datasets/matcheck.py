@@ -4,6 +4,8 @@ SciPy's compiled reader trusts types, flags and counts within a matrix; on a dam
 end the program instead of raising an error. Names below are those of MATLAB's description of
 the format: a file is a header of 128 bytes and elements, each with a tag of type and length; a
 matrix is an element that consists of elements, and a cell a matrix that consists of matrices.
+Reading in a process of its own would cost half a second for each file, and could bound memory
+on Linux only.
 """
 
 import math
