@@ -21,11 +21,11 @@ from scipy import sparse
 from scipy.sparse.csgraph import maximum_flow
 from sklearn.utils import Bunch, _safe_indexing, check_random_state
 
+from naim3l._arrays import Mask
 from naim3l.files.whole import written_whole
 
 Seed = int | np.random.RandomState | None
 Rows = NDArray[np.integer[Any]]
-Mask = NDArray[np.bool_]
 
 _FORMAT = "naim3l challenge 1"
 

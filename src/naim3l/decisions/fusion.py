@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 from scipy.stats import rankdata
 
+from naim3l._arrays import Matrix
 from naim3l.decisions.calibration import Calibration
 
-Matrix = NDArray[np.floating]
 Scores = NDArray[np.float64]
 
 # Name of the result over all views, where those of single views go by theirs.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l._arrays import Matrix
 from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import Calibration, fit_calibration
 from naim3l.decisions.fusion import FUSIONS, Evidence, fuse_arrays
@@ -24,8 +25,6 @@ from naim3l.decisions.held_out import (
 from naim3l.decisions.thresholds import LEARNED, check_threshold, fit_thresholds, fixed_thresholds
 from naim3l.input.views import FUSED
 from naim3l.problem.rows import Problem
-
-Matrix = NDArray[np.floating]
 
 N_FOLDS = 3
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from naim3l._arrays import Mask, Matrix
 
 
 @dataclass(frozen=True)
@@ -30,27 +29,27 @@ class ScoredLabels:
 
     positive: Mask
     negative: Mask
-    scores: Floats
+    scores: Matrix
     threshold: Any = 0.0
 
-    def hamming_loss(self, weights: Floats) -> Floats:
+    def hamming_loss(self, weights: Matrix) -> Matrix:
         n_wrong = (self._predicted ^ self.positive).sum(axis=1)
         return _divide(weights @ n_wrong, weights @ self._observed.sum(axis=1))
 
-    def ranking_loss(self, weights: Floats) -> Floats:
+    def ranking_loss(self, weights: Matrix) -> Matrix:
         row, rank, hits = self._ranked_positives
         n_wrong = np.bincount(row, rank - hits, minlength=len(self.scores))
         return _row_mean(weights, _divide(n_wrong, self._n_pairs))
 
-    def average_precision(self, weights: Floats) -> Floats:
+    def average_precision(self, weights: Matrix) -> Matrix:
         return _row_mean(weights, self._row_precision)
 
-    def average_precision_fused(self, weights: Floats) -> Floats:
+    def average_precision_fused(self, weights: Matrix) -> Matrix:
         """As later papers have it: 0 for a row with observed labels, none of them positive."""
         empty = self.negative.any(axis=1) & ~self.positive.any(axis=1)
         return _row_mean(weights, np.where(empty, 0.0, self._row_precision))
 
-    def adapted_auc(self, weights: Floats) -> Floats:
+    def adapted_auc(self, weights: Matrix) -> Matrix:
         _, positive, negative = self._best_first
         if not positive.shape[1]:
             return np.full(len(weights), np.nan)
@@ -60,31 +59,31 @@ class ScoredLabels:
         area = np.trapezoid(_divide(tp, tp[:, -1:]), fp, axis=1)
         return _divide(area, fp[:, -1] - fp[:, 0])
 
-    def coverage(self, weights: Floats) -> Floats:
+    def coverage(self, weights: Matrix) -> Matrix:
         lowest = np.min(self.scores, axis=1, where=self.positive, initial=np.inf)
         depth = (self._observed & (self.scores >= lowest[:, None])).sum(axis=1)
         return _row_mean(weights, np.where(self.positive.any(axis=1), depth, np.nan))
 
-    def one_error(self, weights: Floats) -> Floats:
+    def one_error(self, weights: Matrix) -> Matrix:
         best_positive = np.max(self.scores, axis=1, where=self.positive, initial=-np.inf)
         best_negative = np.max(self.scores, axis=1, where=self.negative, initial=-np.inf)
         wrong = best_negative >= best_positive
         return _row_mean(weights, np.where(self.positive.any(axis=1), wrong, np.nan))
 
-    def macro_auc(self, weights: Floats) -> Floats:
+    def macro_auc(self, weights: Matrix) -> Matrix:
         columns = zip(self.scores.T, self.positive.T, self.negative.T, strict=True)
         return _label_mean(weights, [_roc_auc(weights, *column) for column in columns])
 
-    def micro_auc(self, weights: Floats) -> Floats:
+    def micro_auc(self, weights: Matrix) -> Matrix:
         return _roc_auc(weights, self.scores, self.positive, self.negative)
 
-    def macro_f1(self, weights: Floats) -> Floats:
+    def macro_f1(self, weights: Matrix) -> Matrix:
         return _label_mean(weights, _f1(*(weights @ counts for counts in self._f1_counts)).T)
 
-    def micro_f1(self, weights: Floats) -> Floats:
+    def micro_f1(self, weights: Matrix) -> Matrix:
         return _f1(*(weights @ counts.sum(axis=1) for counts in self._f1_counts))
 
-    def example_f1(self, weights: Floats) -> Floats:
+    def example_f1(self, weights: Matrix) -> Matrix:
         return _row_mean(weights, _f1(*(counts.sum(axis=1) for counts in self._f1_counts)))
 
     @cached_property
@@ -107,14 +106,14 @@ class ScoredLabels:
         return self.positive.sum(axis=1) * self.negative.sum(axis=1)
 
     @cached_property
-    def _row_precision(self) -> Floats:
+    def _row_precision(self) -> Matrix:
         """Mean precision at the positives of each row, NaN where a row has one class only."""
         row, rank, hits = self._ranked_positives
         precision = np.bincount(row, hits / rank, minlength=len(self.scores))
         return _divide(precision, np.where(self._n_pairs > 0, self.positive.sum(axis=1), 0))
 
     @cached_property
-    def _best_first(self) -> tuple[Floats, Mask, Mask]:
+    def _best_first(self) -> tuple[Matrix, Mask, Mask]:
         """Negated scores, positives, negatives; each row sorted, its unknown entries last."""
         keys = np.where(self._observed, -self.scores, np.inf)
         order = np.argsort(keys, axis=1, kind="stable")  # ties by column order
@@ -139,7 +138,7 @@ class ScoredLabels:
         return row, end + 1, hits
 
 
-Metric = Callable[[ScoredLabels, Floats], Floats]
+Metric = Callable[[ScoredLabels, Matrix], Matrix]
 
 PAPER: dict[str, Metric] = {
     "1-HL": lambda labels, weights: 1 - labels.hamming_loss(weights),
@@ -157,32 +156,32 @@ PAPER: dict[str, Metric] = {
 PROTOCOLS = {"paper": PAPER, "fused": {**PAPER, "AP": ScoredLabels.average_precision_fused}}
 
 
-def _divide(a: Any, b: Any, otherwise: float = np.nan) -> Floats:
+def _divide(a: Any, b: Any, otherwise: float = np.nan) -> Matrix:
     """Quotient, or another number where the divisor is 0."""
     a, b = np.broadcast_arrays(a, b)
     return np.divide(a, b, where=b > 0, out=np.full(a.shape, float(otherwise)))
 
 
-def _row_mean(weights: Floats, values: Floats) -> Floats:
+def _row_mean(weights: Matrix, values: Matrix) -> Matrix:
     """Weighted mean, (n_draws,), of the values of the rows, (n_rows,), that are not NaN."""
     defined = ~np.isnan(values)
     weights = weights.compress(defined, axis=1)
     return _divide((weights * values[defined]).sum(axis=1), weights.sum(axis=1))
 
 
-def _label_mean(weights: Floats, values: Any) -> Floats:
+def _label_mean(weights: Matrix, values: Any) -> Matrix:
     """Mean, (n_draws,), of the values of the labels, (n_labels, n_draws), that are not NaN."""
     values = np.reshape(values, (-1, len(weights)))
     defined = ~np.isnan(values)
     return _divide(values.sum(axis=0, where=defined), defined.sum(axis=0))
 
 
-def _f1(right: Any, called: Any, observed: Any) -> Floats:
+def _f1(right: Any, called: Any, observed: Any) -> Matrix:
     """F1 by counts or weighted sums; 0 where none is called, NaN where none is observed."""
     return np.where(observed > 0, _divide(2 * right, called, otherwise=0), np.nan)
 
 
-def _roc_auc(weights: Floats, scores: Floats, positive: Mask, negative: Mask) -> Floats:
+def _roc_auc(weights: Matrix, scores: Matrix, positive: Mask, negative: Mask) -> Matrix:
     """Weighted share, (n_draws,), of pairs of scores in the right order; a tie is one half.
 
     Scores and masks have the shape (n_rows,), or (n_rows, n_labels) to pool the labels.
@@ -197,7 +196,7 @@ def _roc_auc(weights: Floats, scores: Floats, positive: Mask, negative: Mask) ->
     return _divide(right, 2 * of_p.sum(axis=1) * up_to[:, -1])
 
 
-def _ascending(weights: Floats, scores: Floats, mask: Mask) -> tuple[Floats, Floats]:
+def _ascending(weights: Matrix, scores: Matrix, mask: Mask) -> tuple[Matrix, Matrix]:
     """Scores under a mask, ascending, and the weights, (n_draws, n_scores), of their rows."""
     chosen = scores[mask]
     if (weights == weights[:, :1]).all():  # the order of rows is not needed, which takes far longer

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l._arrays import Matrix
 from naim3l.estimators.base import LinearViewModel
 from naim3l.explain import view_kernels
 from naim3l.explain.steps import column_names, fitted_steps
@@ -60,7 +61,7 @@ def describe_data(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
     }
 
 
-def _read_truth(model: LinearViewModel, X: Any, y: Any) -> dict[str, NDArray[np.float64]]:
+def _read_truth(model: LinearViewModel, X: Any, y: Any) -> dict[str, Matrix]:
     labels = model._read_labels(X, y, model._known_tables(X))
     return {view: truth_of(model, table) for view, table in labels.items()}
 
@@ -69,7 +70,7 @@ def _has_scores(model: LinearViewModel, view: str, table: Table) -> NDArray[np.b
     return np.asarray(~np.isnan(model._score_view(view, table)).any(axis=1))
 
 
-def count_entries(truth: NDArray[np.float64]) -> list[dict[str, Any]]:
+def count_entries(truth: Matrix) -> list[dict[str, Any]]:
     """Known yes and no, and the share of unknown entries, of each label."""
     yes, no = (truth == 1).sum(axis=0), (truth == 0).sum(axis=0)
     unknown = np.isnan(truth).mean(axis=0)
@@ -91,7 +92,7 @@ def _describe_view(
     model: LinearViewModel,
     view: str,
     present: NDArray[np.bool_],
-    truth: NDArray[np.float64],
+    truth: Matrix,
     shape: tuple[int, int],
 ) -> dict[str, Any]:
     known, kernel = truth[present], view_kernels(model)[view]
@@ -118,9 +119,7 @@ def _dropped(model: LinearViewModel, view: str) -> list[str]:
     return [name for name, kept in zip(names, steps[0].kept_, strict=True) if not kept]
 
 
-def _map(
-    name: str, truth: NDArray[np.float64], present: dict[str, NDArray[np.bool_]]
-) -> dict[str, Any]:
+def _map(name: str, truth: Matrix, present: dict[str, NDArray[np.bool_]]) -> dict[str, Any]:
     groups = np.array_split(np.arange(len(truth)), min(MAP_ROWS, len(truth)))
     return {
         "name": name,

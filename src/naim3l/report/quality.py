@@ -4,17 +4,15 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 
+from naim3l._arrays import Matrix
 from naim3l.decisions.calibration import calibration_error
 from naim3l.metrics import macro_auc
 from naim3l.metrics.checked import read_scored
 from naim3l.metrics.scored import PAPER
 from naim3l.problem.blocks import one_blas_thread
 from naim3l.report.judged import Block
-
-Matrix = NDArray[np.float64]
 
 METRICS = ("1-HL", "1-RL", "AP", "AUC", "macro-F1", "example-F1")
 N_RESAMPLES, SEED = 200, 0
