@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from naim3l._text import some
 from naim3l.cli.settings import Config, Path_, parse_config, toml, toml_key
 from naim3l.files.readers.columns import Roles, guess_roles, label_likeness
 from naim3l.files.readers.errors import ReadError
@@ -192,8 +193,7 @@ def _literal(name: str) -> str:
 
 
 def _some(names: Sequence[str], most: int = 12) -> str:
-    listed = ", ".join(toml(name) for name in names[:most])
-    return f"{listed}, ... ({len(names)} in all)" if len(names) > most else listed or "none"
+    return some(names, most, toml) or "none"
 
 
 def _placed(source: str, folder: Path_) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from naim3l._visible import CONTROLS
+from naim3l._text import CONTROLS
 from naim3l.cli.options import check_options
 from naim3l.files.readers.errors import ReadError, close_names, quote
 from naim3l.files.readers.sources import URL, drop_secrets, show_source
