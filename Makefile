@@ -1,10 +1,10 @@
-# Front door: each target sets up what it needs, from Python and make alone.
+# Each target sets up the environment that it needs; only Python and make are required.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := -m pip --disable-pip-version-check install --quiet
 PIP := $(BIN)/python $(INSTALL) --constraint constraints.txt
-# Environments of their own, so that what they add or hold back is in no other.
+# Separate environments, so that their extra or older packages do not affect the others.
 EXTRAS := .venv-extras
 OLDEST := .venv-oldest
 TESTS := -m pytest -n auto --dist worksteal
@@ -12,20 +12,20 @@ TESTS := -m pytest -n auto --dist worksteal
 .PHONY: help demo test test-extras test-oldest fuzz lint dist bench clean
 
 help:
-	@echo "make demo         train on the yeast data under all three challenges, print a table"
-	@echo "make test         unit tests, in random order; SEED=number repeats an order"
-	@echo "make test-extras  tests that need torch or the real datasets, with torch installed"
-	@echo "make test-oldest  unit tests with the oldest versions that pyproject.toml allows"
-	@echo "make fuzz         damaged and hostile files of every format; MINUTES=5, SEED=0"
-	@echo "make lint         style, types, layers"
-	@echo "make dist         build wheel and sdist, try each in an empty environment"
-	@echo "make bench        benchmarks; DATA=folder adds those on real datasets"
-	@echo "make clean        remove the environments and what was built"
+	@echo "make demo         train on the yeast data under all three challenges and print a table"
+	@echo "make test         run the unit tests in random order; SEED=number repeats an order"
+	@echo "make test-extras  run the tests that need torch or the real datasets; installs torch"
+	@echo "make test-oldest  run the unit tests with the oldest versions that pyproject.toml allows"
+	@echo "make fuzz         read damaged and hostile files of every format; MINUTES=5, SEED=0"
+	@echo "make lint         check style, types and import layers"
+	@echo "make dist         build wheel and sdist, and test each in an empty environment"
+	@echo "make bench        run the benchmarks; DATA=folder adds those on real datasets"
+	@echo "make clean        remove the environments and all build output"
 
 demo: $(VENV)/.run
 	$(BIN)/naim3l demo
 
-# There is a process for each core: threads of BLAS beside them would wait for each other.
+# Tests run one process per core, so additional BLAS threads would only compete with them.
 test test-extras test-oldest: export OPENBLAS_NUM_THREADS = 1
 
 test: $(VENV)/.test
@@ -35,7 +35,7 @@ test-extras: $(EXTRAS)/.test
 	$(EXTRAS)/bin/python $(TESTS) -m "torch or data"
 
 test-oldest: $(OLDEST)/.test
-	$(OLDEST)/bin/python $(TESTS) -W ignore::DeprecationWarning  # of what is newer beside them
+	$(OLDEST)/bin/python $(TESTS) -W ignore::DeprecationWarning  # raised by newer packages next to the oldest ones
 
 fuzz: MINUTES ?= 5
 fuzz: SEED ?= 0
@@ -87,7 +87,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable '.[dev]'
 	touch $@ $(VENV)/.run $(VENV)/.test
 
-# What an index calls torch may bring gigabytes of CUDA along; to get a CPU build, set pip to an
+# The default torch package may pull in gigabytes of CUDA libraries; for a CPU build, point pip to an
 # index that has one.
 $(EXTRAS)/.test: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(EXTRAS)

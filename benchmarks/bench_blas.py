@@ -1,19 +1,18 @@
-"""Share of solver "fast"'s loop inside BLAS and LAPACK, and the flop rate that it reaches.
+"""Share of the loop of solver "fast" spent in BLAS and LAPACK, and the flop rate reached.
 
     python benchmarks/bench_blas.py --data DATA
 
-No Python profiler sees the operator @, so this script imports the library with every `a @ b`
-rewritten to a call that is timed, and puts timed calls in the place of the functions of NumPy and
-SciPy that hand over to LAPACK or BLAS. Only products of two dense arrays count. The share therefore
-includes what these calls do before and after BLAS (dispatch, copies of stacks, conversions), and is
-an upper bound; conversely, the clock itself costs about a microsecond a call, outside the share.
-All runs on one thread. The set-up (pass and factorisation) is left out: clocks are reset when the
-first iteration ends.
+Python profilers do not see the operator @, so this script imports the library with every `a @ b`
+rewritten to a timed call, and replaces the functions of NumPy and SciPy that use LAPACK or BLAS by
+timed calls. Only products of two dense arrays count. The share includes what these calls do before
+and after BLAS (dispatch, copies of stacks, conversions), so it is an upper bound; conversely, the
+clock itself costs about a microsecond per call, outside the share. Everything runs on one thread.
+The set-up (pass and factorisation) is left out: clocks are reset when the first iteration ends.
 
 Flops are nominal: 2 m k n for a product (though NumPy forms A'A at half that), 9 n^3 for
 eigenvalues and vectors of a symmetric matrix, 4/3 n^3 for eigenvalues alone (Golub and Van Loan),
-2 n for dot products and norms. The reference is the loop's main product on its own, the label
-factors of a view (all labels' rows, the views' mean) times its weights.
+2 n for dot products and norms. The reference is the loop's main product on its own: the label
+factors of a view (rows of all labels, mean over the views) times its weights.
 """
 
 import argparse
@@ -50,7 +49,7 @@ class Clock:
         return call
 
     def matmul(self, A, B):
-        """What stands for ``A @ B`` in the rewritten library."""
+        """Replacement of ``A @ B`` in the rewritten library."""
         if not (isinstance(A, np.ndarray) and isinstance(B, np.ndarray)):
             return A @ B  # sparse: no BLAS
         start = perf_counter()
@@ -91,7 +90,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 class _Finder:
-    """Finds what others find, and loads the library's modules rewritten."""
+    """Finder that loads the modules of the library in rewritten form."""
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
@@ -107,7 +106,7 @@ class _Finder:
 
 
 def install(clock):
-    """Put timed calls in place; to be done before the library is imported."""
+    """Install the timed calls; must be called before the library is imported."""
     _Loader.clock = clock
     sys.meta_path.insert(0, _Finder)
 
@@ -126,7 +125,7 @@ def install(clock):
 
 
 def run_loop(case, clock, n_iter):
-    """Seconds per iteration; the clock then holds those of the operations in them."""
+    """Seconds per iteration; the clock then has the times of the operations."""
     from common import timed_solve
 
     from naim3l.solvers import solve_fast
@@ -147,13 +146,13 @@ def run_loop(case, clock, n_iter):
 
 
 def reference_rate(case):
-    """Shape and flop rate of the loop's main product, alone."""
+    """Shape and flop rate of the loop's main product on its own."""
     from common import median_seconds
 
     from naim3l.problem.choice import choose_form
 
     problem = choose_form(case.objective().problem)
-    n_rows = getattr(problem, "n_rows", problem.n_positives)  # the form of rows multiplies these
+    n_rows = getattr(problem, "n_rows", problem.n_positives)  # the form "rows" multiplies these
     n_views = len(case.features)
     shape = (n_rows // n_views, problem.n_weights // n_views, problem.n_labels)
     rng = np.random.default_rng(0)
@@ -190,8 +189,8 @@ def print_case(case, clock, n_iter):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", help="folder of the real datasets; without it they are left out")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--data", help="folder with real datasets; without it they are left out")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
     parser.add_argument("--cases", nargs="+", default=["yeast", "corel5k-4", "mirflickr-sized"])
     parser.add_argument("--iterations", type=int, default=20)
     arguments = parser.parse_args()

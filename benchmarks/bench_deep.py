@@ -1,24 +1,25 @@
-"""What batches of rows cost the loss of naim3l.deep: bias of its regulariser, and time.
+"""Effect of batches on the loss of naim3l.deep: bias of its regulariser, and time.
 
     python benchmarks/bench_deep.py
 
-On generated tables of the size of Corel5k with half of its views and labels missing: six views of
-1750 rows, 260 labels. Needs torch (pip install "naim3l[torch]"); on one thread of a CPU unless told
-otherwise.
+The data are generated tables of the size of Corel5k with half of its views and labels missing: six
+views of 1750 rows, 260 labels. Needs torch (pip install "naim3l[torch]"); runs on one CPU thread
+unless specified otherwise.
 
-The first table divides the regulariser's two norms, estimated on batches as the loss does it, by
-their values on all rows; 1 is no bias, and at least sqrt(p) is left of them, where p is the share
-of the rows that a batch has. The scores are those of a linear fit, in which few directions matter,
-and standard normal numbers, in which all do: nothing is further from its value than those.
+The first table divides the regulariser's two norms, estimated on batches as in the loss, by
+their values on all rows. A ratio of 1 means no bias; the ratio is at least sqrt(p), where p is the
+share of the rows in a batch. The scores are those of a linear fit, in which few directions matter,
+and standard normal numbers, in which all directions matter, which is the worst case.
 
-The second table has the seconds of an epoch, and what of them is due to the regulariser; with
---devices cpu cuda on both.
+The second table has the seconds per epoch, and the share that is due to the regulariser; with
+--devices cpu cuda, on both devices.
 
-The third trains the linear model by batches and divides the objective on all rows, at the weights
-it ends with, by the least that the solver of NAIM3L finds.
+The third table trains the linear model by batches and divides its final objective on all rows by
+the lowest objective that the solver of NAIM3L finds.
 
-With --data and a folder of real datasets there is one more: test metrics of default networks, of
-some with other settings, and of linear models, on seeds that no default was chosen on.
+With --data and a folder of real datasets there is a fourth table: test metrics of default networks,
+of networks with other settings, and of linear models, on seeds that were not used to choose the
+defaults.
 """
 
 import argparse
@@ -41,12 +42,13 @@ from naim3l.deep.batches import count_batches, deal_batches
 from naim3l.deep.networks import Architecture, make_networks
 from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
 from naim3l.experiments.trials import draw_challenge, make_trial, measure
-from naim3l.features.recipes import LeadingComponents, RootHistogram, make_transformer
+from naim3l.features.encoding import make_transformer
+from naim3l.features.recipes import LeadingComponents, RootHistogram
 from naim3l.solvers import solve_fast
 
 LAM = 0.4
 CPU = torch.device("cpu")
-# Share of each view's training rows removed: what two views allow, and the paper's half.
+# Share of each view's training rows to remove: half as in the paper, or less with two views.
 DATASETS = {"corel5k": 0.5, "emotions": 0.4, "yeast": 0.4}
 MODELS = {
     "linear, ridge 1": lambda seed: NAIM3L(LAM, ridge=1.0, transformer=None, tol=1e-3),
@@ -76,7 +78,7 @@ def make_case(n_rows, n_labels):
 
 
 def bias_table(case, scores, sizes, repeats):
-    """Mean over batches of each norm, scaled as in the loss, against that of all rows."""
+    """Mean over batches of each norm, scaled as in the loss, relative to that of all rows."""
     loss, positives = NAIM3LLoss(LAM), [Y > 0 for Y in case.labels]
     n_rows = [len(Y) for Y in case.labels]
     first = np.cumsum([0, *n_rows])
@@ -101,7 +103,7 @@ def bias_table(case, scores, sizes, repeats):
             line += [number(float(np.mean(values))) for values in found.values()]
         rows.append(line)
     names = [f"{what}, {term}" for what in scores for term in ("low rank", "high rank")]
-    print_table("Norms on batches against those on all rows.",
+    print_table("Norms on batches relative to those on all rows.",
                 ["rows per view", "sqrt(p)", *names], rows)  # fmt: skip
 
 
@@ -130,12 +132,12 @@ def seconds_per_epoch(case, size, repeats, **options):
 
 
 def _wait():
-    if torch.cuda.is_available():  # its work goes on in the background
+    if torch.cuda.is_available():  # its work runs in the background
         torch.cuda.synchronize()
 
 
 def time_table(case, sizes, repeats, devices):
-    """Each device has its columns; ratios are to one step on all rows of the same device."""
+    """Columns for each device; ratios are relative to one step on all rows on that device."""
     columns = {device: [] for device in devices}
     for device in devices:
         for size in sizes:
@@ -151,11 +153,11 @@ def time_table(case, sizes, repeats, devices):
     header = ["rows per view"]
     for device in devices:
         header += [f"{device}: seconds", "ratio", "due to regulariser"]
-    print_table("Time of an epoch: networks of 1024 hidden units.", header, rows)
+    print_table("Time of an epoch: networks with 1024 hidden units.", header, rows)
 
 
 def objective_table(case, sizes, steps):
-    """Objective on all rows after about as many steps, against that of the solver."""
+    """Objective on all rows after at least ``steps`` steps, relative to that of the solver."""
     objective = case.objective()
     least = solve_fast(objective, tol=1e-5, max_iter=500)
     rows = []
@@ -168,7 +170,7 @@ def objective_table(case, sizes, steps):
         truth = np.where(objective.problem.Y == 0, np.nan, objective.problem.Y > 0)
         value = float(NAIM3LLoss(LAM)(torch.from_numpy(training.scores()), torch.from_numpy(truth)))
         rows.append([str(size), f"{value / least.history[-1]['objective']:.4f}"])
-    title = f"Objective of the linear model after {steps} steps or more, against the solver's."
+    title = f"Objective of the linear model after at least {steps} steps, relative to the solver."
     print_table(title, ["rows per view", "ratio"], rows)
 
 
@@ -184,7 +186,7 @@ def generated_tables(n_rows, n_labels, sizes, steps, repeats, devices):
 
 
 def prepare(source, name, seed):
-    """Half of the labels hidden and rows not aligned; features fitted on training rows."""
+    """Trial with half of the labels hidden, rows not aligned, and features from training rows."""
     settings = {"alpha": DATASETS[name], "beta": 0.5, "aligned": False, "seed": seed}
     trial = make_trial(source, draw_challenge(source, settings), features="raw", seed=seed)
     X_train, X_test = {}, {}
@@ -205,7 +207,7 @@ def real_table(data, name, seeds):
         progress(f"{name}: {title}")
         found, start = [], perf_counter()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # few iterations, rare labels: known
+            warnings.simplefilter("ignore")  # about few iterations and rare labels, as expected
             for seed, trial in trials.items():
                 model = make(seed).fit(trial.X_train, trial.Y_train)
                 metrics = measure(trial, model.decision_function(trial.X_test))
@@ -221,13 +223,13 @@ def real_table(data, name, seeds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", help="folder of real datasets, for the last table")
+    parser.add_argument("--data", help="folder with real datasets, for the last table")
     parser.add_argument("--datasets", nargs="+", default=list(DATASETS), choices=DATASETS)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[103], help="of real data")
-    parser.add_argument("--only-data", action="store_true", help="the last table alone")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
-    parser.add_argument("--devices", nargs="+", default=["cpu"], help="to time epochs on")
-    parser.add_argument("--threads", type=int, default=1, help="of torch and BLAS")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[103], help="seeds for real data")
+    parser.add_argument("--only-data", action="store_true", help="print only the last table")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
+    parser.add_argument("--devices", nargs="+", default=["cpu"], help="devices to time epochs on")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch and BLAS")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     n_rows, n_labels, steps = (120, 12, 20) if arguments.quick else (1750, 260, 200)

@@ -1,15 +1,15 @@
-"""Growth with the rows: time of the pass and of an iteration, and peak memory of the pass.
+"""Growth with the number of rows: time of the pass and of an iteration, and peak memory.
 
     python benchmarks/bench_growth.py
 
 Four views, each with a quarter of the rows, of 50 features; 38 labels, half of them unknown. The
-pass makes `ViewStatistics` of chunks of 100,000 rows and combines them. Peak memory is what a fresh
-process grows by (its largest resident size, libraries and a tiny warm-up excluded), as a multiple
-of the input: float64 features and int8 labels. It is taken in two modes, "chunked" (a chunk is
-drawn, used and forgotten) and "in memory" (all rows are held); and in a third if asked for,
-"problem", which goes by `Problem` as the estimator does. Drawing rows is not timed. The iteration
-is that of solver "fast" on the statistics, after the pass of mode "chunked". BLAS has one thread,
-as in the solver.
+pass computes `ViewStatistics` of chunks of 100,000 rows and combines them. Peak memory is the
+growth of a fresh process (its largest resident size, without libraries and a tiny warm-up) as a
+multiple of the input: float64 features and int8 labels. It is measured in two modes,
+"chunked" (a chunk is drawn, used and discarded) and "in memory" (all rows are held), and on request
+in a third mode, "problem", which uses `Problem` as the estimator does. Drawing rows is not timed.
+The iteration is that of solver "fast" on the statistics, after the pass of mode "chunked". BLAS has
+one thread, as in the solver.
 """
 
 import argparse
@@ -41,7 +41,7 @@ MODES = ("chunked", "in memory", "problem")
 class Rows:
     """Rows of all views, drawn chunk by chunk, the same each time.
 
-    Frequencies of labels are equal, or fall as 1 / (k + 1): few common labels, many rare ones.
+    Label frequencies are equal, or decrease as 1 / (k + 1): few common labels, many rare ones.
     """
 
     n_rows: int
@@ -53,7 +53,7 @@ class Rows:
         C = rng.standard_normal((N_LATENT, N_LABELS))
         self.C = C / np.linalg.norm(C, axis=0)  # scores are standard normal
         share = np.ones(N_LABELS) if self.equal else 1 / np.arange(1, N_LABELS + 1)
-        # Capped, so that unequal ones add up to a little less than asked for.
+        # Capped, so unequal frequencies add up to slightly less than LABELS_PER_ROW.
         self.shift = ndtri(np.minimum(0.5, LABELS_PER_ROW * share / share.sum()))
         self.n_view = self.n_rows // N_VIEWS
 
@@ -120,7 +120,7 @@ def peak_bytes():
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # as solver "fast" itself does
 def measure(n_rows, mode, equal):
-    """What a fresh process reports of one size."""
+    """Measurements of one size, made in a fresh process."""
     warm = Objective(run_pass(Rows(400, equal), mode)[0], LAM)
     timed_solve(solve_fast, warm, tol=0, max_iter=3)
     rows = Rows(n_rows, equal)
@@ -141,7 +141,7 @@ def measure(n_rows, mode, equal):
 
 
 def in_fresh_process(n_rows, mode, equal):
-    # The parent stays small: on Linux a child's largest size starts at that of its parent.
+    # The parent must stay small: on Linux a child's peak memory starts at that of its parent.
     command = [sys.executable, __file__, "--child", str(n_rows), mode]
     command += ["--equal"] if equal else []
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
@@ -165,9 +165,10 @@ def print_times(sizes, reports):
     ]  # fmt: skip
     most = N_VIEWS * N_LABELS * (N_FEATURES + 1)
     print_table(
-        "Growth from one size to the next of the rows, the pass and the iteration; the pass in "
-        f"iterations.\nThe iteration works on the labels' factors, which stop growing at {most:,} "
-        "rows in all, when\nevery label has more positives in every view than that has columns.",
+        "Growth of the rows, the pass and the iteration from one size to the next, and time of the "
+        f"pass in iterations.\nThe iteration works on the labels' factors, which stop growing at "
+        f"{most:,} rows in total, when every label\nhas more positives in every view than the view "
+        "has columns.",
         ["rows", "rows x", "pass x", "iteration x", "pass:iteration", "rows of factors",
          "pass s", "iteration s"], rows,
     )  # fmt: skip
@@ -181,8 +182,8 @@ def print_memory(sizes, modes, reports):
         size = f"{reports[modes[0]][i]['input'] / 1e6:.0f}"
         rows.append([f"{n:,}", *map(number, peaks), size, *megabytes])
     print_table(
-        "Peak memory of the pass as a multiple of the input (held rows included where they are "
-        "held).\nBuffers of the pass are of constant size, so small inputs show large multiples.",
+        "Peak memory of the pass as a multiple of the input, including rows that are held in "
+        "memory.\nThe buffers of the pass have a constant size, so small inputs have large ratios.",
         ["rows", *modes, "input MB", *(f"{mode} MB" for mode in modes)], rows,
     )  # fmt: skip
 
@@ -190,8 +191,8 @@ def print_memory(sizes, modes, reports):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="not used: all rows are generated")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
-    parser.add_argument("--sizes", nargs="+", type=int, help="rows in all")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
+    parser.add_argument("--sizes", nargs="+", type=int, help="total numbers of rows")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=["chunked", "in memory"])
     parser.add_argument("--equal", action="store_true", help="all labels equally frequent")
     parser.add_argument("--child", nargs=2, metavar=("ROWS", "MODE"), help=argparse.SUPPRESS)

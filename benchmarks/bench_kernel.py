@@ -1,12 +1,12 @@
-"""Kernel fits beside the linear one: time by landmarks, by form, and of a search.
+"""Kernel fits compared with the linear fit: time by landmarks, by form, and of a search.
 
     python benchmarks/bench_kernel.py --data DATA
 
-One split of Corel5k with half of the views and labels missing (generated counts of that size
-without --data). The linear fit is the paper's: 50 components a view. Fits are timed whole, to the
-default tolerance, features apart. Rows and statistics are the two forms of a problem that a solver
-can work on; the estimate chooses between them. A search is NAIM3LCV's: bandwidths, two folds, six
-pairs of lam and ridge, and the final fit.
+The data are one split of Corel5k with half of the views and labels missing (without --data,
+generated counts of that size). The linear fit is the paper's, with 50 components per view. Times
+are of complete fits to the default tolerance; features are timed separately. Rows and statistics
+are the two forms of a problem that a solver can work on; an estimate chooses between them. The
+search is that of NAIM3LCV: bandwidths, two folds, six pairs of lam and ridge, and the final fit.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from common import print_machine, print_table, progress
 from naim3l import NAIM3L, NAIM3LCV
 from naim3l.datasets import open_dataset
 from naim3l.experiments.trials import draw_challenge, make_trial
-from naim3l.features.recipes import make_transformer
+from naim3l.features.encoding import make_transformer
 from naim3l.problem.choice import choose_form, estimate_costs
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
@@ -29,7 +29,7 @@ SETTINGS = {"alpha": 0.5, "beta": 0.5, "aligned": False, "seed": 0}
 
 
 def training_rows(data, quick):
-    """Raw tables and labels of every view."""
+    """Raw tables and labels of all views."""
     if data is None or quick:
         rng = np.random.default_rng(0)
         n_rows, n_labels, sizes = (200, 12, (30, 20)) if quick else (1750, 260, (100, 1000) * 3)
@@ -44,7 +44,7 @@ def training_rows(data, quick):
 
 
 def make_problem(X, Y, transformer, n_landmarks=None):
-    """Problem of transformed features, and the seconds that they took."""
+    """Problem with transformed features, and the seconds that the transformation took."""
     start = perf_counter()
     kernel = None if n_landmarks is None else "hellinger"
     maps = NAIM3L(kernel=kernel, n_landmarks=n_landmarks, transformer=transformer)
@@ -63,7 +63,7 @@ def timed(problem, lam, ridge, form="auto"):
 
 
 def compare_fits(X, Y, landmarks):
-    """Solve times of kernel fits as multiples of the linear one."""
+    """Solve times of kernel fits as multiples of the linear fit."""
     progress("linear fit")
     problem, features = make_problem(X, Y, "paper")
     timed(problem, LAM, 0.0)  # warms up
@@ -77,11 +77,11 @@ def compare_fits(X, Y, landmarks):
         rows.append([f"kernel, {n} landmarks", f"{features:.1f}", f"{seconds:.1f}", str(n_iter),
                      f"{seconds / linear:.1f}", chosen])  # fmt: skip
     header = ["fit", "features, s", "solve, s", "iterations", "solve : linear", "form"]
-    print_table("Kernel fits beside the linear one", header, rows)
+    print_table("Kernel fits compared with the linear fit", header, rows)
 
 
 def compare_forms(X, Y, columns):
-    """Whether the estimate changes over where the times do."""
+    """Measured and estimated ratios of the two forms."""
     rows = []
     for n in columns:
         progress(f"forms at {n} columns")
@@ -98,7 +98,7 @@ def compare_forms(X, Y, columns):
 
 
 def compare_search(X, Y, n):
-    """Time of a search in single fits, features included in both."""
+    """Time of a search relative to a single fit, both including features."""
     progress("search")
     start = perf_counter()
     NAIM3L(LAM, ridge=RIDGE, kernel="hellinger", n_landmarks=n).fit(X, Y)

@@ -1,4 +1,4 @@
-"""Seconds per metric on 10,000 x 300, and the ratio to scikit-learn where it has the same one.
+"""Seconds per metric on 10,000 x 300, and the ratio to scikit-learn where it has the metric.
 
 Run: python benchmarks/bench_metrics.py
 """

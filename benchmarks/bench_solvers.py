@@ -1,13 +1,13 @@
-"""Oracle : paper : fast, per iteration and to the solution, and how fast converges.
+"""Times of oracle, "paper" and "fast" per iteration and to the solution, and convergence.
 
     python benchmarks/bench_solvers.py --data DATA
 
-The oracle is Algorithm 1 written naively (tests/oracle.py), "paper" the same algorithm in the
-library, on rows; "fast" is the library's own. A fit of "fast" is timed whole: pass over the rows,
-factorisation and iterations to the default tolerance. Algorithm 1 is given 200 iterations, timed
-where they fit into --paper-seconds, else extrapolated from a few, and marked so. Reading data and
-transforming features are not timed. The oracle's BLAS uses its threads; the library shares labels
-out among as many.
+The oracle is a naive implementation of Algorithm 1 (tests/oracle.py), "paper" is the same algorithm
+in the library, on rows, and "fast" is the library's own solver. The time of a fit with "fast"
+includes the pass over the rows, the factorisation and the iterations to the default tolerance.
+Algorithm 1 gets 200 iterations; they are timed if they take less than --paper-seconds, otherwise
+extrapolated from a few and marked as such. Reading data and transforming features are not timed.
+The oracle uses the threads of BLAS; the library distributes labels over as many threads.
 """
 
 import argparse
@@ -48,11 +48,11 @@ class Outcome:
     oracle_objective: float | None = None
     default: SolverResult | None = None
     long: SolverResult | None = None
-    lowest: dict[str, float] = field(default_factory=dict)  # objective by who found it
+    lowest: dict[str, float] = field(default_factory=dict)  # objective by method
 
 
 def run_fast(outcome, arguments):
-    """Whole fits at the default tolerance, and a long run as reference."""
+    """Complete fits at the default tolerance, and a long run as reference."""
     case = outcome.case
     timed_solve(solve_fast, case.objective(), max_iter=2)  # warms up
     runs = []
@@ -81,7 +81,7 @@ def run_fast(outcome, arguments):
 
 
 def run_paper(outcome, arguments):
-    """All iterations of Algorithm 1 if they fit into the time, else a few and a straight line."""
+    """All iterations of Algorithm 1 if time allows, otherwise linear extrapolation from a few."""
     case, W = outcome.case, outcome.case.random_start()
     timed_solve(solve_paper, case.objective(), W, max_iter=2, tol=0)
     options = {"max_iter": arguments.paper_iterations, "tol": 0}
@@ -118,7 +118,7 @@ def _lowest(result):
 
 
 def _state(result):
-    cut = ", cut off by time" if result.interrupted else ""
+    cut = ", stopped by the time limit" if result.interrupted else ""
     return f"{'converged' if result.converged else 'not converged'}{cut}"
 
 
@@ -138,9 +138,9 @@ def print_iterations(outcomes):
             o.oracle_iteration, with_objective, o.paper_iteration, o.fast_iteration,
         ))])  # fmt: skip
     print_table(
-        "One iteration. The oracle's without and (+) with the objective, which the others always "
-        "evaluate.\nA dash: the oracle, which visits rows one by one on a dense X, was not run "
-        "(--oracle).",
+        "Time of one iteration; oracle: without the objective, oracle+: with it (the others always "
+        "evaluate it).\nA dash means that the oracle, which visits the rows of a dense X one by "
+        "one, was not run (--oracle).",
         ["case", "oracle:paper", "oracle+:paper", "paper:fast", "oracle:fast",
          "oracle s", "oracle+ s", "paper s", "fast s"], rows,
     )  # fmt: skip
@@ -159,9 +159,9 @@ def print_solutions(outcomes):
             f"{100 * o.setup / o.fit:.0f} %", number(o.paper_total), number(o.fit),
         ])  # fmt: skip
     print_table(
-        f"To the solution: {PAPER_ITERATIONS} iterations of the oracle (extrapolated) and of paper "
-        "(timed, or extrapolated from as many\nas told) against a whole fit of fast; that fit in "
-        "iterations of the oracle, without and (+) with its objective;\nset-up (pass, "
+        f"Time to the solution: {PAPER_ITERATIONS} iterations of the oracle (extrapolated) and of "
+        "paper (timed, or extrapolated from the\nnumber shown) relative to a complete fit of fast; "
+        "that fit in iterations of the oracle, without and with (+) its\nobjective; set-up (pass, "
         "factorisation, start) as a share of the fit.",
         ["case", "oracle:fast", "paper:fast", "paper is", "fit in oracle its", "in oracle+ its",
          "set-up", "paper s", "fast fit s"], rows,
@@ -172,7 +172,7 @@ def print_convergence(outcomes):
     rows = []
     for o in outcomes:
         best = min(o.lowest, key=o.lowest.get)
-        # One is the beginning of the other: only the stopping rule differs.
+        # The shorter history is the beginning of the longer one: only the stopping rule differs.
         history = max(o.long.history, o.default.history, key=len)
         first = next((i for i, r in enumerate(history, 1) if r["stationarity"] < 1e-4), None)
         gaps = [100 * (r["objective"] - o.lowest[best]) / abs(o.lowest[best]) for r in history]
@@ -184,8 +184,8 @@ def print_convergence(outcomes):
         ])  # fmt: skip
     print_table(
         "Convergence of fast: iterations of the default fit, gaps in percent of the lowest "
-        "objective found by anything\nin this run, first iteration with stationarity below 1e-4; "
-        "the long run (tol 1e-6, at most 300 iterations).",
+        "objective found by any method\nin this run, first iteration with stationarity below 1e-4, "
+        "and the long run (tol 1e-6, at most 300 iterations).",
         ["case", "its", "converged", "stationarity", "gap at 5 %", "at 15 %", "at end %",
          "first < 1e-4", "lowest by", "long run"], rows,
     )  # fmt: skip
@@ -216,16 +216,16 @@ def _metrics(case, W):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", help="folder of the real datasets; without it they are left out")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
-    parser.add_argument("--cases", nargs="+", choices=NAMES, help="only these")
+    parser.add_argument("--data", help="folder with real datasets; without it they are left out")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
+    parser.add_argument("--cases", nargs="+", choices=NAMES, help="run only these cases")
     parser.add_argument("--oracle", nargs="*", choices=NAMES, default=["yeast", "corel5k-4"],
-                        help="run the oracle on these; it visits rows one by one")  # fmt: skip
-    parser.add_argument("--repeats", type=int, default=3, help="fits of fast, median taken")
+                        help="cases to run the slow oracle on")  # fmt: skip
+    parser.add_argument("--repeats", type=int, default=3, help="fits of fast; the median is shown")
     parser.add_argument("--paper-iterations", type=int, default=8, help="timed iterations of paper")
     parser.add_argument("--paper-seconds", type=float, default=60,
-                        help="run all 200 where they should take no longer")  # fmt: skip
-    parser.add_argument("--long-seconds", type=float, default=600, help="end the long runs here")
+                        help="run all 200 iterations if they should take no longer")  # fmt: skip
+    parser.add_argument("--long-seconds", type=float, default=600, help="limit of the long runs")
     arguments = parser.parse_args()
     print_machine()
     outcomes = []

@@ -1,22 +1,23 @@
-"""Algorithm 2 against decompositions and other ways to the sub-gradient UV' of the trace norm.
+"""Algorithm 2 compared with other methods for the sub-gradient UV' of the trace norm.
 
     python benchmarks/bench_subgradient.py
 
-On random matrices of the nine sizes of the paper's Table 7, side by side with the ratios that
-follow from the times printed there (MATLAB on the authors' computer).
+The matrices are random and have the nine sizes of the paper's Table 7. The ratios are shown next to
+those that follow from the times printed there (MATLAB on the authors' computer).
 
-"Truncated" is, in the paper, an SVD cut at the rank r of the matrix, which here is the number of
-columns. Lanczos methods cannot return that many triplets in reasonable time, so the row stands for
-what programs use today, the randomised SVD of scikit-learn with r components; without power
-iterations, which at full rank gain nothing: r random combinations of r columns span the range.
+In the paper, "truncated" is an SVD cut off at the rank r of the matrix, which here is the number of
+columns. Lanczos methods cannot return that many triplets in reasonable time, so this script uses
+the randomised SVD of scikit-learn with r components, which is common today. It needs no power
+iterations at full rank, because r random combinations of r columns span the range.
 
 UV' is also the orthogonal polar factor. "QR, SVD of R" and "Cholesky-QR, SVD of R" decompose a
-triangle instead of the rows; "Gram, Newton-Schulz" takes the inverse root of A'A by products alone;
-"scipy polar" is SciPy's own function. Those that form A'A, as Algorithm 2 does, lose digits where A
-is ill-conditioned: the last table shows how many.
+triangular matrix instead of the rows; "Gram, Newton-Schulz" computes the inverse root of A'A by
+products alone; "scipy polar" is SciPy's own function. Methods that form A'A, as Algorithm 2 does,
+lose digits where A is ill-conditioned; the last table shows how many.
 
-BLAS has one thread unless told otherwise. NumPy and SciPy bring a BLAS each, and where both have
-several, the idle threads of one hold up the other: methods that use both would seem slow.
+BLAS has one thread unless specified otherwise. NumPy and SciPy each have their own BLAS, and if
+both have several threads, the idle threads of one slow down the other, so that methods which use
+both would seem slow.
 """
 
 import argparse
@@ -38,7 +39,7 @@ def qr(A):
 
 
 def cholesky_qr(A):
-    """``Q = A R^-1`` is never formed: its factor joins that of ``R``."""
+    """``Q = A R^-1`` is not formed: ``R^-1`` is applied to the small factor instead."""
     R = np.linalg.cholesky(A.T @ A).T
     return A @ np.linalg.solve(R, svd_economy(R))
 
@@ -47,13 +48,13 @@ def newton_schulz(A):
     """``A K^-1/2`` with ``K = A'A``, by the coupled iteration for a root and its inverse."""
     K = A.T @ A
     identity = np.eye(len(K))
-    # Eigenvalues in (0, 1]; the bound is that of the largest row sum.
+    # Eigenvalues in (0, 1]; the bound is the largest row sum.
     scale = np.abs(K).sum(axis=1).max()
     root, inverse = K / scale, identity
     for _ in range(100):
         T = 1.5 * identity - 0.5 * inverse @ root
         root, inverse = root @ T, T @ inverse
-        if np.abs(T - identity).max() < 1e-8:  # squared by the step just made
+        if np.abs(T - identity).max() < 1e-8:  # the step just made has squared it
             break
     return A @ (inverse / np.sqrt(scale))
 
@@ -79,7 +80,7 @@ def relative_error(G, exact):
 
 
 def measure(shape, repeats, full_gigabytes):
-    """Seconds and error against the economy SVD of every method, by name."""
+    """Seconds of every method and its error relative to the economy SVD, by name."""
     A = np.random.default_rng(0).standard_normal(shape)
     exact = svd_economy(A)
     outcome = {}
@@ -88,7 +89,7 @@ def measure(shape, repeats, full_gigabytes):
             seconds = median_seconds(lambda method=method: method(A), repeats)
             outcome[name] = seconds, relative_error(method(A), exact)
         elif 8 * shape[0] ** 2 <= 1e9 * full_gigabytes:
-            start = perf_counter()  # once: it takes as long as all others together
+            start = perf_counter()  # only once: it takes as long as all others together
             G = svd_full(A)
             outcome[name] = perf_counter() - start, relative_error(G, exact)
         else:
@@ -117,7 +118,7 @@ def error_table(sizes, outcomes):
         [name, *("-" if o[name] is None else f"{o[name][1]:.0e}" for o in outcomes)]
         for name in METHODS
     ]
-    print_table("Relative error against the economy SVD.", ["", *_headers(sizes)], rows)
+    print_table("Relative error compared with the economy SVD.", ["", *_headers(sizes)], rows)
 
 
 def _headers(sizes):
@@ -143,9 +144,9 @@ def condition_table(shape, conditions=(1e2, 1e4, 1e6)):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="not used: matrices are random")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1, help="of BLAS")
+    parser.add_argument("--threads", type=int, default=1, help="threads of BLAS")
     parser.add_argument("--full-gb", type=float, default=1.0, help="largest U of the full SVD")
     parser.add_argument("--most-rows", type=int, default=100_000, help="leave out larger sizes")
     arguments = parser.parse_args()

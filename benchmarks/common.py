@@ -1,4 +1,4 @@
-"""What the benchmarks share: problems to solve, a stopwatch for solvers, and plain tables."""
+"""Shared by the benchmarks: problems to solve, a stopwatch for solvers, and plain tables."""
 
 import math
 import platform
@@ -13,19 +13,19 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from naim3l.datasets import load_npz, load_yeast, make_unpaired
-from naim3l.features.recipes import make_transformer
+from naim3l.features.encoding import make_transformer
 from naim3l.missing import make_challenge
 from naim3l.problem.rows import Problem
 from naim3l.solvers.objective import Objective
 
 QUICK_ROWS = 400
-# Generated data: this many latent factors, and enough noise that features have full rank.
+# Generated data: number of latent factors, and enough noise for features of full rank.
 N_LATENT, NOISE = 20, 0.3
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem by name: transformed training features and signed labels, one array per view."""
+    """A named problem: transformed training features and signed labels, one array per view."""
 
     name: str
     lam: float
@@ -35,17 +35,17 @@ class Case:
     Y_test: dict | None = None
 
     def objective(self):
-        """Objective on a problem that no solver has seen: nothing in it is cached yet."""
+        """Objective on a new problem, in which nothing is cached yet."""
         return Objective(Problem(self.features, self.labels), self.lam)
 
     def random_start(self):
-        """Weights that solver "paper" starts from."""
+        """Start weights for solver "paper"."""
         shape = (sum(X.shape[1] + 1 for X in self.features), self.labels[0].shape[1])
         return np.random.default_rng(0).uniform(-1, 1, shape)
 
 
 def make_cases(data: str | None, quick: bool, names: list[str] | None = None) -> Iterator[Case]:
-    """Cases by name, one at a time; those on real files only where their folder is given."""
+    """Cases by name, one at a time; those on real files only if their folder is given."""
     makers = {
         "yeast": lambda: _real_case("yeast", load_yeast(), quick),
         "corel5k-4": lambda: _corel5k(data, quick, six=False),
@@ -79,7 +79,7 @@ def _real_case(name, data, quick):
         views = {view: X[:QUICK_ROWS] for view, X in views.items()}
         labels = labels[:QUICK_ROWS]
         labels = labels[:, labels.sum(axis=0) >= 10]
-    # Rows with the first positive of a label stay in all views: of two, not quite half can go.
+    # First positives stay in all views, so with two views slightly less than half can be removed.
     alpha = 0.5 if len(views) > 2 else 0.45 if quick else 0.497
     plan = make_challenge(labels, len(views), alpha=alpha, beta=0.5, random_state=0)
     trial = plan.apply(views, labels)
@@ -93,9 +93,9 @@ def _real_case(name, data, quick):
 
 
 def _generated(name, n_samples, n_labels, lam, quick):
-    """Six views of 50 features that each hold half of the samples; half of the labels unknown.
+    """Six views of 50 features with half of the samples each; half of the labels are unknown.
 
-    No view knows which samples the others hold, so views are drawn each on its own.
+    Rows of different views are not matched, so each view is drawn on its own.
     """
     n_rows = QUICK_ROWS if quick else n_samples // 2
     n_labels = min(n_labels, 20) if quick else n_labels
@@ -112,9 +112,9 @@ def _signed(Y):
 
 
 class Stopwatch:
-    """Callback of a solver that notes when each iteration ends.
+    """Callback of a solver that records when each iteration ends.
 
-    After ``limit`` seconds it ends the loop as Ctrl-C would, which solvers survive.
+    After ``limit`` seconds it ends the loop like Ctrl-C, which solvers handle.
     """
 
     def __init__(self, limit: float = float("inf")):
@@ -130,7 +130,7 @@ class Stopwatch:
 
     @property
     def iteration(self) -> float:
-        """Median seconds of an iteration; the first, which includes the set-up, left out."""
+        """Median seconds of an iteration, without the first, which includes the set-up."""
         return statistics.median(np.diff(self.times)) if len(self.times) > 1 else self.times[0]
 
     @property
@@ -145,12 +145,12 @@ def timed_solve(solver, objective, W=None, limit=float("inf"), **options):
     result = solver(objective, W, callback=watch, **options)
     seconds = perf_counter() - watch.start
     if result.interrupted and not watch.expired:
-        raise KeyboardInterrupt  # it was the user's
+        raise KeyboardInterrupt  # by the user
     return result, watch, seconds
 
 
 def median_seconds(function, repeats: int) -> float:
-    """Median seconds of some calls, after one that warms up."""
+    """Median seconds of several calls, after a warm-up call."""
     function()
     times = []
     for _ in range(repeats):
@@ -161,7 +161,7 @@ def median_seconds(function, repeats: int) -> float:
 
 
 def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
-    """Columns as wide as they need be, the first to the left and the others to the right."""
+    """Print columns of minimal width, the first left-aligned and the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     print(f"\n{title}")
     for row in (header, ["-" * width for width in widths], *rows):
@@ -174,7 +174,7 @@ def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Significant digits, with an exponent only where very small; a dash for None."""
+    """Number with significant digits, and an exponent only if very small; a dash for None."""
     if value is None:
         return "-"
     if value == 0 or abs(value) < 1e-4:

@@ -1,10 +1,10 @@
-"""Metrics of solver "paper" on Corel5k's four LEAR views, and its iteration against the oracle's.
+"""Metrics of solver "paper" on Corel5k's four LEAR views, and its speed relative to the oracle.
 
     python benchmarks/corel5k.py DATA/corel5k_lear4.npz --seeds 3
 
 Half of the views' rows and half of the labels of the training samples are hidden and rows are
-shuffled (see ``naim3l.missing``). Features are fitted on training rows only. Metrics are taken
-per view on complete test views, then averaged; mean and standard deviation over seeds.
+shuffled (see ``naim3l.missing``). Features are fitted on training rows only. Metrics are computed
+per view on complete test views, then averaged; shown are mean and standard deviation over seeds.
 """
 
 import argparse
@@ -73,10 +73,10 @@ def iteration_ratio(data, lam, n_iter=4):
     oracle.objective(features, labels, W_oracle, lam=lam)
     naive_objective = time.perf_counter() - start
     difference = np.abs(result.W - W_oracle).max() / np.abs(W_oracle).max()
-    print(f"oracle {naive:.2f} s an iteration, {naive_objective:.2f} s more with the objective; "
+    print(f"oracle {naive:.2f} s per iteration, {naive_objective:.2f} s more with the objective; "
           f"paper {ours:.2f} s with it; weights differ by {difference:.0e}")  # fmt: skip
     print(f"oracle : paper per iteration = {(naive + naive_objective) / ours:.1f} with the "
-          f"objective, {naive / ours:.1f} if only the oracle leaves it out")  # fmt: skip
+          f"objective, {naive / ours:.1f} without it in the oracle")  # fmt: skip
 
 
 def main():

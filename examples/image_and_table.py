@@ -1,8 +1,8 @@
-"""Digits as images in one source, as a table of sums in another; nobody knows which rows match.
+"""Train on digits that one source has as images and another as a table, with unmatched rows.
 
-The images (8 x 8 pixels, from scikit-learn) go through a small convolutional network, the table of
-other digits through the default one; both are trained together, and half of the labels are unknown.
-Beside them stands the linear model on the same tables.
+The images (8 x 8 pixels, from scikit-learn) have a small convolutional network, and the table of
+row and column sums of other digits has the default network. Both are trained together, and half of
+the labels are unknown. The linear model on the same tables is fitted for comparison.
 
     python examples/image_and_table.py
 
@@ -16,7 +16,7 @@ from torch import nn
 from naim3l import NAIM3L, evaluate
 from naim3l.deep import DeepNAIM3L
 
-# Which digits have each property.
+# The digits that have each property.
 PROPERTIES = {
     "even": (0, 2, 4, 6, 8),
     "prime": (2, 3, 5, 7),
@@ -29,7 +29,7 @@ UNKNOWN = 0.5
 
 
 def make_sources(rng):
-    """Training and test tables of both views, each of digits of its own, and their labels."""
+    """Training and test tables with labels for both views, which contain different digits."""
     images, digits = load_digits(return_X_y=True)
     labels = np.column_stack([np.isin(digits, members) for members in PROPERTIES.values()])
     pixels = images / 16
@@ -52,7 +52,7 @@ def make_sources(rng):
 
 
 def image_encoder():
-    """Pixels of a row to 256 numbers."""
+    """Network that maps the pixels of a row to 256 numbers."""
     return nn.Sequential(
         nn.Unflatten(1, (1, 8, 8)),
         nn.Conv2d(1, 16, 3, padding=1),
@@ -66,7 +66,7 @@ def image_encoder():
 
 
 def compare(max_epochs=30, seed=0):
-    """Metrics of both models by view, on digits that neither has seen."""
+    """Metrics of both models by view, on digits that neither model has seen."""
     train, test = make_sources(np.random.default_rng(seed))
     X, Y = ({view: pair[i] for view, pair in train.items()} for i in (0, 1))
     shared = {"transformer": {"image": None, "table": "scale"}, "random_state": seed}

@@ -1,9 +1,9 @@
-"""Three files about the same 600 patients, as messy as files are; for docs/walkthrough.md.
+"""Write three messy files about the same 600 patients, for docs/walkthrough.md.
 
-A clinic (commas, an empty cell here and there, a column of words), a laboratory (semicolons and
+They come from a clinic (commas, some empty cells, a text column), a laboratory (semicolons and
 decimal commas, half of the patients) and a survey (Parquet). Rows are in different orders, and
-each table knows some of three diagnoses: yes, no, or unknown. The clinic's last 150 patients go
-into a file of their own, as if they came later.
+each table has three diagnoses: yes, no, or unknown. The last 150 patients of the clinic are written
+to a separate file, as if they came later.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ def main() -> None:
     """Write clinic.csv, clinic_new.csv, lab.txt and survey.parquet into the current folder."""
     rng = np.random.default_rng(0)
     n_patients = 600
-    health = rng.normal(size=(n_patients, 4))  # what all three tables see something of
+    health = rng.normal(size=(n_patients, 4))  # hidden factors that all three tables depend on
     ill = health @ rng.normal(size=(4, 3)) + 0.5 * rng.normal(size=(n_patients, 3)) > 0.7
     ids = [f"P{i:04d}" for i in range(n_patients)]
 

@@ -45,8 +45,19 @@ def rewrite(path, schema=None, facts=None, add=(), mended=True, to=None):
 
 
 def attributes(tree):
-    """Attributes of the model in a schema."""
+    """Attributes of the model, or of another object, in a schema."""
     return tree["content"]["content"]
+
+
+def owner_of(name, tree):
+    """Node of the model, or of its reader where that has the attribute."""
+    reader = attributes(tree)["reader_"]
+    return tree if name in attributes(tree) or name not in attributes(reader) else reader
+
+
+def features_of(tree, view):
+    """Attributes of the features of a view in a schema: transformer, as_numbers."""
+    return attributes(attributes(tree)["features_"]["content"][view])
 
 
 def assert_refused(path, reason):
@@ -89,13 +100,14 @@ def named(name, loader, **content):
 
 
 def plant_attributes(tree, changes):
-    """Set attributes of the model in a schema, new ones with the type of their key."""
+    """Set attributes in a schema, of the model where they are new, with the type of their key."""
     for name, node in changes.items():
-        if name not in attributes(tree):
-            tree["content"]["key_types"]["content"].append(
+        owner = owner_of(name, tree)
+        if name not in attributes(owner):
+            owner["content"]["key_types"]["content"].append(
                 {"__module__": "builtins", "__class__": "str", "__loader__": "TypeNode"}
             )
-        attributes(tree)[name] = node
+        attributes(owner)[name] = node
 
 
 def array_bytes(array):

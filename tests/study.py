@@ -1,8 +1,10 @@
-"""The example's three messy files, and the options that fit a model to them."""
+"""The example's three messy files, the options that fit a model to them, and settings as text."""
 
+import dataclasses
 import runpy
 from pathlib import Path
 
+import tomlkit
 from typer.testing import CliRunner
 
 from naim3l.cli import app
@@ -16,6 +18,17 @@ QUICK = ["--lam", "0.4", "--ridge", "1"]
 
 def run(*arguments, columns=200):
     return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": str(columns)})
+
+
+def settings_text(config):
+    """Settings as TOML."""
+    stored = {} if config.output is None else {"output": config.output}
+    stored["views"] = {
+        name: {key: v for key, v in dataclasses.asdict(view).items() if v is not None}
+        for name, view in config.views.items()
+    }
+    return tomlkit.dumps(stored | {"labels": dataclasses.asdict(config.labels),
+                                   "model": config.model})  # fmt: skip
 
 
 def write_files():

@@ -61,7 +61,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_resume_gives_the_same_model(folder):
     process.send_signal(signal.SIGINT)
     shown, told = process.communicate(timeout=100)
     assert process.returncode == 130, (shown, told)
-    assert told.strip() == "Stopped; the same command with --resume goes on." and shown == ""
+    assert told == "Interrupted; the same command with --resume resumes the fit.\n" and not shown
     assert checkpoint.exists() and not (folder / "model.skops").exists()
     again = start("-o", "model.skops", "--resume")
     shown, told = again.communicate(timeout=100)

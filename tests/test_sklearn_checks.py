@@ -1,18 +1,19 @@
 """scikit-learn's own checks, on the wide form.
 
-Many of them draw targets such as 2 or 3, which NAIM3L refuses as labels outside its coding: those
-checks are listed as expected failures. So that nothing goes unchecked for it, the whole set runs
-a second time with the same targets mapped to 0 and 1.
+Many of them draw targets such as 2 or 3, which our models refuse as labels outside their coding:
+those checks are listed as expected failures. So that nothing goes unchecked for it, the whole set
+runs a second time with the same targets mapped to 0 and 1.
 """
 
 import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
-from naim3l import NAIM3L, DataWarning
+from naim3l import NAIM3L, NAIM3LCV, DataWarning, PerViewLogistic, PerViewRidge
 
 OUTSIDE_CODING = "the check's targets are not 0 and 1, and others are refused by design"
 EXPECTED_FAILURES = dict.fromkeys(
@@ -42,19 +43,35 @@ EXPECTED_FAILURES = dict.fromkeys(
 )
 
 
-class NAIM3LOfAnyTarget(NAIM3L):
-    """NAIM3L on the targets of the checks, whatever they are: the highest and all above the lowest
-    are yes.
+class OfAnyTarget:
+    """A model on the targets of the checks, whatever they are: the highest and all above the
+    lowest are yes.
     """
 
     def fit(self, X, y=None):
-        return super().fit(X, _as_binary(y))
+        return super().fit(X, as_binary(y))
 
     def score(self, X, y):
-        return super().score(X, _as_binary(y))
+        return super().score(X, as_binary(y))
 
 
-def _as_binary(y):
+class NAIM3LOfAnyTarget(OfAnyTarget, NAIM3L):
+    pass
+
+
+class NAIM3LCVOfAnyTarget(OfAnyTarget, NAIM3LCV):
+    pass
+
+
+class RidgeOfAnyTarget(OfAnyTarget, PerViewRidge):
+    pass
+
+
+class LogisticOfAnyTarget(OfAnyTarget, PerViewLogistic):
+    pass
+
+
+def as_binary(y):
     try:
         values = np.asarray(y if not np.iscomplexobj(y) else None, dtype=float)
     except (TypeError, ValueError):
@@ -73,10 +90,22 @@ def run_checks(estimator, expected_failures):
         )
 
 
-@pytest.mark.parametrize("transformer", ["scale", None])
-def test_all_checks_pass_on_binary_targets(transformer):
-    estimator = NAIM3LOfAnyTarget(transformer=transformer, max_iter=10, tol=0)
-    results = run_checks(estimator, {})
+SMALL_SEARCH = {"lams": (0.4,), "ridges": (1.0,), "cv": 2, "max_iter": 10, "tol": 0}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        NAIM3LOfAnyTarget(transformer="scale", max_iter=10, tol=0),
+        NAIM3LOfAnyTarget(transformer=None, max_iter=10, tol=0),
+        NAIM3LCVOfAnyTarget(**SMALL_SEARCH),
+        RidgeOfAnyTarget(),
+        LogisticOfAnyTarget(),
+    ],
+    ids=["NAIM3L scale", "NAIM3L as given", "NAIM3LCV", "ridge", "logistic"],
+)
+def test_all_checks_pass_on_binary_targets(model):
+    results = run_checks(clone(model), {})
     failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
     skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
     assert not failed
@@ -84,8 +113,13 @@ def test_all_checks_pass_on_binary_targets(transformer):
     assert sum(r["status"] == "passed" for r in results) > 40
 
 
-def test_the_only_failures_are_targets_outside_the_coding():
-    results = run_checks(NAIM3L(max_iter=10, tol=0), EXPECTED_FAILURES)
+@pytest.mark.parametrize(
+    "model",
+    [NAIM3L(max_iter=10, tol=0), NAIM3LCV(**SMALL_SEARCH), PerViewRidge(), PerViewLogistic()],
+    ids=lambda model: type(model).__name__,
+)
+def test_the_only_failures_are_targets_outside_the_coding(model):
+    results = run_checks(clone(model), EXPECTED_FAILURES)
     failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
     assert not failed
     for result in results:

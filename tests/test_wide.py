@@ -133,7 +133,7 @@ class TestRefusal:
         ):
             choose_form(rows, "rows")
 
-    def test_is_told_plainly_on_the_command_line(self, tmp_path, monkeypatch):
+    def test_is_reported_on_the_command_line(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(forms, "physical_memory", lambda: 1000)
         rng = np.random.default_rng(0)

@@ -3,10 +3,9 @@
 Each step is a function of complete 0/1 labels and a seed; `make_challenge` runs them in order and
 keeps the outcome in a `Challenge`, which can be saved, loaded and applied to tables.
 
-Two conventions hold throughout. A share of a count is ``floor(ratio * count + 1e-9)``: the tiny
-term makes 0.29 of 100 rows 29, where the bare product is 28.999999999999996. And `random_state` is
-an int, a ``numpy.random.RandomState`` or None, as in scikit-learn; NumPy has frozen the streams of
-``RandomState``, so a seed gives the same rows with every version.
+Two conventions hold throughout. A share of a count is rounded down (`whole_share`). And
+`random_state` is an int, a ``numpy.random.RandomState`` or None, as in scikit-learn; NumPy has
+frozen the streams of ``RandomState``, so a seed gives the same rows with every version.
 """
 
 import os
@@ -22,6 +21,7 @@ from scipy.sparse.csgraph import maximum_flow
 from sklearn.utils import Bunch, _safe_indexing, check_random_state
 
 from naim3l._arrays import Mask
+from naim3l.decisions.held_out import hold_out_share, whole_share
 from naim3l.files.whole import written_whole
 
 Seed = int | np.random.RandomState | None
@@ -62,7 +62,7 @@ def split_rows(
     """
     positive = _check_labels(Y)
     n_samples = len(positive)
-    n_test = _share(_check_ratio("test_size", test_size), n_samples)
+    n_test = whole_share(_check_ratio("test_size", test_size), n_samples)
     free = np.setdiff1d(np.arange(n_samples), first_positives(positive))
     largest = min(free.size, n_samples - 1)
     if n_test > largest:
@@ -93,14 +93,7 @@ def hide_labels(Y: ArrayLike, ratio: float, *, random_state: Seed = None) -> Mas
     hidden : bool array of shape (n_samples, n_labels)
     """
     positive = _check_labels(Y)
-    _check_ratio("ratio", ratio)
-    rng = check_random_state(random_state)
-    hidden = np.zeros(positive.shape, dtype=bool)
-    for k in range(positive.shape[1]):
-        for side in (positive[:, k], ~positive[:, k]):
-            rows = rng.permutation(np.flatnonzero(side))
-            hidden[rows[: _share(ratio, rows.size)], k] = True
-    return hidden
+    return hold_out_share(positive, _check_ratio("ratio", ratio), check_random_state(random_state))
 
 
 def remove_views(
@@ -140,7 +133,7 @@ def remove_views(
     may_drop = seen.copy()
     may_drop[first_positives(positive)] = False
     spare = seen.sum(axis=1) - 1  # views that each row can still lose
-    n_drop = _share(ratio, seen.sum(axis=0))
+    n_drop = whole_share(ratio, seen.sum(axis=0))
     problem = (
         f"ratio (alpha)={ratio} drops {n_drop.tolist()} rows from the views: impossible, because "
         "rows with the first positive of a label keep all their views and the others keep one"
@@ -332,11 +325,6 @@ def make_challenge(
         for rows, mask, seed in ((train, present, seeds[3]), (test, seen[test], seeds[4]))
     )
     return Challenge(train, test, hidden, present, train_order, test_order, alpha, beta)
-
-
-def _share(ratio: float, count: Any) -> Any:
-    """Share of a count (int or int array), rounded down; see the head of this file."""
-    return np.floor(ratio * np.asarray(count) + 1e-9).astype(np.intp)
 
 
 def _round_down(ratio: float) -> float:

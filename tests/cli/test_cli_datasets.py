@@ -40,5 +40,5 @@ def test_converts(tmp_path):
 def test_empty_and_absent_folders_are_told(tmp_path):
     empty, absent = run("--data", tmp_path), run("--data", tmp_path / "no")
     assert empty.exit_code == absent.exit_code == 1
-    assert "holds none" in empty.stderr and "Traceback" not in empty.output + absent.output
+    assert "has none" in empty.stderr and "Traceback" not in empty.output + absent.output
     assert run("--convert", "birds", "--data", tmp_path).exit_code == 1

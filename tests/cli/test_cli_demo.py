@@ -74,4 +74,4 @@ def test_interrupted_demo_prints_the_whole_seeds(quick, monkeypatch):
     monkeypatch.setitem(demo.METHODS, "NAIM3L", interrupted)
     result = run("demo", "--seeds", "3")
     assert result.exit_code == 130
-    assert "1 seed:" in result.stdout and "1 of 3 seeds are whole" in result.stderr
+    assert "1 seed:" in result.stdout and "1 of 3 seeds are complete" in result.stderr

@@ -116,7 +116,7 @@ class TestFused:
         views = ["clinic=bare_clinic_new.csv.csv", "lab=bare_lab.txt.csv"]
         assert run("predict", "model.skops", *views, "-o", "apart.csv").exit_code == 0
         line = told(run("predict", "model.skops", *views, "--fused", "-o", "joined.csv"))
-        assert "its rows have no ids to be joined by" in line
+        assert "its rows have no ids to join them by" in line
         assert not Path("joined.csv").exists()
 
 

@@ -141,7 +141,7 @@ def test_checkpoint_of_a_stopped_fit_is_not_passed_over(folder):
     stale = folder / "stopped.skops.checkpoint"
     stale.write_bytes(b"anything")
     refused = run("fit", *VIEWS, *ROLES, *QUICK, "-o", "stopped.skops")
-    assert refused.exit_code == 1 and "--resume goes on with it" in refused.stderr
+    assert refused.exit_code == 1 and "--resume resumes it" in refused.stderr
     damaged = run("fit", *VIEWS, *ROLES, *QUICK, "-o", "stopped.skops", "--resume")
     assert damaged.exit_code == 1 and "is not a checkpoint" in damaged.stderr
     assert not (folder / "stopped.skops").exists()

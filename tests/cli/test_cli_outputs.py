@@ -98,7 +98,7 @@ class TestInputs:
         Path("results/index.html").write_text("my page")
         command = ["reproduce", "table6", "--repeats", 1, "-o", "results"]
         before = contents()
-        assert "results/index.html is there, and results holds no results" in told(run(*command))
+        assert "results/index.html exists, and results contains no results" in told(run(*command))
         assert contents() == before
         os.rename("results/index.html", "results/tables.md")
         Path("results/tables.md").write_text(f"{BEGIN}\n{END}\n")
@@ -193,7 +193,7 @@ class TestUnsavedFits:
             line = told(run(*command, "-o", "m.skops"))
         assert line.startswith("naim3l: m.skops: No space left on device. The fit is kept in ")
         assert "m.skops.checkpoint" in line and "--resume" in line
-        assert "--resume goes on with it" in told(run(*command, "-o", "m.skops"))
+        assert "--resume resumes it" in told(run(*command, "-o", "m.skops"))
         monkeypatch.setattr("naim3l.solvers.fast._iterate", None)  # any iteration would fail
         result = run(*command, "-o", "m.skops", "--resume")
         assert result.exit_code == 0, result.output
@@ -207,7 +207,7 @@ class TestUnsavedFits:
         monkeypatch.setattr(NAIM3L, "save", stop)
         result = run("fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "m.skops")
         assert result.exit_code == 130
-        assert result.stderr == "Stopped; the same command with --resume goes on.\n"
+        assert result.stderr == "Interrupted; the same command with --resume resumes the fit.\n"
         assert Path("m.skops.checkpoint").exists() and not Path("m.skops").exists()
 
 

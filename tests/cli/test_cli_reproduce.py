@@ -55,8 +55,8 @@ def test_ctrl_c_keeps_what_is_done_and_the_rest_follows(table, tmp_path, monkeyp
     monkeypatch.setitem(methods.METHODS, "NAIM3L, tuned", interrupted)
     stopped = run(*table)
     assert stopped.exit_code == 130
-    assert "1 of 3 computations are not there" in stopped.stderr
-    assert "goes on from here" in stopped.stderr
+    assert "1 of 3 computations are missing" in stopped.stderr
+    assert "resumes from here" in stopped.stderr
     done = run(*table)
     assert done.exit_code == 0 and len(fits) == 3
     tables = [re.sub(r"Page: .*", "", text) for text in (done.stdout, expected)]
@@ -65,7 +65,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_rest_follows(table, tmp_path, monkeyp
 
 def test_report_only_computes_nothing(table):
     result = run(*table, "--report-only")
-    assert result.exit_code == 0 and "3 of 3 computations are not there" in result.stderr
+    assert result.exit_code == 0 and "3 of 3 computations are missing" in result.stderr
 
 
 @pytest.mark.parametrize(

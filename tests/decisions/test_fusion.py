@@ -1,6 +1,9 @@
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+from scipy import sparse
 from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.metrics import log_loss
@@ -106,11 +109,10 @@ def test_full_overlap_is_the_mean_of_evidence_and_none_its_sum(rng):
     np.testing.assert_allclose(total, n_views * (fuse_arrays(log_odds) - base))
 
 
-def test_learned_weights_are_a_minimum_of_the_log_loss(rng, monkeypatch):
-    monkeypatch.setattr("naim3l.decisions.fusion.PULL", 0.0)
+def test_learned_weights_are_a_minimum_of_the_log_loss(rng):
     _, log_odds, base, truth = drawn_views(rng, [1.0, 1.0], correlation=0.5)
     log_odds *= [[[0.5]], [[2.0]]]  # badly calibrated: weights must make up for it
-    weights, overlap = fit_weights(log_odds, base, truth)
+    weights, overlap = fit_weights(log_odds, base, truth, pull=0.0)
     assert 0 < overlap[0] < 1  # not at a bound, where a minimum may have a slope
 
     def loss(weights, overlap):
@@ -166,15 +168,36 @@ def test_tables_are_matched_by_index():
     ("scores", "error", "message"),
     [
         ({}, TypeError, "at least one view"),
-        ({"lab": np.ones((2, 2))}, TypeError, "view 'lab': a pandas DataFrame"),
+        ({"lab": "scores"}, ValueError, "view 'lab': expected a table"),
+        ({"lab": sparse.eye_array(2)}, TypeError, "view 'lab': a sparse matrix"),
+        ({"lab": pl.LazyFrame({"flu": [1.0]})}, ValueError, "view 'lab': a lazy frame"),
+        (
+            {"clinic": frame([[1, 2]], ["a"]), "lab": pl.DataFrame({"flu": [1], "gout": [2]})},
+            TypeError,
+            "view 'lab': a DataFrame of polars.* beside 'clinic', a DataFrame of pandas",
+        ),
+        (
+            {"clinic": np.ones((2, 2)), "lab": np.ones((3, 2))},
+            ValueError,
+            "view 'lab': 3 rows, and 2 of 'clinic'; without an index",
+        ),
+        (
+            {"clinic": np.ones((2, 2)), "lab": np.ones((2, 3))},
+            ValueError,
+            "view 'lab': columns differ from those of 'clinic'",
+        ),
         ({"lab": frame([[1, 2], [3, 4]], ["a", "a"])}, ValueError, "'a' occurs more than once"),
         ({"lab": frame([[1, 2], [3, 4]], ["a", None])}, ValueError, "'lab', row 1: the index is m"),
         (
             {"lab": frame([[1, 2]], ["a"])[["flu", "gout", "flu"]]},
             ValueError,
-            "view 'lab': column 'flu' occurs more than once",
+            r"view 'lab': duplicate column names \['flu'\]",
         ),
-        ({"lab": frame([["high", 2]], ["a"])}, ValueError, "view 'lab': scores must be numbers"),
+        (
+            {"lab": frame([["high", 2]], ["a"])},
+            ValueError,
+            "view 'lab', row 0, column 'flu': 'high' is not a number",
+        ),
         (
             {"clinic": frame([[1, 2]], ["a"]), "lab": frame([[1, 2]], ["a"])[["flu"]]},
             ValueError,
@@ -185,6 +208,45 @@ def test_tables_are_matched_by_index():
 def test_what_cannot_be_matched_is_refused(scores, error, message):
     with pytest.raises(error, match=message):
         fuse(scores)
+
+
+NAMES = ["flu", "gout"]
+
+
+@pytest.mark.parametrize("rates", [None, [0.5, 0.2]])
+@pytest.mark.parametrize(
+    ("make", "rows_of"),
+    [
+        (np.asarray, np.asarray),
+        (lambda rows: pd.DataFrame(rows, columns=NAMES), pd.DataFrame.to_numpy),
+        (lambda rows: pl.DataFrame(rows, schema=NAMES, orient="row"), pl.DataFrame.to_numpy),
+        (lambda rows: pa.table(dict(zip(NAMES, rows.T, strict=True))),
+         lambda table: np.column_stack([column.to_numpy() for column in table.columns])),
+    ],
+    ids=["NumPy", "pandas", "polars", "pyarrow"],
+)  # fmt: skip
+def test_rows_in_the_same_order_are_fused_in_any_container(make, rows_of, rates, rng):
+    P = rng.uniform(0.1, 0.9, size=(3, 5, 2))
+    P[1, 2], P[:, 4] = np.nan, np.nan  # one sample lacks a view, one all of them
+    tables = {f"view{v}": make(rows) for v, rows in enumerate(P)}
+    fused = fuse(tables, base_rates=rates)
+    assert type(fused) is type(tables["view0"])
+    expected = fuse_arrays(P) if rates is None else expit(add_evidence(logit(P), logit(rates)))
+    np.testing.assert_allclose(rows_of(fused), expected)
+
+
+def test_columns_of_polars_are_matched_by_name_and_nulls_are_missing():
+    clinic = pl.DataFrame({"flu": [1.0, None], "gout": [3.0, None]})
+    lab = pl.DataFrame({"gout": [5.0, 2.0], "flu": [7.0, 4.0]})
+    fused = fuse({"clinic": clinic, "lab": lab})
+    assert fused.columns == ["flu", "gout"] and fused.rows() == [(4.0, 4.0), (4.0, 2.0)]
+    rates = fuse({"clinic": clinic / 10}, base_rates={"gout": 0.3, "flu": 0.1})
+    np.testing.assert_allclose(rates.row(0), [0.1, 0.3])
+
+
+def test_columns_without_a_name_are_matched_by_number():
+    clinic, lab = pd.DataFrame([[1.0, 2.0]]), pd.DataFrame([[6.0, 5.0]], columns=[1, 0])
+    pd.testing.assert_frame_equal(fuse({"a": clinic, "b": lab}), pd.DataFrame([[3.0, 4.0]]))
 
 
 def test_keys_keep_their_name_and_kind():

@@ -11,10 +11,8 @@ from sklearn.metrics import log_loss
 from naim3l import NAIM3L, NAIM3LCV, evaluate, fuse, load
 from naim3l.datasets import make_unpaired
 from naim3l.decisions.calibration import calibration_error
-from naim3l.decisions.held_out import deal_entries, held_out_scores, hidden_metric
 from naim3l.estimators import PerViewLogistic, PerViewRidge
 from naim3l.metrics import macro_f1
-from naim3l.problem.rows import Problem
 
 MODELS = [NAIM3L(random_state=0), NAIM3LCV([0.4], [1.0], cv=2, random_state=0),
           PerViewRidge(1.0, random_state=0), PerViewLogistic(1.0, random_state=0)]  # fmt: skip
@@ -166,11 +164,13 @@ def test_fused_evidence_can_be_calibrated_saved_and_loaded(wide, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
 
 
-def test_base_rates_are_the_shares_of_positives(apart):
-    model = PerViewRidge().fit(apart.views, apart.labels)
+@by_model
+def test_base_rates_are_the_shares_of_positives(model, apart):
+    fitted = fresh(model).fit(apart.views, apart.labels)
     stacked = np.concatenate(list(apart.labels.values()))
     expected = (np.nansum(stacked, axis=0) + 1) / ((~np.isnan(stacked)).sum(axis=0) + 2)
-    np.testing.assert_allclose(model.base_rates_, expected)
+    np.testing.assert_allclose(fitted.base_rates_, expected)
+    assert "base_rates_" in type(model).__doc__
 
 
 def test_imputed_labels_follow_the_thresholds(apart):
@@ -186,47 +186,6 @@ def test_same_seed_same_decisions(apart):
     first, again, other = [m.fit(apart.views, apart.labels).thresholds_["view0"] for m in fits]
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
-
-
-class TestHeldOut:
-    def problem(self, wide=False):
-        rng = np.random.default_rng(0)
-        features = [rng.normal(size=(40, 3)), rng.normal(size=(40, 4))]
-        Y = rng.choice([-1, 0, 1], size=(40, 5))
-        labels = [Y, Y] if wide else [Y, rng.choice([-1, 0, 1], size=(40, 5))]
-        samples = np.tile(np.arange(40), 2) if wide else None
-        return Problem(features, labels, samples=samples)
-
-    def test_no_entry_is_scored_by_a_fit_that_saw_it(self):
-        problem = self.problem()
-        fold_of = deal_entries(problem, 3, np.random.RandomState(0))
-        seen = []
-
-        def solve(part):
-            seen.append(part.P)
-            return np.full((problem.n_weights, 5), float(len(seen)))
-
-        scores = held_out_scores(problem, fold_of, solve)
-        np.testing.assert_array_equal(np.isnan(scores), fold_of < 0)
-        for fold, P in enumerate(seen):
-            np.testing.assert_array_equal(P, problem.P * (fold_of != fold))
-            ones = problem.multiply(np.full((problem.n_weights, 5), fold + 1.0))
-            np.testing.assert_allclose(scores[fold_of == fold], ones[fold_of == fold])
-
-    def test_entries_of_a_sample_are_hidden_in_all_its_views(self):
-        problem = self.problem(wide=True)
-        fold_of = deal_entries(problem, 3, np.random.RandomState(0))
-        np.testing.assert_array_equal(fold_of[:40], fold_of[40:])
-        np.testing.assert_array_equal(fold_of >= 0, problem.P)
-
-    def test_metric_of_a_wide_problem_is_that_of_fused_scores(self):
-        problem = self.problem(wide=True)
-        hidden = deal_entries(problem, 2, np.random.RandomState(0)) == 0
-        W = np.random.default_rng(1).normal(size=(problem.n_weights, 5))
-        S = problem.multiply(W)
-        truth = np.where(hidden[:40], problem.Y[:40] > 0, np.nan)
-        expected = evaluate(truth, (S[:40] + S[40:]) / 2)["AP"]
-        assert hidden_metric(problem, hidden, W, "AP") == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ class TestLabels:
         bad[2, 1] = value
         loss = NAIM3LLoss()
         with pytest.raises(
-            ValueError, match=r"view 'b', row 2, label 1: .* is no label; .*1 = yes"
+            ValueError, match=r"view 'b', row 2, label 1: .* is not a label; .*1 = yes"
         ):
             loss({"a": A, "b": A}, {"a": good, "b": bad})
         with pytest.raises(ValueError, match="view '1', row 2, label 1"):
@@ -217,5 +217,5 @@ class TestLabels:
             return
         wrong = Y.to(dtype)
         wrong[3, 0] = 2
-        with pytest.raises(ValueError, match="row 3, label 0: 2 is no label"):
+        with pytest.raises(ValueError, match="row 3, label 0: 2 is not a label"):
             NAIM3LLoss()(A, wrong)

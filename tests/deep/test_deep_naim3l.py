@@ -44,6 +44,15 @@ class TestForms:
         assert [record["objective"] for record in model.history_]
         assert model.n_iter_ == model.best_epoch_ == 3
 
+    @pytest.mark.parametrize("validation", [0.0, 0.3])
+    def test_base_rates_are_the_shares_of_positives(self, apart, validation):
+        X, Y = apart
+        model = DeepNAIM3L(validation=validation, **QUICK).fit(X, Y)
+        stacked = np.concatenate(list(Y.values()))
+        expected = (np.nansum(stacked, axis=0) + 1) / ((~np.isnan(stacked)).sum(axis=0) + 2)
+        np.testing.assert_allclose(model.base_rates_, expected)
+        assert "base_rates_" in DeepNAIM3L.__doc__
+
     def test_one_wide_table(self, apart):
         X, _ = apart
         wide, views = join_views(X)
@@ -344,6 +353,10 @@ def test_widths_are_any_sequence_of_whole_numbers(apart, hidden):
 def test_wrong_parameters_are_named(apart, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         DeepNAIM3L(**QUICK | wrong).fit(*apart)
+
+
+def test_every_parameter_has_its_place_in_the_schema():
+    assert set(DeepNAIM3L().get_params()) <= set(DeepNAIM3L._schema)
 
 
 def test_tables_are_refused_as_by_the_linear_model(apart):

@@ -3,17 +3,11 @@ import pytest
 pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
 from naim3l.deep import DeepNAIM3L
-from test_sklearn_checks import _as_binary, run_checks
+from test_sklearn_checks import OfAnyTarget, run_checks
 
 
-class DeepOfAnyTarget(DeepNAIM3L):
-    """The model on the targets of the checks: the highest and all above the lowest are yes."""
-
-    def fit(self, X, y=None):
-        return super().fit(X, _as_binary(y))
-
-    def score(self, X, y):
-        return super().score(X, _as_binary(y))
+class DeepOfAnyTarget(OfAnyTarget, DeepNAIM3L):
+    pass
 
 
 def test_all_checks_pass_on_binary_targets():

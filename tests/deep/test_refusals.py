@@ -165,7 +165,7 @@ class TestEncodersThatFail:
             (Applied(lambda rows: rows, torch.Tensor.double), ValueError,
              "its encoder fails in training on a batch .*dtype"),
             (Applied(lambda rows: rows, lambda rows: rows[:1]), ValueError,
-             r"from 20 rows it makes scores of shape \(1, 4\)"),
+             r"20 rows give scores of shape \(1, 4\)"),
             (Applied(lambda rows: rows, lambda rows: rows / 0), FloatingPointError,
              "its encoder returns -?inf in epoch 1; it must return finite numbers"),
             (Applied(lambda rows: rows, lambda rows: rows * torch.nan), FloatingPointError,

@@ -24,7 +24,7 @@ class Sums(ViewModel):
         self.random_state = random_state
 
     def fit(self, X, y=None):
-        self._check_form_parameters()
+        self._check_parameters(X)
         problem = self._read_training(X, y)
         self.offsets_ = np.arange(problem.n_labels)
         self._keep_decisions(self._fixed_decisions())

@@ -4,14 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.preprocessing import FunctionTransformer
 
 from naim3l import NAIM3L, evaluate
 from naim3l.datasets import make_unpaired
 from naim3l.decisions.calibration import log_loss
-from naim3l.decisions.held_out import METRICS, OF_RANKS, choose_metric, deal_entries
+from naim3l.decisions.held_out import OF_RANKS, hold_out_folds
 from naim3l.estimators import PerViewRidge
-from naim3l.estimators.candidates import best_on_held_out, hold_out_entries
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
@@ -24,68 +22,6 @@ def data():
                          missing_labels=0.3, random_state=0)  # fmt: skip
 
 
-def test_each_observed_entry_is_on_exactly_one_side(data):
-    kept, held_out = hold_out_entries(data.labels, 0.25, random_state=0)
-    for view, Y in data.labels.items():
-        on_sides = (~np.isnan(kept[view])).astype(int) + ~np.isnan(held_out[view])
-        np.testing.assert_array_equal(on_sides, ~np.isnan(Y))
-        for side in (kept[view], held_out[view]):
-            known = ~np.isnan(side)
-            np.testing.assert_array_equal(side[known], Y[known])
-
-
-def test_share_is_that_of_positives_and_of_negatives_rounded_down(data):
-    _, held_out = hold_out_entries(data.labels, 0.3, random_state=0)
-    for view, Y in data.labels.items():
-        for value in (0, 1):
-            counts = (value == Y).sum(axis=0)
-            expected = np.floor(0.3 * counts + 1e-9)
-            np.testing.assert_array_equal((held_out[view] == value).sum(axis=0), expected)
-
-
-def test_seed_decides(data):
-    first, again, other = (
-        hold_out_entries(data.labels, random_state=seed)[0]["view0"] for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other, equal_nan=True)
-
-
-@pytest.mark.filterwarnings("ignore:labels never observed positive")
-def test_a_metric_undefined_on_held_out_entries_is_an_error(data):
-    never = {view: np.zeros((len(Y), 2)) for view, Y in data.labels.items()}
-    for Y in never.values():
-        Y[0, 0] = 1  # a single positive stays where it is
-    with pytest.raises(ValueError, match="metric 'AP' is undefined on the held-out entries"):
-        best_on_held_out([PerViewRidge(1.0)], data.views, never, metric="AP", random_state=0)
-
-
-def test_candidates_of_one_label_are_told_apart(data):
-    one_label = {view: Y[:, :1] for view, Y in data.labels.items()}
-    blind = PerViewRidge(transformer=FunctionTransformer(np.zeros_like))
-    candidates = [blind, PerViewRidge()]
-    best = best_on_held_out(candidates, data.views, one_label, random_state=0)
-    assert best.transformer == "auto"
-    with pytest.raises(ValueError, match="metric='AP' ranks the labels of a row"):
-        best_on_held_out(candidates, data.views, one_label, metric="AP")
-
-
-@pytest.mark.parametrize("metric", ["one-error", "AP", "micro-AUC"])
-def test_best_is_lowest_or_highest_as_the_metric_wants(data, metric):
-    candidates = [PerViewRidge(1e9), PerViewRidge(1.0)]
-    best = best_on_held_out(candidates, data.views, data.labels, metric=metric, random_state=0)
-    assert best.ridge == 1.0
-
-
-def test_best_candidate_is_chosen_and_fitted_on_everything(data):
-    """Against a ridge so strong that scores carry only label frequencies."""
-    candidates = [PerViewRidge(1e9), PerViewRidge(1.0)]
-    best = best_on_held_out(candidates, data.views, data.labels, random_state=0)
-    assert best.ridge == 1.0
-    whole = PerViewRidge(1.0).fit(data.views, data.labels)
-    np.testing.assert_array_equal(best.coef_["view0"], whole.coef_["view0"])
-
-
 def signed(labels):
     return [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in labels.values()]
 
@@ -93,28 +29,7 @@ def signed(labels):
 def deal(data, cv, seed=0):
     """Problem as the estimator makes it, and the fold of each of its entries."""
     problem = Problem([np.asarray(X) for X in data.views.values()], signed(data.labels))
-    return problem, deal_entries(problem, cv, np.random.RandomState(seed))
-
-
-@pytest.mark.parametrize("cv", [2, 3, 7])
-def test_each_observed_entry_is_in_exactly_one_fold(data, cv):
-    problem, fold_of = deal(data, cv)
-    assert fold_of.max() == cv - 1
-    np.testing.assert_array_equal(fold_of >= 0, problem.P)
-    for rows in problem.row_slices:
-        for value in (1, -1):
-            held_out = problem.Y[rows] == value
-            sizes = [(held_out & (fold_of[rows] == k)).sum(axis=0) for k in range(cv)]
-            assert np.ptp(sizes, axis=0).max() <= 1
-
-
-def test_only_positive_of_a_label_in_a_view_stays_in_training():
-    Y = -np.ones((6, 3))
-    Y[2, 0] = Y[1, 1] = Y[4, 1] = 1
-    fold_of = deal_entries(Problem([np.eye(6)], [Y]), 5, np.random.RandomState(0))
-    assert fold_of[2, 0] == -1
-    assert fold_of[1, 1] != fold_of[4, 1]
-    assert (fold_of < 0).sum() == 1
+    return problem, hold_out_folds(problem, cv, np.random.RandomState(seed))
 
 
 def test_view_with_one_positive_is_fitted(data):
@@ -231,7 +146,7 @@ def test_wide_table_is_scored_on_fused_samples_whose_entries_no_view_saw():
     model.fit(np.hstack(list(X.values())), Y)
     samples = np.tile(np.arange(60), 2)
     problem = Problem(list(X.values()), [2 * Y - 1] * 2, samples=samples)
-    hidden = deal_entries(problem, 2, np.random.RandomState(0)) == 0
+    hidden = hold_out_folds(problem, 2, np.random.RandomState(0)) == 0
     part = problem.with_labels(np.where(hidden, 0, problem.Y))
     W = solve_fast(Objective(part, 0.4, ridge=1.0), max_iter=100, tol=3e-3).W
     S = problem.multiply(W)
@@ -313,18 +228,6 @@ def test_metrics_that_rank_labels_need_two_of_them(data):
             quick(metric=metric).fit(data.views, one_label)
 
 
-def test_auto_takes_average_precision_where_every_fold_can_rank():
-    ranked, not_ranked = np.array([[1, 0], [np.nan, 1]]), np.array([[1, np.nan], [np.nan, 0]])
-    assert choose_metric("auto", [ranked, ranked]) == "AP"
-    assert choose_metric("auto", [ranked, not_ranked]) == "log-loss"
-    assert choose_metric("auto", [ranked[:, :1]]) == "log-loss"
-    assert choose_metric("macro-F1", [not_ranked]) == "macro-F1"
-
-
-def test_every_metric_of_evaluate_is_allowed():
-    assert {*evaluate([[1, 0]], [[1, 0]]), "log-loss"} == set(METRICS)
-
-
 def test_log_loss_prefers_what_tells_more(data):
     model = NAIM3LCV([0.1, 1000.0], [1.0], metric="log-loss", random_state=0)
     model.fit(data.views, data.labels)
@@ -367,7 +270,7 @@ class TestGammas:
         model = self.fit(views, gamma_factors=factors, n_landmarks=None)
         auto = self.fit(views, gamma_factors=[1.0]).gamma_
         signed = [2 * Y[v] - 1 for v in X]
-        fold_of = deal_entries(Problem(list(X.values()), signed), 3, np.random.RandomState(0))
+        fold_of = hold_out_folds(Problem(list(X.values()), signed), 3, np.random.RandomState(0))
         hidden = dict(zip(X, np.split(fold_of == 0, 2), strict=True))
         for view in X:
             losses = []

@@ -11,9 +11,18 @@ from naim3l.datasets import MultiView
 from naim3l.datasets.catalog import STAND_IN
 from naim3l.experiments import results
 from naim3l.experiments.beyond import accuracy, frontier
+from naim3l.experiments.grids import Grids
 from naim3l.experiments.items import ITEMS
-from naim3l.experiments.paper import ablation, comparison, fig5, traces
-from naim3l.experiments.present import METRICS, ResultTable, compare, mean_std, spread, to_markdown
+from naim3l.experiments.paper import fig5, fig7, traces
+from naim3l.experiments.present import (
+    METRICS,
+    ResultTable,
+    compare,
+    mean_std,
+    paired_difference,
+    spread,
+    to_markdown,
+)
 from naim3l.experiments.records import Store
 from naim3l.experiments.runner import run_tasks
 from naim3l.experiments.tasks import Plan
@@ -23,37 +32,37 @@ table2, table6 = ITEMS["table2"], ITEMS["table6"]
 NAMES = [name for name in ITEMS if name != "table7"]  # times something; has a test of its own
 
 
+FEW = Grids(
+    lams=(0.1, 0.4),
+    checkpoints=(5, 20),
+    lams_with_ridge=(0.4,),
+    lams_without_ridge=(0.1,),
+    ridges=(1.0,),
+    kernel_ridges=(1.0,),
+    frontier_ridges=(1.0,),
+    ridges_alone=(1.0,),
+    kernel_ridges_alone=(1.0,),
+    Cs=(1.0,),
+    kernel_Cs=(1.0,),
+    n_landmarks=8,
+    deep={"n_components": 4, "max_epochs": 2, "hidden": [4]},
+)
+
+
 @pytest.fixture(scope="module")
 def small():
-    return Plan({"small": small_source(90, 4)}, repeats=2, protocols=("clean", "fused"))
+    """A plan with few values to try and short runs of Algorithm 1."""
+    source = small_source(90, 4)
+    return Plan({"small": source}, repeats=2, protocols=("clean", "fused"), grids=FEW)
 
 
 @pytest.fixture(scope="module")
 def done(small, tmp_path_factory):
-    """All items computed, with runs of Algorithm 1 and grids cut short."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(traces, "CHECKPOINTS", [5, 20])
-        patch.setattr(ablation, "CHECKPOINTS", [5, 20])
-        patch.setattr(comparison, "LAMS", [0.1, 0.4])
-        patch.setattr(ablation, "LAMS", [0.1, 0.4])
-        patch.setattr(accuracy, "LAMS", [0.1, 0.4])
-        patch.setattr(accuracy, "LAMS_WITHOUT_RIDGE", [0.1])
-        patch.setattr(accuracy, "CS", [1.0])
-        patch.setattr(accuracy, "KERNEL_CS", [1.0])
-        patch.setattr(accuracy, "RIDGES", [1.0])
-        patch.setattr(accuracy, "RIDGES_ALONE", [1.0])
-        patch.setattr(accuracy, "KERNEL_RIDGES_ALONE", [1.0])
-        patch.setattr(accuracy, "KERNEL_LAMS", [0.1, 0.4])
-        patch.setattr(accuracy, "KERNEL_RIDGES", [1.0])
-        patch.setattr(accuracy, "DEEP", {"n_components": 4, "max_epochs": 2, "hidden": [4]})
-        patch.setattr(accuracy, "N_LANDMARKS", 8)
-        patch.setattr(frontier, "LAMS", [0.4])
-        patch.setattr(frontier, "RIDGES", [1.0])
-        patch.setattr(frontier, "RIDGES_ALONE", [1.0])
-        store = Store(tmp_path_factory.mktemp("items"))
-        for name in NAMES:
-            run_tasks(ITEMS[name].tasks(small), small.sources, store)
-        yield store
+    """All items computed."""
+    store = Store(tmp_path_factory.mktemp("items"))
+    for name in NAMES:
+        run_tasks(ITEMS[name].tasks(small), small.sources, store)
+    return store
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -139,7 +148,7 @@ def test_impossible_ratio_is_told_with_its_reason(small, done):
 class TestPairedDifference:
     def test_is_that_of_the_definition(self, rng):
         first, second = rng.normal(size=(2, 10))
-        found = ablation.paired_difference(first.tolist(), second.tolist())
+        found = paired_difference(first.tolist(), second.tolist())
         d = first - second
         interval = stats.ttest_1samp(d, 0).confidence_interval(0.95)
         assert found["mean"] == pytest.approx(d.mean())
@@ -148,11 +157,11 @@ class TestPairedDifference:
         assert found["wilcoxon"] == pytest.approx(stats.wilcoxon(d).pvalue)
 
     def test_of_equal_values_is_nothing(self):
-        found = ablation.paired_difference([1.0, 2.0], [1.0, 2.0])
+        found = paired_difference([1.0, 2.0], [1.0, 2.0])
         assert (found["mean"], found["t_test"], found["wilcoxon"]) == (0, 1, 1)
 
     def test_of_values_that_differ_by_a_constant_is_certain(self):
-        found = ablation.paired_difference([2.0, 3.0, 4.0], [1.0, 2.0, 3.0])
+        found = paired_difference([2.0, 3.0, 4.0], [1.0, 2.0, 3.0])
         assert (found["mean"], found["margin"], found["t_test"]) == (1, 0, 0)
 
 
@@ -182,9 +191,14 @@ def test_paths_of_algorithm_1_end_at_its_last_weights(small, done):
     assert len(record["numbers"]["objective"]) == 20
 
 
+def test_runs_of_algorithm_1_are_as_long_as_the_plan_says(small, done):
+    (table,) = fig7.tables(fig7.numbers(small, done))
+    assert table.note.startswith("Algorithm 1, 20 iterations;")
+
+
 @pytest.mark.parametrize("dataset", ["small", "corel5k", "arxiv2007"])
 def test_each_naim3l_stands_beside_ridge_on_the_same_features(dataset):
-    models = accuracy.models(dataset)
+    models = accuracy.models(dataset, Grids())
     for name, ridge in (("NAIM3L + ridge", "ridge"), ("NAIM3L, kernel", "ridge, kernel"),
                         ("NAIM3L + ridge, features", "ridge, features")):  # fmt: skip
         ours, alone = models[name][1], models[ridge][1]
@@ -217,7 +231,7 @@ def test_what_is_added_is_measured_on_the_splits_that_both_have():
 
 
 def test_curves_differ_in_the_regulariser_alone():
-    by_curve = frontier.curves("corel5k")
+    by_curve = frontier.curves("corel5k", Grids())
     alone = by_curve.pop(frontier.ALONE_NAME)
     own = {"lams", "ridges", "low_rank", "high_rank"}
     shared = [{k: v for k, v in p.items() if k not in own} for p in alone.values()]

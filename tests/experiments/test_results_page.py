@@ -92,7 +92,7 @@ def test_every_number_is_there_in_well_nested_tags(setup, sections):
         assert text in [*cells, *reader.text(of="code")]
     assert "Table 2: 3 of 40 fits are not there yet" in reader.text()
     assert "10 (seeds 0 to 9), each with" in " ".join(reader.text())
-    assert "Nothing is there yet." in reader.text()
+    assert "No results yet." in reader.text()
 
 
 def test_marks_are_counted_and_shown_with_a_sign(setup, sections):

@@ -10,7 +10,7 @@ from naim3l.experiments.trials import (
     measure,
     spectrum_of_scores,
 )
-from naim3l.features.recipes import make_transformer
+from naim3l.features.encoding import make_transformer
 from naim3l.metrics import evaluate
 
 SETTINGS = {"alpha": 0.5, "beta": 0.5, "aligned": False, "seed": 3}

@@ -53,7 +53,7 @@ def test_kernels_are_named(data, curved, mixed):
 
 
 def test_columns_have_no_weights_where_rows_are_compared(curved, mixed):
-    message = r"'clinic' has kernel 'rbf'.*: scores there are not linear in the columns"
+    message = r"'clinic' has kernel 'rbf'.*: scores are not linear in the columns"
     for model in (curved, mixed):
         with pytest.raises(ValueError, match=message):
             feature_weights(model, "clinic")
@@ -165,7 +165,7 @@ def test_networks_and_what_is_no_model_are_refused(data):
         lambda model: score_spectrum(model, X, Y),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match="DeepNAIM3L has no weights that could be read"):
+        with pytest.raises(ValueError, match="DeepNAIM3L has no readable weights"):
             call(model)
-        with pytest.raises(ValueError, match="OneHotEncoder has no weights"):
+        with pytest.raises(ValueError, match="OneHotEncoder has no readable weights"):
             call(OneHotEncoder())

@@ -228,9 +228,9 @@ def test_kernel_ridge_learns_what_no_line_can(rng):
     Y = {v: np.column_stack([Z.prod(axis=1) > 0, Z.prod(axis=1) < 0]) * 1.0 for v, Z in X.items()}
     for make in (NAIM3L, PerViewRidge):
         right = {}
-        for kernel in (None, "rbf"):
-            model = make(ridge=0.1, kernel=kernel, n_landmarks=60, transformer=None).fit(X, Y)
-            right[kernel] = np.mean([(model.predict(X)[v] == Y[v]).mean() for v in X])
+        for options in ({"kernel": None}, {"kernel": "rbf", "n_landmarks": 60}):
+            model = make(ridge=0.1, transformer=None, **options).fit(X, Y)
+            right[options["kernel"]] = np.mean([(model.predict(X)[v] == Y[v]).mean() for v in X])
         assert right[None] < 0.65 and right["rbf"] > 0.9
 
 
@@ -268,7 +268,7 @@ def test_chosen_gammas_can_be_given(data):
     chosen = NAIM3LCV([0.4], [1.0], kernel=kernel, random_state=0).fit(data.views, data.labels)
     given = NAIM3L(0.4, ridge=1.0, kernel=kernel, gamma=chosen.gamma_)
     given.fit(data.views, data.labels)
-    assert given._gammas() == chosen.gamma_
+    assert given.gamma_ == chosen.gamma_
 
 
 def test_a_map_of_one_s_own_is_left_alone(data):
@@ -279,7 +279,7 @@ def test_a_map_of_one_s_own_is_left_alone(data):
 def test_gammas_are_refined_view_by_view(data):
     first, second = data.views
     options = {"kernel": "rbf", "random_state": 0, "gamma_factors": [4.0]}
-    auto = NAIM3L(kernel="rbf", ridge=1.0).fit(data.views, data.labels)._gammas()
+    auto = NAIM3L(kernel="rbf", ridge=1.0).fit(data.views, data.labels).gamma_
     model = NAIM3LCV([0.4], [1.0], gamma={first: "auto", second: 0.5}, **options)
     gammas = model.fit(data.views, data.labels).gamma_
     assert gammas[first] == pytest.approx(4 * auto[first]) and gammas[second] == 0.5

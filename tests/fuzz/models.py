@@ -255,19 +255,19 @@ def use(model):
     """Predict from rows of ones; what was loaded must have an answer that is a number."""
     for transformer in model.transformers_.values():
         _check_positions(transformer)
-    counts = {"": model.n_features_in_} if model._wide else model.n_features_in_
+    counts = {"": model.n_features_in_} if model.reader_.wide else model.n_features_in_
     rows = {view: np.ones((2, count)) for view, count in counts.items()}
     if any(isinstance(part, OneHotEncoder) for part in model.transformers_.values()):
         return  # which wants text
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # without names of columns
         try:
-            scores = model.decision_function(rows[""] if model._wide else rows)
+            scores = model.decision_function(rows[""] if model.reader_.wide else rows)
         except ValueError as error:  # of weights that are finite, but no others are with them
             if "its network gives" in str(error):
                 return
             raise
-    for values in [scores] if model._wide else scores.values():
+    for values in [scores] if model.reader_.wide else scores.values():
         assert np.isfinite(np.asarray(values)).all(), "scores that are no numbers"
 
 

@@ -167,3 +167,44 @@ def test_with_labels_is_the_problem_built_from_them(drawn, make_problem, rng):
     np.testing.assert_array_equal(other.penalised, expected.penalised)
     assert other.loss(W) == expected.loss(W)
     np.testing.assert_allclose(other.label_scores(W), expected.label_scores(W))
+
+
+class TestEntries:
+    """What is known of rows, and of the samples that they describe."""
+
+    @pytest.fixture
+    def wide(self):
+        """Sample 1 has both views, samples 0 and 3 one each, sample 2 none."""
+        Y = np.array([[1, -1], [0, 1], [0, 1], [-1, 0]])
+        features = [np.ones((2, 1)), np.ones((2, 1))]
+        return Problem(features, [Y[:2], Y[2:]], samples=np.array([0, 1, 1, 3]))
+
+    def test_without_some_entries_these_are_unknown_and_nothing_else_changes(self, drawn, rng):
+        problem, _, _ = drawn
+        hidden = rng.random(problem.Y.shape) < 0.3
+        rest = problem.without(hidden)
+        np.testing.assert_array_equal(rest.P, problem.P * ~hidden)
+        np.testing.assert_array_equal(rest.Y[~hidden], problem.Y[~hidden])
+        assert all(A is B for A, B in zip(rest.X, problem.X, strict=True))
+
+    def test_truth_is_1_or_0_where_it_is_asked_for(self, wide):
+        asked = np.array([[1, 0], [0, 1], [0, 0], [1, 0]], dtype=bool)
+        nan = np.nan
+        expected = [[1, nan], [nan, 1], [nan, nan], [0, nan]]
+        np.testing.assert_array_equal(wide.truth_of(asked), expected)
+
+    def test_labels_of_samples(self, wide):
+        np.testing.assert_array_equal(wide.labels_of_samples, [[1, -1], [0, 1], [0, 0], [-1, 0]])
+
+    def test_rows_by_view_and_sample(self, wide):
+        nan = np.nan
+        table = wide.by_view_and_sample(np.arange(8.0).reshape(4, 2))
+        expected = [[[0, 1], [2, 3], [nan, nan], [nan, nan]],
+                    [[nan, nan], [4, 5], [nan, nan], [6, 7]]]  # fmt: skip
+        np.testing.assert_array_equal(table, expected)
+
+    def test_base_rates_count_a_sample_once(self, wide):
+        # One positive and one negative are added: (1 + 1) / (2 + 2), (1 + 1) / (2 + 2).
+        np.testing.assert_allclose(wide.base_rates, [2 / 4, 2 / 4])
+        rows = Problem(wide.X, [wide.Y], fit_intercept=False)  # the same rows, not known to be one
+        np.testing.assert_allclose(rows.base_rates, [2 / 4, 3 / 5])

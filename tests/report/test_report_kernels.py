@@ -11,7 +11,7 @@ from naim3l.report import render_report, summarise
 from naim3l.report.judged import read_blocks
 from report_models import LONG, draw, fit_apart, fit_wide
 
-NO_WEIGHTS = "so no column has a weight of its own in"
+NO_WEIGHTS = "so there are no column weights in"
 
 
 @pytest.fixture(scope="module")
@@ -84,13 +84,15 @@ def test_weights_of_fusion_are_means_over_labels(fused):
                        for view in ("clinic", LONG)}  # fmt: skip
     text = shown(summary)
     if model.fusion == "evidence":
-        assert text.count("1.000 on what it adds to the log-odds") == 2 and "learned;" not in text
+        assert (
+            text.count("1.000 for its contribution to the log-odds") == 2 and "learned;" not in text
+        )
     else:
         for weight in weights.values():
-            assert f"{weight:.3f} on what it adds to the log-odds, learned; mean over" in text
+            assert f"{weight:.3f} for its contribution to the log-odds, learned; mean over" in text
         overlap = summary["model"]["fusion_overlap"]
         assert overlap == pytest.approx(np.mean(model.fusion_overlap_))
-        assert f"{overlap:.3f} from 0, they say different things" in text
+        assert f"{overlap:.3f}, where 0 means independent" in text
     plain = summarise(*fit_wide())["model"]
     assert plain["fusion_weights"] is None and plain["fusion_overlap"] is None
 

@@ -100,7 +100,7 @@ def test_parts_that_are_not_there_are_left_out(wide, apart, chosen):
     assert '<th scope="col">view</th>' not in render_report(wide)
     bare = apart | {"convergence": None, "cautions": [], "relations": []}
     shown = flat(Reader(render_report(bare)))
-    assert "None of the checks found anything." in shown and "Course of the fit" not in shown
+    assert "None of the checks found a problem." in shown and "Convergence" not in shown
 
 
 def test_ids_are_unique_and_links_lead_to_them(chosen):
@@ -264,7 +264,7 @@ def test_browser_has_nothing_to_complain_about(wide, chosen, open_page):
     # What a name might have smuggled in does not run.
     smuggled = render_report(wide).replace("<main>", "<main><script>document.title = 1</script>")
     shown, logged = open_page(smuggled)
-    assert "CONSOLE" in logged and "<title>Report of" in shown
+    assert "CONSOLE" in logged and "<title>Report on" in shown
 
 
 # Clicks headers and types into the field; writes what the first column then shows.

@@ -330,14 +330,14 @@ def test_tables_that_are_not_those_of_the_fit(apart):
     for entry in summary["labels"]:
         assert (entry["yes"], entry["no"]) == (entry["measured_yes"], entry["measured_no"])
     found = rules(summary)
-    assert "not known here" in found["perhaps-seen"] and "measured-on-training" not in found
+    assert "It is not known here" in found["perhaps-seen"] and "measured-on-training" not in found
     some = {"lab": X_new["lab"]}, {"lab": Y_new["lab"].assign(flu=np.nan, gout=1.0)}
     some[1]["lab"].loc[3:, "asthma"] = 0.0
     summary = summarise(model, *some, fitted=False)
     assert [view["name"] for view in summary["data"]["views"]] == ["lab"]
     found = rules(summary)
-    assert found["no-positives"].endswith("so nothing can be measured of it.")
-    assert "What this report says of it" in found["few-positives"]
+    assert found["no-positives"].endswith("so nothing can be measured for it.")
+    assert "This report relies on only a few rows for it" in found["few-positives"]
     assert "no-negatives" not in found  # of what was given, not of what was learned from
     with pytest.raises(ValueError, match="give one of the two"):
         summarise(model, X, Y, test=some, fitted=False)

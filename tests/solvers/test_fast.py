@@ -7,7 +7,7 @@ import pytest
 
 import oracle
 from naim3l.datasets import load_npz, load_yeast, make_unpaired
-from naim3l.features.recipes import make_transformer
+from naim3l.features.encoding import make_transformer
 from naim3l.missing import make_challenge
 from naim3l.problem.compressed import CompressedProblem
 from naim3l.problem.rows import Problem

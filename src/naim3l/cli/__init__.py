@@ -1,4 +1,4 @@
-"""The command line; the only modules that print. One module per command, or two that belong."""
+"""The command line; the only modules that print. One module per command, or per related pair."""
 
 import sys
 from io import TextIOWrapper
@@ -10,8 +10,8 @@ __all__ = ["app", "datasets", "demo", "evaluate", "fit", "main", "predict", "rep
 
 
 def main() -> None:
-    """Run the ``naim3l`` command; `naim3l.__main__` is how it is started."""
+    """Run the ``naim3l`` command, which `naim3l.__main__` starts."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # for terminals that lack a letter
+            stream.reconfigure(errors="backslashreplace")  # terminals may lack a character
     app()

@@ -1,7 +1,7 @@
-"""The program itself: its options, and what all commands use to speak to the user.
+"""The program itself: its options, and how all commands print, warn and report errors.
 
-Names in tables, settings and model files are other people's. What is printed goes through `say` or
-`print_table`, which show control characters and obey none.
+Names in tables, settings and model files are not to be trusted: print with `say` and `print_table`,
+which show control characters instead of sending them to the terminal.
 """
 
 import sys
@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from naim3l import __version__
 from naim3l._text import visible
 
-# As one comes to need them.
+# The order in which users need them.
 ORDER = ("init", "fit", "predict", "impute", "evaluate", "report", "inspect", "demo", "datasets",
          "reproduce")  # fmt: skip
 
@@ -29,9 +29,9 @@ _UsageError: Any = typer.BadParameter.__bases__[0]  # of click, or of typer wher
 
 
 class _InOrder(TyperGroup):
-    """Commands listed in the order of use, not in that of imports; their help fits any width.
+    """Lists commands in the order of use, not of imports, and fits their help to any width.
 
-    Errors of usage quote arguments: without passwords, and with control characters to be seen.
+    Usage errors quote arguments without passwords and with control characters made visible.
     """
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
@@ -69,25 +69,25 @@ def _safe(text: object) -> str:
 
 
 def say(*lines: str, err: bool = False) -> None:
-    """Print lines; what would end a line within one is shown as other control characters are."""
+    """Print lines, with control characters in them, such as line breaks, made visible."""
     for line in lines:
-        # Not by typer.echo, which writes UTF-8 to terminals that know ASCII alone.
+        # Not by typer.echo, which writes UTF-8 to terminals that only know ASCII.
         print(visible(line), file=sys.stderr if err else sys.stdout, flush=True)
 
 
 def _reflowed(text: str) -> str:
-    """Paragraphs without the line ends of the source, which would stand among others."""
+    """Paragraphs without the line breaks of the source code."""
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
 app = typer.Typer(
     cls=_InOrder,
     help=_reflowed(
-        """Labels learned from tables that cannot be joined.
+        """Learn labels from tables that cannot be joined.
 
         Begin with 'naim3l init' and your tables, or with 'naim3l demo' and ours. Every command has
-        an example in its --help. Exit codes: 0 done, 1 told what is wrong, 2 wrong usage,
-        130 stopped.
+        an example in its --help. Exit codes: 0 success, 1 an error that is reported, 2 wrong
+        usage, 130 interrupted.
         """
     ),
     no_args_is_help=True,
@@ -113,21 +113,21 @@ def _options(
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
-    """Errors that the user can mend end the program with their message, not with a traceback.
+def report_errors() -> Iterator[None]:
+    """Report errors that the user can fix by their message, without a traceback, and exit with 1.
 
-    Warnings are told in the same way, each once, without the line of code that gave them.
+    Warnings are reported in the same way, each once, without the line of code that raised them.
     """
-    told: set[str] = set()
+    reported: set[str] = set()
 
-    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
-        if str(message) not in told:
+    def report(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in reported:
             say(f"naim3l: warning: {_safe(message)}", err=True)
-        told.add(str(message))
+        reported.add(str(message))
 
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = tell
+            warnings.showwarning = report
             yield
     except OSError as error:
         say(f"naim3l: {_safe(system_reason(error))}", err=True)
@@ -138,15 +138,15 @@ def told_plainly() -> Iterator[None]:
 
 
 def system_reason(error: OSError) -> str:
-    """What an error of the system means: its number is left out, its file named if it has one."""
+    """Message of an error of the operating system: without its number, with its file if any."""
     if not error.strerror:
-        return str(error)  # a sentence of ours
+        return str(error)  # raised by this package
     where = "" if error.filename is None else f"{error.filename}: "
     return f"{where}{error.strerror}."
 
 
 def need_libraries(what: str, extra: str, *modules: str) -> None:
-    """Error that says what to install, unless all modules of an extra can be imported."""
+    """Raise an error that says what to install, unless all modules of an extra can be imported."""
     for module in modules:
         try:
             import_module(module)
@@ -161,10 +161,10 @@ def print_table(
     *,
     n_left: int = 1,
 ) -> None:
-    """Show a table; its first columns to the left, the others, numbers, to the right.
+    """Print a table, its first columns aligned left, the others, which are numbers, right.
 
-    Texts are shown as they are, brackets and all; a ``rich`` Text brings its own style, and as a
-    title its own lines.
+    Text is printed literally, brackets included; a ``rich`` Text keeps its style and, as a title,
+    its line breaks.
     """
     table = Table(title=_cell(title) if isinstance(title, str) else title, title_justify="left")
     for i, name in enumerate(header):

@@ -1,17 +1,17 @@
-"""``naim3l datasets``: what is known of the datasets, a check of a folder, a conversion."""
+"""``naim3l datasets``: list the known datasets, check those in a folder, convert one."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from naim3l.cli.app import app, print_table, say, told_plainly
+from naim3l.cli.app import app, print_table, report_errors, say
 
 
 @app.command()
 def datasets(
     data: Annotated[
-        Path | None, typer.Option("--data", help="Folder to look into and to check.")
+        Path | None, typer.Option("--data", help="Folder of datasets to check.")
     ] = None,
     convert: Annotated[
         str | None, typer.Option("--convert", help="Dataset to write as one .npz file.")
@@ -20,10 +20,10 @@ def datasets(
         Path | None, typer.Option("--out", "-o", help="File for --convert; default NAME.npz.")
     ] = None,
 ) -> None:
-    """List the datasets of the experiments; check those in a folder; convert them.
+    """List the datasets of the experiments, check those in a folder, or convert one.
 
-    With --data, every dataset that the folder holds, in whichever form (LEAR files, .mat, .npz),
-    is opened and held against the paper's Table 1. The exit code is 1 if a fact does not hold.
+    With --data, every dataset in the folder, in any form (LEAR files, .mat, .npz), is opened and
+    compared with the paper's Table 1. The exit code is 1 if a fact does not hold.
 
     Example: naim3l datasets --data ~/lear --convert corel5k -o corel5k.npz
     """
@@ -42,7 +42,7 @@ def datasets(
              facts.origin]
             for name, facts in CATALOG.items()
         ]  # fmt: skip
-        header = ["name", "dataset", "rows", "labels", "labels per row", "lambda", "where from"]
+        header = ["name", "dataset", "rows", "labels", "labels per row", "lambda", "origin"]
         print_table("Datasets of the experiments", header, rows, n_left=2)
 
 
@@ -51,10 +51,10 @@ def _check(folder: Path) -> None:
     from naim3l.datasets.catalog import EMBEDDED
 
     all_hold = True
-    with told_plainly():
+    with report_errors():
         found = {name: form for name, form in available(folder).items() if form != EMBEDDED}
         if not found:
-            raise ValueError(f"{folder} holds none of the datasets that 'naim3l datasets' lists.")
+            raise ValueError(f"{folder} has none of the datasets that 'naim3l datasets' lists.")
         for name, form in found.items():
             source = open_dataset(name, folder)
             checks = check_dataset(name, source)
@@ -74,7 +74,7 @@ def _convert(name: str, folder: Path | None, out: Path | None) -> None:
     from naim3l.datasets import open_dataset
     from naim3l.files.whole import check_outputs, file_names
 
-    with told_plainly():
+    with report_errors():
         target = Path(f"{file_names([name])[name]}.npz") if out is None else out
         source = open_dataset(name, folder)
         check_outputs([target], source.files)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from naim3l.cli.app import app, print_table, say, told_plainly
+from naim3l.cli.app import app, print_table, report_errors, say
 from naim3l.cli.common import AsJson, print_json
 from naim3l.cli.report import page_files, write
 
@@ -21,14 +21,14 @@ def demo(
     ] = False,
     report: Annotated[
         Path | None,
-        typer.Option("--report", help="Page to write about NAIM3L as fitted with the first seed."),
+        typer.Option("--report", help="Report page to write about NAIM3L with the first seed."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train on the yeast data under all three challenges and compare.
 
     Half of the labels are hidden, half of the rows of each view removed, and the rows of each view
-    shuffled. Ctrl-C prints what is finished.
+    shuffled. Ctrl-C prints the results so far.
 
     Example: naim3l demo --seeds 3 --report demo.html
     """
@@ -36,9 +36,9 @@ def demo(
     from naim3l.experiments.yeast_demo import ALPHA, BETA, LAM, METHODS, run_demo, summarise
     from naim3l.files.whole import check_outputs
 
-    with told_plainly():
+    with report_errors():
         if markdown and as_json:
-            raise ValueError("--markdown and --json are two ways to print; give one of them.")
+            raise ValueError("give either --markdown or --json, not both.")
         check_outputs(page_files(report))
     records: list[dict[str, Any]] = []
     with progress_bar("yeast", seeds * len(METHODS), shown=not as_json) as advance:
@@ -53,7 +53,7 @@ def demo(
             if not records:
                 raise
     n_whole = len(records) // len(METHODS)
-    if n_whole:  # a seed that not every method has seen would bias the comparison
+    if n_whole:  # a seed that some methods lack would bias the comparison
         records = records[: n_whole * len(METHODS)]
     shown = "1 seed" if n_whole < 2 else f"{n_whole} seeds"
     title = (
@@ -67,12 +67,12 @@ def demo(
     else:
         _print_summary(summarise(records), title, markdown=markdown)
     if n_whole < seeds:
-        say(f"Interrupted: {n_whole} of {seeds} seeds are whole.", err=True)
+        say(f"Interrupted: {n_whole} of {seeds} seeds are complete.", err=True)
         raise typer.Exit(130)
     if report is not None:
-        with told_plainly():
+        with report_errors():
             _write_page(report)
-        say(f"Wrote {report}.", err=True)  # what was printed may go on to a program
+        say(f"Wrote {report}.", err=True)  # standard output may be read by a program
 
 
 def _write_page(report: Path) -> None:
@@ -85,7 +85,7 @@ def _write_page(report: Path) -> None:
     challenge = make_challenge(data.labels, len(data.views), alpha=ALPHA, beta=BETA, random_state=0)
     trial = challenge.apply(data.views, data.labels)
     model = next(iter(METHODS.values()))(trial.X_train, trial.Y_train, 0)
-    model.label_names_ = list(data.label_names)  # arrays have none of their own
+    model.reader_.label_names_ = list(data.label_names)  # arrays have none of their own
     write(model, trial.X_train, trial.Y_train, report, test=(trial.X_test, trial.Y_test))
 
 

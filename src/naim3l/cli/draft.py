@@ -1,4 +1,4 @@
-"""A first settings file, made by looking into the tables: every guess is marked as one."""
+"""A first settings file, guessed from the tables; every guess is marked."""
 
 import glob
 import os
@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from naim3l._text import some
-from naim3l.cli.settings import Config, Path_, parse_config, toml, toml_key
+import tomlkit
+from tomlkit.items import Array, Table
+
+from naim3l._text import CONTROLS, some, visible
+from naim3l.cli.settings import Config, Path_, parse_config
 from naim3l.files.readers.columns import Roles, guess_roles, label_likeness
 from naim3l.files.readers.errors import ReadError
 from naim3l.files.readers.sources import URL, drop_secrets, split_source
@@ -17,9 +20,14 @@ from naim3l.files.readers.sql import place_database
 from naim3l.files.readers.table import read_table
 
 HEAD = 1000  # rows of each table that are looked at
+_HEADER = """\
+# Guessed from the first rows of each table. Check every entry that is marked as guessed.
+output = "model.skops"
+
+"""
 _MODEL = """\
 [labels]
-# Words for yes, no and unknown besides the usual ones, such as yes = ["affected"].
+# Words for yes, no and unknown in addition to the usual ones, such as yes = ["affected"].
 yes = []
 no = []
 unknown = []
@@ -30,9 +38,9 @@ unknown = []
 # ridge = 1.0
 # metric = "AP"  # what they are chosen by; "log-loss" for the best probabilities
 # Scores are linear in the columns unless rows are compared by a kernel: "rbf", or "chi2" or
-# "hellinger" for counts; for some views alone with kernel = {NAME = "rbf"}:
+# "hellinger" for counts; for some views only with kernel = {NAME = "rbf"}:
 # kernel = "rbf"
-threshold = "f1"  # when to say yes: "f1", "cardinality", "sign" or a number
+threshold = "f1"  # when to predict yes: "f1", "cardinality", "sign" or a number
 random_state = 0
 """
 
@@ -40,8 +48,8 @@ random_state = 0
 def make_config(sources: Sequence[Path_], folder: Path_ = ".") -> tuple[Config, str]:
     """Settings for some tables, guessed from their first rows.
 
-    A label is looked for among columns that look like labels in all tables. Where one table has
-    nothing but an id and labels, it is the file of labels of the others.
+    Labels are columns that look like labels in all tables. A table that has nothing but an id and
+    labels is the labels file of the others.
 
     Parameters
     ----------
@@ -52,7 +60,7 @@ def make_config(sources: Sequence[Path_], folder: Path_ = ".") -> tuple[Config, 
     Returns
     -------
     config : Config
-        What `read_config` makes of the text in that folder.
+        What `read_config` reads from the text in that folder.
     text : str
         TOML in which every guess has a comment "guessed: ...".
     """
@@ -66,11 +74,12 @@ def make_config(sources: Sequence[Path_], folder: Path_ = ".") -> tuple[Config, 
     labels_head = _only_labels(heads)
     views = [head for head in heads if head is not labels_head]
     shared = _shared_labels(views)
-    lines = ["# Made by looking at the first rows of each table. Check what is marked as guessed."]
-    lines += ['output = "model.skops"', ""]
+    document = tomlkit.parse(_HEADER)
+    tables = tomlkit.table(is_super_table=True)
     for head in views:
-        lines += _view_lines(head, labels_head, shared, folder)
-    text = "\n".join(lines) + "\n" + _MODEL
+        tables.append(head.name, _view_table(head, labels_head, shared, folder))
+    document.append("views", tables)
+    text = _without_controls(tomlkit.dumps(document)) + _MODEL
     return parse_config(text, "the settings", folder), text
 
 
@@ -132,59 +141,79 @@ def _shared_labels(views: Sequence[_Head]) -> list[str]:
     return sure or common
 
 
-def _view_lines(
+def _view_table(
     head: _Head, labels_head: _Head | None, shared: Sequence[str], folder: Path_
-) -> list[str]:
-    roles = head.roles
-    lines = [f"[views.{toml_key(head.name)}]", f"source = {toml(_placed(head.source, folder))}"]
+) -> Table:
+    """The table [views.NAME] of the settings."""
+    roles, view = head.roles, tomlkit.table()
+    view.add("source", _placed(head.source, folder))
     if any(drop_secrets(used.source) != used.source for used in (head, labels_head) if used):
-        lines.append(
-            "# The password is left out: add it to the URL, or let the driver find it, as "
-            "PostgreSQL's does in PGPASSWORD or ~/.pgpass."
+        _add_comment(
+            view,
+            "The password is left out: add it to the URL, or let the driver find it, as "
+            "PostgreSQL's does in PGPASSWORD or ~/.pgpass.",
         )
     if roles.id is None:
-        lines.append("# no id column was found; name it with id = ..., if there is one")
+        _add_comment(view, "no id column was found; name it with id = ..., if there is one")
     else:
-        lines.append(f"id = {toml(roles.id)}  # guessed: {roles.reasons[roles.id]}")
+        _add_guess(view, "id", roles.id, roles.reasons[roles.id])
     if labels_head is not None:
-        lines.append(
-            f"labels_file = {toml(_placed(labels_head.source, folder))}  # guessed: nothing but "
-            "an id and labels in it"
-        )
-        labels = {
-            name: labels_head.roles.reasons.get(name, "0 and 1 alone")
-            for name in labels_head.label_like
-        }
-    elif shared:
-        labels = {name: "looks like a label in all views" for name in shared}
+        file = _placed(labels_head.source, folder)
+        _add_guess(view, "labels_file", file, "nothing but an id and labels in it")
+    labels = _labels_of(head, labels_head, shared)
+    if labels:
+        view.add("labels", _listing(labels))
     else:
-        labels = {name: roles.reasons[name] for name in roles.labels}
-    none = "labels = []  # guessed: no column looks like a label; name them here"
-    lines += _listing("labels", labels) or [none]
+        _add_guess(view, "labels", [], "no column looks like a label; name them here")
     ignored = {name: reason for name, reason in roles.ignored.items() if name not in labels}
-    lines += _listing("ignore", ignored)
+    if ignored:
+        view.add("ignore", _listing(ignored))
     rest = [
         str(name)
         for name in head.table.columns
         if name != roles.id and name not in labels and name not in ignored
     ]
-    lines += [f"# features: the other columns, {_some(rest)}", *_doubts(head, rest), ""]
-    return lines
+    _add_comment(view, f"features: the other columns, {_some(rest)}")
+    doubtful = [name for name in head.label_like if name in rest]
+    if doubtful:
+        _add_comment(
+            view, f"guessed: features, though perhaps labels by their cells: {_some(doubtful)}"
+        )
+    view.add(tomlkit.nl())
+    return view
 
 
-def _doubts(head: _Head, features: Sequence[str]) -> list[str]:
-    doubtful = [name for name in head.label_like if name in features]
-    if not doubtful:
-        return []
-    return [f"# guessed: features, though perhaps labels by their cells: {_some(doubtful)}"]
+def _labels_of(head: _Head, labels_head: _Head | None, shared: Sequence[str]) -> dict[str, str]:
+    """Columns that are taken for the labels of a view, and why."""
+    if labels_head is not None:
+        reasons = labels_head.roles.reasons
+        return {name: reasons.get(name, "0 and 1 alone") for name in labels_head.label_like}
+    if shared:
+        return dict.fromkeys(shared, "looks like a label in all views")
+    return {name: head.roles.reasons[name] for name in head.roles.labels}
 
 
-def _listing(key: str, entries: dict[str, str]) -> list[str]:
-    """A list with a comment on each entry; nothing if there is no entry."""
-    if not entries:
-        return []
-    lines = [f"    {toml(_literal(name))},  # guessed: {why}" for name, why in entries.items()]
-    return [f"{key} = [", *lines, "]"]
+def _add_comment(table: Table, text: str) -> None:
+    table.add(tomlkit.comment(visible(text)))
+
+
+def _add_guess(table: Table, key: str, value: str | list[str], why: str) -> None:
+    table.add(key, tomlkit.item(value).comment(f"guessed: {visible(why)}"))
+
+
+def _listing(entries: dict[str, str]) -> Array:
+    """A list with a comment on each entry."""
+    array = tomlkit.array()
+    for name, why in entries.items():
+        array.add_line(_literal(name), comment=f"guessed: {visible(why)}")
+    array.add_line(indent="")
+    return array
+
+
+def _without_controls(text: str) -> str:
+    """TOML in which characters that cannot be seen are escaped; tomlkit escapes some of them."""
+    lines = text.split("\n")
+    return "\n".join(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", e) for e in lines)
 
 
 def _literal(name: str) -> str:
@@ -193,7 +222,7 @@ def _literal(name: str) -> str:
 
 
 def _some(names: Sequence[str], most: int = 12) -> str:
-    return some(names, most, toml) or "none"
+    return some(names, most, lambda name: tomlkit.item(name).as_string()) or "none"
 
 
 def _placed(source: str, folder: Path_) -> str:

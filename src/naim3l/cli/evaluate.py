@@ -1,4 +1,4 @@
-"""``naim3l evaluate`` and ``naim3l inspect``: how good a model is, and what a file holds."""
+"""``naim3l evaluate`` and ``naim3l inspect``: how good a model is, and what its file contains."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from naim3l._text import some
-from naim3l.cli.app import app, print_table, say, told_plainly
+from naim3l.cli.app import app, print_table, report_errors, say
 from naim3l.cli.common import (
     AsJson,
     KnownId,
@@ -32,18 +32,18 @@ def evaluate(
     labels_file: LabelFiles = None,
     id_column: KnownId = None,
     report: Annotated[
-        Path | None, typer.Option("--report", help="Page about these rows to write.")
+        Path | None, typer.Option("--report", help="Report page to write about these rows.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare predictions with known labels: every metric per view, per label, and fused.
 
-    Rows of several views that carry the same ids are fused, too, as by predict --fused. The page of
-    --report adds intervals, drawings, and what to be careful about.
+    Rows of several views with the same id are also fused, as by predict --fused. The page of
+    --report adds intervals, figures, and what to be careful about.
 
     Example: naim3l evaluate model.skops lab=test.csv clinic=later.csv --report test.html
     """
-    with told_plainly():
+    with report_errors():
         from naim3l.cli.work import evaluate_views, read_known, split
         from naim3l.explain import check_explained
         from naim3l.files.whole import check_outputs
@@ -86,11 +86,11 @@ def evaluate(
 
 @app.command()
 def inspect(model: Model, as_json: AsJson = False) -> None:
-    """Show what a model file holds, without making any of it.
+    """Show what a model file contains, without loading the model.
 
     Example: naim3l inspect model.skops
     """
-    with told_plainly():
+    with report_errors():
         from naim3l.files.models import inspect_file
         from naim3l.files.readers import check_file
 

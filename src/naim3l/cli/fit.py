@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, print_table, say, system_reason, told_plainly
+from naim3l.cli.app import app, need_libraries, print_table, report_errors, say, system_reason
 from naim3l.cli.common import (
     AsJson,
     Id,
@@ -33,62 +33,59 @@ def fit(
         float | None,
         typer.Option(help="Weight of the coupling. Default: chosen on held-out labels."),
     ] = None,
-    ridge: Annotated[float | None, typer.Option(help="Ridge. Default: chosen likewise.")] = None,
+    ridge: Annotated[
+        float | None, typer.Option(help="Ridge penalty. Default: chosen likewise.")
+    ] = None,
     threshold: Annotated[
-        str | None, typer.Option(help="When to say yes: f1 (default), cardinality, sign, a number.")
+        str | None,
+        typer.Option(help="When to predict yes: f1 (default), cardinality, sign or a number."),
     ] = None,
     kernel: Annotated[
         list[str] | None,
         typer.Option(help="How rows of a view are compared: rbf; chi2 or hellinger, for counts; "
-                          "linear (default). view=kernel for one view, again for several."),
+                          "linear (default). view=kernel for one view; repeat for several."),
     ] = None,
     landmarks: Annotated[
         int | None,
-        typer.Option(help="Rows that kernels compare others with; 300 by default. As many as "
-                          "there are is exact, and slow."),
+        typer.Option(help="Number of landmarks that kernels compare rows with; 300 by default. "
+                          "As many as there are rows is exact, and slow."),
     ] = None,
     positive_weight: Annotated[
         float | None,
-        typer.Option(help="What a yes counts, where a no counts 1. More lifts rare labels."),
+        typer.Option(help="Weight of a yes in the loss; a no has 1. More favours rare labels."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of all that is drawn; 0 by default.")
+        int | None, typer.Option(help="Random seed; 0 by default.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a fit that was stopped.")
+        bool, typer.Option("--resume", help="Resume an interrupted fit.")
     ] = False,
     report: Annotated[
-        Path | None, typer.Option("--report", help="Page about the fit to write.")
+        Path | None, typer.Option("--report", help="Report page to write about the fit.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Fit a model to tables that cannot be joined, and save it.
 
-    Labels are yes/no, true/false, 1/0 and the like; empty, ? or unknown where nobody knows. They
-    are columns of each table, or files of their own. lam and ridge are chosen on held-out labels
-    unless given. A fit that is stopped, or killed, or whose model cannot be saved, leaves a
-    checkpoint beside the model file; --resume goes on from there, to the same result.
+    Labels are yes/no, true/false, 1/0 and the like; empty, ? or unknown where they are not known.
+    They are columns of each table, or files of their own. lam and ridge are chosen on held-out
+    labels unless given. A fit that is interrupted or killed, or whose model cannot be saved, leaves
+    a checkpoint beside the model file; --resume resumes it and ends at the same result.
 
-    Scores are linear in the columns. Where that is too plain, try --kernel rbf, which tells what
-    columns say together; its width is chosen, too.
+    Scores are linear in the columns. Where that is too simple, try --kernel rbf, which also learns
+    from columns in combination; its width is chosen, too.
 
     Example: naim3l fit clinic=clinic.csv lab=lab.parquet --id id --labels 'dx_*' -o model.skops
 
     Example: naim3l fit words=counts.csv lab=lab.csv --kernel words=hellinger --kernel lab=rbf
     --labels 'dx_*' -o curved.skops
     """
-    with told_plainly():
-        from naim3l.cli.options import check_options
+    with report_errors():
+        from naim3l.cli.options import check_combination
         from naim3l.cli.work import make_model, read_training, split
         from naim3l.files.whole import check_outputs
 
-        settings = make_settings(views, config, labels, labels_file, id_column)
-        target = _target(out, settings)
-        checkpoint = target.with_name(f"{target.name}.checkpoint")
-        outputs = [target, checkpoint, *page_files(report)]
-        check_outputs(outputs, files_of(settings, config))
-        _check_checkpoint(checkpoint, resume)
-        options = settings.model | _given(
+        options = _given(
             lam=lam,
             ridge=ridge,
             threshold=None if threshold is None else _threshold(threshold),
@@ -97,9 +94,16 @@ def fit(
             positive_weight=positive_weight,
             random_state=seed,
         )
-        check_options(options, settings.views)  # before the tables are read, which may take long
+        settings = make_settings(views, config, labels, labels_file, id_column, options)
+        check_combination(settings.model)
+        target = _target(out, settings)
+        checkpoint = target.with_name(f"{target.name}.checkpoint")
+        outputs = [target, checkpoint, *page_files(report)]
+        check_outputs(outputs, files_of(settings, config))
+        _check_checkpoint(checkpoint, resume)
         data = read_training(settings)
-        model = make_model(options, data, verbose=0 if as_json else 1, checkpoint=str(checkpoint))
+        verbose = 0 if as_json else 1
+        model = make_model(settings.model, data, verbose=verbose, checkpoint=str(checkpoint))
         _fit_and_save(model, data, target, checkpoint)
         if report is not None:
             write(model, *split(data), report)
@@ -125,18 +129,19 @@ def fit(
 @app.command()
 def init(
     sources: Annotated[list[str], typer.Argument(help="Tables: files, or databases as for fit.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Settings to write.")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Settings file to write.")] = Path(
         "naim3l.toml"
     ),
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Write settings for some tables, guessed from their first rows, to be checked by eye.
+    """Write settings for some tables, guessed from their first rows, for you to check.
 
     Every guess (ids, labels, columns to leave out) is marked in the file.
 
     Example: naim3l init clinic.csv lab.tsv survey.parquet -o study.toml
     """
-    with told_plainly():
+    with report_errors():
+        need_libraries("'naim3l init'", "files", "tomlkit")
         from naim3l.cli.draft import make_config
         from naim3l.files.readers.sources import show_source
         from naim3l.files.whole import check_outputs, write_text
@@ -165,11 +170,11 @@ def _target(out: Path | None, settings: Any) -> Path:
 
 def _check_checkpoint(path: Path, resume: bool) -> None:
     if resume and not path.exists():
-        say(f"There is no {path}, so the fit starts anew.", err=True)
+        say(f"There is no checkpoint {path}; the fit starts from the beginning.", err=True)
     if path.exists() and not resume:
         raise ValueError(
-            f"{path} is there, from a fit that was stopped or not saved: --resume goes on with it; "
-            "delete it to start anew."
+            f"{path} exists, from a fit that was interrupted or not saved: --resume resumes it; "
+            "delete it to start over."
         )
 
 
@@ -179,11 +184,11 @@ def _fit_and_save(model: Any, data: Any, target: Path, checkpoint: Path) -> None
 
     try:
         fit_model(model, data)
-        # Of the machine and the moment, not of the model.
+        # These belong to this run, not to the model.
         model.set_params(checkpoint=None, verbose=0).save(target)
     except KeyboardInterrupt:
-        goes_on = "with --resume goes on" if checkpoint.exists() else "starts anew"
-        say(f"Stopped; the same command {goes_on}.", err=True)
+        again = "with --resume resumes the fit" if checkpoint.exists() else "starts over"
+        say(f"Interrupted; the same command {again}.", err=True)
         raise typer.Exit(130) from None
     except FloatingPointError as error:
         raise ValueError(str(error)) from error
@@ -191,8 +196,8 @@ def _fit_and_save(model: Any, data: Any, target: Path, checkpoint: Path) -> None
         if not checkpoint.exists():
             raise
         raise OSError(
-            f"{system_reason(error)} The fit is kept in {checkpoint}: solve that, and give the "
-            "same command with --resume."
+            f"{system_reason(error)} The fit is kept in {checkpoint}: solve the problem, and run "
+            "the same command with --resume."
         ) from error
 
 
@@ -225,7 +230,7 @@ def _kernel(given: list[str] | None) -> Any:
 
 
 def _held_out_in_words(summary: dict[str, Any]) -> str:
-    """Such as "; AP 95.2 on held-out labels"; nothing where nothing was chosen on them."""
+    """Such as "; AP 95.2 on held-out labels"; empty where nothing was chosen on them."""
     metric, value = summary["metric"], summary["held_out"]
     if value is None:
         return ""

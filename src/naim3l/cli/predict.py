@@ -1,11 +1,11 @@
-"""``naim3l predict`` and ``naim3l impute``: labels out."""
+"""``naim3l predict`` and ``naim3l impute``: labels of new rows, and unknown labels filled in."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from naim3l.cli.app import app, say, told_plainly
+from naim3l.cli.app import app, report_errors, say
 from naim3l.cli.common import (
     KnownId,
     KnownLabels,
@@ -26,34 +26,35 @@ def predict(
     model: Model,
     views: Annotated[list[str], typer.Argument(help="New rows of some views, as name=path.")],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Table to write; .csv, .tsv, .parquet, .arrow.")
+        Path, typer.Option("--out", "-o", help="Table to write: .csv, .tsv, .parquet or .arrow.")
     ],
     kind: Annotated[
         str, typer.Option("--what", help="labels, scores or probabilities.")
     ] = "labels",
     fused: Annotated[
-        bool, typer.Option("--fused", help="One row per id: what its views say, added up.")
+        bool,
+        typer.Option("--fused", help="One row per id: the evidence of its views is added up."),
     ] = False,
     id_column: KnownId = None,
     raw_cells: RawCells = False,
 ) -> None:
     """Predict the labels of new rows.
 
-    Ids are kept and written back; of several views, a column tells which one a row is of, unless
-    --fused joins the rows of an id. What each view adds to the frequency of a label is then added
-    up, so that views which agree are surer than either; scores are log-odds.
+    Ids are kept. With several views, a column names the view of each row, unless --fused joins the
+    rows of an id: what each view adds to the frequency of a label is then added up, so that views
+    that agree are surer than each alone, and scores are log-odds.
 
     Example: naim3l predict model.skops lab=new.csv --what probabilities -o out.parquet
 
     Example: naim3l predict model.skops lab=new.csv clinic=later.csv --fused -o fused.csv
     """
-    with told_plainly():
+    with report_errors():
         from naim3l.cli.work import KINDS, parse_sources, predict_tables, read_new
         from naim3l.files.readers import check_target, write_table
         from naim3l.files.whole import check_outputs
 
         if kind not in KINDS:
-            raise ValueError(f"--what is {kind!r}; known are: {', '.join(KINDS)}.")
+            raise ValueError(f"--what is {kind!r}, but must be one of: {', '.join(KINDS)}.")
         check_target(out)
         sources = parse_sources(views)
         check_outputs([out], [model, *files_of_sources(sources.values())])
@@ -75,17 +76,19 @@ def impute(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder to write to, a file per view.")
     ] = Path("imputed"),
-    ending: Annotated[str, typer.Option(help="csv, tsv, parquet or arrow.")] = "csv",
+    ending: Annotated[
+        str, typer.Option(help="Extension of the files: csv, tsv, parquet or arrow.")
+    ] = "csv",
     raw_cells: RawCells = False,
 ) -> None:
     """Fill in the unknown labels of tables, with a confidence beside each.
 
-    Known labels stay as they are, with confidence 1. Ids are kept. The folder is made if need be.
-    Files are named after the views, without characters that file names cannot have.
+    Known labels stay as they are, with confidence 1. Ids are kept. The folder is created if it does
+    not exist. Files are named after the views, without characters that file names cannot have.
 
     Example: naim3l impute model.skops --config study.toml -o filled
     """
-    with told_plainly():
+    with report_errors():
         from naim3l.cli.work import impute as fill
         from naim3l.cli.work import read_known
         from naim3l.files.readers import check_target, write_table

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, need_libraries, say, told_plainly
+from naim3l.cli.app import app, need_libraries, report_errors, say
 from naim3l.cli.common import (
     KnownId,
     KnownLabels,
@@ -31,10 +31,10 @@ def report(
     test: Annotated[
         list[str] | None,
         typer.Option("--test", help="name=path of rows that the fit has not seen, with labels in "
-                                    "the same columns; again for several views."),
+                                    "the same columns; repeat for several views."),
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Page to write; the numbers go beside it as JSON.")
+        Path, typer.Option("--out", "-o", help="Page to write; its numbers go beside it, as JSON.")
     ] = Path("report.html"),
 ) -> None:  # fmt: skip
     """Write a page about a model: its data, choices, quality, labels, and what to be careful about.
@@ -44,7 +44,7 @@ def report(
 
     Example: naim3l report model.skops --config study.toml --test clinic=clinic_new.csv
     """
-    with told_plainly():
+    with report_errors():
         from naim3l.cli.work import read_known, split, with_sources
         from naim3l.explain import check_explained
         from naim3l.files.whole import check_outputs
@@ -62,12 +62,12 @@ def report(
 
 
 def page_files(out: Path | None) -> list[Path]:
-    """Files of a page, the numbers of it being the second; none without a page."""
+    """Files of a page: the page itself, then its numbers; none without a page."""
     if out is None:
         return []
     need_libraries("a report", "report", "jinja2", "matplotlib")
     if out.suffix == ".json":
-        raise ValueError(f"{out}: the numbers go to that file; name the page .html.")
+        raise ValueError(f"{out}: the numbers are written to that file; name the page .html.")
     return [out, out.parent / f"{out.stem}.json"]
 
 
@@ -80,7 +80,7 @@ def write(
     test: tuple[Any, Any] | None = None,
     fitted: bool = True,
 ) -> None:
-    """Write the page of a model and the numbers of it; `naim3l.report.summarise` has the rest."""
+    """Write the page of a model and its numbers, as `naim3l.report.summarise` computes them."""
     from naim3l.files.whole import written_together
     from naim3l.report import summarise, write_json, write_report
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from naim3l.cli.app import app, need_libraries, print_table, say, told_plainly
+from naim3l.cli.app import app, need_libraries, print_table, report_errors, say
 
 ALL = "all"
 
@@ -26,38 +26,37 @@ def reproduce(
     ] = None,
     dataset: Annotated[
         list[str] | None,
-        typer.Option("--dataset", help="Dataset by name, again for several. Default: all there."),
+        typer.Option("--dataset", help="Dataset by name; repeat for several. Default: all found."),
     ] = None,
     protocol: Annotated[
         list[str] | None,
-        typer.Option("--protocol", help="paper, clean or fused, again for several. Default: "
+        typer.Option("--protocol", help="paper, clean or fused; repeat for several. Default: "
                                         "paper; all three for 'all'."),
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 10,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Results folder; a run there is gone on with.")
+        Path, typer.Option("--out", "-o", help="Results folder; resumes an interrupted run there.")
     ] = Path("naim3l-results"),
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Fits at a time. Default: one per core.")
+        int | None, typer.Option(min=1, help="Number of fits at a time. Default: one per core.")
     ] = None,
     quick: Annotated[bool, typer.Option(help="Table 7: small sizes only.")] = False,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Compute nothing; show what is there.")
+        bool, typer.Option("--report-only", help="Compute nothing; show the results so far.")
     ] = False,
     markdown: Annotated[
-        Path | None, typer.Option(help="Markdown document whose tables to renew.")
+        Path | None, typer.Option(help="Markdown document whose tables to update.")
     ] = None,
 ) -> None:  # fmt: skip
-    """Reproduce a table or figure of the paper, our numbers beside the published ones.
+    """Reproduce a table or figure of the paper, with our numbers beside the published ones.
 
-    Every fit is on disk as soon as it is done: a run that was stopped, or killed, goes on where it
-    was when the same command is given again. The results folder gets one page, index.html, with
-    the tables and figures that were asked for, and the numbers as JSON; "all --report-only" makes
-    the page of everything that is there.
+    Every fit is saved as soon as it is done: the same command resumes a run that was interrupted or
+    killed. The results folder gets one page, index.html, with the tables and figures that were
+    asked for, and the numbers as JSON; "all --report-only" makes the page of all results so far.
 
     Example: naim3l reproduce table2 --dataset corel5k --data ~/lear --repeats 10
     """
-    with told_plainly():
+    with report_errors():
         need_libraries("'naim3l reproduce'", "reproduce", "jinja2", "matplotlib", "scikit_posthocs")
         from naim3l.experiments.records import Store
         from naim3l.experiments.results import (
@@ -76,15 +75,15 @@ def reproduce(
         plan = _plan(names, data, dataset, protocol, repeats, quick)
         outputs = written_files(out)
         if markdown is not None:
-            split_document(markdown)  # a wrong document is told before hours of work, not after
+            split_document(markdown)  # refuse a wrong document before hours of work, not after
             outputs.append(markdown)
         inputs = [path for source in plan.sources.values() for path in source.files]
         check_outputs(outputs, inputs, make_folders=True)
         _check_folder(out, written_files(out))
         store = Store(out)
-        stopped = False
+        interrupted = False
         if not report_only:
-            stopped = _compute(plan, names, store, jobs)
+            interrupted = _compute(plan, names, store, jobs)
         results = collect_results(plan, names, store)
         page = write_results(out, plan, results, shlex.join(["naim3l", *sys.argv[1:]]))
         if markdown is not None:
@@ -95,22 +94,22 @@ def reproduce(
             if rows:
                 print_table(table.title, table.header, rows, n_left=2)
                 say(*([table.note, ""] if table.note else [""]))
-        for told in result.missing:
-            say(f"{told}.", err=True)
+        for missing in result.missing:
+            say(f"{missing}.", err=True)
     say(f"Page: {page}")
-    if stopped:
-        say("Stopped. The same command goes on from here.", err=True)
+    if interrupted:
+        say("Interrupted. The same command resumes from here.", err=True)
         raise typer.Exit(130)
 
 
 def _check_folder(folder: Path, files: list[Path]) -> None:
-    """Refuse a folder in which files of others would be overwritten."""
+    """Refuse a folder in which files that are not ours would be overwritten."""
     from naim3l.experiments.records import is_store
 
     if not is_store(folder) and (others := [path for path in files if path.exists()]):
         raise ValueError(
-            f"{others[0]} is there, and {folder} holds no results of an earlier run; name a folder "
-            "of its own for the results."
+            f"{others[0]} exists, and {folder} contains no results of an earlier run; name another "
+            "folder for the results."
         )
 
 
@@ -143,7 +142,7 @@ def _plan(
     if unknown:
         raise ValueError(f"there is no protocol {unknown[0]!r}; known are: {', '.join(PROTOCOLS)}.")
     sources = {name: open_dataset(name, data) for name in dataset or available(data)}
-    if not dataset:  # views that stand in for others are tried without, too
+    if not dataset:  # datasets with views that stand in for others are also tried without those
         for name, source in list(sources.items()):
             if any(view.endswith(STAND_IN) for view in source.views):
                 sources[name + GENUINE] = open_dataset(name + GENUINE, data)
@@ -168,12 +167,12 @@ def _compute(plan: Any, names: list[str], store: Any, jobs: int | None) -> bool:
                 on_record=lambda record: advance(_note(record)),
             )
         except KeyboardInterrupt:
-            store.reload()  # workers may have finished more than they could tell
+            store.reload()  # workers may have finished more than they could report
             return True
         except BrokenExecutor as error:
             raise OSError(
-                "a worker process was killed, perhaps for want of memory; what is done is kept. "
-                "Give the command again with fewer --jobs."
+                "a worker process was killed, perhaps for lack of memory; finished fits are kept. "
+                "Run the command again with fewer --jobs."
             ) from error
     return False
 
@@ -185,6 +184,6 @@ def _note(record: dict[str, Any]) -> str:
 
 
 def _shown(cell: Any) -> Text:
-    """Text of a cell; colours tell on a terminal whether ours agrees with the published."""
+    """Text of a cell, coloured by whether our number agrees with the published one."""
     styles = {"within": "green", "outside": "dark_orange", "published": "italic"}
     return Text(cell.text, style=styles.get(cell.mark, ""))

@@ -1,20 +1,17 @@
-"""The TOML file that says where views and labels are, and how to fit them."""
+"""The TOML file that names the tables of views and labels and the options of the model."""
 
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from naim3l._text import CONTROLS
-from naim3l.cli.options import check_options
+from naim3l.cli.options import MODEL_KEYS, check_options
 from naim3l.files.readers.errors import ReadError, close_names, quote
-from naim3l.files.readers.sources import URL, drop_secrets, show_source
+from naim3l.files.readers.sources import URL, show_source
 from naim3l.files.readers.sql import place_database
 from naim3l.files.readers.table import check_file
-from naim3l.files.whole import write_text
 
 Path_ = str | os.PathLike[str]
 _VIEW_KEYS = {
@@ -28,25 +25,6 @@ _VIEW_KEYS = {
 }
 _SOURCES = ("source", "labels_file")
 _WORD_KEYS = {"yes": list, "no": list, "unknown": list}
-MODEL_KEYS: dict[str, type | tuple[type, ...]] = {
-    "lam": float,
-    "ridge": float,
-    "threshold": (float, str),
-    "tune": bool,
-    "metric": str,
-    "transformer": str,
-    "kernel": (str, dict),
-    "n_landmarks": int,
-    "gamma": (float, str, dict),
-    "positive_weight": float,
-    "solver": str,
-    "low_rank": bool,
-    "high_rank": bool,
-    "fit_intercept": bool,
-    "max_iter": int,
-    "tol": float,
-    "random_state": int,
-}
 _KINDS = {
     str: "text",
     list: "a list of text",
@@ -65,7 +43,7 @@ class ViewConfig:
     source : str
         As `naim3l.files.readers.read_table` takes it.
     id : str or None
-        Column that names the rows.
+        Column with the ids of the rows.
     labels : list of str
         Names or patterns of the label columns, in ``labels_file`` if given, else in the source.
     features : list of str or None
@@ -111,7 +89,7 @@ class Config:
     views : dict of str to ViewConfig
     labels : LabelWords
     model : dict
-        Options of the model, those of `MODEL_KEYS`; only the ones that were given. "kernel"
+        Options of the model, those of `naim3l.cli.options.OPTIONS` that were given. "kernel"
         and "gamma" are one value for all views, or a dict with values of some of them.
     output : str or None
         Path of the fitted model.
@@ -123,13 +101,19 @@ class Config:
     output: str | None = None
 
 
-def read_config(path: Path_) -> Config:
+def read_config(path: Path_, given: Mapping[str, Any] | None = None) -> Config:
     """Settings of a TOML file; paths in it are relative to its folder.
+
+    Parameters
+    ----------
+    path : path
+    given : mapping, optional
+        Options of the command line, which replace those of the file.
 
     Raises
     ------
     ReadError
-        If it is no TOML, or a key is unknown, missing or of the wrong type; names the file, the
+        If it is not TOML, or a key is unknown, missing or of the wrong type; names the file, the
         key, and keys that are close.
     """
     file = Path(path)
@@ -138,10 +122,12 @@ def read_config(path: Path_) -> Config:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ReadError(f"{file}: TOML must be in UTF-8 ({error}).") from error
-    return parse_config(text, str(file), file.parent)
+    return parse_config(text, str(file), file.parent, given)
 
 
-def parse_config(text: str, where: str, folder: Path_) -> Config:
+def parse_config(
+    text: str, where: str, folder: Path_, given: Mapping[str, Any] | None = None
+) -> Config:
     """Settings from TOML text.
 
     Parameters
@@ -151,6 +137,8 @@ def parse_config(text: str, where: str, folder: Path_) -> Config:
         How errors call the text.
     folder : path
         What paths in it are relative to.
+    given : mapping, optional
+        Options of the command line, which replace those of the text.
     """
     try:
         stored = tomllib.loads(text)
@@ -165,59 +153,18 @@ def parse_config(text: str, where: str, folder: Path_) -> Config:
         _check({name: view}, {name: dict}, where, "views.")
     words = stored.get("labels", {})
     _check(words, _WORD_KEYS, where, "labels.")
-    options = stored.get("model", {})
-    _check(options, MODEL_KEYS, where, "model.")
-    check_options(options, views, prefix=f"{where}: model.")
+    model = stored.get("model", {})
+    _check(model, MODEL_KEYS, where, "model.")
+    given = given or {}
+    prefixes = {key: f"{where}: model." for key in model if key not in given}
+    check_options(model | given, views, prefixes)
     output = stored.get("output")
     return Config(
         {name: _view(view, f"views.{name}.", where, folder) for name, view in views.items()},
         LabelWords(**words),
-        options,
+        model | given,
         None if output is None else _moved(output, folder),
     )
-
-
-def write_config(config: Config, path: Path_) -> None:
-    """Write settings as TOML, whole or not at all; `read_config` gives them back.
-
-    Paths are written as they are in ``config``, so relative ones must be relative to the folder
-    of the file. Passwords of database URLs are left out.
-    """
-    lines = [] if config.output is None else [f"output = {toml(config.output)}", ""]
-    for name, view in config.views.items():
-        lines.append(f"[views.{toml_key(name)}]")
-        for key in _VIEW_KEYS:
-            value = getattr(view, key)
-            if value is not None:
-                value = drop_secrets(value) if key in _SOURCES else value
-                lines.append(f"{key} = {toml(value)}")
-        lines.append("")
-    lines.append("[labels]")
-    lines += [f"{key} = {toml(getattr(config.labels, key))}" for key in _WORD_KEYS]
-    lines += ["", "[model]", *(f"{key} = {toml(value)}" for key, value in config.model.items())]
-    write_text(path, "\n".join(lines) + "\n")
-
-
-def toml(value: Any) -> str:
-    """A value as TOML has it: text, truth value, number, or list or table of them."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return '"' + re.sub(rf'{CONTROLS.pattern}|["\\]', _escape, value) + '"'
-    if isinstance(value, list):
-        return "[" + ", ".join(toml(entry) for entry in value) + "]"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{toml_key(key)} = {toml(v)}" for key, v in value.items()) + "}"
-    return repr(value)
-
-
-def toml_key(name: str) -> str:
-    """A key as TOML has it, in quotes where it needs them."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml(name)
-
-
-def _escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
 
 
 def _view(view: Mapping[str, Any], prefix: str, where: str, folder: Path_) -> ViewConfig:
@@ -225,7 +172,7 @@ def _view(view: Mapping[str, Any], prefix: str, where: str, folder: Path_) -> Vi
     if "source" not in view:
         raise ReadError(f"{where}: {prefix}source is missing; it names the file of the view.")
     if "labels_file" in view and "id" not in view:
-        raise ReadError(f"{where}: {prefix}labels_file needs {prefix}id, by which rows are found.")
+        raise ReadError(f"{where}: {prefix}labels_file needs {prefix}id, to match rows by.")
     placed: dict[str, Any] = {}
     for key, value in view.items():
         if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Data to try things on: readers of the public forms, an embedded table, a generator."""
+"""Datasets: readers of public file formats, an embedded table, and a generator."""
 
 from naim3l.datasets.catalog import (
     CATALOG,

@@ -1,4 +1,4 @@
-"""The data sets that are run on: what is known of them, and how to open what a folder holds."""
+"""The known datasets: their properties, and how to open them from a folder."""
 
 import os
 import re
@@ -22,29 +22,29 @@ from naim3l.datasets.yeast import load_yeast
 GENUINE = "-genuine"
 EMBEDDED = "shipped with the package"
 _LEAR = "http://lear.inrialpes.fr/people/guillaumin/data.php (no licence is stated there)"
-_NPZ = "as .npz, see the docstring of load_npz; goes back to "
-# On Corel5k the test rank of a random split has a standard deviation of 3: Table 1 is about one
-# split, which it does not name, so that its ranks are held against the median of several.
+_NPZ = "as .npz, see the docstring of load_npz; originally from "
+# On Corel5k the test rank of a random split has a standard deviation of 3. Table 1 is for one
+# unknown split, so its ranks are compared with the median over several splits.
 _N_SPLITS, _RANK_TOLERANCE = 11, 3
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a data set; None where it is not.
+    """Known properties of a dataset; None where unknown.
 
     Attributes
     ----------
     title : str
     n_samples, n_labels : int
     labels_per_row : float
-        Mean number of positive labels of a row, to three decimals.
+        Mean number of positive labels per row, to three decimals.
     train_rank, test_rank : int or None
-        Ranks of the labels of 70 % of the rows, chosen at random, and of the others, as the
-        paper's Table 1 has them.
+        Ranks of the labels of a random 70 % of the rows, and of the others, as in the paper's
+        Table 1.
     lam : float or None
-        The lambda of the paper's experiments.
+        The lambda in the paper's experiments.
     origin : str
-        Where the data are to be had.
+        Where the data are available.
     """
 
     title: str
@@ -71,7 +71,7 @@ CATALOG: dict[str, Facts] = {
 
 
 class Check(NamedTuple):
-    """One fact of the catalogue held against data."""
+    """Comparison of one property in the catalogue with the data."""
 
     fact: str
     expected: float
@@ -81,7 +81,7 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True)
 class _Form:
-    """A way in which data sets circulate: files that belong to one, and what opens them."""
+    """A file format of datasets: how to find the files of a dataset, and how to open them."""
 
     title: str
     names: str
@@ -90,25 +90,26 @@ class _Form:
 
 
 def open_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> MultiView:
-    """The data set of a name, in whichever form a folder holds it.
+    """The dataset with a name, in whichever format a folder contains it.
 
-    In the folder, then in its sub-folder ``<name>``, the first of these that is there is taken:
+    The folder is searched first, then its sub-folder ``<name>``. The first of these that exists is
+    used:
 
     1. ``<name>.npz``
-    2. all ``<name>_*.npz``, their views united as `open_npz` does it
+    2. all ``<name>_*.npz``, with their views combined as in `open_npz`
     3. LEAR files, ``<name>_train_DenseHue.hvecs`` and so on: `open_lear`
     4. ``<name>_six_view.mat`` or ``<name>.mat``: `open_six_view`
     5. ``<name>_train_DenseHue.mat``, ``<name>_DenseHue.mat`` and so on: `open_view_files`
 
-    Views are read when they are asked for.
+    Views are read when they are accessed.
 
     Parameters
     ----------
     name : str
-        A key of `CATALOG`, or any name for which there are files. With "-genuine" behind it,
+        A key of `CATALOG`, or any name for which there are files. With the suffix "-genuine",
         the views whose names end in "Recomputed" are left out.
     folder : path, optional
-        "yeast" comes with the package, and needs none.
+        Not needed for "yeast", which comes with the package.
 
     Returns
     -------
@@ -117,9 +118,9 @@ def open_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> Mul
     Raises
     ------
     FileNotFoundError
-        If nothing was found; says what was looked for, and where.
+        If nothing was found. The message lists the file names and folders that were searched.
     ValueError
-        If what was found is damaged or contradicts itself; names the file.
+        If the files are damaged or inconsistent. The message names the file.
     """
     base = name.removesuffix(GENUINE)
     found = _find(base, folder)
@@ -134,9 +135,9 @@ def open_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> Mul
 
 
 def available(folder: str | os.PathLike[str] | None = None) -> dict[str, str]:
-    """Data sets of the catalogue that `open_dataset` would find, and the form that it would take.
+    """Datasets of the catalogue that `open_dataset` would find, and their format.
 
-    Goes by names of files; nothing is opened.
+    Only file names are considered; no file is opened.
 
     Returns
     -------
@@ -156,22 +157,22 @@ def available(folder: str | os.PathLike[str] | None = None) -> dict[str, str]:
 
 
 def check_dataset(name: str, data: MultiView) -> list[Check]:
-    """What the catalogue says of a data set, beside what the data say.
+    """Comparison of a dataset with its entry in the catalogue.
 
-    Numbers of rows and labels must be equal, labels per row equal to three decimals. The paper's
-    ranks are those of one random split of the rows into 70 % and 30 %, which is not known. They
-    may differ by 3 from the median ranks of 11 such splits, always the same ones.
+    The numbers of rows and labels must be equal, and labels per row must agree to three decimals.
+    The paper's ranks are those of one unknown random split of the rows into 70 % and 30 %. They may
+    differ by 3 from the median ranks over 11 fixed splits.
 
     Parameters
     ----------
     name : str
-        A key of `CATALOG`, "-genuine" allowed behind it.
+        A key of `CATALOG`, optionally with the suffix "-genuine".
     data : MultiView
 
     Returns
     -------
     checks : list of Check
-        Facts that are unknown are left out.
+        Unknown properties are left out.
     """
     base = name.removesuffix(GENUINE)
     if base not in CATALOG:
@@ -193,7 +194,7 @@ def check_dataset(name: str, data: MultiView) -> list[Check]:
 
 
 def convert(data: MultiView, path: str | os.PathLike[str]) -> None:
-    """An .npz file with the data, written whole or not at all, one view in memory at a time."""
+    """Write the data to an .npz file, completely or not at all, one view in memory at a time."""
     save_npz(path, data.views, data.labels, data.label_names, data.observed)
 
 
@@ -206,11 +207,11 @@ def _close(fact: str, expected: int, found: int) -> Check:
 
 
 def _split_ranks(labels: NDArray[np.int64]) -> tuple[int, int]:
-    """Median ranks of the labels of 70 % of the rows, and of the others, over several splits."""
+    """Median ranks, over several splits, of the labels of 70 % of the rows and of the others."""
     Y = labels.astype(float)
     n_train = round(0.7 * len(Y))
     ranks = []
-    with threadpool_limits(1):  # small matrices: threads would wait for each other
+    with threadpool_limits(1):  # small matrices: more threads would be slower
         gram = Y.T @ Y  # counts of rows, exact as floats, with the rank of the rows
         for seed in range(_N_SPLITS):
             train = Y[np.random.default_rng(seed).permutation(len(Y))[:n_train]]
@@ -221,7 +222,7 @@ def _split_ranks(labels: NDArray[np.int64]) -> tuple[int, int]:
 
 
 def _find(name: str, folder: str | os.PathLike[str] | None) -> tuple[_Form, list[Path]] | None:
-    """The first form that is there, and its files."""
+    """The first format that exists, and its files."""
     for where in _places(name, folder):
         for form in _FORMS:
             paths = form.find(name, where)
@@ -231,7 +232,7 @@ def _find(name: str, folder: str | os.PathLike[str] | None) -> tuple[_Form, list
 
 
 def _places(name: str, folder: str | os.PathLike[str] | None) -> list[Path]:
-    """Folders to look in."""
+    """Folders to search."""
     if folder is None:
         return []
     if not Path(folder).is_dir():
@@ -250,7 +251,7 @@ def _not_found(name: str, folder: str | os.PathLike[str] | None) -> str:
 
 
 def _genuine(data: MultiView) -> MultiView:
-    """The data without views that stand in for others."""
+    """The data without recomputed views."""
     names = [name for name in data.views if not name.endswith(STAND_IN)]
     if not names:
         where = ", ".join(str(path) for path in data.files)
@@ -266,7 +267,7 @@ def _embedded_yeast() -> MultiView:
 
 
 def _matching(name: str, folder: Path, end: str) -> list[Path]:
-    """Files of a folder with this name, in any case, in order of their names."""
+    """Files of a folder with this name, ignoring case, sorted by name."""
     pattern = re.compile(re.escape(name) + end, re.IGNORECASE)
     return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name))
 
@@ -282,7 +283,7 @@ def _open_npz(name: str, folder: Path) -> MultiView:
 def _open_six_view(name: str, folder: Path) -> MultiView:
     paths = find_six_view(name, folder)
     if len(paths) > 1:
-        raise ValueError(f"{paths[0]} and {paths[1]} are for the same data set")
+        raise ValueError(f"{paths[0]} and {paths[1]} are for the same dataset")
     return open_six_view(paths[0])
 
 

@@ -1,4 +1,4 @@
-"""Tables that cannot be joined, made from weights that are known."""
+"""Generated tables that cannot be joined, with known weights."""
 
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -23,16 +23,16 @@ def make_unpaired(
     aligned: bool = False,
     random_state: int | np.random.RandomState | None = None,
 ) -> Bunch:
-    """Tables about the same kind of thing, their rows different objects, with known weights.
+    """Generate tables with different objects in their rows, shared labels and known weights.
 
     Row i of view v has latent factors z, standard normal. Its features are ``z B_v``, of unit
     variance on average, plus noise; label k is positive where its score ``z C_k + b_k`` is. So the
-    views share the meaning of the labels, and nothing else. Without noise, the score is exactly
+    views share only the meaning of the labels. Without noise, the score is exactly
     ``X_v @ coef[v] + intercept[v]``.
 
-    Labels come in order of frequency, a few common and many rare: the odds of label k fall
-    as 1 / (k + 1). Each ``b_k`` is put between two scores so that label k has the number of
-    positives this asks for, over the rows of all views, and at least one.
+    Labels are ordered by frequency, a few common and many rare: the odds of label k decrease
+    as 1 / (k + 1). Each ``b_k`` lies between two scores such that label k has the corresponding
+    number of positives over the rows of all views, and at least one.
 
     Parameters
     ----------
@@ -46,15 +46,15 @@ def make_unpaired(
     labels_per_row : float
         Mean number of positives per row, over all views; between 0 and `n_labels`.
     noise : float
-        Standard deviation of what is added to each feature.
+        Standard deviation of the noise that is added to each feature.
     missing_labels : float in [0, 1)
-        Probability of each label to be unknown. The entry with the highest score of each label
-        stays known, so that each has an observed positive in some view.
+        Probability that a label entry is unknown. The entry with the highest score of each label
+        stays known, so that each label has an observed positive in some view.
     aligned : bool
-        True describes the same objects in all views: row i, its labels and which of them are
-        unknown are then the same in each.
+        If True, all views describe the same objects: row i, its labels and its unknown entries
+        are the same in each view.
     random_state : int, RandomState or None
-        Factors, noise and unknown entries have streams of their own: the same seed with other
+        Factors, noise and unknown entries use separate random streams: the same seed with other
         `noise` or `missing_labels` gives the same objects.
 
     Returns
@@ -62,7 +62,7 @@ def make_unpaired(
     data : Bunch of dicts by view
         ``views``: X, (n_samples, n_features of the view). ``labels``: (n_samples, n_labels), int,
         or float with NaN where unknown if `missing_labels` > 0. ``complete_labels``: the same, int,
-        nothing unknown. ``scores``: (n_samples, n_labels), the planted ones. ``coef``:
+        with all entries known. ``scores``: (n_samples, n_labels), the true scores. ``coef``:
         (n_features of the view, n_labels). ``intercept``: (n_labels,).
     """
     sizes = _check_sizes(n_samples, n_features, aligned)
@@ -74,7 +74,7 @@ def make_unpaired(
     names = [f"view{v}" for v in range(len(sizes))]
     C = weight_rng.standard_normal((n_latent, n_labels))
     C /= np.linalg.norm(C, axis=0)
-    # Aligned views are one set of objects, others are as many sets as there are views.
+    # Aligned views share one set of objects; otherwise each view has its own.
     sets = sizes[:1] if aligned else sizes
     Z = latent_rng.standard_normal((sum(sets), n_latent))
     scores = Z @ C
@@ -108,7 +108,7 @@ def make_unpaired(
 
 def _mixing(rng: np.random.RandomState, n_latent: int, d: int) -> tuple[Matrix, Matrix]:
     """Map from factors to features, (n_latent, d), and its right inverse, (d, n_latent)."""
-    # Orthonormal columns: full rank by construction, and inverted without loss of digits.
+    # Orthonormal columns: full rank by construction, and inverted without loss of accuracy.
     Q, _ = np.linalg.qr(rng.standard_normal((d, n_latent)))
     scale = np.sqrt(d / n_latent)
     return scale * Q.T, Q / scale
@@ -123,13 +123,13 @@ def _intercepts(scores: Matrix, labels_per_row: float) -> Matrix:
     for k, count in enumerate(counts):
         below, above = n_rows - count - 1, n_rows - count
         ordered = np.partition(scores[:, k], (below, above))
-        # Half way between two rows, where rounding cannot turn a label over.
+        # Halfway between two rows, so that rounding cannot change a label.
         b[k] = -(ordered[below] + ordered[above]) / 2
     return b
 
 
 def _frequencies(n_labels: int, labels_per_row: float) -> Matrix:
-    """Label frequencies that sum to `labels_per_row`, their odds falling as 1, 1/2, 1/3, ..."""
+    """Label frequencies that sum to `labels_per_row`, with odds decreasing as 1, 1/2, 1/3, ..."""
     odds = 1.0 / np.arange(1, n_labels + 1)
     low, high = 0.0, 1.0
     while (high * odds / (1 + high * odds)).sum() < labels_per_row:

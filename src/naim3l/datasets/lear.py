@@ -1,4 +1,4 @@
-"""Reader of the LEAR feature files: .hvecs, .hvecs32 and .fvec, a file per view and part."""
+"""Reader for the LEAR feature files .hvecs, .hvecs32 and .fvec, one file per view and part."""
 
 import gzip
 import os
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from naim3l.datasets.source import Array, MultiView, StoredView, naming
 
-# The six views of the paper; LEAR has more, of which none is taken.
+# The six views of the paper; LEAR has more, which are not used.
 PAPER_VIEWS = ("DenseHue", "DenseSift", "Gist", "Hsv", "Rgb", "Lab")
 PARTS = ("train", "test")  # in the order in which their rows are stacked
 _ANNOT = "annot"
-# Types of header and value. Which header .hvecs files have differs: the file has to decide.
+# Types of header and value. The header of .hvecs files varies and is determined from the file.
 _LAYOUTS = {
     "hvecs": (("<u2", "<u2"), ("<u4", "<u2")),
     "hvecs32": (("<u4", "<u4"),),
@@ -28,12 +28,12 @@ _LAYOUTS = {
 
 
 def read_vectors(path: str | os.PathLike[str]) -> Array:
-    """Vectors of a .hvecs, .hvecs32, .fvec or .fvecs file, or of one of these with .gz behind.
+    """Vectors of a .hvecs, .hvecs32, .fvec or .fvecs file, optionally compressed (.gz).
 
-    Before each vector stands its length, an integer, and then come its values, all little endian:
-    unsigned of 16 bits (.hvecs) or 32 bits (.hvecs32), or float32 (.fvec, .fvecs). The length has
-    32 bits, in .hvecs files 16 or 32, whichever fits. A file that is not compressed is mapped, so
-    that only what is used is read.
+    Each vector consists of its length, an integer, and its values, all little endian: unsigned
+    integers of 16 bits (.hvecs) or 32 bits (.hvecs32), or float32 (.fvec, .fvecs). The length has
+    32 bits; in .hvecs files it has 16 or 32, whichever fits. An uncompressed file is memory-mapped,
+    so only the values that are used are read.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def read_vectors(path: str | os.PathLike[str]) -> Array:
     Raises
     ------
     ValueError
-        If the file is no whole number of vectors of one length, or if both kinds of header fit.
+        If the file is not a whole number of vectors of equal length, or if both headers fit.
     """
     path = Path(path)
     suffixes = [suffix.lower().removeprefix(".") for suffix in path.suffixes]
@@ -69,23 +69,24 @@ def read_vectors(path: str | os.PathLike[str]) -> Array:
 
 
 def find_lear(name: str, folder: Path) -> list[Path]:
-    """LEAR files of a data set in a folder, of the paper's views and of the labels."""
+    """LEAR files of a dataset in a folder, for the paper's views and for the labels."""
     pattern = _pattern(name)
     return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name))
 
 
 def open_lear(name: str, folder: str | os.PathLike[str]) -> MultiView:
-    """The data set that LEAR files in a folder make up; each view is read when asked for.
+    """The dataset in the LEAR files of a folder; each view is read when it is accessed.
 
-    Files are ``<name>_<part>_<View>.<ext>``, in any case, with part train or test, one of the
-    paper's six views, and an extension that `read_vectors` knows. ``annot`` in place of the view
-    holds the labels. Rows of train come first, then those of test. Label names are the lines of
-    ``<name>_dictionary.txt``, if it is there. Views may be missing, parts of a view may not.
+    Files are named ``<name>_<part>_<View>.<ext>``, ignoring case, where the part is train or test,
+    the view is one of the paper's six views, and `read_vectors` supports the extension. The files
+    with ``annot`` instead of the view contain the labels. Rows of train come first, then those of
+    test. Label names are the lines of ``<name>_dictionary.txt``, if it exists. Views may be
+    missing, but not parts of a view.
 
     Parameters
     ----------
     name : str
-        Such as "corel5k".
+        For example "corel5k".
     folder : path
 
     Returns
@@ -141,7 +142,7 @@ def _unpacked(path: Path) -> NDArray[np.uint8]:
 
 
 def _fit(content: NDArray[np.uint8], header: str, value: str) -> np.dtype[Any] | None:
-    """Type of the records if the bytes are records with such headers, all of one length."""
+    """Type of the records if the bytes are records with such headers and equal lengths."""
     head = np.dtype(header)
     if content.size < head.itemsize:
         return None
@@ -154,7 +155,7 @@ def _fit(content: NDArray[np.uint8], header: str, value: str) -> np.dtype[Any] |
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """Names of the files of a data set, with groups for part, view, extension and .gz."""
+    """Pattern of the file names of a dataset, with groups for part, view, extension and .gz."""
     what = "|".join((*PAPER_VIEWS, _ANNOT))
     kinds = "|".join(_LAYOUTS)
     expression = rf"{re.escape(name)}_(train|test)_({what})\.({kinds})(\.gz)?"
@@ -162,7 +163,7 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 
 def _choose(name: str, folder: Path) -> dict[str, dict[str, Path]]:
-    """One file for each view and part; a file is preferred to the same one compressed."""
+    """One file for each view and part; an uncompressed file takes precedence."""
     spelling = {what.lower(): what for what in (*PAPER_VIEWS, _ANNOT)}
     pattern = _pattern(name)
     chosen: dict[str, dict[str, Path]] = {}
@@ -179,7 +180,7 @@ def _choose(name: str, folder: Path) -> dict[str, dict[str, Path]]:
 
 
 def _stored_view(paths: Sequence[Path], n_rows: Sequence[int]) -> StoredView:
-    """A view of which only the sizes are looked at now; a file per part, n_rows rows each."""
+    """A view, of which only the sizes are read now, with one file of n_rows rows per part."""
     tables = [read_vectors(path) for path in paths]
     for path, table, n in zip(paths, tables, n_rows, strict=True):
         if len(table) != n or table.shape[1] != tables[0].shape[1]:
@@ -202,7 +203,7 @@ def _dictionary(name: str) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    """Lines of a text, which need not be in UTF-8."""
+    """Lines of a text file, which need not be in UTF-8."""
     content = path.read_bytes()
     try:
         text = content.decode("utf-8")

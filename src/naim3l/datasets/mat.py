@@ -1,4 +1,4 @@
-"""Reader of multi-view data sets in MATLAB files: six views in one, or a file per view."""
+"""Reader for multi-view datasets in MATLAB files: six views in one file, or a file per view."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from naim3l.datasets.lear import PAPER_VIEWS, PARTS
 from naim3l.datasets.matfile import Variable, list_variables, read_cells, read_variable
 from naim3l.datasets.source import Array, MultiView, StoredView, naming
 
-# Lengths that only one of the paper's views has; the three colour histograms all have 4096.
+# Numbers of columns that identify a view of the paper; the colour histograms all have 4096.
 _NAME_OF_LENGTH = {100: "DenseHue", 1000: "DenseSift", 512: "Gist"}
 _LABELS = ("annot", "label", "labels")
 _TYPES = {
@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 
 
 class Fold(NamedTuple):
-    """One fold of a file of folds, in the order of rows in which the file has it.
+    """One fold of a file of folds, with rows in the order of the file.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Fold(NamedTuple):
     label_observed : bool array of shape (n_samples, n_labels)
         Which labels of a row are known.
     order : int array of shape (n_samples,)
-        A permutation of the rows, counted from 0.
+        A permutation of the rows, starting at 0.
     """
 
     present: NDArray[np.bool_]
@@ -44,7 +44,7 @@ class Fold(NamedTuple):
 
 
 def find_six_view(name: str, folder: Path) -> list[Path]:
-    """Files named ``<name>_six_view.mat`` or ``<name>.mat``, in any case."""
+    """Files named ``<name>_six_view.mat`` or ``<name>.mat``, ignoring case."""
     pattern = re.compile(rf"{re.escape(name)}(_?six_?views?)?\.mat", re.IGNORECASE)
     return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name))
 
@@ -52,16 +52,16 @@ def find_six_view(name: str, folder: Path) -> list[Path]:
 def open_six_view(path: str | os.PathLike[str]) -> MultiView:
     """Data from a MATLAB file with a cell ``X`` of views and a matrix ``label``.
 
-    Each view is n_samples x n_features or the other way round, ``label`` n_samples x n_labels or
-    the other way round; the number that all have in common is the number of rows. Labels are 0
-    or 1, or -1 or 1. A view is named for its length where only one of the paper's views has it
-    (DenseHue 100, DenseSift 1000, Gist 512), and else view1, view2, ... for its place.
+    Each view is n_samples x n_features or its transpose, and ``label`` is n_samples x n_labels or
+    its transpose; the dimension that all have in common is the number of rows. Labels are 0
+    or 1, or -1 or 1. A view is named after its number of columns if that identifies one of the
+    paper's views (DenseHue 100, DenseSift 1000, Gist 512), otherwise view1, view2, ... by position.
 
-    A cell can only be read whole: all views are in memory from the opening on.
+    A cell can only be read as a whole, so all views are in memory once the file is opened.
 
     Parameters
     ----------
-    path : path of the file; of version 7.3 if h5py is installed
+    path : path of the file; version 7.3 needs h5py
 
     Returns
     -------
@@ -70,7 +70,7 @@ def open_six_view(path: str | os.PathLike[str]) -> MultiView:
     Raises
     ------
     ValueError
-        If the file is damaged or of another kind, or if rows and columns cannot be told apart.
+        If the file is damaged or of another kind, or if rows and columns cannot be distinguished.
     """
     path = Path(path)
     variables = {variable.name: variable for variable in list_variables(path)}
@@ -91,29 +91,29 @@ def open_six_view(path: str | os.PathLike[str]) -> MultiView:
 
 
 def find_view_files(name: str, folder: Path) -> list[Path]:
-    """Files ``<name>_<View>.mat`` and ``<name>_<part>_<View>.mat``, and those of the labels."""
+    """Files ``<name>_<View>.mat`` and ``<name>_<part>_<View>.mat``, and the label files."""
     pattern = _pattern(name)
     return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name))
 
 
 def open_view_files(name: str, folder: str | os.PathLike[str]) -> MultiView:
-    """Data from MATLAB files, one or two per view; each view is read when asked for.
+    """Data from MATLAB files, one or two per view; each view is read when it is accessed.
 
     Files are ``<name>_train_<View>.mat`` and ``<name>_test_<View>.mat`` with a matrix each, or
-    ``<name>_<View>.mat`` with a matrix, or with two whose names contain train and test. In files
-    of the labels, annot, label or labels stands in place of the view. Which way round a matrix
-    is, and what values labels have, is treated as in `open_six_view`. Rows of train come first.
+    ``<name>_<View>.mat`` with one matrix, or with two whose names contain train and test. Label
+    files have annot, label or labels instead of the view. The orientation of matrices and the
+    values of labels are handled as in `open_six_view`. Rows of train come first.
 
     Parameters
     ----------
     name : str
-        Such as "corel5k".
+        For example "corel5k".
     folder : path
 
     Returns
     -------
     data : MultiView
-        Those of the paper's views that are there, in its order.
+        Those of the paper's views that exist, in the paper's order.
     """
     folder = Path(folder)
     parts = _parts(name, folder)
@@ -138,12 +138,12 @@ def open_view_files(name: str, folder: str | os.PathLike[str]) -> MultiView:
 
 
 def load_folds(path: str | os.PathLike[str]) -> list[Fold]:
-    """Folds that go with a six-view file: which views and labels are missing, and an order.
+    """Folds that belong to a six-view file: missing views and labels, and an order of rows.
 
     The file has three cells with an entry per fold: ``folds_data``, n_samples x n_views, and
-    ``folds_label``, n_samples x n_labels, both 1 where there is something and 0 where not, and
-    ``folds_sample_index``, a permutation of the rows that counts from 1. The file does not say
-    whether rows of the matrices are meant before or after the permutation: they are as stored.
+    ``folds_label``, n_samples x n_labels, both 1 where present and 0 where missing, and
+    ``folds_sample_index``, a permutation of the rows that starts at 1. The file does not say
+    whether the matrices refer to rows before or after the permutation; they are returned as stored.
 
     Parameters
     ----------
@@ -181,10 +181,10 @@ def _fold(k: int, present: Array, label_observed: Array, index: Array) -> Fold:
 def _orientations(
     labels: Sequence[Shape], views: Sequence[Sequence[Shape]]
 ) -> tuple[bool, list[bool]]:
-    """Whether the labels, and which of the views, have rows where columns should be.
+    """Whether the labels, and which of the views, are transposed.
 
-    `labels` has the shape of each part, and so has each of the views. One way of reading all of
-    them must give labels and views the same number of rows in each part.
+    `labels` has the shape of each part, and so has each of the views. Exactly one orientation must
+    give labels and views the same number of rows in each part.
     """
     shapes = f"labels {list(labels)} and views {[list(parts) for parts in views]}"
     if any(len(shape) != 2 for parts in (labels, *views) for shape in parts):
@@ -208,7 +208,7 @@ def _rows(parts: Sequence[Shape], turn: bool) -> list[int]:
 
 
 def _names(lengths: list[int]) -> list[str]:
-    """Name of each view, from its length if no other view has it, or else from its place."""
+    """Name of each view, from its number of columns if unique, otherwise from its position."""
     return [
         _NAME_OF_LENGTH.get(d, f"view{v}") if lengths.count(d) == 1 else f"view{v}"
         for v, d in enumerate(lengths, start=1)
@@ -216,18 +216,18 @@ def _names(lengths: list[int]) -> list[str]:
 
 
 def _zero_one(Y: Array) -> Array:
-    """Labels of -1 and 1 as 0 and 1; others as they are."""
+    """Labels of -1 and 1 as 0 and 1; other labels unchanged."""
     return (Y > 0).astype(np.int8) if ((Y == -1) | (Y == 1)).all() else Y
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """Names of the files of a data set, with groups for part and view."""
+    """Pattern of the file names of a dataset, with groups for part and view."""
     what = "|".join((*PAPER_VIEWS, *_LABELS))
     return re.compile(rf"{re.escape(name)}_(?:(train|test)_)?({what})\.mat", re.IGNORECASE)
 
 
 def _parts(name: str, folder: Path) -> dict[str, list[Variable]]:
-    """Variables that make up each view, and "labels", train before test."""
+    """Variables of each view and of "labels", train before test."""
     spelling = {view.lower(): view for view in PAPER_VIEWS} | dict.fromkeys(_LABELS, "labels")
     pattern = _pattern(name)
     found: dict[str, dict[str, Variable]] = {}
@@ -250,7 +250,7 @@ def _parts(name: str, folder: Path) -> dict[str, list[Variable]]:
 
 
 def _of_file(path: Path, part: str | None) -> dict[str, Variable]:
-    """Matrices of a file by the part that they are, "" where not divided."""
+    """Matrices of a file by part; "" if the file is not divided."""
     matrices = [variable for variable in list_variables(path) if variable.kind in _TYPES]
     if len(matrices) == 1:
         return {(part or "").lower(): matrices[0]}
@@ -262,7 +262,7 @@ def _of_file(path: Path, part: str | None) -> dict[str, Variable]:
 
 
 def _stored_view(variables: Sequence[Variable], turn: bool) -> StoredView:
-    """Parts, one below the other, of which only the sizes are looked at now."""
+    """Vertically stacked parts, of which only the sizes are read now."""
     for variable in variables[1:]:
         if variable.shape[not turn] != variables[0].shape[not turn]:
             raise ValueError(

@@ -1,11 +1,11 @@
-"""Structure of a variable in a MATLAB file of version 5, checked before SciPy reads it.
+"""Check of the structure of a variable in a MATLAB version 5 file, before SciPy reads it.
 
-SciPy's compiled reader trusts types, flags and counts within a matrix; on a damaged file it can
-end the program instead of raising an error. Names below are those of MATLAB's description of
-the format: a file is a header of 128 bytes and elements, each with a tag of type and length; a
-matrix is an element that consists of elements, and a cell a matrix that consists of matrices.
-Reading in a process of its own would cost half a second for each file, and could bound memory
-on Linux only.
+SciPy's compiled reader trusts types, flags and counts within a matrix, and can crash on a damaged
+file instead of raising an error. The terms are those of MATLAB's description of the format: a file
+is a header of 128 bytes followed by elements, each with a tag of type and length; a matrix is an
+element that consists of elements, and a cell is a matrix that consists of matrices.
+Reading in a subprocess instead would cost half a second per file, and could limit memory on Linux
+only.
 """
 
 import math
@@ -21,18 +21,18 @@ from numpy.typing import NDArray
 
 _HEADER, _TAG = 128, 8
 _COMPRESSED, _MATRIX, _INT8, _INT32, _UINT32 = 15, 14, 1, 5, 6
-# Bytes of a number of each type that holds numbers.
+# Bytes per number for each numeric type.
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8}
 _CELL, _SPARSE, _FIRST_NUMERIC, _LAST_NUMERIC = 1, 5, 6, 15  # classes of matrices
 _MOST_DIMENSIONS = 32
-_PEEK = 1 << 12  # bytes that are enough to find the name of a matrix
+_PEEK = 1 << 12  # bytes that suffice to find the name of a matrix
 _PIECE = 1 << 20  # bytes that are read at a time
-# A sparse matrix may take this many bytes as a table, or so many times what is stored of it.
+# A dense copy of a sparse matrix may take this many bytes, or this many times its stored size.
 MOST_DENSE, DENSE_TIMES = 1 << 26, 1000
 
 
 class _Element(NamedTuple):
-    """Type of an element, and where in the file its content is."""
+    """Type of an element, and the position of its content in the file."""
 
     type: int
     start: int
@@ -44,9 +44,9 @@ class _Element(NamedTuple):
 
 
 def take_variable(path: Path, name: str) -> BytesIO:
-    """A file in memory with one variable of another, whose structure is sound.
+    """An in-memory file with a single variable of a file, after a check of its structure.
 
-    Nothing else of the file reaches SciPy through it, whatever damage is beside the variable.
+    SciPy then sees no other content of the file, whatever other damage it has.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def take_variable(path: Path, name: str) -> BytesIO:
     Raises
     ------
     ValueError
-        If the file is cut short, the variable contradicts itself or has other parts than numbers,
-        or two have its name.
+        If the file is truncated, the variable is inconsistent or has parts that are not numbers,
+        or two variables have its name.
     """
     with path.open("rb") as file:
         header = file.read(_HEADER)
@@ -78,11 +78,11 @@ def take_variable(path: Path, name: str) -> BytesIO:
 
 
 def _byte_order(header: bytes) -> str:
-    return "<" if header[126:] == b"IM" else ">"  # as SciPy takes it, whatever stands there
+    return "<" if header[126:] == b"IM" else ">"  # as in SciPy, for any other content
 
 
 def _variables(file: BinaryIO, order: str) -> Iterator[_Element]:
-    """Elements of the file itself, whose contents need no filling up to eight bytes."""
+    """Elements at the top level of the file, which are not padded to eight bytes."""
     end = file.seek(0, 2)
     at = _HEADER
     while at < end:
@@ -94,7 +94,7 @@ def _variables(file: BinaryIO, order: str) -> Iterator[_Element]:
 
 
 def _peek(file: BinaryIO, element: _Element) -> bytes:
-    """Beginning of the content of a matrix, packed or not."""
+    """Beginning of the content of a matrix, compressed or not."""
     file.seek(element.start)
     start = file.read(min(element.length, _PEEK))
     if element.type == _COMPRESSED:
@@ -103,23 +103,23 @@ def _peek(file: BinaryIO, element: _Element) -> bytes:
 
 
 def _unpacked(file: BinaryIO, element: _Element, header: bytes) -> BytesIO:
-    """A file of this variable alone, in pieces so that no more than it is in memory."""
+    """A file with this variable alone, read in pieces so that only the variable is in memory."""
     alone = BytesIO()
     alone.write(header)
-    packed = zlib.decompressobj() if element.type == _COMPRESSED else None
-    at = element.start if packed else element.start - _TAG
+    compressed = zlib.decompressobj() if element.type == _COMPRESSED else None
+    at = element.start if compressed else element.start - _TAG
     file.seek(at)
     while at < element.end:
         piece = file.read(min(_PIECE, element.end - at))
         at += len(piece)
-        alone.write(packed.decompress(piece) if packed else piece)
-    if packed and not packed.eof:
+        alone.write(compressed.decompress(piece) if compressed else piece)
+    if compressed and not compressed.eof:
         raise ValueError("a compressed variable is cut short")
     return alone
 
 
 def _name(start: bytes, order: str) -> str | None:
-    """Name of a matrix by the beginning of its content; None where there is none."""
+    """Name of a matrix from the beginning of its content, or None."""
     elements = _elements(BytesIO(start), _Element(_MATRIX, 0, len(start)), order)
     try:
         parts = list(islice(elements, 3))
@@ -129,7 +129,7 @@ def _name(start: bytes, order: str) -> str | None:
 
 
 def _elements(file: BinaryIO, whole: _Element, order: str) -> Iterator[_Element]:
-    """Elements that a matrix consists of."""
+    """Elements of a matrix."""
     at = whole.start
     while at < whole.end:
         kind, length = _tag(file, at, order)
@@ -163,7 +163,7 @@ def _numbers(file: BinaryIO, element: _Element, dtype: str) -> NDArray[np.intege
 def _check_matrix(
     file: BinaryIO, whole: _Element, order: str, name: str, *, inside: bool = False
 ) -> None:
-    """Refuse what contradicts itself; ``inside`` a cell, there are no further cells."""
+    """Refuse an inconsistent matrix; ``inside`` a cell, no further cells are allowed."""
     flags, shape, title, *parts = _elements(file, whole, order)
     if (flags.type, flags.length) != (_UINT32, 8) or title.type != _INT8:
         raise ValueError("a matrix without flags and name")
@@ -197,7 +197,7 @@ def _check_cell(
         raise ValueError(f"a cell of shape {dims} with {len(parts)} entries")
     for k, part in enumerate(parts, start=1):
         entry = f"entry {k} of cell {name}"
-        # A length that is no multiple of eight would have SciPy begin the next entry elsewhere.
+        # With a length that is not a multiple of eight, SciPy would misplace the next entry.
         if part.type != _MATRIX or part.length % 8:
             raise ValueError(f"{entry} has type {part.type} and {part.length} bytes")
         if part.length:  # else an empty matrix
@@ -219,18 +219,18 @@ def _check_sparse_parts(
 def check_sparse(
     rows: NDArray[Any], starts: NDArray[Any], n_stored: int, shape: Sequence[int]
 ) -> None:
-    """Raise ValueError unless the parts of a sparse matrix fit together.
+    """Raise ValueError unless the parts of a sparse matrix are consistent.
 
-    SciPy's own check passes over a matrix whose last column ends at 0.
+    SciPy's own check skips a matrix whose last column ends at 0.
 
     Parameters
     ----------
     rows : array of shape (at least n_stored,)
         Row of each stored number.
     starts : array of shape (n_columns + 1,)
-        Where in ``rows`` each column begins, and where the last one ends.
+        Positions in ``rows`` where each column begins, and where the last one ends.
     n_stored : int
-        How many numbers there are.
+        Number of stored values.
     shape : (n_rows, n_columns)
     """
     if rows.ndim != 1 or starts.ndim != 1 or {rows.dtype.kind, starts.dtype.kind} - {*"iu"}:
@@ -245,13 +245,13 @@ def check_sparse(
 
 
 def check_dense_size(shape: Sequence[int], n_bytes: int) -> None:
-    """Raise ValueError if a sparse matrix would be far larger as a table than as it is stored.
+    """Raise ValueError if a sparse matrix would be far larger when dense than as stored.
 
     Parameters
     ----------
     shape : (n_rows, n_columns)
     n_bytes : int
-        What its numbers and columns take in the file.
+        Size of its numbers and columns in the file.
     """
     needed = 8 * math.prod(map(int, shape))
     if needed > max(MOST_DENSE, DENSE_TIMES * n_bytes):

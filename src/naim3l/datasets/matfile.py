@@ -1,4 +1,4 @@
-"""Variables of MATLAB files: version 7.3, which is HDF5, through h5py, all others through scipy."""
+"""Variables of MATLAB files: version 7.3, which is HDF5, with h5py, all others with SciPy."""
 
 import warnings
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def list_variables(path: Path) -> list[Variable]:
 
 
 def read_variable(variable: Variable) -> Array:
-    """A matrix in the type in which the file has it, which can be smaller than its class."""
+    """A matrix in the type in which it is stored, which can be smaller than its class."""
     path, name = variable.path, variable.name
     with _readable(path):
         if _version(path) != _HDF5:
@@ -57,7 +57,7 @@ def read_cells(variable: Variable) -> list[Array]:
             entries = [_dense(entry) for entry in _load(path, name).ravel(order="F")]
         else:
             with _h5py(path).File(path, "r") as file:
-                # MATLAB goes down columns, and HDF5 has the axes reversed: rows of what is here.
+                # MATLAB is column-major and HDF5 reverses the axes, so this is row by row.
                 entries = [_hdf5_matrix(file[reference]) for reference in file[name][()].ravel()]
     for k, entry in enumerate(entries):
         if entry.ndim != 2 or entry.dtype.kind not in "biuf":
@@ -67,14 +67,14 @@ def read_cells(variable: Variable) -> list[Array]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Turns whatever fails inside into a ValueError that names the file."""
+    """Turn any exception inside into a ValueError that names the file."""
     with path.open("rb"):  # a file that cannot be opened keeps its OSError
         pass
     try:
         yield
     except ImportError:
         raise
-    except Exception as error:  # damage surfaces as many types, from TypeError to zlib.error
+    except Exception as error:  # damage raises many types, from TypeError to zlib.error
         cause = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path}: not a readable .mat file ({cause})") from error
 
@@ -93,7 +93,7 @@ def _load(path: Path, name: str) -> Any:
 
 @contextmanager
 def _strict() -> Iterator[None]:
-    """What SciPy warns of, such as numbers that it cannot read, is an error inside."""
+    """Turn warnings of SciPy, for example about unreadable numbers, into errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
@@ -115,7 +115,7 @@ def _dense(matrix: Any) -> Array:
 
 
 def _hdf5_header(stored: Any) -> tuple[tuple[int, ...], str]:
-    """Shape and class, as MATLAB has them."""
+    """Shape and class in MATLAB."""
     if "MATLAB_sparse" in stored.attrs:
         return (int(stored.attrs["MATLAB_sparse"]), len(stored["jc"]) - 1), "sparse"
     kind = stored.attrs.get("MATLAB_class", b"unknown")

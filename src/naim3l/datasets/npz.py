@@ -1,4 +1,4 @@
-"""Reader and writer of multi-view data sets in .npz files."""
+"""Reader and writer for multi-view datasets in .npz files."""
 
 import os
 import warnings
@@ -28,17 +28,17 @@ from naim3l.files.whole import written_whole
 
 _VIEW = "view_"
 _ORDER = "view_order"
-STAND_IN = "Recomputed"  # end of the name of a view that stands in for one that was not to be had
+STAND_IN = "Recomputed"  # suffix of a view that replaces one that was not available
 
 
 def load_npz(path: str | os.PathLike[str]) -> Bunch:
-    """Views and labels from an .npz file, with nothing in the file run as code.
+    """Views and labels from an .npz file; no code in the file is run.
 
-    The file holds an array ``view_<name>`` of shape (n_samples, n_features of the view) for each
-    view and ``labels`` of shape (n_samples, n_labels), 0 or 1. It may hold ``label_names``,
+    The file contains an array ``view_<name>`` of shape (n_samples, n_features of the view) for each
+    view and ``labels`` of shape (n_samples, n_labels), 0 or 1. It may contain ``label_names``,
     ``observed`` of shape (n_samples, n_views), 1 where the view exists for the row, and
-    ``view_order``, the names of the views in the order of the columns of ``observed``; without it
-    that is the order in which the file stores the views. Other arrays are left alone.
+    ``view_order``, the names of the views in the order of the columns of ``observed``; by default
+    this is the order in which the file stores the views. Other arrays are ignored.
 
     Parameters
     ----------
@@ -47,14 +47,14 @@ def load_npz(path: str | os.PathLike[str]) -> Bunch:
     Returns
     -------
     data : Bunch
-        ``views``: dict of arrays in the type they were stored in. ``labels``: int array.
-        ``label_names``: list of str, "label0", "label1", ... where the file has none.
-        ``observed``: bool array, all True where the file has none.
+        ``views``: dict of arrays in the type in which they are stored. ``labels``: int array.
+        ``label_names``: list of str, "label0", "label1", ... if the file has none.
+        ``observed``: bool array, all True if the file has none.
 
     Raises
     ------
     ValueError
-        If the file is damaged, of another kind, or contradicts itself; says what is wrong.
+        If the file is damaged, of another kind, or inconsistent. The message says what is wrong.
     """
     data = open_npz(path)
     return Bunch(
@@ -66,11 +66,11 @@ def load_npz(path: str | os.PathLike[str]) -> Bunch:
 
 
 def open_npz(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> MultiView:
-    """Views and labels of one or several .npz files, each view read when it is asked for.
+    """Views and labels of one or several .npz files; each view is read when it is accessed.
 
-    Of several files, in the form that `load_npz` describes, the views are united: file by file
-    in the order given, but files with a view whose name ends in "Recomputed" come last. A file
-    may then be without labels; those that have them must agree.
+    The files have the format that `load_npz` describes. The views of several files are combined in
+    the order given, but files with a view whose name ends in "Recomputed" come last. Not every file
+    needs labels, but those that have them must agree.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def open_npz(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Mul
     Raises
     ------
     ValueError
-        If a file is damaged or of another kind, or contradicts itself or another one.
+        If a file is damaged, of another kind, or inconsistent with itself or another file.
     """
     parts = [_open_part(Path(name)) for name in (path, *more)]
     parts.sort(key=lambda part: any(name.endswith(STAND_IN) for name in part.views))
@@ -113,11 +113,11 @@ def save_npz(
     label_names: Sequence[str] | None = None,
     observed: ArrayLike | None = None,
 ) -> None:
-    """An .npz file in the form that `load_npz` describes, written whole or not at all.
+    """Write an .npz file in the format that `load_npz` describes, completely or not at all.
 
-    Until the last byte is on disk the file has another name beside `path`; what stood at `path`
-    before stays until then. Views are taken from the mapping one at a time and compressed, and
-    the same data give the same bytes.
+    Until the last byte is on disk the file has a temporary name in the same folder; an existing
+    file at `path` is kept until then. Views are taken from the mapping one at a time and
+    compressed, and the same data give the same bytes.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def _open_part(path: Path) -> _Part:
         for key in stored.files:
             if key in ("labels", "label_names", "observed", _ORDER):
                 small[key] = read_array(stored, key)
-                small[key].astype(object)  # bytes that are no text are met here
+                small[key].astype(object)  # fails for bytes that are not text
             elif key.startswith(_VIEW):
                 shape, dtype = read_header(stored, key)
                 read = partial(_read_array, path, key)
@@ -184,12 +184,12 @@ def _open_part(path: Path) -> _Part:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
-    """The open file; whatever fails inside is a ValueError that names it."""
+    """The open file; any exception inside becomes a ValueError that names it."""
     with open(path, "rb") as file:  # a file that cannot be opened keeps its OSError
         try:
             with np.load(file, allow_pickle=False) as stored:
                 yield stored
-        except Exception as error:  # damage surfaces as many types, from BadZipFile to EOFError
+        except Exception as error:  # damage raises many types, from BadZipFile to EOFError
             cause = f"{type(error).__name__}: {error}"
             raise ValueError(f"{path} is not a readable .npz file ({cause})") from error
 
@@ -207,10 +207,10 @@ def read_header(stored: np.lib.npyio.NpzFile, key: str) -> tuple[tuple[int, ...]
 
 
 def read_array(stored: np.lib.npyio.NpzFile, key: str) -> Array:
-    """An array of an open file, held against its checksum.
+    """An array of an open file, verified by its checksum.
 
-    NumPy reads no further than the header of an array says, and the checksum is compared only at
-    the end of its bytes: a header that was damaged to say less would pass.
+    NumPy reads only as many bytes as the header of an array states, and the checksum is compared
+    only at the end of the data, so a damaged header that states fewer bytes would go unnoticed.
     """
     with _member(stored, key) as file:
         array: Array = np.lib.format.read_array(file, allow_pickle=False)
@@ -221,8 +221,8 @@ def read_array(stored: np.lib.npyio.NpzFile, key: str) -> Array:
 
 @contextmanager
 def _member(stored: np.lib.npyio.NpzFile, key: str) -> Iterator[IO[bytes]]:
-    """Bytes of an array, without the warnings that Python has of odd signs in its header."""
-    assert stored.zip is not None  # it is until the file is closed
+    """Bytes of an array, without Python's warnings about odd characters in its header."""
+    assert stored.zip is not None  # true until the file is closed
     if f"{key}.npy" not in stored.zip.namelist():
         raise ValueError(f"{key} is no array")
     with warnings.catch_warnings(), stored.zip.open(f"{key}.npy") as file:
@@ -243,7 +243,7 @@ def _in_order(views: dict[str, StoredView], order: Array) -> dict[str, StoredVie
 
 
 def _check_agreement(part: _Part, first: _Part) -> None:
-    """Error unless a file is sound in itself and has the labels of the first one."""
+    """Raise unless a file is consistent and has the labels of the first one."""
     Y = check_labels(np.asarray(first.labels))
     if part.labels is not None:
         own = check_labels(part.labels)
@@ -256,7 +256,7 @@ def _check_agreement(part: _Part, first: _Part) -> None:
 
 
 def _check_distinct(parts: list[_Part]) -> None:
-    """Error if two files have a view of the same name, or names of the labels that differ."""
+    """Raise if two files have a view of the same name, or different label names."""
     owner: dict[str, Path] = {}
     for part in parts:
         for name in part.views:
@@ -270,7 +270,7 @@ def _check_distinct(parts: list[_Part]) -> None:
 
 
 def _write_array(archive: zipfile.ZipFile, key: str, array: Array) -> None:
-    # An entry without the time of day, so that the same data give the same bytes.
+    # An entry without a timestamp, so that the same data give the same bytes.
     entry = zipfile.ZipInfo(f"{key}.npy")
     entry.compress_type = zipfile.ZIP_DEFLATED
     with archive.open(entry, "w", force_zip64=True) as file:

@@ -1,4 +1,4 @@
-"""Multi-view data that stay on disk until a view is asked for, and the checks all readers share."""
+"""Multi-view data that stay on disk until a view is accessed, and checks shared by all readers."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class StoredView:
-    """One view where it lies: how large it is, and a function that reads it.
+    """A view on disk: its size, and a function that reads it.
 
     Attributes
     ----------
@@ -40,16 +40,16 @@ class StoredView:
 
 
 class Views(Mapping[str, Array]):
-    """Arrays by name, each read from its file anew whenever it is asked for, and not kept.
+    """Arrays by name; each access reads the array from its file, and nothing is cached.
 
-    Whoever needs a view twice keeps the array. Iterating over the items holds one view at a time.
+    Keep the array if you need a view twice. Iterating over the items loads one view at a time.
     """
 
     def __init__(self, stored: Mapping[str, StoredView]) -> None:
         self.stored = dict(stored)
 
     def __getitem__(self, name: str) -> Array:
-        """The array of a view, (n_samples, n_features), in the type it is stored in."""
+        """The array of a view, (n_samples, n_features), in the type in which it is stored."""
         stored = self.stored[name]
         X = stored.read()
         if X.shape != stored.shape:
@@ -84,27 +84,27 @@ class MultiView:
     stored : mapping of StoredView by name
     labels : array of shape (n_samples, n_labels), 0 or 1
     label_names : sequence of n_labels str, optional
-        "label0", "label1", ... where not given.
+        Default: "label0", "label1", ...
     observed : array of shape (n_samples, n_views), optional
-        1 where the view exists for the row; all of them where not given.
+        1 where the view exists for the row. By default all views exist for all rows.
     label_files : sequence of paths
-        Files that labels, names and `observed` came from.
+        Files from which labels, names and `observed` were read.
 
     Attributes
     ----------
     views : Views
-        Mapping from names to arrays; see there what is read when.
+        Mapping from names to arrays, which are read on access.
     labels : int64 array of shape (n_samples, n_labels), 0 or 1
     label_names : list of str
     observed : bool array of shape (n_samples, n_views)
         Columns in the order of `views`.
     files : list of paths
-        Files that labels and views come from.
+        Files that contain the labels and views.
 
     Raises
     ------
     ValueError
-        If the parts contradict each other.
+        If the parts are inconsistent.
 
     Examples
     --------
@@ -155,17 +155,17 @@ class MultiView:
     def dtypes(self) -> dict[str, np.dtype[Any]]:
         """Type in which each view is stored; reads nothing.
 
-        For views in .mat files it is the MATLAB class: MATLAB stores whole numbers of class double
+        For views in .mat files it is the MATLAB class. MATLAB stores integers of class double
         in fewer bytes, and the array then has the smaller type.
         """
         return {name: view.dtype for name, view in self.views.stored.items()}
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256, hexadecimal, of names, lengths and contents of `files`; computed once.
+        """Hexadecimal SHA-256 of the names, lengths and contents of `files`; computed once.
 
-        Folders of the files do not count, so that a copy elsewhere has the same digest. Data that
-        come from no file are hashed themselves.
+        Folders are not included, so a copy elsewhere has the same digest. Data that do not come
+        from files are hashed themselves.
         """
         sha = hashlib.sha256()
         if not self.files:
@@ -182,7 +182,7 @@ class MultiView:
         return sha.hexdigest()
 
     def select(self, view_names: Sequence[str]) -> "MultiView":
-        """The same rows and labels with some of the views, in the order asked for."""
+        """The same rows and labels with some of the views, in the given order."""
         names, known = list(view_names), list(self.views)
         if not names or len(set(names)) < len(names) or not set(names) <= set(known):
             raise ValueError(f"view_names={names}; some of {known} are needed, each once.")
@@ -202,7 +202,7 @@ class MultiView:
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Puts the name of a file before the message of any ValueError."""
+    """Prefix the message of any ValueError with the name of a file."""
     try:
         yield
     except ValueError as error:
@@ -210,7 +210,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def check_labels(labels: ArrayLike) -> NDArray[np.int64]:
-    """Labels as int64, (n_samples, n_labels), if they are 0 or 1."""
+    """Labels as int64, (n_samples, n_labels); raises unless they are 0 or 1."""
     array = np.asarray(labels)
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "biuf":
         raise ValueError(
@@ -225,7 +225,7 @@ def check_labels(labels: ArrayLike) -> NDArray[np.int64]:
 
 
 def check_view(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], n_samples: int) -> None:
-    """Error unless a view of this shape and type has a row of numbers for each row of labels."""
+    """Raise unless a view of this shape and type has a row of numbers for each row of labels."""
     if len(shape) != 2 or dtype.kind not in "biuf":
         raise ValueError(
             f"view {name!r} has shape {shape} and type {dtype}, "
@@ -236,7 +236,7 @@ def check_view(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], n_sample
 
 
 def check_label_names(names: ArrayLike | None, n_labels: int) -> list[str]:
-    """Names of the labels, "label0", "label1", ... for None."""
+    """Names of the labels; "label0", "label1", ... for None."""
     if names is None:
         return [f"label{k}" for k in range(n_labels)]
     array = np.asarray(names)
@@ -246,7 +246,7 @@ def check_label_names(names: ArrayLike | None, n_labels: int) -> list[str]:
 
 
 def check_observed(observed: ArrayLike | None, shape: tuple[int, int]) -> NDArray[np.bool_]:
-    """Which view exists for which row, (n_samples, n_views), all of them for None."""
+    """Which view exists for which row, (n_samples, n_views); all of them for None."""
     if observed is None:
         return np.ones(shape, dtype=bool)
     array = np.asarray(observed)

@@ -16,32 +16,32 @@ _DESCR = """Yeast genes and their functions
 2417 genes of baker's yeast, described in two ways:
 
     expression      79 columns, levels measured on micro-arrays
-    phylogenetic    24 columns, likeness to the genes of other organisms
+    phylogenetic    24 columns, similarity to the genes of other organisms
 
 Each gene belongs to some of 14 functional categories (4.24 on average, at least one). Rows are
 aligned: row i of both views and of the labels is the same gene.
 
 The table is the one in the Python package river (BSD-3-Clause), which took it from the MULAN
-library; it goes back to A. Elisseeff and J. Weston, "A kernel method for multi-labelled
-classification", NIPS 2001. Licence and checksums lie beside the file, in naim3l/datasets/data.
+library; the original source is A. Elisseeff and J. Weston, "A kernel method for multi-labelled
+classification", NIPS 2001. Licence and checksums are next to the file, in naim3l/datasets/data.
 """
 
 
 def load_yeast(*, as_frame: bool = False) -> Bunch:
-    """The yeast data, two aligned views of 2417 genes with 14 labels.
+    """Load the yeast data, two aligned views of 2417 genes with 14 labels.
 
     Parameters
     ----------
     as_frame : bool
-        True gives views and labels as pandas data frames with named columns.
+        If True, views and labels are pandas data frames with named columns.
 
     Returns
     -------
     data : Bunch
         ``views``: dict of float arrays, "expression" of shape (2417, 79) and "phylogenetic" of
         shape (2417, 24). ``labels``: int array of shape (2417, 14) of 0 and 1. ``label_names``:
-        list of 14 names. ``feature_names``: dict of lists, one per view. ``DESCR``: what the data
-        are and where they come from.
+        list of 14 names. ``feature_names``: dict of lists, one per view. ``DESCR``: description
+        and origin of the data.
     """
     names, table = _read_table()
     columns = {
@@ -62,7 +62,7 @@ def load_yeast(*, as_frame: bool = False) -> Bunch:
 def _read_table() -> tuple[list[str], np.ndarray[Any, np.dtype[np.float64]]]:
     """Column names, and all columns as floats of shape (2417, 117)."""
     path = files("naim3l.datasets").joinpath("data", "yeast.csv.gz")
-    with path.open("rb") as packed, gzip.open(packed, "rt", encoding="ascii") as lines:
+    with path.open("rb") as compressed, gzip.open(compressed, "rt", encoding="ascii") as lines:
         names = lines.readline().strip().split(",")
         return names, np.loadtxt(lines, delimiter=",", dtype=np.float64)
 

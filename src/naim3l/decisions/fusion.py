@@ -4,14 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 from scipy.stats import rankdata
 
 from naim3l._arrays import Matrix
 from naim3l.decisions.calibration import Calibration
+from naim3l.input.tables import Table
 
 Scores = NDArray[np.float64]
 
@@ -19,7 +22,7 @@ Scores = NDArray[np.float64]
 FUSIONS = ("mean", "evidence", "learned")
 # Labels are told apart, for learned weights, by how frequent they are: rare, middling, frequent.
 N_GROUPS = 3
-# Pull of learned weights towards 1, and of overlap towards 0, in units of one entry's log-loss.
+# Of learned weights, see `fit_weights`.
 PULL = 10.0
 # Probabilities beyond this, from whoever calibrated them, do not decide alone.
 LEAST_CHANCE = 1e-9
@@ -137,7 +140,9 @@ def label_groups(truth: Matrix, n_groups: int = N_GROUPS) -> NDArray[np.intp]:
     return group
 
 
-def fit_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> tuple[Matrix, Matrix]:
+def fit_weights(
+    log_odds: Matrix, base: Matrix, truth: Matrix, pull: float = PULL
+) -> tuple[Matrix, Matrix]:
     """Weights (n_views, n_labels) and overlap (n_labels,) of evidence with the least log-loss.
 
     One weight per view and group of labels, not negative and pulled towards 1, and one overlap per
@@ -149,6 +154,8 @@ def fit_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> tuple[Matrix, 
         As in `add_evidence`; of entries that the fit did not see, NaN elsewhere.
     truth : ndarray of shape (n_samples, n_labels)
         1, 0, NaN = unknown.
+    pull : float
+        Of weights towards 1, and of overlap towards 0, in units of one entry's log-loss.
     """
     groups, weights = label_groups(truth), np.ones((len(log_odds), truth.shape[1]))
     overlap = np.zeros(truth.shape[1])
@@ -160,12 +167,12 @@ def fit_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> tuple[Matrix, 
         known = ~np.isnan(truth[:, of_group]) & (n_views > 0)
         start = np.broadcast_to(base[of_group], known.shape)[known]
         yes = truth[:, of_group][known]
-        found = _least_log_loss(np.nan_to_num(E[:, known]), n_views[known], start, yes)
+        found = _least_log_loss(np.nan_to_num(E[:, known]), n_views[known], start, yes, pull)
         weights[:, of_group], overlap[of_group] = found[:-1, None], found[-1]
     return weights, overlap
 
 
-def _least_log_loss(E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix) -> Matrix:
+def _least_log_loss(E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, pull: float) -> Matrix:
     """Weights w (n_views,), then overlap r, for which log-odds are closest to ``yes``.
 
     The log-odds of entry i, of a sample with n views, are ``start + w @ E / (1 + r (n - 1))``.
@@ -178,110 +185,153 @@ def _least_log_loss(E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix) -> M
         added = w @ E / times
         log_odds = start + added
         value = -np.sum(log_expit(np.where(yes > 0, log_odds, -log_odds)))
-        value += 0.5 * PULL * np.sum((parameters - neutral) ** 2)
+        value += 0.5 * pull * np.sum((parameters - neutral) ** 2)
         wrong = (expit(log_odds) - yes) / times
         slope = np.append(E @ wrong, -wrong @ (added * (n_views - 1)))
-        return float(value), slope + PULL * (parameters - neutral)
+        return float(value), slope + pull * (parameters - neutral)
 
     bounds = [(0, None)] * len(E) + [(0, 1)]
     return np.asarray(minimize(loss, neutral, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
 def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
-    """One score per sample from the tables of several views, matched by their index.
+    """One score per sample from the tables of several views.
 
-    For rows that do carry a key: views trained apart can still be joined where new rows are known
-    to belong together.
+    For rows that are known to belong together: views trained apart can still be joined there.
+    Rows of pandas tables are matched by index. Arrays and other data frames have none, so row i
+    of every view must be the same sample, with NaN or null where it lacks the view.
 
     Parameters
     ----------
-    scores : mapping of str to pandas DataFrame
-        Such as ``decision_function`` gives after ``set_output(transform="pandas")``, or
-        ``predict_proba``; unique indexes, the same columns.
-    base_rates : array-like of shape (n_labels,), pandas Series or mapping, optional
+    scores : mapping of str to ndarray or data frame of shape (n_rows, n_labels)
+        What ``decision_function`` or ``predict_proba`` returns; all of one library, data frames
+        with the same columns, those of pandas with unique indexes.
+    base_rates : array-like of shape (n_labels,), Series or mapping, optional
         Share of positives of each label, a model's ``base_rates_``: by name, or else in the order
         of the columns of the first table. With it, scores are taken to be probabilities, and what
         each view adds to the base rate is added up (see `add_evidence`), which mostly beats their
-        mean; probabilities come back. Without it, the mean.
+        mean; probabilities are returned. Without it, the mean.
 
     Returns
     -------
-    pandas DataFrame
-        A row for every index that some view has, in the order of first appearance.
-    """
-    import pandas as pd
+    ndarray or data frame of shape (n_samples, n_labels)
+        Of the library of the tables. From pandas, a row for every index that some view has, in the
+        order of first appearance.
 
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from naim3l import fuse
+    >>> clinic = pd.DataFrame({"flu": [0.8, 0.4]}, index=["Ann", "Bob"])
+    >>> lab = pd.DataFrame({"flu": [0.8, 0.3]}, index=["Ann", "Cid"])
+    >>> fuse({"clinic": clinic, "lab": lab}, base_rates=[0.5]).round(2)
+          flu
+    Ann  0.94
+    Bob  0.40
+    Cid  0.30
+    """
     if not isinstance(scores, Mapping) or not scores:
-        raise TypeError("scores must be a mapping {view: data frame} of at least one view.")
-    frames = list(scores.values())
-    for view, frame in scores.items():
-        if not isinstance(frame, pd.DataFrame):
-            raise TypeError(f"view {view!r}: a pandas DataFrame is needed, its index tells who is "
-                            f"who; got {type(frame).__name__}.")  # fmt: skip
-        _check_frame(view, frame, frames[0].columns, next(iter(scores)))
-    first, *others = frames
-    index = first.index.append([frame.index for frame in others]).drop_duplicates()
-    stacked = np.stack(
-        [_numbers(view, frame[first.columns].reindex(index)) for view, frame in scores.items()]
-    )
+        raise TypeError("scores must be a mapping {view: table} of at least one view.")
+    tables = {view: Table(table, f"view {view!r}") for view, table in scores.items()}
+    first = next(iter(tables.values()))
+    labels = _labels(first)
+    for table in tables.values():
+        _check_alike(table, first, next(iter(tables)))
+    index, rows = _match_rows(tables)
+    n_samples = first.shape[0] if index is None else len(index)
+    stacked = np.full((len(tables), n_samples, len(labels)), np.nan)
+    for S, table, at in zip(stacked, tables.values(), rows, strict=True):
+        S[at] = table.numbers(allowed="scores")[:, [_labels(table).index(k) for k in labels]]
     if base_rates is None:
         fused = fuse_arrays(stacked)
     else:
-        fused = _fuse_chances(stacked, _rates(base_rates, list(first.columns)))
-    return pd.DataFrame(fused, index=index, columns=first.columns)
+        fused = _fuse_probabilities(stacked, _rates(base_rates, labels))
+    if first.frame is None:
+        return fused
+    if index is None:
+        return nw.from_numpy(fused, labels, backend=first.frame.implementation).to_native()
+    pandas = nw.get_native_namespace(first.frame)
+    return pandas.DataFrame(fused, index=index, columns=first.data.columns)
 
 
-def _check_frame(view: str, frame: Any, columns: Any, other: str) -> None:
-    """Refuse rows and columns that cannot be told apart, and columns other than the first's."""
-    for what, keys in (("index", frame.index), ("column", frame.columns)):
-        if not keys.is_unique:
-            twice = keys[keys.duplicated()][0]
-            raise ValueError(f"view {view!r}: {what} {twice!r} occurs more than once.")
-    unknown = frame.index.to_frame().isna().to_numpy().any(axis=1)
+def _labels(table: Table) -> list[Any]:
+    """Names of the columns, or else their positions."""
+    return list(range(table.shape[1]) if table.frame is None else table.frame.columns)
+
+
+def _check_alike(table: Table, first: Table, first_view: str) -> None:
+    """Refuse a table of another library, or with other columns, than the first."""
+    if sparse.issparse(table.data):
+        raise TypeError(f"{table.where}: a sparse matrix; scores are needed for all labels.")
+    if type(table.data) is not type(first.data):
+        raise TypeError(
+            f"{table.where}: a {type(table.data).__qualname__} of {type(table.data).__module__} "
+            f"beside {first_view!r}, a {type(first.data).__qualname__} of "
+            f"{type(first.data).__module__}; give tables of one library."
+        )
+    if set(_labels(table)) != set(_labels(first)):
+        raise ValueError(f"{table.where}: columns differ from those of {first_view!r}.")
+
+
+def _match_rows(tables: Mapping[str, Table]) -> tuple[Any, list[Any]]:
+    """Index of the samples, None for tables without one, and where each table's rows go."""
+    first_view, first = next(iter(tables.items()))
+    if hasattr(first.data, "iloc"):
+        indexes = [table.data.index for table in tables.values()]
+        for view, index in zip(tables, indexes, strict=True):
+            _check_index(view, index)
+        index = indexes[0].append(indexes[1:]).drop_duplicates()
+        return index, [index.get_indexer(own) for own in indexes]
+    for table in tables.values():
+        if table.shape[0] != first.shape[0]:
+            raise ValueError(
+                f"{table.where}: {table.shape[0]} rows, and {first.shape[0]} of {first_view!r}; "
+                "without an index rows are matched by position, so all views need as many. "
+                "Tables of pandas are matched by index."
+            )
+    return None, [slice(None)] * len(tables)
+
+
+def _check_index(view: str, index: Any) -> None:
+    """Refuse an index that does not say which sample each row is."""
+    if not index.is_unique:
+        twice = index[index.duplicated()][0]
+        raise ValueError(f"view {view!r}: index {twice!r} occurs more than once.")
+    unknown = index.to_frame().isna().to_numpy().any(axis=1)
     if unknown.any():
         raise ValueError(
-            f"view {view!r}, row {unknown.argmax()}: the index is missing (NaN), so that nobody "
-            "knows whose row it is; drop such rows, or give them an index of their own."
+            f"view {view!r}, row {unknown.argmax()}: the index is missing (NaN), so the row cannot "
+            "be matched; drop such rows, or give them an index of their own."
         )
-    if set(frame.columns) != set(columns):
-        raise ValueError(f"view {view!r}: columns differ from those of {other!r}.")
-
-
-def _numbers(view: str, frame: Any) -> Scores:
-    try:
-        return np.asarray(frame.to_numpy(dtype=float, na_value=np.nan))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"view {view!r}: scores must be numbers: {error}.") from None
 
 
 def _rates(base_rates: Any, labels: list[Any]) -> Matrix:
     """Base rates in the order of the labels, by name where they have names."""
-    import pandas as pd
-
+    if hasattr(base_rates, "iloc") and type(base_rates.index).__name__ != "RangeIndex":
+        base_rates = base_rates.to_dict()
     if isinstance(base_rates, Mapping):
-        base_rates = pd.Series(dict(base_rates))
-    if isinstance(base_rates, pd.Series) and not isinstance(base_rates.index, pd.RangeIndex):
-        lacking = [label for label in labels if label not in base_rates.index]
-        if lacking:
-            raise ValueError(f"base_rates: no entry for label {lacking[0]!r}.")
-        base_rates = base_rates[labels]
+        missing = [label for label in labels if label not in base_rates]
+        if missing:
+            raise ValueError(f"base_rates: no entry for label {missing[0]!r}.")
+        base_rates = [base_rates[label] for label in labels]
     try:
         return np.asarray(base_rates, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"base_rates must be numbers: {error}.") from None
 
 
-def _fuse_chances(chances: Matrix, rates: Matrix) -> Scores:
-    if rates.shape != chances.shape[2:] or not ((rates > 0) & (rates < 1)).all():
+def _fuse_probabilities(P: Matrix, rates: Matrix) -> Scores:
+    """Probabilities (n_samples, n_labels) from those of views, (n_views, n_samples, n_labels)."""
+    if rates.shape != P.shape[2:] or not ((rates > 0) & (rates < 1)).all():
         raise ValueError(
-            f"base_rates must be {chances.shape[2]} numbers between 0 and 1, one per label; got "
+            f"base_rates must be {P.shape[2]} numbers between 0 and 1, one per label; got "
             f"{rates!r}."
         )
-    outside = (chances < 0) | (chances > 1)
+    outside = (P < 0) | (P > 1)
     if outside.any():
         raise ValueError(
-            f"with base_rates= scores must be probabilities, got {chances[outside][0]:g}; "
+            f"with base_rates= scores must be probabilities, got {P[outside][0]:g}; "
             "predict_proba gives them."
         )
-    log_odds = logit(np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE))
+    log_odds = logit(np.clip(P, LEAST_CHANCE, 1 - LEAST_CHANCE))
     return expit(add_evidence(log_odds, logit(rates)))

@@ -1,6 +1,7 @@
 """Entries of the labels held out of a fit in turn, and what the fit says of them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,63 +49,63 @@ def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
     return "AP" if all(ranked) else LOG_LOSS
 
 
-def deal_entries(problem: Problem, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
-    """Fold of each entry, of the shape of ``problem.Y``; -1 where it is in none.
+def shuffled_entries(
+    Y: NDArray[Any], values: Sequence[int], rng: np.random.RandomState
+) -> Iterator[tuple[int, int, NDArray[np.intp]]]:
+    """Label, value and rows, in random order, of the entries of each label with each value."""
+    for k, column in enumerate(Y.T):
+        for value in values:
+            yield k, value, rng.permutation(np.flatnonzero(column == value))
+
+
+def hold_out_share(
+    Y: NDArray[Any], share: float, rng: np.random.RandomState, *, values: Sequence[int] = (1, 0)
+) -> NDArray[np.bool_]:
+    """Mask of one share of each label's positives and of its negatives, rounded down.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_rows, n_labels)
+        1, 0, NaN = unknown.
+    share : float in [0, 1]
+    rng : RandomState
+    values : sequence of int
+        The order in which the entries of a label are drawn.
+    """
+    held_out = np.zeros(Y.shape, dtype=bool)
+    for k, _, rows in shuffled_entries(Y, values, rng):
+        held_out[rows[: whole_share(share, rows.size)], k] = True
+    return held_out
+
+
+def whole_share(share: float, count: Any) -> Any:
+    """Share of a count (int or int array), rounded down.
+
+    The tiny term makes 0.29 of 100 rows 29, where the bare product is 28.999999999999996.
+    """
+    return np.floor(share * np.asarray(count) + 1e-9).astype(np.intp)
+
+
+def hold_out_folds(problem: Problem, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
+    """Fold in which each entry is held out, of the shape of ``problem.Y``; -1 where in none.
 
     Positives and negatives of each label in each view are shuffled and dealt in turn, so that
     their numbers in two folds differ by one at most. A label's only positive in a view is in
     none, so every view has positives outside of every fold. Where the rows of several views
-    are one sample, its entries are dealt once, and hidden in all of them together.
+    are one sample, its entries are dealt once, and held out in all of them together.
     """
     if problem.samples is None:
-        fold_of = np.full(problem.Y.shape, -1)
-        turn = 0
-        for rows in problem.row_slices:
-            turn = _deal(problem.Y[rows], fold_of[rows], n_folds, turn, rng)
-        return fold_of
-    Y = labels_of_samples(problem)
-    fold_of = np.full(Y.shape, -1)
-    _deal(Y, fold_of, n_folds, 0, rng)
-    return fold_of[problem.samples]
-
-
-def _deal(
-    Y: Matrix, fold_of: NDArray[np.intp], n_folds: int, turn: int, rng: np.random.RandomState
-) -> int:
-    """Deal the entries of one table in place; whose turn it is after that."""
-    for known, fold in zip(Y.T, fold_of.T, strict=True):
-        for value in (1, -1):
-            entries = rng.permutation(np.flatnonzero(known == value))
-            if value < 0 or len(entries) > 1:
-                fold[entries] = (turn + np.arange(len(entries))) % n_folds
-                turn += len(entries)
-    return turn
-
-
-def labels_of_samples(problem: Problem) -> Matrix:
-    """Signed labels of each sample, (n_samples, n_labels), where samples are known."""
-    assert problem.samples is not None
-    Y = np.zeros((problem.samples.max() + 1, problem.n_labels))
-    Y[problem.samples] = problem.Y
-    return Y
-
-
-def base_rates(problem: Problem) -> NDArray[np.float64]:
-    """Share of positives among the known labels, (n_labels,); a sample counts once.
-
-    One positive and one negative more keep it off 0 and 1.
-    """
-    Y = problem.Y if problem.samples is None else labels_of_samples(problem)
-    return np.asarray(((Y > 0).sum(axis=0) + 1) / ((Y != 0).sum(axis=0) + 2))
-
-
-def by_view_and_sample(problem: Problem, S: Matrix) -> Matrix:
-    """Stacked rows as (n_views, n_samples, n_labels), NaN where a sample lacks the view."""
-    assert problem.samples is not None
-    table = np.full((len(problem.X), problem.samples.max() + 1, problem.n_labels), np.nan)
-    for v, rows in enumerate(problem.row_slices):
-        table[v, problem.samples[rows]] = S[rows]
-    return table
+        tables = [problem.Y[rows] for rows in problem.row_slices]
+    else:
+        tables = [problem.labels_of_samples]
+    fold_of, turn = [np.full(Y.shape, -1) for Y in tables], 0
+    for Y, folds in zip(tables, fold_of, strict=True):
+        for k, value, rows in shuffled_entries(Y, (1, -1), rng):
+            if value < 0 or len(rows) > 1:
+                folds[rows, k] = (turn + np.arange(len(rows))) % n_folds
+                turn += len(rows)
+    stacked = np.concatenate(fold_of)
+    return stacked if problem.samples is None else stacked[problem.samples]
 
 
 def held_out_scores(
@@ -116,14 +117,14 @@ def held_out_scores(
     ----------
     problem : Problem
     fold_of : ndarray of int, of the shape of ``problem.Y``
-        What `deal_entries` returns.
+        What `hold_out_folds` returns.
     solve : callable
         Weights (n_weights, n_labels) that fit a problem.
     """
     scores = np.full(problem.Y.shape, np.nan)
     for fold in range(fold_of.max() + 1):
         hidden = fold_of == fold
-        W = solve(problem.with_labels(np.where(hidden, 0, problem.Y)))
+        W = solve(problem.without(hidden))
         scores[hidden] = problem.multiply(W)[hidden]
     return scores
 
@@ -144,13 +145,13 @@ def hidden_metric(problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric
         "log-loss", or a key of the dict that `naim3l.evaluate` returns.
     """
     if problem.samples is not None:
-        truth, scores = hidden_truth(problem, hidden), problem.multiply(W)
-        # All views of a sample carry the same labels, so any of them will do.
-        known = np.full((problem.samples.max() + 1, problem.n_labels), np.nan)
-        known[problem.samples] = truth
-        fused = fuse_arrays(by_view_and_sample(problem, scores))
-        seen = ~np.isnan(fused).any(axis=1)
-        return measure(known[seen], fused[seen], metric)
+        # All views of a sample carry the same labels, so that their mean is the label.
+        truth, scores = (
+            fuse_arrays(problem.by_view_and_sample(S))
+            for S in (problem.truth_of(hidden), problem.multiply(W))
+        )
+        seen = ~np.isnan(scores).any(axis=1)
+        return measure(truth[seen], scores[seen], metric)
     return mean_defined(hidden_metrics(problem, hidden, W, metric))
 
 
@@ -158,13 +159,8 @@ def hidden_metrics(
     problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric: str
 ) -> list[float]:
     """Metric of weights on the hidden entries of each view; see `hidden_metric`."""
-    truth, scores = hidden_truth(problem, hidden), problem.multiply(W)
+    truth, scores = problem.truth_of(hidden), problem.multiply(W)
     return [measure(truth[rows], scores[rows], metric) for rows in problem.row_slices]
-
-
-def hidden_truth(problem: Problem, hidden: NDArray[np.bool_]) -> Matrix:
-    """Hidden entries as 1 and 0, NaN elsewhere; of the shape of ``problem.Y``."""
-    return np.where(hidden, problem.Y > 0, np.nan)
 
 
 def mean_defined(values: Iterable[float]) -> float:

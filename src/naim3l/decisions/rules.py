@@ -12,16 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
-from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import Calibration, fit_calibration
-from naim3l.decisions.fusion import FUSIONS, Evidence, fuse_arrays
-from naim3l.decisions.held_out import (
-    base_rates,
-    by_view_and_sample,
-    deal_entries,
-    held_out_scores,
-    labels_of_samples,
-)
+from naim3l.decisions.fusion import Evidence, fuse_arrays
+from naim3l.decisions.held_out import held_out_scores, hold_out_folds
 from naim3l.decisions.thresholds import LEARNED, check_threshold, fit_thresholds, fixed_thresholds
 from naim3l.input.views import FUSED
 from naim3l.problem.rows import Problem
@@ -36,11 +29,6 @@ class Rules:
     threshold: Any
     calibrate: bool
     fusion: str
-
-    def check(self) -> None:
-        check_threshold(self.threshold)
-        check_choice("calibrate", self.calibrate, (True, False))
-        check_choice("fusion", self.fusion, FUSIONS)
 
     def learn(self, wide: bool) -> bool:
         """Whether held-out scores are needed."""
@@ -96,13 +84,14 @@ def learn_decisions(
     rng : RandomState
         Deals the entries into folds.
     """
-    scores = held_out_scores(problem, deal_entries(problem, N_FOLDS, rng), solve)
-    rates = base_rates(problem)
+    scores = held_out_scores(problem, hold_out_folds(problem, N_FOLDS, rng), solve)
+    truth, rates = problem.truth_of(problem.Y != 0), problem.base_rates
     if problem.samples is None:
         rows = zip(decisions.thresholds, problem.row_slices, strict=True)
-        blocks = {view: (scores[r], _truth(problem.Y[r])) for view, r in rows}
+        blocks = {view: (scores[r], truth[r]) for view, r in rows}
     else:
-        by_view, truth = by_view_and_sample(problem, scores), _truth(labels_of_samples(problem))
+        by_view = problem.by_view_and_sample(scores)
+        truth = fuse_arrays(problem.by_view_and_sample(truth))  # the same in all views of a sample
         if rules.fusion != "mean":
             decisions.evidence = _fit_evidence(by_view, truth, rates, rules.fusion == "learned")
         blocks = {FUSED: (fuse_views(by_view, decisions.evidence), truth)}
@@ -122,8 +111,3 @@ def _fit_evidence(scores: Matrix, truth: Matrix, rates: Matrix, learned: bool) -
     calibrations = [fit_calibration(S, truth, rates) for S in scores]
     evidence = Evidence.plain(calibrations)
     return evidence.learned(scores, truth) if learned else evidence
-
-
-def _truth(signed: Matrix) -> Matrix:
-    """Labels as 1, 0 and NaN = unknown."""
-    return np.where(signed == 0, np.nan, signed > 0)

@@ -1,6 +1,6 @@
-"""The regulariser for networks: a loss for any training loop, and an estimator around it.
+"""The regulariser for networks: a loss for any training loop, and an estimator that uses it.
 
-Needs torch, which ``pip install "naim3l[torch]"`` brings; nothing else of the package does.
+This module needs torch (``pip install "naim3l[torch]"``); the rest of the package does not.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""Batches of rows drawn view by view, in which every label has rows."""
+"""Batches of rows, drawn separately for each view, in which every label has rows."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,10 @@ Rows = NDArray[np.intp]
 def count_batches(
     n_rows: Sequence[int], batch_size: int, least: Sequence[int] | None = None
 ) -> int:
-    """Batches in an epoch: as many as the longest view needs, and all views share them.
+    """Number of batches in an epoch, which is determined by the view with the most rows.
 
-    With ``least`` as for `deal_batches`, no more than some view can be in all of.
+    With ``least`` as for `deal_batches`, it is limited so that at least one view can be in all
+    batches.
     """
     least = [1] * len(n_rows) if least is None else least
     most = max(n // few for n, few in zip(n_rows, least, strict=True))
@@ -28,9 +29,9 @@ def deal_batches(
 ) -> list[list[Rows]]:
     """Rows of each view in each batch of one epoch; rows of different views are not matched.
 
-    Every row is in one batch, and rows that share their rarest label are dealt in turn, so that
-    labels are spread evenly. A batch in which a label has no row in any view gets one of its rows
-    on top, drawn at random; that row is then in more than one batch.
+    Every row is in one batch. Rows with the same rarest label are distributed in turn, so that
+    labels are spread evenly. If a label has no row of any view in a batch, one of its rows is drawn
+    at random and added; that row is then in more than one batch.
 
     Parameters
     ----------
@@ -39,14 +40,14 @@ def deal_batches(
     n_batches : int
     rng : numpy Generator
     least : sequence of int, optional
-        Rows that each view has in a batch if it has any there, as far as it has so many in all; 1
-        by default. A view is left out of some batches for it, and a row that is added for its
-        label brings others along.
+        Minimum number of rows of each view in a batch, if the view is in the batch at all and has
+        that many rows; 1 by default. To reach it, a view may be left out of some batches, and
+        a row that is added for its label brings other rows with it.
 
     Returns
     -------
     list of n_batches lists of int ndarray, one per view
-        Possibly empty where a view has fewer than ``least`` rows for each batch.
+        Arrays may be empty if a view has fewer than ``least`` rows per batch.
     """
     least = [1] * len(positives) if least is None else least
     counts = np.sum([mask.sum(axis=0) for mask in positives], axis=0)
@@ -69,7 +70,7 @@ def _deal(
     least: int,
     rng: np.random.Generator,
 ) -> list[Rows]:
-    """Rows of one view by batch, each once."""
+    """Rows of one view by batch; each row occurs once."""
     # Position of each label from rare to common; rows without a positive come last.
     rank = np.empty(len(counts) + 1, dtype=np.intp)
     rank[np.argsort(counts, kind="stable")] = np.arange(len(counts))
@@ -88,7 +89,7 @@ def _fill_up(
     counts: NDArray[np.integer],
     rng: np.random.Generator,
 ) -> None:
-    """Add to each batch, in place, a row of each label that it lacks."""
+    """Add a row of each missing label to each batch, in place."""
     first = np.cumsum([0, *(len(mask) for mask in positives)])
     stacked = np.concatenate(positives)
     for batch in batches:
@@ -101,7 +102,7 @@ def _fill_up(
 
 
 def _join_others(rows: Rows, n_rows: int, least: int, rng: np.random.Generator) -> Rows:
-    """Rows of a view in a batch, with others at random if they are too few, but not none."""
+    """Rows of a view in a batch, with random additional rows if there are some but too few."""
     if not 0 < len(rows) < least:
         return rows
     others = np.setdiff1d(np.arange(n_rows), rows)

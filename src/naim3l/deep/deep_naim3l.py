@@ -2,7 +2,7 @@
 
 import copy
 import os
-from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,13 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from naim3l._progress import progress_bar
-from naim3l.decisions.held_out import base_rates
 from naim3l.deep.loss import NAIM3LLoss
 from naim3l.deep.network_options import (
+    NETWORK_PARAMETERS,
     all_default,
     check_encoders,
     check_layers,
-    check_parameters,
     find_device,
 )
 from naim3l.deep.networks import (
@@ -34,7 +33,7 @@ from naim3l.deep.networks import (
 )
 from naim3l.deep.refusals import check_features, check_scores
 from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
-from naim3l.deep.validation import Judge, as_scores, hide_entries
+from naim3l.deep.validation import Judge, as_scores, hold_out_validation
 from naim3l.estimators.base import ViewModel
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.input.tables import Table
@@ -47,6 +46,7 @@ RESUMED_WITH = (
 )  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class DeepNAIM3L(ViewModel):
     """Multi-label networks for several views whose rows cannot be matched.
 
@@ -122,8 +122,8 @@ class DeepNAIM3L(ViewModel):
     history_ : list of dict
         One record per epoch: "objective" and its parts "loss", "low_rank", "high_rank", means over
         batches, each as an estimate for all rows; "learning_rate"; with ``validation`` "held_out".
-    thresholds_, calibration_, fusion_weights_, fusion_overlap_, transformers_, views_, \
-label_names_, n_features_in_, feature_names_in_
+    thresholds_, calibration_, fusion_weights_, fusion_overlap_, base_rates_, transformers_, \
+views_, label_names_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
     Examples
@@ -137,66 +137,27 @@ label_names_, n_features_in_, feature_names_in_
     (200, 5)
     """
 
-    fit_intercept = False  # of the problem that is read: heads have biases of their own
+    _schema = NETWORK_PARAMETERS
 
-    weights_: dict[str, dict[str, NDArray[Any]]]
-    _networks: dict[str, ViewNetwork]
-    _architecture: dict[str, Any]
-
-    def __init__(
-        self,
-        lam: float = 0.1,
-        *,
-        views: Mapping[str, Any] | None = None,
-        transformer: Any = "scale",
-        encoders: Any = None,
-        hidden: Any = (1024, 512),
-        dropout: float = 0.5,
-        low_rank: bool = True,
-        high_rank: bool = True,
-        data_term: str = "logistic",
-        positive_weight: float = 1.0,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-2,
-        max_epochs: int | str = "auto",
-        batch_size: int = 256,
-        validation: float = 0.0,
-        patience: int = 10,
-        label_coding: str = "binary",
-        threshold: Any = "sign",
-        calibrate: bool = False,
-        fusion: str = "mean",
-        device: Any = "auto",
-        amp: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.lam = lam
-        self.views = views
-        self.transformer = transformer
-        self.encoders = encoders
-        self.hidden = hidden
-        self.dropout = dropout
-        self.low_rank = low_rank
-        self.high_rank = high_rank
-        self.data_term = data_term
-        self.positive_weight = positive_weight
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.validation = validation
-        self.patience = patience
-        self.label_coding = label_coding
-        self.threshold = threshold
-        self.calibrate = calibrate
-        self.fusion = fusion
-        self.device = device
-        self.amp = amp
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float = 0.1
+    _: KW_ONLY
+    transformer: Any = "scale"
+    encoders: Any = None
+    hidden: Any = (1024, 512)
+    dropout: float = 0.5
+    low_rank: bool = True
+    high_rank: bool = True
+    data_term: str = "logistic"
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-2
+    max_epochs: int | str = "auto"
+    batch_size: int = 256
+    validation: float = 0.0
+    patience: int = 10
+    device: Any = "auto"
+    amp: bool = False
+    checkpoint: str | os.PathLike[str] | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train the networks of all views.
@@ -213,20 +174,16 @@ label_names_, n_features_in_, feature_names_in_
             Fitted. After Ctrl-C the best weights so far are kept, too, and the interrupt goes on
             to the caller.
         """
-        self._check_form_parameters()
-        check_parameters(self)
-        for name in ("weights_", "_networks"):  # a fit that fails leaves no model behind
-            if hasattr(self, name):
-                delattr(self, name)
+        self._check_parameters(X)
         problem = self._read_training(X, y)
         check_encoders(self.encoders, self.views_)
         widths = [int(n_units) for n_units in self.hidden]
-        self._architecture = {"hidden": widths, "dropout": float(self.dropout)}
+        self._architecture: dict[str, Any] = {"hidden": widths, "dropout": float(self.dropout)}
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         judge, Y = None, problem.Y
         if self.validation > 0:
-            hidden = hide_entries(problem, self.validation, rng)
+            hidden = hold_out_validation(problem, self.validation, rng)
             judge, Y = Judge(problem.Y, hidden, self._loss()), np.where(hidden, 0, problem.Y)
         training = self._training(problem, Y, seed)
         checkpoint = self._open_checkpoint(problem, training)
@@ -244,7 +201,7 @@ label_names_, n_features_in_, feature_names_in_
     def networks_(self) -> dict[str, ViewNetwork]:
         check_is_fitted(self)
         if not hasattr(self, "_networks"):  # loaded from a file
-            self._networks = {}
+            self._networks: dict[str, ViewNetwork] = {}
             for view, arrays in self.weights_.items():
                 n_features, n_labels = len(arrays["encoder.centre"]), len(self.label_names_)
                 self._networks[view] = default_network(n_features, n_labels, self._layers())
@@ -276,6 +233,11 @@ label_names_, n_features_in_, feature_names_in_
 
     # Parts of a fit.
 
+    def _forget(self) -> None:
+        super()._forget()
+        for name in ("weights_", "_networks"):
+            self.__dict__.pop(name, None)
+
     def _layers(self) -> Architecture:
         """Default encoders of the fit, whatever the parameters say now."""
         hidden, dropout = self._architecture["hidden"], self._architecture["dropout"]
@@ -299,7 +261,7 @@ label_names_, n_features_in_, feature_names_in_
         with own_random_numbers(device):
             seed_torch(seed, device)
             networks = make_networks(self.encoders, features, problem.n_labels, self._layers())
-        rates = base_rates(problem.with_labels(Y))  # of Y: hidden labels must not show
+        rates = problem.with_labels(Y).base_rates  # of Y: hidden labels must not show
         for view, network in networks.items():
             network.start_at(
                 prior_scores(labels[view], rates, self.positive_weight, self.data_term)
@@ -359,7 +321,7 @@ label_names_, n_features_in_, feature_names_in_
 
     def _encode(self, view: str, table: Table, *, fit: bool = False) -> tuple[Any, NDArray]:
         features, present = super()._encode(view, table, fit=fit)
-        as_given = self.transformers_[view] is None
+        as_given = self.features_[view].transformer is None
         check_features(table, features, present, as_given=as_given)
         return features, present
 
@@ -377,7 +339,7 @@ label_names_, n_features_in_, feature_names_in_
 
     # Files.
 
-    def _weight_shapes(self, view: str) -> dict[str, tuple[int, ...]]:
+    def weight_shapes(self, view: str) -> dict[str, tuple[int, ...]]:
         """Names and shapes that ``weights_`` of a view must have, with default encoders."""
         n_features = len(self.weights_[view]["encoder.centre"])
         with torch.device("meta"):  # shapes alone take no memory

@@ -1,4 +1,4 @@
-"""The objective of the model as a loss for any network, on all rows or on a batch of them."""
+"""The objective of the model as a loss for networks, on all rows or on a batch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -14,14 +14,14 @@ from naim3l.deep.trace_norm import trace_norm
 PerView: TypeAlias = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 
 DATA_TERMS = ("squared", "logistic")
-# Shares that add up to 1 may do so but for rounding.
+# Tolerance for shares that exceed 1 by rounding error.
 LARGEST_SHARE = 1 + 1e-6
-# Blocks with at least this share of the rows of the largest are decomposed together with it.
+# Blocks with at least this share of the rows of the largest one are decomposed together.
 STACKED_SHARE = 0.75
 
 
 class NAIM3LLoss(nn.Module):
-    """What the linear model minimises, as a function of scores that may come from any network.
+    """The objective of the linear model, as a function of scores from any network.
 
     ::
 
@@ -30,29 +30,29 @@ class NAIM3LLoss(nn.Module):
         - lam * ||A||_* / sqrt(p)                               high_rank
 
     ``A`` has the scores of the rows of all views, ``A_k`` those of the rows whose label k is
-    observed positive, ``Y`` the labels as 1 and -1, and ``P`` chooses those that are known. On all
-    rows the shares p and p_k are 1 and this is `naim3l.solvers.objective.Objective`.
+    observed positive, ``Y`` the labels as 1 and -1, and ``P`` selects the known labels. On all
+    rows the shares p and p_k are 1, and this is `naim3l.solvers.objective.Objective`.
 
-    On a batch, p is the share of all rows that it has, and p_k the share of the rows with label k.
-    The first term then is an estimate without bias of the whole. Trace norms are not sums over
-    rows: for rows drawn at random, ``p ||A||_* <= E ||A_b||_* <= sqrt(p) ||A||_*``. The first is
-    the triangle inequality; the second holds since ``E A_b'A_b = p A'A`` and the trace of the root
-    is concave. It is nearly an equation where a batch has many more rows than the scores have
-    directions, so trace norms are divided by ``sqrt(p)``: what is left of the bias pulls the
-    regulariser down, by a factor of ``sqrt(p)`` at most.
+    On a batch, p is the share of all rows that it contains, and p_k the share of the rows with
+    label k. The first term is then an unbiased estimate of the term on all rows. Trace norms are
+    not sums over rows: for rows drawn at random, ``p ||A||_* <= E ||A_b||_* <= sqrt(p) ||A||_*``.
+    The first inequality is the triangle inequality; the second holds because ``E A_b'A_b = p A'A``
+    and the trace of the square root is concave. It is nearly an equality where a batch has many
+    more rows than the scores have dominant directions, so trace norms are divided by ``sqrt(p)``.
+    The remaining bias makes the norms smaller, at worst by the factor ``sqrt(p)``.
 
     Parameters
     ----------
     lam : float, default=0.4
     low_rank, high_rank : bool, default=True
-        Leave a term out by False.
+        False leaves the term out.
     data_term : {"squared", "logistic"}, default="squared"
-        "logistic" has ``2 log(1 + exp(-y a))`` in place of ``1/2 (a - y)^2``: twice, since then
-        both slope alike at a = 0.
+        "logistic" has ``2 log(1 + exp(-y a))`` instead of ``1/2 (a - y)^2``. With the factor 2,
+        both have the same slope at a = 0.
     positive_weight : float, default=1.0
-        Factor of the entries that are observed positive in the loss term.
+        Weight of observed positives in the loss term.
     cutoff : float, optional
-        Of `trace_norm`.
+        Cut-off of `trace_norm`.
 
     Examples
     --------
@@ -95,19 +95,19 @@ class NAIM3LLoss(nn.Module):
         share: float = 1.0,
         label_shares: Any = None,
     ) -> Tensor:
-        """Loss of all views together, a tensor without dimensions.
+        """Total loss of all views, a zero-dimensional tensor.
 
         Parameters
         ----------
         scores : tensor of shape (n_rows, n_labels), or sequence or mapping of them by view
         labels : of the form of ``scores``
-            1 = yes, 0 = no, NaN = unknown; others are refused.
+            1 = yes, 0 = no, NaN = unknown; other values are refused.
         share : float, default=1.0
-            Share p of all rows that the batch has, above 0 and up to 1.
+            Share p of all rows that the batch contains, above 0 and at most 1.
         label_shares : tensor or array-like of shape (n_labels,), optional
-            Shares p_k, where batches favour the rows of some labels; by default all are p. Above 0
-            for labels that are positive in the batch, of others they do not matter; above 1, where
-            rows are drawn more than once, they count as 1.
+            Shares p_k, for batches that favour the rows of some labels; by default all are p. They
+            must be above 0 for labels that are positive in the batch; those of other labels are
+            not used. Values above 1, where rows are drawn more than once, count as 1.
         """
         return torch.stack(
             list(self.parts(scores, labels, share=share, label_shares=label_shares).values())
@@ -121,7 +121,7 @@ class NAIM3LLoss(nn.Module):
         share: float = 1.0,
         label_shares: Any = None,
     ) -> dict[str, Tensor]:
-        """Terms "loss", "low_rank" and "high_rank", with factors and signs: they add up."""
+        """Signed and weighted terms "loss", "low_rank" and "high_rank"; they sum to the loss."""
         A, Y = _stack(scores, labels)
         share = _check_share(share)
         if label_shares is not None:
@@ -163,25 +163,25 @@ class NAIM3LLoss(nn.Module):
 def label_trace_norms(
     A: Tensor, Y: Tensor, factors: Tensor, *, cutoff: float | None = None
 ) -> Tensor:
-    """Trace norms of the rows of each label, times a factor per label, added up.
+    """Sum of the trace norms of the rows of each label, each times a factor.
 
-    Blocks of similar height make a stack that is decomposed in one call: small ones cost more in
-    calls than in arithmetic.
+    Blocks of similar height are stacked and decomposed in one call, because for small blocks the
+    overhead of a call exceeds the arithmetic.
 
     Parameters
     ----------
     A : tensor of shape (n_rows, n_labels)
         Scores.
     Y : tensor of shape (n_rows, n_labels)
-        Rows where column k is positive are those of label k.
+        The rows of label k are those where column k is positive.
     factors : tensor of shape (n_labels,)
     cutoff : float, optional
-        Of `trace_norm`.
+        Cut-off of `trace_norm`.
     """
     label, rows = (Y.mT > 0).nonzero(as_tuple=True)
     heights = torch.bincount(label, minlength=Y.shape[1]).cpu()
     first = heights.cumsum(0) - heights
-    filled = torch.cat([A, A.new_zeros(1, A.shape[1])])  # the last row fills blocks up
+    filled = torch.cat([A, A.new_zeros(1, A.shape[1])])  # the last row pads the blocks
     rows = torch.cat([rows, rows.new_tensor([len(A)])])
     total = A.new_zeros(())
     for group in _groups_of_similar(heights):
@@ -195,7 +195,7 @@ def label_trace_norms(
 
 
 def _groups_of_similar(heights: Tensor) -> list[Tensor]:
-    """Indices of blocks to stack, tallest first; those without rows are in no group."""
+    """Indices of blocks to stack, tallest first; blocks without rows are in no group."""
     order = heights.argsort(descending=True, stable=True)
     order = order[: int((heights > 0).sum())]
     groups: list[list[int]] = []
@@ -235,19 +235,17 @@ def _by_view(tensors: PerView) -> dict[str, Tensor]:
 
 
 def _check_share(share: Any) -> float:
-    """Share of rows as a number above 0, and 1 at most."""
+    """Share of rows as a number above 0 and at most 1."""
     if isinstance(share, Tensor | np.ndarray) and share.ndim == 0:
         share = share.item()
     check_number("share", share, above=0)
     if share > LARGEST_SHARE:
-        raise ValueError(
-            f"share must be <= 1, got {share!r}: it is the share of all rows that the batch has."
-        )
+        raise ValueError(f"share must be <= 1, got {share!r}: it is the batch's share of all rows.")
     return float(share)
 
 
 def _as_label_shares(shares: Any, A: Tensor) -> Tensor:
-    """Shares of the rows of each label, as many as scores ``A`` have columns, on their device."""
+    """Shares of the rows of each label, one per column of ``A``, on the device of ``A``."""
     try:
         shares = shares if isinstance(shares, Tensor) else np.array(shares, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -261,9 +259,9 @@ def _as_label_shares(shares: Any, A: Tensor) -> Tensor:
 
 
 def _check_entries(labels: PerView, Y: Tensor, shares: Tensor | None) -> None:
-    """Refuse labels other than 1, 0 and NaN, and shares that norms cannot be divided by."""
-    # A tenth of what the data term costs. On CUDA the answer is waited for, once per call, as
-    # trace norms wait for the numbers of their rows several times.
+    """Refuse labels other than 1, 0 and NaN, and label shares that are not positive and finite."""
+    # Costs a tenth of the data term. On CUDA it synchronises once per call; trace norms do so
+    # several times, to get their numbers of rows.
     wrong = _no_label(Y).any()
     if shares is not None:
         wrong |= _no_share(Y, shares).any()
@@ -272,8 +270,8 @@ def _check_entries(labels: PerView, Y: Tensor, shares: Tensor | None) -> None:
     for view, block in _by_view(labels).items():
         for i, k in _no_label(block).nonzero().tolist():
             raise ValueError(
-                f"view {view!r}, row {i}, label {k}: {float(block[i, k]):g} is no label; they are "
-                "1 = yes, 0 = no, NaN = unknown."
+                f"view {view!r}, row {i}, label {k}: {float(block[i, k]):g} is not a label; "
+                "labels are 1 = yes, 0 = no, NaN = unknown."
             )
     if shares is not None:
         k = int(_no_share(Y, shares).nonzero()[0])
@@ -284,11 +282,11 @@ def _check_entries(labels: PerView, Y: Tensor, shares: Tensor | None) -> None:
 
 
 def _no_label(Y: Tensor) -> Tensor:
-    """Mask of entries that are not 1, 0 or NaN: their product with 1 - y is not 0, nor NaN."""
+    """Mask of entries that are not 1, 0 or NaN: for these, y (1 - y) is neither 0 nor NaN."""
     Y = Y if Y.is_floating_point() else Y.float()
     return (Y * (1 - Y)).abs() > 0
 
 
 def _no_share(Y: Tensor, shares: Tensor) -> Tensor:
-    """Mask of labels with rows in the batch, but without a finite share above 0 of them."""
+    """Mask of labels with rows in the batch whose share is not finite and positive."""
     return (Y > 0).any(dim=0) & ~((shares > 0) & shares.isfinite())

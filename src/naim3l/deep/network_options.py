@@ -1,4 +1,4 @@
-"""Checks of parameters that networks have and linear models have not."""
+"""Parameters that networks have and linear models do not, and their checks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,53 +6,51 @@ from typing import Any
 import numpy as np
 import torch
 
-from naim3l._parameters import (
-    check_choice,
-    check_in_range,
-    check_number,
-    check_whole_number,
-)
+from naim3l._parameters import check_number, check_whole_number
 from naim3l.deep.loss import DATA_TERMS
+from naim3l.estimators.schema import (
+    CHECKED_BY_FIT,
+    PARAMETERS,
+    SWITCH,
+    Parameter,
+    in_range,
+    one_of,
+    whole_number,
+)
 
-# Of more, what is left would say little of a fit on all.
+# With more, a fit on the remaining entries would say little about a fit on all of them.
 MOST_HELD_OUT = 0.5
 
 
-def check_parameters(model: Any) -> None:
-    """Refuse parameters of a `DeepNAIM3L` that training cannot work with."""
-    for name in ("lam", "weight_decay"):
-        check_in_range(name, getattr(model, name), or_zero=True)
-    check_in_range("learning_rate", model.learning_rate)
-    check_number("validation", model.validation, above=0, or_equal=True)
-    for name in ("batch_size", "patience"):
-        check_whole_number(name, getattr(model, name), at_least=1)
-    if not (isinstance(model.max_epochs, str) and model.max_epochs == "auto"):
-        check_whole_number("max_epochs, if not 'auto',", model.max_epochs, at_least=1)
-    check_whole_number("verbose", model.verbose, at_least=0)
-    for name in ("low_rank", "high_rank", "amp"):
-        check_choice(name, getattr(model, name), (True, False))
-    check_choice("data_term", model.data_term, DATA_TERMS)
-    if model.validation > MOST_HELD_OUT:
-        raise ValueError(f"validation must be <= {MOST_HELD_OUT}, got {model.validation!r}.")
-    check_layers(model.hidden, model.dropout)
-    find_device(model.device)
-    if model.high_rank and not model.low_rank:
-        raise ValueError(
-            "high_rank=True needs low_rank=True: alone, the high-rank term rewards scores "
-            "without bound."
-        )
+def _check_validation(name: str, share: Any) -> None:
+    check_number(name, share, above=0, or_equal=True)
+    if share > MOST_HELD_OUT:
+        raise ValueError(f"{name} must be <= {MOST_HELD_OUT}, got {share!r}.")
+
+
+def _check_epochs(name: str, max_epochs: Any) -> None:
+    if not (isinstance(max_epochs, str) and max_epochs == "auto"):
+        check_whole_number(f"{name}, if not 'auto',", max_epochs, at_least=1)
+
+
+def _check_hidden(name: str, hidden: Any) -> None:
+    is_array = isinstance(hidden, np.ndarray) and hidden.ndim == 1
+    if isinstance(hidden, str | bytes) or not (is_array or isinstance(hidden, Sequence)):
+        raise ValueError(f"{name} must be a sequence of widths such as (256,), got {hidden!r}.")
+    for n_units in hidden:
+        check_whole_number(f"{name}: each width", n_units, at_least=1)
+
+
+def _check_dropout(name: str, dropout: Any) -> None:
+    check_number(name, dropout, above=0, or_equal=True)
+    if dropout >= 1:
+        raise ValueError(f"{name} must be < 1, got {dropout!r}.")
 
 
 def check_layers(hidden: Any, dropout: Any) -> None:
     """Refuse what is not a sequence of widths, or no share of units to leave out."""
-    is_array = isinstance(hidden, np.ndarray) and hidden.ndim == 1
-    if isinstance(hidden, str | bytes) or not (is_array or isinstance(hidden, Sequence)):
-        raise ValueError(f"hidden must be a sequence of widths such as (256,), got {hidden!r}.")
-    for n_units in hidden:
-        check_whole_number("hidden: each width", n_units, at_least=1)
-    check_number("dropout", dropout, above=0, or_equal=True)
-    if dropout >= 1:
-        raise ValueError(f"dropout must be < 1, got {dropout!r}.")
+    _check_hidden("hidden", hidden)
+    _check_dropout("dropout", dropout)
 
 
 def check_encoders(encoders: Any, views: Sequence[str]) -> None:
@@ -77,14 +75,14 @@ def check_encoders(encoders: Any, views: Sequence[str]) -> None:
 
 
 def all_default(encoders: Any) -> bool:
-    """Whether encoders ask for the default one in each view, without running a function."""
+    """Whether all views use the default encoder; no function is called to find out."""
     if isinstance(encoders, Mapping):
         return all(encoder is None for encoder in encoders.values())
     return encoders is None
 
 
 def find_device(device: Any) -> torch.device:
-    """Device of a name; "auto" is CUDA where it is available."""
+    """Device with the given name; "auto" is CUDA if available."""
     if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -94,10 +92,27 @@ def find_device(device: Any) -> torch.device:
     if found.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}, but CUDA is not available here.")
     try:
-        torch.zeros(1, device=found).cpu()  # "meta" has no numbers to copy back
-    except Exception as error:  # each kind of device has errors of its own
-        reason = str(error).partition(". ")[0]  # what follows is for those who build torch
+        torch.zeros(1, device=found).cpu()  # "meta" has no values to copy back
+    except Exception as error:  # each kind of device raises its own errors
+        reason = str(error).partition(". ")[0]  # the rest is for people who build torch
         raise ValueError(
             f"device={device!r} cannot be used here ({reason}); use 'auto' or 'cpu'."
         ) from error
     return found
+
+
+NETWORK_PARAMETERS = PARAMETERS | {
+    "lam": in_range("lam", or_zero=True),
+    "encoders": CHECKED_BY_FIT,
+    "hidden": Parameter(_check_hidden),
+    "dropout": Parameter(_check_dropout),
+    "data_term": one_of(DATA_TERMS),
+    "learning_rate": in_range("learning_rate"),
+    "weight_decay": in_range("weight_decay", or_zero=True),
+    "max_epochs": Parameter(_check_epochs),
+    "batch_size": whole_number(at_least=1),
+    "validation": Parameter(_check_validation),
+    "patience": whole_number(at_least=1),
+    "device": Parameter(lambda name, value: find_device(value)),
+    "amp": SWITCH,
+}

@@ -13,20 +13,20 @@ from torch import Tensor, nn
 
 from naim3l.deep.refusals import check_encoded, named_failures
 
-# Rows that pass through an encoder at once when scores are made.
+# Rows per forward pass when scores are computed.
 ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Default encoder: numbers that, with the numbers of features and labels, determine it.
+    """Parameters of the default encoder.
 
     Attributes
     ----------
     hidden : tuple of int
-        Widths of the hidden layers; none of them make a linear model.
+        Widths of the hidden layers; an empty tuple gives a linear model.
     dropout : float
-        Share of each hidden layer that is dropped in training.
+        Share of the units of each hidden layer that is dropped in training.
     """
 
     hidden: tuple[int, ...]
@@ -34,10 +34,10 @@ class Architecture:
 
 
 class SkipEncoder(nn.Module):
-    """Features beside what a multilayer perceptron makes of them.
+    """Concatenation of the features and the output of a multilayer perceptron.
 
-    A linear head on both contains the linear model. Features are first centred and divided by one
-    number, so that their mean square is 1; both are fixed before training.
+    With a linear head, the linear model is a special case. Features are first centred and divided
+    by one number, so that their mean square is 1; both are fixed before training.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class SkipEncoder(nn.Module):
         self.register_buffer("scale", torch.ones(()))
 
     def fit_scale(self, features: Any) -> None:
-        """Centre and scale of training features, an ndarray or CSR array."""
+        """Set centre and scale from training features, an ndarray or CSR array."""
         centre = np.asarray(features.mean(axis=0)).ravel()
         square = (features.power(2) if sparse.issparse(features) else features**2).mean(axis=0)
         variance = float(np.mean(np.asarray(square).ravel() - centre**2))
@@ -77,7 +77,7 @@ class SkipEncoder(nn.Module):
 
 
 class ViewNetwork(nn.Module):
-    """Encoder and head of one view: features (n_rows, n_features) to scores (n_rows, n_labels)."""
+    """Encoder and head of a view, from (n_rows, n_features) to scores (n_rows, n_labels)."""
 
     def __init__(self, encoder: nn.Module, width: int, n_labels: int) -> None:
         super().__init__()
@@ -89,13 +89,13 @@ class ViewNetwork(nn.Module):
         return self.head(self.encoder(features))
 
     def start_at(self, bias: Tensor) -> None:
-        """Scores of all rows before training, (n_labels,)."""
+        """Set the scores of all rows before training, (n_labels,)."""
         with torch.no_grad():
             self.head.bias.copy_(bias)
 
 
 def default_network(n_features: int, n_labels: int, architecture: Architecture) -> ViewNetwork:
-    """Network with the default encoder; its weights are drawn from torch's own generator."""
+    """Network with the default encoder; weights are drawn from torch's global generator."""
     encoder = SkipEncoder(n_features, architecture)
     return ViewNetwork(encoder, encoder.n_outputs, n_labels)
 
@@ -108,13 +108,13 @@ def make_networks(
     Parameters
     ----------
     encoders : None, mapping of view to module or None, or callable
-        None makes default encoders. A callable gets the name of the view and its number of
-        features. Modules are copied, wherever they come from.
+        None gives default encoders. A callable gets the name of the view and its number of
+        features. Modules are always copied.
     features : mapping of view to ndarray or CSR array of shape (n_rows, n_features)
-        Of the training rows.
+        Features of the training rows.
     n_labels : int
     architecture : Architecture
-        Of default encoders.
+        Parameters of default encoders.
     """
     networks = {}
     for view, X in features.items():
@@ -124,7 +124,7 @@ def make_networks(
             continue
         encoder = SkipEncoder(X.shape[1], architecture)
         encoder.fit_scale(X)
-        if not encoder.scale > 0:  # it was, in float64
+        if not encoder.scale > 0:  # it was positive in float64
             raise ValueError(
                 f"view {view!r}: its values, {abs(X).max():g} at most, are too small for float32, "
                 "in which networks compute; rescale them."
@@ -138,14 +138,14 @@ def _user_encoder(
     view: str,
     n_features: int,
 ) -> nn.Module | None:
-    """Encoder that a user gave for a view, None for the default one."""
+    """Encoder that the user gave for a view; None for the default one."""
     own = encoders[view] if isinstance(encoders, Mapping) else encoders(view, n_features)
     if own is not None and not isinstance(own, nn.Module):
         raise TypeError(
             f"view {view!r}: its encoder must be a torch module or None, got {type(own).__name__}."
         )
-    # A callable may hand out a module that is there already, and again for the next fit: training
-    # it in place would let that fit start from what this one has learned.
+    # A callable may return the same module for every fit: training it in place would make the next
+    # fit start from the weights of this one.
     try:
         return copy.deepcopy(own)
     except Exception as error:  # whatever a user's module raises
@@ -155,7 +155,7 @@ def _user_encoder(
 
 
 def _width(encoder: nn.Module, view: str, features: Any) -> int:
-    """Columns of an encoder's output, seen on two rows."""
+    """Number of columns of an encoder's output, found with two rows."""
     sample = as_tensor(features[:2], torch.device("cpu"))
     with named_failures(view, f"on rows {tuple(sample.shape)}"), torch.no_grad():
         output = encoder.cpu().eval()(sample)
@@ -172,7 +172,7 @@ def as_tensor(features: Any, device: torch.device) -> Tensor:
 def score_rows(
     network: ViewNetwork, features: Any, device: torch.device, view: str
 ) -> NDArray[np.float64]:
-    """Scores of features, ndarray or CSR array, by the network of a view, on the device."""
+    """Scores of features, an ndarray or CSR array, by the network of a view on the device."""
     network.eval()
     with torch.no_grad(), named_failures(view, f"on rows {features.shape}"):
         parts = [
@@ -183,32 +183,32 @@ def score_rows(
 
 
 def state_arrays(module: nn.Module) -> dict[str, NDArray[Any]]:
-    """Weights and buffers of a module by name, as copies in NumPy."""
+    """Weights and buffers of a module by name, as copied NumPy arrays."""
     return {name: tensor.detach().cpu().numpy().copy()
             for name, tensor in module.state_dict().items()}  # fmt: skip
 
 
 def load_arrays(module: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Put back what `state_arrays` gave."""
+    """Restore what `state_arrays` returned."""
     module.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in arrays.items()})
 
 
 def prior_scores(
     labels: NDArray[Any], rates: NDArray[np.float64], positive_weight: float, data_term: str
 ) -> Tensor:
-    """Scores (n_labels,) that fit best when all rows get the same.
+    """Best-fitting scores (n_labels,) if all rows have the same scores.
 
     Parameters
     ----------
     labels : ndarray of shape (n_rows, n_labels)
-        1 = yes, -1 = no, 0 = unknown, of one view.
+        Labels of one view: 1 = yes, -1 = no, 0 = unknown.
     rates : ndarray of shape (n_labels,)
-        Share of positives of each label over all views, between 0 and 1 without these.
+        Share of positives of each label over all views, strictly between 0 and 1.
     positive_weight : float
     data_term : {"squared", "logistic"}
     """
-    # Two known entries on top, in the ratio of all views: a label never known in this view starts
-    # at its rate in the others, and one never positive here not at -inf.
+    # Adds two pseudo-entries at the rate over all views: a label that is never known in this view
+    # starts at that rate, and one that is never positive here does not start at -inf.
     yes = positive_weight * ((labels > 0).sum(axis=0) + 2 * rates)
     no = (labels < 0).sum(axis=0) + 2 * (1 - rates)
     best = (yes - no) / (yes + no) if data_term == "squared" else np.log(yes / no)

@@ -1,4 +1,4 @@
-"""What networks cannot take or must not give, told with its view, row and column."""
+"""Errors for values that networks cannot use or return, with their view, row and column."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,11 +23,11 @@ def check_features(
     Parameters
     ----------
     table : Table
-        Of one view.
+        Table of one view.
     features : ndarray or CSR array of shape (n_present, n_features)
-        Its numbers, or what a transformer made of them.
+        Its numbers, or the output of its transformer.
     present : ndarray of bool, of shape (n_rows,)
-        Rows of the table that the features belong to.
+        Mask of the table rows that the features belong to.
     as_given : bool
         Whether there was no transformer, so that columns are those of the table.
     """
@@ -49,11 +49,11 @@ def check_scores(scores: NDArray[np.floating], features: Any, where: str, rows: 
     ----------
     scores : ndarray of shape (n_present, n_labels)
     features : ndarray or CSR array of shape (n_present, n_features)
-        What they are scores of.
+        Features of the same rows.
     where : str
-        How errors call the view.
+        Name of the view in errors.
     rows : sequence of n_present int, optional
-        Places of these rows in the table; unknown in training.
+        Positions of these rows in the table; unknown in training.
     """
     cell = first_cell(~np.isfinite(scores))
     if cell is not None:
@@ -61,21 +61,21 @@ def check_scores(scores: NDArray[np.floating], features: Any, where: str, rows: 
         raise ValueError(
             f"{where}, {_row(i) if rows is None else f'row {rows[i]}'}: its network gives "
             f"{scores[cell]} as a score, from values up to {abs(features[[i]]).max():g}. Remove or "
-            "rescale those far beyond the ones of the fit; an encoder of your own must return "
-            "finite numbers; if all rows are like this, lower learning_rate."
+            "rescale values far beyond those of the fit; your own encoder must return finite "
+            "numbers; if all rows are affected, lower learning_rate."
         )
 
 
 def check_encoded(output: Any, view: str, sample: Tensor) -> None:
-    """Refuse what an encoder makes of some rows if a head cannot follow it.
+    """Refuse the output of an encoder that the head cannot use.
 
     Parameters
     ----------
     output : object
-        What the encoder returned.
+        Output of the encoder.
     view : str
     sample : tensor of shape (n_rows, n_features)
-        What it was given.
+        Its input.
     """
     if not (isinstance(output, Tensor) and output.shape[:-1] == sample.shape[:1]):
         got = (
@@ -94,7 +94,7 @@ def check_encoded(output: Any, view: str, sample: Tensor) -> None:
     if cell is not None:
         raise ValueError(
             f"view {view!r}, {_row(cell[0])}: its encoder returns {float(output[cell])}; it must "
-            "return finite numbers. Mend it, or rescale the features, whose largest is "
+            "return finite numbers. Fix it, or rescale the features, whose largest value is "
             f"{float(sample[cell[0]].abs().max()):g} there."
         )
 
@@ -107,17 +107,17 @@ def describe_divergence(
     encoded: Tensor | None,
     largest: float,
 ) -> str:
-    """What to say of scores in training that are NaN, or of ``largest`` size or more.
+    """Error message for scores in training that are NaN, or not below ``largest``.
 
     Parameters
     ----------
     epoch : int
     view : str
     rows : ndarray of shape (n_rows,)
-        Places of the rows of the batch among those that have the view.
+        Positions of the rows of the batch among those that have the view.
     scores : tensor of shape (n_rows, n_labels)
     encoded : tensor of shape (n_rows, n_outputs), or None
-        What an encoder of the user makes of these rows.
+        Output of the user's encoder for these rows.
     largest : float
     """
     advice = "lower learning_rate, or scale the features"
@@ -125,7 +125,7 @@ def describe_divergence(
     if encoded is not None and cell is not None:
         return (
             f"view {view!r}, {_row(rows[cell[0]])}: its encoder returns {float(encoded[cell])} in "
-            f"epoch {epoch}; it must return finite numbers. If it did before training, {advice}."
+            f"epoch {epoch}; it must return finite numbers. If it did so before training, {advice}."
         )
     i, k = first_cell(~(scores.abs() < largest).cpu().numpy()) or (0, 0)
     return (
@@ -135,16 +135,16 @@ def describe_divergence(
 
 
 def _row(i: int) -> str:
-    """Row as errors call it where its place in the table is not known."""
+    """Name of a row in errors if its position in the table is not known."""
     return f"row {i} of those that have the view"
 
 
 @contextmanager
 def named_failures(view: str, doing: str) -> Iterator[None]:
-    """Whatever an encoder raises inside, as an error that names its view and says when."""
+    """Turn any exception of an encoder into an error that names its view and the operation."""
     try:
         yield
-    except torch.cuda.OutOfMemoryError:  # no fault of the encoder
+    except torch.cuda.OutOfMemoryError:  # not the fault of the encoder
         raise
     except Exception as error:
         raise ValueError(f"view {view!r}: its encoder fails {doing}: {error}") from error

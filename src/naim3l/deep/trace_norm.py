@@ -2,8 +2,8 @@
 
 The gradient of the trace norm at ``A = U diag(s) V'`` is ``UV'``. It needs no derivative of a
 decomposition, whose formula divides by differences of singular values and fails where two of
-them are equal: with ``A'A = V diag(s^2) V'`` it is ``A V diag(1/s) V'``, and singular values below
-a cut-off are left out, which picks one sub-gradient where the norm has no gradient.
+them are equal. With ``A'A = V diag(s^2) V'`` the gradient is ``A V diag(1/s) V'``. Singular values
+below a cut-off are left out, which selects one sub-gradient where the norm is not differentiable.
 """
 
 from typing import Any
@@ -19,8 +19,8 @@ def trace_norm(A: Tensor, *, cutoff: float | None = None) -> Tensor:
     Parameters
     ----------
     A : tensor of shape (..., n_rows, n_columns)
-        Of float32 or float64; finite. Decomposed in float64, so on a device that has it: the CPU
-        and CUDA have, MPS has not.
+        Finite values in float32 or float64. The decomposition is in float64, which CPUs and CUDA
+        support and MPS does not.
     cutoff : float, optional
         Eigenvalues of the Gram matrix (squared singular values) up to this one count as zero. By
         default the rounding error of the largest.
@@ -39,7 +39,7 @@ def trace_norm(A: Tensor, *, cutoff: float | None = None) -> Tensor:
     True
     """
     if 0 in A.shape[-2:]:
-        return A.sum(dim=(-2, -1))  # zero, and still a part of the graph
+        return A.sum(dim=(-2, -1))  # zero, but still part of the graph
     return _TraceNorm.apply(A, cutoff)
 
 
@@ -47,8 +47,8 @@ class _TraceNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, A: Tensor, cutoff: float | None) -> Tensor:
         tall = A.shape[-2] >= A.shape[-1]
-        # A Gram matrix in float32 loses singular values below 1 % of the largest, and scores of
-        # rare labels have a large one in common: their offset.
+        # A Gram matrix in float32 loses singular values below 1 % of the largest one, which for
+        # rare labels is large: their common offset.
         D = A.double()
         eigenvalues, vectors = torch.linalg.eigh(D.mT @ D if tall else D @ D.mT)
         kept = eigenvalues > _threshold(A, eigenvalues, cutoff)
@@ -71,6 +71,6 @@ def _threshold(A: Tensor, eigenvalues: Tensor, cutoff: float | None) -> Tensor |
     """Absolute cut-off, or the rounding error of the largest eigenvalue of each matrix."""
     if cutoff is not None:
         return cutoff
-    # Of the decomposition, and of the entries themselves: errors of A count squared.
+    # Rounding of the decomposition and of the entries; errors of A enter squared.
     rounding = max(torch.finfo(torch.float64).eps, torch.finfo(A.dtype).eps ** 2)
     return rounding * max(A.shape[-2:]) * eigenvalues[..., -1:].clamp(min=0)

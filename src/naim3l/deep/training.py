@@ -1,7 +1,7 @@
-"""Training of the networks of all views on batches of their rows, stoppable and resumable.
+"""Training of the networks of all views on batches of rows; it can be interrupted and resumed.
 
-Whatever is random in epoch e follows from the seed and e alone, so a training that goes on from a
-checkpoint ends at the same weights, and the caller's generators stay as they were.
+All random numbers of epoch e depend only on the seed and e. So training that resumes from a
+checkpoint ends at the same weights, and the caller's generators are not changed.
 """
 
 import json
@@ -32,11 +32,11 @@ from naim3l.files.checkpoint import Checkpoint
 
 Arrays = dict[str, NDArray[Any]]
 
-# Share of the steps in which the learning rate rises to its full height, from a tenth of it.
+# Share of the steps in which the learning rate rises from a tenth to its full value.
 WARM_UP = 0.1
-# Steps that an epoch count of "auto" makes at least, and epochs.
+# Minimum numbers of steps and epochs if max_epochs is "auto".
 LEAST_STEPS, LEAST_EPOCHS = 50, 25
-# Labels are 1 and -1; beyond this, squares of scores have no digits left in float32.
+# Labels are 1 and -1; beyond this, squares of scores have no correct digits in float32.
 LARGEST_SCORE = 1e9
 _PART = "training"
 
@@ -48,17 +48,18 @@ class Plan:
     Attributes
     ----------
     max_epochs : int or "auto"
-        "auto": 25, or as many as it takes to make 50 steps.
+        "auto" means 25, or more if needed to make 50 steps.
     batch_size : int
-        Rows of the longest view in a batch; the other views have as many batches.
+        Rows per batch of the view with the most rows; the other views have as many batches.
     learning_rate : float
-        Rises in the first steps, then falls along a cosine to zero at ``max_epochs``.
+        Maximum learning rate: it rises in the first steps, then decreases along a cosine to zero at
+        ``max_epochs``.
     weight_decay : float
-        Of matrices; biases and scales go free.
+        Weight decay of matrices; biases and scales have none.
     patience : int
-        Epochs without a better held-out loss after which training ends.
+        Number of epochs without a better held-out loss after which training ends.
     amp : bool
-        Networks compute in bfloat16, on CUDA only.
+        Whether networks compute in bfloat16, on CUDA only.
     """
 
     max_epochs: int | str
@@ -70,7 +71,7 @@ class Plan:
 
 
 class Training:
-    """Networks, their optimiser, and what has been seen of their progress.
+    """Networks, their optimiser, and the history of their training.
 
     Parameters
     ----------
@@ -87,13 +88,13 @@ class Training:
     Attributes
     ----------
     history : list of dict
-        One record per epoch: "objective" and its parts "loss", "low_rank", "high_rank", each the
+        One record per epoch: "objective" and its terms "loss", "low_rank", "high_rank", each a
         mean over batches; "learning_rate"; "held_out" if there is a judge.
     best_epoch : int
-        Counted from 1; 0 before the first one has ended. It is the first one as long as the judge
-        gives nothing but NaN or infinity.
+        Counted from 1; 0 before the first epoch has ended. It is the first epoch as long as the
+        judge returns only NaN or infinity.
     best_state : list of dict of str to ndarray
-        Weights of each view after the best epoch; after the last one, without a judge.
+        Weights of each view after the best epoch, or after the last epoch without a judge.
     """
 
     def __init__(
@@ -111,14 +112,14 @@ class Training:
         self.networks = [networks[view].to(device) for view in features]
         self.loss, self.plan, self.seed, self.device = loss, plan, seed, device
         self.features = list(features.values())
-        # Dense features lie on the device; sparse rows become dense batch by batch.
+        # Dense features are on the device; sparse rows are converted batch by batch.
         self._rows = [X if sparse.issparse(X) else as_tensor(X, device) for X in self.features]
         truth = [np.where(Y == 0, np.nan, Y > 0) for Y in labels.values()]
         self._truth = [as_tensor(Y, device) for Y in truth]
         self.positives = [Y > 0 for Y in labels.values()]
         self.n_rows = sum(len(mask) for mask in self.positives)
         self._n_positive = torch.stack([(Y > 0).sum(dim=0) for Y in self._truth]).sum(dim=0)
-        # Modules of users may normalise over rows, which takes two.
+        # The user's modules may normalise over rows, which needs at least two.
         self._least = [1 if isinstance(n.encoder, SkipEncoder) else 2 for n in self.networks]
         sizes = [len(mask) for mask in self.positives]
         self.n_batches = count_batches(sizes, plan.batch_size, self._least)
@@ -140,23 +141,23 @@ class Training:
         checkpoint: Checkpoint | None = None,
         callback: Callable[[Mapping[str, float]], None] | None = None,
     ) -> bool:
-        """Train until the plan ends, patience does, or the user interrupts.
+        """Train until the plan is completed, patience runs out, or the user interrupts.
 
         Parameters
         ----------
         judge : callable, optional
-            Stacked scores of the rows of all views to a number, the smaller the better.
+            Maps the stacked scores of the rows of all views to a number; smaller is better.
         last_epoch : int, optional
-            End after this one, on the learning rates of the whole plan.
+            Stop after this epoch, with the learning rates of the whole plan.
         checkpoint : Checkpoint, optional
         callback : callable, optional
-            Gets the record of each epoch.
+            Called with the record of each epoch.
 
         Returns
         -------
         bool
-            Whether it was interrupted. Networks have the weights of the best epoch then, too, if
-            one has ended.
+            Whether training was interrupted. In either case, the networks have the weights of the
+            best epoch, if one has ended.
         """
         self._resume(checkpoint)
         interrupted = False
@@ -173,7 +174,7 @@ class Training:
                 checkpoint.put(_PART, self._state())
         except KeyboardInterrupt:
             interrupted = True
-        # There is no best state before the first epoch has ended.
+        # There is no best state before the end of the first epoch.
         for network, arrays in zip(self.networks, self.best_state, strict=False):
             load_arrays(network, arrays)
         return interrupted
@@ -196,7 +197,7 @@ class Training:
             value = record["held_out"] = judge(self.scores())
         self.history.append(record)
         if judge is None or not self.best_state or value < self.best_value:
-            # Nothing is less than NaN, but any number is better.
+            # No number compares as less than NaN, but any number is better.
             self.best_value = math.inf if math.isnan(value) else value
             self.best_epoch = len(self.history)
             self.best_state = [state_arrays(network) for network in self.networks]
@@ -228,31 +229,31 @@ class Training:
                     scores.append(self._score(v, rows))
                     truth.append(self._truth[v][torch.from_numpy(rows).to(self.device)])
         A, Y = torch.cat(scores), torch.cat(truth)
-        if not bool((A.abs() < LARGEST_SCORE).all()):  # nor is NaN
+        if not bool((A.abs() < LARGEST_SCORE).all()):  # false for NaN, too
             self._refuse(batch, A)
         label_shares = (Y > 0).sum(dim=0) / self._n_positive.clamp(min=1)
-        # Labels are checked, and a batch of rows that came back for many labels may have more than
-        # all rows.
+        # Labels have been checked, and with rows that were added for their labels a batch may
+        # have more than all rows.
         parts = self.loss.terms(A, Y, len(A) / self.n_rows, label_shares)
         self.optimizer.zero_grad()
-        # Per row, so that gradients of small and large problems have one scale.
+        # Per row, so that gradients of small and large problems have the same scale.
         (torch.stack(list(parts.values())).sum() / self.n_rows).backward()
         self.optimizer.step()
         return parts
 
     def _score(self, v: int, rows: NDArray[np.intp]) -> Tensor:
-        # As batch norms do where a view has one row in all.
+        # Batch normalisation fails, for example, if a view has only one row.
         with named_failures(self.views[v], f"in training on a batch of {len(rows)} of its rows"):
             scores = self.networks[v](self._take(v, rows)).float()
         if scores.shape != (len(rows), self._truth[v].shape[1]):
             raise ValueError(
                 f"view {self.views[v]!r}: its encoder must return (n_rows, n_outputs) in training, "
-                f"too; from {len(rows)} rows it makes scores of shape {tuple(scores.shape)}."
+                f"too; {len(rows)} rows give scores of shape {tuple(scores.shape)}."
             )
         return scores
 
     def _refuse(self, batch: list[NDArray[np.intp]], A: Tensor) -> None:
-        """Name the first view of a batch whose scores ``A`` cannot be used, and the reason."""
+        """Raise an error for the first view of a batch whose scores in ``A`` cannot be used."""
         blocks = A.detach().split([len(rows) for rows in batch])
         v = next(v for v, B in enumerate(blocks) if not bool((B.abs() < LARGEST_SCORE).all()))
         encoder, encoded = self.networks[v].encoder, None
@@ -293,7 +294,7 @@ class Training:
     # Checkpoints: everything as arrays, so that reading one runs no code.
 
     def _state(self) -> Arrays:
-        # Python's JSON has words for infinity and NaN.
+        # Python's JSON supports infinity and NaN.
         told = {"history": self.history, "best_epoch": self.best_epoch,
                 "best_value": self.best_value}  # fmt: skip
         arrays: Arrays = {"told": np.array(json.dumps(told))}
@@ -331,14 +332,14 @@ def _part(arrays: Arrays, prefix: str) -> Arrays:
 
 @contextmanager
 def own_random_numbers(device: torch.device) -> Iterator[None]:
-    """Torch's generators may be seeded inside; the caller finds them as they were."""
+    """Restore the state of torch's generators, which may be seeded inside, on exit."""
     cuda = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
         yield
 
 
 def seed_torch(seed: int, device: torch.device) -> None:
-    """Seed the generators that `own_random_numbers` keeps, and no others."""
+    """Seed the generators that `own_random_numbers` restores, and no others."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         with torch.cuda.device(device):

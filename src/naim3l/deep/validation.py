@@ -1,28 +1,30 @@
-"""Entries held out of training, and how networks are judged on them."""
+"""Entries held out of training, and the loss of networks on them."""
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l.decisions.held_out import deal_entries
+from naim3l.decisions.held_out import hold_out_folds
 from naim3l.deep.loss import NAIM3LLoss
 from naim3l.problem.rows import Problem
 
-# Parts that the known entries are dealt into, of which some are hidden: shares are right to 0.1 %.
+# Number of parts of the known entries, of which some are held out: shares are accurate to 0.1 %.
 N_PARTS = 1000
 
 
-def hide_entries(problem: Problem, share: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
-    """Mask of this share of the known entries, of the shape of ``problem.Y``.
+def hold_out_validation(
+    problem: Problem, share: float, rng: np.random.RandomState
+) -> NDArray[np.bool_]:
+    """Mask of the known entries to judge networks on, of the shape of ``problem.Y``.
 
-    At least one entry is hidden if any can be. With a share of 0.5 at most, no two entries dealt in
-    a row are hidden, so no label loses all its positives.
+    At least one entry is held out if possible. With a share of at most 0.5, no two consecutive
+    entries are held out, so no label loses all its positives.
     """
-    part_of, n_hidden = deal_entries(problem, N_PARTS, rng), max(1, round(share * N_PARTS))
-    # Every so many-th part. Entries of a label lie in parts that follow on each other, so hiding
-    # the first parts would take all entries of some labels and none of others.
-    hidden = (part_of >= 0) & (part_of * n_hidden % N_PARTS < n_hidden)
+    part_of, n_parts = hold_out_folds(problem, N_PARTS, rng), max(1, round(share * N_PARTS))
+    # The parts are evenly spaced. Entries of a label are in consecutive parts, so holding out the
+    # first parts would take all entries of some labels and none of others.
+    hidden = (part_of >= 0) & (part_of * n_parts % N_PARTS < n_parts)
     if not hidden.any():
         raise ValueError(
             f"validation={share:g}: too few labels are known to hold some of them out."
@@ -31,26 +33,26 @@ def hide_entries(problem: Problem, share: float, rng: np.random.RandomState) -> 
 
 
 def as_scores(problem: Problem) -> Problem:
-    """The labels of a problem with the identity for features: weights are then the scores."""
+    """The labels of a problem with the identity as features, so that weights are scores."""
     sizes = [rows.stop - rows.start for rows in problem.row_slices]
     identity = [sparse.eye_array(n, format="csr") for n in sizes]
     return Problem(identity, [problem.Y], fit_intercept=False, samples=problem.samples)
 
 
 class Judge:
-    """Loss of scores on hidden entries, per entry; the smaller the better.
+    """Mean loss of scores on hidden entries; smaller is better.
 
-    It is the data term alone: a rank metric of few entries, of which most rows have one at most,
-    would be too noisy to choose an epoch by.
+    It is the data term alone: most rows have at most one hidden entry, so a ranking metric would be
+    too noisy to choose an epoch.
 
     Parameters
     ----------
     Y : ndarray of shape (n_rows, n_labels)
-        1 = yes, -1 = no, 0 = unknown, of the rows of all views.
+        Labels of the rows of all views: 1 = yes, -1 = no, 0 = unknown.
     hidden : bool ndarray of the shape of ``Y``
-        Some known entry among them.
+        Hidden entries, at least one of which is known.
     loss : NAIM3LLoss
-        Whose data term counts.
+        Loss whose data term is used.
     """
 
     def __init__(
@@ -61,6 +63,6 @@ class Judge:
         self._loss = loss
 
     def __call__(self, scores: NDArray[np.float64]) -> float:
-        """Value of stacked scores, (n_rows, n_labels)."""
+        """Loss of stacked scores, (n_rows, n_labels)."""
         A = torch.from_numpy(scores)
         return float(self._loss.data_loss(A, self._truth)) / self._n_hidden

@@ -54,7 +54,7 @@ def choose_gammas(
 
 def _best_ridge(problem: Problem, hidden: NDArray, metric: str, lowest: bool) -> NDArray:
     """Metric of each view at its best ridge, higher is better; -inf where it is undefined."""
-    rest = problem.with_labels(np.where(hidden, 0, problem.Y))
+    rest = problem.without(hidden)
     values = []
     for ridge in RIDGES:
         solve = IterativeWeightStep(rest, ridge, ACCURACY)

@@ -1,25 +1,27 @@
-"""One model per view: scores, decisions, imputation, files.
+"""One model per view: reading, scores, decisions, imputation, files.
 
-What a method adds is how a view's features become scores, and how that is learned: linear
-weights here, found as in ``estimator.NAIM3L``; networks in ``naim3l.deep``.
+A method adds how a view's features become scores, and how that is learned: linear weights in
+`naim3l.estimators.linear`, networks in `naim3l.deep`.
 """
 
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from naim3l._parameters import check_choice, check_in_range
+from naim3l._parameters import check_choice
+from naim3l.decisions.fusion import Evidence
 from naim3l.decisions.rules import (
     Decisions,
     Rules,
@@ -27,19 +29,20 @@ from naim3l.decisions.rules import (
     fuse_views,
     learn_decisions,
 )
-from naim3l.estimators.reading import ViewReader, warn_rows
+from naim3l.decisions.thresholds import check_threshold
+from naim3l.estimators.output import OUTPUTS, contain
+from naim3l.estimators.schema import PARAMETERS, Parameter, check_parameters, without_effect
+from naim3l.features.encoding import ViewFeatures, accepts_missing
 from naim3l.features.kernels import KernelMap
-from naim3l.features.recipes import accepts_missing
 from naim3l.files.checkpoint import Checkpoint, remove_checkpoint
 from naim3l.files.models import save
 from naim3l.input.labels import CODINGS, LabelTable, fill_unknown
-from naim3l.input.tables import Table
-from naim3l.input.views import FUSED
+from naim3l.input.reader import TableReader, View
+from naim3l.input.tables import Table, warn_of_rows, warn_user
+from naim3l.input.views import FUSED, is_apart
 from naim3l.metrics import evaluate
+from naim3l.problem.assemble import assemble
 from naim3l.problem.rows import Problem
-from naim3l.solvers import SolverResult
-
-OUTPUTS = ("default", "pandas", "polars")
 
 
 def _calibrated(model: Any) -> bool:
@@ -48,19 +51,32 @@ def _calibrated(model: Any) -> bool:
     return True
 
 
-class ViewModel(ViewReader):
-    """Base of the methods that learn one model per view.
+@dataclass(kw_only=True, eq=False, repr=False)
+class ViewModel(BaseEstimator):
+    """Base of the methods that learn one model per view; its fields are the parameters of all.
 
-    A subclass has the parameters here and in `ViewReader`, and the two methods below. Its ``fit``
-    calls ``_read_training``, learns from the problem it gets what ``_score_features`` needs,
-    calls ``_keep_decisions`` once that is there, and ends with ``_learn``.
+    A subclass is a dataclass whose fields are its own parameters, and has the two methods below.
+    Its ``fit`` calls ``_check_parameters`` and ``_read_training``, learns from the problem it gets
+    what ``_score_features`` needs, calls ``_keep_decisions`` once that is there, and ends with
+    ``_learn``.
+
+    Tools such as explanations, reports and model files use, besides what users see: ``reader_``
+    (form, names; tables and labels checked against the fit), ``features_`` (`ViewFeatures` by
+    view), ``evidence_`` (how views are fused) and `view_scores`.
     """
 
-    calibrate: bool
-    fusion: str
-    random_state: Any
-    # Path and key of the checkpoint that the fit has left.
-    _checkpoint: tuple[Path, str] | None = None
+    _schema: ClassVar[Mapping[str, Parameter]] = PARAMETERS  # what the parameters may be
+
+    views: Mapping[str, Any] | None = None
+    transformer: Any = "auto"
+    positive_weight: float = 1.0
+    label_coding: str = "binary"
+    threshold: Any = "sign"
+    calibrate: bool = False
+    fusion: str = "mean"
+    random_state: Any = None
+
+    fit_intercept = False  # a parameter of those models whose problem has one
 
     @abstractmethod
     def __sklearn_is_fitted__(self) -> bool:
@@ -81,6 +97,16 @@ class ViewModel(ViewReader):
         ndarray of shape (n_rows, n_labels)
         """
 
+    # What the reader of the fit knows, under the names that scikit-learn has for it.
+    views_ = property(attrgetter("reader_.views_"))
+    label_names_ = property(attrgetter("reader_.label_names_"))
+    n_features_in_ = property(attrgetter("reader_.n_features_in_"))
+    feature_names_in_ = property(attrgetter("reader_.feature_names_in_"))
+
+    @property
+    def transformers_(self) -> dict[str, Any]:
+        return {view: features.transformer for view, features in self.features_.items()}
+
     def decision_function(self, X: Any) -> Any:
         """Scores, larger where a label is more likely; positive means yes.
 
@@ -96,14 +122,28 @@ class ViewModel(ViewReader):
             their mean, or log-odds with ``fusion="evidence"`` or "learned". NaN in a row that
             lacks the view (every view, for a wide table).
         """
-        check_is_fitted(self)
-        tables = self._known_tables(X)
-        scores = self._scores(tables)
-        if self._wide:
+        scores = self._scores(X)
+        if self.reader_.wide:
             lacking = np.asarray(np.isnan(scores[FUSED]).all(axis=1))
             if lacking.any():
-                warn_rows(lacking, "have no view at all: their scores are NaN")
-        return self._contain(scores, X, tables)
+                warn_of_rows(lacking, "have no view at all: their scores are NaN")
+        return self._contain(scores, X)
+
+    def view_scores(self, X: Any) -> dict[str, NDArray[np.float64]]:
+        """Scores of each view on its own, also those of a wide table, whose views are not fused.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table
+            In the form of the fit.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_rows, n_labels)
+            NaN in a row that lacks the view.
+        """
+        check_is_fitted(self)
+        return {view: self._score_view(view, t) for view, t in self.reader_.tables(X).items()}
 
     def predict(self, X: Any) -> Any:
         """Labels in the coding of the fit: yes where the score is above ``thresholds_``, else no.
@@ -117,25 +157,23 @@ class ViewModel(ViewReader):
         -------
         dict of str to ndarray of shape (n_rows, n_labels), or ndarray of that shape
         """
-        check_is_fitted(self)
-        tables = self._known_tables(X)
-        scores = self._scores(tables)
+        scores = self._scores(X)
         for view, S in scores.items():
             lacking = np.flatnonzero(np.isnan(S).any(axis=1))
             if len(lacking):
-                where = "X" if self._wide else f"view {view!r}"
+                where = "X" if self.reader_.wide else f"view {view!r}"
                 raise ValueError(
                     f"{where}, row {lacking[0]}: all values are missing, so there is nothing to "
                     f"predict from ({len(lacking)} such rows); drop these rows first."
                 )
         decisions = {view: self._decide(view, S).astype(np.int64) for view, S in scores.items()}
-        return self._contain(decisions, X, tables)
+        return self._contain(decisions, X)
 
     @available_if(_calibrated)
     def predict_proba(self, X: Any) -> Any:
         """Probability of yes for each label, of the form of `decision_function`'s scores.
 
-        Only with ``calibrate=True``. Labels are apart: their probabilities add up to nothing.
+        Only with ``calibrate=True``. Probabilities of different labels need not sum to one.
         """
         check_is_fitted(self)
         if not self.calibration_:
@@ -143,10 +181,9 @@ class ViewModel(ViewReader):
                 "the fit was stopped before probabilities were learned; fit again, or use "
                 "decision_function."
             )
-        tables = self._known_tables(X)
-        scores = self._scores(tables)
-        chances = {view: self.calibration_[view].probabilities(S) for view, S in scores.items()}
-        return self._contain(chances, X, tables)
+        scores = self._scores(X)
+        found = {view: self.calibration_[view].probabilities(S) for view, S in scores.items()}
+        return self._contain(found, X)
 
     def impute_labels(self, X: Any, y: Any) -> Any:
         """Label tables with the unknown entries predicted and the known ones untouched.
@@ -165,9 +202,9 @@ class ViewModel(ViewReader):
         filled = {}
         for view, S, labels in self._scores_and_labels(X, y):
             values = np.where(np.isnan(S), np.nan, self._decide(view, S))
-            values = values[:, self._label_positions(labels)]
-            filled[view] = fill_unknown(labels, values, self._coding)
-        return filled[FUSED] if self._wide else filled
+            values = values[:, self.reader_.label_positions(labels)]
+            filled[view] = fill_unknown(labels, values, self.reader_.label_coding)
+        return filled[FUSED] if self.reader_.wide else filled
 
     def score(self, X: Any, y: Any) -> float:
         """Average precision on the known labels, averaged over views.
@@ -177,7 +214,7 @@ class ViewModel(ViewReader):
         """
         values = []
         for _, S, labels in self._scores_and_labels(X, y):
-            signed = labels.signed[:, np.argsort(self._label_positions(labels))]
+            signed = self.reader_.signed(labels)
             truth = np.where(signed == 0, np.nan, signed > 0)
             present = ~np.isnan(S).any(axis=1)
             metrics = evaluate(truth[present], S[present])
@@ -230,24 +267,76 @@ class ViewModel(ViewReader):
 
     def _keep_checkpoint(self, checkpoint: Checkpoint | None) -> None:
         """Leave the checkpoint of a finished fit where it is until the model is saved."""
-        if "_checkpoint" in vars(self):  # that of an earlier fit
-            del self._checkpoint
+        self.__dict__.pop("_checkpoint", None)  # that of an earlier fit
         if checkpoint is not None:
-            self._checkpoint = (checkpoint.path, checkpoint.key)
+            self._checkpoint: tuple[Path, str] = (checkpoint.path, checkpoint.key)
 
     def _remove_checkpoint(self) -> None:
-        if self._checkpoint is not None:
-            remove_checkpoint(*self._checkpoint)
-            del self._checkpoint
+        if kept := self.__dict__.pop("_checkpoint", None):
+            remove_checkpoint(*kept)
+
+    @property
+    def fusion_weights_(self) -> dict[str, NDArray[np.float64]] | None:
+        if self.evidence_ is None:
+            return None
+        return dict(zip(self.views_, self.evidence_.weights, strict=True))
+
+    @property
+    def fusion_overlap_(self) -> NDArray[np.floating] | None:
+        return None if self.evidence_ is None else self.evidence_.overlap
 
     # Training, in the order in which a subclass needs it.
 
-    def _check_form_parameters(self) -> None:
-        self._check_kernel_parameters()
-        check_in_range("positive_weight", self.positive_weight)
-        check_choice("fit_intercept", self.fit_intercept, (True, False))
-        check_choice("label_coding", self.label_coding, CODINGS)
-        self._rules.check()
+    def _check_parameters(self, X: Any) -> None:
+        """Refuse parameters that no fit can work with; warn of those without effect on ``X``."""
+        values = self.get_params(deep=False)
+        check_parameters(values, self._schema)
+        for message in without_effect(values, wide=not is_apart(X)):
+            warn_user(message)
+
+    def _read_training(self, X: Any, y: Any) -> Problem:
+        """Tables and labels -> checked views -> features -> the problem of all views."""
+        self._forget()
+        reader = TableReader(self.views, self.label_coding)
+        views = reader.read_training(X, y)
+        self._check_names(views, reader.label_names_)
+        self.reader_ = reader
+        self.features_ = {view: self._make_features(view) for view in views}
+        encoded = {view: self._encode(view, views[view].table, fit=True) for view in views}
+        problem = assemble(
+            views,
+            encoded,
+            reader.label_names_,
+            wide=reader.wide,
+            fit_intercept=self.fit_intercept,
+            positive_weight=self.positive_weight,
+        )
+        self.base_rates_ = problem.base_rates
+        return problem
+
+    def _forget(self) -> None:
+        """A fit that fails leaves no model behind."""
+        for name in ("reader_", "features_", "coef_", "intercept_"):
+            self.__dict__.pop(name, None)
+
+    def _check_names(self, views: Mapping[str, View], label_names: list[str]) -> None:
+        for name, parameter in self._schema.items():
+            value: Any = getattr(self, name, None) if parameter.per_view else None
+            extra = sorted(set(value) - set(views), key=str) if is_apart(value) else []
+            if extra:
+                raise ValueError(f"{name}: no views {extra}; the data have {list(views)}.")
+        check_threshold(self.threshold, label_names)
+
+    def _make_features(self, view: str) -> ViewFeatures:
+        return ViewFeatures.make(self.transformer, view, self._kernel_map(view))
+
+    def _kernel_map(self, view: str) -> KernelMap | None:
+        """Unfitted kernel map of a view, None where its model works on the features themselves."""
+        return None
+
+    def _encode(self, view: str, table: Table, *, fit: bool = False) -> tuple[Any, NDArray]:
+        features = self.features_[view]
+        return features.fit_encode(table) if fit else features.encode(table)
 
     @property
     def _rules(self) -> Rules:
@@ -255,23 +344,19 @@ class ViewModel(ViewReader):
 
     def _learn(self, problem: Problem, solve: Callable[[Problem], NDArray]) -> None:
         """Thresholds, probabilities and view weights, once the rest of the model is there."""
-        if self._rules.learn(self._wide):
+        if self._rules.learn(self.reader_.wide):
             decisions = self._fixed_decisions()
             rng = check_random_state(self.random_state)
             learn_decisions(decisions, self._rules, problem, solve, rng)
             self._keep_decisions(decisions)
 
     def _fixed_decisions(self) -> Decisions:
-        blocks = [FUSED] if self._wide else self.views_
+        blocks = [FUSED] if self.reader_.wide else self.views_
         return fixed_decisions(self._rules, blocks, self.label_names_)
 
     def _keep_decisions(self, decisions: Decisions) -> None:
         self.thresholds_, self.calibration_ = decisions.thresholds, decisions.calibrations
-        evidence = self._evidence = decisions.evidence
-        self.fusion_weights_ = self.fusion_overlap_ = None
-        if evidence is not None:
-            self.fusion_weights_ = dict(zip(self.views_, evidence.weights, strict=True))
-            self.fusion_overlap_ = evidence.overlap
+        self.evidence_: Evidence | None = decisions.evidence
 
     # Prediction.
 
@@ -286,99 +371,27 @@ class ViewModel(ViewReader):
     def _check_scores(self, scores: Any, features: Any, table: Table, present: NDArray) -> None:
         """Refuse scores of rows that have the view, where a method may give some that are NaN."""
 
-    def _scores(self, tables: dict[str, Table]) -> dict[str, NDArray[np.float64]]:
+    def _scores(self, X: Any) -> dict[str, NDArray[np.float64]]:
         """Scores per view, or under the key FUSED one over the views that a row has."""
-        scores = {view: self._score_view(view, table) for view, table in tables.items()}
-        if not self._wide:
+        scores = self.view_scores(X)
+        if not self.reader_.wide:
             return scores
-        return {FUSED: fuse_views(np.stack(list(scores.values())), self._evidence)}
+        return {FUSED: fuse_views(np.stack(list(scores.values())), self.evidence_)}
 
     def _scores_and_labels(
         self, X: Any, y: Any
     ) -> Iterator[tuple[str, NDArray[np.float64], LabelTable]]:
         """Name, scores and labels of each view; of the whole under FUSED if wide."""
-        check_is_fitted(self)
-        tables = self._known_tables(X)
-        labels = self._read_labels(X, y, tables)
-        for view, S in self._scores(tables).items():
-            yield view, S, next(iter(labels.values())) if self._wide else labels[view]
+        scores = self._scores(X)
+        labels = self.reader_.labels(X, y)
+        for view, S in scores.items():
+            yield view, S, next(iter(labels.values())) if self.reader_.wide else labels[view]
 
     def _decide(self, block: str, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        yes, no, _ = CODINGS[self._coding][0]
+        yes, no, _ = CODINGS[self.reader_.label_coding][0]
         return np.where(scores > self.thresholds_[block], yes, no)
 
-    def _contain(self, values: dict[str, NDArray], X: Any, tables: dict[str, Table]) -> Any:
-        """Scores or decisions as users get them: in the configured container, or bare if wide."""
+    def _contain(self, values: dict[str, NDArray], X: Any) -> Any:
+        """Scores or decisions as users get them."""
         container = getattr(self, "_sklearn_output_config", {}).get("transform", "default")
-        if container == "default":
-            if self._wide:
-                return values[FUSED].ravel() if self._one_column else values[FUSED]
-            return values
-        frames = {}
-        for view, array in values.items():
-            frame = nw.from_numpy(array, list(self.label_names_), backend=container).to_native()
-            like = X if self._wide else tables[view].data
-            if container == "pandas" and hasattr(like, "iloc"):
-                frame.index = like.index
-            frames[view] = frame
-        return frames[FUSED] if self._wide else frames
-
-
-class LinearViewModel(ViewModel):
-    """Base of the methods that learn one linear model per view.
-
-    ``fit`` of a subclass finds stacked weights for the problem, hands them to ``_keep_weights``,
-    and ends with ``_learn``.
-    """
-
-    coef_: dict[str, NDArray[np.floating]]
-    intercept_: dict[str, NDArray[np.floating]]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
-    @property
-    def dual_coef_(self) -> dict[str, NDArray[np.floating]]:
-        """Weights (n_landmarks, n_labels) of the views with a kernel: on its values, not features.
-
-        Scores are ``k(x, landmarks) @ dual_coef_[view] + intercept_[view]``.
-        """
-        return {
-            view: kernel_map.normalization_ @ self.coef_[view]
-            for view, kernel_map in self._kernel_maps().items()
-        }
-
-    def _kernel_maps(self) -> dict[str, KernelMap]:
-        """Fitted kernel maps of those views that have one."""
-        last = {
-            view: transformer[-1] if isinstance(transformer, Pipeline) else transformer
-            for view, transformer in self.transformers_.items()
-        }
-        return {view: step for view, step in last.items() if isinstance(step, KernelMap)}
-
-    def _gammas(self) -> dict[str, float | None]:
-        """Gamma of each view's kernel, None where it has none."""
-        maps = self._kernel_maps()
-        return {view: maps[view].gamma_ if view in maps else None for view in self.views_}
-
-    def _score_features(self, view: str, features: Any) -> NDArray[np.floating]:
-        return features @ self.coef_[view] + self.intercept_[view]
-
-    def _keep_weights(self, problem: Problem, W: NDArray[np.floating]) -> None:
-        coefficients, intercepts = problem.split_weights(W)
-        self.coef_ = dict(zip(self.views_, coefficients, strict=True))
-        self.intercept_ = dict(zip(self.views_, intercepts, strict=True))
-        # Whatever interrupts the fit from here on, the model can decide.
-        self._keep_decisions(self._fixed_decisions())
-
-    def _keep_result(self, problem: Problem, result: SolverResult) -> None:
-        """What an iterative solver found; an interrupt goes on after that."""
-        if result.history:  # else interrupted before the first iteration ended
-            self._keep_weights(problem, result.W)
-            self.n_iter_ = result.n_iter
-            self.converged_ = result.converged
-            self.stationarity_ = result.stationarity
-            self.objective_ = result.history[-1]["objective"]
-            self.history_ = result.history
-        if result.interrupted:
-            raise KeyboardInterrupt
+        return contain(values, X, self.reader_, container)

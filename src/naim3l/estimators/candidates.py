@@ -13,6 +13,7 @@ from naim3l.decisions.held_out import (
     LOWER_IS_BETTER,
     check_metric,
     choose_metric,
+    hold_out_share,
     mean_defined,
     measure,
 )
@@ -20,40 +21,6 @@ from naim3l.estimators.base import ViewModel
 
 LabelArrays = Mapping[str, NDArray[np.floating]]
 Model = TypeVar("Model", bound=ViewModel)
-
-
-def hold_out_entries(
-    labels: LabelArrays, share: float = 0.2, *, random_state: Any = None
-) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-    """Observed label entries divided in two: those to fit on, and those held out.
-
-    Entries, not rows, are drawn, positives and negatives of each label alike, so that a rare
-    label is neither lost to the fit nor to the test.
-
-    Parameters
-    ----------
-    labels : mapping of str to ndarray of shape (n_rows, n_labels)
-        1 / 0 / NaN = unknown.
-    share : float
-        Of the observed entries of each label in each view, rounded down.
-    random_state : int, RandomState or None
-
-    Returns
-    -------
-    kept, held_out : dict of str to ndarray
-        Label tables of the same shapes; each observed entry is known in exactly one of them.
-    """
-    rng = check_random_state(random_state)
-    kept, held_out = {}, {}
-    for view, Y in labels.items():
-        hidden = np.zeros(Y.shape, dtype=bool)
-        for k in range(Y.shape[1]):
-            for value in (0, 1):
-                rows = rng.permutation(np.flatnonzero(Y[:, k] == value))
-                hidden[rows[: int(share * len(rows) + 1e-9)], k] = True
-        kept[view] = np.where(hidden, np.nan, Y)
-        held_out[view] = np.where(hidden, Y, np.nan)
-    return kept, held_out
 
 
 def best_on_held_out(
@@ -72,13 +39,19 @@ def best_on_held_out(
     candidates : sequence of unfitted models
     X : mapping of str to table
     labels : mapping of str to ndarray, 1 / 0 / NaN = unknown
-    share, random_state
-        See `hold_out_entries`.
+    share : float
+        Of each label's positives and of its negatives in each view to hold out, rounded down.
     metric : str
         As in `naim3l.estimators.naim3l_cv.NAIM3LCV`.
+    random_state : int, RandomState or None
     """
     check_metric(metric)
-    kept, held_out = hold_out_entries(labels, share, random_state=random_state)
+    rng = check_random_state(random_state)
+    kept, held_out = {}, {}
+    for view, Y in labels.items():
+        # Negatives are drawn first, so that a seed keeps choosing the same entries.
+        hidden = hold_out_share(Y, share, rng, values=(0, 1))
+        kept[view], held_out[view] = np.where(hidden, np.nan, Y), np.where(hidden, Y, np.nan)
     metric = choose_metric(metric, [np.concatenate(list(held_out.values()))])
     values = []
     for model in candidates:

@@ -1,8 +1,8 @@
 """Per-view logistic regression on the observed entries."""
 
 import warnings
-from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,7 @@ from scipy.linalg import LinAlgWarning
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
-from naim3l._parameters import check_in_range
-from naim3l.decisions.held_out import base_rates
-from naim3l.estimators.base import LinearViewModel
-from naim3l.features.kernels import N_LANDMARKS
+from naim3l.estimators.linear import PerViewModel
 from naim3l.problem.rows import Problem
 
 NEWTON_COLUMNS = 1000
@@ -21,7 +18,8 @@ NEWTON: dict[str, Any] = {"solver": "newton-cholesky"}
 GRADIENTS: dict[str, Any] = {"solver": "lbfgs", "tol": 1e-6, "max_iter": 1000}
 
 
-class PerViewLogistic(LinearViewModel):
+@dataclass(eq=False, repr=False)
+class PerViewLogistic(PerViewModel):
     """Logistic regression of each label on each view's rows where it is known.
 
     Nothing couples views or labels. Scores are log-odds; a label that is known to be yes, or no,
@@ -38,55 +36,20 @@ label_coding, threshold, calibrate, fusion, random_state
 
     Attributes
     ----------
-    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_
+    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_, base_rates_
         As in :class:`naim3l.NAIM3L`.
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        views: Mapping[str, Any] | None = None,
-        transformer: Any = "auto",
-        kernel: Any = None,
-        n_landmarks: int | None = N_LANDMARKS,
-        gamma: Any = "auto",
-        positive_weight: float = 1.0,
-        fit_intercept: bool = True,
-        label_coding: str = "binary",
-        threshold: Any = "sign",
-        calibrate: bool = False,
-        fusion: str = "mean",
-        random_state: Any = None,
-    ):
-        self.C = C
-        self.views = views
-        self.transformer = transformer
-        self.kernel = kernel
-        self.n_landmarks = n_landmarks
-        self.gamma = gamma
-        self.positive_weight = positive_weight
-        self.fit_intercept = fit_intercept
-        self.label_coding = label_coding
-        self.threshold = threshold
-        self.calibrate = calibrate
-        self.fusion = fusion
-        self.random_state = random_state
+    C: float = 1.0
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
-        self._check_form_parameters()
-        check_in_range("C", self.C)
-        problem = self._read_training(X, y)
-        self._keep_weights(problem, masked_logistic(problem, self.C))
-        self._learn(problem, lambda part: masked_logistic(part, self.C))
-        return self
+    def _solve(self, problem: Problem) -> NDArray[np.floating]:
+        return masked_logistic(problem, self.C)
 
 
 def masked_logistic(problem: Problem, C: float) -> NDArray[np.float64]:
     """Stacked weights (n_weights, n_labels) of the logistic fits of all views and labels."""
     W = np.zeros((problem.n_weights, problem.n_labels))
-    rates = base_rates(problem)
+    rates = problem.base_rates
     for features, rows, weights in zip(
         problem.features, problem.row_slices, problem.weight_slices, strict=True
     ):

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -9,15 +10,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from naim3l._parameters import (
-    check_choice,
-    check_in_range,
-    check_number,
-    check_whole_number,
-)
 from naim3l._progress import progress_bar
-from naim3l.estimators.base import LinearViewModel
-from naim3l.features.kernels import N_LANDMARKS
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.input.tables import warn_user
 from naim3l.problem.rows import Problem
@@ -30,6 +24,7 @@ LARGEST_WEIGHT, LARGEST_SCORE = 1e100, 1e40
 FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 
 
+@dataclass(eq=False, repr=False)
 class NAIM3L(LinearViewModel):
     """Multi-label model of several views whose rows cannot be matched.
 
@@ -166,56 +161,18 @@ default=None
     (200, 5)
     """
 
-    def __init__(
-        self,
-        lam: float = 0.4,
-        *,
-        views: Mapping[str, Any] | None = None,
-        transformer: Any = "auto",
-        kernel: Any = None,
-        n_landmarks: int | None = N_LANDMARKS,
-        gamma: Any = "auto",
-        low_rank: bool = True,
-        high_rank: bool = True,
-        ridge: float = 0.0,
-        positive_weight: float = 1.0,
-        fit_intercept: bool = True,
-        label_coding: str = "binary",
-        threshold: Any = "sign",
-        calibrate: bool = False,
-        fusion: str = "mean",
-        solver: str = "auto",
-        mu: float | None = None,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        init: Mapping[str, NDArray] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.lam = lam
-        self.views = views
-        self.transformer = transformer
-        self.kernel = kernel
-        self.n_landmarks = n_landmarks
-        self.gamma = gamma
-        self.low_rank = low_rank
-        self.high_rank = high_rank
-        self.ridge = ridge
-        self.positive_weight = positive_weight
-        self.fit_intercept = fit_intercept
-        self.label_coding = label_coding
-        self.threshold = threshold
-        self.calibrate = calibrate
-        self.fusion = fusion
-        self.solver = solver
-        self.mu = mu
-        self.max_iter = max_iter
-        self.tol = tol
-        self.init = init
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float = 0.4
+    _: KW_ONLY
+    low_rank: bool = True
+    high_rank: bool = True
+    ridge: float = 0.0
+    solver: str = "auto"
+    mu: float | None = None
+    max_iter: int = 200
+    tol: float = 1e-4
+    init: Mapping[str, NDArray] | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the weights of all views.
@@ -234,39 +191,13 @@ default=None
             Fitted. After Ctrl-C the weights of the last whole iteration are kept, too, and
             the interrupt goes on to the caller.
         """
-        self._check_parameters()
+        self._check_parameters(X)
         problem = self._read_training(X, y)
         checkpoint = self._open_checkpoint(problem)
         self._keep_result(problem, self._solve(problem, checkpoint))
         self._learn(problem, kept_in(checkpoint, self._solve_loosely))
         self._keep_checkpoint(checkpoint)
         return self
-
-    def _check_parameters(self) -> None:
-        self._check_form_parameters()
-        check_in_range("lam", self.lam)
-        check_in_range("ridge", self.ridge, or_zero=True)
-        if self.mu is not None:
-            check_in_range("mu", self.mu)
-        check_number("tol", self.tol, above=0, or_equal=True)
-        check_whole_number("max_iter", self.max_iter, at_least=1)
-        check_whole_number("verbose", self.verbose, at_least=0)
-        check_choice("low_rank", self.low_rank, (True, False))
-        check_choice("high_rank", self.high_rank, (True, False))
-        check_choice("solver", self.solver, SOLVERS)
-        if self.high_rank and not self.low_rank:
-            raise ValueError(
-                "high_rank=True needs low_rank=True: alone, the high-rank term rewards scores "
-                "without bound."
-            )
-        if self.positive_weight != 1 and self.solver == "paper":
-            raise ValueError("positive_weight= needs solver='fast'; Algorithm 1 knows no weights.")
-        if self.checkpoint is not None and self.solver == "paper":
-            raise ValueError("checkpoint= needs solver='fast'; 'paper' keeps no state.")
-        if not (isinstance(self.init, Mapping) or self.init is None):
-            raise ValueError(
-                f"init must be a mapping {{view: weights}} or None, got {self.init!r}."
-            )
 
     def _open_checkpoint(self, problem: Problem) -> Checkpoint | None:
         """The file of ``checkpoint``, opened for this very fit."""

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -11,22 +12,20 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from naim3l._parameters import check_in_range, check_whole_number
 from naim3l._progress import progress_bar
 from naim3l.decisions.held_out import (
     AUTO,
     LOWER_IS_BETTER,
-    check_metric,
     choose_metric,
-    deal_entries,
     hidden_metric,
-    hidden_truth,
+    hold_out_folds,
 )
 from naim3l.estimators.bandwidths import choose_gammas
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.estimators.naim3l import FOLD_MAX_ITER, FOLD_TOL, NAIM3L
-from naim3l.features.kernels import N_LANDMARKS, of_view
-from naim3l.features.recipes import encode, with_last_step
+from naim3l.estimators.schema import is_sequence
+from naim3l.features.encoding import ViewFeatures
+from naim3l.features.kernels import of_view
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.input.tables import Table, warn_user
 from naim3l.problem.blocks import one_blas_thread
@@ -40,14 +39,13 @@ Pair = tuple[float, float]  # lam, ridge
 
 # Path of lam where its length alone is given.
 MOST_LAM, LEAST_LAM = 10.0, 0.01
-# Every lam and every fold is a fit.
-MOST_LAMS = MOST_FOLDS = 1000
 _ALL_UNBOUNDED = (
     "NAIM3LCV: the objective falls without bound at every lam and ridge tried: try smaller lams, "
     "larger ridges, or high_rank=False."
 )
 
 
+@dataclass(eq=False, repr=False)
 class NAIM3LCV(LinearViewModel):
     """NAIM3L with ``lam`` and ``ridge`` chosen on held-out label entries.
 
@@ -102,7 +100,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
         "lam", "ridge", "mean_test_score", "std_test_score", "rank_test_score" (1 is best) and
         "split0_test_score", ...; NaN, and left out of the mean, where a fold has no value. NaN
         throughout, and ranked last, is a pair whose objective falls without bound in some fold.
-    coef_, intercept_, history_, ...
+    coef_, intercept_, base_rates_, history_, ...
         All that `NAIM3L` has, of the final fit.
 
     Examples
@@ -115,63 +113,25 @@ fit_intercept, label_coding, threshold, calibrate, fusion
     [0.1, 1.0]
     """
 
-    def __init__(
-        self,
-        lams: int | Sequence[float] = 10,
-        ridges: Sequence[float] = (0.0, 1.0, 10.0),
-        *,
-        cv: int = 3,
-        gamma_factors: Sequence[float] = (0.5, 1.0, 2.0),
-        metric: str = AUTO,
-        views: Mapping[str, Any] | None = None,
-        transformer: Any = "auto",
-        kernel: Any = None,
-        n_landmarks: int | None = N_LANDMARKS,
-        gamma: Any = "auto",
-        low_rank: bool = True,
-        high_rank: bool = True,
-        positive_weight: float = 1.0,
-        fit_intercept: bool = True,
-        label_coding: str = "binary",
-        threshold: Any = "sign",
-        calibrate: bool = False,
-        fusion: str = "mean",
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        n_jobs: int | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.lams = lams
-        self.ridges = ridges
-        self.cv = cv
-        self.gamma_factors = gamma_factors
-        self.metric = metric
-        self.views = views
-        self.transformer = transformer
-        self.kernel = kernel
-        self.n_landmarks = n_landmarks
-        self.gamma = gamma
-        self.low_rank = low_rank
-        self.high_rank = high_rank
-        self.positive_weight = positive_weight
-        self.fit_intercept = fit_intercept
-        self.label_coding = label_coding
-        self.threshold = threshold
-        self.calibrate = calibrate
-        self.fusion = fusion
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    lams: int | Sequence[float] = 10
+    ridges: Sequence[float] = (0.0, 1.0, 10.0)
+    _: KW_ONLY
+    cv: int = 3
+    gamma_factors: Sequence[float] = (0.5, 1.0, 2.0)
+    metric: str = AUTO
+    low_rank: bool = True
+    high_rank: bool = True
+    max_iter: int = 200
+    tol: float = 1e-4
+    n_jobs: int | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the pair and fit the weights; ``X`` and ``y`` as for `NAIM3L.fit`."""
-        pairs = self._check_parameters()
-        problem, fold_of = self._deal_training(X, y)
+        self._check_parameters(X)
+        pairs = self._pairs()
+        problem, fold_of = self._hold_out_training(X, y)
         checkpoint = self._open_checkpoint(problem, pairs)
         self._rank(pairs, self._score_folds(problem, fold_of, pairs, checkpoint))
         self._keep_result(problem, self._solve_best(problem, checkpoint))
@@ -180,34 +140,33 @@ fit_intercept, label_coding, threshold, calibrate, fusion
         self._keep_checkpoint(checkpoint)
         return self
 
-    def _deal_training(self, X: Any, y: Any) -> tuple[Problem, NDArray[np.intp]]:
+    def _hold_out_training(self, X: Any, y: Any) -> tuple[Problem, NDArray[np.intp]]:
         """The problem, its gammas refined, and the fold of each entry; chooses the metric."""
         problem = self._read_training(X, y)
-        fold_of = deal_entries(problem, self.cv, check_random_state(self.random_state))
-        folds = (hidden_truth(problem, fold_of == fold) for fold in range(self.cv))
+        fold_of = hold_out_folds(problem, self.cv, check_random_state(self.random_state))
+        folds = (problem.truth_of(fold_of == fold) for fold in range(self.cv))
         self.metric_ = choose_metric(self.metric, folds)
         return self._refine_gammas(X, problem, fold_of == 0), fold_of
 
     def _refine_gammas(self, X: Any, problem: Problem, hidden: NDArray[np.bool_]) -> Problem:
         """The problem with the gammas that suit hidden entries best; keeps their maps."""
         auto = self._free_gammas()
-        factors = _read_values("gamma_factors", self.gamma_factors, of="gamma_factors")
+        factors = _distinct(self.gamma_factors)
         if any(auto.values()) and factors != [1.0]:
-            tables = self._known_tables(X)
+            tables = self.reader_.tables(X)
             lowest = self.metric_ in LOWER_IS_BETTER
             with progress_bar("bandwidths", len(factors), shown=self.verbose > 0) as advance:
 
                 def problem_at(gammas: Mapping[str, float | None]) -> Problem:
                     advance()
-                    return self._encode_anew(problem, tables, self._transformers_at(gammas))
+                    return self._encode_anew(problem, tables, self._features_at(gammas))
 
                 chosen = choose_gammas(
                     auto, factors, problem_at, hidden, self.metric_, lowest=lowest
                 )
-            transformers = self._transformers_at(chosen)
-            problem = self._encode_anew(problem, tables, transformers)
-            self.transformers_ = transformers
-        self.gamma_ = self._gammas()
+            features = self._features_at(chosen)
+            problem = self._encode_anew(problem, tables, features)
+            self.features_ = features
         return problem
 
     def _free_gammas(self) -> dict[str, float | None]:
@@ -217,26 +176,23 @@ fit_intercept, label_coding, threshold, calibrate, fusion
             and of_view("gamma", self.gamma, view) == "auto"
             for view in self.views_
         }
-        return {view: gamma if free[view] else None for view, gamma in self._gammas().items()}
+        return {view: gamma if free[view] else None for view, gamma in self.gamma_.items()}
 
-    def _transformers_at(self, gammas: Mapping[str, float | None]) -> dict[str, Any]:
-        """Fitted transformers with other gammas in their kernel maps."""
-        changed = dict(self.transformers_)
-        for view, kernel_map in self._kernel_maps().items():
-            if (gamma := gammas[view]) is not None:
-                changed[view] = with_last_step(changed[view], kernel_map.with_gamma(gamma))
-        return changed
+    def _features_at(self, gammas: Mapping[str, float | None]) -> dict[str, ViewFeatures]:
+        """Features of all views, fitted, with other gammas in their kernels."""
+        return {
+            view: features if (gamma := gammas[view]) is None else features.with_gamma(gamma)
+            for view, features in self.features_.items()
+        }
 
     def _encode_anew(
-        self, problem: Problem, tables: dict[str, Table], transformers: dict[str, Any]
+        self, problem: Problem, tables: dict[str, Table], features: dict[str, ViewFeatures]
     ) -> Problem:
-        """The problem with the features of those views whose transformers are other ones."""
+        """The problem with new features of those views that are encoded in another way."""
         return problem.with_features(
             [
-                features
-                if transformers[view] is self.transformers_[view]
-                else encode(tables[view], transformers[view], as_numbers=self._as_numbers[view])[0]
-                for view, features in zip(self.views_, problem.features, strict=True)
+                X if features[view] is self.features_[view] else features[view].encode(table)[0]
+                for (view, table), X in zip(tables.items(), problem.features, strict=True)
             ]
         )
 
@@ -270,21 +226,12 @@ fit_intercept, label_coding, threshold, calibrate, fusion
             del shared[name]
         return NAIM3L(lam, ridge=ridge, solver="fast", **shared)
 
-    def _check_parameters(self) -> list[Pair]:
+    def _pairs(self) -> list[Pair]:
         """Pairs (lam, ridge) in the order of the path."""
-        if isinstance(self.lams, Sequence | np.ndarray):
-            lams = _read_values("lams", self.lams, of="lam")
-        else:
-            check_whole_number("lams", self.lams, at_least=1, at_most=MOST_LAMS)
-            lams = np.geomspace(MOST_LAM, LEAST_LAM, self.lams).tolist()
-        ridges = _read_values("ridges", self.ridges, of="ridge", or_zero=True)
-        check_whole_number("cv", self.cv, at_least=2, at_most=MOST_FOLDS)
-        _read_values("gamma_factors", self.gamma_factors, of="gamma_factors")
-        check_metric(self.metric)
-        if self.n_jobs is not None and self.n_jobs != -1:
-            check_whole_number("n_jobs", self.n_jobs, at_least=1)
-        self._model(lams[0], ridges[0])._check_parameters()
-        return [(lam, ridge) for ridge in sorted(ridges) for lam in sorted(lams)]
+        lams: Any = self.lams
+        if not is_sequence(lams):
+            lams = np.geomspace(MOST_LAM, LEAST_LAM, lams)
+        return [(lam, ridge) for ridge in _distinct(self.ridges) for lam in _distinct(lams)]
 
     @one_blas_thread  # here, so that threads do not undo each other's limits
     def _score_folds(
@@ -314,7 +261,7 @@ fit_intercept, label_coding, threshold, calibrate, fusion
 
     def _score_path(self, problem: Problem, hidden: NDArray, pairs: list[Pair]) -> list[float]:
         """Metric on the hidden entries of fits to the others, for each pair in turn."""
-        form = choose_form(problem.with_labels(np.where(hidden, 0, problem.Y)))
+        form = choose_form(problem.without(hidden))
         values, warm = [], dict[float, SolverResult]()
         for lam, ridge in pairs:
             objective = Objective(form, lam, self.low_rank, self.high_rank, ridge)
@@ -383,10 +330,5 @@ fit_intercept, label_coding, threshold, calibrate, fusion
         raise FloatingPointError(_ALL_UNBOUNDED)
 
 
-def _read_values(name: str, values: Any, *, of: str, or_zero: bool = False) -> list[float]:
-    """Distinct numbers, all in the range of a parameter."""
-    if not isinstance(values, Sequence | np.ndarray) or isinstance(values, str) or not len(values):
-        raise ValueError(f"{name} must be a sequence of at least one number, got {values!r}.")
-    for i, value in enumerate(values):
-        check_in_range(f"{name}[{i}]", value, of=of, or_zero=or_zero)
+def _distinct(values: Any) -> list[float]:
     return sorted({float(value) for value in values})

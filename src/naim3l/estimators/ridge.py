@@ -1,20 +1,20 @@
 """Per-view ridge regression on the observed entries: what one would try first."""
 
-from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from naim3l._parameters import check_in_range
-from naim3l.estimators.base import LinearViewModel
-from naim3l.features.kernels import N_LANDMARKS
+from naim3l.estimators.linear import PerViewModel
+from naim3l.estimators.schema import PARAMETERS, in_range
 from naim3l.problem.choice import check_memory
 from naim3l.problem.rows import Problem
 
 
-class PerViewRidge(LinearViewModel):
+@dataclass(eq=False, repr=False)
+class PerViewRidge(PerViewModel):
     """Ridge regression of each label on each view's rows where it is known.
 
     Nothing couples views or labels: column k of a view's weights solves
@@ -31,49 +31,16 @@ label_coding, threshold, calibrate, fusion, random_state
 
     Attributes
     ----------
-    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_
+    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_, base_rates_
         As in :class:`naim3l.NAIM3L`.
     """
 
-    def __init__(
-        self,
-        ridge: float = 1.0,
-        *,
-        views: Mapping[str, Any] | None = None,
-        transformer: Any = "auto",
-        kernel: Any = None,
-        n_landmarks: int | None = N_LANDMARKS,
-        gamma: Any = "auto",
-        positive_weight: float = 1.0,
-        fit_intercept: bool = True,
-        label_coding: str = "binary",
-        threshold: Any = "sign",
-        calibrate: bool = False,
-        fusion: str = "mean",
-        random_state: Any = None,
-    ):
-        self.ridge = ridge
-        self.views = views
-        self.transformer = transformer
-        self.kernel = kernel
-        self.n_landmarks = n_landmarks
-        self.gamma = gamma
-        self.positive_weight = positive_weight
-        self.fit_intercept = fit_intercept
-        self.label_coding = label_coding
-        self.threshold = threshold
-        self.calibrate = calibrate
-        self.fusion = fusion
-        self.random_state = random_state
+    _schema = PARAMETERS | {"ridge": in_range("ridge")}  # without any, weights may not be unique
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
-        self._check_form_parameters()
-        check_in_range("ridge", self.ridge)
-        problem = self._read_training(X, y)
-        self._keep_weights(problem, masked_ridge(problem, self.ridge))
-        self._learn(problem, lambda part: masked_ridge(part, self.ridge))
-        return self
+    ridge: float = 1.0
+
+    def _solve(self, problem: Problem) -> NDArray[np.floating]:
+        return masked_ridge(problem, self.ridge)
 
 
 def masked_ridge(problem: Problem, ridge: float) -> NDArray[np.float64]:

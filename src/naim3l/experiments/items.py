@@ -1,8 +1,8 @@
 """The items that can be reproduced, by name: tables, figures, and what goes beyond the paper.
 
-``tasks(plan)`` says what is to be computed, ``numbers(plan, store)`` makes plain numbers of the
-records there are, ``tables(numbers)`` and ``figures(numbers)`` show them. To add an item, write
-a module with these four functions and a title, in ``paper/`` or ``beyond/``, and name it here.
+``tasks(plan)`` says what is to be computed, ``numbers(plan, store)`` turns the existing records
+into plain numbers, ``tables(numbers)`` and ``figures(numbers)`` show them. To add an item, write a
+module with these four functions and a title, in ``paper/`` or ``beyond/``, and name it here.
 """
 
 from typing import Any, Protocol

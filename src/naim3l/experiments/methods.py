@@ -17,7 +17,7 @@ from sklearn.metrics import log_loss
 
 from naim3l.decisions.calibration import Calibration, calibration_error
 from naim3l.decisions.fusion import LEAST_CHANCE, Evidence, fuse_arrays, rank_labels
-from naim3l.decisions.held_out import LOG_LOSS, deal_entries, hidden_metric
+from naim3l.decisions.held_out import LOG_LOSS, hidden_metric, hold_out_folds
 from naim3l.estimators.logistic import PerViewLogistic, masked_logistic
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
@@ -31,7 +31,8 @@ from naim3l.experiments.trials import (
     shown_by_sample,
     spectrum_of_scores,
 )
-from naim3l.features.recipes import LeadingComponents, make_transformer
+from naim3l.features.encoding import make_transformer
+from naim3l.features.recipes import LeadingComponents
 from naim3l.input.tables import DataWarning
 from naim3l.metrics import evaluate
 from naim3l.problem.blocks import blas_threads, consecutive_slices
@@ -44,7 +45,7 @@ Parameters = Mapping[str, Any]
 
 @dataclass
 class Outcome:
-    """Scores of the test rows of every view, and what else a method tells of its fit."""
+    """Scores of the test rows of every view, and what else a method reports."""
 
     scores: dict[str, NDArray[np.float64]]
     numbers: dict[str, Any] = field(default_factory=dict)
@@ -57,11 +58,11 @@ Method = Callable[[Trial, Parameters, int], Outcome]
 def run_method(trial: Trial, name: str, parameters: Parameters, seed: int) -> dict[str, Any]:
     """Record of a fit: metrics by protocol, spectrum of the scores, numbers, seconds.
 
-    Of a fit that failed the record says why there is no more to it.
+    The record of a fit that failed has the reason alone.
     """
     start = perf_counter()
     with warnings.catch_warnings():
-        # What these say of a fit is in its record.
+        # The record of a fit has what these report.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", DataWarning)
         try:
@@ -113,21 +114,21 @@ def _on_folds(
     problem: Problem, solve: Any, values: Any, n_folds: int, metric: str, seed: int
 ) -> dict[float, float]:
     """Mean metric of ``solve(problem, value)`` on the folds that NAIM3LCV takes, by value."""
-    fold_of = deal_entries(problem, n_folds, np.random.RandomState(seed))
+    fold_of = hold_out_folds(problem, n_folds, np.random.RandomState(seed))
     found: dict[float, list[float]] = {value: [] for value in values}
     for fold in range(n_folds):
         hidden = fold_of == fold
-        rest = problem.with_labels(np.where(hidden, 0, problem.Y))
+        rest = problem.without(hidden)
         for value, metrics in found.items():
             metrics.append(hidden_metric(problem, hidden, solve(rest, value), metric))
     return {value: float(np.mean(metrics)) for value, metrics in found.items()}
 
 
 def _trace(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
-    """Algorithm 1 observed on its way: metrics after some iterations, objectives after all.
+    """Algorithm 1 measured as it runs: metrics after some iterations, objectives after all.
 
     Parameters are those of ``solve_paper`` and the objective, and ``at``, the iterations to
-    measure after; beyond the stopping rule the last weights stand.
+    measure after; those after the last iteration are of the last weights.
     """
     options = dict(parameters)
     at = options.pop("at")
@@ -169,7 +170,7 @@ def _logistic_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     Cs, n_folds = options.pop("Cs"), options.pop("cv")
     search = NAIM3LCV(cv=n_folds, metric=LOG_LOSS, random_state=seed, **options)
     X, Y = trial.X_train, trial.Y_train
-    problem, _ = search._deal_training(X, Y)
+    problem, _ = search._hold_out_training(X, Y)
     held_out = _on_folds(problem, masked_logistic, Cs, n_folds, LOG_LOSS, seed)
     best = min(held_out, key=lambda C: held_out[C])
     if "kernel" in options:
@@ -211,7 +212,7 @@ def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """What a threshold rule and calibration do to decisions, and complete fusion to scores."""
     model = NAIM3L(transformer=None, random_state=seed, calibrate=True, **parameters)
     model.fit(trial.X_train, trial.Y_train)
-    scores, chances = model.decision_function(trial.X_test), model.predict_proba(trial.X_test)
+    scores = model.decision_function(trial.X_test)
     truth = {view: trial.truth[rows] for view, rows in trial.test_rows.items()}
     margins = {view: S - model.thresholds_[view] for view, S in scores.items()}
     decided = evaluate(truth, margins)
@@ -220,20 +221,20 @@ def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     numbers["labels per row"] = float(np.mean(called))
     # A score between -1 and 1 taken for a probability as it is.
     plain = {view: np.clip((S + 1) / 2, 0, 1) for view, S in scores.items()}
-    for name, of in (("calibrated", chances), ("plain", plain)):
+    for name, of in (("calibrated", model.predict_proba(trial.X_test)), ("plain", plain)):
         errors = [calibration_error(truth[view].astype(float), P) for view, P in of.items()]
         numbers[f"calibration error, {name}"] = float(np.mean(errors))
-        told = [_explained(truth[view], P, model.base_rates_) for view, P in of.items()]
-        numbers[f"log-loss explained, {name}"] = float(np.mean(told))
+        shares = [_explained(truth[view], P, model.base_rates_) for view, P in of.items()]
+        numbers[f"log-loss explained, {name}"] = float(np.mean(shares))
     numbers |= _complete_fusion(trial, scores)
     return Outcome(scores, numbers)
 
 
-def _explained(truth: NDArray, chances: NDArray, rates: NDArray) -> float:
-    """Share of the log-loss of the labels' base rates that probabilities do away with."""
+def _explained(truth: NDArray, probabilities: NDArray, rates: NDArray) -> float:
+    """Share of the log-loss of the labels' base rates that probabilities avoid."""
     loss, loss_of_rates = (
         log_loss(truth.ravel(), np.clip(p, LEAST_CHANCE, 1 - LEAST_CHANCE).ravel(), labels=[0, 1])
-        for p in (chances, np.broadcast_to(rates, truth.shape))
+        for p in (probabilities, np.broadcast_to(rates, truth.shape))
     )
     return float(1 - loss / loss_of_rates)
 
@@ -251,7 +252,7 @@ def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
                    fusion="learned", random_state=seed, **parameters)  # fmt: skip
     model.fit(wide, Y)
     scores = {v: X @ model.coef_[v] + model.intercept_[v] for v, X in trial.X_test.items()}
-    evidence = model._evidence
+    evidence = model.evidence_
     assert evidence is not None
     by_view = zip(trial.X_train, evidence.weights, strict=True)
     numbers: dict[str, Any] = {"weights": {v: float(w.mean()) for v, w in by_view}}
@@ -271,8 +272,9 @@ def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
         numbers[shown] = {way: _short(evaluate(trial.truth, S)) for way, S in fused.items()}
         seen = ~np.isnan(fused["evidence"]).any(axis=1)
         for way in ("evidence", "learned"):  # the others give no probabilities
-            told = _explained(trial.truth[seen], expit(fused[way][seen]), model.base_rates_)
-            numbers[shown][way]["explained"] = told
+            P = expit(fused[way][seen])
+            share = _explained(trial.truth[seen], P, model.base_rates_)
+            numbers[shown][way]["explained"] = share
         numbers[shown]["best view alone"] = _short(_best_alone(trial, table))
     return Outcome(scores, numbers)
 

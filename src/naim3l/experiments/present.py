@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from naim3l.experiments.records import Record
 from naim3l.experiments.tasks import PROTOCOLS
@@ -74,6 +75,12 @@ def mean_std(value: dict[str, Any] | Sequence[float] | None) -> str:
     return f"{mean:.2f} ({std:.2f})"
 
 
+def show_range(values: dict[str, Any]) -> str:
+    """``mean (smallest–largest)`` of whole numbers; one number where all are equal."""
+    low, high = min(values["values"]), max(values["values"])
+    return f"{low:g}" if low == high else f"{values['mean']:.1f} ({low:g}–{high:g})"
+
+
 def count_seeds(counts: Iterable[int]) -> str:
     """Such as "10 seeds", or "3–10 seeds" where some values are over fewer."""
     known = sorted(set(counts))
@@ -95,6 +102,31 @@ def compare(ours: dict[str, Any], published: Sequence[float], *, marked: bool = 
     in_std = abs(difference) / max(std, ours["std"], 0.005)
     mark = "within" if in_std <= WITHIN or abs(difference) < 0.005 else "outside"
     return Cell(f"{difference:+.2f} ({in_std:.1f} sd)", mark if marked else "")
+
+
+def paired_difference(first: list[float], second: list[float]) -> dict[str, float]:
+    """Mean difference of paired values with its 95 % interval, t test and Wilcoxon test.
+
+    Parameters
+    ----------
+    first, second : lists of n_seeds floats, at least 2
+    """
+    difference = np.subtract(first, second)
+    n = len(difference)
+    margin = float(stats.t.ppf(0.975, n - 1) * np.std(difference, ddof=1) / np.sqrt(n))
+    same = not difference.any()
+    if np.ptp(difference) <= 1e-9 * np.abs(difference).max():  # no spread: t is infinite, or 0 / 0
+        t_test = 1.0 if same else 0.0
+    else:
+        t_test = float(stats.ttest_1samp(difference, 0).pvalue)
+    signed = 1.0 if same else float(stats.wilcoxon(difference).pvalue)
+    return {
+        "mean": float(difference.mean()),
+        "margin": margin,
+        "t_test": t_test,
+        "wilcoxon": signed,
+        "n": n,
+    }
 
 
 def to_markdown(table: ResultTable) -> str:

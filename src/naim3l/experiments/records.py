@@ -1,4 +1,4 @@
-"""Records on disk, appended one by one, so that a killed run goes on where it stopped."""
+"""Records on disk, appended one by one, so that a killed run resumes where it stopped."""
 
 import json
 import os
@@ -38,7 +38,7 @@ class Store:
         self.reload()
 
     def reload(self) -> None:
-        """Read what is on disk; damaged lines count as not there."""
+        """Read what is on disk; damaged lines are skipped."""
         self.records = {}
         for path in sorted(_records(self.folder).glob("*.jsonl")):
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -94,7 +94,7 @@ def _own_file(pid: int) -> str:
 def keep_masks(
     folder: Path, challenge: Challenge, shown: NDArray[np.bool_] | None, digest: str
 ) -> None:
-    """Save all that was drawn under its digest, unless it is there already.
+    """Save all that was drawn under its digest, unless that is there already.
 
     ``<digest>.npz`` is the challenge, ``<digest>.shown.npy`` the test views that protocol fused
     shows, (n_test, n_views).

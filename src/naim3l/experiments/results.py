@@ -17,7 +17,7 @@ from naim3l.experiments.present import ResultTable, to_markdown
 from naim3l.experiments.records import Record, Store
 from naim3l.experiments.results_page import Section, write_page
 from naim3l.experiments.runner import missing_tasks
-from naim3l.experiments.tasks import Plan, Task, paper_lam, paper_name
+from naim3l.experiments.tasks import Plan, Task, distinct, paper_lam, paper_name
 from naim3l.files.whole import file_names, write_text
 from naim3l.report.plots import save
 
@@ -34,7 +34,7 @@ END = "<!-- end of tables -->"
 
 @dataclass(frozen=True)
 class ItemResult:
-    """What an item came to."""
+    """Numbers and tables of an item, and sentences on what they lack."""
 
     name: str
     title: str
@@ -44,25 +44,23 @@ class ItemResult:
 
 
 def collect_results(plan: Plan, names: Sequence[str], store: Store) -> list[ItemResult]:
-    """Numbers and tables of items, from the records there are."""
+    """Numbers and tables of items, from the existing records."""
     results = []
     for name in names:
         item = ITEMS[name]
         numbers = item.numbers(plan, store)
         tables = [_with_stand_ins(table, plan) for table in item.tables(numbers)]
-        missing = _missing(
-            name, list({task.key: task for task in item.tasks(plan)}.values()), store
-        )
+        missing = _missing(name, distinct(item.tasks(plan)), store)
         results.append(ItemResult(name, item.TITLE, numbers, tables, missing))
     return results
 
 
 def _missing(name: str, tasks: Sequence[Task], store: Store) -> list[str]:
     """What an item's tables lack: computations not done, and those that failed, with reasons."""
-    told = []
+    sentences = []
     lacking = len(missing_tasks(tasks, store))
     if lacking:
-        told.append(f"{name}: {lacking} of {len(tasks)} computations are not there")
+        sentences.append(f"{name}: {lacking} of {len(tasks)} computations are missing")
     failed = Counter(
         (record["settings"].get("dataset", ""), _why(record))
         for record in map(store.get, tasks)
@@ -70,8 +68,10 @@ def _missing(name: str, tasks: Sequence[Task], store: Store) -> list[str]:
     )
     for (dataset, reason), count in failed.items():
         where = f" on {dataset}" if dataset else ""
-        told.append(f"{name}: {count} of {len(tasks)} not possible{where}: {reason.rstrip('.')}")
-    return told
+        sentences.append(
+            f"{name}: {count} of {len(tasks)} not possible{where}: {reason.rstrip('.')}"
+        )
+    return sentences
 
 
 def _why(record: Record) -> str:
@@ -157,7 +157,7 @@ def describe(plan: Plan, results: Sequence[ItemResult], command: str) -> dict[st
             }
             for name, source in plan.sources.items()
         ],
-        "missing": [told for result in results for told in result.missing],
+        "missing": [sentence for result in results for sentence in result.missing],
     }
 
 
@@ -172,7 +172,7 @@ def markdown(results: Sequence[ItemResult]) -> str:
 
 
 def split_document(path: str | os.PathLike[str]) -> tuple[str, str]:
-    """What stands before and after the tables of a Markdown document, its marks included."""
+    """The text before and after the tables of a Markdown document, its marks included."""
     text = Path(path).read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise ValueError(
@@ -184,6 +184,6 @@ def split_document(path: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def update_document(path: str | os.PathLike[str], tables: str) -> None:
-    """Replace what stands between the two marks of a Markdown document by new tables."""
+    """Replace the text between the two marks of a Markdown document by new tables."""
     head, tail = split_document(path)
     write_text(path, f"{head}\n\n{tables}\n{tail}")

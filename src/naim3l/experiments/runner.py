@@ -12,7 +12,7 @@ from naim3l.datasets import MultiView
 from naim3l.experiments import label_ranks, subgradient
 from naim3l.experiments.methods import run_method
 from naim3l.experiments.records import Record, Store, append, keep_masks
-from naim3l.experiments.tasks import Task
+from naim3l.experiments.tasks import Task, distinct
 from naim3l.experiments.trials import Trial, draw_challenge, make_trial, masks_digest
 from naim3l.missing import Challenge
 
@@ -34,10 +34,10 @@ def run_tasks(
     n_jobs: int = 1,
     on_record: Callable[[Record], Any] | None = None,
 ) -> None:
-    """Compute the tasks that the store lacks; each record is on disk as soon as it is there.
+    """Compute the tasks that the store lacks; each record is written as soon as it is computed.
 
-    A run that ends before its time, by whatever cause, loses the computations that were under
-    way, one per job.
+    A run that is stopped, for whatever reason, loses only the computations in progress, one per
+    job.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def run_tasks(
         Called with each new record.
     """
     todo = missing_tasks(tasks, store)
-    for task in todo:  # one after the other: some of them take times
+    for task in todo:  # one after the other: some of them measure times
         if task.kind != "fit":
             record = append(store.folder, task, SIMPLE_KINDS[task.kind](sources, task.settings))
             _take(store, record, on_record)
@@ -62,7 +62,7 @@ def run_tasks(
 
 def missing_tasks(tasks: Iterable[Task], store: Store) -> list[Task]:
     """Tasks without a record, once each."""
-    return list({task.key: task for task in tasks if task not in store}.values())
+    return distinct(task for task in tasks if task not in store)
 
 
 def default_jobs() -> int:

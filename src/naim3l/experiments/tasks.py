@@ -1,12 +1,13 @@
 """What is to be computed: tasks named by everything that determines them, and plans of them."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from naim3l import __version__
 from naim3l.datasets import CATALOG, MultiView
+from naim3l.experiments.grids import Grids
 
 # Raised where the numbers that tasks compute change between releases: old records are then not
 # reused. Defaults of estimators, recipes and folds are not in the settings, but among these.
@@ -23,6 +24,10 @@ PROTOCOLS = {
 # With two views, half of the rows cannot leave both: the first positive of each label stays in
 # both views and every other sample in one. This stands in for 0.5 there.
 HALF_OF_TWO = 0.49
+# Lambda of data that the paper does not have.
+DEFAULT_LAM = 0.4
+# A run of 200 iterations costs as much as ten fits: where many are needed, fewer seeds do.
+FEW_SEEDS = 3
 
 
 @dataclass(frozen=True)
@@ -63,16 +68,23 @@ class Plan:
         Keys of ``PROTOCOLS``.
     quick : bool
         Leave out what takes minutes and shows nothing new: the large sizes of Table 7.
+    grids : Grids
+        Values to try.
     """
 
     sources: Mapping[str, MultiView]
     repeats: int = 10
     protocols: tuple[str, ...] = ("paper",)
     quick: bool = False
+    grids: Grids = field(default_factory=Grids)
 
     @property
     def seeds(self) -> range:
         return range(self.repeats)
+
+    def at_most(self, repeats: int) -> "Plan":
+        """The plan with no more than so many seeds, for runs that are costly."""
+        return replace(self, repeats=min(self.repeats, repeats))
 
     def fits(
         self,
@@ -112,6 +124,11 @@ class Plan:
                 yield dataset, protocol
 
 
+def distinct(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks, once each."""
+    return list({task.key: task for task in tasks}.values())
+
+
 def paper_name(dataset: str) -> str:
     """Name under which the paper's figures of a dataset are kept: without variant suffix."""
     return dataset.removesuffix("-genuine")
@@ -120,3 +137,8 @@ def paper_name(dataset: str) -> str:
 def paper_lam(dataset: str) -> float | None:
     """Lambda of the paper's experiments, None for data that it does not have."""
     return CATALOG[paper_name(dataset)].lam if paper_name(dataset) in CATALOG else None
+
+
+def usual_lam(dataset: str) -> float:
+    """Lambda of the paper's experiments, or the default one, where none is chosen."""
+    return paper_lam(dataset) or DEFAULT_LAM

@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score
 
 from naim3l.datasets import MultiView
 from naim3l.decisions.fusion import add_evidence, fuse_arrays, rank_labels
-from naim3l.features.recipes import make_transformer
+from naim3l.features.encoding import make_transformer
 from naim3l.metrics import evaluate
 from naim3l.missing import Challenge, make_challenge, remove_views
 from naim3l.solvers.nuclear import trace_norm
@@ -206,12 +206,12 @@ def _label_precision(trial: Trial, fused: NDArray[np.float64]) -> dict[str, dict
     seen = ~np.isnan(fused).any(axis=1)
     known = np.mean([(Y > 0).sum(axis=0) for Y in trial.Y_train.values()], axis=0)
     groups = np.digitize(known, FREQUENCIES)
-    told = {}
+    found = {}
     for g, name in enumerate(FREQUENCY_NAMES):
         labels = [k for k in np.flatnonzero(groups == g) if trial.truth[seen, k].any()]
         values = [average_precision_score(trial.truth[seen, k], fused[seen, k]) for k in labels]
-        told[name] = {"labels": len(values), "AP": float(np.mean(values)) if values else 0.0}
-    return told
+        found[name] = {"labels": len(values), "AP": float(np.mean(values)) if values else 0.0}
+    return found
 
 
 def by_sample(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:

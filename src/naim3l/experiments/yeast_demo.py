@@ -1,6 +1,6 @@
 """The demonstration on yeast: the model, its variants and a tuned ridge under all challenges."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,22 +32,33 @@ def _tuned_ridge(X: Mapping[str, Any], Y: Mapping[str, Any], seed: int) -> Any:
     return best_on_held_out([PerViewRidge(r) for r in RIDGES], X, Y, random_state=seed)
 
 
-def _tuned_naim3l(X: Mapping[str, Any], Y: Mapping[str, Any], seed: int) -> Any:
-    candidates = [NAIM3L(lam, ridge=ridge, random_state=seed) for lam, ridge in LAMS_AND_RIDGES]
-    return best_on_held_out(candidates, X, Y, random_state=seed)
+def _tuned_naim3l(pairs: Sequence[tuple[float, float]]) -> Fit:
+    def fit(X: Mapping[str, Any], Y: Mapping[str, Any], seed: int) -> Any:
+        candidates = [NAIM3L(lam, ridge=ridge, random_state=seed) for lam, ridge in pairs]
+        return best_on_held_out(candidates, X, Y, random_state=seed)
+
+    return fit
 
 
-METHODS: dict[str, Fit] = {
-    "NAIM3L": _naim3l(),
-    "NAIM3L-II (low rank only)": _naim3l(high_rank=False),
-    "NAIM3L-I (loss only)": _naim3l(low_rank=False, high_rank=False),
-    "NAIM3L, lam and ridge tuned": _tuned_naim3l,
-    "per-view ridge, tuned": _tuned_ridge,
-}
+def demo_methods(pairs: Sequence[tuple[float, float]] = LAMS_AND_RIDGES) -> dict[str, Fit]:
+    """What the demonstration compares, by name; ``pairs`` of lam and ridge are tried in tuning."""
+    return {
+        "NAIM3L": _naim3l(),
+        "NAIM3L-II (low rank only)": _naim3l(high_rank=False),
+        "NAIM3L-I (loss only)": _naim3l(low_rank=False, high_rank=False),
+        "NAIM3L, lam and ridge tuned": _tuned_naim3l(pairs),
+        "per-view ridge, tuned": _tuned_ridge,
+    }
+
+
+METHODS = demo_methods()
 
 
 def run_demo(
-    seeds: Iterable[int], *, on_record: Callable[[dict[str, Any]], Any] | None = None
+    seeds: Iterable[int],
+    *,
+    methods: Mapping[str, Fit] = METHODS,
+    on_record: Callable[[dict[str, Any]], Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Metrics of every method on every seed, a record each, in percent.
 
@@ -57,8 +68,10 @@ def run_demo(
     Parameters
     ----------
     seeds : iterable of int
+    methods : mapping of str to callable
+        Fitted model of training tables, labels and a seed, by name.
     on_record : callable, optional
-        Called with each record as soon as it is there.
+        Called with each record as soon as it is complete.
     """
     data = load_yeast()
     records = []
@@ -67,7 +80,7 @@ def run_demo(
             data.labels, len(data.views), alpha=ALPHA, beta=BETA, random_state=seed
         )
         trial = plan.apply(data.views, data.labels)
-        for method, fit in METHODS.items():
+        for method, fit in methods.items():
             model = fit(trial.X_train, trial.Y_train, seed)
             result = evaluate(trial.Y_test, model.decision_function(trial.X_test))
             record: dict[str, Any] = {"method": method, "seed": seed}

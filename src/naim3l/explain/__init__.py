@@ -1,7 +1,7 @@
-"""What a fitted model has learned: columns behind a label, views, labels that go together.
+"""What a fitted model has learned: column weights, shares of the views, related labels.
 
-All of it is read from weights and scores, and describes the model, not the world: a column with a
-large weight moves the score, and may do so on behalf of columns that it is correlated with.
+Everything is computed from weights and scores, and describes the model, not the world: a column
+with a large weight changes the score, but may stand for other columns that it is correlated with.
 """
 
 from naim3l.explain.explained import check_explained

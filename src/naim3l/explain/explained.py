@@ -1,18 +1,18 @@
-"""Models, views and labels that can be explained, and what is said of others."""
+"""Checks that a model, view or label can be explained."""
 
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 
 
 def check_explained(model: Any) -> None:
-    """Refuse models that are not fitted, and those that have networks for weights."""
+    """Refuse models that are not fitted, and models of networks, which have no readable weights."""
     if not isinstance(model, LinearViewModel):
         raise ValueError(
-            f"{type(model).__name__} has no weights that could be read: explanations and reports "
-            "are there for linear models and kernels alone."
+            f"{type(model).__name__} has no readable weights: explanations and reports are only "
+            "available for linear models and kernels."
         )
     check_is_fitted(model, "coef_")
 

@@ -1,11 +1,11 @@
-"""Kernels of a model's views: which they are, and what their landmarks say without any row."""
+"""Kernels of a model's views, and the features of their landmarks."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.explained import check_explained
 from naim3l.features.kernels import KernelMap
 
@@ -13,7 +13,7 @@ LINEAR = "linear"
 
 
 class ViewKernel(NamedTuple):
-    """Kernel of a view: its name, that of a function with brackets; and gamma if it has one."""
+    """Kernel of a view: its name, with brackets if it is a function, and gamma if it has one."""
 
     name: str
     gamma: float | None
@@ -22,7 +22,7 @@ class ViewKernel(NamedTuple):
 def view_kernels(model: LinearViewModel) -> dict[str, ViewKernel]:
     """Kernel of each view; "linear" where scores are linear in the transformed features."""
     check_explained(model)
-    maps = model._kernel_maps()
+    maps = model.kernel_maps_
     return {
         view: ViewKernel(_name(maps[view]), maps[view].gamma_)
         if view in maps
@@ -36,12 +36,12 @@ def is_linear(kernel_map: KernelMap) -> bool:
 
 
 def linear_views(model: LinearViewModel) -> list[str]:
-    """Views whose weights can be read as weights of columns, or of what transformers make of them.
+    """Views whose weights belong to columns, or to the output of a transformer.
 
-    All but those with a kernel that is not linear.
+    These are all views except those with a nonlinear kernel.
     """
     check_explained(model)
-    maps = model._kernel_maps()
+    maps = model.kernel_maps_
     return [view for view in model.views_ if view not in maps or is_linear(maps[view])]
 
 

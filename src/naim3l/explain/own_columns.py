@@ -1,4 +1,4 @@
-"""Weights of the tables' own columns."""
+"""Weights of the original columns of the tables."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from naim3l._parameters import check_whole_number
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.explained import check_explained, check_view, label_index
 from naim3l.explain.kernel_views import linear_views, view_kernels
 from naim3l.explain.steps import (
@@ -26,18 +26,19 @@ from naim3l.features.recipes import LeadingComponents
 
 @dataclass(frozen=True)
 class FeatureWeights:
-    """Weights of a view's columns, see `feature_weights`.
+    """Weights of a view's columns, as returned by `feature_weights`.
 
     Attributes
     ----------
     columns, labels : list of str
     weights : ndarray of shape (n_columns, n_labels)
     kind : {"columns", "roots", "features"}
-        What the weights belong to: the table's own columns; square roots of the columns' shares
-        in their row; or what the first steps of the view's transformer make of the table.
+        What the weights belong to: the columns of the table; square roots of the columns' shares
+        of their row sum; or the output of the first steps of the view's transformer.
     length : float
-        Root of the mean squared length of training rows before they are made unit length; 1
-        where that is not done, or not known. ``weights / length`` is in units of the score.
+        Root mean squared length of training rows before they are normalised to unit length; 1
+        where they are not normalised, or it is unknown. ``weights / length`` is in units of the
+        score.
     """
 
     columns: list[str]
@@ -47,7 +48,7 @@ class FeatureWeights:
     length: float
 
     def to_frame(self) -> Any:
-        """The weights as a pandas DataFrame, columns of the table down, labels across."""
+        """The weights as a pandas DataFrame, with a row per table column and a column per label."""
         import pandas as pd
 
         return pd.DataFrame(self.weights, index=self.columns, columns=self.labels)
@@ -62,37 +63,39 @@ class Feature(NamedTuple):
 
 
 def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> FeatureWeights:
-    """How much each column of a view moves the score of each label.
+    """Effect of each column of a view on the score of each label.
 
     The score of a row x is ``z / |z| @ coef_ + intercept_`` with features z of x. In the recipes
     "scale" and "paper", z is linear in x, ``z = x A + b``. The weight of column j is row j of
-    ``A @ coef_`` times the standard deviation of the column: how far the score before division by
-    ``|z|`` moves when the column rises by one standard deviation and no other column does.
+    ``A @ coef_`` times the standard deviation of the column: the change of the score before
+    division by ``|z|`` when the column increases by one standard deviation and all others stay the
+    same.
 
-    It is not the change of the score itself, which that division bends (a row twice as far from
-    the mean in the same direction keeps its score); nor the change that goes with the column in
-    the data, where correlated columns move along; nor a test of significance. What PCA dropped has
-    no weight.
+    It is not the change of the score itself, because the division is nonlinear (a row twice as far
+    from the mean in the same direction has the same score). It is not the change that accompanies
+    the column in the data either, where correlated columns change too, nor a test of significance.
+    Directions that PCA dropped have no weight.
 
-    In the recipe "histogram" the weights are those of the square roots of the columns' shares in
-    their row. They say how the score moves with the column only locally: the same count more
-    changes a root the less the larger it is, and the shares of all other columns with it.
+    In the recipe "histogram" the weights are those of the square roots of the columns' shares of
+    their row sum. They describe the effect of a column only locally: an additional count changes
+    the square root less the larger it is, and it changes the shares of all other columns.
 
-    Other transformers are followed backwards as far as their last steps are linear (selection of
-    columns, StandardScaler, LeadingComponents); weights then belong to the features at that point,
-    named by ``get_feature_names_out``, or "feature 0", "feature 1", ... where that gives no names.
+    Other transformers are inverted as far as their last steps are linear (selection of
+    columns, StandardScaler, LeadingComponents). The weights then belong to the features at that
+    point, named by ``get_feature_names_out``, or "feature 0", "feature 1", ... if it returns no
+    names.
 
-    A view with a kernel has no weights of columns: its scores are sums over landmarks, of how near
-    a row is to each. A ValueError says so, but for the kernel "linear".
+    A view with a kernel, except the kernel "linear", has no column weights, because its scores are
+    sums of similarities to landmarks. It raises a ValueError.
 
     Parameters
     ----------
     model : fitted model
     view : str
     X : tables in the form of the fit, optional
-        Training tables, to take standard deviations from. Without them these come from the
-        transformer: exact after StandardScaler, else what the kept components hold of each
-        column, else taken as 1.
+        Training tables, from which standard deviations are computed. Without them they come from
+        the transformer: exact after StandardScaler, otherwise from the variance that the kept
+        components have in each column, otherwise 1.
 
     Returns
     -------
@@ -126,23 +129,23 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
 def top_features(
     model: LinearViewModel, label: str, n: int = 10, X: Any = None
 ) -> dict[str, list[Feature]]:
-    """The columns, of all views, that speak most for and against a label.
+    """The columns of all views with the largest positive and negative weights for a label.
 
     Parameters
     ----------
     model : fitted model
     label : str
     n : int
-        At most this many on either side.
+        Maximum number of columns in each list.
     X : tables in the form of the fit, optional
         As for `feature_weights`.
 
     Returns
     -------
     dict with "for" and "against", lists of Feature
-        Strongest first. Weights are those of `feature_weights` over ``length``, so that views can
-        be compared; those of "against" are negative. Views with a kernel, which have no weights of
-        columns, are left out; where all have one, a ValueError says so.
+        Strongest first. Weights are those of `feature_weights` divided by ``length``, so that they
+        can be compared between views; those of "against" are negative. Views with a kernel have no
+        column weights and are left out; if all views have one, a ValueError is raised.
     """
     k = label_index(model, label)
     check_whole_number("n", n, at_least=1)
@@ -152,7 +155,7 @@ def top_features(
 def top_features_of_all(
     model: LinearViewModel, n: int = 10, X: Any = None
 ) -> dict[str, dict[str, list[Feature]]]:
-    """`top_features` of every label, by name; much faster than one label after the other."""
+    """`top_features` of every label, by name; much faster than separate calls for each label."""
     check_explained(model)
     check_whole_number("n", n, at_least=1)
     weights = _weights(model, X)
@@ -160,7 +163,7 @@ def top_features_of_all(
 
 
 def _weights(model: LinearViewModel, X: Any) -> list[tuple[str, FeatureWeights]]:
-    """Weights of the views that have some."""
+    """Column weights of the views that have them."""
     views = linear_views(model)
     if not views:
         raise ValueError(_no_columns(model.views_, model))
@@ -169,8 +172,8 @@ def _weights(model: LinearViewModel, X: Any) -> list[tuple[str, FeatureWeights]]
 
 def _no_columns(views: list[str], model: LinearViewModel) -> str:
     kernels = view_kernels(model)
-    told = ", ".join(f"view {view!r} has kernel {kernels[view].name!r}" for view in views)
-    return f"{told}: scores there are not linear in the columns, which have no weights."
+    named = ", ".join(f"view {view!r} has kernel {kernels[view].name!r}" for view in views)
+    return f"{named}: scores are not linear in the columns, so there are no column weights."
 
 
 def _strongest(

@@ -1,4 +1,4 @@
-"""Scores as a whole: what views add, which labels go together, ranks."""
+"""Properties of all scores: shares of the views, related labels, ranks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,36 +8,37 @@ from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
 from naim3l._parameters import check_whole_number
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.explained import check_explained, label_index
 from naim3l.explain.kernel_views import landmark_features, linear_views
 from naim3l.explain.steps import component_variances, linear_end
 from naim3l.features.recipes import LeadingComponents
 from naim3l.problem.blocks import one_blas_thread
 
-# Singular values that hold this share of the sum of squares are counted as dimensions.
+# The number of dimensions is that of singular values with this share of the sum of squares.
 MOST_OF_IT = 0.99
 
 
 def view_shares(model: LinearViewModel, X: Any = None) -> dict[str, Matrix]:
-    """How much each view adds to what tells the rows apart, per label.
+    """Share of each view in the variance of the scores, per label.
 
-    The variance of the label's scores over a view's rows, divided by the sum over the views. Where
-    the views of a wide table are fused by evidence, that of the log-odds which the view adds: the
-    slope of its calibration, and its weight if learned, are squared into it.
+    This is the variance of the label's scores over the rows of a view, divided by the sum over all
+    views. Where the views of a wide table are fused by evidence, it is the variance of the log-odds
+    that the view contributes: scores are multiplied by the slope of its calibration, and by its
+    weight if that is learned.
 
     Parameters
     ----------
     model : fitted model
     X : tables in the form of the fit, optional
-        Rows to take the variance over. Without them it is that of training rows, features taken
-        as uncorrelated, which those of our recipes are up to the normalisation of rows; of a view
-        with a kernel, that of its landmarks.
+        Rows over which the variance is computed. Without them, it is that of the training rows with
+        features assumed to be uncorrelated, which holds for the built-in recipes up to the
+        normalisation of rows; for a view with a kernel, it is that of its landmarks.
 
     Returns
     -------
     dict of str to ndarray of shape (n_labels,)
-        Shares by view, adding up to 1; NaN for a label whose scores are constant.
+        Shares by view, which sum to 1; NaN for a label whose scores are constant.
     """
     check_explained(model)
     covariances = {view: cov for view, (cov, _) in _score_covariances(model, X).items()}
@@ -51,32 +52,32 @@ def view_shares(model: LinearViewModel, X: Any = None) -> dict[str, Matrix]:
 
 
 def label_relations(model: LinearViewModel, X: Any = None) -> Matrix:
-    """Which labels the model takes to go together: cosines between their score directions.
+    """Correlations between the scores of each pair of labels.
 
-    With weights ``W_v`` and the scatter ``S_v`` of a view's features around their mean, the cosine
-    of two columns of ``sum_v W_v' S_v W_v``. That is the correlation of the two labels' scores
-    over the rows of all views, each view centred. The scatter, and not the identity, because
-    features differ in variance: a large weight on a direction in which rows hardly differ moves
-    no score. Centred, because means and intercepts say how frequent labels are, not whether they
-    go together.
+    With weights ``W_v`` and the scatter ``S_v`` of a view's features around their mean, these are
+    the cosines that belong to ``sum_v W_v' S_v W_v``: the correlation of the two labels' scores
+    over the rows of all views, each view centred. The scatter is used instead of the identity
+    because features differ in variance: a large weight on a direction in which rows hardly differ
+    has little effect on scores. Views are centred because means and intercepts reflect how frequent
+    labels are, not whether they occur together.
 
     Parameters
     ----------
     model : fitted model
     X : tables in the form of the fit, optional
-        Rows to take the scatter from. Without them it is that of training rows as far as
-        transformers tell: diagonal, of the variances of the components; of a view with a kernel,
-        that of its landmarks.
+        Rows from which the scatter is computed. Without them, it is that of the training rows as
+        far as the transformer stores it: diagonal, with the variances of the components; for a view
+        with a kernel, it is that of its landmarks.
 
     Returns
     -------
     ndarray of shape (n_labels, n_labels)
-        Symmetric, 1 on the diagonal; 0 beside a label whose scores are constant.
+        Symmetric, with 1 on the diagonal; 0 for a label whose scores are constant.
     """
     check_explained(model)
     parts = list(_score_covariances(model, X).values())
     counts = [n for _, n in parts if n is not None]
-    if len(counts) < len(parts):  # unknown in some view: all count alike
+    if len(counts) < len(parts):  # unknown in some view: all views have equal weight
         counts = [1] * len(parts)
     total = np.sum([cov * n for (cov, _), n in zip(parts, counts, strict=True)], axis=0)
     norms = np.sqrt(np.diag(total))
@@ -89,7 +90,7 @@ def label_relations(model: LinearViewModel, X: Any = None) -> Matrix:
 def related_labels(
     model: LinearViewModel, label: str, n: int = 5, X: Any = None
 ) -> list[tuple[str, float]]:
-    """The labels most related to one, by the size of `label_relations`; its sign says how.
+    """The labels with the largest absolute `label_relations` to a label.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def related_labels(
     Returns
     -------
     list of (label, cosine)
-        At most n, strongest first.
+        At most n pairs, strongest first. Negative cosines mean that the labels exclude each other.
     """
     k = label_index(model, label)
     check_whole_number("n", n, at_least=1)
@@ -114,8 +115,8 @@ def related_labels(
 def score_spectrum(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
     """Singular values of the scores of all rows, and of the rows that share a label.
 
-    What the model rests on: all rows together should have scores of high rank, those that share
-    a label scores of low rank. Rows of all views are stacked, as in the fit.
+    The model assumes that the scores of all rows have high rank, and the scores of rows that share
+    a label low rank. Rows of all views are stacked, as in the fit.
 
     Parameters
     ----------
@@ -125,11 +126,11 @@ def score_spectrum(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        Of all rows "n_rows", "singular_values" (descending), "rank", "trace_norm" and
-        "dimensions", the number of singular values that hold 99 % of the sum of squares. Under
-        "parts" a dict for each label with a known positive: "label", "n_rows", "rank",
-        "trace_norm" and "dimensions" of the rows where it is known positive. Under "mean" and
-        "median" those of the parts.
+        For all rows "n_rows", "singular_values" (descending), "rank", "trace_norm" and
+        "dimensions", the number of singular values with 99 % of the sum of squares. "parts" has a
+        dict for each label with a known positive: "label", "n_rows", "rank", "trace_norm" and
+        "dimensions" of the rows where it is known positive. "mean" and "median" are taken over the
+        parts.
     """
     check_explained(model)
     S, positive = _stacked(model, X, y)
@@ -148,7 +149,7 @@ def score_spectrum(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
 
 
 def _spectrum(S: Matrix) -> tuple[dict[str, Any], NDArray[np.floating]]:
-    """Summary of the singular values of scores, rank as in ``matrix_rank``; and the values."""
+    """Summary of the singular values, with the rank as in ``matrix_rank``, and the values."""
     values = np.linalg.svd(S, compute_uv=False)
     held = np.cumsum(values**2)
     rounding = values[0] * max(S.shape) * np.finfo(values.dtype).eps
@@ -163,21 +164,18 @@ def _spectrum(S: Matrix) -> tuple[dict[str, Any], NDArray[np.floating]]:
 
 def _stacked(model: LinearViewModel, X: Any, y: Any) -> tuple[Matrix, NDArray[np.bool_]]:
     """Scores and observed positives of the rows of all views, (n_rows, n_labels) each."""
-    tables = model._known_tables(X)
-    labels = model._read_labels(X, y, tables)
+    labels = model.reader_.labels(X, y)
     scores, positive = [], []
-    for view, table in tables.items():
-        S = model._score_view(view, table)
-        order = np.argsort(model._label_positions(labels[view]))
+    for view, S in model.view_scores(X).items():
         present = ~np.isnan(S).any(axis=1)
         scores.append(S[present])
-        positive.append(labels[view].signed[present][:, order] > 0)
+        positive.append(model.reader_.signed(labels[view])[present] > 0)
     return np.concatenate(scores), np.concatenate(positive)
 
 
 def _slopes_added(model: LinearViewModel) -> Mapping[str, Matrix]:
-    """What a view's score is multiplied by in fused log-odds, (n_labels,); empty for the mean."""
-    evidence = getattr(model, "_evidence", None)
+    """Factor of each view's scores in the fused log-odds, (n_labels,); empty for the mean."""
+    evidence = model.evidence_
     if evidence is None:
         return {}
     slopes = [calibration.slope for calibration in evidence.calibrations]
@@ -190,17 +188,16 @@ def _score_covariances(model: LinearViewModel, X: Any) -> Mapping[str, tuple[Mat
     if X is None:
         return {view: _covariance_without_rows(model, view) for view in model.views_}
     found: dict[str, tuple[Matrix, int | None]] = {}
-    for view, table in model._known_tables(X).items():
-        S = model._score_view(view, table)
+    for view, S in model.view_scores(X).items():
         S = S[~np.isnan(S).any(axis=1)]
         found[view] = _covariance(S), len(S)
     return found
 
 
 def _covariance_without_rows(model: LinearViewModel, view: str) -> tuple[Matrix, int | None]:
-    """Covariance of a view's scores as far as its transformer tells; number of rows if known."""
+    """Covariance of a view's scores from its transformer, and the number of rows if known."""
     if view not in linear_views(model):
-        features = landmark_features(model._kernel_maps()[view])
+        features = landmark_features(model.kernel_maps_[view])
         return _covariance(features @ model.coef_[view]), None
     W, steps, normalised = linear_end(model, view)
     variances: Matrix = np.ones(len(W))

@@ -1,4 +1,4 @@
-"""A view's fitted transformer step by step, and what a linear step does to weights."""
+"""The steps of a view's fitted transformer, and the effect of linear steps on weights."""
 
 from typing import Any
 
@@ -9,39 +9,38 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from naim3l._arrays import Matrix
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.kernel_views import is_linear
 from naim3l.features.kernels import KernelMap
 from naim3l.features.recipes import LeadingComponents, RootHistogram
 from naim3l.input.tables import Table
-from naim3l.input.views import present_rows, read_numbers
 
 
 def fitted_steps(model: LinearViewModel, view: str) -> list[Any]:
-    """Fitted steps of a view's transformer, without those that do nothing."""
+    """Fitted steps of a view's transformer, except those that do nothing."""
     return [
         step for step in _unfold(model.transformers_[view]) if step not in (None, "passthrough")
     ]
 
 
 def _unfold(transformer: Any) -> list[Any]:
-    """Steps of a pipeline, and of the pipelines in it."""
+    """Steps of a pipeline and of nested pipelines."""
     if not isinstance(transformer, Pipeline):
         return [transformer]
     return [step for _, part in transformer.steps for step in _unfold(part)]
 
 
 def linear_end(model: LinearViewModel, view: str) -> tuple[Matrix, list[Any], bool]:
-    """Where a view's scores begin to be linear, up to the lengths of rows.
+    """The point from which a view's scores are linear, up to the normalisation of rows.
 
     Returns
     -------
     W : ndarray of shape (n_features, n_labels)
-        Weights of the features that come out of the steps, and are then made unit length if so.
+        Weights of the output of the steps, before rows are normalised.
     steps : list of fitted transformers
-        Those before the one that makes rows unit length, without a linear kernel at the end.
+        The steps before rows are normalised to unit length, without a linear kernel at the end.
     normalised : bool
-        Whether there is such a one.
+        Whether rows are normalised.
     """
     steps = fitted_steps(model, view)
     W = np.asarray(model.coef_[view], dtype=np.float64)
@@ -54,7 +53,7 @@ def linear_end(model: LinearViewModel, view: str) -> tuple[Matrix, list[Any], bo
 
 
 def is_root_histogram(steps: list[Any]) -> bool:
-    """Whether all that is left is the square root of shares, which keeps the columns apart."""
+    """Whether the only step is the square root of shares, which keeps columns separate."""
     return len(steps) == 1 and isinstance(steps[0], RootHistogram)
 
 
@@ -86,15 +85,12 @@ def component_variances(step: LeadingComponents) -> Matrix:
 
 
 def rows_of_view(model: LinearViewModel, view: str, X: Any) -> Any:
-    """Rows of a view as its transformer gets them; None where X has none."""
-    table = model._known_tables(X).get(view)
+    """Rows of a view as its transformer receives them; None if X has none."""
+    table = model.reader_.tables(X).get(view)
     if table is None:
         return None
-    if model._as_numbers[view]:
-        numbers, present = read_numbers(table)
-        return numbers if present.any() else None
-    present = present_rows(table, allow_missing=True)
-    return table.take_rows(present) if present.any() else None
+    rows, present = model.features_[view].rows(table)
+    return rows if present.any() else None
 
 
 def transformed(rows: Any, steps: list[Any]) -> Any:
@@ -116,7 +112,7 @@ def column_deviations(numbers: Any) -> Matrix:
 
 
 def names_after(model: LinearViewModel, view: str, steps: list[Any], n: int) -> list[str]:
-    """Names of the table's columns, or of what the steps make of them."""
+    """Names of the table's columns, or of the output of the steps."""
     names = column_names(model, view)
     if not is_root_histogram(steps):
         for step in steps:
@@ -128,10 +124,9 @@ def names_after(model: LinearViewModel, view: str, steps: list[Any], n: int) -> 
 
 
 def column_names(model: LinearViewModel, view: str) -> list[str]:
-    if model._wide:
-        positions = list(model._view_columns[view])
-        names = getattr(model, "feature_names_in_", None)
-    else:
-        positions = list(range(model.n_features_in_[view]))
-        names = getattr(model, "feature_names_in_", {}).get(view)
-    return [f"column {j}" if names is None else str(names[j]) for j in positions]
+    """Names of a view's columns, or where they stand in the table."""
+    names, positions = model.reader_.column_names(view), model.reader_.columns_
+    if names is not None:
+        return names
+    at = range(model.reader_.n_columns(view)) if positions is None else positions[view]
+    return [f"column {j}" for j in at]

@@ -90,7 +90,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
     def fit(self, X, y=None):
         check_kernel("kernel", self.kernel)
         check_gamma("gamma", self.gamma)
-        check_landmarks(self.n_landmarks)
+        check_landmarks("n_landmarks", self.n_landmarks)
         check_choice("landmarks", self.landmarks, LANDMARKS)
         rows = self._prepare(X, reset=True)
         rng = check_random_state(self.random_state)
@@ -251,7 +251,9 @@ def _leverage(features: Matrix) -> Matrix:
 def check_kernel(name: str, kernel: Any) -> None:
     """Refuse what is neither the name of a kernel nor a function."""
     if not callable(kernel) and not (isinstance(kernel, str) and kernel in KERNELS):
-        raise ValueError(f"{name} must be one of {list(KERNELS)} or a function, got {kernel!r}.")
+        raise ValueError(
+            f"{name} must be one of {list(KERNELS)} or (in Python) a function, got {kernel!r}."
+        )
 
 
 def check_gamma(name: str, gamma: Any) -> None:
@@ -267,14 +269,14 @@ def check_gamma(name: str, gamma: Any) -> None:
         ) from None
 
 
-def check_landmarks(n_landmarks: Any) -> None:
+def check_landmarks(name: str, n_landmarks: Any) -> None:
     if n_landmarks is None:
         return
     try:
-        check_whole_number("n_landmarks", n_landmarks, at_least=1)
+        check_whole_number(name, n_landmarks, at_least=1)
     except ValueError:
         raise ValueError(
-            "n_landmarks must be a whole number >= 1, or None for all training rows, got "
+            f"{name} must be a whole number >= 1, or None (in Python) for all training rows, got "
             f"{n_landmarks!r}."
         ) from None
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l.input.tables import Table, as_frame, as_matrix, first_cell, same_index, warn_user
+from naim3l.input.tables import Table, same_index, table_of_labels, warn_user
 
 # coding -> (yes, no, unknown), and how an error spells it
 CODINGS = {
@@ -42,8 +42,7 @@ def read_labels(labels: Any, coding: str, where: str) -> LabelTable:
         raise ValueError(
             f"{where}: This estimator requires y to be passed, but the target y is None."
         )
-    labels, one_column = _as_two_dimensional(labels, where)
-    table = Table(labels, where, column_word="label")
+    table, one_column = table_of_labels(labels, where)
     table.columns = _label_names(table)
     if table.shape[1] == 0:
         raise ValueError(f"{where}: the label table has no columns.")
@@ -54,26 +53,15 @@ def read_labels(labels: Any, coding: str, where: str) -> LabelTable:
     if sparse.issparse(values):
         values = values.toarray()
     is_unknown = np.isnan(values) if np.isnan(unknown) else values == unknown
-    wrong = first_cell(~(is_unknown | (values == yes) | (values == no)))
-    if wrong is not None:
-        i, j = wrong
+    known = is_unknown | (values == yes) | (values == no)
+    if not known.all():
+        i, j = np.argwhere(~known)[0]
         raise ValueError(
             f"{where}, row {i}, {table.column_label(j)}: Unknown label type: {values[i, j]:g}. "
             f"With label_coding={coding!r} labels are {spelled}."
         )
     signed = np.where(is_unknown, 0, np.where(values == yes, 1, -1)).astype(np.int8)
     return LabelTable(table, signed, one_column)
-
-
-def _as_two_dimensional(labels: Any, where: str) -> tuple[Any, bool]:
-    """Labels as a table, and whether they were a single column."""
-    series = nw.from_native(labels, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
-        return series.to_frame().to_native(), True
-    if sparse.issparse(labels) or as_frame(labels, where, "label") is not None:
-        return labels, False
-    array = as_matrix(labels, where, allow_1d=True)
-    return (array.reshape(-1, 1), True) if array.ndim == 1 else (array, False)
 
 
 def _label_names(table: Table) -> list[str] | None:

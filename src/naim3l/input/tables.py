@@ -35,6 +35,13 @@ def warn_user(message: str, category: type[Warning] = DataWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
+def warn_of_rows(rows: NDArray[np.bool_], what: str) -> None:
+    """Warn of the marked rows of a wide table, of which ``what`` holds."""
+    listed = np.flatnonzero(rows)
+    shown = ", ".join(map(str, listed[:5])) + (", ..." if len(listed) > 5 else "")
+    warn_user(f"X: {len(listed)} rows ({shown}) {what}.")
+
+
 class Table:
     """A two-dimensional table with optional column names.
 
@@ -203,6 +210,19 @@ class Table:
                     f"a number ({error}); expected {allowed}."
                 ) from None
         return numbers
+
+
+def table_of_labels(labels: Any, where: str) -> tuple[Table, bool]:
+    """Table of labels, which may be one column of one dimension, and whether they were."""
+    series = nw.from_native(labels, series_only=True, pass_through=True)
+    one_column = isinstance(series, nw.Series)
+    if isinstance(series, nw.Series):
+        labels = series.to_frame().to_native()
+    elif not sparse.issparse(labels) and as_frame(labels, where, "label") is None:
+        labels = as_matrix(labels, where, allow_1d=True)
+        if one_column := labels.ndim == 1:
+            labels = labels.reshape(-1, 1)
+    return Table(labels, where, column_word="label"), one_column
 
 
 def mark_cells(values: Any, test: Callable[[NDArray], NDArray]) -> Any:

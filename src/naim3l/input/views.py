@@ -1,4 +1,4 @@
-"""What users hand over -> a table per view, its numbers, the rows that have it; both forms.
+"""What users give -> a table per view, for both forms.
 
 *Tables apart*: mappings ``{view: table}`` and ``{view: label table}``, each view with rows of
 its own. *One wide table*: a row is a sample, views are sets of columns, and a row has NaN in
@@ -11,27 +11,14 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from naim3l._text import some
-from naim3l.input.tables import (
-    LARGEST,
-    SMALLEST,
-    Table,
-    first_cell,
-    mark_cells,
-    same_index,
-    warn_user,
-)
+from naim3l.input.tables import Table, same_index, warn_user
 
 # Key of what belongs to all views of a wide table.
 FUSED = "fused"
 SINGLE_VIEW = "all"
-# Columns that vary less than this share of the largest one are constant, but for rounding.
-ROUNDING = 1e-12
-# How many times as large as the spread of another a column can be before digits are lost.
-WIDEST_RANGE = 1e4
 
 
 def is_apart(X: Any) -> bool:
@@ -142,107 +129,6 @@ def _position(entry: Any, names: Mapping[str, int], n_columns: int, where: str) 
     if not is_number or not -n_columns <= entry < n_columns:
         raise ValueError(f"{where}: no column {entry!r} in a table of {n_columns} columns.")
     return int(entry) % n_columns
-
-
-def present_rows(table: Table, *, allow_missing: bool = False) -> NDArray[np.bool_]:
-    """Rows that have the view at all, shape (n_rows,): not all of their cells are missing.
-
-    A row with some cells missing is refused unless ``allow_missing``.
-    """
-    return _present(table, table.missing(), allow_missing=allow_missing)
-
-
-def read_numbers(table: Table) -> tuple[Any, NDArray[np.bool_]]:
-    """Numbers of the rows that have the view, and which rows these are.
-
-    Returns
-    -------
-    numbers : ndarray or CSR array of float64, of shape (n_present, n_columns)
-        Finite; what is not is refused.
-    present : ndarray of bool, of shape (n_rows,)
-    """
-    numbers = table.numbers(
-        allowed="numbers; encode other columns first, or give this view a transformer that does, "
-        "such as a ColumnTransformer with OneHotEncoder"
-    )
-    present = _present(table, mark_cells(numbers, np.isnan), allow_missing=False)
-    numbers = numbers if present.all() else numbers[present]
-    check_finite(table, numbers, present)
-    return numbers, present
-
-
-def _present(table: Table, missing: Any, *, allow_missing: bool) -> NDArray[np.bool_]:
-    present = np.asarray(missing.sum(axis=1)).ravel() < table.shape[1]
-    partly = None if allow_missing else first_cell(missing[present])
-    if partly is not None:
-        place = _place(table, present, partly)
-        raise ValueError(
-            f"{place}: missing value (NaN). A row must have all of a view or nothing of it; "
-            "impute first, or give this view a transformer that accepts NaN, such as "
-            "make_pipeline(SimpleImputer(), StandardScaler())."
-        )
-    return present
-
-
-def check_finite(table: Table, numbers: Any, rows: NDArray[np.bool_]) -> None:
-    """Refuse NaN and infinities in ``numbers``, which are the marked rows of ``table``."""
-    cell = first_cell(mark_cells(numbers, lambda values: ~(np.abs(values) <= LARGEST)))
-    if cell is not None:
-        kinds = {np.nan: "NaN", np.inf: "infinity"}
-        kind = next((kinds[k] for k in kinds if np.array_equal(abs(numbers[cell]), k, True)), None)
-        what = f"not a finite number ({kind})" if kind else f"too large (the most is {LARGEST:g})"
-        raise ValueError(
-            f"{_place(table, rows, cell)}: {numbers[cell]} is {what}; remove, impute or rescale it."
-        )
-
-
-def check_not_tiny(table: Table, numbers: Any) -> None:
-    """Refuse a column whose squares vanish, though it is not 0, in rows of ``table``."""
-    sizes = abs(numbers).max(axis=0)
-    sizes = np.asarray(sizes.toarray() if sparse.issparse(sizes) else sizes).ravel()
-    tiny = np.flatnonzero((sizes > 0) & (sizes < SMALLEST))
-    if len(tiny):
-        raise ValueError(
-            f"{table.where}, {table.column_label(tiny[0])}: its largest value is "
-            f"{sizes[tiny[0]]:.3g}, too small to be squared (the least is {SMALLEST:g}); rescale "
-            "it, or set it to 0."
-        )
-
-
-def check_not_negative(table: Table, numbers: Any, rows: NDArray[np.bool_]) -> None:
-    """Refuse numbers below 0 in ``numbers``, which are the marked rows of ``table``."""
-    cell = first_cell(mark_cells(numbers, lambda values: values < 0))
-    if cell is not None:
-        raise ValueError(
-            f"{_place(table, rows, cell)}: {numbers[cell]:g} is negative, which a histogram "
-            "cannot have; use another transformer or kernel for this view."
-        )
-
-
-def warn_of_scales(table: Table, numbers: Any) -> None:
-    """Warn where some column would take the digits of another, ``numbers`` being rows of ``table``.
-
-    Solvers work on products of columns: one that is large, or far from 0, leaves those that vary
-    little to rounding.
-    """
-    if sparse.issparse(numbers):  # most entries are 0: columns are not far from it
-        return
-    spread = numbers.std(axis=0)
-    size = np.sqrt(numbers.mean(axis=0) ** 2 + spread**2)
-    varied = np.where(spread > ROUNDING * size.max(), spread, np.inf)
-    large, small = int(size.argmax()), int(varied.argmin())
-    if np.isfinite(varied[small]) and size[large] > WIDEST_RANGE * varied[small]:
-        warn_user(
-            f"{table.where}: {table.column_label(large)} has values around {size[large]:.1g}, and "
-            f"{table.column_label(small)} varies by {varied[small]:.1g}, which may be lost beside "
-            'them; use transformer="scale", or bring columns to one scale.'
-        )
-
-
-def _place(table: Table, rows: NDArray[np.bool_], cell: tuple[int, int]) -> str:
-    """A cell as errors call it, given the rows of the table that it was counted in."""
-    i, j = cell
-    return f"{table.where}, row {np.flatnonzero(rows)[i]}, {table.column_label(j)}"
 
 
 def check_same_columns(table: Table, names: Sequence[str] | None, n_columns: int) -> None:

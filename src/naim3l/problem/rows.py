@@ -59,7 +59,7 @@ class Problem(LabelBlocks):
     def __init__(
         self,
         features: Sequence[Matrix | sparse.sparray],
-        labels: Sequence[Matrix],
+        labels: Sequence[Matrix | NDArray[np.int8]],
         *,
         fit_intercept: bool = True,
         positive_weight: float = 1.0,
@@ -74,8 +74,8 @@ class Problem(LabelBlocks):
         self.X = [_append_ones(X_v) if fit_intercept else X_v for X_v in features]
         self.Y = np.concatenate(labels).astype(np.result_type(*(X_v.dtype for X_v in self.X)))
         self.P = loss_weights(self.Y, positive_weight)
-        self.row_slices = consecutive_slices(X_v.shape[0] for X_v in self.X)
-        self.weight_slices = consecutive_slices(X_v.shape[1] for X_v in self.X)
+        self.row_slices = consecutive_slices([X_v.shape[0] for X_v in self.X])
+        self.weight_slices = consecutive_slices([X_v.shape[1] for X_v in self.X])
         label_of_positive, self.positive_rows = np.nonzero(self.Y.T > 0)
         counts = np.bincount(label_of_positive, minlength=self.Y.shape[1])
         self.label_slices = consecutive_slices(counts)
@@ -104,6 +104,39 @@ class Problem(LabelBlocks):
             samples=self.samples,
             names=self.names,
         )
+
+    def without(self, hidden: NDArray[np.bool_]) -> "Problem":
+        """The same with the entries of a mask (n_rows, n_labels) unknown."""
+        return self.with_labels(np.where(hidden, 0, self.Y))
+
+    def truth_of(self, entries: NDArray[np.bool_]) -> Matrix:
+        """Entries of a mask (n_rows, n_labels) as 1 and 0, NaN elsewhere."""
+        return np.where(entries, self.Y > 0, np.nan)
+
+    @property
+    def labels_of_samples(self) -> Matrix:
+        """Signed labels of each sample, (n_samples, n_labels), where samples are known."""
+        assert self.samples is not None
+        Y = np.zeros((self.samples.max() + 1, self.n_labels))
+        Y[self.samples] = self.Y
+        return Y
+
+    def by_view_and_sample(self, S: Matrix) -> Matrix:
+        """Stacked rows as (n_views, n_samples, n_labels), NaN where a sample lacks the view."""
+        assert self.samples is not None
+        table = np.full((len(self.X), self.samples.max() + 1, self.n_labels), np.nan)
+        for v, rows in enumerate(self.row_slices):
+            table[v, self.samples[rows]] = S[rows]
+        return table
+
+    @cached_property
+    def base_rates(self) -> NDArray[np.float64]:
+        """Share of positives among the known labels, (n_labels,); a sample counts once.
+
+        One positive and one negative more keep it away from 0 and 1.
+        """
+        Y = self.Y if self.samples is None else self.labels_of_samples
+        return np.asarray(((Y > 0).sum(axis=0) + 1) / ((Y != 0).sum(axis=0) + 2))
 
     @property
     def features(self) -> list[Matrix | sparse.sparray]:

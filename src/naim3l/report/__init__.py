@@ -1,4 +1,4 @@
-"""A report of a fitted model: first the numbers, as plain data, then one page that shows them."""
+"""Reports on fitted models: first the numbers as plain data, then an HTML page of them."""
 
 from naim3l.report.page import render_report, write_json, write_report
 from naim3l.report.summary import summarise

@@ -1,7 +1,7 @@
-"""What a reader of a report should be careful about, in sentences.
+"""Warnings for the reader of a report, as sentences.
 
-A rule looks at a summary and says something or nothing. ``CAUTIONS`` lists the rules, those that
-cast doubt on most of the report first.
+Each rule inspects a summary and yields sentences, or none. ``CAUTIONS`` lists the rules; those that
+affect most of the report come first.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,20 +12,20 @@ from naim3l.decisions.thresholds import ENOUGH_POSITIVES
 
 Summary = dict[str, Any]
 
-# A view that lacks more of the rows than this is named.
+# A view that is missing in more than this share of the rows is reported.
 MUCH_LACKING = 0.5
-# With fewer rows than this, what is measured on them is little more than a hint.
+# Metrics on fewer rows than this are only a rough indication.
 FEW_ROWS = 50
 MOST_NAMES, LONGEST_NAME = 6, 48
 
 
 def find_cautions(summary: Summary) -> list[dict[str, str]]:
-    """Sentences that apply, each a dict of "rule" and "sentence".
+    """Sentences that apply, each as a dict with "rule" and "sentence".
 
     Parameters
     ----------
     summary : dict
-        As `naim3l.report.summarise` makes it.
+        What `naim3l.report.summarise` returns.
     """
     return [
         {"rule": rule.__name__.lstrip("_").replace("_", "-"), "sentence": sentence}
@@ -37,16 +37,16 @@ def find_cautions(summary: Summary) -> list[dict[str, str]]:
 def _measured_on_training(summary: Summary) -> Iterator[str]:
     if summary["quality"]["on"] == "training":
         yield (
-            "All measures of quality are of label entries that the model has seen in training. "
-            "They are optimistic; give test tables to see how the model does on new rows."
+            "All quality metrics are computed on label entries that were seen in training. They "
+            "are optimistic; provide test tables to measure the performance on new rows."
         )
 
 
 def _perhaps_seen(summary: Summary) -> Iterator[str]:
     if _only_given(summary):
         yield (
-            "Whether the model has seen these rows in training is not known here. If it has, all "
-            "measures of quality are optimistic."
+            "It is not known here whether the model has seen these rows in training. If it has, "
+            "all quality metrics are optimistic."
         )
 
 
@@ -55,7 +55,8 @@ def _not_converged(summary: Summary) -> Iterator[str]:
     if fit and not fit["converged"]:
         yield (
             f"The fit did not converge: it stopped after {fit['n_iter']} iterations "
-            f"(max_iter={fit['max_iter']}, tol={fit['tol']:g}). Weights and scores may still move."
+            f"(max_iter={fit['max_iter']}, tol={fit['tol']:g}). Weights and scores may still "
+            "change."
         )
 
 
@@ -63,19 +64,19 @@ def _objective_negative(summary: Summary) -> Iterator[str]:
     fit = summary["convergence"]
     if fit and fit["objective"][-1] is not None and fit["objective"][-1] < 0:
         yield (
-            f"The objective is negative ({fit['objective'][-1]:.4g}): the term that rewards high "
-            "rank outweighs the loss. Lower lam, add a ridge, or use high_rank=False."
+            f"The objective is negative ({fit['objective'][-1]:.4g}): the high-rank term outweighs "
+            "the loss. Lower lam, add a ridge, or use high_rank=False."
         )
 
 
 def _no_positives(summary: Summary) -> Iterator[str]:
     never = [entry["label"] for entry in summary["data"]["labels"] if not entry["yes"]]
     if never and _only_given(summary):
-        yield f"{_labels(never)} no known positive, so nothing can be measured of {_them(never)}."
+        yield f"{_labels(never)} no known positive, so nothing can be measured for {_them(never)}."
     elif never:
         yield (
-            f"{_labels(never)} no known positive, so nothing could be learned of "
-            f"{_them(never)}: scores there carry little or no information."
+            f"{_labels(never)} no known positive, so nothing could be learned about "
+            f"{_them(never)}: the scores carry little or no information."
         )
 
 
@@ -84,10 +85,10 @@ def _few_positives(summary: Summary) -> Iterator[str]:
         entry["label"] for entry in summary["data"]["labels"] if 0 < entry["yes"] < ENOUGH_POSITIVES
     ]
     if few:
-        who = "this report says" if _only_given(summary) else "the model and this report say"
+        who = "This report relies" if _only_given(summary) else "The model and this report rely"
         yield (
-            f"{_labels(few)} fewer than {ENOUGH_POSITIVES} known positives. What {who} of "
-            f"{_them(few)} rests on a handful of rows."
+            f"{_labels(few)} fewer than {ENOUGH_POSITIVES} known positives. {who} on only a few "
+            f"rows for {_them(few)}."
         )
 
 
@@ -97,8 +98,8 @@ def _no_negatives(summary: Summary) -> Iterator[str]:
     ]
     if only_yes and not _only_given(summary):
         yield (
-            f"{_labels(only_yes)} no known negative: if unknown means no in your tables, say so "
-            "with 0, else the model cannot learn what tells yes from no."
+            f"{_labels(only_yes)} no known negative: if unknown means no in your tables, replace "
+            "it by 0; otherwise the model cannot learn to distinguish yes from no."
         )
 
 
@@ -107,7 +108,7 @@ def _view_mostly_missing(summary: Summary) -> Iterator[str]:
         if view["lacking"] > MUCH_LACKING:
             yield (
                 f"View {_short(view['name'])!r} is missing in {100 * view['lacking']:.0f} % of its "
-                "rows; what is said of it describes the others."
+                "rows; everything reported about it refers to the remaining rows."
             )
 
 
@@ -119,8 +120,8 @@ def _few_rows(summary: Summary) -> Iterator[str]:
     ]
     if small:
         yield (
-            f"Fewer than {FEW_ROWS} rows were measured in {_some(small)}: take the intervals there "
-            "as rough, too."
+            f"Fewer than {FEW_ROWS} rows were evaluated in {_some(small)}: even the intervals are "
+            "only rough there."
         )
 
 
@@ -133,9 +134,9 @@ def _says_no_to_all(summary: Summary) -> Iterator[str]:
         yield (
             f"With threshold='sign' the model finds none of the known positives of "
             f"{_count(silent, 'label')} ({_some(silent)})"
-            f"{'' if summary['data']['form'] == 'wide' else ' in some view'}: it says yes only "
-            "where a score is positive, which is rare for rare labels. Rank by score, or fit with "
-            "threshold='f1' or 'cardinality'."
+            f"{'' if summary['data']['form'] == 'wide' else ' in some view'}: it predicts a label "
+            "only where its score is positive, which seldom happens for rare labels. Rank by "
+            "score, or fit with threshold='f1' or 'cardinality'."
         )
 
 
@@ -144,7 +145,8 @@ def _calibrated_from_pooled(summary: Summary) -> Iterator[str]:
     if borrowed:
         yield (
             f"The probabilities of {_count(borrowed, 'label')} ({_some(borrowed)}) come from a "
-            "curve that all labels share, for lack of known entries. Take them as rough."
+            "calibration curve that all labels share, because too few entries are known. They are "
+            "rough estimates."
         )
 
 
@@ -157,7 +159,7 @@ def _curve_falls(summary: Summary) -> Iterator[str]:
     if falling:
         yield (
             f"The probabilities of {_count(falling, 'label')} ({_some(falling)}) do not rise with "
-            "the score: on entries held out of the fit, higher scores were no likelier to be true."
+            "the score: on held-out entries, higher scores were not more likely to be positive."
         )
 
 
@@ -165,8 +167,8 @@ def _chosen_at_edge(summary: Summary) -> Iterator[str]:
     choice = summary["choice"]
     for name in choice["at_edge"] if choice else []:
         yield (
-            f"The chosen {name}={choice['chosen'][name]:g} is at the end of the values that were "
-            "tried; better ones may lie beyond."
+            f"The chosen {name}={choice['chosen'][name]:g} is at the end of the range that was "
+            "searched; better values may lie outside."
         )
 
 
@@ -174,9 +176,9 @@ def _choice_not_sharp(summary: Summary) -> Iterator[str]:
     choice = summary["choice"]
     if choice and choice["n_close"] > 0:
         yield (
-            f"The choice of lam and ridge is not sharp: {choice['n_close']} of the other "
-            f"{choice['n_pairs'] - 1} pairs are within one standard deviation of the chosen one "
-            "over the folds."
+            f"The choice of lam and ridge is not clear-cut: {choice['n_close']} of the other "
+            f"{choice['n_pairs'] - 1} pairs are within one standard deviation over the folds of "
+            "the chosen pair."
         )
 
 
@@ -185,8 +187,8 @@ def _columns_dropped(summary: Summary) -> Iterator[str]:
         dropped = view["dropped"]
         if dropped:
             yield (
-                f"View {_short(view['name'])!r}: {_count(dropped, 'column')} with one value in all "
-                f"training rows {'was' if len(dropped) == 1 else 'were'} dropped "
+                f"View {_short(view['name'])!r}: {_count(dropped, 'column')} with a constant value "
+                f"in the training rows {'was' if len(dropped) == 1 else 'were'} dropped "
                 f"({_some(dropped)})."
             )
 
@@ -211,7 +213,7 @@ CAUTIONS: tuple[Callable[[Summary], Iterator[str]], ...] = (
 
 
 def _only_given(summary: Summary) -> bool:
-    """Whether the tables are others than those of the fit, of which nothing is known then."""
+    """Whether the tables are not those of the fit, so that nothing is known about the training."""
     return bool(summary["quality"]["on"] == "given")
 
 
@@ -228,7 +230,7 @@ def _count(names: Sequence[str], word: str) -> str:
 
 
 def _labels(names: Sequence[str]) -> str:
-    """Beginning of a sentence about labels, up to its verb."""
+    """Beginning of a sentence about labels, including its verb."""
     return f"{_count(names, 'label')} ({_some(names)}) {'has' if len(names) == 1 else 'have'}"
 
 

@@ -1,5 +1,7 @@
-"""Drawings of a summary. No name of the user's is in them: any script and any sign may occur there,
-and fonts know few; captions and alternative texts, which are HTML, say what is shown.
+"""Figures of a summary.
+
+They contain no names given by the user, which may have characters that the font lacks. Captions and
+alternative texts, which are HTML, contain the names.
 """
 
 from dataclasses import dataclass
@@ -11,7 +13,7 @@ from naim3l.report.plots import COLOURS, GREY, MARKERS, add_legend, new_figure, 
 
 Summary = dict[str, Any]
 
-# A page with more maps than this would be maps.
+# More maps than this would dominate the page.
 MOST_MAPS = 8
 FEW_PLACES = 7
 KNOWN, UNKNOWN = "#E3EAF1", "#2F4B66"
@@ -19,7 +21,7 @@ KNOWN, UNKNOWN = "#E3EAF1", "#2F4B66"
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure, what stands below it, and what it says to those who do not see it."""
+    """A figure with its caption and its alternative text."""
 
     figure: Any
     caption: str
@@ -35,7 +37,7 @@ def draw_map(entry: dict[str, Any]) -> Drawing:
     lacking = np.array(list(entry["lacking"].values()), dtype=float).T
     fig, (ax,) = new_figure(1, 1, 2.3)
     shades = LinearSegmentedColormap.from_list("unknown", [KNOWN, UNKNOWN])
-    # Views stand at the left, apart from the labels.
+    # Views are drawn to the left, separate from the labels.
     look: dict[str, Any] = {
         "cmap": shades, "vmin": 0, "vmax": 1, "aspect": "auto", "interpolation": "nearest",
     }  # fmt: skip
@@ -57,9 +59,9 @@ def draw_map(entry: dict[str, Any]) -> Drawing:
         f"{view}: {_percent(np.mean(shares))} of the rows lack it"
         for view, shares in entry["lacking"].items()
     )
-    caption = f"{entry['name']}: dark where a label is unknown in a row"
+    caption = f"{entry['name']}: dark where the label of a row is unknown"
     if lacking.any():
-        caption += f", at the left where a row lacks the view ({_numbered(list(entry['lacking']))})"
+        caption += f"; left: dark where a row lacks the view ({_numbered(list(entry['lacking']))})"
     return Drawing(
         fig,
         f"{caption}.",
@@ -70,7 +72,7 @@ def draw_map(entry: dict[str, Any]) -> Drawing:
 
 @styled
 def draw_choice(choice: dict[str, Any]) -> Drawing:
-    """Held-out metric against lam, a line for each ridge."""
+    """Held-out metric against lam, with a line for each ridge."""
     fig, (ax,) = new_figure(1, 1, 2.6, width=4.2)
     for i, curve in enumerate(choice["curves"]):
         mean, std = (np.array(curve[key], dtype=float) for key in ("mean", "std"))
@@ -129,15 +131,15 @@ def draw_stationarity(fit: dict[str, Any]) -> Drawing:
     _whole_numbers(ax.xaxis)
     return Drawing(
         fig,
-        "How far the weights are from a stationary point, relative.",
+        "Relative distance of the weights from a stationary point.",
         f"Stationarity residual, {_show(fit['stationarity'][-1])} after the last of {len(values)} "
-        f"iterations; the fit stops below {fit['tol']:g} if it is feasible, too.",
+        f"iterations; the fit stops below {fit['tol']:g} if it is also feasible.",
     )
 
 
 @styled
 def draw_labels(labels: list[dict[str, Any]]) -> Drawing | None:
-    """AUC of each label against its known positives; None where there is no AUC."""
+    """AUC of each label against its number of known positives; None where there is no AUC."""
     shown = [entry for entry in labels if entry["auc"] is not None and entry["yes"]]
     if not shown:
         return None
@@ -158,16 +160,16 @@ def draw_labels(labels: list[dict[str, Any]]) -> Drawing | None:
     low = min(shown, key=lambda entry: entry["auc"])
     return Drawing(
         fig,
-        "Each point is a label; 0.5 (dashed) is what guessing gives."
-        + (f" Here {_numbered(views)}." if len(views) > 1 else ""),
-        f"AUC of {len(shown)} labels against their known positives; the lowest, "
-        f"{low['auc']:.3f}, is that of {low['label']} with {low['yes']}.",
+        "Each point is a label; random guessing gives 0.5 (dashed)."
+        + (f" In the legend, {_numbered(views)}." if len(views) > 1 else ""),
+        f"AUC of {len(shown)} labels against their numbers of known positives; the lowest, "
+        f"{low['auc']:.3f}, is that of {low['label']} with {low['yes']} known positives.",
     )
 
 
 @styled
 def draw_calibration(entry: dict[str, Any]) -> Drawing:
-    """Share of true entries against mean probability."""
+    """Share of positive entries against mean probability."""
     bins = [b for b in entry["bins"] if b["n"]]
     fig, (ax,) = new_figure(1, 1, 2.8, width=3.2)
     ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=0.8)
@@ -175,13 +177,14 @@ def draw_calibration(entry: dict[str, Any]) -> Drawing:
     ax.plot(x, share, color=COLOURS[0])
     sizes = [12 + 90 * b["n"] / max(b["n"] for b in bins) for b in bins]
     ax.scatter(x, share, s=sizes, color=COLOURS[0], alpha=0.6, linewidth=0, zorder=3)
-    ax.set(xlabel="probability", ylabel="share that is true", xlim=(0, 1), ylim=(0, 1))
+    ax.set(xlabel="probability", ylabel="share of positives", xlim=(0, 1), ylim=(0, 1))
     pairs = ", ".join(f"{b['probability']:.2f} and {b['share']:.2f}" for b in bins)
     return Drawing(
         fig,
-        f"{entry['name']}: entries in ten bins by probability, larger where there are more; on the "
-        f"dashed line probabilities are right. Expected calibration error {_show(entry['error'])}.",
-        f"Mean probability and share that is true, by bin: {pairs}.",
+        f"{entry['name']}: entries in ten bins by probability, larger points for more entries; on "
+        "the dashed line the calibration is perfect. Expected calibration error "
+        f"{_show(entry['error'])}.",
+        f"Mean probability and share of positives, by bin: {pairs}.",
     )
 
 
@@ -192,7 +195,7 @@ def draw_spectrum(spectrum: dict[str, Any]) -> Drawing:
     fig, (ax,) = new_figure()
     ax.plot(range(1, len(values) + 1), values, color=COLOURS[0], marker="o", markersize=3)
     ax.set_yscale("log")
-    ax.set(xlabel="number of the singular value", ylabel="singular value")
+    ax.set(xlabel="index of the singular value", ylabel="singular value")
     _whole_numbers(ax.xaxis)
     return Drawing(
         fig,
@@ -216,7 +219,7 @@ def _log_axis(ax: Any, places: list[float]) -> None:
 
 
 def _round_places(values: list[float]) -> list[float]:
-    """Few round numbers in the range of the values; its ends where there is none."""
+    """A few round numbers within the range of the values, or its ends if there are none."""
     low, high = min(values), max(values)
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     for digits in ((1, 2, 5), (1,)):

@@ -1,11 +1,11 @@
-"""How a model came about: the choice of its parameters, and whether its fit has ended."""
+"""How a model was fitted: the choice of its parameters, and convergence."""
 
 from typing import Any
 
 import numpy as np
 
 from naim3l.decisions.held_out import LOWER_IS_BETTER
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 
 
 def describe_choice(model: LinearViewModel) -> dict[str, Any] | None:
@@ -16,8 +16,8 @@ def describe_choice(model: LinearViewModel) -> dict[str, Any] | None:
     dict
         "metric", "lower_is_better", "n_folds"; "chosen" with "lam", "ridge", "mean" and "std";
         "curves", a dict for each ridge with lists "lam", "mean" and "std" (over the folds), None
-        where the objective has no bound; "at_edge", which of "lam" and "ridge" are the
-        smallest or largest of several tried; "n_close", how many other pairs are within one
+        where the objective is unbounded; "at_edge", which of "lam" and "ridge" are the
+        smallest or largest of several values tried; "n_close", the number of other pairs within one
         standard deviation of the chosen one.
     """
     results = getattr(model, "cv_results_", None)
@@ -52,13 +52,13 @@ def describe_choice(model: LinearViewModel) -> dict[str, Any] | None:
 
 
 def _open_ends(name: str, values: Any) -> tuple[float, ...]:
-    """Ends of what was tried beyond which there is more; a ridge of 0 is none."""
+    """Ends of the range tried that could be extended; a ridge of 0 cannot."""
     low, high = float(min(values)), float(max(values))
     return (high,) if name == "ridge" and low == 0 else (low, high)
 
 
 def describe_convergence(model: LinearViewModel) -> dict[str, Any] | None:
-    """Course of the fit; None for a model that is not fitted iteration by iteration."""
+    """Convergence of the fit; None for a model that is not fitted iteratively."""
     history = getattr(model, "history_", None)
     if not history:
         return None

@@ -1,4 +1,4 @@
-"""What went into a model: sizes, and what is missing where."""
+"""The training data of a model: sizes and missing entries."""
 
 from typing import Any
 
@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import view_kernels
 from naim3l.explain.steps import column_names, fitted_steps
 from naim3l.features.recipes import DropConstantColumns
-from naim3l.input.tables import Table
 from naim3l.input.views import FUSED
 from naim3l.report.judged import truth_of
 
@@ -29,30 +28,27 @@ def describe_data(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        "form", "n_rows" and "unknown" (share of label entries) over all, "views" (a dict for each),
-        "labels" (known yes and no and share of unknown over all), and "maps", one for each label
-        table: "name", "n_rows", "unknown" (groups of rows by labels, shares) and "lacking"
-        (share of rows without the view, by view, in each group).
+        "form", "n_rows" and "unknown" (share of label entries) over all tables, "views" (a dict for
+        each), "labels" (numbers of known yes and no and share of unknown entries, over all tables),
+        and "maps", one for each label table: "name", "n_rows", "unknown" (shares by group of rows
+        and label) and "lacking" (for each view, the share of rows without it in each group).
     """
-    tables = model._known_tables(X)
     truth = _read_truth(model, X, y)
-    present = {view: _has_scores(model, view, table) for view, table in tables.items()}
-    # A wide table has one label table, and all of its views are drawn beside it.
-    if model._wide:
+    scores = model.view_scores(X)
+    present = {view: np.asarray(~np.isnan(S).any(axis=1)) for view, S in scores.items()}
+    # A wide table has one label table, and all of its views are drawn next to it.
+    if model.reader_.wide:
         groups = {"all views": (truth[model.views_[0]], present)}
     else:
-        groups = {view: (truth[view], {view: present[view]}) for view in tables}
+        groups = {view: (truth[view], {view: present[view]}) for view in scores}
     stacked = np.concatenate([labels for labels, _ in groups.values()])
     return {
-        "form": "wide" if model._wide else "apart",
+        "form": model.reader_.form_,
         "n_rows": len(stacked),
         "n_labels": stacked.shape[1],
         "unknown": float(np.isnan(stacked).mean()),
         "lacking": float(1 - np.mean(np.concatenate(list(present.values())))),
-        "views": [
-            _describe_view(model, view, present[view], truth[view], table.shape)
-            for view, table in tables.items()
-        ],
+        "views": [_describe_view(model, view, present[view], truth[view]) for view in scores],
         "labels": [
             {"label": name} | count
             for name, count in zip(model.label_names_, count_entries(stacked), strict=True)
@@ -62,16 +58,12 @@ def describe_data(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
 
 
 def _read_truth(model: LinearViewModel, X: Any, y: Any) -> dict[str, Matrix]:
-    labels = model._read_labels(X, y, model._known_tables(X))
+    labels = model.reader_.labels(X, y)
     return {view: truth_of(model, table) for view, table in labels.items()}
 
 
-def _has_scores(model: LinearViewModel, view: str, table: Table) -> NDArray[np.bool_]:
-    return np.asarray(~np.isnan(model._score_view(view, table)).any(axis=1))
-
-
 def count_entries(truth: Matrix) -> list[dict[str, Any]]:
-    """Known yes and no, and the share of unknown entries, of each label."""
+    """Numbers of known yes and no, and the share of unknown entries, for each label."""
     yes, no = (truth == 1).sum(axis=0), (truth == 0).sum(axis=0)
     unknown = np.isnan(truth).mean(axis=0)
     return [
@@ -81,9 +73,9 @@ def count_entries(truth: Matrix) -> list[dict[str, Any]]:
 
 
 def count_by_block(model: LinearViewModel, X: Any, y: Any) -> dict[str, list[dict[str, Any]]]:
-    """`count_entries` of the rows that each view has, and under "fused" of all, if wide."""
+    """`count_entries` for the rows of each view; for a wide table, of all rows under "fused"."""
     truth = _read_truth(model, X, y)
-    if model._wide:
+    if model.reader_.wide:
         return {FUSED: count_entries(next(iter(truth.values())))}
     return {view: count_entries(labels) for view, labels in truth.items()}
 
@@ -93,15 +85,14 @@ def _describe_view(
     view: str,
     present: NDArray[np.bool_],
     truth: Matrix,
-    shape: tuple[int, int],
 ) -> dict[str, Any]:
     known, kernel = truth[present], view_kernels(model)[view]
     return {
         "name": view,
-        "n_rows": shape[0],
+        "n_rows": len(present),
         "n_present": int(present.sum()),
         "lacking": float(1 - present.mean()),
-        "n_columns": shape[1],
+        "n_columns": model.reader_.n_columns(view),
         "n_features": int(model.coef_[view].shape[0]),
         "kernel": kernel.name,
         "gamma": kernel.gamma,
@@ -111,7 +102,7 @@ def _describe_view(
 
 
 def _dropped(model: LinearViewModel, view: str) -> list[str]:
-    """Columns that the view's recipe left out because they never change."""
+    """Columns that the view's recipe dropped because they are constant."""
     steps = fitted_steps(model, view)
     if not steps or not isinstance(steps[0], DropConstantColumns):
         return []

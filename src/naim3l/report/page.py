@@ -1,8 +1,8 @@
-"""One HTML page of a summary, in a file on its own.
+"""A self-contained HTML page of a summary.
 
-The page loads nothing and has no date in it: the same summary gives the same bytes. Its one script
-is allowed by its digest, so nothing that a name smuggles in can run. jinja2 and matplotlib are
-optional dependencies and imported when the first page is made.
+The page loads no other files and contains no date: the same summary gives the same bytes. Its only
+script is allowed by its digest, so no script that a name might inject can run. jinja2 and
+matplotlib are optional dependencies and are imported when the first page is made.
 """
 
 import base64
@@ -23,7 +23,7 @@ from naim3l.report.svg import inline_svg
 
 TEMPLATE, SCRIPT = "report.html.jinja", "report.js"
 DASH = "–"
-# Colours of figures as variables of the page, which differ in the dark.
+# Colours of figures as CSS variables of the page, which differ in dark mode.
 THEME = {
     "#000000": "currentColor",
     "#ffffff": "var(--page)",
@@ -34,10 +34,10 @@ THEME = {
     "#009e73": "var(--green)",
 }
 METRIC_TEXTS = {
-    "1-HL": "share of right decisions among known entries",
-    "1-RL": "share of pairs of a true and a false label that a row ranks rightly",
-    "AP": "average precision: mean, over rows, of the precision at the ranks of true labels",
-    "AUC": "area under the curve of the best-ranked labels of all rows, as in the paper",
+    "1-HL": "share of correct decisions among known entries",
+    "1-RL": "share of pairs of a positive and a negative label of a row that are ranked correctly",
+    "AP": "average precision: mean over rows of the precision at the ranks of the positive labels",
+    "AUC": "area under the curve for the top-ranked labels of all rows, as defined in the paper",
     "macro-F1": "F1 of the decisions, averaged over labels",
     "example-F1": "F1 of the decisions, averaged over rows",
 }
@@ -45,7 +45,7 @@ TILES = ("AP", "AUC", "1-HL", "macro-F1")
 
 
 def write_report(path: str | os.PathLike[str], summary: dict[str, Any]) -> None:
-    """Write the page of a summary to a file, whole or not at all.
+    """Write the page of a summary to a file, completely or not at all.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def write_report(path: str | os.PathLike[str], summary: dict[str, Any]) -> None:
 
 
 def write_json(path: str | os.PathLike[str], summary: dict[str, Any]) -> None:
-    """Write the numbers of a summary as JSON, whole or not at all."""
+    """Write the numbers of a summary as JSON, completely or not at all."""
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
     lines = (
         CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line) for line in text.split("\n")
@@ -75,7 +75,7 @@ def render_report(summary: dict[str, Any]) -> str:
     environment = Environment(
         loader=loader,
         autoescape=True,  # names of views, columns and labels are the user's
-        # A sign that turns the direction of text would turn the sentence around it.
+        # A character that changes the text direction would also affect the surrounding sentence.
         finalize=lambda value: visible(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -98,12 +98,12 @@ def render_report(summary: dict[str, Any]) -> str:
 
 
 def show_number(value: float | None, digits: int = 3) -> str:
-    """A number with a fixed number of decimals, a dash where there is none."""
+    """A number with a fixed number of decimals, or a dash for None."""
     return DASH if value is None else f"{value:.{digits}f}".replace("-", "−")
 
 
 def show_share(value: float | None) -> str:
-    """A share in percent; a dash where there is none, and never 0 or 100 unless it is."""
+    """A share in percent, or a dash for None; 0 and 100 are shown only if exact."""
     if value is None:
         return DASH
     if value in (0, 1):
@@ -144,17 +144,17 @@ def _lay_out(section: str, drawings: Iterable[Drawing | None]) -> Iterable[dict[
 
 
 def _themed(svg: str) -> str:
-    """A drawing in the colours of the page."""
+    """A figure in the colours of the page."""
     return re.sub(r"#[0-9a-f]{6}\b", lambda found: THEME.get(found[0], found[0]), svg)
 
 
 def _printable(text: str) -> str:
-    """Without the signs that XML cannot hold."""
-    return "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
+    """Text without the characters that XML does not allow."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def _whiskers(blocks: list[dict[str, Any]]) -> dict[str, list[dict[str, float] | None]]:
-    """Places of low, value and high of each block, by metric, in percent of a common range."""
+    """Positions of low, value and high of each block, by metric, in percent of a common range."""
     places: dict[str, list[dict[str, float] | None]] = {}
     for name in METRICS:
         found = [block["metrics"][name] for block in blocks]

@@ -1,8 +1,8 @@
-"""The look of all figures: size, fonts, colours, and files that come out the same every time.
+"""The style of all figures: size, fonts, colours, and reproducible files.
 
 Figures are made without pyplot, so there is no global state and no display. matplotlib is an
-optional dependency and imported when the first figure is made. A function that draws is decorated
-with `styled`: matplotlib reads the sizes of texts and lines at the moment they are added.
+optional dependency and is imported when the first figure is made. Functions that draw are decorated
+with `styled`, because matplotlib reads the sizes of texts and lines when they are added.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# The palette of Okabe and Ito, distinct to colour-blind readers; the faintest on paper come last.
+# The palette of Okabe and Ito, distinguishable for colour-blind readers; the palest colours last.
 COLOURS = [
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442",
 ]  # fmt: skip
-# One for each colour: lines are told apart in black and white too.
+# One for each colour, so that lines can be distinguished in black and white.
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 GREY = "#666666"
 
@@ -64,7 +64,7 @@ STYLE: dict[Any, Any] = {
 
 
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """The same function with the sizes of `STYLE` in force while it draws."""
+    """The same function, with the settings of `STYLE` applied while it draws."""
 
     @wraps(draw)
     def drawing(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -80,14 +80,14 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 def new_figure(
     n_columns: int = 1, n_rows: int = 1, height: float = HEIGHT, *, width: float = COLUMN_WIDTH
 ) -> "tuple[Figure, list[Axes]]":
-    """A figure and its axes, row by row; always a list, so ``fig, (ax,) = new_figure()``.
+    """A figure and the list of its axes, row by row; for one panel, ``fig, (ax,) = new_figure()``.
 
     Parameters
     ----------
     n_columns, n_rows : int
-        Panels.
+        Numbers of panels.
     height, width : float
-        Inches of one panel. By default a panel is as wide as a column of text.
+        Size of one panel in inches. By default a panel is as wide as a column of text.
     """
     from matplotlib.figure import Figure
 
@@ -112,9 +112,9 @@ def draw_series(
     ax : Axes
     x : iterable of n_points
     values : sequence of n_points sequences
-        The values of each point, one per seed; the deviation is the population's.
+        The values of each point, one per seed. Error bars are population standard deviations.
     index : int
-        Number of the line: gives its colour and marker.
+        Index of the line, which determines its colour and marker.
     label : str, optional
         For the legend.
     """
@@ -129,21 +129,21 @@ def draw_series(
 
 @styled
 def add_legend(ax: "Axes", **options: Any) -> None:
-    """Legend of axes in the common size; `options` are those of ``Axes.legend``."""
+    """Add a legend in the common size; ``options`` are those of ``Axes.legend``."""
     ax.legend(**options)
 
 
 @styled
 def save(fig: "Figure", stem: Path) -> list[Path]:
-    """Write a figure as ``<stem>.svg`` and ``<stem>.png``, each whole or not at all.
+    """Write a figure as ``<stem>.svg`` and ``<stem>.png``, each completely or not at all.
 
-    The same figure gives the same bytes: no date and no random names are in them.
+    The same figure gives the same bytes: the files contain no date and no random names.
 
     Parameters
     ----------
     fig : Figure
     stem : Path
-        Without suffix; a dot in the name is part of it.
+        Path without extension; a dot in the name is part of the name.
 
     Returns
     -------

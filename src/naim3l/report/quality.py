@@ -1,4 +1,4 @@
-"""How good scores are, with what chance leaves open."""
+"""Quality of scores, with bootstrap intervals."""
 
 from itertools import chain
 from typing import Any
@@ -18,7 +18,7 @@ METRICS = ("1-HL", "1-RL", "AP", "AUC", "macro-F1", "example-F1")
 N_RESAMPLES, SEED = 200, 0
 LEVEL = 0.95
 N_BINS = 10
-# Resamples at a time: their weights are (this many, n_rows).
+# Resamples per batch; their weights have the shape (this many, n_rows).
 AT_ONCE = 25
 
 
@@ -26,10 +26,10 @@ AT_ONCE = 25
 def measure(blocks: list[Block]) -> list[dict[str, Any]]:
     """Metrics of each block with 95 % intervals, and of the mean over views.
 
-    Intervals are those of the Bayesian bootstrap: 200 times every row gets a random weight with an
-    exponential distribution, and the middle 95 % of the values are kept. Weights are never zero, so
-    the few positives of a rare label are never all left out. A row counts as one draw; where rows
-    depend on each other, intervals are too narrow.
+    Intervals come from the Bayesian bootstrap: 200 times, every row gets a random, exponentially
+    distributed weight, and the interval contains the middle 95 % of the values. Weights are never
+    zero, so the few positives of a rare label are never all left out. Rows are assumed to be
+    independent; where they are not, intervals are too narrow.
 
     Parameters
     ----------
@@ -93,10 +93,11 @@ def _intervals(point: Matrix, draws: Matrix) -> dict[str, dict[str, float]]:
 
 
 def measure_labels(block: Block, names: list[str]) -> list[dict[str, Any]]:
-    """Metrics of each label of a block, its threshold and its curve.
+    """Metrics, threshold and calibration curve of each label of a block.
 
-    "yes" and "no" count the entries measured on, "called" those where the model says yes and
-    "found" the rightly so. "auc" and "average_precision" are None where they are undefined.
+    "yes" and "no" count the known entries, "called" those that the model predicts as yes, and
+    "found" those of them that are yes. "auc" and "average_precision" are None where they are
+    undefined.
     """
     return [_measure_label(block, k, name) for k, name in enumerate(names)]
 
@@ -124,7 +125,7 @@ def _measure_label(block: Block, k: int, name: str) -> dict[str, Any]:
 
 
 def measure_calibration(block: Block) -> dict[str, Any] | None:
-    """Probabilities in ten bins beside the shares that are true; None without a calibration."""
+    """Mean probability and share of positives in ten bins; None without a calibration."""
     if block.calibration is None:
         return None
     chances = block.calibration.probabilities(block.scores)

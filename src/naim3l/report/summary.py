@@ -6,7 +6,7 @@ import numpy as np
 
 from naim3l import __version__
 from naim3l._text import plain
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import (
     check_explained,
     label_relations,
@@ -33,37 +33,37 @@ def summarise(
     test: tuple[Any, Any] | None = None,
     fitted: bool = True,
 ) -> dict[str, Any]:
-    """What went into a model, what came out, and what to be careful about.
+    """Data, parameters, quality and cautions of a fitted model, as plain data.
 
     Parameters
     ----------
     model : fitted model
     X, y : tables and label tables of the fit
     test : tuple (X, y), optional
-        Tables and labels that the model has not seen, in the same form. Without them quality is
-        measured on the known training entries, and said to be.
+        Tables and labels that the model has not seen, in the same form. Without them, quality is
+        measured on the known training entries, and the summary says so.
     fitted : bool, default=True
-        False if ``X`` and ``y`` are other tables than those of the fit, perhaps of some of its
-        views alone: quality is measured on them, and nothing is said of the training rows.
+        False if ``X`` and ``y`` are not the tables of the fit; they may contain only some of its
+        views. Quality is then measured on them, and nothing is reported about the training rows.
 
     Returns
     -------
     dict
-        Plain data that JSON can hold, NaN as None:
+        Plain data that can be stored as JSON, with None for NaN:
 
-        - "version", "model" (class, parameters, lam and ridge in force, and the mean over labels of
-          each view's weight and the overlap in fusion by evidence, if any);
-        - "data": sizes, missing ratios and maps of them, see `inputs.describe_data`;
-        - "choice", "convergence": see `fitting`, None where there was none;
+        - "version", "model" (class, parameters, the lam and ridge used, and for evidence fusion the
+          means over labels of the view weights and of the overlap);
+        - "data": sizes, missing ratios and their maps, see `inputs.describe_data`;
+        - "choice", "convergence": see `fitting`, or None;
         - "quality": "on" ("test", "training", or "given" where not ``fitted``), "caveat", and
           "blocks", see `quality.measure`;
-        - "labels": a dict for each label, and view if tables are apart: known "yes" and "no" of
+        - "labels": a dict for each label, and view if tables are separate: known "yes" and "no" of
           the fit, "frequency" of yes among them, "measured_yes", "measured_no", "called", "found",
           "auc", "average_precision", "f1", "threshold", "slope", "own_curve";
         - "calibration": see `quality.measure_calibration`, for each block that has one;
         - "relations": the most related pairs of labels; "shares": mean share of each view in the
-          variance of scores; "features": columns that speak for and against each label,
-          of views without a kernel; empty where all have one;
+          variance of scores; "features": columns with the largest positive and negative weights
+          for each label, in views without a kernel; empty if all views have one;
         - "spectrum": see `naim3l.explain.score_spectrum`;
         - "cautions": see `cautions.find_cautions`.
     """

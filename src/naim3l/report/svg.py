@@ -1,4 +1,4 @@
-"""Drawings as parts of an HTML page."""
+"""Figures embedded in an HTML page."""
 
 import re
 from xml.etree import ElementTree
@@ -7,21 +7,21 @@ REFERENCE = re.compile(r"url\(\s*(['\"]?)#")
 
 
 def inline_svg(text: str, anchor: str, label: str) -> str:
-    """An SVG file as a part of an HTML page.
+    """An SVG file as an element of an HTML page.
 
     Parameters
     ----------
     text : str
-        The file.
+        Content of the file.
     anchor : str
-        The new id of the drawing, and what every id in it begins with: drawings share ids.
+        The new id of the figure, and the prefix of every id in it, because figures share ids.
     label : str
         Alternative text.
 
     Returns
     -------
     str
-        Without prolog, comments, metadata and namespaces; its styles apply to it alone.
+        The element without prolog, comments, metadata and namespaces; its styles apply only to it.
     """
     root = ElementTree.fromstring(text)
     for element in list(root.iter()):
@@ -48,7 +48,7 @@ def _local(name: str) -> str:
 
 
 def _rename(attribute: str, value: str, prefix: str) -> str:
-    """The value of an attribute with a prefix before the id that it is or refers to, if any."""
+    """The value of an attribute, with a prefix before the id that it is or refers to, if any."""
     if attribute == "id":
         return prefix + value
     if attribute == "href" and value.startswith("#"):

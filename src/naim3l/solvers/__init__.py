@@ -1,4 +1,4 @@
-"""Solvers by name; all share the signature and the result type of ``solvers.base``."""
+"""Solvers by name; all share the signature and the result type of ``solvers.result``."""
 
 from naim3l.solvers.fast import solve_fast
 from naim3l.solvers.paper import solve_paper

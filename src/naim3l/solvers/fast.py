@@ -1,4 +1,4 @@
-"""The same model by a splitting with an exact W-step: few iterations, and a certificate."""
+"""Solver "fast": a splitting with an exact W-step, few iterations, and a certificate."""
 
 import json
 import math
@@ -18,31 +18,31 @@ from naim3l.solvers.result import Callback, Record, SolverResult
 from naim3l.solvers.weights import WeightStep, make_weight_step
 
 FIRST_MU = 0.5
-# Strong over-relaxation pays while the multipliers are far off; but with it, feasibility shrinks by
-# no more than |1 - relaxation| an iteration.
+# Strong over-relaxation helps while the multipliers are far off, but with it feasibility shrinks at
+# best by the factor |1 - relaxation| per iteration.
 FIRST_RELAXATION, RELAXATION = 1.9, 1.3
 N_FIRST = 6
-# The start minimises the loss plus this much of the penalty, with Z = 0.
+# The start minimises the loss plus the penalty with this mu and Z = 0.
 START_MU = 0.005
 LEAST_MU = 1e-8
-# mu follows the ratio of the residuals, by at most this factor an iteration, ...
+# mu follows the ratio of the residuals, by at most this factor per iteration, ...
 MU_FACTOR = 1.2
-# ... and rests after so many iterations, so that convergence is that of a fixed mu.
+# ... and stays fixed after this many iterations, so that convergence is that of a fixed mu.
 MU_REST = 60
 ROUNDING = 1e-12
-# Of a checkpoint: its part, and the fields of the state in it.
+# Name of the solver's part of a checkpoint, and the fields of the state in it.
 PART = "solver"
 STATE_ARRAYS = ("W", "B", "XU", "high_rank")
 STATE_NUMBERS = ("threshold", "divisor", "mu", "lam", "outer_objective")
 # The multipliers have a block for every label. Where they take more than this many bytes, and more
-# than so many times the weights, a checkpoint keeps the weights alone.
+# than this many times the size of the weights, a checkpoint stores only the weights.
 STATE_LIMIT, STATE_TIMES = 2**25, 8
-# Scores beyond this have left those of 1 and -1 for good: the objective has no lower bound.
+# Labels are 1 and -1; scores beyond this mean that the objective is unbounded below.
 SCORE_LIMIT = 1e6
 _UNBOUNDED_MESSAGE = (
     "solver 'fast': the objective falls without bound: lower lam, add a ridge, or use "
     "high_rank=False. Rows without an observed positive are rewarded for high rank, and here "
-    "nothing holds them."
+    "nothing limits them."
 )
 
 
@@ -50,17 +50,17 @@ _UNBOUNDED_MESSAGE = (
 class _State:
     """Iterates of the splitting, and the linearisation that they minimise.
 
-    The multipliers divided by mu are ``U = (B - Z) / divisor``. Z follows from B, so that in a
-    checkpoint B alone stands for both. It has a block for every label, of up to the size of W.
+    The multipliers divided by mu are ``U = (B - Z) / divisor``. Z follows from B, so a checkpoint
+    stores only B. It has a block for every label, of up to the size of W.
     """
 
     W: Matrix  # (n_weights, n_labels)
-    B: Matrix  # what was thresholded last, (n_positives, n_labels)
-    threshold: float  # by which it was
-    Z: Matrix  # what became of it
-    divisor: float  # by which mu has grown since
+    B: Matrix  # the last input of the thresholding, (n_positives, n_labels)
+    threshold: float  # of the last thresholding
+    Z: Matrix  # its output
+    divisor: float  # factor by which mu has grown since
     XZ: Matrix  # sum_k X_k' Z_k, (n_weights, n_labels)
-    XU: Matrix  # sum_k X_k' U_k, carried along rather than multiplied out
+    XU: Matrix  # sum_k X_k' U_k, updated rather than recomputed
     mu: float
     lam: float
     high_rank: Matrix  # lam X'G, G a sub-gradient at the last outer step
@@ -82,18 +82,18 @@ def solve_fast(
 ) -> SolverResult:
     """Weights at which the objective is stationary, started at ``W`` or at a ridge solution.
 
-    The concave term is linearised at an outer step; the convex problem that is left is solved by
+    The concave term is linearised at an outer step, and the remaining convex problem is solved by
     the splitting ``Z_k = X_k W``. As soon as the true objective is lower than at the last outer
-    step, the iterate becomes the next one. So it never rises from one outer step to the next, and
-    since a linearisation bounds the objective from above, one comes unless the last was
-    stationary.
+    step, the iterate becomes the next outer step. So the objective never rises from one outer step
+    to the next. Because the linearisation bounds the objective from above, a next outer step is
+    always found unless the last one was stationary.
 
     Parameters
     ----------
     objective : Objective
     W : ndarray of shape (n_weights, n_labels), optional
     mu : float, optional
-        Penalty of the splitting. By default it adapts.
+        Penalty of the splitting. By default it is adapted.
     max_iter : int
     tol : float
         Stop at an outer step where the relative stationarity residual, the relative feasibility
@@ -101,16 +101,16 @@ def solve_fast(
     callback : callable, optional
         Called with the record of each iteration.
     form : {"auto", "rows", "compressed"}
-        What the loop works on: the rows, or statistics made in one pass, after which an iteration
-        costs nothing in the rows. By default an estimate decides.
+        What the loop works on: the rows, or statistics computed in one pass, after which the cost
+        of an iteration does not depend on the number of rows. By default the cheaper form is used.
     warm : SolverResult, optional
-        A result on the same `CompressedProblem` and ridge, at another ``lam``: weights,
-        multipliers, mu and the factorisation of the W-step are taken over, in place of ``W``.
+        A result for the same `CompressedProblem` and ridge at another ``lam``. Its weights,
+        multipliers, mu and factorisation of the W-step are reused, instead of ``W``.
     checkpoint : Checkpoint, optional
-        Gets the state now and then. If it has one, the iterations resume there, and end at the
-        same weights as if they had never been interrupted. Where the state would be too large (see
-        ``STATE_LIMIT``), it gets the weights alone: a resumed fit starts from them, and ends where
-        the same tolerances hold, not at the same bits.
+        Stores the state from time to time. If it contains a state, the iterations resume there and
+        end at the same weights as an uninterrupted fit. If the state is too large (see
+        ``STATE_LIMIT``), only the weights are stored: a resumed fit starts from them and reaches
+        the same tolerances, but not bit-for-bit the same weights.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def _is_converged(record: Record, tol: float) -> bool:
 
 
 def _arrays(result: SolverResult) -> Arrays:
-    """What `_resume` needs to continue after the last whole iteration."""
+    """What `_resume` needs to continue after the last complete iteration."""
     state = result.state
     whole = state.B.nbytes <= max(STATE_LIMIT, STATE_TIMES * state.W.nbytes)
     names = (*STATE_ARRAYS, *STATE_NUMBERS) if whole else ("W", "mu")
@@ -204,7 +204,7 @@ def _start(objective: Objective, W: Matrix | None, mu: float | None) -> _State:
     step = make_weight_step(problem, objective.ridge)
     mu = FIRST_MU if mu is None else mu
     if W is None:
-        # Without the low-rank term nothing needs the penalty but directions that are undetermined.
+        # Without the low-rank term, only undetermined directions need the penalty.
         start_mu = START_MU if objective.low_rank else LEAST_MU
         W = step(problem.targets, start_mu, np.zeros_like(problem.targets))
     scores, threshold = problem.label_scores(W), _threshold(objective, mu)
@@ -233,7 +233,7 @@ def _restart(objective: Objective, last: _State, mu: float | None) -> _State:
     norm, high_rank = objective.high_rank_term(last.W)
     return replace(
         last,
-        B=last.B.copy(),  # of which the other fit's Z is part
+        B=last.B.copy(),  # changed in place, and still used by the other fit
         divisor=last.divisor / factor,
         XU=factor * last.XU,
         mu=mu,
@@ -244,7 +244,7 @@ def _restart(objective: Objective, last: _State, mu: float | None) -> _State:
 
 
 def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
-    """One iteration, in place; what it reached."""
+    """Make one iteration in place, and return its record."""
     problem, mu = objective.problem, state.mu
     W_old, XZ_old = state.W, state.XZ
     right = problem.targets + state.high_rank + mu * (state.XZ - state.XU)
@@ -270,9 +270,9 @@ def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
     stationarity = objective.stationarity(gradient, mu * state.XU, state.high_rank)
     scores -= state.Z
     primal = float(np.linalg.norm(scores))
-    # Labels are 1 and -1: scores of that size, not of vanishing ones, are what counts.
+    # Labels are 1 and -1: compare with scores of that size, not with vanishing ones.
     size = max(float(np.linalg.norm(state.Z)), math.sqrt(problem.n_observed_positives))
-    # How much the linearisation lies above the concave term, in units of the objective.
+    # How far the linearisation lies above the concave term, relative to the objective.
     gap = objective.lam * norm - float(np.vdot(W, state.high_rank))
     scale = abs(parts.total) + objective.lam * norm + 1e-300
     outer = parts.total <= state.outer_objective + ROUNDING * scale
@@ -299,7 +299,7 @@ def _shrink(objective: Objective, A: Matrix, threshold: float) -> Matrix:
 
 
 def _balance(state: _State, record: Record) -> None:
-    """Move mu towards equal residuals; the multipliers themselves stay as they are."""
+    """Move mu towards equal residuals, without changing the multipliers themselves."""
     feasibility, stationarity = record["feasibility"], record["stationarity"]
     if min(feasibility, stationarity) <= 0:
         return

@@ -53,9 +53,9 @@ def trace_norm_subgradient(A: Matrix, *, cutoff: float | None = None) -> Matrix:
 
 
 def inverse_root_of_gram(K: Matrix, *, cutoff: float | None = None) -> tuple[float, Matrix]:
-    """What the trace norm of ``A`` and its sub-gradient need, from ``K = A'A`` alone.
+    """Trace norm of ``A``, and the factor of its sub-gradient, from ``K = A'A`` alone.
 
-    The rows of ``A`` may stay where they are: each part multiplies its own by the result.
+    The rows of ``A`` need not be in one place: each part can multiply its own rows by the result.
 
     Parameters
     ----------
@@ -81,14 +81,14 @@ def inverse_root_of_gram(K: Matrix, *, cutoff: float | None = None) -> tuple[flo
 def singular_value_threshold(A: Matrix, threshold: float) -> Matrix:
     """Proximal point of ``threshold`` times the trace norm at ``A``.
 
-    Each singular value loses ``threshold`` and stops at zero: the ``Z`` that minimises
-    ``threshold * ||Z||_* + 1/2 ||Z - A||^2``.
+    Each singular value is reduced by ``threshold``, but not below zero. The result is the ``Z``
+    that minimises ``threshold * ||Z||_* + 1/2 ||Z - A||^2``.
 
     Parameters
     ----------
     A : ndarray of shape (..., n_rows, n_columns)
     threshold : float
-        Not negative.
+        Must not be negative.
     """
     if threshold == 0:
         return A.copy()
@@ -106,7 +106,7 @@ def _reweight(A: Matrix, weight: Callable[[Matrix], Matrix]) -> Matrix:
         return A.copy()
     eigenvalues, vectors = np.linalg.eigh(_smaller_gram(A))
     weights = weight(eigenvalues)
-    # Eigenvalues ascend: what all matrices give weight zero contributes nothing to the products.
+    # Eigenvalues ascend; leading ones with weight zero in all matrices contribute nothing.
     first = int(np.argmax((weights != 0).any(axis=tuple(range(weights.ndim - 1)))))
     vectors, weights = vectors[..., first:], weights[..., None, first:]
     transposed = np.swapaxes(vectors, -1, -2)

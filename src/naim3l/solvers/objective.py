@@ -1,4 +1,4 @@
-"""The objective of the model, its parts and its sub-gradient."""
+"""The objective of the model, its terms and its sub-gradient."""
 
 from dataclasses import asdict, dataclass
 
@@ -11,7 +11,7 @@ from naim3l.solvers.nuclear import inverse_root_of_gram, trace_norm, trace_norm_
 
 @dataclass(frozen=True)
 class ObjectiveParts:
-    """Terms of the objective with their factors and signs, so that they add up to it."""
+    """Terms of the objective, including their factors and signs, so that they sum to it."""
 
     loss: float
     low_rank: float
@@ -38,15 +38,15 @@ class Objective:
              - lam * ||XW||_*                               high_rank
              + ridge/2 * ||W without intercepts||^2         ridge
 
-    Singular values are counted down to rounding error; the cut-off that the paper's program
-    applies belongs to the solver that follows it.
+    All singular values above rounding error count. The cut-off that the paper's program applies is
+    part of solver "paper".
 
     Parameters
     ----------
     problem : Problem or CompressedProblem
     lam : float
     low_rank, high_rank : bool
-        Leave a term out by False.
+        False leaves the term out.
     ridge : float
     """
 
@@ -93,8 +93,8 @@ class Objective:
     def high_rank_term(self, W: Matrix, cutoff: float | None = None) -> tuple[float, Matrix]:
         """Trace norm of ``XW``, and ``lam X'G`` with its sub-gradient ``G`` (Algorithm 2).
 
-        Both follow from ``X'XW``: ``(XW)'XW = W'X'XW``, and ``X'G = X'XW T``. Zero where the
-        term is left out. ``cutoff`` is that of `inverse_root_of_gram`.
+        Both follow from ``X'XW``: ``(XW)'XW = W'X'XW``, and ``X'G = X'XW T``. They are zero if
+        the term is left out. ``cutoff`` is that of `inverse_root_of_gram`.
         """
         if not self.high_rank:
             return 0.0, np.zeros_like(W)
@@ -122,14 +122,14 @@ class Objective:
     def stationarity(self, gradient: Matrix, multipliers: Matrix, high_rank: Matrix) -> float:
         """How far a point is from stationary, with multipliers as certificate.
 
-        ``||gradient + sum_k X_k' Lambda_k - lam X'G|| / ||X'(P * Y)||``. It certifies if
-        each ``Lambda_k`` is lam times a sub-gradient of the trace norm at ``X_k W``, and G one
-        at ``XW``, to the accuracy that feasibility and the concave gap tell.
+        This is ``||gradient + sum_k X_k' Lambda_k - lam X'G|| / ||X'(P * Y)||``. It is a
+        certificate if each ``Lambda_k`` is lam times a sub-gradient of the trace norm at
+        ``X_k W``, and G a sub-gradient at ``XW``, up to feasibility and the concave gap.
 
         Parameters
         ----------
         gradient : ndarray of shape (n_weights, n_labels)
-            Of loss and ridge.
+            Gradient of loss and ridge.
         multipliers : ndarray of shape (n_weights, n_labels)
             ``sum_k X_k' Lambda_k``.
         high_rank : ndarray of shape (n_weights, n_labels)

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper, to the letter, in the errata's corrected form."""
+"""Algorithm 1 of the paper, as printed except for the corrected errata."""
 
 from functools import partial
 
@@ -15,9 +15,9 @@ from naim3l.solvers.result import Callback, SolverResult
 DEFAULT_MU = 5.0
 # Eigenvalues of (XW)'XW below this count as zero in Algorithm 2, as in the paper's program.
 EIGENVALUE_CUTOFF = 0.005
-# Square matrices of a view's columns that are held at a time.
+# Number of square matrices of a view's columns that are in memory at the same time.
 PAPER_MATRICES = 6
-# Scores beyond this multiple of the first ones: Eq. (13) has left its region of convergence.
+# Scores beyond this multiple of the initial ones mean that Eq. (13) diverges.
 DIVERGENCE_FACTOR = 1e8
 
 
@@ -39,31 +39,32 @@ def solve_paper(
     last W), one in Z (singular value thresholding, label by label) and one in the
     multipliers. Without the low-rank term the threshold is zero and the multipliers stay
     zero; what remains is a descent on the loss. A ridge term, which the paper does not have,
-    enters the W-step exactly and switches the guard on.
+    enters the W-step exactly and turns the guard on.
 
     Parameters
     ----------
     objective : Objective
     W : ndarray of shape (n_weights, n_labels)
     mu : float, optional
-        Penalty of the constraint ``Z_k = X_k W``; 5 by default. Too small a value diverges.
+        Penalty of the constraint ``Z_k = X_k W``; 5 by default. If it is too small, the iterates
+        diverge.
     max_iter : int
     tol : float
-        Stop when no entry of W or Z changed by as much as this; 0 runs all iterations.
+        Stop when all entries of W and Z change by less than this; 0 runs all iterations.
     callback : callable, optional
         Called with the record and the weights of each iteration.
     guarded : bool
         Add a proximal term to the W-step in the directions in which the penalty is less than
-        twice the curvature of the loss. Where there are none, nothing changes; in them the
-        printed algorithm may diverge, or never move. Always on with a ridge.
+        twice the curvature of the loss. In these directions the printed algorithm may diverge,
+        or never move; if there are none, nothing changes. Always on with a ridge.
     eigenvalue_cutoff : float or None
-        Eigenvalues of ``(XW)'XW`` below it count as zero in Algorithm 2; None keeps all that are
-        above rounding error.
+        Eigenvalues of ``(XW)'XW`` below this count as zero in Algorithm 2; None keeps all
+        eigenvalues above rounding error.
 
     Returns
     -------
     SolverResult
-        Its history adds ``surrogate``, the convex majorant of Eq. (11) at the new weights.
+        Its history also has ``surrogate``, the convex majorant of Eq. (11) at the new weights.
 
     Raises
     ------
@@ -92,7 +93,7 @@ def solve_paper(
     try:
         for n_iter in range(1, max_iter + 1):
             W_old, Z_old = W, Z
-            # Eq. (13): what X' multiplies is summed over labels first, so X' is applied once.
+            # Eq. (13): terms are summed over labels first, so X' is applied only once.
             R = mu * problem.scatter(Z - U) - residual
             W = step(problem.multiply_transposed(R) + high_rank, W)
             linearised = float(np.vdot(high_rank, W))  # stands for lam ||XW||_* in Eq. (11)
@@ -136,8 +137,8 @@ class _WeightStep:
     iteration is stable for every threshold if ``Q > h/2 - m/4``; twice that, so the positive part
     of ``X'X - mu/2 * sum_k X_k'X_k``, keeps clear of the edge.
 
-    A view with more columns than rows of positives makes the matrix singular: directions
-    whose eigenvalue is rounding error are left out, which gives the least-norm solution.
+    If a view has more columns than positive rows, the matrix is singular: directions whose
+    eigenvalue is rounding error are left out, which gives the least-norm solution.
     """
 
     def __init__(self, problem: Problem, mu: float, ridge: float, guarded: bool) -> None:
@@ -162,7 +163,7 @@ class _WeightStep:
 
 
 def _positive_part(A: Matrix) -> Matrix | None:
-    """Projection of a symmetric matrix on the positive semi-definite ones; None if zero."""
+    """Projection of a symmetric matrix onto the positive semi-definite ones; None if zero."""
     eigenvalues, vectors = np.linalg.eigh(A)
     kept = eigenvalues > 0
     return (vectors[:, kept] * eigenvalues[kept]) @ vectors[:, kept].T if kept.any() else None
@@ -179,7 +180,7 @@ def _half_square(A: Matrix) -> float:
 
 
 def _max_abs(A: Matrix) -> float:
-    return float(max(A.max(initial=0), -A.min(initial=0)))  # forms no |A|
+    return float(max(A.max(initial=0), -A.min(initial=0)))  # does not allocate |A|
 
 
 def _divergence_message(n_iter: int, mu: float) -> str:

@@ -1,4 +1,4 @@
-"""What every solver takes and gives back."""
+"""Signature and result type of all solvers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,19 +20,19 @@ class SolverResult:
     Attributes
     ----------
     W : ndarray of shape (n_weights, n_labels)
-        Stacked weights after the last whole iteration.
+        Stacked weights after the last complete iteration.
     converged : bool
         Whether the stopping rule was met.
     history : list of dict
         One record per iteration: ``objective``, its parts ``loss``, ``low_rank``,
         ``high_rank`` and ``ridge``, ``change``, ``primal_residual``, ``dual_residual``.
-        A solver may add to them.
+        A solver may add further entries.
     stationarity : float
-        Relative stationarity residual at ``W``, NaN where a solver does not tell.
+        Relative stationarity residual at ``W``; NaN if the solver does not compute it.
     interrupted : bool
-        Whether a KeyboardInterrupt ended the loop.
+        Whether the loop was ended by a KeyboardInterrupt.
     state : object
-        What the solver that made it can go on from, with other parameters of the objective.
+        State from which the same solver can continue with other parameters of the objective.
     """
 
     W: NDArray[np.floating]
@@ -48,7 +48,7 @@ class SolverResult:
 
 
 class Solver(Protocol):
-    """Minimise ``objective`` from ``W``; ``callback`` sees each record with its weights."""
+    """Minimise ``objective`` from ``W``; ``callback`` gets each record and its weights."""
 
     def __call__(
         self,

@@ -18,33 +18,33 @@ from naim3l.problem.rows import Problem
 
 Product = Callable[[Matrix], Matrix]
 
-# A view's sum_k X_k'X_k is divided by only if its condition is better than this.
+# A view's sum_k X_k'X_k is inverted only if its condition number is below this.
 WORST_CONDITION = 1e8
-# Directions of smaller relative weight than this are undetermined; they get weight zero.
+# Directions with a smaller relative eigenvalue are undetermined and get weight zero.
 UNDETERMINED = 1e-12
-# Of the mean eigenvalue, what is added to all of them in a preconditioner.
+# Share of the mean eigenvalue that is added to all of them in a preconditioner.
 JITTER = 1e-6
-# Where a matrix has less than this share of its preconditioner, nothing but rounding is left.
+# Below this ratio of a matrix to its preconditioner, only rounding error is left.
 FLAT = 1e-9
-# Share of its residual that a W-step by conjugate gradients may leave.
+# Share of the residual that a W-step by conjugate gradients may leave.
 STEP_ACCURACY = 0.03
 
 
 class WeightStep(Protocol):
-    """Solve for all views and labels; ``W`` is where an iterative method starts."""
+    """Solve for all views and labels; ``W`` is the start of an iterative method."""
 
     def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix: ...
 
 
 def make_weight_step(problem: Form, ridge: float) -> WeightStep:
-    """W-step that suits the form of the problem."""
+    """The W-step for the form of the problem."""
     if isinstance(problem, CompressedProblem):
         return DirectWeightStep(problem, ridge)
     return IterativeWeightStep(problem, ridge, STEP_ACCURACY)
 
 
 class DirectWeightStep:
-    """W-step by one diagonalisation, after which any ``mu`` costs two products.
+    """W-step by one diagonalisation, after which each ``mu`` costs two products.
 
     With ``T`` such that ``T'(X' diag(P_j) X + ridge I) T = diag(alpha)`` and
     ``T' S T = diag(beta)``, the solution is ``T diag(1 / (alpha + mu beta)) T' b``.
@@ -70,14 +70,14 @@ class DirectWeightStep:
                 solution[weights] = T[0] @ (scale[0][:, None] * (T[0].T @ B[weights]))
                 continue
             T, scale = (T, scale) if len(T) == len(inverse) else (T[inverse], scale[inverse])
-            b = B[weights].T[:, None, :]  # one row per label: rows times T is what BLAS likes
+            b = B[weights].T[:, None, :]  # one row per label: rows times T is fastest in BLAS
             w = ((b @ T) * scale[:, None, :]) @ np.swapaxes(T, 1, 2)
             solution[weights] = w[:, 0].T
         return solution
 
 
 def _distinct(matrices: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """First index of each distinct matrix of a stack, and for every matrix which one it is."""
+    """First index of each distinct matrix of a stack, and the index of each among these."""
     seen: dict[bytes, int] = {}
     inverse = np.array([seen.setdefault(A.tobytes(), len(seen)) for A in matrices])
     _, first = np.unique(inverse, return_index=True)
@@ -92,7 +92,7 @@ def _diagonalise(C: Matrix, S: Matrix, n_threads: int) -> tuple[Matrix, Matrix, 
         inverse = inverse.astype(S.dtype)
         alpha, Q = _eigh(inverse @ C @ inverse.T, n_threads)
         return inverse.T @ Q, np.maximum(alpha, 0), np.ones_like(alpha)
-    # S is (nearly) singular: measure both by their sum, and leave out what neither determines.
+    # S is (nearly) singular: scale both by their sum, and leave out what neither determines.
     total, V = _eigh(C + S, n_threads)
     kept = total > UNDETERMINED * total[:, -1:]
     root = V * np.where(kept, 1 / np.sqrt(np.where(kept, total, 1)), 0)[:, None, :]
@@ -102,7 +102,7 @@ def _diagonalise(C: Matrix, S: Matrix, n_threads: int) -> tuple[Matrix, Matrix, 
 
 
 def _eigh(stack: Matrix, n_threads: int) -> tuple[Matrix, Matrix]:
-    """Eigenvalues and vectors of a stack, divided among threads."""
+    """Eigenvalues and eigenvectors of a stack, divided among threads."""
     chunks = np.array_split(stack, min(n_threads, len(stack)))
     eigenvalues, vectors = zip(*thread_map(np.linalg.eigh, chunks, len(chunks)), strict=True)
     return np.concatenate(eigenvalues), np.concatenate(vectors)
@@ -111,18 +111,18 @@ def _eigh(stack: Matrix, n_threads: int) -> tuple[Matrix, Matrix]:
 class IterativeWeightStep:
     """W-step by conjugate gradients on the rows, for views with too many columns to factor.
 
-    Views go each for themselves, shared out among threads; the labels of a view advance together.
-    The preconditioner replaces what entries count in the loss by their mean, which makes the matrix
-    the same for all labels: one factorisation per view and mu, of its diagonal alone where a view
-    has too many columns for more. The splitting around it corrects what a step leaves, so a step
-    need not go to the end.
+    Views are independent and divided among threads; all labels of a view are solved together. The
+    preconditioner replaces the weights of entries in the loss by their mean, so the matrix is the
+    same for all labels and is factored once per view and mu. If a view has too many columns, only
+    the diagonal is used. The splitting around it corrects the remaining error of a step, so a step
+    need not be solved exactly.
 
     Parameters
     ----------
     problem : Problem
     ridge : float
     accuracy : float
-        Share of the residual that a call may leave, of the one that it starts with.
+        Share of its initial residual that a call may leave.
     """
 
     def __init__(self, problem: Problem, ridge: float, accuracy: float) -> None:
@@ -156,7 +156,7 @@ class IterativeWeightStep:
         return _conjugate_gradients(apply, inverse, B[weights], W[weights], accuracy)
 
     def _precondition(self, v: int) -> Product:
-        """What nearly undoes the matrix of all labels of a view."""
+        """Approximate inverse of the matrix of all labels of a view."""
         problem, weights = self.problem, self.problem.weight_slices[v]
         gram, positive_gram = problem.grams[v], problem.positive_grams[v]
         penalty = self.ridge * problem.penalised[weights].astype(problem.Y.dtype)
@@ -166,8 +166,8 @@ class IterativeWeightStep:
             scale = 1 / np.where(diagonal > 0, diagonal, 1)[:, None]
             return lambda R: scale * R
         matrix = self.share * gram + self.mu * positive_gram + np.diag(penalty)
-        # Enough that rounding errors in directions which nothing determines stay small; what it
-        # does to the others, the iterations undo.
+        # Large enough to keep rounding errors small in undetermined directions; the iterations
+        # correct its effect on the others.
         share = max(JITTER, 10 * len(matrix) ** 2 * float(np.finfo(matrix.dtype).eps))
         jitter = share * np.trace(matrix) / len(matrix) + np.finfo(matrix.dtype).tiny
         matrix[np.diag_indices_from(matrix)] += jitter
@@ -190,10 +190,10 @@ def _conjugate_gradients(
     accuracy: float,
     max_iter: int = 200,
 ) -> Matrix:
-    """Solutions of ``apply(W) = B``, column by column, from a start at ``W``.
+    """Solutions of ``apply(W) = B``, column by column, started at ``W``.
 
-    A column ends where its residual, measured by the preconditioner, is ``accuracy`` of that at
-    the start, or rounding error; all do after ``max_iter``.
+    A column stops when its residual, in the norm of the preconditioner, is ``accuracy`` times the
+    initial one, or rounding error; all columns stop after ``max_iter`` iterations.
     """
     R = B - apply(W)
     D = M = precondition(R)

@@ -18,7 +18,9 @@ from model_files import (
     attributes,
     leaf,
     mapping,
+    named,
     names,
+    owner_of,
     plant_attributes,
     read_members,
     sequence,
@@ -110,19 +112,34 @@ class TestDamage:
         assert_refused(path, f"naim3l.json contradicts the model: {name}")
 
 
+def features(transformer, as_numbers=True):
+    state = mapping({"transformer": transformer, "as_numbers": leaf(as_numbers)})
+    return named("naim3l.features.encoding.ViewFeatures", "ObjectNode", content=state)
+
+
 class TestHalfModels:
     @pytest.mark.parametrize("name", [
-        "coef_", "intercept_", "transformers_", "views_", "label_names_", "_wide", "_coding",
-        "_as_numbers", "_labels_named", "_one_column", "n_features_in_", "lam", "transformer",
+        "coef_", "intercept_", "reader_", "views_", "label_names_", "form_", "label_coding",
+        "labels_named_", "one_column_", "columns_", "n_features_in_", "lam",
     ])  # fmt: skip
     def test_without_a_part(self, name, forge):
         def remove(tree):
-            position = list(attributes(tree)).index(name)
-            del attributes(tree)[name], tree["content"]["key_types"]["content"][position]
+            owner = owner_of(name, tree)
+            position = list(attributes(owner)).index(name)
+            del attributes(owner)[name], owner["content"]["key_types"]["content"][position]
 
         assert_refused(forge(remove), name)
 
-    @pytest.mark.parametrize("name", ["coef_", "intercept_", "transformers_", "_as_numbers"])
+    @pytest.mark.parametrize("name", ["transformer", "as_numbers"])
+    def test_without_a_part_of_its_features(self, name, forge):
+        def remove(tree):
+            part = attributes(tree)["features_"]["content"]["view0"]
+            position = list(attributes(part)).index(name)
+            del attributes(part)[name], part["content"]["key_types"]["content"][position]
+
+        assert_refused(forge(remove), "features_ of 'view0' should be a transformer or None")
+
+    @pytest.mark.parametrize("name", ["coef_", "intercept_", "features_"])
     def test_without_a_view(self, name, forge):
         def remove(tree):
             part = attributes(tree)[name]
@@ -153,12 +170,20 @@ class TestHalfModels:
     @pytest.mark.parametrize(
         ("changes", "reason"),
         [
-            ({"transformers_": mapping({"view0": leaf(3), "view1": leaf(None)})},
-             "transformers_ of 'view0' should be a transformer"),
-            ({"transformers_": mapping({"view0": leaf(None), "view1": leaf(None)}),
-              "n_features_in_": mapping({"view0": leaf(7), "view1": leaf(4)})}, "of 7 features"),
-            ({"_coding": leaf("other")}, "_coding should be one of"),
-            ({"_wide": leaf("yes")}, "_wide should be True or False"),
+            ({"features_": mapping({"view0": features(leaf(3)), "view1": features(leaf(None))})},
+             "features_ of 'view0' should be a transformer"),
+            ({"features_": mapping({"view0": features(leaf(None), as_numbers="yes"),
+                                    "view1": features(leaf(None))})},
+             "features_ of 'view0' should be a transformer"),
+            ({"features_": mapping({"view0": leaf(None), "view1": leaf(None)})},
+             "features_ of 'view0' should be a transformer"),
+            ({"n_features_in_": mapping({"view0": leaf(7), "view1": leaf(4)}),
+              "features_": mapping({"view0": features(leaf(None)),
+                                    "view1": features(leaf(None))})}, "of 7 features"),
+            ({"form_": leaf("other")}, "form_ should be one of"),
+            ({"form_": leaf("wide")}, "columns, which this file has no room for"),
+            ({"one_column_": leaf("yes")}, "one_column_ should be True or False"),
+            ({"reader_": leaf(None)}, "it lacks reader_"),
             ({"label_names_": names("a", "a", "b")}, "label_names_ should be distinct"),
             ({"label_names_": leaf("abc")}, "label_names_ should be distinct"),
             ({"views_": names()}, "views_ should be distinct"),

@@ -13,6 +13,7 @@ from model_files import (
     assert_refused,
     attacks,
     attributes,
+    features_of,
     named,
     plant_attributes,
     write_members,
@@ -40,7 +41,7 @@ class TestHostileFiles:
             if kind == "old function":
                 tree["protocol"] = 0
             if place == "transformer":
-                attributes(tree)["transformers_"]["content"]["view0"] = node
+                features_of(tree, "view0")["transformer"] = node
             else:
                 plant_attributes(tree, {"history_" if place == "attribute" else "extra": node})
 

@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ from model_files import (
     array_bytes,
     assert_refused,
     assert_same,
+    features_of,
     leaf,
     mapping,
     named,
@@ -122,7 +124,7 @@ class TestPairs:
             attributes["key_types"]["content"].append(named("builtins.str", "TypeNode"))
 
         rewrite(tmp_path / "m", lambda tree: change(
-            tree["content"]["content"]["transformers_"]["content"]["v"]["content"]))  # fmt: skip
+            features_of(tree, "v")["transformer"]["content"]))  # fmt: skip
         assert_refused(tmp_path / "m", "are not for a file to set")
 
 
@@ -261,7 +263,7 @@ class TestMemory:
         texts = pd.Series(["red car", "blue car"] * 10, name="note")
         model, vectorizer = fitted(StandardScaler()), CountVectorizer().fit(texts)
         vectorizer.vocabulary_["red"] = column
-        model.transformers_["v"] = vectorizer
+        model.features_["v"] = replace(model.features_["v"], transformer=vectorizer)
         with pytest.raises(TypeError, match="words of a vocabulary are not numbered"):
             save(model, tmp_path / "m")
 
@@ -298,7 +300,7 @@ class TestParameters:
     def test_steps_that_are_no_transformers(self, tmp_path):
         model = fitted(make_pipeline(StandardScaler()))
         model.transformers_["v"].steps.append(("more", 3.0))
-        with pytest.raises(TypeError, match="transformers_ of 'v' should be a transformer"):
+        with pytest.raises(TypeError, match="features_ of 'v' should be a transformer"):
             save(model, tmp_path / "m")
 
     @pytest.mark.parametrize(("name", "value"), [("n_jobs", 10**6), ("input", "filename")])

@@ -101,13 +101,15 @@ class Edited:
 
 def predictions(model, X):
     """Decisions, scores, and probabilities where the model has them; of the first view."""
-    X = X if model._wide else {"view0": X["view0"]}
+    X = X if model.reader_.wide else {"view0": X["view0"]}
     methods = ["predict", "predict_proba" if model.calibrate and model.calibration_ else
                "decision_function"]  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # without names of columns, which do without
         made = {method: getattr(model, method)(X) for method in methods}
-    return made if model._wide else {method: values["view0"] for method, values in made.items()}
+    return (
+        made if model.reader_.wide else {method: values["view0"] for method, values in made.items()}
+    )
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -131,8 +133,7 @@ def test_attributes(edited):
 
 def test_entries_of_attributes(edited):
     """Of mappings, such as those by view, and of the parts below: calibrations, transformers."""
-    for name in ("calibration_", "_evidence", "transformers_", "_as_numbers", "_view_columns",
-                 "n_features_in_", "feature_names_in_", "_architecture", "gamma_"):  # fmt: skip
+    for name in ("reader_", "features_", "calibration_", "evidence_", "_architecture"):
         if name not in attributes(edited.tree):
             continue
         for path in filter(None, leaves(attributes(edited.tree)[name])):

@@ -1,4 +1,4 @@
-"""Settings in TOML: read, written, and made by looking at tables."""
+"""Settings in TOML: read, and made by looking at tables."""
 
 import dataclasses
 import sqlite3
@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naim3l.cli.draft import make_config
-from naim3l.cli.settings import Config, LabelWords, ViewConfig, read_config, write_config
+from naim3l.cli.settings import Config, LabelWords, ViewConfig, read_config
 from naim3l.files.readers import ReadError, choose_columns, parse_features, parse_labels, read_table
+from naim3l.solvers import SOLVERS
+from study import settings_text
 
 FULL = """
 output = "out/model.skops"
@@ -70,8 +72,7 @@ def test_settings_with_paths_relative_to_the_file(write, tmp_path):
         {"lam": 1, "ridge": 0.5, "tune": False, "max_iter": 50, "threshold": "f1"},
         f"{tmp_path}/out/model.skops",
     )
-    write_config(config, tmp_path / "again.toml")
-    assert read_config(tmp_path / "again.toml") == config
+    assert read_config(write(settings_text(config))) == config
 
 
 @pytest.mark.parametrize(
@@ -81,10 +82,9 @@ def test_settings_with_paths_relative_to_the_file(write, tmp_path):
         {"kernel": {"a": "chi2", "the lab": "linear"}, "gamma": {"the lab": 0.5}},
     ],
 )
-def test_kernels_of_all_views_or_of_some(tmp_path, options):
+def test_kernels_of_all_views_or_of_some(write, options):
     views = {"a": ViewConfig("/a.csv"), "the lab": ViewConfig("/b.csv")}
-    write_config(Config(views, model=options), tmp_path / "naim3l.toml")
-    assert read_config(tmp_path / "naim3l.toml").model == options
+    assert read_config(write(settings_text(Config(views, model=options)))).model == options
 
 
 VIEW = '[views.a]\nsource = "a.csv"\n'
@@ -116,6 +116,11 @@ VIEW = '[views.a]\nsource = "a.csv"\n'
         (VIEW + "[model]\nn_landmarks = 0\n", "model.n_landmarks must be a whole number >= 1"),
         (VIEW + "[model]\ngamma = 'wide'\n", "model.gamma must be 'auto' or a finite number > 0"),
         (VIEW + "[model]\ngamma = {a = -1}\n", "model.gamma.a must be 'auto' or a finite number"),
+        (VIEW + "[model]\ntransformer = 'sclae'\n", r"model.transformer must be one of \['scale'"),
+        (VIEW + "[model]\nthreshold = 'f2'\n", r"model.threshold must be one of \['sign', 'f1'"),
+        (VIEW + "[model]\nmetric = 'F1'\n", r"model.metric must be one of \[.*'AP'.*, got 'F1'"),
+        (VIEW + "[model]\nrandom_state = -1\n", "model.random_state: Seed must be between 0 and"),
+        (VIEW + "[model]\nlam = inf\n", "model.lam must be a finite number > 0, got inf"),
         (VIEW + "[model]\npositive_weight = 0\n", "model.positive_weight must be .* > 0, got 0"),
         ("views = 3\n", r"views must be a table, \[views\], not 3"),
         ("[views]\na = 'a.csv'\n", r"views.a must be a table, \[views.a\], not 'a.csv'"),
@@ -127,6 +132,13 @@ VIEW = '[views.a]\nsource = "a.csv"\n'
 def test_bad_settings(write, text, message):
     with pytest.raises(ReadError, match=f"naim3l.toml: {message}"):
         read_config(write(text))
+
+
+def test_options_of_the_command_line_replace_those_of_the_file(write):
+    path = write(VIEW + "[model]\nlam = -1\nridge = 2\n")
+    assert read_config(path, {"lam": 0.5}).model == {"lam": 0.5, "ridge": 2}
+    with pytest.raises(ReadError, match=r"^lam must be a finite number > 0, got -2"):
+        read_config(path, {"lam": -2})
 
 
 def test_missing_settings(tmp_path):
@@ -155,7 +167,12 @@ views = st.builds(
     ViewConfig, st.just("/a/b.csv"), texts, lists, lists | st.none(), lists, st.just("/l.csv")
 )
 models = st.fixed_dictionaries(
-    {}, optional={"lam": st.floats(1e-10, 1e10), "tune": st.booleans(), "solver": texts}
+    {},
+    optional={
+        "lam": st.floats(1e-10, 1e10),
+        "tune": st.booleans(),
+        "solver": st.sampled_from([*SOLVERS]),
+    },
 )
 
 
@@ -170,19 +187,21 @@ models = st.fixed_dictionaries(
     )
 )
 def test_what_is_written_is_read(folder, config):
-    write_config(config, folder / "config.toml")
+    text = settings_text(config)
+    (folder / "config.toml").write_text(text, encoding="utf-8", newline="")
     assert read_config(folder / "config.toml") == config
 
 
-def test_signs_that_cannot_be_seen_are_spelled_out(write, tmp_path):
-    odd = "a\x1b\x7f\x9b\u202e\u2066b"
-    write_config(Config({odd: ViewConfig(odd, labels=[odd])}), tmp_path / "odd.toml")
-    text = (tmp_path / "odd.toml").read_text()
-    assert text.isascii() and not set(text) & set("\x1b\x7f")
-    assert read_config(tmp_path / "odd.toml").views[odd].labels == [odd]
-
-
 # Settings made by looking
+
+
+def test_characters_that_cannot_be_seen_are_spelled_out(write, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    odd = "a\x1b\x7f\x9b\u202e\u2066b"
+    write(f"id,{odd},{odd}c,{odd}d\n1,yes,{odd},0.5\n2,no,{odd},1.5\n", f"{odd}.csv")
+    config, text = make_config([f"{odd}.csv"])
+    assert text.isascii() and not set(text) & set("\x1b\x7f")
+    assert config.views["a_b"] == ViewConfig(f"{odd}.csv", "id", [odd], ignore=[f"{odd}c"])
 
 
 @pytest.fixture
@@ -217,7 +236,7 @@ def test_every_guess_is_marked(three):
     _, text = make_config(three)
     entries = [line for line in text.splitlines() if line.startswith(("id =", "    "))]
     assert len(entries) == 3 + 6 + 1
-    assert all("  # guessed: " in line for line in entries)
+    assert all(" # guessed: " in line for line in entries)
 
 
 def test_settings_lead_to_features_and_labels(three, tmp_path):

@@ -8,7 +8,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from naim3l.cli.draft import make_config
-from naim3l.cli.settings import Config, ViewConfig, read_config, write_config
+from naim3l.cli.settings import ViewConfig, read_config
 from naim3l.files.readers import read_table
 from naim3l.files.readers.sources import HIDDEN, drop_secrets, hide_secrets, scrub, show_source
 from secret_sources import LOGINS, NO_URLS, PASSWORD, QUERY, SETTINGS, SOURCES, assert_hidden
@@ -122,11 +122,13 @@ def test_settings_are_written_without_passwords(database, tmp_path):
     assert_hidden(text, repr(config))
     assert "# The password is left out: add it to the URL" in text
     assert list(read_table(config.views["lab"].source).columns) == ["id", "hb", "flu"]
-    path = tmp_path / "again.toml"
-    write_config(Config({"lab": ViewConfig(source, id="id", labels_file=source)}), path)
-    assert_hidden(path.read_text())
-    assert "mode=ro" in path.read_text()
-    assert read_config(path).views["lab"].id == "id"
+    url = source.partition("#")[0]
+    queries = ("select id, hb from lab", "select id, flu from lab")
+    config, text = make_config([f"{url}#{query}" for query in queries], tmp_path)
+    assert_hidden(text, repr(config))
+    (tmp_path / "again.toml").write_text(text)
+    (view,) = read_config(tmp_path / "again.toml").views.values()
+    assert view.id == "id" and "mode=ro" in view.source and "mode=ro" in view.labels_file
 
 
 def test_a_password_with_a_number_sign_ends_no_url(database):

@@ -1,4 +1,4 @@
-"""What a fitted model says of tables: predictions, filled-in labels, metrics."""
+"""Predictions, filled-in labels and metrics of a fitted model."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from scipy.special import logit
 
 from naim3l.cli.work.study import ViewData, split
 from naim3l.decisions.fusion import LEAST_CHANCE, fuse
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError
 from naim3l.input.tables import warn_user
 from naim3l.input.views import FUSED
@@ -17,7 +17,7 @@ from naim3l.metrics import evaluate
 # What `write_table` calls ids that have no name.
 UNNAMED_IDS = "id"
 KINDS = ("labels", "scores", "probabilities")
-# Metrics of decisions; all others are of ranks, which thresholds have no part in.
+# Metrics of decisions; all others are of ranks, which do not depend on thresholds.
 OF_DECISIONS = ("1-HL", "macro-F1", "micro-F1", "example-F1")
 # Labels, scores, and how far the scores are above the thresholds: frames of the same rows.
 Judged = tuple[Any, ...]
@@ -34,13 +34,13 @@ def predict_tables(
     X : mapping of view to table, as `read_new` gives
     kind : {"labels", "scores", "probabilities"}
     fused : bool
-        One row per id: what its views say, each on top of how frequent a label is, is added up, see
-        `naim3l.fuse`; scores are then log-odds. Otherwise, of several views, a first column tells
-        the view. It is named "view", or "view_" where that is a label or an id.
+        One row per id: what its views add to the frequency of a label is added up, see
+        `naim3l.fuse`; scores are then log-odds. Otherwise, with several views, a first column names
+        the view. It is called "view", or "view_" where that is a label or an id.
     """
     _check_ids(model, X)
     if kind == "probabilities" and not model.calibrate:
-        raise ReadError("this model has no probabilities; they take a fit with calibrate=True.")
+        raise ReadError("this model has no probabilities; fit it with calibrate=True.")
     model.set_output(transform="pandas")
     if fused:
         return _fused(model, X, kind)
@@ -56,11 +56,11 @@ def _fused(model: LinearViewModel, X: Mapping[str, Any], kind: str) -> Any:
     for view, table in X.items():
         if table.index.name is None:  # rows would be joined by their places
             raise ReadError(
-                f"view {view!r}: its rows have no ids to be joined by; name the column with --id."
+                f"view {view!r}: its rows have no ids to join them by; name the column with --id."
             )
-    chances, scores, margins = fuse_rows(model, model.decision_function(X))
+    probabilities, scores, margins = fuse_rows(model, model.decision_function(X))
     yes = (margins > 0).astype("Int64").where(margins.notna())  # unknown where no view has a cell
-    fused = {"labels": yes, "scores": scores, "probabilities": chances}[kind]
+    fused = {"labels": yes, "scores": scores, "probabilities": probabilities}[kind]
     return fused.rename_axis(next(iter(X.values())).index.name)
 
 
@@ -80,26 +80,26 @@ def fuse_rows(model: LinearViewModel, scores: Mapping[str, Any]) -> tuple[Any, A
 
     Returns
     -------
-    chances, scores, margins : DataFrame of shape (n_ids, n_labels)
+    probabilities, scores, margins : DataFrame of shape (n_ids, n_labels)
     """
     if not model.calibrate:
         margins = {view: table - model.thresholds_[view] for view, table in scores.items()}
         return None, fuse(scores), fuse(margins)
     curves = {view: model.calibration_[view] for view in scores}
-    chances = fuse(
+    probabilities = fuse(
         {view: curves[view].probabilities(table) for view, table in scores.items()},
         # Of files older than base rates, the mean.
         base_rates=getattr(model, "base_rates_", None),
     )
-    log_odds = logit(chances.clip(LEAST_CHANCE, 1 - LEAST_CHANCE))
+    log_odds = logit(probabilities.clip(LEAST_CHANCE, 1 - LEAST_CHANCE))
     thresholds = {}
     for view, table in scores.items():
-        # A view whose scores tell nothing of a label has no say in where yes begins.
-        tells = np.where(curves[view].slope == 0, np.nan, 1)
+        # A view whose scores say nothing about a label has no part in its threshold.
+        informative = np.where(curves[view].slope == 0, np.nan, 1)
         # The product keeps ids, and unknown the rows that lack the view.
-        thresholds[view] = 0 * table + tells * curves[view].log_odds(model.thresholds_[view])
-    # Where no view tells anything, nothing speaks for a yes: the margin is 0.
-    return chances, log_odds, log_odds - fuse(thresholds).fillna(log_odds)
+        thresholds[view] = 0 * table + informative * curves[view].log_odds(model.thresholds_[view])
+    # Where no view is informative, nothing speaks for a yes: the margin is 0.
+    return probabilities, log_odds, log_odds - fuse(thresholds).fillna(log_odds)
 
 
 def _stacked(tables: Mapping[str, Any]) -> Any:
@@ -151,15 +151,15 @@ def impute(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict[str, An
 
     X, Y = split(data)
     _check_ids(model, X)
-    filled, chances = model.impute_labels(X, Y), model.predict_proba(X)
+    filled, probabilities = model.impute_labels(X, Y), model.predict_proba(X)
     tables = {}
     for name, labels in Y.items():
         columns: dict[str, Any] = {}
         taken = {*labels.columns, labels.index.name}
         for label in labels.columns:
-            value, chance = filled[name][label], np.asarray(chances[name][label])
+            value, probability = filled[name][label], np.asarray(probabilities[name][label])
             columns[label] = value.astype("Int64")  # whole numbers, even beside missing ones
-            sure = np.where(np.asarray(value) > 0, chance, 1 - chance)
+            sure = np.where(np.asarray(value) > 0, probability, 1 - probability)
             column = _free_name(f"{label}_confidence", taken, f"confidences of {label!r} are")
             taken.add(column)
             columns[column] = np.where(labels[label].notna(), 1.0, sure)

@@ -1,4 +1,4 @@
-"""A model for views as they were read: recipes, words as columns, tuning unless told otherwise."""
+"""A model for views as they were read: recipes, text as columns, tuning by default."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,10 +9,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from naim3l.cli.options import AUTO, check_options
+from naim3l.cli.options import is_tuned
 from naim3l.cli.work.study import ViewData, split
 from naim3l.decisions.rules import N_FOLDS
-from naim3l.estimators.base import LinearViewModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.features.kernels import HISTOGRAM_KERNELS
@@ -38,31 +38,30 @@ def make_model(
     Parameters
     ----------
     options : mapping
-        As `naim3l.files.readers.Config` has them. Views that ``kernel`` or ``gamma`` leave out are
-        linear, and have a gamma of their own.
+        As `naim3l.cli.settings.Config` has them, checked. Views that ``kernel`` leaves out are
+        linear; those that ``gamma`` leaves out have the one that suits their rows.
     data : mapping of view to ViewData
     verbose : int
     checkpoint : str, optional
     """
-    check_options(options, data)
-    _check_kernels_named(options)
     chosen = {"threshold": "f1", "random_state": 0, **options}
-    recipe, kernels = chosen.pop("transformer", None), _kernels(chosen.pop("kernel", None), data)
-    if isinstance(gamma := chosen.get("gamma"), Mapping):
-        chosen["gamma"] = {name: gamma.get(name, AUTO) for name in data}
-    tune = chosen.pop("tune", not {"lam", "ridge", "solver"} & set(chosen))
+    chosen.pop("tune", None)
+    recipe, kernels = chosen.pop("transformer", "scale"), _kernels(chosen.pop("kernel", None), data)
+    if not any(kernels.values()):  # all are named linear
+        chosen = {key: chosen[key] for key in chosen if key not in ("n_landmarks", "gamma")}
+    elif isinstance(gamma := chosen.get("gamma"), Mapping):
+        chosen["gamma"] = {name: gamma.get(name, "auto") for name in data}
     shared: dict[str, Any] = {
         "transformer": {
-            name: _transformer(view, _recipe(recipe, kernels[name])) for name, view in data.items()
+            name: _transformer(view, None if kernels[name] in HISTOGRAM_KERNELS else recipe)
+            for name, view in data.items()
         },
         "kernel": kernels if len(set(kernels.values())) > 1 else next(iter(kernels.values())),
         "calibrate": True,
         "verbose": verbose,
-        "checkpoint": checkpoint,
+        "checkpoint": None if options.get("solver") == "paper" else checkpoint,  # keeps no state
     }
-    if not tune:
-        if "metric" in chosen:
-            raise ReadError("metric is what lam and ridge are chosen by, and they are given.")
+    if not is_tuned(options):
         return NAIM3L(**chosen, **shared)
     for name, several in (("lam", "lams"), ("ridge", "ridges")):
         if name in chosen:
@@ -78,32 +77,6 @@ def _kernels(given: Any, views: Iterable[str]) -> dict[str, str | None]:
     named = given if isinstance(given, Mapping) else dict.fromkeys(views, given)
     kernels = {view: named.get(view) for view in views}
     return {view: None if kernel == LINEAR else kernel for view, kernel in kernels.items()}
-
-
-def _check_kernels_named(options: Mapping[str, Any]) -> None:
-    """Refuse options of kernels where none is named; the linear one is, and has no use for them."""
-    kernel, gammas = options.get("kernel"), options.get("gamma")
-    for name in ("n_landmarks", "gamma"):
-        if name in options and kernel is None:
-            raise ReadError(f"{name} is for kernels, and none is named; give kernel, too.")
-    if isinstance(kernel, Mapping) and isinstance(gammas, Mapping):
-        for view in gammas:
-            if view not in kernel:
-                raise ReadError(f"gamma.{view}: view {view!r} has no kernel; give it one, too.")
-
-
-def _recipe(given: str | None, kernel: str | None) -> str | None:
-    """Recipe of a view; None where its features are used as they are."""
-    if given is not None and given not in RECIPES:
-        raise ReadError(f"transformer is {given!r}; known are: {', '.join(RECIPES)}.")
-    if kernel not in HISTOGRAM_KERNELS:
-        return given or "scale"
-    if given is not None:
-        raise ReadError(
-            f"kernel {kernel!r} compares counts as they are, and transformer {given!r} would make "
-            "negative numbers of them; give one of the two."
-        )
-    return None
 
 
 def _transformer(view: ViewData, recipe: str | None) -> Any:

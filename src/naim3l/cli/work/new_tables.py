@@ -1,4 +1,4 @@
-"""Tables for a model that is fitted: its columns and labels, whatever else a file has."""
+"""Tables for a fitted model: its columns and labels, whatever else a file has."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,9 +6,8 @@ from typing import Any
 
 from naim3l.cli.settings import Config, LabelWords, ViewConfig
 from naim3l.cli.work.building import word_columns
-from naim3l.cli.work.study import ViewData, read_labels
-from naim3l.estimators.base import LinearViewModel
-from naim3l.features.recipes import accepts_missing
+from naim3l.cli.work.study import ViewData, read_view_labels
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError, read_table
 from naim3l.files.readers.errors import close_names, quote, source_of
 from naim3l.files.readers.features import parse_known
@@ -26,7 +25,7 @@ def read_new(
     model : fitted model
     sources : mapping of view to source as `read_table` takes it
     id_column : str, optional
-        By default a column that looks like an id and is no feature.
+        By default a column that looks like an id and is not a feature.
     """
     tables = {}
     for view, source in sources.items():
@@ -49,7 +48,7 @@ def read_known(model: LinearViewModel, config: Config) -> dict[str, ViewData]:
 def _read_known(model: LinearViewModel, name: str, view: ViewConfig, words: LabelWords) -> ViewData:
     table = _read_with_id(model, name, view.source, view.id)
     found = replace(view, id=table.index.name)
-    labels = read_labels(name, found, table, words, default=model.label_names_)
+    labels = read_view_labels(name, found, table, words, default=model.label_names_)
     for label in labels.columns:
         if label not in model.label_names_:
             raise ReadError(
@@ -61,7 +60,7 @@ def _read_known(model: LinearViewModel, name: str, view: ViewConfig, words: Labe
 
 
 def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str | None) -> Any:
-    """Table of a view of the fit, ids as index; a column that is no feature can be found for it."""
+    """Table of a view of the fit, ids as index; by default, a column that is not a feature."""
     if view not in model.views_:
         raise ReadError(f"the model has no view {view!r}; it was fitted on {model.views_}.")
     words = word_columns(model, view)
@@ -76,7 +75,8 @@ def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str
     if left_out:
         warn_user(
             f"{source_of(table)}: column {left_out[0]!r} is named like an id, but some of its "
-            "cells are alike, missing or no ids, so results carry none; name the column with --id."
+            "cells are equal, missing or not ids, so results have no ids; name the column with "
+            "--id."
         )
     return table
 
@@ -91,16 +91,16 @@ def _columns_of_fit(model: LinearViewModel, view: str, table: Any) -> Any:
                 f"view {view!r}, {source_of(table)}: no column {quote(column)}; "
                 f"{close_names(column, table.columns)}"
             )
-    takes_missing = not model._as_numbers[view] and accepts_missing(model.transformers_[view])
+    takes_missing = model.features_[view].accepts_missing
     return parse_known(table[columns], word_columns(model, view), takes_missing=takes_missing)
 
 
 def _names_of_fit(model: LinearViewModel, view: str) -> list[str]:
     """Columns that a view had in training."""
-    names = getattr(model, "feature_names_in_", None)
-    if not isinstance(names, Mapping) or view not in names:
+    names = None if model.reader_.wide else model.reader_.column_names(view)
+    if names is None:
         raise ReadError(
-            f"view {view!r}: the model was fitted on tables without names of columns, or on one "
-            "wide table, so that columns of files cannot be told; use it from Python."
+            f"view {view!r}: the model was fitted on tables without column names, or on one wide "
+            "table, so that columns of files cannot be matched; use it from Python."
         )
-    return [str(name) for name in names[view]]
+    return names

@@ -79,7 +79,7 @@ def parse_sources(arguments: Sequence[str]) -> dict[str, str]:
 
 def _read_view(name: str, view: ViewConfig, words: LabelWords) -> ViewData:
     table = read_table(view.source, id_column=view.id)
-    labels = read_labels(name, view, table, words)
+    labels = read_view_labels(name, view, table, words)
     own_labels = set() if view.labels_file else set(labels.columns)
     ignored = set(choose_columns(table.columns, view.ignore, where=f"view {name!r}"))
     if view.features is None:
@@ -114,13 +114,13 @@ def _set_aside(features: Any, words: Sequence[str]) -> tuple[Any, list[str]]:
             )
         elif n_values > MOST_CATEGORIES:
             warn_user(
-                f"{what} {n_known} rows. The {MOST_CATEGORIES} most frequent are told apart, all "
-                "others are taken as one; group the values to tell more."
+                f"{what} {n_known} rows. The {MOST_CATEGORIES} most frequent are kept, all others "
+                "are taken as one; group the values to keep more."
             )
     return features.drop(columns=aside), [column for column in words if column not in set(aside)]
 
 
-def read_labels(
+def read_view_labels(
     name: str, view: ViewConfig, table: Any, words: LabelWords, default: Sequence[str] = ()
 ) -> Any:
     """Labels of the rows of a table, of its own columns or of a file of labels.

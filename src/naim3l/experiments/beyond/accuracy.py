@@ -1,23 +1,23 @@
 """Beyond the paper: features, kernels and networks, with and without the regulariser.
 
 Every model gets raw features, and does all else on training rows. Models are named by what they are
-made of, so that what the regulariser adds can be told from what the features add: each NAIM3L
+made of, so that what the regulariser adds can be separated from what the features add: each NAIM3L
 stands beside ridge and logistic regression on the same features, tuned on the same folds for the
 same metric, and calibrated alike. Networks are not tuned; their scores are log-odds, and fused as
 they are.
 """
 
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from naim3l.experiments.paper.ablation import paired_difference
+from naim3l.experiments.grids import Grids
 from naim3l.experiments.present import (
     METRICS,
     Cell,
     ResultTable,
     count_seeds,
     mean_std,
+    paired_difference,
     spread,
     summarise_scoring,
 )
@@ -29,25 +29,12 @@ TITLE = "Accuracy: what features, kernels, networks and the regulariser add"
 
 # Data that are counts: their rows are compared as histograms.
 COUNTS = ("corel5k", "espgame", "iaprtc12", "mirflickr", "pascal07", "arxiv2007")
-N_LANDMARKS = 400
-LAMS = [0.2, 0.4, 0.8]
-# Without a ridge the objective may have a lower bound at small values only.
-LAMS_WITHOUT_RIDGE = [0.01, 0.03, 0.1, 0.2, 0.4, 0.8]
-RIDGES = [1.0, 10.0]
-RIDGES_ALONE = [0.3, 1.0, 3.0, 10.0, 30.0]
-KERNEL_LAMS = [0.2, 0.4, 0.8]
-KERNEL_RIDGES = [1.0, 3.0]
-KERNEL_RIDGES_ALONE = [0.3, 1.0, 3.0, 10.0]
-CS = [0.1, 1.0, 10.0, 100.0]
-KERNEL_CS = [1.0, 10.0, 100.0]
 # One regression per label and view: more than ten minutes a fit where labels are many, so that
 # one seed has to do.
 COSTLY, MANY_LABELS, COSTLY_SEEDS = "logistic, kernel", 100, 1
-# Test metrics stand still long before the weights do.
+# Test metrics settle long before the weights do.
 SEARCH = {"cv": 2, "metric": "log-loss", "tol": 1e-3}
 ALONE = {"low_rank": False, "high_rank": False, "lams": [1.0]}
-# Of the networks, where not their defaults.
-DEEP: dict[str, Any] = {"n_components": 200}
 # What is compared: probabilities per view (protocol clean), and fused by evidence (protocol fused,
 # but for the mean). The other table has scores as they are.
 SCORINGS = {"per view": "calibrated", "fused": "evidence"}
@@ -76,19 +63,19 @@ def _linear(dataset: str) -> str:
     return "histogram" if paper_name(dataset) in COUNTS else "scale"
 
 
-def kernel_of(dataset: str) -> dict[str, Any]:
+def kernel_of(dataset: str, grids: Grids) -> dict[str, Any]:
     """Parameters of a dataset's kernel models that say how rows are compared."""
     name = "hellinger" if paper_name(dataset) in COUNTS else "rbf"
-    return {"kernel": name, "n_landmarks": N_LANDMARKS}
+    return {"kernel": name, "n_landmarks": grids.n_landmarks}
 
 
-def models(dataset: str) -> dict[str, tuple[str, dict[str, Any]]]:
+def models(dataset: str, grids: Grids) -> dict[str, tuple[str, dict[str, Any]]]:
     """Method and parameters of every row of the table, by its name."""
-    lam, kernel = paper_lam(dataset), kernel_of(dataset)
+    lam, kernel = paper_lam(dataset), kernel_of(dataset, grids)
     paper, features = {"transformer": "paper"}, {"transformer": _linear(dataset)}
-    tuned = {"lams": LAMS, "ridges": RIDGES, **SEARCH}
-    alone = {"ridges": RIDGES_ALONE, **ALONE, **SEARCH}
-    lams = LAMS_WITHOUT_RIDGE if lam is None else [lam]
+    tuned = {"lams": grids.lams_with_ridge, "ridges": grids.ridges, **SEARCH}
+    alone = {"ridges": grids.ridges_alone, **ALONE, **SEARCH}
+    lams = grids.lams_without_ridge if lam is None else [lam]
     return {
         "NAIM3L, paper": ("model, tuned", {"lams": lams, "ridges": [0.0], **SEARCH, **paper}),
         "NAIM3L + ridge": ("model, tuned", tuned | paper),
@@ -97,26 +84,23 @@ def models(dataset: str) -> dict[str, tuple[str, dict[str, Any]]]:
             "model, tuned",
             tuned | features | {"positive_weight": 2.0},
         ),
-        "NAIM3L, kernel": (
-            "model, tuned",
-            {"lams": KERNEL_LAMS, "ridges": KERNEL_RIDGES, **SEARCH, **kernel},
-        ),
-        "NAIM3L, deep": ("deep", DEEP | features),
+        "NAIM3L, kernel": ("model, tuned", tuned | {"ridges": grids.kernel_ridges} | kernel),
+        "NAIM3L, deep": ("deep", {**grids.deep, **features}),
         "ridge": ("model, tuned", alone | paper),
         "ridge, features": ("model, tuned", alone | features),
-        "logistic, features": ("logistic, tuned", {"Cs": CS, "cv": SEARCH["cv"]} | features),
-        "ridge, kernel": ("model, tuned", alone | {"ridges": KERNEL_RIDGES_ALONE} | kernel),
+        "logistic, features": ("logistic, tuned", {"Cs": grids.Cs, "cv": SEARCH["cv"]} | features),
+        "ridge, kernel": ("model, tuned", alone | {"ridges": grids.kernel_ridges_alone} | kernel),
         "logistic, kernel": (
             "logistic, tuned",
-            {"Cs": KERNEL_CS, "cv": SEARCH["cv"]} | kernel,
+            {"Cs": grids.kernel_Cs, "cv": SEARCH["cv"]} | kernel,
         ),
     }
 
 
 def _fits(plan: Plan, dataset: str, name: str) -> list[Task]:
     if name == COSTLY and plan.sources[dataset].labels.shape[1] > MANY_LABELS:
-        plan = replace(plan, repeats=min(plan.repeats, COSTLY_SEEDS))
-    method, parameters = models(dataset)[name]
+        plan = plan.at_most(COSTLY_SEEDS)
+    method, parameters = models(dataset, plan.grids)[name]
     return plan.fits(dataset, method, parameters, protocol="clean", features="raw")
 
 
@@ -124,7 +108,7 @@ def tasks(plan: Plan) -> list[Task]:
     return [
         task
         for dataset in plan.sources
-        for name, (method, _) in models(dataset).items()
+        for name, (method, _) in models(dataset, plan.grids).items()
         if method != "deep" or find_spec("torch")
         for task in _fits(plan, dataset, name)
     ]
@@ -134,7 +118,7 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
     """``{dataset: {model: {scoring: {metric: spread}, "seconds": spread, ...}}}``, percent."""
     results: dict[str, Any] = {}
     for dataset in plan.sources:
-        for name in models(dataset):
+        for name in models(dataset, plan.grids):
             records = store.find(_fits(plan, dataset, name))
             if records:
                 results.setdefault(dataset, {})[name] = _summarise(records)
@@ -142,15 +126,15 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
 
 
 def _summarise(records: list[Record]) -> dict[str, Any]:
-    told: dict[str, Any] = {"seconds": spread([record["seconds"] for record in records])}
-    told["seeds"] = [record["settings"]["seed"] for record in records]
+    summary: dict[str, Any] = {"seconds": spread([record["seconds"] for record in records])}
+    summary["seeds"] = [record["settings"]["seed"] for record in records]
     for scoring in ("per view", "calibrated", "fused", "evidence", "rank"):
-        told[scoring] = summarise_scoring(records, scoring)
+        summary[scoring] = summarise_scoring(records, scoring)
     groups = [record["metrics"]["label AP"] for record in records]
     for name in FREQUENCY_NAMES:
         of_name = [group[name] for group in groups if group and group[name]["labels"]]
-        told[name] = spread([100 * group["AP"] for group in of_name]) if of_name else None
-    return told
+        summary[name] = spread([100 * group["AP"] for group in of_name]) if of_name else None
+    return summary
 
 
 def tables(numbers: dict[str, Any]) -> list[ResultTable]:
@@ -189,11 +173,11 @@ def _added_table(dataset: str, by_model: dict[str, Any]) -> ResultTable:
             texts = [_difference(*pair, scoring, m) for scoring in ADDED_TO for m in ("1-RL", "AP")]
             rows.append([Cell(text) for text in (added, *texts)])
     note = (
-        "Mean difference in points over the splits that both models can be fitted on, and its 95 % "
-        "interval (t). Per view and fused: of probabilities; the last columns: of scores as they "
-        "are, which nothing was tuned for."
+        "Mean difference in points over the splits on which both models can be fitted, and its "
+        "95 % interval (t). Per view and fused: probabilities; last columns: uncalibrated scores, "
+        "for which nothing was tuned."
     )
-    return ResultTable(f"What is added: {dataset}", header, rows, note)
+    return ResultTable(f"Gains: {dataset}", header, rows, note)
 
 
 def _difference(first: dict[str, Any], second: dict[str, Any], scoring: str, metric: str) -> str:
@@ -205,8 +189,8 @@ def _difference(first: dict[str, Any], second: dict[str, Any], scoring: str, met
     shared = [seed for seed in values[0] if seed in values[1]]
     if len(shared) < 2:
         return "–"
-    told = paired_difference(*([of[seed] for seed in shared] for of in values))
-    return f"{told['mean']:+.2f} ± {told['margin']:.2f}"
+    difference = paired_difference(*([of[seed] for seed in shared] for of in values))
+    return f"{difference['mean']:+.2f} ± {difference['margin']:.2f}"
 
 
 def _fusion_table(dataset: str, by_model: dict[str, Any]) -> ResultTable:
@@ -224,8 +208,8 @@ def _fusion_table(dataset: str, by_model: dict[str, Any]) -> ResultTable:
         shown += [_shown(values[way], m) for way in ways.values() for m in ("AP", "1-RL")]
         shown += [mean_std(values[group]) for group in FREQUENCY_NAMES]
         rows.append([Cell(text) for text in (name, *shown)])
-    note = " Label AP: mean over labels of the precision of ranking rows, by evidence, grouped by "
-    note += "the known positives of a label in a view."
+    note = " Label AP: mean over labels of the average precision of ranking rows, by evidence, "
+    note += "grouped by the number of known positives of a label in a view."
     return ResultTable(f"Fusion and rare labels: {dataset}", header, rows, _note(by_model) + note)
 
 
@@ -236,9 +220,9 @@ def _shown(summary: Any, metric: str) -> str:
 def _note(by_model: dict[str, Any]) -> str:
     counts = [len(values["seconds"]["values"]) for values in by_model.values()]
     return (
-        f"Mean (population standard deviation) in percent over {count_seeds(counts)}; seconds of a "
-        "fit with its tuning and calibration, on one core. Scores of networks are log-odds as they "
-        "are, and not calibrated."
+        f"Mean (population standard deviation) in percent over {count_seeds(counts)}; seconds per "
+        "fit, with tuning and calibration, on one core. Scores of networks are uncalibrated "
+        "log-odds."
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from naim3l.experiments.beyond.accuracy import ALONE, SEARCH, kernel_of
-from naim3l.experiments.paper.traces import few_seeds
+from naim3l.experiments.grids import Grids
 from naim3l.experiments.present import (
     Cell,
     ResultTable,
@@ -19,37 +19,35 @@ from naim3l.experiments.present import (
     summarise_scoring,
 )
 from naim3l.experiments.records import Store
-from naim3l.experiments.tasks import Plan, Task
+from naim3l.experiments.tasks import FEW_SEEDS, Plan, Task
 from naim3l.report.plots import COLOURS, MARKERS, new_figure, styled
 
 TITLE = "Frontier: AP against 1-RL, with the regulariser and without"
 
-LAMS = [0.2, 0.4, 0.8]
-RIDGES = [0.3, 3.0]
-RIDGES_ALONE = [0.3, 1.0, 3.0, 10.0, 30.0]
 ALONE_NAME = "ridge, kernel"
 # Scores as they are, per view; probabilities per view; and these fused by evidence.
 SCORINGS = {"per view": "scores per view", "calibrated": "probabilities per view",
             "evidence": "fused, half hidden"}  # fmt: skip
 
 
-def curves(dataset: str) -> dict[str, dict[str, dict[str, Any]]]:
+def curves(dataset: str, grids: Grids) -> dict[str, dict[str, dict[str, Any]]]:
     """Parameters of every fit, ``{curve: {point: parameters}}``."""
-    shared = {"gamma_factors": [1.0], **SEARCH, **kernel_of(dataset)}
+    shared = {"gamma_factors": [1.0], **SEARCH, **kernel_of(dataset, grids)}
     found = {
         f"NAIM3L, kernel, ridge {ridge:g}": {
-            f"lam {lam:g}": {"lams": [lam], "ridges": [ridge], **shared} for lam in LAMS
+            f"lam {lam:g}": {"lams": [lam], "ridges": [ridge], **shared}
+            for lam in grids.lams_with_ridge
         }
-        for ridge in RIDGES
+        for ridge in grids.frontier_ridges
     }
     found[ALONE_NAME] = {
-        f"ridge {ridge:g}": {"ridges": [ridge], **ALONE, **shared} for ridge in RIDGES_ALONE
+        f"ridge {ridge:g}": {"ridges": [ridge], **ALONE, **shared} for ridge in grids.ridges_alone
     }
     return found
 
 
 def _fits(plan: Plan, dataset: str, parameters: dict[str, Any]) -> list[Task]:
-    return few_seeds(plan).fits(
+    return plan.at_most(FEW_SEEDS).fits(
         dataset, "model, tuned", parameters, protocol="clean", features="raw"
     )
 
@@ -58,7 +56,7 @@ def tasks(plan: Plan) -> list[Task]:
     return [
         task
         for dataset in plan.sources
-        for points in curves(dataset).values()
+        for points in curves(dataset, plan.grids).values()
         for parameters in points.values()
         for task in _fits(plan, dataset, parameters)
     ]
@@ -68,13 +66,15 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
     """``{dataset: {curve: {point: {scoring: {metric: spread} or None, "seconds": spread}}}}``."""
     results: dict[str, Any] = {}
     for dataset in plan.sources:
-        for curve, points in curves(dataset).items():
+        for curve, points in curves(dataset, plan.grids).items():
             for point, parameters in points.items():
                 records = store.find(_fits(plan, dataset, parameters))
                 if records:
-                    told: dict[str, Any] = {"seconds": spread([r["seconds"] for r in records])}
-                    told |= {scoring: summarise_scoring(records, scoring) for scoring in SCORINGS}
-                    results.setdefault(dataset, {}).setdefault(curve, {})[point] = told
+                    summary: dict[str, Any] = {"seconds": spread([r["seconds"] for r in records])}
+                    summary |= {
+                        scoring: summarise_scoring(records, scoring) for scoring in SCORINGS
+                    }
+                    results.setdefault(dataset, {}).setdefault(curve, {})[point] = summary
     return results
 
 
@@ -84,8 +84,8 @@ Pairs = Sequence[tuple[float, float]]
 def gain_at_equal(pair: tuple[float, float], others: Pairs) -> float | None:
     """How much more the best of the pairs with no less of the first has of the second.
 
-    None where no pair has as much of the first. Nothing is interpolated: each of the pairs is a
-    model that there is.
+    None where no pair has as much of the first. Nothing is interpolated: each pair is of a
+    model that was fitted.
     """
     first, second = pair
     found = [other[1] - second for other in others if other[0] >= first]
@@ -149,9 +149,9 @@ def _gains_table(dataset: str, by_curve: dict[str, Any]) -> ResultTable:
             ]
             rows.append([Cell(text) for text in (name, point, *texts)])
     note = (
-        "What the best NAIM3L of the table above that is no worse in the one metric has more of "
-        "the other, in points of the means; a dash where none is as good in the one. Ridges that "
-        "another one beats in both metrics are left out."
+        "Among the NAIM3L models above that are no worse in one metric, the largest gain in the "
+        "other, in points of the means; a dash where no model is as good in the first. Ridges that "
+        "another ridge beats in both metrics are left out."
     )
     return ResultTable(f"Gains over kernel ridge: {dataset}", header, rows, note)
 

@@ -6,10 +6,9 @@ several views. Half of the rows of every view, and half of the labels, are still
 
 from typing import Any
 
-from naim3l.experiments.paper.traces import DEFAULT_LAM
 from naim3l.experiments.present import METRICS, Cell, ResultTable, count_seeds, mean_std, spread
 from naim3l.experiments.records import Store
-from naim3l.experiments.tasks import Plan, Task, paper_lam
+from naim3l.experiments.tasks import Plan, Task, usual_lam
 
 TITLE = "Fusion: mean, ranks, evidence, learned weights"
 WAYS = ("best view alone", "mean", "ranks", "evidence", "learned")
@@ -17,7 +16,7 @@ RIDGE = 1.0
 
 
 def _fits(plan: Plan, dataset: str) -> list[Task]:
-    parameters = {"lam": paper_lam(dataset) or DEFAULT_LAM, "ridge": RIDGE}
+    parameters = {"lam": usual_lam(dataset), "ridge": RIDGE}
     return plan.fits(dataset, "fusions", parameters, protocol="clean", aligned=True)
 
 
@@ -52,9 +51,9 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
                 counts.append(len(values["AP"]["values"]))
     note = (
         f"Mean (population standard deviation) in percent over {count_seeds(counts)}. Training "
-        f"rows aligned, ridge {RIDGE:g}, weights and calibration learned on held-out entries of "
-        "training rows. The best view alone is the one with the highest AP on the test rows. "
-        "Log-loss explained: the share of the loss of each label's base rate that is gone."
+        f"rows are aligned, ridge {RIDGE:g}; weights and calibration are learned on held-out "
+        "entries of training rows. The best view alone has the highest AP on the test rows. "
+        "Log-loss explained: relative reduction of the log-loss of each label's base rate."
     )
     header = ["dataset", "test views", "fusion", *METRICS[1:], "log-loss explained"]
     return [ResultTable("Fusion", header, rows, note)]

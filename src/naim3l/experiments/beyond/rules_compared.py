@@ -3,10 +3,9 @@
 from typing import Any
 
 from naim3l.decisions.thresholds import RULES
-from naim3l.experiments.paper.traces import DEFAULT_LAM
 from naim3l.experiments.present import Cell, ResultTable, count_seeds, mean_std, spread
 from naim3l.experiments.records import Store
-from naim3l.experiments.tasks import Plan, Task, paper_lam
+from naim3l.experiments.tasks import Plan, Task, usual_lam
 
 TITLE = "Decisions: thresholds, probabilities, fusion"
 DECIDED = ("example-F1", "macro-F1", "micro-F1", "1-HL")
@@ -21,7 +20,7 @@ SCORED = (
 
 
 def _fits(plan: Plan, dataset: str, protocol: str, rule: str) -> list[Task]:
-    parameters = {"lam": paper_lam(dataset) or DEFAULT_LAM, "threshold": rule}
+    parameters = {"lam": usual_lam(dataset), "threshold": rule}
     return plan.fits(dataset, "decisions", parameters, protocol=protocol)
 
 
@@ -63,7 +62,7 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
             first = next(iter(rules.values()))  # scores do not depend on the rule
             shown = [mean_std(first[name]) for name in SCORED]
             scored.append([Cell(text) for text in (dataset, protocol, *shown)])
-    note = f"Mean (standard deviation) over {count_seeds(counts)}; percent, but labels per row."
+    note = f"Mean (standard deviation) over {count_seeds(counts)}; percent, except labels per row."
     return [
         ResultTable(
             "Thresholds",
@@ -76,9 +75,9 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
             ["dataset", "protocol", *SCORED],
             scored,
             note
-            + " Calibration error: expected, ten bins, per view; plain takes (score + 1) / 2 for "
-            "a probability. Log-loss explained: the share of the loss of each label's base rate "
-            "that is gone, negative where probabilities do worse. Fused: the mean over all views "
+            + " Calibration error: expected, ten bins, per view; plain uses (score + 1) / 2 as a "
+            "probability. Log-loss explained: relative reduction of the log-loss of each label's "
+            "base rate, negative where probabilities are worse. Fused: the mean over all views "
             "of a test sample, none hidden.",
         ),
     ]

@@ -3,22 +3,20 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from scipy import stats
-
-from naim3l.experiments.paper.comparison import LAMS, VARIANTS, variant_fits
+from naim3l.experiments.paper.comparison import VARIANTS, variant_fits
 from naim3l.experiments.paper.fig6 import LAMS as GRID
 from naim3l.experiments.paper.fig6 import fits_at
-from naim3l.experiments.paper.traces import CHECKPOINTS, DEFAULT_LAM, few_seeds, trace_fits
+from naim3l.experiments.paper.traces import trace_fits
 from naim3l.experiments.present import (
     METRICS,
     Cell,
     ResultTable,
     mean_std,
+    paired_difference,
     summarise_metrics,
 )
 from naim3l.experiments.records import Record, Store
-from naim3l.experiments.tasks import PROTOCOLS, Plan, Task, paper_lam
+from naim3l.experiments.tasks import FEW_SEEDS, PROTOCOLS, Plan, Task, usual_lam
 from naim3l.report.plots import COLOURS, GREY, new_figure, styled
 
 TITLE = "The ablation question: what does the high-rank term add?"
@@ -35,16 +33,16 @@ Values = dict[str, dict[int, dict[str, float]]]  # variant -> seed -> metrics
 
 def _settings(plan: Plan, dataset: str, protocol: str) -> dict[str, dict[str, list[Task]]]:
     """Tasks by setting and variant; a setting is a lambda and a solver."""
-    lam = paper_lam(dataset) or DEFAULT_LAM
+    lam = usual_lam(dataset)
     settings: dict[str, dict[str, list[Task]]] = {}
+    few = plan.at_most(FEW_SEEDS)
     for value in (lam, *OTHER_LAMS):
-        seeds = plan if value == lam else few_seeds(plan)
+        seeds = plan if value == lam else few
         traced = {
             name: trace_fits(seeds, dataset, protocol, name, lam=value) for name in WITH_LAMBDA
         }
         converged = {name: fits_at(plan, dataset, protocol, name, value) for name in WITH_LAMBDA}
         if value == lam:
-            few = few_seeds(plan)
             traced[NO_CUTOFF] = trace_fits(few, dataset, protocol, lam=value, cutoff=None)
             traced["NAIM3L-I"] = trace_fits(plan, dataset, protocol, "NAIM3L-I", lam=value)
             converged["NAIM3L-I"] = variant_fits(plan, dataset, "NAIM3L-I", protocol=protocol)
@@ -54,7 +52,7 @@ def _settings(plan: Plan, dataset: str, protocol: str) -> dict[str, dict[str, li
         name: plan.fits(
             dataset,
             "NAIM3L, tuned",
-            {"lams": LAMS, "ridges": [0.0], **VARIANTS[name]},
+            {"lams": plan.grids.lams, "ridges": [0.0], **VARIANTS[name]},
             protocol=protocol,
         )
         for name in WITH_LAMBDA
@@ -82,7 +80,7 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
         for setting, variants in _settings(plan, dataset, protocol).items():
             for name, fits in variants.items():
                 records = store.find(fits)
-                for label, by_seed in _by_setting(setting, records, protocol).items():
+                for label, by_seed in _by_setting(plan, setting, records, protocol).items():
                     found.setdefault(label, {})[name] = by_seed
                 if setting == OWN_LAMBDA and records:
                     chosen[name] = [record["numbers"]["lam"] for record in records]
@@ -99,7 +97,7 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
     return results
 
 
-def _by_setting(setting: str, records: list[Record], protocol: str) -> Values:
+def _by_setting(plan: Plan, setting: str, records: list[Record], protocol: str) -> Values:
     """Metrics by seed; of runs of Algorithm 1 after each number of iterations."""
     scoring = PROTOCOLS[protocol][1]
     measured = [r for r in records if r["metrics"][scoring]]  # fused scores may be impossible
@@ -111,7 +109,7 @@ def _by_setting(setting: str, records: list[Record], protocol: str) -> Values:
         f"{setting}, {n} iterations": {
             r["settings"]["seed"]: r["numbers"]["path"][str(n)][scoring] for r in measured
         }
-        for n in CHECKPOINTS
+        for n in plan.grids.checkpoints
     }
 
 
@@ -125,7 +123,7 @@ def _paired(values: Values) -> dict[str, Any]:
     pairs = [pair for pair in (*PAIRS, ("NAIM3L", NO_CUTOFF)) if set(pair) <= set(values)]
     for first, second in pairs:
         seeds = sorted(set(values[first]) & set(values[second]))
-        if len(seeds) < 2:  # nothing can be said of a spread
+        if len(seeds) < 2:  # one difference has no spread
             continue
         compared[f"{first} − {second}"] = {
             metric: paired_difference(
@@ -135,31 +133,6 @@ def _paired(values: Values) -> dict[str, Any]:
             for metric in METRICS
         }
     return compared
-
-
-def paired_difference(first: list[float], second: list[float]) -> dict[str, float]:
-    """Mean difference of paired values with its 95 % interval, t test and Wilcoxon test.
-
-    Parameters
-    ----------
-    first, second : lists of n_seeds floats, at least 2
-    """
-    difference = np.subtract(first, second)
-    n = len(difference)
-    margin = float(stats.t.ppf(0.975, n - 1) * np.std(difference, ddof=1) / np.sqrt(n))
-    same = not difference.any()
-    if np.ptp(difference) <= 1e-9 * np.abs(difference).max():  # no spread: t is infinite, or 0 / 0
-        t_test = 1.0 if same else 0.0
-    else:
-        t_test = float(stats.ttest_1samp(difference, 0).pvalue)
-    signed = 1.0 if same else float(stats.wilcoxon(difference).pvalue)
-    return {
-        "mean": float(difference.mean()),
-        "margin": margin,
-        "t_test": t_test,
-        "wilcoxon": signed,
-        "n": n,
-    }
 
 
 def _best_on_grid(plan: Plan, store: Store, dataset: str, protocol: str) -> dict[str, Any]:
@@ -198,9 +171,9 @@ def _metrics_table(where: str, settings: Mapping[str, Any], unfinished: int) -> 
         for name, summary in variants.items()
     ]
     note = (
-        "Algorithm 1 from its random start, mu 5, eigenvalues below 0.005 counted as zero unless "
-        "said otherwise; converged: solver fast, no cut-off, to a certified stationary point"
-        + (f" but in {unfinished} fits, which ended after 200 iterations. " if unfinished else ". ")
+        "Algorithm 1 from a random start, mu 5, eigenvalues below 0.005 counted as zero unless "
+        "stated otherwise; converged: solver fast, no cut-off, to a certified stationary point"
+        + (f" except in {unfinished} fits, stopped after 200 iterations. " if unfinished else ". ")
         + "Mean (standard deviation) in percent."
     )
     return ResultTable(f"Variants: {where}", ["setting", "variant", "seeds", *METRICS], rows, note)

@@ -28,8 +28,6 @@ VARIANTS: dict[str, dict[str, bool]] = {
     "NAIM3L-II": {"low_rank": True, "high_rank": False},
     "NAIM3L": {"low_rank": True, "high_rank": True},
 }
-# Where the paper has no lambda it is chosen on held-out entries, in steps of about 2.
-LAMS = [0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
 
 
 def variant_fits(plan: Plan, dataset: str, variant: str = "NAIM3L", **options: Any) -> list[Task]:
@@ -38,9 +36,8 @@ def variant_fits(plan: Plan, dataset: str, variant: str = "NAIM3L", **options: A
     if not terms["low_rank"]:
         lam = 1.0  # has no effect
     if lam is None:
-        return plan.fits(
-            dataset, "NAIM3L, tuned", {"lams": LAMS, "ridges": [0.0], **terms}, **options
-        )
+        tuned = {"lams": plan.grids.lams, "ridges": [0.0], **terms}
+        return plan.fits(dataset, "NAIM3L, tuned", tuned, **options)
     return plan.fits(dataset, "NAIM3L", {"lam": lam, **terms}, **options)
 
 
@@ -143,9 +140,10 @@ def _note(dataset: str, by_protocol: Mapping[str, Any], in_paper: bool) -> str:
     note = f"Mean (population standard deviation) in percent over {count_seeds(counts)}."
     if in_paper:
         note += (
-            " Columns marked published are the paper's own figures, not computed here. sd: the "
-            "larger of the two standard deviations; protocol fused is not on the paper's scale."
+            " Columns marked published are the paper's own numbers, not computed here. sd: "
+            "the larger of the two standard deviations. Protocol fused is not comparable with the "
+            "paper."
         )
     if dataset != paper_name(dataset):
-        note += " Ours have fewer views than the paper's."
+        note += " Our data have fewer views than the paper's."
     return note

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from naim3l.experiments.label_ranks import label_tasks
 from naim3l.experiments.paper.published import FIG2
-from naim3l.experiments.paper.table1 import show_range
-from naim3l.experiments.present import Cell, ResultTable, spread
+from naim3l.experiments.present import Cell, ResultTable, show_range, spread
 from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import Plan, Task, paper_name
 from naim3l.report.plots import COLOURS, GREY, new_figure, styled
@@ -18,11 +17,11 @@ PARTS = {"train": "training rows", "test": "test rows"}
 # Singular values below this share of the largest are rounding errors of zero.
 NOISE = 1e-9
 NOTE = (
-    "Labels in {-1, 1}, all known. Part k holds the rows that have label k; labels that no row has "
+    "Labels in {-1, 1}, all known. Part k holds the rows with label k; labels without rows "
     "are left out. Mean (smallest–largest) over the seeds; in the figure, the median over the "
     "seeds with a band from the smallest to the largest."
 )
-PAPER_NOTE = " The paper does not say which rows and labels its ranks of parts are of."
+PAPER_NOTE = " The paper does not say for which rows and labels it computed the ranks of parts."
 
 
 def tasks(plan: Plan) -> list[Task]:

@@ -139,8 +139,8 @@ def _note(test: dict[str, Any]) -> str:
     return (
         f"Rank 1 is best; level 0.05, q = {test['q']:.3f}, CD = q sqrt(k(k+1)/(6N)) with "
         f"k = {n_methods}, N = {n_blocks}. Pairs that differ: {_show(test['different'])}. "
-        f"The four metrics of a dataset are not independent; counted as N = {n_datasets}, CD is "
-        f"{few:.2f} and these ranks differ for: {_show(different(test['ranks'], few))}."
+        f"The four metrics of a dataset are not independent; with N = {n_datasets}, CD is "
+        f"{few:.2f} and the pairs that differ are: {_show(different(test['ranks'], few))}."
     )
 
 
@@ -150,9 +150,9 @@ def _verdict(key: str, test: dict[str, Any]) -> str:
     agrees = worse == set(FIG4[key]["worse"])
     return (
         f"The distance as printed in the paper lacks the 6 and is {test['printed_distance']:.2f}; "
-        f"by it, pairs that differ: {_show(test['printed_different'])}. The paper concludes that "
+        f"with it, pairs that differ: {_show(test['printed_different'])}. The paper concludes that "
         f"{OURS} is better than {', '.join(FIG4[key]['worse'])}, which is "
-        f"{'exactly' if agrees else 'not'} what the right distance gives: the slip is "
+        f"{'exactly' if agrees else 'not'} what the correct distance gives: the error is "
         f"{'in the printed formula only' if agrees else 'in its conclusions too'}."
     )
 

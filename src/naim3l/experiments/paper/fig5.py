@@ -68,7 +68,7 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
         note = (
             "alpha: share of missing rows in each view, at beta 0.5; beta: share of hidden labels, "
             "at alpha 0.5; full: nothing missing. Mean (standard deviation) in percent over "
-            f"{count_seeds(counts)}. With two views alpha 0.49 stands in for 0.5."
+            f"{count_seeds(counts)}. With two views alpha 0.49 is used instead of 0.5."
         )
         note += "".join(f" Not possible: {reason}" for reason in sorted(reasons))
         made.append(

@@ -66,7 +66,7 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
         ]
         note = (
             f"Mean (standard deviation) in percent over {count_seeds(counts)}; no ridge. At lambda "
-            "100 all weights vanish: what is measured there are signs of rounding errors."
+            "100 all weights vanish, so the metrics there reflect rounding errors only."
         )
         made.append(ResultTable(f"Fig. 6: {dataset}", header, rows, note))
     return made

@@ -3,10 +3,10 @@
 from typing import Any
 
 from naim3l.experiments.paper.panels import LINES
-from naim3l.experiments.paper.traces import CHECKPOINTS, few_seeds, trace_fits
+from naim3l.experiments.paper.traces import trace_fits
 from naim3l.experiments.present import METRICS, Cell, ResultTable, count_seeds, mean_std, summarise
 from naim3l.experiments.records import Store
-from naim3l.experiments.tasks import Plan, Task
+from naim3l.experiments.tasks import FEW_SEEDS, Plan, Task
 from naim3l.report.plots import COLOURS, draw_series, new_figure, styled
 
 TITLE = "Fig. 7: the penalty mu of Algorithm 1"
@@ -14,7 +14,7 @@ MUS = (1.0, 2.0, 5.0, 10.0, 20.0)
 
 
 def _groups(plan: Plan) -> list[tuple[str, str, float, list[Task]]]:
-    few = few_seeds(plan)
+    few = plan.at_most(FEW_SEEDS)
     return [
         (dataset, protocol, mu, trace_fits(few, dataset, protocol, mu=mu))
         for dataset, protocol in few.groups()
@@ -27,9 +27,9 @@ def tasks(plan: Plan) -> list[Task]:
 
 
 def numbers(plan: Plan, store: Store) -> dict[str, Any]:
-    """``{dataset: {protocol: {mu: {"metrics", "objective", "failed"}}}}``.
+    """``{dataset: {protocol: {mu: {"metrics", "objective", "failed", "n_iter"}}}}``.
 
-    Objectives are those of the first seed, None where it failed or is not there.
+    Objectives are those of the first seed, None where it failed or is missing.
     """
     results: dict[str, Any] = {}
     for dataset, protocol, mu, fits in _groups(plan):
@@ -40,6 +40,7 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
                 "metrics": summarise(good, protocol),
                 "objective": _first_objective(store, fits[0]),
                 "failed": [record["impossible"] for record in done if "impossible" in record],
+                "n_iter": plan.grids.checkpoints[-1],
             }
     return results
 
@@ -52,7 +53,7 @@ def _first_objective(store: Store, task: Task) -> list[float] | None:
 def tables(numbers: dict[str, Any]) -> list[ResultTable]:
     made = []
     for dataset, of_dataset in numbers.items():
-        rows, failures, counts = [], set(), []
+        rows, failures, counts, n_iter = [], set(), [], 0
         for protocol, mus in of_dataset.items():
             for mu, values in mus.items():
                 metrics = values["metrics"] or {}
@@ -60,11 +61,12 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
                 counts += [len(metrics["AP"]["values"])] if metrics else []
                 objective = values["objective"]
                 last = "–" if objective is None else f"{objective[-1]:.1f}"
+                n_iter = values["n_iter"]
                 row = [protocol, mu, *(mean_std(metrics.get(name)) for name in METRICS), last]
                 rows.append([Cell(text) for text in row])
         header = ["protocol", "mu", *METRICS, "last objective, seed 0"]
         note = (
-            f"Algorithm 1, {CHECKPOINTS[-1]} iterations; mean (standard deviation) in percent over "
+            f"Algorithm 1, {n_iter} iterations; mean (standard deviation) in percent over "
             f"{count_seeds(counts)}."
         )
         note += "".join(f" {failure}" for failure in sorted(failures))

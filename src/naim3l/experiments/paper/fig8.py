@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from naim3l.experiments.paper.panels import LINES
-from naim3l.experiments.paper.traces import few_seeds, trace_fits
+from naim3l.experiments.paper.traces import trace_fits
 from naim3l.experiments.present import Cell, ResultTable, count_seeds
 from naim3l.experiments.records import Store
-from naim3l.experiments.tasks import Plan, Task
+from naim3l.experiments.tasks import FEW_SEEDS, Plan, Task
 from naim3l.report.plots import COLOURS, new_figure, styled
 
 TITLE = "Fig. 8: convergence of the objective and of its surrogate"
@@ -17,7 +17,7 @@ CURVES = {"objective": "objective, Eq. (5)", "surrogate": "surrogate, Eq. (11)"}
 
 
 def _groups(plan: Plan) -> list[tuple[str, str, list[Task]]]:
-    few = few_seeds(plan)
+    few = plan.at_most(FEW_SEEDS)
     return [
         (dataset, protocol, trace_fits(few, dataset, protocol))
         for dataset, protocol in few.groups()

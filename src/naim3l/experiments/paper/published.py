@@ -61,7 +61,7 @@ TABLE2 = _parse(
     """,
 )
 
-# Half of the views missing, all labels there.
+# Half of the views missing, labels complete.
 TABLE3 = _parse(
     "iMVWL-V NAIM3L-V",
     """
@@ -88,7 +88,7 @@ TABLE3 = _parse(
     """,
 )
 
-# All views there, half of the labels missing. Erratum: for AP on ESPGame, NAIM3L-L is set in bold
+# Views complete, half of the labels missing. Erratum: for AP on ESPGame, NAIM3L-L is set in bold
 # as the better one, though 24.90 is less than 25.80.
 TABLE4 = _parse(
     "iMVWL-L NAIM3L-L",

@@ -4,7 +4,7 @@ from typing import Any
 
 from naim3l.experiments.label_ranks import label_tasks
 from naim3l.experiments.paper.published import TABLE1
-from naim3l.experiments.present import Cell, ResultTable, spread
+from naim3l.experiments.present import Cell, ResultTable, show_range, spread
 from naim3l.experiments.records import Store
 from naim3l.experiments.tasks import Plan, Task, paper_name
 
@@ -12,8 +12,8 @@ TITLE = "Table 1: the datasets and the ranks of their labels"
 HEADER = ["dataset", "", "n", "c", "labels per row", "rank, training rows", "rank, test rows"]
 NOTE = (
     "Ranks of the labels in {{-1, 1}}: mean (smallest–largest) over {seeds} random splits into "
-    "70 % and 30 %. The paper does not say which split its ranks are of, nor the coding; with "
-    "labels in {{0, 1}} the ranks of training and test rows are: {binary}."
+    "70 % and 30 %. The paper does not say for which split and coding it computed the ranks; "
+    "with labels in {{0, 1}} the ranks of training and test rows are: {binary}."
 )
 
 
@@ -59,12 +59,6 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
 
 def figures(numbers: dict[str, Any]) -> dict[str, Any]:
     return {}
-
-
-def show_range(values: dict[str, Any]) -> str:
-    """``mean (smallest–largest)`` of whole numbers; one number where all are equal."""
-    low, high = min(values["values"]), max(values["values"])
-    return f"{low:g}" if low == high else f"{values['mean']:.1f} ({low:g}–{high:g})"
 
 
 def _our_row(dataset: str, ours: dict[str, Any], published: dict[str, Any] | None) -> list[Cell]:

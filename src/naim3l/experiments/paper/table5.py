@@ -62,7 +62,7 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
     note = (
         "Scores of the test rows of all views, stacked; trace norms as mean (standard deviation) "
         f"over {count_seeds(counts)}. The rank counts singular values above rounding error. "
-        "It is at most the number of labels, and at most that of weights, 51 a view."
+        "It is at most the number of labels and the number of weights, which is 51 per view."
     )
     return [ResultTable("Table 5 and Fig. 3", header, rows, note)]
 

@@ -14,7 +14,8 @@ REPEATS = 5
 NOTE = (
     "Median of {repeats} runs (the full SVD: one), one thread, matrices of normal numbers. Ratios "
     "can be compared between computers, seconds cannot. Truncated: the randomised SVD with all "
-    "components. The published times of the full SVD fall as columns are added; they are no target."
+    "components. The published times of the full SVD decrease as columns are added, so they are "
+    "not a target."
 )
 
 
@@ -72,7 +73,7 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
             "Table 7: seconds",
             ["size", *_pair_headers(list(METHODS))],
             [[Cell(size), *_second_cells(found)] for size, found in numbers.items()],
-            "The published ones are from the authors' computer.",
+            "The published times were measured on the authors' computer.",
         ),
     ]
 

@@ -9,13 +9,15 @@ _PLAIN = (bool, int, float, str, type(None))
 
 def describe(model: Any) -> dict[str, Any]:
     """Facts about a fitted model, as JSON has them."""
-    columns, kernels = column_counts(model), _kernels(model)
+    kernels = _kernels(model)
     return {
         "class": type_name(model),
-        "form": "wide" if model._wide else "apart",
+        "form": model.reader_.form_,
         "label_names": list(model.label_names_),
+        # Without evidence, such as after an interrupt, views are fused by their mean.
+        "fusion": "mean" if model.evidence_ is None else _plain(model.fusion),
         "views": {
-            view: {"columns": columns[view], "weights": n_inputs(model, view)}
+            view: {"columns": model.reader_.n_columns(view), "weights": n_inputs(model, view)}
             | kernels.get(view, {})
             for view in model.views_
         },
@@ -27,15 +29,9 @@ def describe(model: Any) -> dict[str, Any]:
     }
 
 
-def column_counts(model: Any) -> dict[str, int]:
-    if model._wide:
-        return {view: len(positions) for view, positions in model._view_columns.items()}
-    return {view: int(count) for view, count in model.n_features_in_.items()}
-
-
 def _kernels(model: Any) -> dict[str, dict[str, Any]]:
     """Kernel and gamma of the views that have one; the others' facts are as they always were."""
-    maps = {} if has_networks(model) else model._kernel_maps()
+    maps = {} if has_networks(model) else model.kernel_maps_
     return {
         view: {"kernel": _plain(kernel_map.kernel), "gamma": _plain(kernel_map.gamma_)}
         for view, kernel_map in maps.items()

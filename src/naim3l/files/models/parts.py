@@ -22,10 +22,13 @@ from naim3l.files.models.archive import require
 MODELS = ("naim3l.estimators.naim3l.NAIM3L", "naim3l.estimators.naim3l_cv.NAIM3LCV",
           "naim3l.estimators.ridge.PerViewRidge", "naim3l.estimators.logistic.PerViewLogistic",
           "naim3l.deep.deep_naim3l.DeepNAIM3L")  # fmt: skip
+READER = "naim3l.input.reader.TableReader"
 ALLOWED = frozenset({
     *MODELS,
+    READER,
     "naim3l.decisions.calibration.Calibration",
     "naim3l.decisions.fusion.Evidence",
+    "naim3l.features.encoding.ViewFeatures",
     "naim3l.features.kernels.KernelMap",
     "naim3l.features.recipes.DropConstantColumns",
     "naim3l.features.recipes.LeadingComponents",
@@ -102,7 +105,7 @@ def check_part(name: str, part: Any) -> None:
         Full name of its class.
     part : object
     """
-    if name in MODELS:
+    if name in (*MODELS, READER):  # `check_state` looks at them as a whole
         return
     if isinstance(part, BaseEstimator) and name.startswith("sklearn."):
         if hasattr(part, "_parameter_constraints"):

@@ -109,11 +109,11 @@ def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     -------
     dict
         "path", "size" (bytes), "sha256"; "format", "format_version", "versions" of the packages
-        that wrote it; "class", "form" ("wide" or "apart"), "label_names", "views" with the
-        numbers of "columns" and of rows of "weights", and "kernel" and "gamma" where they have
-        one, "lam", "ridge" (those chosen, where they were), "n_iter", "converged", "parameters";
-        "allowed_types" and "other_types", which `load` makes only if they are trusted. `load`
-        compares all this with the model.
+        that wrote it; "class", "form" ("wide" or "apart"), "label_names", "fusion", "views" with
+        the numbers of "columns" and of rows of "weights", and "kernel" and "gamma" where they
+        have one, "lam", "ridge" (those chosen, where they were), "n_iter", "converged",
+        "parameters"; "allowed_types" and "other_types", which `load` makes only if they are
+        trusted. `load` compares all this with the model.
 
     Raises
     ------

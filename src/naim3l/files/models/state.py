@@ -10,10 +10,12 @@ from sklearn.base import BaseEstimator
 
 from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import Evidence
+from naim3l.features.encoding import ViewFeatures
 from naim3l.files.models.archive import ModelFileError, require
-from naim3l.files.models.facts import column_counts, n_inputs, type_name
+from naim3l.files.models.facts import n_inputs, type_name
 from naim3l.files.models.parts import are_names, steps_of, takes_zeros
 from naim3l.input.labels import CODINGS
+from naim3l.input.reader import FORMS, TableReader
 from naim3l.input.tables import Table
 from naim3l.input.views import FUSED
 
@@ -108,8 +110,13 @@ def _evidence(value: Any, model: Any) -> bool:
     )
 
 
-def _transformer(value: Any, model: Any) -> bool:
-    steps = [step for step in (value, *steps_of(value)) if step is not None]
+def _features(value: Any, model: Any) -> bool:
+    """Whether there is a transformer or None, and how it gets its rows."""
+    whole = isinstance(value, ViewFeatures) and {"transformer", "as_numbers"} <= set(vars(value))
+    if not whole or type(value.as_numbers) is not bool:
+        return False
+    given = value.transformer
+    steps = [step for step in (given, *steps_of(given)) if step is not None]
     return all(callable(getattr(step, "transform", None)) for step in steps) and not any(
         isinstance(step, type) for step in steps
     )
@@ -140,7 +147,7 @@ def _network(value: Any, model: Any) -> bool:
     centre = value.get("encoder.centre") if isinstance(value, dict) else None
     if not isinstance(centre, np.ndarray) or centre.ndim != 1:
         return False
-    shapes = model._weight_shapes(view)
+    shapes = model.weight_shapes(view)
     fits = set(value) == set(shapes) and all(
         _numbers(value[name], shape) and value[name].dtype == np.float32
         for name, shape in shapes.items()
@@ -149,22 +156,20 @@ def _network(value: Any, model: Any) -> bool:
 
 
 _LABELLED = "one finite number per label"
-COMMON = {
+READER = {
+    "form_": Part(f"one of {FORMS}", lambda value, _: value in list(FORMS)),
     "views_": Part("distinct names", _names),
     "label_names_": Part("distinct names", _names),
-    "_wide": Part("True or False", lambda value, _: type(value) is bool),
-    "_labels_named": Part("True or False", lambda value, _: type(value) is bool),
-    "_one_column": Part("True or False", lambda value, _: type(value) is bool),
-    "_coding": Part(f"one of {list(CODINGS)}", lambda value, _: value in list(CODINGS)),
-    "transformers_": Part("a transformer or None", _transformer, by="views"),
-    "_as_numbers": Part("True or False", lambda value, _: type(value) is bool, by="views"),
+    "labels_named_": Part("True or False", lambda value, _: type(value) is bool),
+    "one_column_": Part("True or False", lambda value, _: type(value) is bool),
+    "label_coding": Part(f"one of {list(CODINGS)}", lambda value, _: value in list(CODINGS)),
+}
+COMMON = {
+    "features_": Part("a transformer or None", _features, by="views"),
     "thresholds_": Part(_LABELLED, _of_labels, by="blocks"),
     "calibration_": Part("a curve per label", _calibration, by="blocks", empty=dict),
-    "_evidence": Part("weights of all views", _evidence, empty=type(None)),
-    "fusion_weights_": Part(_LABELLED, _of_labels, by="views", empty=type(None)),
-    "fusion_overlap_": Part(_LABELLED, _of_labels, empty=type(None)),
-    # Files older than these two have none.
-    "base_rates_": Part("a share per label", _rates, optional=True),
+    "evidence_": Part("weights of all views", _evidence, empty=type(None)),
+    "base_rates_": Part("a share per label", _rates),
     "_sklearn_output_config": Part(
         f"one of {_OUTPUTS}", lambda value, _: value in [{"transform": o} for o in _OUTPUTS],
         optional=True,
@@ -185,8 +190,6 @@ CHOSEN = {
     "lam_": Part("a number above 0", lambda value, _: _number(value, above=0)),
     "ridge_": Part("a number, 0 or above", lambda value, _: _number(value, above=0)),
     "best_score_": Part("a number", lambda value, _: _number(value, or_nan=True)),
-    "gamma_": Part("None or a number above 0",
-                   lambda value, _: value is None or _number(value, above=0), by="views"),
     "cv_results_": Part("columns of numbers", _columns_of_numbers),
 }  # fmt: skip
 NETWORKS = {
@@ -216,11 +219,15 @@ def check_state(model: Any, room: int) -> None:
         Columns that a table may have.
     """
     require("_networks" not in vars(model), "its networks are not made of its weights.")
+    reader: Any = getattr(model, "reader_", None)
+    require(isinstance(reader, TableReader), "it lacks reader_.")
+    for name, part in READER.items():
+        _check_attribute(reader, name, part)
+    _check_columns(reader, room)
+    lacking = [name for name in model.get_params(deep=False) if name not in vars(model)]
+    require(not lacking, f"it lacks its parameters {lacking}.")
     for name, part in PARTS[type_name(model)].items():
         _check_attribute(model, name, part)
-    fusion = [model._evidence, model.fusion_weights_, model.fusion_overlap_]
-    require(len({part is None for part in fusion}) == 1, "its views are fused in two ways.")
-    _check_columns(model, room)
     for view in model.views_:
         _check_features(model, view)
 
@@ -235,18 +242,19 @@ def _check_attribute(model: Any, name: str, part: Part) -> None:
     if not part.by:
         require(part.holds(value, model), f"{name} should be {part.expected}.")
         return
-    keys = [FUSED] if part.by == "blocks" and model._wide else model.views_
+    keys = [FUSED] if part.by == "blocks" and model.reader_.wide else model.views_
     fits = isinstance(value, dict) and set(value) == set(keys)
     require(fits, f"{name} are not those of the {part.by} {keys}.")
     for key in keys:
         require(part.holds(value[key], model), f"{name} of {key!r} should be {part.expected}.")
 
 
-def _check_columns(model: Any, room: int) -> None:
+def _check_columns(reader: TableReader, room: int) -> None:
     """Refuse numbers and names of columns that are not those of the views."""
-    counts, names = model.n_features_in_, getattr(model, "feature_names_in_", {})
-    if model._wide:
-        counts, names = {"X": counts}, {"X": names} if hasattr(model, "feature_names_in_") else {}
+    counts: Any = reader.n_features_in_
+    names: Any = getattr(reader, "feature_names_in_", {})
+    if reader.wide:
+        counts, names = {"X": counts}, {"X": names} if hasattr(reader, "feature_names_in_") else {}
     mappings = isinstance(counts, dict) and isinstance(names, dict)
     require(mappings and set(names) <= set(counts), "its columns are not those of its views.")
     for where, count in counts.items():
@@ -254,14 +262,15 @@ def _check_columns(model: Any, room: int) -> None:
         require(fits, f"{where!r}: {count!r} columns, which this file has no room for.")
         require(where not in names or are_names(names[where], count),
                 f"{where!r}: feature_names_in_ are not the names of {count} columns.")  # fmt: skip
-    if not model._wide:
-        require(set(counts) == set(model.views_), "n_features_in_ are not those of the views.")
+    chosen: Any = reader.columns_
+    if not reader.wide:
+        fits = set(counts) == set(reader.views_) and chosen is None
+        require(fits, "n_features_in_ are not those of the views.")
         return
-    chosen = model._view_columns
-    fits = isinstance(chosen, dict) and list(chosen) == model.views_
-    require(fits, "_view_columns are not those of the views.")
+    fits = isinstance(chosen, dict) and list(chosen) == reader.views_
+    require(fits, "columns_ are not those of the views.")
     for view, positions in chosen.items():
-        fits = isinstance(positions, list) and positions and all(map(_whole, positions))
+        fits = isinstance(positions, list) and bool(positions) and all(map(_whole, positions))
         require(fits and max(positions) < counts["X"], f"{view!r} has columns that X has not.")
 
 
@@ -271,16 +280,16 @@ def _check_features(model: Any, view: str) -> None:
     A row of zeros tells. What works on any numbers must take it; others may refuse zeros, where
     they want text, say, but not for a part that they lack.
     """
-    n_columns = column_counts(model)[view]
-    taken = getattr(model.transformers_[view], "n_features_in_", n_columns)
+    n_columns, own = model.reader_.n_columns(view), model.features_[view]
+    taken = getattr(own.transformer, "n_features_in_", n_columns)
     require(taken == n_columns, f"view {view!r}: its transformer is for {taken!r} columns.")
     row, known = _row_of_zeros(model, view)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            features, _ = model._encode(view, Table(row, f"view {view!r}"))
+            features, _ = own.encode(Table(row, f"view {view!r}"))
     except Exception as error:  # whatever a transformer raises
-        strict = known and all(map(takes_zeros, steps_of(model.transformers_[view])))
+        strict = known and all(map(takes_zeros, steps_of(own.transformer)))
         if strict or _lacks_part(error):
             raise ModelFileError(f"view {view!r}: its transformer fails: {error}") from error
         return
@@ -291,21 +300,14 @@ def _check_features(model: Any, view: str) -> None:
 
 def _row_of_zeros(model: Any, view: str) -> tuple[Any, bool]:
     """A row of a view's table, and whether it is of the kind that the fit had."""
-    row, names = (
-        np.zeros((1, column_counts(model)[view])),
-        getattr(model, "feature_names_in_", None),
-    )
-    if isinstance(names, dict):
-        names = names.get(view)
-    elif names is not None:
-        names = names[model._view_columns[view]]
-    if names is None or model._as_numbers[view]:
+    row, names = np.zeros((1, model.reader_.n_columns(view))), model.reader_.column_names(view)
+    if names is None or model.features_[view].as_numbers:
         return row, True
     try:
         import pandas as pd
     except ImportError:
         return row, False
-    return pd.DataFrame(row, columns=list(names)), True
+    return pd.DataFrame(row, columns=names), True
 
 
 def _lacks_part(error: BaseException | None) -> bool:

@@ -1,4 +1,4 @@
-// The table of labels can be sorted and searched; without this script it is a plain table.
+// Makes the table of labels sortable and searchable; without this script it is a plain table.
 "use strict";
 (() => {
   const table = document.getElementById("label-table");
@@ -19,7 +19,7 @@
     const up = heads[i].getAttribute("aria-sort") !== "ascending";
     for (const head of heads) head.removeAttribute("aria-sort");
     heads[i].setAttribute("aria-sort", up ? "ascending" : "descending");
-    // What has no value comes last in either order.
+    // Rows without a value come last in either order.
     rows.sort((a, b) => {
       const [x, y] = [value(a, i), value(b, i)];
       return (x === "") - (y === "") || (up ? 1 : -1) * compare(x, y);

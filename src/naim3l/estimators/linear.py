@@ -1,0 +1,98 @@
+"""Linear models per view, with or without a kernel in front of them."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l.estimators.base import ViewModel
+from naim3l.features.kernels import N_LANDMARKS, KernelMap, of_view
+from naim3l.problem.rows import Problem
+from naim3l.solvers import SolverResult
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearViewModel(ViewModel):
+    """Base of the methods that learn one linear model per view.
+
+    ``fit`` of a subclass finds stacked weights for the problem, hands them to ``_keep_weights``,
+    and ends with ``_learn``.
+    """
+
+    kernel: Any = None
+    n_landmarks: int | None = N_LANDMARKS
+    gamma: Any = "auto"
+    fit_intercept: bool = True
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    @property
+    def dual_coef_(self) -> dict[str, NDArray[np.floating]]:
+        """Weights (n_landmarks, n_labels) of the views with a kernel: on its values, not features.
+
+        Scores are ``k(x, landmarks) @ dual_coef_[view] + intercept_[view]``.
+        """
+        return {
+            view: kernel_map.normalization_ @ self.coef_[view]
+            for view, kernel_map in self.kernel_maps_.items()
+        }
+
+    @property
+    def kernel_maps_(self) -> dict[str, KernelMap]:
+        """Fitted kernel maps of those views that have one."""
+        maps = {view: features.kernel_map for view, features in self.features_.items()}
+        return {view: kernel_map for view, kernel_map in maps.items() if kernel_map is not None}
+
+    @property
+    def gamma_(self) -> dict[str, float | None]:
+        """Gamma of each view's kernel, None where it has none."""
+        maps = self.kernel_maps_
+        return {view: maps[view].gamma_ if view in maps else None for view in self.views_}
+
+    def _kernel_map(self, view: str) -> KernelMap | None:
+        kernel = of_view("kernel", self.kernel, view)
+        if kernel is None:
+            return None
+        gamma = of_view("gamma", self.gamma, view)
+        return KernelMap(kernel, n_landmarks=self.n_landmarks, gamma=gamma)
+
+    def _score_features(self, view: str, features: Any) -> NDArray[np.floating]:
+        return features @ self.coef_[view] + self.intercept_[view]
+
+    def _keep_weights(self, problem: Problem, W: NDArray[np.floating]) -> None:
+        coefficients, intercepts = problem.split_weights(W)
+        self.coef_ = dict(zip(self.views_, coefficients, strict=True))
+        self.intercept_ = dict(zip(self.views_, intercepts, strict=True))
+        # Whatever interrupts the fit from here on, the model can decide.
+        self._keep_decisions(self._fixed_decisions())
+
+    def _keep_result(self, problem: Problem, result: SolverResult) -> None:
+        """What an iterative solver found; an interrupt goes on after that."""
+        if result.history:  # else interrupted before the first iteration ended
+            self._keep_weights(problem, result.W)
+            self.n_iter_ = result.n_iter
+            self.converged_ = result.converged
+            self.stationarity_ = result.stationarity
+            self.objective_ = result.history[-1]["objective"]
+            self.history_ = result.history
+        if result.interrupted:
+            raise KeyboardInterrupt
+
+
+class PerViewModel(LinearViewModel):
+    """Base of the methods that solve one problem, once; views and labels are not coupled."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
+        self._check_parameters(X)
+        problem = self._read_training(X, y)
+        self._keep_weights(problem, self._solve(problem))
+        self._learn(problem, self._solve)
+        return self
+
+    @abstractmethod
+    def _solve(self, problem: Problem) -> NDArray[np.floating]:
+        """Stacked weights (n_weights, n_labels) of all views and labels."""

@@ -1,0 +1,46 @@
+"""The values that experiments try: part of a plan, so that a small run can have few."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Grids:
+    """Values to choose from on held-out entries, and sizes of costly runs.
+
+    Attributes
+    ----------
+    lams : tuple of float
+        Where the paper has no lambda for a dataset; in steps of about 2.
+    checkpoints : tuple of int
+        Iterations of Algorithm 1 after which metrics are taken; the paper's program stops at the
+        last.
+    lams_with_ridge, lams_without_ridge : tuple of float
+        Of models on features of their own. Without a ridge the objective may have a lower bound at
+        small values only.
+    ridges, kernel_ridges, frontier_ridges : tuple of float
+        Beside lambda: on features, on kernels, and of the curves of the frontier.
+    ridges_alone, kernel_ridges_alone : tuple of float
+        Of ridge regression; the former are those of the frontier, too.
+    Cs, kernel_Cs : tuple of float
+        Of logistic regression.
+    n_landmarks : int
+        Of kernel models.
+    deep : mapping of str to object
+        Parameters of the networks that are not their defaults.
+    """
+
+    lams: tuple[float, ...] = (0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+    checkpoints: tuple[int, ...] = (20, 50, 100, 200)
+    lams_with_ridge: tuple[float, ...] = (0.2, 0.4, 0.8)
+    lams_without_ridge: tuple[float, ...] = (0.01, 0.03, 0.1, 0.2, 0.4, 0.8)
+    ridges: tuple[float, ...] = (1.0, 10.0)
+    kernel_ridges: tuple[float, ...] = (1.0, 3.0)
+    frontier_ridges: tuple[float, ...] = (0.3, 3.0)
+    ridges_alone: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0, 30.0)
+    kernel_ridges_alone: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
+    Cs: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
+    kernel_Cs: tuple[float, ...] = (1.0, 10.0, 100.0)
+    n_landmarks: int = 400
+    deep: Mapping[str, Any] = field(default_factory=lambda: {"n_components": 200})

@@ -1,0 +1,227 @@
+"""How a view's table becomes the features that a model works on."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.utils import get_tags
+
+from naim3l._arrays import Mask
+from naim3l.features.kernels import HISTOGRAM_KERNELS, KernelMap
+from naim3l.features.recipes import MAX_COMPONENTS, RECIPES, RootHistogram
+from naim3l.input.numeric import (
+    check_finite,
+    check_not_negative,
+    check_not_tiny,
+    present_rows,
+    read_features,
+    read_numbers,
+    warn_of_scales,
+)
+from naim3l.input.tables import Table
+
+_NO_NUMBER = re.compile(r"could not convert string to float: (.+)")
+
+
+@dataclass(frozen=True)
+class ViewFeatures:
+    """Transformer of one view, and how the view's table is given to it.
+
+    Attributes
+    ----------
+    transformer : transformer or None
+        None where features are used as they are.
+    as_numbers : bool
+        Whether rows are read as numbers and checked: for our recipes, and for features used as
+        they are. Other transformers get the rows in the library they came from, text and all.
+    """
+
+    transformer: Any
+    as_numbers: bool
+
+    @classmethod
+    def make(
+        cls,
+        transformer: Any,
+        view: str,
+        kernel_map: KernelMap | None = None,
+        n_components: int = MAX_COMPONENTS,
+    ) -> "ViewFeatures":
+        """Unfitted, from a model's parameters; see `make_transformer`."""
+        made = make_transformer(transformer, view, kernel_map, n_components)
+        given = transformer.get(view) if isinstance(transformer, Mapping) else transformer
+        return cls(made, as_numbers=given is None or isinstance(given, str))
+
+    def fit_encode(self, table: Table) -> tuple[Any, Mask]:
+        """`encode` of training rows, which the transformer is fitted on."""
+        rows, present = self.rows(table)
+        if not present.any():
+            raise ValueError(f"{table.where}: missing in every row; leave the view out.")
+        if self.as_numbers:
+            check_not_tiny(table, rows)
+        if self.transformer is None:
+            warn_of_scales(table, rows)
+            return rows, present
+        return self._transform(table, rows, present, fit=True), present
+
+    def encode(self, table: Table) -> tuple[Any, Mask]:
+        """Features that the model works on, and the rows that have the view.
+
+        Returns
+        -------
+        features : ndarray or CSR array of shape (n_present, n_features)
+        present : ndarray of bool, of shape (n_rows,)
+        """
+        rows, present = self.rows(table)
+        if not present.any():
+            return np.empty((0, 0)), present
+        if self.transformer is None:
+            return rows, present
+        return self._transform(table, rows, present, fit=False), present
+
+    def rows(self, table: Table) -> tuple[Any, Mask]:
+        """Rows that have the view, as the transformer gets them, and which rows these are."""
+        if not self.as_numbers:
+            present = present_rows(table, allow_missing=self.accepts_missing)
+            return table.take_rows(present), present
+        rows, present = read_numbers(table)
+        if _of_histograms(_first_step(self.transformer)):
+            check_not_negative(table, rows, present)
+        return rows, present
+
+    @property
+    def accepts_missing(self) -> bool:
+        """Whether single cells of a row may be missing."""
+        return not self.as_numbers and accepts_missing(self.transformer)
+
+    @property
+    def kernel_map(self) -> KernelMap | None:
+        """The kernel that ends the transformer, if there is one."""
+        last = self.transformer
+        last = last[-1] if isinstance(last, Pipeline) else last
+        return last if isinstance(last, KernelMap) else None
+
+    def with_gamma(self, gamma: float) -> "ViewFeatures":
+        """The same, fitted, with another gamma in its kernel."""
+        assert self.kernel_map is not None
+        changed = self.kernel_map.with_gamma(gamma)
+        if isinstance(self.transformer, Pipeline):
+            *first, (name, _) = self.transformer.steps
+            changed = Pipeline([*first, (name, changed)])
+        return replace(self, transformer=changed)
+
+    def _transform(self, table: Table, rows: Any, present: Mask, *, fit: bool) -> Any:
+        method = self.transformer.fit_transform if fit else self.transformer.transform
+        try:
+            features = method(rows)
+        except (ValueError, TypeError) as error:
+            _name_cell(table, str(error))
+            if "'y'" in str(error):
+                raise ValueError(
+                    f"{table.where}: {type(self.transformer).__name__} needs labels, but "
+                    "transformers are fitted on features alone."
+                ) from error
+            raise ValueError(f"{table.where}: {error}") from error
+        return read_features(features, f"{table.where} after its transformer", present, fit=fit)
+
+
+def make_transformer(
+    transformer: Any,
+    view: str,
+    kernel_map: KernelMap | None = None,
+    n_components: int = MAX_COMPONENTS,
+) -> Any:
+    """Unfitted transformer of one view, or None where its features are used as given.
+
+    Parameters
+    ----------
+    transformer : str, transformer, None, or mapping view -> one of these
+        "auto" is "scale", or None before a kernel that takes histograms as they are.
+    view : str
+    kernel_map : KernelMap, optional
+        The step after it.
+    n_components : int
+        Most components that the PCA of a recipe keeps.
+    """
+    recipe = _make_recipe(transformer, view, kernel_map, n_components)
+    if kernel_map is None or recipe is None:
+        return recipe if kernel_map is None else kernel_map
+    return make_pipeline(recipe, kernel_map)
+
+
+def _make_recipe(
+    transformer: Any, view: str, kernel_map: KernelMap | None, n_components: int
+) -> Any:
+    if isinstance(transformer, Mapping):
+        if view not in transformer:
+            raise ValueError(
+                f"transformer: no entry for view {view!r}; it has {list(transformer)}. "
+                "Give one per view, None for features as they are."
+            )
+        transformer = transformer[view]
+    if isinstance(transformer, str) and transformer == "auto":
+        transformer = None if _of_histograms(kernel_map) else "scale"
+    if transformer is None:
+        return None
+    if isinstance(transformer, str) and transformer in RECIPES:
+        return RECIPES[transformer](n_components)
+    usable = hasattr(transformer, "fit") and hasattr(transformer, "transform")
+    if not usable or isinstance(transformer, type):
+        raise ValueError(
+            f"transformer must be one of {['auto', *sorted(RECIPES)]}, None, a scikit-learn "
+            "transformer (an object, not its class), or a mapping of them per view, got "
+            f"{transformer!r} for view {view!r}."
+        )
+    return clone(transformer)
+
+
+def _name_cell(table: Table, refusal: str) -> None:
+    """Raise an error that names the cell which a transformer refused without saying where."""
+    numeric, all_rows = table.numeric_columns(), np.ones(table.shape[0], dtype=bool)
+    if "infinity" in refusal and numeric.shape[1]:
+        numbers = numeric.numbers()
+        check_finite(numeric, np.where(np.isnan(numbers), 0, numbers), all_rows)
+    if "NaN" in refusal:
+        present_rows(table)
+    if "Negative values" in refusal and numeric.shape[1]:
+        check_not_negative(numeric, numeric.numbers(), all_rows)
+    if written := _NO_NUMBER.search(refusal):
+        cells = table.find_cells(written[1])
+        # In several columns it may well be allowed in the first.
+        if len({j for _, j in cells}) == 1:
+            place = f"{table.where}, row {cells[0][0]}, {table.column_label(cells[0][1])}"
+            raise ValueError(f"{place}: {written[1]} is not a number, as it was at the fit.")
+
+
+def _first_step(transformer: Any) -> Any:
+    """What sees the rows first, also where pipelines are nested."""
+    return _first_step(transformer[0]) if isinstance(transformer, Pipeline) else transformer
+
+
+def _of_histograms(step: Any) -> bool:
+    """Whether a step refuses negative values."""
+    of_kernel = isinstance(step, KernelMap) and isinstance(step.kernel, str)
+    return isinstance(step, RootHistogram) or (of_kernel and step.kernel in HISTOGRAM_KERNELS)
+
+
+def accepts_missing(transformer: Any) -> bool:
+    """Whether a transformer may be given NaN, by its tags; composites are asked by parts."""
+    if isinstance(transformer, Pipeline):
+        steps = [step for _, step in transformer.steps if step not in (None, "passthrough")]
+        return not steps or accepts_missing(steps[0])
+    if isinstance(transformer, ColumnTransformer):
+        return True  # NaN may be in the columns of a part that takes them; others will refuse
+    if isinstance(transformer, FeatureUnion):
+        return all(
+            part in ("drop", "passthrough") or accepts_missing(part)
+            for _, part in transformer.transformer_list
+        )
+    if isinstance(transformer, type) or not hasattr(transformer, "__sklearn_tags__"):
+        return False
+    tags = get_tags(transformer)
+    return bool(tags.input_tags.allow_nan or tags.no_validation)

@@ -1,0 +1,193 @@
+"""Tables and labels as users give them -> checked views, at the fit and again at predict time."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from naim3l.input.labels import LabelTable, check_rows, match_labels, read_labels
+from naim3l.input.tables import Table, warn_user
+from naim3l.input.views import (
+    check_same_columns,
+    is_apart,
+    resolve_columns,
+    tables_apart,
+    tables_wide,
+)
+
+APART, WIDE = FORMS = ("apart", "wide")
+
+
+class View(NamedTuple):
+    """A view of the training data: its table, and its labels as 1 = yes, -1 = no, 0 = unknown."""
+
+    table: Table
+    signed: NDArray[np.int8]
+
+
+class TableReader(BaseEstimator):
+    """Reads tables and labels of either form, and remembers form and names of the fit.
+
+    Parameters
+    ----------
+    views : mapping of str to columns, optional
+        Columns of each view of a wide table, as for :class:`naim3l.NAIM3L`.
+    label_coding : {"binary", "signed"}, default="binary"
+
+    Attributes
+    ----------
+    form_ : {"apart", "wide"}
+        Whether the tables came as a mapping, or as one table with a row per sample.
+    views_, label_names_ : list of str
+    n_features_in_, feature_names_in_
+        As of :class:`naim3l.NAIM3L`.
+    columns_ : dict of str to list of int, or None
+        Positions of each view's columns in a wide table.
+    labels_named_ : bool
+        Whether the label tables had names of their own.
+    one_column_ : bool
+        Whether labels came as a single column, one-dimensional.
+    """
+
+    def __init__(self, views: Mapping[str, Any] | None = None, label_coding: str = "binary"):
+        self.views = views
+        self.label_coding = label_coding
+
+    def read_training(self, X: Any, y: Any) -> dict[str, View]:
+        """Checked views of the training data; remembers how they came.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table
+        y : mapping of str to label table, or one label table
+
+        Returns
+        -------
+        dict of str to View
+            In a wide table all views have the same labels.
+        """
+        tables = self._first_tables(X)
+        labels = self._read_labels(X, y, tables)
+        signed, self.label_names_ = match_labels(labels)
+        self.labels_named_ = any(table.table.columns for table in labels.values())
+        self.one_column_ = all(table.one_column for table in labels.values())
+        self._warn_of_labels_among_features(tables)
+        return {view: View(table, signed[view]) for view, table in tables.items()}
+
+    def tables(self, X: Any) -> dict[str, Table]:
+        """Table of each view at predict time, checked against the fit.
+
+        A mapping may hold some of the views only.
+        """
+        if self.wide:
+            if is_apart(X):
+                raise TypeError(
+                    "the model was fitted on one wide table, got a mapping; naim3l.join_views "
+                    "makes one table of tables with the same rows."
+                )
+            table = Table(X, "X")
+            resolve_columns(None, table)  # refuses an empty table
+            validate_data(self, X, skip_check_array=True, reset=False)
+            assert self.columns_ is not None
+            return tables_wide(table, self.columns_)
+        tables = tables_apart(X, known=self.views_)
+        names = getattr(self, "feature_names_in_", {})
+        for view, table in tables.items():
+            check_same_columns(table, names.get(view), self.n_features_in_[view])
+        return tables
+
+    def labels(self, X: Any, y: Any) -> dict[str, LabelTable]:
+        """Label table of each view in ``X``, checked against its rows; if wide, always the same."""
+        apart = not self.wide and is_apart(X)
+        tables = {view: Table(t, f"view {view!r}") for view, t in X.items()} if apart else {}
+        return self._read_labels(X, y, tables)
+
+    def _read_labels(self, X: Any, y: Any, tables: Mapping[str, Table]) -> dict[str, LabelTable]:
+        if self.wide or y is None:  # the error about missing labels is the same in both forms
+            if is_apart(y):
+                raise TypeError("one wide table takes one label table, got a mapping.")
+            labels = read_labels(y, self.label_coding, "y")
+            check_rows(Table(X, "X"), labels)
+            return dict.fromkeys(self.views_, labels)
+        if not is_apart(y):
+            raise TypeError(
+                f"a mapping of tables takes a mapping {{view: label table}}, got "
+                f"{type(y).__name__}."
+            )
+        without, extra = set(tables) - set(y), set(y) - set(tables)
+        if without or extra:
+            raise ValueError(
+                f"views and label tables differ: views without labels {sorted(without)}, "
+                f"labels without a view {sorted(extra, key=str)}."
+            )
+        labels_apart = {}
+        for view, table in tables.items():
+            labels_apart[view] = read_labels(y[view], self.label_coding, table.where)
+            check_rows(table, labels_apart[view])
+        return labels_apart
+
+    def signed(self, labels: LabelTable) -> NDArray[np.int8]:
+        """Labels as 1, -1 and 0, with the columns in the order of the fit, (n_rows, n_labels)."""
+        return labels.signed[:, np.argsort(self.label_positions(labels))]
+
+    def label_positions(self, labels: LabelTable) -> list[int]:
+        """For each column of a label table, its position among the labels of the fit."""
+        columns, n_columns = labels.table.columns, labels.signed.shape[1]
+        if columns is not None and self.labels_named_:
+            if set(columns) == set(self.label_names_):
+                return [self.label_names_.index(name) for name in columns]
+        elif n_columns == len(self.label_names_):
+            return list(range(n_columns))
+        raise ValueError(
+            f"{labels.table.where}: labels {columns or n_columns} are not those of the fit, "
+            f"{self.label_names_}."
+        )
+
+    @property
+    def wide(self) -> bool:
+        return self.form_ == WIDE
+
+    def n_columns(self, view: str) -> int:
+        """Number of columns that a view's table had."""
+        return int(self.n_features_in_[view]) if self.columns_ is None else len(self.columns_[view])
+
+    def column_names(self, view: str) -> list[str] | None:
+        """Names of a view's columns, None where its table had none."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            names = names.get(view) if self.columns_ is None else names[self.columns_[view]]
+        return None if names is None else [str(name) for name in names]
+
+    def _first_tables(self, X: Any) -> dict[str, Table]:
+        """Table of each view; remembers the form, the views and the column names."""
+        self.form_ = APART if is_apart(X) else WIDE
+        if self.wide:
+            table = Table(X, "X")
+            self.columns_: dict[str, list[int]] | None = resolve_columns(self.views, table)
+            self.views_ = list(self.columns_)
+            validate_data(self, X, skip_check_array=True)
+            return tables_wide(table, self.columns_)
+        if self.views is not None:
+            raise ValueError(
+                "views= names the columns of one wide table; with a mapping of tables leave it out."
+            )
+        tables = tables_apart(X)
+        self.columns_, self.views_ = None, list(tables)
+        self.n_features_in_ = {view: table.shape[1] for view, table in tables.items()}
+        names = {view: np.array(table.columns, dtype=object) for view, table in tables.items()
+                 if table.columns is not None}  # fmt: skip
+        if names:
+            self.feature_names_in_ = names
+        return tables
+
+    def _warn_of_labels_among_features(self, tables: Mapping[str, Table]) -> None:
+        for view, table in tables.items():
+            shared = sorted(set(table.columns or []) & set(self.label_names_))
+            if shared and self.labels_named_:
+                warn_user(
+                    f"view {view!r}: columns {shared} have the names of labels; if they are the "
+                    "labels, leave them out of the features."
+                )

@@ -1,0 +1,60 @@
+"""Blocks of all labels in one array. How they are stacked and shared out is in test_rows.py."""
+
+import numpy as np
+import pytest
+
+from naim3l.problem.blocks import blas_threads, consecutive_slices, one_blas_thread, thread_map
+from naim3l.problem.rows import Problem
+
+
+@pytest.mark.parametrize("sizes", [[3], [2, 0, 5], [0, 0], np.array([1, 4])])
+def test_slices_follow_each_other_and_have_the_given_sizes(sizes):
+    slices = consecutive_slices(sizes)
+    assert [s.stop - s.start for s in slices] == list(sizes)
+    together = np.concatenate([np.arange(100)[s] for s in slices])
+    np.testing.assert_array_equal(together, np.arange(sum(sizes)))
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_values_come_in_the_order_of_the_items(n_threads):
+    assert thread_map(lambda i: i**2, range(20), n_threads) == [i**2 for i in range(20)]
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_blas_keeps_to_one_thread_within_threads_and_has_its_own_again_after(n_threads):
+    before = blas_threads()
+    assert thread_map(lambda _: blas_threads(), range(3), n_threads) == [1, 1, 1]
+    assert one_blas_thread(blas_threads)() == 1
+    assert blas_threads() == before
+
+
+def test_an_error_of_one_item_is_raised():
+    def divide(i):
+        return 1 // i
+
+    for n_threads in (1, 2):
+        with pytest.raises(ZeroDivisionError):
+            thread_map(divide, [1, 0, 2], n_threads)
+
+
+class TestLabelBlocks:
+    def test_sizes_are_those_of_weights_and_labels(self, make_problem):
+        features, labels, problem = make_problem()
+        stacked = np.concatenate(labels)
+        assert problem.n_labels == stacked.shape[1]
+        assert problem.n_positives == (stacked > 0).sum()
+        assert problem.n_weights == sum(X.shape[1] + 1 for X in features)
+
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    def test_all_weights_but_intercepts_are_penalised(self, make_problem, fit_intercept):
+        features, labels, _ = make_problem()
+        problem = Problem(features, labels, fit_intercept=fit_intercept)
+        last = [X.shape[1] for X in features]
+        expected = np.concatenate([np.arange(n + fit_intercept) < n for n in last])
+        np.testing.assert_array_equal(problem.penalised, expected)
+
+    def test_loss_is_half_the_sum_of_squared_errors_of_known_entries(self, make_problem, rng):
+        _, labels, problem = make_problem()
+        W, Y = rng.normal(size=(problem.n_weights, problem.n_labels)), np.concatenate(labels)
+        errors = (problem.multiply(W) - Y)[Y != 0]
+        assert problem.loss(W) == pytest.approx(0.5 * np.sum(errors**2))
