@@ -16,14 +16,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import maximum_flow
 from sklearn.utils import Bunch, _safe_indexing, check_random_state
 
+from naim3l._arrays import Mask
 from naim3l.decisions.held_out import hold_out_share, whole_share
 from naim3l.files.whole import written_whole
 
 Seed = int | np.random.RandomState | None
 Rows = NDArray[np.integer[Any]]
-Mask = NDArray[np.bool_]
 
 _FORMAT = "naim3l challenge 1"
 
@@ -146,39 +148,41 @@ def remove_views(
         rows = rng.permutation(np.flatnonzero(may_drop[:, v] & (spare > 0)))[: n_drop[v]]
         dropped[rows, v] = True
         spare[rows] -= 1
-        for _ in range(n_drop[v] - rows.size):
-            if not _drop_one_more(v, may_drop, dropped, spare, rng):
-                raise ValueError(f"{problem}; view {v} can lose {dropped[:, v].sum()} rows.")
+    if (n_drop > dropped.sum(axis=0)).any():
+        dropped = _drop_more(n_drop, may_drop, dropped, spare, rng)
+    short = np.flatnonzero(n_drop > dropped.sum(axis=0))
+    if short.size:
+        raise ValueError(f"{problem}; view {short[0]} can lose {dropped[:, short[0]].sum()} rows.")
     return seen & ~dropped
 
 
-def _drop_one_more(
-    v: int, may_drop: Mask, dropped: Mask, spare: Rows, rng: np.random.RandomState
-) -> bool:
-    """Drop a row more from view ``v``, in place, by exchanges with other views; False if none can.
+def _drop_more(
+    n_drop: Rows, may_drop: Mask, dropped: Mask, spare: Rows, rng: np.random.RandomState
+) -> Mask:
+    """As many dropped rows as possible, up to ``n_drop``, after exchanges between views.
 
-    An augmenting path: ``v`` takes over a row that view ``u`` dropped, ``u`` takes over one of
-    another view, and so on up to a view that can drop a row with a view to spare.
+    What is added is a maximum flow from the views that are short through views and rows to the
+    views that rows have to spare; along what is dropped it flows back.
     """
-    taker: dict[int, tuple[int, int]] = {v: (v, -1)}
-    queue = [v]
-    for w in queue:
-        candidates = may_drop[:, w] & ~dropped[:, w]
-        free = np.flatnonzero(candidates & (spare > 0))
-        if free.size:
-            row = rng.choice(free)
-            spare[row] -= 1
-            dropped[row, w] = True
-            while w != v:
-                u, (w, row) = w, taker[w]
-                dropped[row, u], dropped[row, w] = False, True
-            return True
-        for u in range(dropped.shape[1]):
-            rows = np.flatnonzero(candidates & dropped[:, u])
-            if rows.size and u not in taker:
-                taker[u] = (w, rng.choice(rows))
-                queue.append(u)
-    return False
+    n_rows, n_views = dropped.shape
+    source, sink = n_rows + n_views, n_rows + n_views + 1
+    node = rng.permutation(n_rows)  # of each row: no row is preferred
+    row, view = np.nonzero(may_drop)
+    back = dropped[row, view]
+    ends = np.array([n_rows + view, node[row]])
+    tails, heads = np.where(back, ends[::-1], ends)
+    views = n_rows + np.arange(n_views)
+    edges = (
+        np.concatenate([tails, np.full(n_views, source), node]),
+        np.concatenate([heads, views, np.full(n_rows, sink)]),
+    )
+    capacity = np.concatenate([np.ones(len(row)), n_drop - dropped.sum(axis=0), spare])
+    graph = sparse.csr_array((capacity.astype(np.int32), edges), shape=(sink + 1, sink + 1))
+    flow = maximum_flow(graph, source, sink).flow.tocsr()
+    used = np.asarray(flow[tails, heads]).ravel() > 0
+    after = dropped.copy()
+    after[row[used], view[used]] = ~back[used]
+    return after
 
 
 def shuffle_rows(present: ArrayLike, *, random_state: Seed = None) -> tuple[Rows, ...]:

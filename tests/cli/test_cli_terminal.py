@@ -14,7 +14,7 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from naim3l import _progress as progress
-from naim3l._visible import visible
+from naim3l._text import visible
 from naim3l.cli import app
 from naim3l.cli.app import ORDER, print_table, say
 

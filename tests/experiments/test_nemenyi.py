@@ -27,8 +27,8 @@ def test_printed_distance_lacks_the_six():
 
 
 def test_equal_scores_share_their_ranks():
-    scores = np.array([[3.0, 1.0, 3.0], [5.0, 5.0, 5.0]])
-    np.testing.assert_array_equal(module.average_ranks(scores), [1.75, 2.5, 1.75])
+    found = nemenyi({"a": [3.0, 5.0], "b": [1.0, 5.0], "c": [3.0, 5.0]})
+    assert found["ranks"] == {"a": 1.75, "c": 1.75, "b": 2.5}
 
 
 def test_ranks_by_hand_best_first():
@@ -68,8 +68,16 @@ def test_groups_cover_exactly_the_pairs_that_do_not_differ(seed):
 
 
 def test_methods_far_apart_form_no_group():
-    assert module.groups({"a": 1.0, "b": 3.0}, 1.5) == []
+    far = {name: np.full(40, value) for name, value in (("bad", 1), ("good", 3), ("fair", 2))}
+    found = nemenyi(far)
+    assert found["groups"] == []
+    assert found["different"] == [["good", "fair"], ["good", "bad"], ["fair", "bad"]]
     assert module.different({"a": 1.0, "b": 3.0}, 1.5) == [["a", "b"]]
+
+
+def test_methods_close_to_each_other_form_one_group():
+    close = {name: np.roll([1.0, 2.0, 3.0], shift) for shift, name in enumerate("abc")}
+    assert nemenyi(close)["groups"] == [["a", "b", "c"]]
 
 
 @pytest.mark.parametrize(

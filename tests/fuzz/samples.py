@@ -64,6 +64,8 @@ def texts():
             ('"a;b","c"\n"1,2","say ""hi""\nthere"\n"3;4",x\n', "utf-8"),
             (plain.replace("red", "grün"), "latin-1"),
             (plain.replace("red", "grün"), "utf-16"),
+            (plain.replace("red", "grün"), "utf-16-le"),
+            (plain.replace("red", "красный").replace("blue", "синий"), "cp1251"),
             (plain, "utf-32"),
             ("id,v,dx,day\n" + rows, "utf-8"),
             (",x,\na,1,\nb,2,\n", "utf-8"),

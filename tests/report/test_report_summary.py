@@ -14,7 +14,7 @@ from naim3l.estimators import PerViewRidge
 from naim3l.report import summarise
 from naim3l.report.cautions import CAUTIONS, find_cautions
 from naim3l.report.judged import Block
-from naim3l.report.quality import METRICS, RowSums, measure
+from naim3l.report.quality import METRICS, measure
 from report_models import HOSTILE, LABELS, LONG, draw, fit_apart, fit_chosen, fit_wide
 
 
@@ -97,27 +97,21 @@ def test_rows_that_lack_a_view_are_counted(of_wide):
     assert len(json.dumps(data["maps"])) < 20_000
 
 
+def measured_values(block):
+    (found,) = measure([block])
+    return {name: metric["value"] for name, metric in found["metrics"].items()}
+
+
 def test_measures_are_those_of_evaluate():
     block = random_block()
-    ones = np.ones((1, len(block.scores)))
-    found = dict(zip(METRICS, RowSums(block).metrics(ones)[0], strict=True))
     expected = evaluate(block.truth, block.scores, threshold=0.2)
-    assert found == pytest.approx({name: expected[name] for name in METRICS})
-
-
-def test_weights_count_like_rows_that_are_repeated():
-    block = random_block()
-    times = np.random.default_rng(1).integers(1, 4, size=len(block.scores))
-    found = RowSums(block).metrics(times[None].astype(float))[0]
-    rows = np.repeat(np.arange(len(times)), times)
-    again = evaluate(block.truth[rows], block.scores[rows], threshold=0.2)
-    np.testing.assert_allclose(found, [again[name] for name in METRICS])
+    assert measured_values(block) == pytest.approx({name: expected[name] for name in METRICS})
 
 
 def test_thresholds_are_those_of_the_labels():
     block = random_block(n_labels=2)
     moved = Block("a", False, block.truth, block.scores, np.array([-9.0, 9.0]), None)
-    found = dict(zip(METRICS, RowSums(moved).metrics(np.ones((1, 40)))[0], strict=True))
+    found = measured_values(moved)
     decided = np.tile([1.0, -1.0], (40, 1))
     expected = evaluate(block.truth, decided)
     for name in ("1-HL", "macro-F1", "example-F1"):

@@ -18,7 +18,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from naim3l import __version__
-from naim3l._visible import visible
+from naim3l._text import visible
 
 # The order in which users need them.
 ORDER = ("init", "fit", "predict", "impute", "evaluate", "report", "inspect", "demo", "datasets",

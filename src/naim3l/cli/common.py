@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from naim3l._text import plain
 from naim3l.cli.app import say
 
 Views = Annotated[
@@ -122,14 +123,6 @@ def load_model(path: Path) -> Any:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON; NaN, which JSON does not have, as null."""
-    text = json.dumps(_without_nan(value), indent=1, default=str)
+    """Print a value as JSON; NaN and infinities, which JSON does not have, as null."""
+    text = json.dumps(plain(value, other=str), indent=1)
     say(*text.replace("\x7f", "\\u007f").splitlines())  # the one control that JSON leaves as it is
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and value != value else value

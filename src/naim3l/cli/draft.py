@@ -11,7 +11,7 @@ from typing import Any
 import tomlkit
 from tomlkit.items import Array, Table
 
-from naim3l._visible import CONTROLS, visible
+from naim3l._text import CONTROLS, some, visible
 from naim3l.cli.settings import Config, Path_, parse_config
 from naim3l.files.readers.columns import Roles, guess_roles, label_likeness
 from naim3l.files.readers.errors import ReadError
@@ -222,8 +222,7 @@ def _literal(name: str) -> str:
 
 
 def _some(names: Sequence[str], most: int = 12) -> str:
-    listed = ", ".join(tomlkit.item(name).as_string() for name in names[:most])
-    return f"{listed}, ... ({len(names)} in all)" if len(names) > most else listed or "none"
+    return some(names, most, lambda name: tomlkit.item(name).as_string()) or "none"
 
 
 def _placed(source: str, folder: Path_) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from naim3l._text import some
 from naim3l.cli.app import app, print_table, report_errors, say
 from naim3l.cli.common import (
     AsJson,
@@ -119,8 +120,5 @@ def _fact(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _text(value: Any, most: int = 12) -> str:
-    if isinstance(value, list | tuple):
-        more = f", ... ({len(value)})" if len(value) > most else ""
-        return ", ".join(str(item) for item in value[:most]) + more
-    return str(value)
+def _text(value: Any) -> str:
+    return some(value, 12, str) if isinstance(value, list | tuple) else str(value)

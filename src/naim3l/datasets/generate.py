@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch, check_random_state
 
-Floats = NDArray[np.float64]
+from naim3l._arrays import Matrix
 
 
 def make_unpaired(
@@ -106,7 +106,7 @@ def make_unpaired(
     )
 
 
-def _mixing(rng: np.random.RandomState, n_latent: int, d: int) -> tuple[Floats, Floats]:
+def _mixing(rng: np.random.RandomState, n_latent: int, d: int) -> tuple[Matrix, Matrix]:
     """Map from factors to features, (n_latent, d), and its right inverse, (d, n_latent)."""
     # Orthonormal columns: full rank by construction, and inverted without loss of accuracy.
     Q, _ = np.linalg.qr(rng.standard_normal((d, n_latent)))
@@ -114,7 +114,7 @@ def _mixing(rng: np.random.RandomState, n_latent: int, d: int) -> tuple[Floats, 
     return scale * Q.T, Q / scale
 
 
-def _intercepts(scores: Floats, labels_per_row: float) -> Floats:
+def _intercepts(scores: Matrix, labels_per_row: float) -> Matrix:
     """Shifts, (n_labels,), that give each column of scores its number of positives."""
     n_rows, n_labels = scores.shape
     counts = np.rint(_frequencies(n_labels, labels_per_row) * n_rows).astype(int)
@@ -128,7 +128,7 @@ def _intercepts(scores: Floats, labels_per_row: float) -> Floats:
     return b
 
 
-def _frequencies(n_labels: int, labels_per_row: float) -> Floats:
+def _frequencies(n_labels: int, labels_per_row: float) -> Matrix:
     """Label frequencies that sum to `labels_per_row`, with odds decreasing as 1, 1/2, 1/3, ..."""
     odds = 1.0 / np.arange(1, n_labels + 1)
     low, high = 0.0, 1.0
@@ -141,7 +141,7 @@ def _frequencies(n_labels: int, labels_per_row: float) -> Floats:
     return high * odds / (1 + high * odds)
 
 
-def _hide(complete: NDArray[np.int64], scores: Floats, known: NDArray[np.bool_] | None) -> Any:
+def _hide(complete: NDArray[np.int64], scores: Matrix, known: NDArray[np.bool_] | None) -> Any:
     """Labels with NaN where not known, except at the highest score of each label."""
     if known is None:
         return complete

@@ -4,6 +4,8 @@ SciPy's compiled reader trusts types, flags and counts within a matrix, and can 
 file instead of raising an error. The terms are those of MATLAB's description of the format: a file
 is a header of 128 bytes followed by elements, each with a tag of type and length; a matrix is an
 element that consists of elements, and a cell is a matrix that consists of matrices.
+Reading in a subprocess instead would cost half a second per file, and could limit memory on Linux
+only.
 """
 
 import math

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logit
 from sklearn.linear_model import LogisticRegression
 
-Matrix = NDArray[np.floating]
+from naim3l._arrays import Matrix
 
 # How firmly a label's curve is held to the one that all labels have in common, as precisions of a
 # normal prior on its slope (of standardised scores) and offset.

@@ -12,10 +12,10 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 from scipy.stats import rankdata
 
+from naim3l._arrays import Matrix
 from naim3l.decisions.calibration import Calibration
 from naim3l.input.tables import Table
 
-Matrix = NDArray[np.floating]
 Scores = NDArray[np.float64]
 
 # Name of the result over all views, where those of single views go by theirs.

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l._arrays import Matrix
 from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import log_loss
 from naim3l.decisions.fusion import fuse_arrays
 from naim3l.metrics import evaluate
 from naim3l.problem.rows import Problem
-
-Matrix = NDArray[np.floating]
 
 # The one metric of held-out entries that `naim3l.evaluate` does not have.
 LOG_LOSS = "log-loss"

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l._arrays import Matrix
 from naim3l.decisions.calibration import Calibration, fit_calibration
 from naim3l.decisions.fusion import Evidence, fuse_arrays
 from naim3l.decisions.held_out import held_out_scores, hold_out_folds
 from naim3l.decisions.thresholds import LEARNED, check_threshold, fit_thresholds, fixed_thresholds
 from naim3l.input.views import FUSED
 from naim3l.problem.rows import Problem
-
-Matrix = NDArray[np.floating]
 
 N_FOLDS = 3
 

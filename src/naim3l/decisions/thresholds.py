@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Matrix = NDArray[np.floating]
+from naim3l._arrays import Matrix
 
 RULES = ("sign", "f1", "cardinality")
 LEARNED = ("f1", "cardinality")

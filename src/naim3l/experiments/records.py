@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l._text import plain
 from naim3l.experiments.tasks import Task
 from naim3l.files.whole import written_whole
 from naim3l.missing import Challenge
@@ -67,7 +68,7 @@ def append(folder: Path, task: Task, outcome: Record) -> Record:
     """Write the record of a task at the end of this process's file, and onto the disk."""
     record = {"key": task.key, "kind": task.kind, "settings": dict(task.settings), **outcome}
     # A line before it that a full disk cut short must not swallow this one; empty ones are skipped.
-    line = "\n" + json.dumps(_plain(record), allow_nan=True) + "\n"
+    line = "\n" + json.dumps(plain(record, finite=False)) + "\n"
     with (_records(folder) / _own_file(os.getpid())).open("ab") as file:
         file.write(line.encode())
         file.flush()
@@ -105,14 +106,3 @@ def keep_masks(
             with written_whole(path.with_suffix(".shown.npy")) as part, part.open("wb") as file:
                 np.save(file, shown)
         challenge.save(path)
-
-
-def _plain(value: Any) -> Any:
-    """The same with NumPy numbers and arrays as Python's own."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value.item() if isinstance(value, np.generic) else value

@@ -6,14 +6,12 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
+from naim3l._arrays import Matrix
 from naim3l.solvers.nuclear import trace_norm_subgradient
-
-Matrix = NDArray[np.floating]
 
 # A full SVD has as many columns of U as A has rows.
 MOST_BYTES = 4 * 2**30

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l._arrays import Matrix
 from naim3l._parameters import check_whole_number
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.explained import check_explained, label_index
 from naim3l.explain.kernel_views import landmark_features, linear_views
-from naim3l.explain.steps import Matrix, component_variances, linear_end
+from naim3l.explain.steps import component_variances, linear_end
 from naim3l.features.recipes import LeadingComponents
 from naim3l.problem.blocks import one_blas_thread
 
@@ -199,7 +200,8 @@ def _covariance_without_rows(model: LinearViewModel, view: str) -> tuple[Matrix,
         features = landmark_features(model.kernel_maps_[view])
         return _covariance(features @ model.coef_[view]), None
     W, steps, normalised = linear_end(model, view)
-    variances, n_rows = np.ones(len(W)), None
+    variances: Matrix = np.ones(len(W))
+    n_rows = None
     if steps and isinstance(steps[-1], LeadingComponents):
         variances, n_rows = component_variances(steps[-1]), int(steps[-1].pca_.n_samples_)
         variances = variances / (variances.sum() if normalised else 1)

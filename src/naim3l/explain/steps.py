@@ -3,19 +3,17 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
+from naim3l._arrays import Matrix
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.kernel_views import is_linear
 from naim3l.features.kernels import KernelMap
 from naim3l.features.recipes import LeadingComponents, RootHistogram
 from naim3l.input.tables import Table
-
-Matrix = NDArray[np.float64]
 
 
 def fitted_steps(model: LinearViewModel, view: str) -> list[Any]:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.utils import get_tags
 
+from naim3l._arrays import Mask
 from naim3l.features.kernels import HISTOGRAM_KERNELS, KernelMap
 from naim3l.features.recipes import MAX_COMPONENTS, RECIPES, RootHistogram
 from naim3l.input.numeric import (
@@ -25,7 +25,6 @@ from naim3l.input.numeric import (
 )
 from naim3l.input.tables import Table
 
-Mask = NDArray[np.bool_]
 _NO_NUMBER = re.compile(r"could not convert string to float: (.+)")
 
 

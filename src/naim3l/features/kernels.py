@@ -13,7 +13,6 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import KMeans
@@ -24,9 +23,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
+from naim3l._arrays import Matrix
 from naim3l._parameters import RANGES, check_choice, check_in_range, check_whole_number
-
-Matrix = NDArray[np.floating]
 
 # Of rows that are divided by their sum first: they must not be negative.
 HISTOGRAM_KERNELS = ("chi2", "hellinger")

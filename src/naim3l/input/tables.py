@@ -4,7 +4,6 @@ Everything that looks into cells is here, so that an error can name the table, t
 column and the value. Rows are counted from 0.
 """
 
-import reprlib
 import sys
 import warnings
 from collections import Counter
@@ -17,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from naim3l._text import quote
+
 # Squares of numbers from here to there, their sums and their products with weights are finite, and
 # not 0.
 SMALLEST, LARGEST = 1e-100, 1e100
-# Cells can be whole documents; an error quotes their beginning and end.
-_quote = reprlib.Repr()
-_quote.maxstring = _quote.maxother = 60
 
 
 class DataWarning(UserWarning):
@@ -208,7 +206,7 @@ class Table:
             except (TypeError, ValueError, OverflowError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 raise kind(
-                    f"{self.where}, row {i}, {self.column_label(j)}: {_quote.repr(cell)} is not "
+                    f"{self.where}, row {i}, {self.column_label(j)}: {quote(cell)} is not "
                     f"a number ({error}); expected {allowed}."
                 ) from None
         return numbers

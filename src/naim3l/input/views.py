@@ -13,6 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
+from naim3l._text import some
 from naim3l.input.tables import Table, same_index, warn_user
 
 # Key of what belongs to all views of a wide table.
@@ -121,8 +122,8 @@ def _position(entry: Any, names: Mapping[str, int], n_columns: int, where: str) 
                 "transformer.set_output(transform='pandas'))."
             )
         if entry not in names:
-            known = _some(list(names))
-            raise ValueError(f"{where}: unknown column {entry!r}; the table has {known}.")
+            known = some(list(names))
+            raise ValueError(f"{where}: unknown column {entry!r}; the table has [{known}].")
         return names[entry]
     is_number = isinstance(entry, int | np.integer) and not isinstance(entry, bool)
     if not is_number or not -n_columns <= entry < n_columns:
@@ -140,11 +141,11 @@ def check_same_columns(table: Table, names: Sequence[str] | None, n_columns: int
         if missing or extra:
             raise ValueError(
                 f"{table.where}: columns differ from those of the fit: missing "
-                f"{_some(missing)}, unexpected {_some(extra)}."
+                f"[{some(missing)}], unexpected [{some(extra)}]."
             )
         raise ValueError(
             f"{table.where}: columns must be in the order of the fit; reorder with "
-            f"table[model.feature_names_in_[view]]. Expected {_some(names)}, got {_some(given)}."
+            f"table[model.feature_names_in_[view]]. Expected [{some(names)}], got [{some(given)}]."
         )
     if table.shape[1] != n_columns:
         raise ValueError(f"{table.where}: {table.shape[1]} columns, but {n_columns} at the fit.")
@@ -223,9 +224,3 @@ def check_not_empty(table: Table) -> None:
             f"{table.where}: 0 feature(s) (shape={table.shape}) while a minimum of 1 is required; "
             "leave an empty view out."
         )
-
-
-def _some(names: Sequence[Any], most: int = 8) -> str:
-    listed = ", ".join(repr(name) for name in names[:most])
-    more = f", ... ({len(names)} in all)" if len(names) > most else ""
-    return f"[{listed}{more}]"

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-Matrix = NDArray[np.floating]
+from naim3l._arrays import Matrix
+
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l.problem.blocks import LabelBlocks, Matrix, blas_threads, consecutive_slices
+from naim3l._arrays import Matrix
+from naim3l.problem.blocks import LabelBlocks, blas_threads, consecutive_slices
 
 # Gram matrices of views with more columns than this are made only if no larger than the rows.
 GRAM_COLUMNS = 2000

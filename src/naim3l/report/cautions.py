@@ -7,6 +7,7 @@ affect most of the report come first.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from naim3l._text import some
 from naim3l.decisions.thresholds import ENOUGH_POSITIVES
 
 Summary = dict[str, Any]
@@ -217,8 +218,7 @@ def _only_given(summary: Summary) -> bool:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(_short(name) for name in names[:MOST_NAMES]) + more
+    return some(names, MOST_NAMES, _short)
 
 
 def _short(name: str) -> str:

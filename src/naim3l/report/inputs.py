@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l._arrays import Matrix
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import view_kernels
 from naim3l.explain.steps import column_names, fitted_steps
@@ -56,12 +57,12 @@ def describe_data(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
     }
 
 
-def _read_truth(model: LinearViewModel, X: Any, y: Any) -> dict[str, NDArray[np.float64]]:
+def _read_truth(model: LinearViewModel, X: Any, y: Any) -> dict[str, Matrix]:
     labels = model.reader_.labels(X, y)
     return {view: truth_of(model, table) for view, table in labels.items()}
 
 
-def count_entries(truth: NDArray[np.float64]) -> list[dict[str, Any]]:
+def count_entries(truth: Matrix) -> list[dict[str, Any]]:
     """Numbers of known yes and no, and the share of unknown entries, for each label."""
     yes, no = (truth == 1).sum(axis=0), (truth == 0).sum(axis=0)
     unknown = np.isnan(truth).mean(axis=0)
@@ -83,7 +84,7 @@ def _describe_view(
     model: LinearViewModel,
     view: str,
     present: NDArray[np.bool_],
-    truth: NDArray[np.float64],
+    truth: Matrix,
 ) -> dict[str, Any]:
     known, kernel = truth[present], view_kernels(model)[view]
     return {
@@ -109,9 +110,7 @@ def _dropped(model: LinearViewModel, view: str) -> list[str]:
     return [name for name, kept in zip(names, steps[0].kept_, strict=True) if not kept]
 
 
-def _map(
-    name: str, truth: NDArray[np.float64], present: dict[str, NDArray[np.bool_]]
-) -> dict[str, Any]:
+def _map(name: str, truth: Matrix, present: dict[str, NDArray[np.bool_]]) -> dict[str, Any]:
     groups = np.array_split(np.arange(len(truth)), min(MAP_ROWS, len(truth)))
     return {
         "name": name,

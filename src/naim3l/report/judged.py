@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naim3l._arrays import Matrix
 from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.rules import fuse_views
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.input.labels import LabelTable
 from naim3l.input.views import FUSED
-
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from naim3l._visible import CONTROLS, visible
+from naim3l._text import CONTROLS, visible
 from naim3l.files.whole import write_text
 from naim3l.report import figures
 from naim3l.report.figures import Drawing

@@ -1,21 +1,18 @@
-"""Quality of scores, with bootstrap intervals.
+"""Quality of scores, with bootstrap intervals."""
 
-Every metric here is a ratio of sums over rows, so a resample only needs row weights: the sums of
-each row are computed once, and a resample costs a few products.
-"""
-
+from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 
+from naim3l._arrays import Matrix
 from naim3l.decisions.calibration import calibration_error
-from naim3l.metrics import _read, macro_auc
+from naim3l.metrics import macro_auc
+from naim3l.metrics.checked import read_scored
+from naim3l.metrics.scored import PAPER
 from naim3l.problem.blocks import one_blas_thread
 from naim3l.report.judged import Block
-
-Matrix = NDArray[np.float64]
 
 METRICS = ("1-HL", "1-RL", "AP", "AUC", "macro-F1", "example-F1")
 N_RESAMPLES, SEED = 200, 0
@@ -23,63 +20,6 @@ LEVEL = 0.95
 N_BINS = 10
 # Resamples per batch; their weights have the shape (this many, n_rows).
 AT_ONCE = 25
-
-
-class RowSums:
-    """The sums per row from which the metrics are computed.
-
-    Parameters
-    ----------
-    block : Block
-    """
-
-    def __init__(self, block: Block) -> None:
-        table = _read(block.truth, block.scores)
-        self.n_rows = len(block.scores)
-        self.observed = table.observed.sum(axis=1)
-        yes = table.observed & (block.scores > block.thresholds)
-        self.wrong = (table.observed & (yes != table.positive)).sum(axis=1)
-        self.right = (yes & table.positive).astype(np.float64)
-        self.called = yes.astype(np.float64) + table.positive
-        self.label_known = table.observed.any(axis=0)
-        self.row_known = table.observed.any(axis=1)
-        n_called = self.called.sum(axis=1)
-        self.row_f1 = 2 * self.right.sum(axis=1) / np.maximum(n_called, 1)
-        row, rank, hits = table.ranked_positives
-        n_yes, n_no = table.positive.sum(axis=1), table.negative.sum(axis=1)
-        self.ranked = n_yes * n_no > 0
-        inverted = np.bincount(row, rank - hits, minlength=self.n_rows)
-        self.inverted = inverted / np.maximum(n_yes * n_no, 1)
-        self.precision = np.bincount(row, hits / rank, minlength=self.n_rows) / np.maximum(n_yes, 1)
-        _, positive, negative = table.best_first
-        self.positive, self.negative = positive.astype(np.float64), negative.astype(np.float64)
-
-    def metrics(self, weights: Matrix) -> Matrix:
-        """Metrics in the order of METRICS, (n_resamples, 6), for weights (n_resamples, n_rows)."""
-        over_ranked = weights @ self.ranked
-        per_label = _divide(2 * (weights @ self.right), weights @ self.called, otherwise=0)
-        per_label = per_label[:, self.label_known]
-        columns = [
-            1 - _divide(weights @ self.wrong, weights @ self.observed),
-            1 - _divide(weights @ (self.inverted * self.ranked), over_ranked),
-            _divide(weights @ (self.precision * self.ranked), over_ranked),
-            self._adapted_auc(weights),
-            per_label.mean(axis=1) if per_label.size else np.full(len(weights), np.nan),
-            _divide(weights @ (self.row_f1 * self.row_known), weights @ self.row_known),
-        ]
-        return np.column_stack(columns)
-
-    def _adapted_auc(self, weights: Matrix) -> Matrix:
-        tp = np.cumsum(weights @ self.positive, axis=1)
-        fp = np.cumsum(weights @ self.negative, axis=1)
-        area = np.trapezoid(_divide(tp, tp[:, -1:]), fp, axis=1)
-        return _divide(area, fp[:, -1] - fp[:, 0])
-
-
-def _divide(a: Any, b: Any, otherwise: float = np.nan) -> Matrix:
-    """Quotient, or ``otherwise`` where the divisor is 0."""
-    a, b = np.broadcast_arrays(a, b)
-    return np.divide(a, b, where=b > 0, out=np.full(a.shape, float(otherwise)))
 
 
 @one_blas_thread  # products of thin matrices: threads would only wait
@@ -126,13 +66,16 @@ def measure(blocks: list[Block]) -> list[dict[str, Any]]:
 
 def _resample(block: Block, number: int) -> tuple[Matrix, Matrix]:
     """Values of the metrics, (6,), and of the resamples, (n_resamples, 6)."""
-    sums = RowSums(block)
+    labels, ones = read_scored(block.truth, block.scores, threshold=block.thresholds)
     rng = np.random.default_rng((SEED, number))
-    parts = [
-        sums.metrics(rng.exponential(size=(AT_ONCE, sums.n_rows)))
-        for _ in range(N_RESAMPLES // AT_ONCE)
-    ]
-    return sums.metrics(np.ones((1, sums.n_rows)))[0], np.concatenate(parts)
+    draws = (
+        rng.exponential(size=(AT_ONCE, len(block.scores))) for _ in range(N_RESAMPLES // AT_ONCE)
+    )
+    point, *parts = (
+        np.column_stack([PAPER[name](labels, weights) for name in METRICS])
+        for weights in chain([ones], draws)
+    )
+    return point[0], np.concatenate(parts)
 
 
 def _intervals(point: Matrix, draws: Matrix) -> dict[str, dict[str, float]]:

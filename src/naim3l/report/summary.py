@@ -1,12 +1,11 @@
 """All numbers of a report, as plain data."""
 
-import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from naim3l import __version__
+from naim3l._text import plain
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import (
     check_explained,
@@ -99,7 +98,7 @@ def summarise(
         "features": _features(model, X),
         "spectrum": score_spectrum(model, X, y),
     }
-    summary = plain(summary)
+    summary = plain(summary, other=lambda value: type(value).__name__)
     summary["cautions"] = find_cautions(summary)
     return summary
 
@@ -108,7 +107,7 @@ def _describe_model(model: LinearViewModel) -> dict[str, Any]:
     parameters = model.get_params(deep=False)
     return {
         "class": type(model).__name__,
-        "parameters": {name: plain(value) for name, value in parameters.items()},
+        "parameters": parameters,
         "lam": getattr(model, "lam_", parameters.get("lam")),
         "ridge": getattr(model, "ridge_", parameters.get("ridge")),
         "label_names": list(model.label_names_),
@@ -158,18 +157,3 @@ def _features(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
 def _mean(shares: np.ndarray) -> float:
     known = shares[~np.isnan(shares)]
     return float(known.mean()) if len(known) else float("nan")
-
-
-def plain(value: Any) -> Any:
-    """Anything as JSON has it: NaN and infinities become None, objects the name of their type."""
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return type(value).__name__

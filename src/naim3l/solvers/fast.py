@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from naim3l._arrays import Matrix
 from naim3l.files.checkpoint import Arrays, Checkpoint
-from naim3l.problem.blocks import Matrix, one_blas_thread
+from naim3l.problem.blocks import one_blas_thread
 from naim3l.problem.choice import choose_form
 from naim3l.solvers.nuclear import singular_value_threshold
 from naim3l.solvers.objective import Objective

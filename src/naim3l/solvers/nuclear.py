@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Matrix = NDArray[np.floating]
+from naim3l._arrays import Matrix
 
 
 def trace_norm(A: Matrix, *, cutoff: float | None = None) -> Any:

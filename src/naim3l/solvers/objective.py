@@ -3,12 +3,10 @@
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naim3l._arrays import Matrix
 from naim3l.problem.compressed import Form
 from naim3l.solvers.nuclear import inverse_root_of_gram, trace_norm, trace_norm_subgradient
-
-Matrix = NDArray[np.floating]
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,14 @@
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naim3l._arrays import Matrix
 from naim3l.problem.blocks import one_blas_thread
 from naim3l.problem.choice import check_memory
 from naim3l.problem.rows import Problem
 from naim3l.solvers.nuclear import singular_value_threshold
 from naim3l.solvers.objective import Objective
 from naim3l.solvers.result import Callback, SolverResult
-
-Matrix = NDArray[np.floating]
 
 DEFAULT_MU = 5.0
 # Eigenvalues of (XW)'XW below this count as zero in Algorithm 2, as in the paper's program.

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from naim3l.problem.blocks import Matrix, one_blas_thread, thread_map
+from naim3l._arrays import Matrix
+from naim3l.problem.blocks import one_blas_thread, thread_map
 from naim3l.problem.compressed import CompressedProblem, Form
 from naim3l.problem.rows import Problem
 

@@ -49,7 +49,7 @@ def n_inputs(model: Any, view: str) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers, text and flat lists of them; of all else the name of its type."""
+    """Numbers, text and flat lists of them; of all else, such as tables, the name of its type."""
     if isinstance(value, np.generic | np.ndarray) and value.ndim < 2:
         value = value.tolist()
     if isinstance(value, list | tuple):

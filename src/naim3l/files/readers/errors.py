@@ -2,20 +2,17 @@
 
 import difflib
 import importlib
-import reprlib
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from naim3l._text import quote, some
 from naim3l.files.readers.sources import show_source
-
-# What errors quote can be a whole document; its beginning and end are enough.
-_quote = reprlib.Repr()
-_quote.maxstring = _quote.maxother = 60
 
 _EXTRAS = {
     "pandas": ("files", "tables in files need pandas and pyarrow"),
     "pyarrow": ("files", "Parquet and Arrow files need pyarrow"),
+    "charset_normalizer": ("files", "text that is not in UTF-8 needs charset-normalizer"),
     "sqlalchemy": ("sql", "tables in databases need SQLAlchemy"),
 }
 
@@ -25,11 +22,6 @@ class ReadError(ValueError):
 
     The message names the file, the line and the column where they are known, and what to do.
     """
-
-
-def quote(value: Any) -> str:
-    """A value as errors show it, shortened."""
-    return _quote.repr(value)
 
 
 def load_extra(module: str) -> Any:
@@ -55,12 +47,6 @@ def close_names(name: str, known: Iterable[str]) -> str:
     if close:
         return "did you mean " + " or ".join(repr(folded[entry]) for entry in close) + "?"
     return f"there are {some(names)}." if names else "there are none."
-
-
-def some(names: Sequence[Any], most: int = 8) -> str:
-    """The first of some names, and how many there are."""
-    listed = ", ".join(quote(name) for name in names[:most])
-    return f"{listed}, ... ({len(names)} in all)" if len(names) > most else listed
 
 
 class _Notes(dict[str, Any]):

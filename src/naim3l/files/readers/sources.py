@@ -2,7 +2,8 @@
 
 A source is a path, or a database URL, ``#`` and a query. Whatever names one to the user, in a
 message or a file, names it by `show_source`. Where it is not clear which part of a URL is the
-password, all of it is hidden.
+password, all of it is hidden. SQLAlchemy hides the password of a URL that it can read; what is
+done here beside that are tokens in its query, URLs that it cannot read, and errors of drivers.
 """
 
 import os
@@ -60,7 +61,7 @@ def show_source(source: str | os.PathLike[str]) -> str:
     elif _secrets(url):
         pairs = [f"{key}={HIDDEN if _is_secret(key, value) else value}"
                  for key, value in _pairs(url)]  # fmt: skip
-        shown = url.set(query={}).render_as_string()
+        shown = url.set(query={}).render_as_string(hide_password=True)
         shown += "?" + "&".join(pairs) if pairs else ""
     else:
         shown = address

@@ -39,9 +39,9 @@ def read_table(
           separator is found among comma, semicolon, tab and bar. A column in which all cells
           are numbers is read as numbers, where the separator is not a comma also with a decimal
           comma; each column has its own decimal sign. Columns that are named like an id are
-          left as text. UTF-8, UTF-16 and UTF-32 are told apart by their byte order mark; what
-          is not UTF-8 without one is read as Latin-1, with a `DataWarning`. An empty cell is
-          missing.
+          left as text. UTF-8, UTF-16 and UTF-32 are recognised by their byte order mark; what
+          is not UTF-8 without one is read in the encoding that its text suggests, cp1252 unless
+          another is clear, with a `DataWarning`. An empty cell is missing.
         - ``.parquet``; ``.arrow``, ``.feather``, ``.ipc``.
         - ``.npz`` or ``.mat``: ``file.npz#name`` where it holds several tables.
         - an SQLAlchemy URL, ``#`` and a query, as ``sqlite:///lab.db#select * from tests``. Only

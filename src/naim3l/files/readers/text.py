@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from naim3l.files.readers.errors import ReadError, mark_origin, quote
-from naim3l.files.readers.opening import find_encoding, first_foreign, open_text
+from naim3l.files.readers.opening import UTF_16, find_encoding, guess_encoding, open_text
 from naim3l.files.readers.parsing import Layout, parse_cells
 from naim3l.input.tables import warn_user
 
@@ -26,6 +26,8 @@ _SAMPLE = 200  # lines in which the separator is looked for
 def read_text(path: Path, *, text_columns: Collection[str] = (), n_rows: int | None = None) -> Any:
     """Table of a delimited text file; see `naim3l.files.readers.read_table`."""
     encoding = find_encoding(path)
+    if encoding in UTF_16:
+        warn_user(f"{path}: no byte order mark, read as {encoding}; if it is, save it in UTF-8.")
     try:
         layout = _scan(path, encoding, n_rows)
     except UnicodeDecodeError as error:
@@ -34,12 +36,12 @@ def read_text(path: Path, *, text_columns: Collection[str] = (), n_rows: int | N
                 f"{path}: begins like a file in {encoding}, but is damaged ({error.reason}); "
                 "save it anew in UTF-8."
             ) from error
-        line, byte = first_foreign(path)
+        line, byte, encoding = guess_encoding(path)
         warn_user(
-            f"{path}: not in UTF-8 (line {line} has byte 0x{byte:02x}), read as Latin-1; look at "
-            "names and text with accents, or save it in UTF-8."
+            f"{path}: not in UTF-8 (line {line} has byte 0x{byte:02x}), read as {encoding}; look "
+            "at names and text with accents, or save it in UTF-8."
         )
-        layout = _scan(path, "latin-1", n_rows)
+        layout = _scan(path, encoding, n_rows)
     frame, thousands = parse_cells(path, layout, text_columns, n_rows)
     if len(frame) != layout.n_rows:
         raise ReadError(

@@ -1,0 +1,7 @@
+"""Names for kinds of arrays."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.floating]
+Mask = NDArray[np.bool_]

@@ -1,0 +1,205 @@
+"""Scores beside true labels, measured for many weightings of the rows at once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l._arrays import Mask, Matrix
+
+
+@dataclass(frozen=True)
+class ScoredLabels:
+    """Checked labels and scores; sorted, ranked and counted at most once.
+
+    Each metric takes weights of shape (n_draws, n_rows), finite and not negative, and gives its
+    values of shape (n_draws,), NaN where nothing with a positive weight is left to measure. A
+    row of weight 2 counts as two rows. What the metrics mean is in `naim3l.metrics`.
+
+    Attributes
+    ----------
+    positive, negative : bool ndarrays of shape (n_rows, n_labels)
+        An entry that is neither is unknown.
+    scores : ndarray of shape (n_rows, n_labels)
+    threshold : float or ndarray of shape (n_labels,)
+    """
+
+    positive: Mask
+    negative: Mask
+    scores: Matrix
+    threshold: Any = 0.0
+
+    def hamming_loss(self, weights: Matrix) -> Matrix:
+        n_wrong = (self._predicted ^ self.positive).sum(axis=1)
+        return _divide(weights @ n_wrong, weights @ self._observed.sum(axis=1))
+
+    def ranking_loss(self, weights: Matrix) -> Matrix:
+        row, rank, hits = self._ranked_positives
+        n_wrong = np.bincount(row, rank - hits, minlength=len(self.scores))
+        return _row_mean(weights, _divide(n_wrong, self._n_pairs))
+
+    def average_precision(self, weights: Matrix) -> Matrix:
+        return _row_mean(weights, self._row_precision)
+
+    def average_precision_fused(self, weights: Matrix) -> Matrix:
+        """As later papers have it: 0 for a row with observed labels, none of them positive."""
+        empty = self.negative.any(axis=1) & ~self.positive.any(axis=1)
+        return _row_mean(weights, np.where(empty, 0.0, self._row_precision))
+
+    def adapted_auc(self, weights: Matrix) -> Matrix:
+        _, positive, negative = self._best_first
+        if not positive.shape[1]:
+            return np.full(len(weights), np.nan)
+        tp = np.cumsum(weights @ positive, axis=1)
+        fp = np.cumsum(weights @ negative, axis=1)
+        # FPR is fp / fp[-1] in the area and in the divisor alike, so fp[-1] cancels.
+        area = np.trapezoid(_divide(tp, tp[:, -1:]), fp, axis=1)
+        return _divide(area, fp[:, -1] - fp[:, 0])
+
+    def coverage(self, weights: Matrix) -> Matrix:
+        lowest = np.min(self.scores, axis=1, where=self.positive, initial=np.inf)
+        depth = (self._observed & (self.scores >= lowest[:, None])).sum(axis=1)
+        return _row_mean(weights, np.where(self.positive.any(axis=1), depth, np.nan))
+
+    def one_error(self, weights: Matrix) -> Matrix:
+        best_positive = np.max(self.scores, axis=1, where=self.positive, initial=-np.inf)
+        best_negative = np.max(self.scores, axis=1, where=self.negative, initial=-np.inf)
+        wrong = best_negative >= best_positive
+        return _row_mean(weights, np.where(self.positive.any(axis=1), wrong, np.nan))
+
+    def macro_auc(self, weights: Matrix) -> Matrix:
+        columns = zip(self.scores.T, self.positive.T, self.negative.T, strict=True)
+        return _label_mean(weights, [_roc_auc(weights, *column) for column in columns])
+
+    def micro_auc(self, weights: Matrix) -> Matrix:
+        return _roc_auc(weights, self.scores, self.positive, self.negative)
+
+    def macro_f1(self, weights: Matrix) -> Matrix:
+        return _label_mean(weights, _f1(*(weights @ counts for counts in self._f1_counts)).T)
+
+    def micro_f1(self, weights: Matrix) -> Matrix:
+        return _f1(*(weights @ counts.sum(axis=1) for counts in self._f1_counts))
+
+    def example_f1(self, weights: Matrix) -> Matrix:
+        return _row_mean(weights, _f1(*(counts.sum(axis=1) for counts in self._f1_counts)))
+
+    @cached_property
+    def _observed(self) -> Mask:
+        return self.positive | self.negative
+
+    @cached_property
+    def _predicted(self) -> Mask:
+        return self._observed & (self.scores > self.threshold)
+
+    @cached_property
+    def _f1_counts(self) -> tuple[Mask, NDArray[np.int8], Mask]:
+        """Entries rightly called positive; those that are and are called so; those observed."""
+        called = self._predicted.astype(np.int8) + self.positive
+        return self._predicted & self.positive, called, self._observed
+
+    @cached_property
+    def _n_pairs(self) -> NDArray[np.intp]:
+        """Pairs of a positive and a negative in each row."""
+        return self.positive.sum(axis=1) * self.negative.sum(axis=1)
+
+    @cached_property
+    def _row_precision(self) -> Matrix:
+        """Mean precision at the positives of each row, NaN where a row has one class only."""
+        row, rank, hits = self._ranked_positives
+        precision = np.bincount(row, hits / rank, minlength=len(self.scores))
+        return _divide(precision, np.where(self._n_pairs > 0, self.positive.sum(axis=1), 0))
+
+    @cached_property
+    def _best_first(self) -> tuple[Matrix, Mask, Mask]:
+        """Negated scores, positives, negatives; each row sorted, its unknown entries last."""
+        keys = np.where(self._observed, -self.scores, np.inf)
+        order = np.argsort(keys, axis=1, kind="stable")  # ties by column order
+        keys, positive, negative = (
+            np.take_along_axis(table, order, axis=1)
+            for table in (keys, self.positive, self.negative)
+        )
+        return keys, positive, negative
+
+    @cached_property
+    def _ranked_positives(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """For each positive: its row, and how many labels / positives score at least as high."""
+        keys, positive, _ = self._best_first
+        last = np.ones(keys.shape, dtype=bool)  # the last label of each group of ties
+        last[:, :-1] = keys[:, :-1] != keys[:, 1:]
+        n_labels = keys.shape[1]
+        ends = np.where(last, np.arange(n_labels), n_labels)
+        ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+        row, position = np.nonzero(positive)
+        end = ends[row, position]
+        hits = np.cumsum(positive, axis=1, dtype=np.intp)[row, end]
+        return row, end + 1, hits
+
+
+Metric = Callable[[ScoredLabels, Matrix], Matrix]
+
+PAPER: dict[str, Metric] = {
+    "1-HL": lambda labels, weights: 1 - labels.hamming_loss(weights),
+    "1-RL": lambda labels, weights: 1 - labels.ranking_loss(weights),
+    "AP": ScoredLabels.average_precision,
+    "AUC": ScoredLabels.adapted_auc,
+    "coverage": ScoredLabels.coverage,
+    "one-error": ScoredLabels.one_error,
+    "macro-AUC": ScoredLabels.macro_auc,
+    "micro-AUC": ScoredLabels.micro_auc,
+    "macro-F1": ScoredLabels.macro_f1,
+    "micro-F1": ScoredLabels.micro_f1,
+    "example-F1": ScoredLabels.example_f1,
+}
+PROTOCOLS = {"paper": PAPER, "fused": {**PAPER, "AP": ScoredLabels.average_precision_fused}}
+
+
+def _divide(a: Any, b: Any, otherwise: float = np.nan) -> Matrix:
+    """Quotient, or another number where the divisor is 0."""
+    a, b = np.broadcast_arrays(a, b)
+    return np.divide(a, b, where=b > 0, out=np.full(a.shape, float(otherwise)))
+
+
+def _row_mean(weights: Matrix, values: Matrix) -> Matrix:
+    """Weighted mean, (n_draws,), of the values of the rows, (n_rows,), that are not NaN."""
+    defined = ~np.isnan(values)
+    weights = weights.compress(defined, axis=1)
+    return _divide((weights * values[defined]).sum(axis=1), weights.sum(axis=1))
+
+
+def _label_mean(weights: Matrix, values: Any) -> Matrix:
+    """Mean, (n_draws,), of the values of the labels, (n_labels, n_draws), that are not NaN."""
+    values = np.reshape(values, (-1, len(weights)))
+    defined = ~np.isnan(values)
+    return _divide(values.sum(axis=0, where=defined), defined.sum(axis=0))
+
+
+def _f1(right: Any, called: Any, observed: Any) -> Matrix:
+    """F1 by counts or weighted sums; 0 where none is called, NaN where none is observed."""
+    return np.where(observed > 0, _divide(2 * right, called, otherwise=0), np.nan)
+
+
+def _roc_auc(weights: Matrix, scores: Matrix, positive: Mask, negative: Mask) -> Matrix:
+    """Weighted share, (n_draws,), of pairs of scores in the right order; a tie is one half.
+
+    Scores and masks have the shape (n_rows,), or (n_rows, n_labels) to pool the labels.
+    """
+    p, of_p = _ascending(weights, scores, positive)
+    n, of_n = _ascending(weights, scores, negative)
+    up_to = np.zeros((len(weights), len(n) + 1))  # weight of the k lowest negatives, k = 0, ...
+    np.cumsum(of_n, axis=1, out=up_to[:, 1:])
+    below = up_to.take(np.searchsorted(n, p, side="left"), axis=1)
+    not_above = up_to.take(np.searchsorted(n, p, side="right"), axis=1)
+    right = (of_p * (below + not_above)).sum(axis=1)
+    return _divide(right, 2 * of_p.sum(axis=1) * up_to[:, -1])
+
+
+def _ascending(weights: Matrix, scores: Matrix, mask: Mask) -> tuple[Matrix, Matrix]:
+    """Scores under a mask, ascending, and the weights, (n_draws, n_scores), of their rows."""
+    chosen = scores[mask]
+    if (weights == weights[:, :1]).all():  # the order of rows is not needed, which takes far longer
+        return np.sort(chosen), np.repeat(weights[:, :1], len(chosen), axis=1)
+    order = np.argsort(chosen)
+    return chosen[order], weights.take(np.nonzero(mask)[0][order], axis=1)

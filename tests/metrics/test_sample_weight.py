@@ -1,0 +1,149 @@
+"""Weights of rows: those of scikit-learn, and a whole number counts a row so many times."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn.metrics as skm
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from naim3l import metrics
+from naim3l.metrics.checked import read_scored
+from naim3l.metrics.scored import PROTOCOLS
+
+SINGLE = [name for name in metrics.__all__ if name != "evaluate"]
+
+
+@st.composite
+def weighted_tables(draw):
+    """Labels with unknown entries, scores with ties, and a whole number for each row."""
+    shape = draw(st.integers(1, 6)), draw(st.integers(1, 5))
+    Y = draw(hnp.arrays(float, shape, elements=st.sampled_from([0.0, 1.0, math.nan])))
+    S = draw(hnp.arrays(float, shape, elements=st.integers(-2, 2).map(float)))
+    times = draw(hnp.arrays(int, shape[0], elements=st.integers(0, 3)))
+    return Y, S, times
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    Y = (rng.random((40, 6)) < 0.4).astype(float)
+    Y[:, 0], Y[:, 1] = 1, 0  # every row has both classes, and so has every label
+    Y[0, 0], Y[0, 1] = 0, 1
+    return Y, rng.integers(-2, 3, size=Y.shape).astype(float), rng.exponential(size=40)
+
+
+def assert_same(found, expected):
+    assert_allclose(list(found.values()), list(expected.values()), rtol=1e-12, atol=1e-12)
+    assert found.keys() == expected.keys()
+
+
+@pytest.mark.parametrize("name", SINGLE)
+@given(drawn=weighted_tables())
+def test_whole_weights_count_like_repeated_rows(name, drawn):
+    Y, S, times = drawn
+    metric = getattr(metrics, name)
+    expected = metric(np.repeat(Y, times, axis=0), np.repeat(S, times, axis=0))
+    assert_allclose(metric(Y, S, sample_weight=times), expected, rtol=1e-12, atol=1e-12)
+    assert_array_equal(metric(Y, S, sample_weight=np.ones(len(Y))), metric(Y, S))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@given(drawn=weighted_tables())
+def test_whole_weights_count_like_repeated_rows_in_every_protocol(protocol, drawn):
+    Y, S, times = drawn
+    repeated = np.repeat(Y, times, axis=0), np.repeat(S, times, axis=0)
+    found = metrics.evaluate(Y, S, protocol=protocol, sample_weight=times)
+    assert_same(found, metrics.evaluate(*repeated, protocol=protocol))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_only_ratios_of_weights_matter(protocol, table):
+    Y, S, w = table
+    found = metrics.evaluate(Y, S, protocol=protocol, sample_weight=w)
+    assert_same(metrics.evaluate(Y, S, protocol=protocol, sample_weight=1e-3 * w), found)
+    plain = metrics.evaluate(Y, S, protocol=protocol)
+    assert all(not math.isclose(found[name], plain[name], rel_tol=1e-6) for name in plain)
+
+
+def test_weights_are_those_of_sklearn(table):
+    Y, S, w = table
+    for ours, theirs in (
+        (metrics.ranking_loss, skm.label_ranking_loss),
+        (metrics.average_precision, skm.label_ranking_average_precision_score),
+        (metrics.coverage, skm.coverage_error),
+        (metrics.macro_auc, skm.roc_auc_score),
+    ):
+        assert_allclose(ours(Y, S, sample_weight=w), theirs(Y, S, sample_weight=w))
+    expected = skm.roc_auc_score(Y, S, average="micro", sample_weight=w)
+    assert_allclose(metrics.micro_auc(Y, S, sample_weight=w), expected)
+    loss = skm.hamming_loss(Y, S > 0, sample_weight=w)
+    assert_allclose(metrics.hamming_loss(Y, S, sample_weight=w), loss)
+    for ours, average in (("macro", "macro"), ("micro", "micro"), ("example", "samples")):
+        expected = skm.f1_score(Y, S > 0, average=average, zero_division=0, sample_weight=w)
+        assert_allclose(getattr(metrics, f"{ours}_f1")(Y, S, sample_weight=w), expected)
+
+
+def test_many_weightings_at_once_equal_one_after_the_other(table):
+    Y, S, _ = table
+    Y[:9, 2:] = math.nan
+    W = np.random.default_rng(1).integers(0, 3, size=(4, len(Y))).astype(float)
+    W[1], W[2] = 0, 1
+    labels, ones = read_scored(Y, S)
+    assert_array_equal(ones, np.ones((1, len(Y))))
+    for name, metric in PROTOCOLS["paper"].items():
+        found = metric(labels, W)
+        alone = [metrics.evaluate(Y, S, sample_weight=w)[name] for w in W]
+        assert_allclose(found, alone, rtol=1e-12, err_msg=name)
+        assert math.isnan(found[1])  # nothing has a weight
+
+
+def test_weights_of_views(table):
+    Y, S, w = table
+    views = {"a": Y, "b": Y[:10]}, {"a": S, "b": -S[:10]}
+    found = metrics.evaluate(*views, sample_weight={"b": w[:10], "a": w})
+    a = metrics.evaluate(Y, S, sample_weight=w)
+    b = metrics.evaluate(Y[:10], -S[:10], sample_weight=w[:10])
+    assert found == pytest.approx({name: (a[name] + b[name]) / 2 for name in a})
+
+
+def test_kinds_of_weights(table):
+    Y, S, w = table
+    expected = metrics.evaluate(Y, S, sample_weight=w)
+    for same in (w.tolist(), pd.Series(w, index=range(9, 49)), pl.Series(w), w.astype(object)):
+        assert metrics.evaluate(Y, S, sample_weight=same) == expected
+
+
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, None, "2"])
+def test_a_bad_weight_is_named(value):
+    with pytest.raises(ValueError, match=r"sample_weight has .* in row 1; allowed are") as e:
+        metrics.coverage([[1, 0], [0, 1]], [[1, 0], [0, 1]], sample_weight=[1, value])
+    assert repr(value) in str(e.value)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 1)])
+def test_weights_of_a_wrong_shape(shape):
+    with pytest.raises(ValueError, match=r"sample_weight must be \(n_rows,\) = \(2,\), got shape"):
+        metrics.coverage([[1, 0], [0, 1]], [[1, 0], [0, 1]], sample_weight=np.ones(shape))
+
+
+def test_weights_of_wrong_views():
+    views = {"a": [[1, 0]]}, {"a": [[1.0, 0.0]]}
+    with pytest.raises(ValueError, match="sample_weight must be a mapping of views"):
+        metrics.evaluate(*views, sample_weight=[1.0])
+    with pytest.raises(ValueError, match=r"y_true and sample_weight .* not in both: \['a', 'b'\]"):
+        metrics.evaluate(*views, sample_weight={"b": [1.0]})
+    with pytest.raises(ValueError, match=r"view 'a': sample_weight has -1.0 in row 0"):
+        metrics.evaluate(*views, sample_weight={"a": [-1.0]})
+
+
+def test_a_bad_score_is_named_by_the_column_that_has_it():
+    y = pd.DataFrame({"a": [1, 0], "b": [0, 1]})
+    scores = pd.DataFrame({"b": [0.5, math.nan], "a": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="scores has nan in row 1, column 0"):
+        metrics.evaluate(y, scores)
