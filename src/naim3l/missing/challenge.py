@@ -26,20 +26,32 @@ _FORMAT = "naim3l challenge 1"
 
 @dataclass(frozen=True, eq=False)
 class Challenge:
-    """One experiment: which rows train, which test, what is missing, and the order of the rows.
+    """One experiment: training and test rows, what is missing, and the order of the rows.
 
     Attributes
     ----------
-    train, test : int arrays
-        Row numbers; together every row once.
-    hidden : bool array of shape (n_train, n_labels)
-        Labels hidden from training, alike in all views. Row i is the sample ``train[i]``.
-    present : bool array of shape (n_train, n_views)
+    train, test : int ndarrays
+        Row numbers; each row is in one of them.
+    hidden : bool ndarray of shape (n_train, n_labels)
+        Labels hidden from training, the same in all views. Row i is the sample ``train[i]``.
+    present : bool ndarray of shape (n_train, n_views)
         Views that the training samples have.
-    train_order, test_order : tuples of n_views int arrays
-        Per view, the row numbers of the full table that the view holds, in the view's own order.
+    train_order, test_order : tuples of n_views int ndarrays
+        Row numbers of each view in the complete table, in the order of the view.
     alpha, beta : float
-        Shares of missing views and of missing labels that were asked for.
+        Shares of missing views and of missing labels that were requested.
+
+    Examples
+    --------
+    >>> from naim3l.datasets import load_yeast
+    >>> from naim3l.missing import make_challenge
+    >>> challenge = make_challenge(load_yeast().labels, n_views=2, alpha=0.4, random_state=0)
+    >>> len(challenge.train), len(challenge.test)
+    (1692, 725)
+    >>> [len(rows) for rows in challenge.train_order]
+    [1016, 1016]
+    >>> float(challenge.hidden.mean().round(2))
+    0.5
     """
 
     train: Rows
@@ -57,15 +69,29 @@ class Challenge:
         Parameters
         ----------
         views : mapping of name to table of shape (n_samples, n_features of the view)
-            NumPy, SciPy sparse (comes back as CSR), pandas or polars; rows aligned across views.
+            NumPy arrays, SciPy sparse matrices (returned as CSR), or data frames of pandas or
+            polars; row i is the same sample in all views.
         Y : array-like of shape (n_samples, n_labels)
-            The complete labels that the challenge was made from.
+            The complete labels from which the challenge was made.
 
         Returns
         -------
-        data : Bunch with X_train, Y_train, X_test, Y_test
-            Each a dict by view, in the order of `views`. Labels are float arrays of shape
-            (rows of the view, n_labels): 1, 0, and NaN where hidden from training.
+        Bunch
+            ``X_train``, ``Y_train``, ``X_test`` and ``Y_test``, each a dict by view, in the order
+            of `views`. Labels are float arrays of shape (rows of the view, n_labels): 1, 0, and
+            NaN where hidden from training.
+
+        Examples
+        --------
+        >>> from naim3l import PerViewRidge, evaluate
+        >>> from naim3l.datasets import load_yeast
+        >>> from naim3l.missing import make_challenge
+        >>> yeast = load_yeast()
+        >>> challenge = make_challenge(yeast.labels, n_views=2, alpha=0.4, random_state=0)
+        >>> trial = challenge.apply(yeast.views, yeast.labels)
+        >>> model = PerViewRidge().fit(trial.X_train, trial.Y_train)
+        >>> round(evaluate(trial.Y_test, model.decision_function(trial.X_test))["AP"], 2)
+        0.73
         """
         known = check_labels(Y).astype(np.float64)
         shape = (len(self.train) + len(self.test), self.hidden.shape[1])
@@ -81,7 +107,19 @@ class Challenge:
         return data
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the challenge to an .npz file, whole or not at all."""
+        """Write the challenge to an .npz file, completely or not at all.
+
+        Parameters
+        ----------
+        path : str or path-like
+            An existing file is replaced.
+
+        Examples
+        --------
+        >>> from naim3l.missing import make_challenge
+        >>> Y = [[1, 0], [0, 1], [1, 1], [0, 0], [1, 0], [0, 1]]
+        >>> make_challenge(Y, n_views=2, alpha=0.25, random_state=0).save("challenge.npz")
+        """
         arrays = {"format": _FORMAT, **vars(self)}
         for name in ("train_order", "test_order"):
             arrays |= {f"{name}_{v}": rows for v, rows in enumerate(arrays.pop(name))}
@@ -90,7 +128,31 @@ class Challenge:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Challenge read from a file that `save` wrote; ValueError if it is anything else."""
+        """Challenge from a file that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Path of the file.
+
+        Returns
+        -------
+        Challenge
+            Equal to the one that was saved.
+
+        Raises
+        ------
+        ValueError
+            The file is damaged or of another kind.
+
+        Examples
+        --------
+        >>> from naim3l.missing import Challenge, make_challenge
+        >>> Y = [[1, 0], [0, 1], [1, 1], [0, 0], [1, 0], [0, 1]]
+        >>> make_challenge(Y, n_views=2, alpha=0.25, random_state=0).save("challenge.npz")
+        >>> Challenge.load("challenge.npz").alpha
+        0.25
+        """
         with open(path, "rb") as file:  # a file that cannot be opened keeps its OSError
             try:
                 # Reading every array also compares its checksum.
@@ -120,21 +182,44 @@ def make_challenge(
 ) -> Challenge:
     """Challenge in the paper's protocol: split, hide labels, remove training views, shuffle.
 
-    Every step draws from a stream of its own, derived from `random_state`. So the split depends on
-    the seed and `test_size` alone, hidden labels not on `alpha`, and removed views not on `beta`.
+    Every step has its own random stream, derived from `random_state`. The split therefore depends
+    only on the seed and `test_size`, hidden labels do not depend on `alpha`, and removed views do
+    not depend on `beta`.
 
     Parameters
     ----------
     Y : array-like of shape (n_samples, n_labels)
         Complete labels, 0 or 1.
     n_views : int
-    alpha, beta, test_size : float in [0, 1]
-        See `remove_views` and `hide_labels`, here used on training rows, and `split_rows`.
-    aligned : bool
-        True keeps the rows of every view in ascending order instead of shuffling them.
-    observed : array-like of shape (n_samples, n_views), default all True
-        False where a view is really missing: it then lacks the row in training and in test.
-    random_state : int, RandomState or None
+        Number of views.
+    alpha : float in [0, 1], default=0.5
+        Share of the training rows that each view loses, as in `remove_views`.
+    beta : float in [0, 1], default=0.5
+        Share of the training labels to hide, as in `hide_labels`.
+    test_size : float in [0, 1], default=0.3
+        Share of the rows for testing, as in `split_rows`.
+    aligned : bool, default=False
+        If True, the rows of every view are in ascending order instead of being shuffled.
+    observed : array-like of shape (n_samples, n_views), optional
+        False where a view is missing in the data themselves; it then lacks the row in training
+        and in test. By default no view is missing.
+    random_state : int, RandomState or None, default=None
+        Determines the split, what is missing, and the orders.
+
+    Returns
+    -------
+    Challenge
+        The experiment; `Challenge.apply` makes its tables.
+
+    Examples
+    --------
+    >>> from naim3l.missing import make_challenge
+    >>> Y = [[1, 0], [0, 1], [1, 1], [0, 0], [1, 0], [0, 1]]
+    >>> challenge = make_challenge(Y, n_views=2, alpha=0.25, test_size=0.34, random_state=0)
+    >>> challenge.train, challenge.test
+    (array([0, 1, 4, 5]), array([2, 3]))
+    >>> challenge.train_order  # rows of the two views
+    (array([4, 1, 0]), array([5, 0, 1]))
     """
     positive = check_labels(Y)
     alpha, beta = check_ratio("alpha", alpha), check_ratio("beta", beta)

@@ -9,18 +9,18 @@ from naim3l._arrays import Mask
 
 
 def round_down(ratio: float) -> float:
-    """Ratio cut to four digits, so that the value an error names is itself allowed."""
+    """Ratio rounded down to four digits, so that the value in an error is itself allowed."""
     return float(np.floor(ratio * 1e4 + 1e-9) / 1e4)
 
 
 def check_labels(Y: ArrayLike) -> Mask:
-    """Mask of the positives, (n_samples, n_labels), once all entries are known to be 0 or 1."""
+    """Mask of the positives, (n_samples, n_labels); raises unless all entries are 0 or 1."""
     table = np.asarray(Y.toarray() if hasattr(Y, "toarray") else Y)
     if table.ndim != 2 or 0 in table.shape:
         raise ValueError(f"Y has shape {table.shape}; (n_samples, n_labels), not empty, is needed.")
     if table.dtype.kind in "biuf":
         valid = (table == 0) | (table == 1)
-    else:  # text, or nullable columns, where pandas.NA refuses to be compared
+    else:  # text or nullable columns; comparisons with pandas.NA fail
         valid = np.vectorize(lambda y: isinstance(y, Real | np.bool_) and y in (0, 1))(table)
     if not valid.all():
         i, k = np.argwhere(~valid)[0]

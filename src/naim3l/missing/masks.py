@@ -17,12 +17,23 @@ Rows = NDArray[np.integer[Any]]
 
 
 def first_positives(Y: ArrayLike) -> Rows:
-    """Rows that hold the first positive of some label, ascending.
+    """Rows with the first positive of a label.
 
     Parameters
     ----------
     Y : array-like of shape (n_samples, n_labels)
         Complete labels, 0 or 1. A label without a positive has no such row.
+
+    Returns
+    -------
+    int ndarray
+        Row numbers, ascending and distinct.
+
+    Examples
+    --------
+    >>> from naim3l.missing import first_positives
+    >>> first_positives([[0, 0], [1, 0], [1, 1]])
+    array([1, 2])
     """
     positive = check_labels(Y)
     return np.unique(positive.argmax(axis=0)[positive.any(axis=0)])
@@ -37,14 +48,23 @@ def split_rows(
     ----------
     Y : array-like of shape (n_samples, n_labels)
         Complete labels, 0 or 1.
-    test_size : float in [0, 1]
+    test_size : float in [0, 1], default=0.3
         Share of the rows for testing, rounded down: ``floor(test_size * n_samples)`` rows.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
+        Determines the test rows.
 
     Returns
     -------
-    train, test : int arrays, ascending
-        Together they hold every row once.
+    train : int ndarray
+        Rows for training, ascending.
+    test : int ndarray
+        All other rows, ascending.
+
+    Examples
+    --------
+    >>> from naim3l.missing import split_rows
+    >>> split_rows([[1, 0], [0, 1], [1, 1], [0, 0]], test_size=0.5, random_state=0)
+    (array([0, 1]), array([2, 3]))
     """
     positive = check_labels(Y)
     n_samples = len(positive)
@@ -63,7 +83,7 @@ def split_rows(
 
 
 def hide_labels(Y: ArrayLike, ratio: float, *, random_state: Seed = None) -> Mask:
-    """Mask of the labels to hide: one share of each label's positives and of its negatives.
+    """Mask of the labels to hide: a share of each label's positives and of its negatives.
 
     Parameters
     ----------
@@ -71,12 +91,24 @@ def hide_labels(Y: ArrayLike, ratio: float, *, random_state: Seed = None) -> Mas
         Complete labels, 0 or 1.
     ratio : float in [0, 1]
         The paper's beta. Of each label, ``floor(ratio * count)`` of the positives and, separately,
-        of the negatives are hidden. Below 1, a label that has a positive keeps one in sight.
-    random_state : int, RandomState or None
+        of the negatives are hidden. With a ratio below 1, a label that has positives keeps one.
+    random_state : int, RandomState or None, default=None
+        Determines the entries.
 
     Returns
     -------
-    hidden : bool array of shape (n_samples, n_labels)
+    bool ndarray of shape (n_samples, n_labels)
+        True where the label is to be hidden.
+
+    Examples
+    --------
+    Half of the two positives and half of the two negatives are hidden:
+
+    >>> import numpy as np
+    >>> from naim3l.missing import hide_labels
+    >>> Y = np.array([[1], [1], [0], [0]])
+    >>> np.where(hide_labels(Y, 0.5, random_state=0), np.nan, Y).ravel()
+    array([ 1., nan, nan,  0.])
     """
     positive = check_labels(Y)
     return hold_out_share(positive, check_ratio("ratio", ratio), check_random_state(random_state))
@@ -90,28 +122,50 @@ def remove_views(
     observed: ArrayLike | None = None,
     random_state: Seed = None,
 ) -> Mask:
-    """Mask of the views that each row keeps: one share of the rows is dropped from every view.
+    """Mask of the views that each row keeps: a share of the rows is dropped from every view.
 
-    The rows are drawn from those without a first positive, and every row keeps a view: the last
-    view's draw avoids the rows that have no other left. Where too few remain to draw from, earlier
-    draws are exchanged one by one, so that an error means that no choice of rows exists.
+    Rows are drawn from those without a first positive, and every row keeps a view: rows that have
+    only one view left are not drawn again. If too few rows remain to draw from, earlier draws are
+    exchanged, so that an error means that no choice of rows exists.
 
     Parameters
     ----------
     Y : array-like of shape (n_samples, n_labels)
         Complete labels, 0 or 1.
     n_views : int
+        Number of views.
     ratio : float in [0, 1]
-        The paper's alpha: ``floor(ratio * n_samples)`` rows leave each view. If m rows hold no
-        first positive, up to ``floor((n_views - 1) * m / n_views)`` can.
-    observed : array-like of shape (n_samples, n_views), default all True
-        False where a view is really missing. The share is then one of the view's observed rows,
-        and the view that each row keeps is an observed one.
-    random_state : int, RandomState or None
+        The paper's alpha: ``floor(ratio * n_samples)`` rows are dropped from each view. If m rows
+        have no first positive, at most ``floor((n_views - 1) * m / n_views)`` can be.
+    observed : array-like of shape (n_samples, n_views), optional
+        False where a view is missing in the data themselves; by default none is. The ratio is
+        then a share of the view's observed rows, and each row keeps an observed view.
+    random_state : int, RandomState or None, default=None
+        Determines the rows.
 
     Returns
     -------
-    present : bool array of shape (n_samples, n_views)
+    bool ndarray of shape (n_samples, n_views)
+        True where the row keeps the view.
+
+    Raises
+    ------
+    ValueError
+        So many rows cannot be dropped. The message names the largest possible ratio, or the view.
+
+    Examples
+    --------
+    Each view loses two of six rows. Rows 0 and 1 have the first positives and keep both views:
+
+    >>> from naim3l.missing import remove_views
+    >>> Y = [[1, 0], [0, 1], [1, 1], [1, 0], [0, 0], [1, 0]]
+    >>> remove_views(Y, 2, 0.34, random_state=0).astype(int)
+    array([[1, 1],
+           [1, 1],
+           [1, 0],
+           [1, 0],
+           [0, 1],
+           [0, 1]])
     """
     positive = check_labels(Y)
     check_ratio("ratio", ratio)
@@ -147,8 +201,8 @@ def _drop_more(
 ) -> Mask:
     """As many dropped rows as possible, up to ``n_drop``, after exchanges between views.
 
-    What is added is a maximum flow from the views that are short through views and rows to the
-    views that rows have to spare; along what is dropped it flows back.
+    The change is a maximum flow from the views that need more rows, through views and rows, to
+    the views that rows can still lose. It flows backwards where a row is already dropped.
     """
     n_rows, n_views = dropped.shape
     source, sink = n_rows + n_views, n_rows + n_views + 1
@@ -172,12 +226,25 @@ def _drop_more(
 
 
 def shuffle_rows(present: ArrayLike, *, random_state: Seed = None) -> tuple[Rows, ...]:
-    """Row numbers present in each view, in an order drawn for each view on its own.
+    """Rows that each view has, in a random order for each view.
 
     Parameters
     ----------
     present : bool array-like of shape (n_samples, n_views)
-    random_state : int, RandomState or None
+        True where a row has the view.
+    random_state : int, RandomState or None, default=None
+        Determines the orders.
+
+    Returns
+    -------
+    tuple of int ndarrays
+        Row numbers by view.
+
+    Examples
+    --------
+    >>> from naim3l.missing import shuffle_rows
+    >>> shuffle_rows([[True, True], [True, False], [True, True]], random_state=0)
+    (array([2, 1, 0]), array([0, 2]))
     """
     rng = check_random_state(random_state)
     return tuple(rng.permutation(np.flatnonzero(column)) for column in np.transpose(present))
