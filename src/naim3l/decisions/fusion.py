@@ -195,31 +195,33 @@ def _least_log_loss(E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, pull
 
 
 def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
-    """One score per sample from the tables of several views.
+    """Scores or probabilities of samples, fused over the views that each sample has.
 
-    For rows that are known to belong together: views trained apart can still be joined there.
-    Rows of pandas tables are matched by index. Arrays and other data frames have none, so row i
-    of every view must be the same sample, with NaN or null where it lacks the view.
+    Views may be trained on rows that cannot be matched, and be fused for new rows that can. Rows
+    of pandas tables are matched by index. Arrays and other data frames have no index, so that
+    row i of every view must be the same sample, with NaN or null if it lacks the view.
 
     Parameters
     ----------
     scores : mapping of str to ndarray or data frame of shape (n_rows, n_labels)
-        What ``decision_function`` or ``predict_proba`` returns; all of one library, data frames
-        with the same columns, those of pandas with unique indexes.
+        Results of ``decision_function`` or ``predict_proba`` by view. All must be of one library;
+        data frames need the same columns, and those of pandas unique indexes.
     base_rates : array-like of shape (n_labels,), Series or mapping, optional
-        Share of positives of each label, a model's ``base_rates_``: by name, or else in the order
-        of the columns of the first table. With it, scores are taken to be probabilities, and what
-        each view adds to the base rate is added up (see `add_evidence`), which mostly beats their
-        mean; probabilities are returned. Without it, the mean.
+        Share of positives of each label, such as ``base_rates_`` of a model, by name or in the
+        order of the columns of the first table. If given, scores must be probabilities, and the
+        evidence of each view beyond the base rate is added up, which is usually more accurate
+        than the mean. By default the mean over views is returned.
 
     Returns
     -------
     ndarray or data frame of shape (n_samples, n_labels)
-        Of the library of the tables. From pandas, a row for every index that some view has, in the
-        order of first appearance.
+        Means, or probabilities with ``base_rates``, in a table of the same library. For pandas it
+        has a row for each index that occurs in a view, in the order of first occurrence.
 
     Examples
     --------
+    Ann has both views, and both raise the probability above the base rate of 0.5:
+
     >>> import pandas as pd
     >>> from naim3l import fuse
     >>> clinic = pd.DataFrame({"flu": [0.8, 0.4]}, index=["Ann", "Bob"])
@@ -229,6 +231,11 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
     Ann  0.94
     Bob  0.40
     Cid  0.30
+    >>> fuse({"clinic": clinic, "lab": lab})  # the mean
+         flu
+    Ann  0.8
+    Bob  0.4
+    Cid  0.3
     """
     if not isinstance(scores, Mapping) or not scores:
         raise TypeError("scores must be a mapping {view: table} of at least one view.")

@@ -24,7 +24,18 @@ SMALLEST, LARGEST = 1e-100, 1e100
 
 
 class DataWarning(UserWarning):
-    """The data can be used, but something about it is probably not intended."""
+    """Warning that data can be used, but that something about them is probably not intended.
+
+    Examples
+    --------
+    To turn these warnings into errors, for example in a script that runs unattended:
+
+    >>> import warnings
+    >>> from naim3l import DataWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", DataWarning)
+    ...     # model.fit(X, y)
+    """
 
 
 def warn_user(message: str, category: type[Warning] = DataWarning) -> None:

@@ -159,23 +159,35 @@ def join_views(tables: Mapping[str, Any]) -> tuple[Any, dict[str, list[Any]]]:
 
     Parameters
     ----------
-    tables : mapping view -> table
-        A row that lacks the view is NaN throughout.
+    tables : mapping of str to table
+        Tables by view. A row that lacks a view has NaN in all of its columns.
 
     Returns
     -------
     wide : ndarray, CSR array or data frame of shape (n_rows, sum of n_columns)
-        A data frame if all tables are, of one library and with names; its columns are named
-        ``view__column``. CSR if all tables are sparse.
-    views : dict view -> list of column names or positions
-        For ``NAIM3L(views=...)``.
+        A data frame if all tables are data frames of one library with column names; its columns
+        are named ``view__column``. CSR if all tables are sparse.
+    views : dict of str to list
+        Names or positions of the columns of each view, for ``NAIM3L(views=...)``.
+
+    Raises
+    ------
+    ValueError
+        The tables have different numbers of rows, or different indexes.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> wide, views = join_views({"a": np.zeros((3, 2)), "b": np.ones((3, 1))})
-    >>> wide.shape, views
-    ((3, 3), {'a': [0, 1], 'b': [2]})
+    >>> import pandas as pd
+    >>> from naim3l import join_views
+    >>> clinic = pd.DataFrame({"age": [61, 35], "fever": [37.2, 39.1]})
+    >>> lab = pd.DataFrame({"crp": [88.0, None]})
+    >>> wide, views = join_views({"clinic": clinic, "lab": lab})
+    >>> wide
+       clinic__age  clinic__fever  lab__crp
+    0           61           37.2      88.0
+    1           35           39.1       NaN
+    >>> views
+    {'clinic': ['clinic__age', 'clinic__fever'], 'lab': ['lab__crp']}
     """
     parts = tables_apart(tables)
     n_rows = {view: table.shape[0] for view, table in parts.items()}

@@ -30,7 +30,19 @@ _FACT_TYPES = {"versions": dict, "class": str, "form": str, "label_names": list,
 
 
 class ModelFileError(ValueError):
-    """A file is no model that can be loaded; the message names it and says why."""
+    """Error of a file that cannot be loaded as a model; the message names the file and the reason.
+
+    Examples
+    --------
+    >>> import naim3l
+    >>> with open("notes.txt", "w") as file:
+    ...     n_characters = file.write("no model")
+    >>> naim3l.load("notes.txt")
+    Traceback (most recent call last):
+        ...
+    naim3l.files.models.archive.ModelFileError: notes.txt: not a model file, or the end of one is \
+missing.
+    """
 
 
 def require(holds: Any, reason: str) -> None:
