@@ -37,11 +37,11 @@ class ModelFileError(ValueError):
     >>> import naim3l
     >>> with open("notes.txt", "w") as file:
     ...     n_characters = file.write("no model")
-    >>> naim3l.load("notes.txt")
-    Traceback (most recent call last):
-        ...
-    naim3l.files.models.archive.ModelFileError: notes.txt: not a model file, or the end of one is \
-missing.
+    >>> try:
+    ...     model = naim3l.load("notes.txt")
+    ... except naim3l.ModelFileError as error:
+    ...     print(error)
+    notes.txt: not a model file, or the end of one is missing.
     """
 
 

@@ -66,7 +66,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) ->
 
     Nothing that the file names is imported or run unless it is trusted or on the list of allowed
     types: ``naim3l.files.models.ALLOWED``, arrays and functions of one number of NumPy, and
-    numbers, text and containers of Python. Loading needs at most 64 MiB plus 50 times the size of
+    numbers, text and containers of Python. Loading takes at most 64 MiB and 50 times the size of
     the file in memory. The predictions of a model are only as trustworthy as the file's author.
 
     Parameters
