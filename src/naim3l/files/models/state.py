@@ -147,7 +147,7 @@ def _network(value: Any, model: Any) -> bool:
     centre = value.get("encoder.centre") if isinstance(value, dict) else None
     if not isinstance(centre, np.ndarray) or centre.ndim != 1:
         return False
-    shapes = model.weight_shapes(view)
+    shapes = model._weight_shapes(view)
     fits = set(value) == set(shapes) and all(
         _numbers(value[name], shape) and value[name].dtype == np.float32
         for name, shape in shapes.items()
