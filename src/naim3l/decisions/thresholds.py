@@ -1,4 +1,4 @@
-"""From scores to yes and no: thresholds chosen on entries that were held out of the fit."""
+"""Thresholds of scores, fixed or learned from entries that were held out of the fit."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ ENOUGH_POSITIVES = 5
 
 
 def check_threshold(threshold: Any, label_names: list[str] | None = None) -> None:
-    """Error unless it is a rule, a number, or numbers per label."""
+    """Refuse anything but a rule, a number, or a mapping of labels to numbers."""
     if isinstance(threshold, Mapping):
         for name, value in threshold.items():
             if not _is_number(value):
@@ -33,25 +33,25 @@ def check_threshold(threshold: Any, label_names: list[str] | None = None) -> Non
 
 
 def fixed_thresholds(threshold: Any, label_names: list[str]) -> Matrix:
-    """Thresholds (n_labels,) of a rule that learns nothing; labels not in a mapping have 0."""
+    """Thresholds (n_labels,) that need no learning; labels that are not in a mapping have 0."""
     if isinstance(threshold, Mapping):
         return np.array([float(threshold.get(name, 0.0)) for name in label_names])
     return np.full(len(label_names), 0.0 if threshold == "sign" else float(threshold))
 
 
 def fit_thresholds(scores: Matrix, truth: Matrix, rule: str) -> Matrix:
-    """Thresholds (n_labels,), above which a score means yes.
+    """Thresholds (n_labels,) above which labels are predicted.
 
     Parameters
     ----------
     scores : ndarray of shape (n_rows, n_labels)
-        Of entries that the fit did not see; NaN elsewhere.
+        Scores of held-out entries, by fits without them; NaN elsewhere.
     truth : ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown.
     rule : {"f1", "cardinality"}
         "f1": the threshold with the best F1 of each label; labels with few known positives share
-        the one that is best for all of them. "cardinality": one threshold for all, with as many
-        yes among the known entries as are true.
+        the one that is best for all of them. "cardinality": one threshold for all labels, at which
+        as many known entries are predicted as are positive.
     """
     known = np.isfinite(scores) & np.isfinite(truth)
     yes = known & (truth == 1)
@@ -66,7 +66,7 @@ def fit_thresholds(scores: Matrix, truth: Matrix, rule: str) -> Matrix:
 
 
 def _best_f1(scores: Matrix, yes: NDArray[np.bool_]) -> float:
-    """Threshold with the highest F1, midway to the next score; 0 without a positive."""
+    """Threshold with the highest F1, midway between two scores; 0 without a positive."""
     if not yes.any():
         return 0.0
     order = np.argsort(-scores, kind="stable")
@@ -84,7 +84,7 @@ def _as_many_as_true(scores: Matrix, yes: NDArray[np.bool_]) -> float:
 
 
 def _below(ranked: Matrix, last: int) -> float:
-    """Number between the score at ``last`` and the next smaller one; scores fall."""
+    """Midpoint of the score at ``last`` and the next smaller one; scores are descending."""
     smaller = ranked[ranked < ranked[last]]
     return float((ranked[last] + smaller[0]) / 2) if len(smaller) else float(ranked[last] - 1.0)
 
