@@ -273,7 +273,7 @@ def _check_alike(table: Table, first: Table, first_view: str) -> None:
         raise TypeError(f"{table.where}: a sparse matrix; scores are needed for all labels.")
     if type(table.data) is not type(first.data):
         raise TypeError(
-            f"{table.where}: a {type(table.data).__qualname__} of {type(table.data).__module__} "
+            f"{table.where}: a {type(table.data).__qualname__} of {type(table.data).__module__}, "
             f"but {first_view!r} is a {type(first.data).__qualname__} of "
             f"{type(first.data).__module__}; give tables of one library."
         )

@@ -1,4 +1,4 @@
-"""Tables and labels as users give them -> checked views, at the fit and again at predict time."""
+"""Checked views from the tables and labels of users, for training and for prediction."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ class View(NamedTuple):
 
 
 class TableReader(BaseEstimator):
-    """Reads tables and labels of either form, and remembers form and names of the fit.
+    """Reader of tables and labels of either form, with the form and names of the training data.
 
     Parameters
     ----------
@@ -40,16 +40,16 @@ class TableReader(BaseEstimator):
     Attributes
     ----------
     form_ : {"apart", "wide"}
-        Whether the tables came as a mapping, or as one table with a row per sample.
+        Whether the tables were a mapping, or one table with a row per sample.
     views_, label_names_ : list of str
     n_features_in_, feature_names_in_
-        As of :class:`naim3l.NAIM3L`.
+        As in :class:`naim3l.NAIM3L`.
     columns_ : dict of str to list of int, or None
         Positions of each view's columns in a wide table.
     labels_named_ : bool
-        Whether the label tables had names of their own.
+        Whether the label tables had column names.
     one_column_ : bool
-        Whether labels came as a single column, one-dimensional.
+        Whether labels were one-dimensional.
     """
 
     def __init__(self, views: Mapping[str, Any] | None = None, label_coding: str = "binary"):
@@ -57,7 +57,7 @@ class TableReader(BaseEstimator):
         self.label_coding = label_coding
 
     def read_training(self, X: Any, y: Any) -> dict[str, View]:
-        """Checked views of the training data; remembers how they came.
+        """Checked views of the training data, whose form and names are stored.
 
         Parameters
         ----------
@@ -78,9 +78,9 @@ class TableReader(BaseEstimator):
         return {view: View(table, signed[view]) for view, table in tables.items()}
 
     def tables(self, X: Any) -> dict[str, Table]:
-        """Table of each view at predict time, checked against the fit.
+        """Table of each view for prediction, checked against the training data.
 
-        A mapping may hold some of the views only.
+        A mapping need not have all views.
         """
         if self.wide:
             if is_apart(X):
@@ -100,7 +100,7 @@ class TableReader(BaseEstimator):
         return tables
 
     def labels(self, X: Any, y: Any) -> dict[str, LabelTable]:
-        """Label table of each view in ``X``, checked against its rows; if wide, always the same."""
+        """Label table of each view in ``X``, checked against its rows; the same for all if wide."""
         apart = not self.wide and is_apart(X)
         tables = {view: Table(t, f"view {view!r}") for view, t in X.items()} if apart else {}
         return self._read_labels(X, y, tables)
@@ -155,14 +155,14 @@ class TableReader(BaseEstimator):
         return int(self.n_features_in_[view]) if self.columns_ is None else len(self.columns_[view])
 
     def column_names(self, view: str) -> list[str] | None:
-        """Names of a view's columns, None where its table had none."""
+        """Names of a view's columns, None if its table had none."""
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
             names = names.get(view) if self.columns_ is None else names[self.columns_[view]]
         return None if names is None else [str(name) for name in names]
 
     def _first_tables(self, X: Any) -> dict[str, Table]:
-        """Table of each view; remembers the form, the views and the column names."""
+        """Table of each view; stores the form, the views and the column names."""
         self.form_ = APART if is_apart(X) else WIDE
         if self.wide:
             table = Table(X, "X")
