@@ -117,7 +117,7 @@ class ViewPredictor(BaseEstimator):
         Returns
         -------
         dict of str to ndarray of shape (n_rows, n_labels)
-            NumPy arrays whatever `set_output` chose; NaN in a row that lacks the view.
+            NumPy arrays, regardless of `set_output`; NaN in a row that lacks the view.
 
         Examples
         --------

@@ -1,8 +1,9 @@
 """The problem as rows: features, signed labels, and the positive rows of each label.
 
-The rows of all views are stacked: ``Y``, ``P`` and ``XW`` have shape (n_rows, n_labels). The weights of all views are stacked too: ``W`` has shape
-(n_weights, n_labels), and a view's intercept is the last row of its block. The paper's
-block-diagonal ``X`` is never formed; ``multiply`` and ``multiply_transposed`` apply it.
+The rows of all views are stacked: ``Y``, ``P`` and ``XW`` have shape (n_rows, n_labels). The
+weights of all views are stacked too: ``W`` has shape (n_weights, n_labels), and a view's intercept
+is the last row of its block. The paper's block-diagonal ``X`` is never formed; ``multiply`` and
+``multiply_transposed`` apply it.
 
 The paper's ``X_k`` (rows whose label ``k`` is observed positive) is a selection of stacked rows.
 The selections of all labels are concatenated: an array of shape (n_positives, n_labels) contains

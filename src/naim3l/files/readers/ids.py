@@ -1,4 +1,4 @@
-"""Columns that name the rows: how they are called, and ids as text, digit for digit."""
+"""Columns with the ids of rows: detection by name, and ids as text with all digits."""
 
 import re
 import uuid
@@ -21,12 +21,12 @@ _CODE = re.compile(r"[A-Za-z]+[-_]?\d+")
 
 
 def is_named_like_id(name: str) -> bool:
-    """Whether a column is called as ids often are."""
+    """Whether a column has a name that is typical of ids."""
     return any(names.fullmatch(name) for names in _NAMES)
 
 
 def guess_id(table: Any, *, other_than: Collection[str] = ()) -> tuple[str | None, str]:
-    """A column that seems to name the rows, and why; None and "" if there is none.
+    """The likely id column, and the reason; None and "" if there is none.
 
     It is named like an id, or is the first column and looks like codes, and its cells differ.
 
@@ -35,7 +35,7 @@ def guess_id(table: Any, *, other_than: Collection[str] = ()) -> tuple[str | Non
     table : DataFrame
         From `read_table`.
     other_than : collection of str
-        Columns that are known to be something else.
+        Columns that are known to have another role.
     """
     columns = [str(name) for name in table.columns]
     for names in _NAMES:
@@ -50,7 +50,7 @@ def guess_id(table: Any, *, other_than: Collection[str] = ()) -> tuple[str | Non
 
 
 def set_ids(table: Any, id_column: str) -> Any:
-    """The table with ids, as text, for its index; refuses ids that are missing or not unique."""
+    """The table with ids, as text, as its index; refuses missing and duplicate ids."""
     if id_column not in table.columns:
         raise ReadError(
             f"{source_of(table)}: no id column {quote(id_column)}; "
@@ -84,7 +84,7 @@ def _check_ids(table: Any, id_column: str, ids: Sequence[str | None]) -> None:
 
 
 def _id_text(cell: Any) -> str | None:
-    """An id as text, the same from whichever kind of file; None where missing."""
+    """An id as text, the same for all file formats; None if missing."""
     if cell is None or cell != cell:
         return None
     if isinstance(cell, float) and cell.is_integer():
@@ -94,7 +94,7 @@ def _id_text(cell: Any) -> str | None:
 
 
 def _all_differ(series: Any) -> bool:
-    """Whether no cell is missing and none occurs twice; never so for floats and dates."""
+    """Whether no cell is missing or occurs twice; always False for floats and dates."""
     try:
         codes, cells = distinct(series)
     except TypeError:
