@@ -1,19 +1,16 @@
 """From scores to yes and no: thresholds chosen on entries that were held out of the fit."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Mask, Matrix
 from naim3l.decisions.calibration import Calibration
 
 SIGN = "sign"
-LEARNED = ("guarded", "cardinality", "f1", "half")
-RULES = (SIGN, *LEARNED)
 # With fewer known positives than this a label shares the threshold of all such labels.
 ENOUGH_POSITIVES = 5
 # How much less often than guessing, as a share of the held-out entries, "guarded" decisions may be
@@ -64,14 +61,23 @@ def fit_thresholds(scores: Matrix, truth: Matrix, rule: str, calibration: Calibr
         Of these scores; for "guarded" and "half".
     """
     known = np.isfinite(scores) & np.isfinite(truth)
-    yes = known & (truth == 1)
-    if rule == "half":
-        return _score_at(0.0, scores, calibration)
-    if rule == "guarded":
-        cut = _guarded_cut(calibration.log_odds(scores), yes, known)
-        return _score_at(cut, scores, calibration)
-    if rule == "cardinality":
-        return np.full(scores.shape[1], _as_many_as_true(scores[known], yes[known]))
+    return LEARNED[rule](scores, known & (truth == 1), known, calibration)
+
+
+def _half(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
+    return _score_at(0.0, scores, calibration)
+
+
+def _guarded(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
+    cut = _guarded_cut(calibration.log_odds(scores), yes, known)
+    return _score_at(cut, scores, calibration)
+
+
+def _cardinality(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
+    return np.full(scores.shape[1], _as_many_as_true(scores[known], yes[known]))
+
+
+def _f1(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
     rare = yes.sum(axis=0) < ENOUGH_POSITIVES
     shared = known & rare
     thresholds = np.full(scores.shape[1], _best_f1(scores[shared], yes[shared]))
@@ -80,7 +86,18 @@ def fit_thresholds(scores: Matrix, truth: Matrix, rule: str, calibration: Calibr
     return thresholds
 
 
-def _guarded_cut(log_odds: Matrix, yes: NDArray[np.bool_], known: NDArray[np.bool_]) -> float:
+# Rules by name, as functions of held-out scores, of which entries are positive and known, and of
+# the calibration of the scores.
+LEARNED: dict[str, Callable[[Matrix, Mask, Mask, Calibration], Matrix]] = {
+    "guarded": _guarded,
+    "cardinality": _cardinality,
+    "f1": _f1,
+    "half": _half,
+}
+RULES = (SIGN, *LEARNED)
+
+
+def _guarded_cut(log_odds: Matrix, yes: Mask, known: Mask) -> float:
     """Log-odds with the best F1 over all entries, among those that keep to ``GUARD``.
 
     Where none does, because the scores are worse than guessing, the one that is right most often.
@@ -118,7 +135,7 @@ def _score_at(log_odds: float, scores: Matrix, calibration: Calibration) -> Matr
     return np.where(rises, found, always)
 
 
-def _best_f1(scores: Matrix, yes: NDArray[np.bool_]) -> float:
+def _best_f1(scores: Matrix, yes: Mask) -> float:
     """Threshold with the highest F1, midway to the next score; 0 without a positive."""
     if not yes.any():
         return 0.0
@@ -130,7 +147,7 @@ def _best_f1(scores: Matrix, yes: NDArray[np.bool_]) -> float:
     return _below(ranked, best)
 
 
-def _as_many_as_true(scores: Matrix, yes: NDArray[np.bool_]) -> float:
+def _as_many_as_true(scores: Matrix, yes: Mask) -> float:
     """Threshold with as many scores above it as there are positives; 0 without one."""
     n_yes = int(yes.sum())
     return _below(-np.sort(-scores), n_yes - 1) if n_yes else 0.0

@@ -7,8 +7,7 @@ A method adds how a view's features become scores, and how that is learned: line
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from operator import attrgetter
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -45,7 +44,7 @@ from naim3l.features.recipes import MAX_COMPONENTS
 from naim3l.files.checkpoint import Checkpoint, remove_checkpoint
 from naim3l.files.models import save
 from naim3l.input.labels import CODINGS, LabelTable, fill_unknown
-from naim3l.input.reader import TableReader
+from naim3l.input.reader import TableReader, of_reader
 from naim3l.input.tables import Table, warn_of_rows, warn_user
 from naim3l.input.views import FUSED, is_apart
 from naim3l.metrics import evaluate
@@ -106,11 +105,10 @@ class ViewModel(BaseEstimator):
         ndarray of shape (n_rows, n_labels)
         """
 
-    # What the reader of the fit knows, under the names that scikit-learn has for it.
-    views_ = property(attrgetter("reader_.views_"))
-    label_names_ = property(attrgetter("reader_.label_names_"))
-    n_features_in_ = property(attrgetter("reader_.n_features_in_"))
-    feature_names_in_ = property(attrgetter("reader_.feature_names_in_"))
+    views_ = of_reader("views_")
+    label_names_ = of_reader("label_names_")
+    n_features_in_ = of_reader("n_features_in_")
+    feature_names_in_ = of_reader("feature_names_in_")
 
     @property
     def transformers_(self) -> dict[str, Any]:
@@ -280,7 +278,6 @@ class ViewModel(BaseEstimator):
 
     def _keep_checkpoint(self, checkpoint: Checkpoint | None) -> None:
         """Leave the checkpoint of a finished fit where it is until the model is saved."""
-        self.__dict__.pop("_checkpoint", None)  # that of an earlier fit
         if checkpoint is not None:
             self._checkpoint: tuple[Path, str] = (checkpoint.path, checkpoint.key)
 
@@ -302,17 +299,30 @@ class ViewModel(BaseEstimator):
 
     def _check_parameters(self, X: Any) -> None:
         """Refuse parameters that no fit can work with; warn of those without effect on ``X``."""
-        values = self.get_params(deep=False)
+        values = self._values()
         check_parameters(values, self._schema)
         for message in without_effect(values, wide=not is_apart(X)):
             warn_user(message)
 
+    def _values(self) -> dict[str, Any]:
+        """Values of all parameters, also of those that the ``__init__`` of a subclass hides."""
+        hidden = {field.name: getattr(self, field.name) for field in fields(self)}
+        return hidden | self.get_params(deep=False)
+
     def _read_training(self, X: Any, y: Any) -> Problem:
-        """Tables and labels -> checked views -> features -> the problem of all views."""
+        """Problem of all views; whatever fails leaves no model behind."""
         self._forget()
-        reader = TableReader(self.views, self.label_coding)
+        try:
+            return self._read(X, y)
+        except BaseException:
+            self._forget()
+            raise
+
+    def _read(self, X: Any, y: Any) -> Problem:
+        """Tables and labels -> checked views -> features -> the problem of all views."""
+        reader = TableReader(self.views, self.label_coding, type(self).__name__)
         views = reader.read_training(X, y)
-        check_views(self.get_params(deep=False), self._schema, list(views))
+        check_views(self._values(), self._schema, list(views))
         check_threshold(self.threshold, reader.label_names_)
         self.reader_ = reader
         self.features_ = {view: self._make_features(view) for view in views}
@@ -329,9 +339,10 @@ class ViewModel(BaseEstimator):
         return problem
 
     def _forget(self) -> None:
-        """A fit that fails leaves no model behind."""
-        for name in ("reader_", "features_", "coef_", "intercept_"):
-            self.__dict__.pop(name, None)
+        """Remove all that an earlier fit has learned."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        self.__dict__.pop("_checkpoint", None)
 
     def _make_features(self, view: str) -> ViewFeatures:
         kernel_map = self._kernel_map(view)

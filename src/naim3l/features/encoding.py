@@ -12,7 +12,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.utils import get_tags
 
 from naim3l._arrays import Mask
-from naim3l.features.kernels import HISTOGRAM_KERNELS, KernelMap
+from naim3l.features.kernels import KernelMap
 from naim3l.features.recipes import MAX_COMPONENTS, RECIPES, RootHistogram
 from naim3l.input.numeric import (
     check_finite,
@@ -205,8 +205,7 @@ def _first_step(transformer: Any) -> Any:
 
 def _of_histograms(step: Any) -> bool:
     """Whether a step refuses negative values."""
-    of_kernel = isinstance(step, KernelMap) and isinstance(step.kernel, str)
-    return isinstance(step, RootHistogram) or (of_kernel and step.kernel in HISTOGRAM_KERNELS)
+    return isinstance(step, RootHistogram) or (isinstance(step, KernelMap) and step.of_histograms)
 
 
 def accepts_missing(transformer: Any) -> bool:

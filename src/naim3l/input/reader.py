@@ -19,6 +19,7 @@ from naim3l.input.views import (
 )
 
 APART, WIDE = FORMS = ("apart", "wide")
+_OF_COLUMNS = ("n_features_in_", "feature_names_in_")  # what scikit-learn keeps of a table
 
 
 class View(NamedTuple):
@@ -28,7 +29,19 @@ class View(NamedTuple):
     signed: NDArray[np.int8]
 
 
-class TableReader(BaseEstimator):
+def of_reader(name: str) -> Any:
+    """Property of a model that its reader has; lacking before the fit, as scikit-learn wants it."""
+
+    def read(model: Any) -> Any:
+        reader = vars(model).get("reader_")
+        if reader is None or not hasattr(reader, name):
+            raise AttributeError(f"{type(model).__name__!r} object has no attribute {name!r}")
+        return getattr(reader, name)
+
+    return property(read)
+
+
+class TableReader:
     """Reads tables and labels of either form, and remembers form and names of the fit.
 
     Parameters
@@ -36,6 +49,8 @@ class TableReader(BaseEstimator):
     views : mapping of str to columns, optional
         Columns of each view of a wide table, as for :class:`naim3l.NAIM3L`.
     label_coding : {"binary", "signed"}, default="binary"
+    owner : str
+        Class of the model, which scikit-learn's messages name.
 
     Attributes
     ----------
@@ -52,9 +67,15 @@ class TableReader(BaseEstimator):
         Whether labels came as a single column, one-dimensional.
     """
 
-    def __init__(self, views: Mapping[str, Any] | None = None, label_coding: str = "binary"):
+    def __init__(
+        self,
+        views: Mapping[str, Any] | None = None,
+        label_coding: str = "binary",
+        owner: str = "NAIM3L",
+    ):
         self.views = views
         self.label_coding = label_coding
+        self.owner = owner
 
     def read_training(self, X: Any, y: Any) -> dict[str, View]:
         """Checked views of the training data; remembers how they came.
@@ -90,7 +111,7 @@ class TableReader(BaseEstimator):
                 )
             table = Table(X, "X")
             resolve_columns(None, table)  # refuses an empty table
-            validate_data(self, X, skip_check_array=True, reset=False)
+            self._validate(X, reset=False)
             assert self.columns_ is not None
             return tables_wide(table, self.columns_)
         tables = tables_apart(X, known=self.views_)
@@ -168,7 +189,7 @@ class TableReader(BaseEstimator):
             table = Table(X, "X")
             self.columns_: dict[str, list[int]] | None = resolve_columns(self.views, table)
             self.views_ = list(self.columns_)
-            validate_data(self, X, skip_check_array=True)
+            self._validate(X, reset=True)
             return tables_wide(table, self.columns_)
         if self.views is not None:
             raise ValueError(
@@ -182,6 +203,14 @@ class TableReader(BaseEstimator):
         if names:
             self.feature_names_in_ = names
         return tables
+
+    def _validate(self, X: Any, *, reset: bool) -> None:
+        """scikit-learn's check of the columns of a wide table, under the name of the model."""
+        checked = type(self.owner, (BaseEstimator,), {})()
+        known = {name: value for name, value in vars(self).items() if name in _OF_COLUMNS}
+        vars(checked).update(known)
+        validate_data(checked, X, skip_check_array=True, reset=reset)
+        vars(self).update(vars(checked))
 
     def _warn_of_labels_among_features(self, tables: Mapping[str, Table]) -> None:
         for view, table in tables.items():

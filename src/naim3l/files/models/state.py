@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import Evidence
+from naim3l.decisions.held_out import METRICS
 from naim3l.decisions.thresholds import LEARNED
 from naim3l.features.encoding import ViewFeatures
 from naim3l.files.models.archive import ModelFileError, require
@@ -168,16 +169,17 @@ def _network(value: Any, model: Any) -> bool:
 
 
 _LABELLED = "one finite number per label"
-READER = {
+READER_PARTS = {
     "form_": Part(f"one of {FORMS}", lambda value, _: value in list(FORMS)),
     "views_": Part("distinct names", _names),
     "label_names_": Part("distinct names", _names),
     "labels_named_": Part("True or False", lambda value, _: type(value) is bool),
     "one_column_": Part("True or False", lambda value, _: type(value) is bool),
     "label_coding": Part(f"one of {list(CODINGS)}", lambda value, _: value in list(CODINGS)),
+    "owner": Part("a name", lambda value, _: isinstance(value, str) and value.isidentifier()),
 }
 COMMON = {
-    "features_": Part("a transformer or None", _features, by="views"),
+    "features_": Part("features with a transformer or None", _features, by="views"),
     "thresholds_": Part(_LABELLED, _of_labels, by="blocks"),
     "rules_": Part("thresholds by rule", _rules, empty=dict),
     "calibration_": Part("a curve per label", _calibration, by="blocks", empty=dict),
@@ -203,6 +205,7 @@ CHOSEN = {
     "lam_": Part("a number above 0", lambda value, _: _number(value, above=0)),
     "ridge_": Part("a number, 0 or above", lambda value, _: _number(value, above=0)),
     "best_score_": Part("a number", lambda value, _: _number(value, or_nan=True)),
+    "metric_": Part("the name of a metric", lambda value, _: value in METRICS),
     "cv_results_": Part("columns of numbers", _columns_of_numbers),
 }  # fmt: skip
 NETWORKS = {
@@ -234,11 +237,9 @@ def check_state(model: Any, room: int) -> None:
     require("_networks" not in vars(model), "its networks are not made of its weights.")
     reader: Any = getattr(model, "reader_", None)
     require(isinstance(reader, TableReader), "it lacks reader_.")
-    for name, part in READER.items():
+    for name, part in READER_PARTS.items():
         _check_attribute(reader, name, part)
     _check_columns(reader, room)
-    lacking = [name for name in model.get_params(deep=False) if name not in vars(model)]
-    require(not lacking, f"it lacks its parameters {lacking}.")
     for name, part in PARTS[type_name(model)].items():
         _check_attribute(model, name, part)
     for view in model.views_:
