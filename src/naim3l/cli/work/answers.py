@@ -62,7 +62,7 @@ def _decided(model: LinearViewModel, scores: Mapping[str, Any]) -> dict[str, Any
     yes, no, _ = CODINGS[model.reader_.label_coding][0]
     decided = {}
     for view, table in scores.items():
-        labels = table.gt(model.thresholds_[view]).replace({True: int(yes), False: int(no)})
+        labels = table.gt(model.thresholds_[view]).astype("int64") * int(yes - no) + int(no)
         known = table.notna()
         decided[view] = labels if known.all(axis=None) else labels.astype("Int64").where(known)
     return decided
