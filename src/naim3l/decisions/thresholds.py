@@ -9,11 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
+from naim3l.decisions.calibration import Calibration
 
-RULES = ("sign", "f1", "cardinality")
-LEARNED = ("f1", "cardinality")
+SIGN = "sign"
+LEARNED = ("guarded", "cardinality", "f1", "half")
+RULES = (SIGN, *LEARNED)
 # With fewer known positives than this a label shares the threshold of all such labels.
 ENOUGH_POSITIVES = 5
+# How much less often than guessing, as a share of the held-out entries, "guarded" decisions may be
+# right. On new rows they are a little less right than there: half a point here is up to one there.
+GUARD = 0.005
 
 
 def check_threshold(threshold: Any, label_names: list[str] | None = None) -> None:
@@ -36,10 +41,10 @@ def fixed_thresholds(threshold: Any, label_names: list[str]) -> Matrix:
     """Thresholds (n_labels,) of a rule that learns nothing; labels not in a mapping have 0."""
     if isinstance(threshold, Mapping):
         return np.array([float(threshold.get(name, 0.0)) for name in label_names])
-    return np.full(len(label_names), 0.0 if threshold == "sign" else float(threshold))
+    return np.full(len(label_names), 0.0 if threshold == SIGN else float(threshold))
 
 
-def fit_thresholds(scores: Matrix, truth: Matrix, rule: str) -> Matrix:
+def fit_thresholds(scores: Matrix, truth: Matrix, rule: str, calibration: Calibration) -> Matrix:
     """Thresholds (n_labels,), above which a score means yes.
 
     Parameters
@@ -48,13 +53,23 @@ def fit_thresholds(scores: Matrix, truth: Matrix, rule: str) -> Matrix:
         Of entries that the fit did not see; NaN elsewhere.
     truth : ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown.
-    rule : {"f1", "cardinality"}
+    rule : {"guarded", "cardinality", "f1", "half"}
         "f1": the threshold with the best F1 of each label; labels with few known positives share
         the one that is best for all of them. "cardinality": one threshold for all, with as many
-        yes among the known entries as are true.
+        yes among the known entries as are true. The others cut the probability of all labels at
+        one value. "half": at one half, so that the more probable value is predicted. "guarded":
+        where the F1 over all entries is best among the values at which decisions are at most half
+        a point less often right than each label's more frequent value.
+    calibration : Calibration
+        Of these scores; for "guarded" and "half".
     """
     known = np.isfinite(scores) & np.isfinite(truth)
     yes = known & (truth == 1)
+    if rule == "half":
+        return _score_at(0.0, scores, calibration)
+    if rule == "guarded":
+        cut = _guarded_cut(calibration.log_odds(scores), yes, known)
+        return _score_at(cut, scores, calibration)
     if rule == "cardinality":
         return np.full(scores.shape[1], _as_many_as_true(scores[known], yes[known]))
     rare = yes.sum(axis=0) < ENOUGH_POSITIVES
@@ -63,6 +78,44 @@ def fit_thresholds(scores: Matrix, truth: Matrix, rule: str) -> Matrix:
     for k in np.flatnonzero(~rare):
         thresholds[k] = _best_f1(scores[known[:, k], k], yes[known[:, k], k])
     return thresholds
+
+
+def _guarded_cut(log_odds: Matrix, yes: NDArray[np.bool_], known: NDArray[np.bool_]) -> float:
+    """Log-odds with the best F1 over all entries, among those that keep to ``GUARD``.
+
+    Where none does, because the scores are worse than guessing, the one that is right most often.
+    """
+    n_known, n_yes = int(known.sum()), int(yes.sum())
+    if not n_known:
+        return 0.0
+    of_label = yes.sum(axis=0)
+    right_by_guessing = np.maximum(of_label, known.sum(axis=0) - of_label).sum()
+    order = np.argsort(-log_odds[known], kind="stable")
+    ranked = log_odds[known][order]
+    n_called = np.arange(n_known + 1)
+    hits = np.concatenate([[0], np.cumsum(yes[known][order])])
+    right = hits + (n_known - n_yes) - (n_called - hits)
+    f1 = 2 * hits / np.maximum(n_called + n_yes, 1)
+    possible = np.concatenate([[True], np.append(ranked[1:] < ranked[:-1], True)])  # not amid ties
+    allowed = possible & (right >= right_by_guessing - GUARD * n_known)
+    if allowed.any():
+        best = int(np.argmax(np.where(allowed, f1, -1.0)))
+    else:
+        best = int(np.argmax(np.where(possible, right, -1)))
+    return _below(ranked, best - 1) if best else float(ranked[0] + 1.0)
+
+
+def _score_at(log_odds: float, scores: Matrix, calibration: Calibration) -> Matrix:
+    """Score of each label, (n_labels,), whose probability has these log-odds.
+
+    A label whose probability does not rise with its score is always yes, or always no, by how
+    frequent it is: its threshold lies beyond all of its scores.
+    """
+    rises = calibration.slope > 0
+    found = (log_odds - calibration.offset) / np.where(rises, calibration.slope, 1.0)
+    finite = np.where(np.isfinite(scores), scores, 0.0)
+    always = np.where(calibration.base > log_odds, finite.min(axis=0) - 1, finite.max(axis=0) + 1)
+    return np.where(rises, found, always)
 
 
 def _best_f1(scores: Matrix, yes: NDArray[np.bool_]) -> float:

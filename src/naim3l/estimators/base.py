@@ -28,6 +28,7 @@ from naim3l.decisions.rules import (
     fixed_decisions,
     fuse_views,
     learn_decisions,
+    thresholds_of,
 )
 from naim3l.decisions.thresholds import check_threshold
 from naim3l.estimators.output import OUTPUTS, contain
@@ -154,13 +155,16 @@ class ViewModel(BaseEstimator):
         check_is_fitted(self)
         return {view: self._score_view(view, t) for view, t in self.reader_.tables(X).items()}
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, decide: str | None = None) -> Any:
         """Labels in the coding of the fit: yes where the score is above ``thresholds_``, else no.
 
         Parameters
         ----------
         X : mapping of str to table, or one wide table
             In the form of the fit; each row must have the view (some view, if wide).
+        decide : {"sign", "guarded", "cardinality", "f1", "half"}, optional
+            Another rule than ``threshold``; all but "sign" need a fit that learned some rule, or
+            probabilities.
 
         Returns
         -------
@@ -175,7 +179,8 @@ class ViewModel(BaseEstimator):
                     f"{where}, row {lacking[0]}: all values are missing, so there is nothing to "
                     f"predict from ({len(lacking)} such rows); drop these rows first."
                 )
-        decisions = {view: self._decide(view, S).astype(np.int64) for view, S in scores.items()}
+        at = thresholds_of(decide, self.thresholds_, self.rules_)
+        decisions = {v: self._decide(S, at[v]).astype(np.int64) for v, S in scores.items()}
         return self._contain(decisions, X)
 
     @available_if(_calibrated)
@@ -210,7 +215,7 @@ class ViewModel(BaseEstimator):
         """
         filled = {}
         for view, S, labels in self._scores_and_labels(X, y):
-            values = np.where(np.isnan(S), np.nan, self._decide(view, S))
+            values = np.where(np.isnan(S), np.nan, self._decide(S, self.thresholds_[view]))
             values = values[:, self.reader_.label_positions(labels)]
             filled[view] = fill_unknown(labels, values, self.reader_.label_coding)
         return filled[FUSED] if self.reader_.wide else filled
@@ -358,7 +363,8 @@ class ViewModel(BaseEstimator):
         return fixed_decisions(self._rules, blocks, self.label_names_)
 
     def _keep_decisions(self, decisions: Decisions) -> None:
-        self.thresholds_, self.calibration_ = decisions.thresholds, decisions.calibrations
+        self.thresholds_, self.rules_ = decisions.thresholds, decisions.rules
+        self.calibration_ = decisions.calibrations
         self.evidence_: Evidence | None = decisions.evidence
 
     # Prediction.
@@ -390,9 +396,9 @@ class ViewModel(BaseEstimator):
         for view, S in scores.items():
             yield view, S, next(iter(labels.values())) if self.reader_.wide else labels[view]
 
-    def _decide(self, block: str, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _decide(self, scores: NDArray, thresholds: NDArray) -> NDArray[np.float64]:
         yes, no, _ = CODINGS[self.reader_.label_coding][0]
-        return np.where(scores > self.thresholds_[block], yes, no)
+        return np.where(scores > thresholds, yes, no)
 
     def _contain(self, values: dict[str, NDArray], X: Any) -> Any:
         """Scores or decisions as users get them."""

@@ -119,6 +119,7 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
     cv: int = 3
     gamma_factors: Sequence[float] = (0.5, 1.0, 2.0)
     metric: str = AUTO
+    threshold: Any = "guarded"
     low_rank: bool = True
     high_rank: bool = True
     max_iter: int = 200

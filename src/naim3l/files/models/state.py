@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import Evidence
+from naim3l.decisions.thresholds import LEARNED
 from naim3l.features.encoding import ViewFeatures
 from naim3l.files.models.archive import ModelFileError, require
 from naim3l.files.models.facts import n_inputs, type_name
@@ -111,6 +112,17 @@ def _evidence(value: Any, model: Any) -> bool:
     )
 
 
+def _rules(value: Any, model: Any) -> bool:
+    """Whether there are thresholds of every learned rule, for every block of scores."""
+    blocks = {FUSED} if model.reader_.wide else set(model.views_)
+    return (
+        isinstance(value, dict)
+        and set(value) == set(LEARNED)
+        and all(isinstance(of, dict) and set(of) == blocks for of in value.values())
+        and all(_of_labels(of_block, model) for of in value.values() for of_block in of.values())
+    )
+
+
 def _features(value: Any, model: Any) -> bool:
     """Whether there is a transformer or None, and how it gets its rows."""
     whole = isinstance(value, ViewFeatures) and {"transformer", "as_numbers"} <= set(vars(value))
@@ -183,6 +195,7 @@ READER = {
 COMMON = {
     "features_": Part("a transformer or None", _features, by="views"),
     "thresholds_": Part(_LABELLED, _of_labels, by="blocks"),
+    "rules_": Part("thresholds by rule", _rules, empty=dict),
     "calibration_": Part("a curve per label", _calibration, by="blocks", empty=dict),
     "evidence_": Part("weights of all views", _evidence, empty=type(None)),
     "base_rates_": Part("a share per label", _rates),
