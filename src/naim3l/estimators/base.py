@@ -38,7 +38,7 @@ from naim3l.estimators.schema import (
     check_views,
     without_effect,
 )
-from naim3l.features.encoding import ViewFeatures, accepts_missing
+from naim3l.features.encoding import ViewFeatures, accepts_missing, is_automatic
 from naim3l.features.kernels import KernelMap
 from naim3l.features.recipes import MAX_COMPONENTS
 from naim3l.files.checkpoint import Checkpoint, remove_checkpoint
@@ -69,7 +69,8 @@ class ViewModel(BaseEstimator):
 
     Tools such as explanations, reports and model files use, besides what users see: ``reader_``
     (form, names; tables and labels checked against the fit), ``features_`` (`ViewFeatures` by
-    view), ``evidence_`` (how views are fused) and `view_scores`.
+    view), ``evidence_`` (how views are fused), ``roles_`` (`ViewRoles` of views read from files)
+    and `view_scores`.
     """
 
     _schema: ClassVar[Mapping[str, Parameter]] = PARAMETERS  # what the parameters may be
@@ -321,10 +322,10 @@ class ViewModel(BaseEstimator):
     def _read(self, X: Any, y: Any) -> Problem:
         """Tables and labels -> checked views -> features -> the problem of all views."""
         reader = TableReader(self.views, self.label_coding, type(self).__name__)
-        views = reader.read_training(X, y)
+        views = reader.read_training(X, y, lambda view: is_automatic(self.transformer, view))
         check_views(self._values(), self._schema, list(views))
         check_threshold(self.threshold, reader.label_names_)
-        self.reader_ = reader
+        self.reader_, self.roles_ = reader, dict[str, Any]()
         self.features_ = {view: self._make_features(view) for view in views}
         encoded = {view: self._encode(view, views[view].table, fit=True) for view in views}
         problem = assemble(

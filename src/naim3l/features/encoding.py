@@ -54,7 +54,7 @@ class ViewFeatures:
     ) -> "ViewFeatures":
         """Unfitted, from a model's parameters; see `make_transformer`."""
         made = make_transformer(transformer, view, kernel_map, n_components)
-        given = transformer.get(view) if isinstance(transformer, Mapping) else transformer
+        given = _of_view(transformer, view)
         return cls(made, as_numbers=given is None or isinstance(given, str))
 
     def fit_encode(self, table: Table) -> tuple[Any, Mask]:
@@ -128,6 +128,16 @@ class ViewFeatures:
                 ) from error
             raise ValueError(f"{table.where}: {error}") from error
         return read_features(features, f"{table.where} after its transformer", present, fit=fit)
+
+
+def is_automatic(transformer: Any, view: str) -> bool:
+    """Whether the parameter ``transformer`` leaves it to the model what to do with a view."""
+    given = _of_view(transformer, view)
+    return isinstance(given, str) and given == "auto"
+
+
+def _of_view(transformer: Any, view: str) -> Any:
+    return transformer.get(view) if isinstance(transformer, Mapping) else transformer
 
 
 def make_transformer(

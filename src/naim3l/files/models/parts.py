@@ -33,6 +33,7 @@ ALLOWED = frozenset({
     "naim3l.features.recipes.DropConstantColumns",
     "naim3l.features.recipes.LeadingComponents",
     "naim3l.features.recipes.RootHistogram",
+    "naim3l.input.roles.ViewRoles",
     "sklearn.compose._column_transformer.ColumnTransformer",
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.decomposition._incremental_pca.IncrementalPCA",

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from naim3l.files.models.facts import n_inputs, type_name
 from naim3l.files.models.parts import are_names, steps_of, takes_zeros
 from naim3l.input.labels import CODINGS
 from naim3l.input.reader import FORMS, TableReader
+from naim3l.input.roles import ViewRoles
 from naim3l.input.tables import Table
 from naim3l.input.views import FUSED
 
@@ -135,6 +136,21 @@ def _features(value: Any, model: Any) -> bool:
     )
 
 
+def _roles(value: Any, model: Any) -> bool:
+    """Whether roles are names of columns that go with the features and labels of the model."""
+    names = {field.name for field in fields(ViewRoles)} - {"id"}
+    whole = isinstance(value, ViewRoles) and set(vars(value)) == {"id", *names}
+    if not whole or not isinstance(value.id, str | None):
+        return False
+    lists = [getattr(value, name) for name in names]
+    if not all(type(of) is list and all(isinstance(text, str) for text in of) for of in lists):
+        return False
+    view = next(name for name, roles in model.roles_.items() if roles is value)
+    features = set(model.reader_.column_names(view) or ())
+    fits = set(value.labels) <= set(model.label_names_) and set(value.text) <= features
+    return fits and not features & {value.id, *value.ignored}
+
+
 def _records(value: Any, model: Any) -> bool:
     """Whether a history has one record per iteration, of numbers."""
     rows = isinstance(value, list) and all(isinstance(record, dict) for record in value)
@@ -185,6 +201,7 @@ COMMON = {
     "calibration_": Part("a curve per label", _calibration, by="blocks", empty=dict),
     "evidence_": Part("weights of all views", _evidence, empty=type(None)),
     "base_rates_": Part("a share per label", _rates),
+    "roles_": Part("names of columns", _roles, by="views", empty=dict),
     "_sklearn_output_config": Part(
         f"one of {_OUTPUTS}", lambda value, _: value in [{"transform": o} for o in _OUTPUTS],
         optional=True,
@@ -276,16 +293,24 @@ def _check_columns(reader: TableReader, room: int) -> None:
         require(fits, f"{where!r}: {count!r} columns, which this file has no room for.")
         require(where not in names or are_names(names[where], count),
                 f"{where!r}: feature_names_in_ are not the names of {count} columns.")  # fmt: skip
+    fits = reader.wide or set(counts) == set(reader.views_)
+    require(fits, "n_features_in_ are not those of the views.")
+    _check_positions(reader, counts)
+
+
+def _check_positions(reader: TableReader, counts: dict[str, int]) -> None:
+    """Refuse positions of columns that the tables of the fit did not have, or twice."""
     chosen: Any = reader.columns_
-    if not reader.wide:
-        fits = set(counts) == set(reader.views_) and chosen is None
-        require(fits, "n_features_in_ are not those of the views.")
+    if chosen is None and not reader.wide:  # each view has all columns of its table
         return
     fits = isinstance(chosen, dict) and list(chosen) == reader.views_
     require(fits, "columns_ are not those of the views.")
     for view, positions in chosen.items():
         fits = isinstance(positions, list) and bool(positions) and all(map(_whole, positions))
-        require(fits and max(positions) < counts["X"], f"{view!r} has columns that X has not.")
+        fits = fits and len(set(positions)) == len(positions)
+        fits = fits and (reader.wide or sorted(positions) == positions)
+        most = counts["X" if reader.wide else view]
+        require(fits and max(positions) < most, f"{view!r} has columns that its table has not.")
 
 
 def _check_features(model: Any, view: str) -> None:
