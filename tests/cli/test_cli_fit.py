@@ -154,7 +154,10 @@ def test_checkpoint_of_a_stopped_fit_is_not_passed_over(folder):
         (["fit", "clinic.csv", *ROLES, "-o", "m.skops"], "not of the form name=path"),
         (["fit", "lab=lab.txt", *ROLES], "name the model file with --out"),
         (["fit", "lab=lab.txt", *ROLES, "-o", "no/m.skops"], "there is no folder no"),
-        (["fit", "lab=lab.txt", "--labels", "fly", "-o", "m.skops"], "did you mean 'flu'"),
+        (
+            ["fit", "lab=lab.txt", "--id", "patient_id", "--labels", "fly", "-o", "m.skops"],
+            "did you mean 'flu'",
+        ),
         (["fit", "lab=lab.txt", *ROLES, "--threshold", "best", "-o", "m.skops"], "threshold must"),
         (["fit", "--config", "none.toml", "-o", "m.skops"], "none.toml"),
         (["predict", "lab.txt", "lab=lab.txt", "-o", "x.csv"], "lab.txt: not a model file"),

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from naim3l.datasets.generate import make_unpaired
 from naim3l.datasets.lear import find_lear, open_lear
 from naim3l.datasets.mat import find_six_view, find_view_files, open_six_view, open_view_files
 from naim3l.datasets.npz import STAND_IN, open_npz, save_npz
@@ -21,6 +22,7 @@ from naim3l.datasets.yeast import load_yeast
 
 GENUINE = "-genuine"
 EMBEDDED = "shipped with the package"
+RARE = "generated-rare"
 _LEAR = "http://lear.inrialpes.fr/people/guillaumin/data.php (no licence is stated there)"
 _NPZ = "as .npz, see the docstring of load_npz; originally from "
 # On Corel5k the test rank of a random split has a standard deviation of 3. Table 1 is for one
@@ -130,9 +132,10 @@ def open_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> Mul
     ----------
     name : str
         A key of `CATALOG`, or any name for which there are files. With the suffix "-genuine",
-        the views whose names end in "Recomputed" are left out.
+        the views whose names end in "Recomputed" are left out. "generated-rare" is made anew: three
+        views and 20 labels, of which 1 to 5 % of 2000 samples are positive.
     folder : path, optional
-        Not needed for "yeast", which comes with the package.
+        Not needed for "yeast", which comes with the package, nor for "generated-rare".
 
     Returns
     -------
@@ -160,6 +163,8 @@ def open_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> Mul
         data = form.open(base, paths[0].parent)
     elif base == "yeast":
         data = _embedded_yeast()
+    elif base == RARE:
+        data = _generated_rare()
     else:
         raise FileNotFoundError(_not_found(base, folder))
     return _genuine(data) if name.endswith(GENUINE) else data
@@ -329,6 +334,24 @@ def _embedded_yeast() -> MultiView:
     path = Path(str(files("naim3l.datasets").joinpath("data", "yeast.csv.gz")))
     views = {name: StoredView.in_memory(X, [path]) for name, X in yeast.views.items()}
     return MultiView(views, yeast.labels, yeast.label_names, label_files=[path])
+
+
+def _generated_rare() -> MultiView:
+    """Three views of 2000 samples with 20 labels, of which 1 to 5 % of the samples are positive."""
+    made = make_unpaired(
+        2000,
+        n_features=(30, 30, 30),
+        n_labels=20,
+        n_latent=10,
+        noise=2.0,
+        aligned=True,
+        random_state=0,
+    )
+    scores = made.scores["view0"]
+    ranks = scores.argsort(axis=0).argsort(axis=0)
+    n_negative = len(scores) - len(scores) * np.linspace(0.01, 0.05, 20)
+    views = {name: StoredView.in_memory(X, []) for name, X in made.views.items()}
+    return MultiView(views, ranks >= n_negative.round(), None, label_files=[])
 
 
 def _matching(name: str, folder: Path, end: str) -> list[Path]:

@@ -12,14 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
+from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import Calibration, fit_calibration
 from naim3l.decisions.fusion import Evidence, fuse_arrays
 from naim3l.decisions.held_out import held_out_scores, hold_out_folds
-from naim3l.decisions.thresholds import LEARNED, check_threshold, fit_thresholds, fixed_thresholds
+from naim3l.decisions.thresholds import (
+    LEARNED,
+    RULES,
+    SIGN,
+    check_threshold,
+    fit_thresholds,
+    fixed_thresholds,
+)
 from naim3l.input.views import FUSED
 from naim3l.problem.rows import Problem
 
 N_FOLDS = 3
+
+Thresholds = dict[str, Matrix]  # by block: a view, or all views of one wide table
+Rulebook = dict[str, Thresholds]
 
 
 @dataclass(frozen=True)
@@ -44,13 +55,16 @@ class Decisions:
     ----------
     thresholds : dict of str to ndarray of shape (n_labels,)
         Thresholds by view; for a wide table under the key ``FUSED``.
+    rules : dict of str to dict of str to ndarray of shape (n_labels,)
+        Thresholds of every learned rule; empty if nothing was learned.
     calibrations : dict of str to Calibration
         Calibrations with the same keys; empty without ``calibrate``.
     evidence : Evidence or None
         How the views of a wide table are fused; None is the mean of their scores.
     """
 
-    thresholds: dict[str, Matrix]
+    thresholds: Thresholds
+    rules: Rulebook = field(default_factory=dict)
     calibrations: dict[str, Calibration] = field(default_factory=dict)
     evidence: Evidence | None = None
 
@@ -95,11 +109,40 @@ def learn_decisions(
         if rules.fusion != "mean":
             decisions.evidence = _fit_evidence(by_view, truth, rates, rules.fusion == "learned")
         blocks = {FUSED: (fuse_views(by_view, decisions.evidence), truth)}
-    for block, (S, truth) in blocks.items():
-        if isinstance(rules.threshold, str) and rules.threshold in LEARNED:
-            decisions.thresholds[block] = fit_thresholds(S, truth, rules.threshold)
-        if rules.calibrate:
-            decisions.calibrations[block] = fit_calibration(S, truth, rates)
+    calibrations = {block: fit_calibration(*of, rates) for block, of in blocks.items()}
+    decisions.rules = {
+        rule: {name: fit_thresholds(*of, rule, calibrations[name]) for name, of in blocks.items()}
+        for rule in LEARNED
+    }
+    if isinstance(rules.threshold, str) and rules.threshold in LEARNED:
+        decisions.thresholds = decisions.rules[rules.threshold]
+    if rules.calibrate:
+        decisions.calibrations = calibrations
+
+
+def thresholds_of(rule: str | None, thresholds: Thresholds, learned: Rulebook) -> Thresholds:
+    """Thresholds of a rule that is chosen after the fit.
+
+    Parameters
+    ----------
+    rule : one of `RULES`, or None
+        None is the rule of the fit.
+    thresholds : dict of str to ndarray of shape (n_labels,)
+        Thresholds of the fit.
+    learned : dict of str to dict of str to ndarray of shape (n_labels,)
+        Thresholds of every learned rule; empty if nothing was learned.
+    """
+    if rule is None:
+        return thresholds
+    check_choice("decide", rule, RULES)
+    if rule == SIGN:
+        return {block: np.zeros_like(values) for block, values in thresholds.items()}
+    if not learned:
+        raise ValueError(
+            f"decide={rule!r} needs scores of held-out entries: fit with threshold={rule!r}, or "
+            "with calibrate=True."
+        )
+    return learned[rule]
 
 
 def fuse_views(scores: Matrix, evidence: Evidence | None) -> NDArray[np.float64]:

@@ -281,8 +281,7 @@ views_, label_names_, n_features_in_, feature_names_in_
 
     def _forget(self) -> None:
         super()._forget()
-        for name in ("weights_", "_networks"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_networks", None)
 
     def _layers(self) -> Architecture:
         """Default encoders of the fit, even if the parameters have been changed since."""

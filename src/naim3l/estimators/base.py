@@ -6,7 +6,7 @@ A method adds how features of a view become scores, and how that is learned: lin
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from naim3l.estimators.schema import (
     check_views,
     without_effect,
 )
-from naim3l.features.encoding import ViewFeatures, accepts_missing
+from naim3l.features.encoding import ViewFeatures, accepts_missing, is_automatic
 from naim3l.features.kernels import KernelMap
 from naim3l.features.recipes import MAX_COMPONENTS
 from naim3l.files.checkpoint import Checkpoint, remove_checkpoint
@@ -43,7 +43,8 @@ class ViewModel(ViewPredictor):
     ``_check_parameters`` and ``_read_training``, learns from the resulting problem what
     ``_score_features`` needs, calls ``_keep_decisions`` as soon as that is known, and ends with
     ``_learn``. Explanations, reports and model files use, in addition to the public attributes,
-    ``reader_``, ``features_``, ``evidence_`` and `view_scores`.
+    ``reader_``, ``features_``, ``evidence_``, ``roles_`` (`ViewRoles` of views that were read from
+    files) and `view_scores`.
     """
 
     _schema: ClassVar[Mapping[str, Parameter]] = PARAMETERS  # allowed values of the parameters
@@ -108,7 +109,6 @@ class ViewModel(ViewPredictor):
 
     def _keep_checkpoint(self, checkpoint: Checkpoint | None) -> None:
         """Leave the checkpoint of a finished fit where it is until the model is saved."""
-        self.__dict__.pop("_checkpoint", None)  # that of an earlier fit
         if checkpoint is not None:
             self._checkpoint: tuple[Path, str] = (checkpoint.path, checkpoint.key)
 
@@ -120,19 +120,32 @@ class ViewModel(ViewPredictor):
 
     def _check_parameters(self, X: Any) -> None:
         """Refuse parameters that are not allowed; warn of those that have no effect on ``X``."""
-        values = self.get_params(deep=False)
+        values = self._values()
         check_parameters(values, self._schema)
         for message in without_effect(values, wide=not is_apart(X)):
             warn_user(message)
 
+    def _values(self) -> dict[str, Any]:
+        """Values of all parameters, including those that a subclass's ``__init__`` lacks."""
+        hidden = {field.name: getattr(self, field.name) for field in fields(self)}
+        return hidden | self.get_params(deep=False)
+
     def _read_training(self, X: Any, y: Any) -> Problem:
-        """The problem of all views: tables and labels, checked and turned into features."""
+        """The problem of all views; after an error, no model is left behind."""
         self._forget()
-        reader = TableReader(self.views, self.label_coding)
-        views = reader.read_training(X, y)
-        check_views(self.get_params(deep=False), self._schema, list(views))
+        try:
+            return self._read(X, y)
+        except BaseException:
+            self._forget()
+            raise
+
+    def _read(self, X: Any, y: Any) -> Problem:
+        """The problem of all views: tables and labels, checked and turned into features."""
+        reader = TableReader(self.views, self.label_coding, type(self).__name__)
+        views = reader.read_training(X, y, lambda view: is_automatic(self.transformer, view))
+        check_views(self._values(), self._schema, list(views))
         check_threshold(self.threshold, reader.label_names_)
-        self.reader_ = reader
+        self.reader_, self.roles_ = reader, dict[str, Any]()
         self.features_ = {view: self._make_features(view) for view in views}
         encoded = {view: self._encode(view, views[view].table, fit=True) for view in views}
         problem = assemble(
@@ -147,9 +160,10 @@ class ViewModel(ViewPredictor):
         return problem
 
     def _forget(self) -> None:
-        """Delete what an earlier fit learned, so that a failed fit leaves no model behind."""
-        for name in ("reader_", "features_", "coef_", "intercept_"):
-            self.__dict__.pop(name, None)
+        """Delete everything that an earlier fit has learned."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        self.__dict__.pop("_checkpoint", None)
 
     def _make_features(self, view: str) -> ViewFeatures:
         kernel_map = self._kernel_map(view)
@@ -176,5 +190,6 @@ class ViewModel(ViewPredictor):
         return fixed_decisions(self._rules, blocks, self.label_names_)
 
     def _keep_decisions(self, decisions: Decisions) -> None:
-        self.thresholds_, self.calibration_ = decisions.thresholds, decisions.calibrations
+        self.thresholds_, self.rules_ = decisions.thresholds, decisions.rules
+        self.calibration_ = decisions.calibrations
         self.evidence_ = decisions.evidence

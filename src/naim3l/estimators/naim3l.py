@@ -77,11 +77,15 @@ default=None
     label_coding : {"binary", "signed"}, default="binary"
         "binary": 1 is yes, 0 is no, NaN or null is unknown. "signed": 1 is yes, -1 is no, 0 is
         unknown.
-    threshold : {"sign", "f1", "cardinality"}, float, or mapping of label to float, default="sign"
+    threshold : {"sign", "guarded", "cardinality", "f1", "half"}, float, or mapping of label to \
+float, default="sign"
         Score above which a label is predicted. "sign" is 0, the paper's rule, which predicts
-        rare labels almost never. "f1" maximises the F1 of each label in each view.
-        "cardinality" is one value per view, at which as many labels are predicted as are
-        positive. Both are learned from entries that are held out of three additional coarse fits.
+        rare labels almost never. Other rules are learned from entries that are held out of three
+        additional coarse fits: "f1" maximises the F1 of each label in each view; "cardinality" is
+        one value per view, at which as many labels are predicted as are positive; "half" is the
+        score with a probability of one half; "guarded" maximises the F1 over all entries without
+        making decisions less accurate than each label's more frequent value. `predict` can use
+        another rule with ``decide=``.
     calibrate : bool, default=False
         Whether to learn the probabilities of `predict_proba`, from held-out entries as well: a
         calibration curve per label, shrunk towards a common one if few of its entries are known.
@@ -125,6 +129,8 @@ default=None
         Intercepts of each view.
     thresholds_ : dict of str to ndarray of shape (n_labels,)
         Thresholds by view; for a wide table under the key "fused".
+    rules_ : dict of str to dict of str to ndarray of shape (n_labels,)
+        Thresholds of every learned rule, with the same keys; empty if none was learned.
     calibration_ : dict of str to Calibration
         With ``calibrate``, the curves of the labels by view; for a wide table under "fused".
     fusion_weights_ : dict of str to ndarray of shape (n_labels,), or None

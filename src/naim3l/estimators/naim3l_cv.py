@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from numbers import Integral
 from typing import Any, Self
 
@@ -129,6 +129,7 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
     cv: int = 3
     gamma_factors: Sequence[float] = (0.5, 1.0, 2.0)
     metric: str = AUTO
+    threshold: Any = "guarded"
     low_rank: bool = True
     high_rank: bool = True
     max_iter: int = 200
@@ -249,18 +250,8 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
         return Checkpoint(self.checkpoint, fingerprint([*problem.X, problem.Y, *samples], settings))
 
     def _model(self, lam: float, ridge: float) -> NAIM3L:
-        shared = self.get_params(deep=False)
-        for name in (
-            "lams",
-            "ridges",
-            "cv",
-            "gamma_factors",
-            "metric",
-            "n_jobs",
-            "checkpoint",
-            "random_state",
-        ):
-            del shared[name]
+        own = {field.name for field in fields(self)} - {"checkpoint", "random_state"}
+        shared = {f.name: getattr(self, f.name) for f in fields(NAIM3L) if f.name in own}
         return NAIM3L(lam, ridge=ridge, solver="fast", **shared)
 
     def _pairs(self) -> list[Pair]:

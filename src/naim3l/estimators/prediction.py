@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -12,15 +11,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from naim3l._arrays import Matrix
 from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import Evidence
-from naim3l.decisions.rules import fuse_views
+from naim3l.decisions.rules import Rulebook, Thresholds, fuse_views, thresholds_of
 from naim3l.estimators.output import OUTPUTS, contain
 from naim3l.features.encoding import ViewFeatures
 from naim3l.input.labels import CODINGS, LabelTable, fill_unknown
-from naim3l.input.reader import TableReader
+from naim3l.input.reader import TableReader, of_reader
 from naim3l.input.tables import Table, warn_of_rows
 from naim3l.input.views import FUSED
 from naim3l.metrics import evaluate
@@ -41,7 +39,8 @@ class ViewPredictor(BaseEstimator):
     calibrate: bool
     reader_: TableReader  # form and names of the fit; checks tables and labels against it
     features_: dict[str, ViewFeatures]
-    thresholds_: dict[str, Matrix]
+    thresholds_: Thresholds
+    rules_: Rulebook
     calibration_: dict[str, Calibration]
     evidence_: Evidence | None  # how the views of a wide table are fused; None is the mean
 
@@ -64,11 +63,10 @@ class ViewPredictor(BaseEstimator):
         ndarray of shape (n_rows, n_labels)
         """
 
-    # Properties of the training tables, under the names that scikit-learn uses.
-    views_ = property(attrgetter("reader_.views_"))
-    label_names_ = property(attrgetter("reader_.label_names_"))
-    n_features_in_ = property(attrgetter("reader_.n_features_in_"))
-    feature_names_in_ = property(attrgetter("reader_.feature_names_in_"))
+    views_ = of_reader("views_")
+    label_names_ = of_reader("label_names_")
+    n_features_in_ = of_reader("n_features_in_")
+    feature_names_in_ = of_reader("feature_names_in_")
 
     @property
     def transformers_(self) -> dict[str, Any]:
@@ -134,7 +132,7 @@ class ViewPredictor(BaseEstimator):
         check_is_fitted(self)
         return {view: self._score_view(view, t) for view, t in self.reader_.tables(X).items()}
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, decide: str | None = None) -> Any:
         """Predicted labels: yes where the score is above the threshold of the label, else no.
 
         Parameters
@@ -142,6 +140,9 @@ class ViewPredictor(BaseEstimator):
         X : mapping of str to table, or one wide table
             In the form of the fit. A mapping need not have all views, but every row must have
             the view; a row of a wide table must have at least one view.
+        decide : {"sign", "guarded", "cardinality", "f1", "half"}, optional
+            Rule to use instead of ``threshold``. All but "sign" need a model that has learned
+            probabilities or a threshold rule.
 
         Returns
         -------
@@ -167,7 +168,8 @@ class ViewPredictor(BaseEstimator):
                     f"{where}, row {lacking[0]}: all values are missing, so there is nothing to "
                     f"predict from ({len(lacking)} such rows); drop these rows first."
                 )
-        decisions = {view: self._decide(view, S).astype(np.int64) for view, S in scores.items()}
+        at = thresholds_of(decide, self.thresholds_, self.rules_)
+        decisions = {v: self._decide(S, at[v]).astype(np.int64) for v, S in scores.items()}
         return self._contain(decisions, X)
 
     @available_if(_calibrated)
@@ -235,7 +237,7 @@ class ViewPredictor(BaseEstimator):
         """
         filled = {}
         for view, S, labels in self._scores_and_labels(X, y):
-            values = np.where(np.isnan(S), np.nan, self._decide(view, S))
+            values = np.where(np.isnan(S), np.nan, self._decide(S, self.thresholds_[view]))
             values = values[:, self.reader_.label_positions(labels)]
             filled[view] = fill_unknown(labels, values, self.reader_.label_coding)
         return filled[FUSED] if self.reader_.wide else filled
@@ -347,9 +349,9 @@ class ViewPredictor(BaseEstimator):
         for view, S in scores.items():
             yield view, S, next(iter(labels.values())) if self.reader_.wide else labels[view]
 
-    def _decide(self, block: str, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _decide(self, scores: NDArray, thresholds: NDArray) -> NDArray[np.float64]:
         yes, no, _ = CODINGS[self.reader_.label_coding][0]
-        return np.where(scores > self.thresholds_[block], yes, no)
+        return np.where(scores > thresholds, yes, no)
 
     def _contain(self, values: dict[str, NDArray], X: Any) -> Any:
         """Scores or decisions in the container that `set_output` chose."""

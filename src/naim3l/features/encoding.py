@@ -12,7 +12,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.utils import get_tags
 
 from naim3l._arrays import Mask
-from naim3l.features.kernels import HISTOGRAM_KERNELS, KernelMap
+from naim3l.features.kernels import KernelMap
 from naim3l.features.recipes import MAX_COMPONENTS, RECIPES, RootHistogram
 from naim3l.input.numeric import (
     check_finite,
@@ -54,7 +54,7 @@ class ViewFeatures:
     ) -> "ViewFeatures":
         """Unfitted features from the parameters of a model; see `make_transformer`."""
         made = make_transformer(transformer, view, kernel_map, n_components)
-        given = transformer.get(view) if isinstance(transformer, Mapping) else transformer
+        given = _of_view(transformer, view)
         return cls(made, as_numbers=given is None or isinstance(given, str))
 
     def fit_encode(self, table: Table) -> tuple[Any, Mask]:
@@ -128,6 +128,16 @@ class ViewFeatures:
                 ) from error
             raise ValueError(f"{table.where}: {error}") from error
         return read_features(features, f"{table.where} after its transformer", present, fit=fit)
+
+
+def is_automatic(transformer: Any, view: str) -> bool:
+    """Whether the parameter ``transformer`` lets the model choose the features of a view."""
+    given = _of_view(transformer, view)
+    return isinstance(given, str) and given == "auto"
+
+
+def _of_view(transformer: Any, view: str) -> Any:
+    return transformer.get(view) if isinstance(transformer, Mapping) else transformer
 
 
 def make_transformer(
@@ -205,8 +215,7 @@ def _first_step(transformer: Any) -> Any:
 
 def _of_histograms(step: Any) -> bool:
     """Whether a step refuses negative values."""
-    of_kernel = isinstance(step, KernelMap) and isinstance(step.kernel, str)
-    return isinstance(step, RootHistogram) or (of_kernel and step.kernel in HISTOGRAM_KERNELS)
+    return isinstance(step, RootHistogram) or (isinstance(step, KernelMap) and step.of_histograms)
 
 
 def accepts_missing(transformer: Any) -> bool:

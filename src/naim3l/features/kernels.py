@@ -8,8 +8,9 @@ the squared weights are ``tr(A' K A)``.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,46 @@ from threadpoolctl import ThreadpoolController
 from naim3l._arrays import Matrix
 from naim3l._parameters import RANGES, check_choice, check_in_range, check_whole_number
 
-# These compare rows that are divided by their sum, and must not be negative.
-HISTOGRAM_KERNELS = ("chi2", "hellinger")
-KERNELS = ("linear", "rbf", *HISTOGRAM_KERNELS)
+
+def _squared_distances(A: Any, B: Any) -> Matrix:
+    return np.asarray(euclidean_distances(A, B, squared=True))
+
+
+def _chi2_distances(A: Any, B: Any) -> Matrix:
+    # scikit-learn requires a writable array, though it does not write to it.
+    return -additive_chi2_kernel(A, np.require(B, requirements="W"))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Definition of a kernel.
+
+    Attributes
+    ----------
+    distances : callable or None
+        Function of two tables of n and m rows that returns their distances (n, m); values of the
+        kernel are ``exp(-gamma distance)``. None if they are the inner products of the rows.
+    histograms : bool
+        Whether rows are divided by their sum first, so that they must not be negative.
+    roots : bool
+        Whether square roots are taken after that.
+    sparse : bool
+        Whether sparse rows are supported.
+    """
+
+    distances: Callable[[Any, Any], Matrix] | None
+    histograms: bool = False
+    roots: bool = False
+    sparse: bool = True
+
+
+KERNELS = {
+    "linear": Kernel(None),
+    "rbf": Kernel(_squared_distances),
+    "chi2": Kernel(_chi2_distances, histograms=True, sparse=False),
+    "hellinger": Kernel(_squared_distances, histograms=True, roots=True),
+}
+HISTOGRAM_KERNELS = tuple(name for name, kernel in KERNELS.items() if kernel.histograms)
 LANDMARKS = ("kmeans", "leverage", "uniform")
 N_LANDMARKS = 300
 # Rows are equal if their squared distance is below this share of their squares.
@@ -120,22 +158,28 @@ class KernelMap(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse
-        tags.input_tags.positive_only = self._of_histograms
+        tags.input_tags.positive_only = self.of_histograms
         return tags
 
     @property
-    def _of_histograms(self) -> bool:
+    def of_histograms(self) -> bool:
+        """Whether rows must not be negative."""
         return isinstance(self.kernel, str) and self.kernel in HISTOGRAM_KERNELS
 
     @property
     def _takes_sparse(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel != "chi2"
+        return self.kernel in list(KERNELS) and KERNELS[self.kernel].sparse
+
+    @property
+    def _distances(self) -> Callable[[Any, Any], Matrix] | None:
+        """Distances that gamma multiplies; None if the kernel has no gamma."""
+        return None if callable(self.kernel) else KERNELS[self.kernel].distances
 
     def _prepare(self, X: Any, *, reset: bool) -> Any:
         """Rows, checked and normalised as the kernel requires."""
         sparse = "csr" if self._takes_sparse else False
         X = validate_data(self, X, reset=reset, accept_sparse=sparse, dtype=np.float64)
-        if not self._of_histograms:
+        if not self.of_histograms:
             return X
         if (lowest := X.min()) < 0:
             raise ValueError(
@@ -143,25 +187,19 @@ class KernelMap(TransformerMixin, BaseEstimator):
                 f"none, but {lowest:g} occurs."
             )
         X = normalize(X, norm="l1")
-        return np.sqrt(X) if self.kernel == "hellinger" else X
-
-    def _distances(self, A: Any, B: Any) -> Matrix:
-        if self.kernel == "chi2":
-            # scikit-learn requires a writable array, though it does not write to it.
-            return -additive_chi2_kernel(A, np.require(B, requirements="W"))
-        return np.asarray(euclidean_distances(A, B, squared=True))
+        return np.sqrt(X) if KERNELS[self.kernel].roots else X
 
     def _values(self, A: Any, B: Any) -> Matrix:
         """Kernel matrix of two tables of prepared rows."""
         if callable(self.kernel):
             return _checked_values(self.kernel(A, B), (A.shape[0], B.shape[0]))
-        if self.kernel == "linear":
+        if self._distances is None:
             return np.asarray(linear_kernel(A, B, dense_output=True))
         assert self.gamma_ is not None
         return np.exp(-self.gamma_ * self._distances(A, B))
 
     def _bandwidth(self, rows: Any, rng: np.random.RandomState) -> float | None:
-        if callable(self.kernel) or self.kernel == "linear":
+        if self._distances is None:
             return None
         if self.gamma != "auto":
             return float(self.gamma)

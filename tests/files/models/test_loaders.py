@@ -300,7 +300,7 @@ class TestParameters:
     def test_steps_that_are_no_transformers(self, tmp_path):
         model = fitted(make_pipeline(StandardScaler()))
         model.transformers_["v"].steps.append(("more", 3.0))
-        with pytest.raises(TypeError, match="features_ of 'v' should be a transformer"):
+        with pytest.raises(TypeError, match="features_ of 'v' should be features"):
             save(model, tmp_path / "m")
 
     @pytest.mark.parametrize(("name", "value"), [("n_jobs", 10**6), ("input", "filename")])

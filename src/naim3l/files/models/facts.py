@@ -19,6 +19,7 @@ def describe(model: Any) -> dict[str, Any]:
         "views": {
             view: {"columns": model.reader_.n_columns(view), "weights": n_inputs(model, view)}
             | kernels.get(view, {})
+            | _roles(model, view)
             for view in model.views_
         },
         "lam": _plain(getattr(model, "lam_", getattr(model, "lam", None))),
@@ -36,6 +37,12 @@ def _kernels(model: Any) -> dict[str, dict[str, Any]]:
         view: {"kernel": _plain(kernel_map.kernel), "gamma": _plain(kernel_map.gamma_)}
         for view, kernel_map in maps.items()
     }
+
+
+def _roles(model: Any, view: str) -> dict[str, Any]:
+    """Id column and number of known labels of a view that was read from a file."""
+    roles = model.roles_.get(view)
+    return {} if roles is None else {"id": roles.id, "labels": len(roles.labels)}
 
 
 def has_networks(model: Any) -> bool:

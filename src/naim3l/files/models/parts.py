@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from naim3l.features.kernels import KernelMap, check_kernel
+from naim3l.features.kernels import KERNELS, KernelMap, check_kernel
 from naim3l.files.models.archive import require
 
 MODELS = ("naim3l.estimators.naim3l.NAIM3L", "naim3l.estimators.naim3l_cv.NAIM3LCV",
@@ -33,6 +33,7 @@ ALLOWED = frozenset({
     "naim3l.features.recipes.DropConstantColumns",
     "naim3l.features.recipes.LeadingComponents",
     "naim3l.features.recipes.RootHistogram",
+    "naim3l.input.roles.ViewRoles",
     "sklearn.compose._column_transformer.ColumnTransformer",
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.decomposition._incremental_pca.IncrementalPCA",
@@ -199,7 +200,7 @@ def _check_vocabulary(vectorizer: Any) -> None:
 
 def _check_kernel_map(kernel_map: KernelMap) -> None:
     check_kernel("kernel", kernel_map.kernel)
-    if isinstance(kernel_map.kernel, str) and kernel_map.kernel != "linear":
+    if isinstance(kernel_map.kernel, str) and KERNELS[kernel_map.kernel].distances is not None:
         gamma = kernel_map.gamma_
         known = isinstance(gamma, float) and 0 < gamma < np.inf
         require(known, f"KernelMap: gamma_ is {gamma!r}, no number above 0.")

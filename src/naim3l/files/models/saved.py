@@ -210,11 +210,19 @@ def _make_model(contents: Contents, nodes: list[Node], trusted: Collection[str])
     require(nodes[0].name in MODELS, f"it holds {nodes[0].name!r}, not a model of naim3l.")
     model = make_object(nodes, contents, trusted)
     check_state(model, room_of(contents))
-    found = describe(model)
-    stated = {name: contents.facts.get(name) for name in found}
-    wrong = [name for name in found if json.dumps(found[name]) != json.dumps(stated[name])]
-    require(not wrong, f"{FACTS} contradicts the model: {', '.join(wrong)}.")
+    _check_facts(model, contents.facts)
     return model
+
+
+def _check_facts(model: Any, facts: dict[str, Any]) -> None:
+    """Refuse a model that differs from its description; newer parameters have their defaults."""
+    found, parameters = describe(model), facts.get("parameters") or {}
+    lacking = [name for name in parameters if name not in vars(model)]
+    require(not lacking, f"it lacks its parameters {lacking}.")
+    if parameters:
+        found["parameters"] = {k: v for k, v in found["parameters"].items() if k in parameters}
+    wrong = [name for name in found if json.dumps(found[name]) != json.dumps(facts.get(name))]
+    require(not wrong, f"{FACTS} contradicts the model: {', '.join(wrong)}.")
 
 
 def _without_checkpoint(model: Any) -> Any:

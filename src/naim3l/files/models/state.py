@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,15 @@ from sklearn.base import BaseEstimator
 
 from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import Evidence
+from naim3l.decisions.held_out import METRICS
+from naim3l.decisions.thresholds import LEARNED
 from naim3l.features.encoding import ViewFeatures
 from naim3l.files.models.archive import ModelFileError, require
 from naim3l.files.models.facts import n_inputs, type_name
 from naim3l.files.models.parts import are_names, steps_of, takes_zeros
 from naim3l.input.labels import CODINGS
 from naim3l.input.reader import FORMS, TableReader
+from naim3l.input.roles import ViewRoles
 from naim3l.input.tables import Table
 from naim3l.input.views import FUSED
 
@@ -110,6 +113,17 @@ def _evidence(value: Any, model: Any) -> bool:
     )
 
 
+def _rules(value: Any, model: Any) -> bool:
+    """Whether a value has thresholds of every learned rule, for every block of scores."""
+    blocks = {FUSED} if model.reader_.wide else set(model.views_)
+    return (
+        isinstance(value, dict)
+        and set(value) == set(LEARNED)
+        and all(isinstance(of, dict) and set(of) == blocks for of in value.values())
+        and all(_of_labels(of_block, model) for of in value.values() for of_block in of.values())
+    )
+
+
 def _features(value: Any, model: Any) -> bool:
     """Whether a value is a `ViewFeatures` with a transformer or None."""
     whole = isinstance(value, ViewFeatures) and {"transformer", "as_numbers"} <= set(vars(value))
@@ -120,6 +134,21 @@ def _features(value: Any, model: Any) -> bool:
     return all(callable(getattr(step, "transform", None)) for step in steps) and not any(
         isinstance(step, type) for step in steps
     )
+
+
+def _roles(value: Any, model: Any) -> bool:
+    """Whether roles are column names that are consistent with the features and labels."""
+    names = {field.name for field in fields(ViewRoles)} - {"id"}
+    whole = isinstance(value, ViewRoles) and set(vars(value)) == {"id", *names}
+    if not whole or not isinstance(value.id, str | None):
+        return False
+    lists = [getattr(value, name) for name in names]
+    if not all(type(of) is list and all(isinstance(text, str) for text in of) for of in lists):
+        return False
+    view = next(name for name, roles in model.roles_.items() if roles is value)
+    features = set(model.reader_.column_names(view) or ())
+    fits = set(value.labels) <= set(model.label_names_) and set(value.text) <= features
+    return fits and not features & {value.id, *value.ignored}
 
 
 def _records(value: Any, model: Any) -> bool:
@@ -156,20 +185,23 @@ def _network(value: Any, model: Any) -> bool:
 
 
 _LABELLED = "one finite number per label"
-READER = {
+READER_PARTS = {
     "form_": Part(f"one of {FORMS}", lambda value, _: value in list(FORMS)),
     "views_": Part("distinct names", _names),
     "label_names_": Part("distinct names", _names),
     "labels_named_": Part("True or False", lambda value, _: type(value) is bool),
     "one_column_": Part("True or False", lambda value, _: type(value) is bool),
     "label_coding": Part(f"one of {list(CODINGS)}", lambda value, _: value in list(CODINGS)),
+    "owner": Part("a name", lambda value, _: isinstance(value, str) and value.isidentifier()),
 }
 COMMON = {
-    "features_": Part("a transformer or None", _features, by="views"),
+    "features_": Part("features with a transformer or None", _features, by="views"),
     "thresholds_": Part(_LABELLED, _of_labels, by="blocks"),
+    "rules_": Part("thresholds by rule", _rules, empty=dict),
     "calibration_": Part("a curve per label", _calibration, by="blocks", empty=dict),
     "evidence_": Part("weights of all views", _evidence, empty=type(None)),
     "base_rates_": Part("a share per label", _rates),
+    "roles_": Part("names of columns", _roles, by="views", empty=dict),
     "_sklearn_output_config": Part(
         f"one of {_OUTPUTS}", lambda value, _: value in [{"transform": o} for o in _OUTPUTS],
         optional=True,
@@ -190,6 +222,7 @@ CHOSEN = {
     "lam_": Part("a number above 0", lambda value, _: _number(value, above=0)),
     "ridge_": Part("a number, 0 or above", lambda value, _: _number(value, above=0)),
     "best_score_": Part("a number", lambda value, _: _number(value, or_nan=True)),
+    "metric_": Part("the name of a metric", lambda value, _: value in METRICS),
     "cv_results_": Part("columns of numbers", _columns_of_numbers),
 }  # fmt: skip
 NETWORKS = {
@@ -221,11 +254,9 @@ def check_state(model: Any, room: int) -> None:
     require("_networks" not in vars(model), "its networks are not made of its weights.")
     reader: Any = getattr(model, "reader_", None)
     require(isinstance(reader, TableReader), "it lacks reader_.")
-    for name, part in READER.items():
+    for name, part in READER_PARTS.items():
         _check_attribute(reader, name, part)
     _check_columns(reader, room)
-    lacking = [name for name in model.get_params(deep=False) if name not in vars(model)]
-    require(not lacking, f"it lacks its parameters {lacking}.")
     for name, part in PARTS[type_name(model)].items():
         _check_attribute(model, name, part)
     for view in model.views_:
@@ -262,16 +293,24 @@ def _check_columns(reader: TableReader, room: int) -> None:
         require(fits, f"{where!r}: {count!r} columns, which this file has no room for.")
         require(where not in names or are_names(names[where], count),
                 f"{where!r}: feature_names_in_ are not the names of {count} columns.")  # fmt: skip
+    fits = reader.wide or set(counts) == set(reader.views_)
+    require(fits, "n_features_in_ are not those of the views.")
+    _check_positions(reader, counts)
+
+
+def _check_positions(reader: TableReader, counts: dict[str, int]) -> None:
+    """Refuse positions of columns that are out of range or occur twice."""
     chosen: Any = reader.columns_
-    if not reader.wide:
-        fits = set(counts) == set(reader.views_) and chosen is None
-        require(fits, "n_features_in_ are not those of the views.")
+    if chosen is None and not reader.wide:  # each view has all columns of its table
         return
     fits = isinstance(chosen, dict) and list(chosen) == reader.views_
     require(fits, "columns_ are not those of the views.")
     for view, positions in chosen.items():
         fits = isinstance(positions, list) and bool(positions) and all(map(_whole, positions))
-        require(fits and max(positions) < counts["X"], f"{view!r} has columns that X has not.")
+        fits = fits and len(set(positions)) == len(positions)
+        fits = fits and (reader.wide or sorted(positions) == positions)
+        most = counts["X" if reader.wide else view]
+        require(fits and max(positions) < most, f"{view!r} has columns that its table has not.")
 
 
 def _check_features(model: Any, view: str) -> None:

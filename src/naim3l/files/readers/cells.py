@@ -42,7 +42,7 @@ def parse_labels(
     ReadError
         If a cell is not a known word; the message names file, row, line, column and value.
     """
-    meanings, given = _meanings(yes, no, unknown)
+    meanings, given = meanings_of(yes, no, unknown)
     columns = [_label_column(table, j, meanings, given) for j in range(table.shape[1])]
     values = np.column_stack(columns) if columns else np.empty(table.shape)
     pandas = load_extra("pandas")
@@ -65,10 +65,10 @@ def word(cell: Any) -> str:
     return str(int(float(text))) if _WHOLE.fullmatch(text) else text
 
 
-def _meanings(
+def meanings_of(
     yes: Iterable[str], no: Iterable[str], unknown: Iterable[str]
 ) -> tuple[dict[str, float], set[str]]:
-    """Meaning of each word, and the words that the caller gave."""
+    """Meaning of each word (1, 0 or NaN), and those words that the caller gave."""
     meanings = {
         **dict.fromkeys(YES, 1.0),
         **dict.fromkeys(NO, 0.0),

@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from naim3l.files.readers.cells import NO, UNKNOWN, YES, distinct, word
+from naim3l.files.readers.cells import distinct, meanings_of, word
 from naim3l.files.readers.errors import ReadError, close_names, quote
 from naim3l.files.readers.ids import guess_id
 from naim3l.files.readers.kinds import is_plain, read_column
 from naim3l.files.readers.table import check_file
+from naim3l.input.id_columns import why_id
 
 # Text with more different values than this is not categorical.
 MOST_CATEGORIES = 30
@@ -87,17 +88,21 @@ def choose_columns(
     return list(chosen)
 
 
-def guess_roles(table: Any) -> Roles:
+def guess_roles(
+    table: Any, *, yes: Iterable[str] = (), no: Iterable[str] = (), unknown: Iterable[str] = ()
+) -> Roles:
     """Likely roles of the columns, by their names and cells.
 
     An id is named like one, or is the first column and looks like codes, and its cells differ.
     A label has words for yes and no, apart from unknown and missing cells. Columns that are empty
-    or constant, dates, free text, and numbers mixed with text are ignored.
+    or constant, dates, free text, numbers mixed with text, and further ids are ignored.
 
     Parameters
     ----------
     table : DataFrame
         From `read_table`; a named index is the id.
+    yes, no, unknown : iterables of str
+        Further words of labels, as for `parse_labels`.
     """
     columns = [str(name) for name in table.columns]
     reasons: dict[str, str] = {}
@@ -111,7 +116,7 @@ def guess_roles(table: Any) -> Roles:
     sure: list[str] = []
     perhaps: list[str] = []
     for name in rest:
-        likeness = label_likeness(table[name])
+        likeness = label_likeness(table[name], yes, no, unknown)
         reason = "" if likeness == "sure" else _useless(table[name])
         if reason:
             ignored[name] = reason
@@ -126,9 +131,19 @@ def guess_roles(table: Any) -> Roles:
     return Roles(id_column, labels, features, perhaps, ignored, reasons)
 
 
-def label_likeness(series: Any) -> Literal["sure", "perhaps"] | None:
-    """Whether a column is a likely label: "sure" by words, "perhaps" if it has only 0 and 1."""
-    if is_plain(series.dtype):
+def label_likeness(
+    series: Any, yes: Iterable[str] = (), no: Iterable[str] = (), unknown: Iterable[str] = ()
+) -> Literal["sure", "perhaps"] | None:
+    """Whether a column is a likely label: "sure" by words, "perhaps" if it has only 0 and 1.
+
+    Parameters
+    ----------
+    series : Series of shape (n_rows,)
+    yes, no, unknown : iterables of str
+        Additional words, as for `parse_labels`.
+    """
+    meanings, given = meanings_of(yes, no, unknown)
+    if is_plain(series.dtype) and not given:
         values = series.to_numpy()
         if not (np.isnan(values) | np.isin(values, (0, 1, -1))).all():
             return None  # without reading each cell: there may be very many such columns
@@ -136,8 +151,11 @@ def label_likeness(series: Any) -> Literal["sure", "perhaps"] | None:
         _, cells = distinct(series)
     except TypeError:
         return None
-    known = {word(cell) for cell in cells} - set(UNKNOWN)
-    if not known or not known <= {*YES, *NO} or {"0", "-1"} <= known:
+    words = {word(cell) for cell in cells}
+    if not words <= set(meanings):
+        return None
+    known = {entry for entry in words if not np.isnan(meanings[entry])}
+    if not known or ({"0", "-1"} <= known and not {"0", "-1"} & given):
         return None
     return "perhaps" if known <= {"1", "0", "-1"} else "sure"
 
@@ -180,4 +198,5 @@ def _useless(series: Any) -> str:
         len(known) > MOST_CATEGORIES or (len(known) == n_known and n_known > 2)
     ):
         return f"free text, {len(known)} different values in {n_known} rows"
-    return ""
+    reason = why_id(str(series.name), column.values)
+    return f"an id: {reason}" if reason else ""

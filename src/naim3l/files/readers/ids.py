@@ -1,6 +1,5 @@
 """Columns with the ids of rows: detection by name, and ids as text with all digits."""
 
-import re
 import uuid
 from collections.abc import Collection, Sequence
 from decimal import Decimal
@@ -10,25 +9,14 @@ import numpy as np
 
 from naim3l.files.readers.cells import distinct
 from naim3l.files.readers.errors import ReadError, close_names, load_extra, place, quote, source_of
-
-_NAMES = (  # the surest first
-    re.compile(r"id|uid|uuid|guid|key|index|idx", re.IGNORECASE),
-    re.compile(r".*[_\-. ](id|uid|uuid|key|nr)|(id|key)[_\-. ].*", re.IGNORECASE),
-    re.compile(r".*[a-z](Id|ID|Key|Nr)"),
-    re.compile(r"row[_ ]?names?|unnamed_\d+", re.IGNORECASE),
-)
-_CODE = re.compile(r"[A-Za-z]+[-_]?\d+")
-
-
-def is_named_like_id(name: str) -> bool:
-    """Whether a column has a name that is typical of ids."""
-    return any(names.fullmatch(name) for names in _NAMES)
+from naim3l.input.id_columns import in_order_of_names, why_id
 
 
 def guess_id(table: Any, *, other_than: Collection[str] = ()) -> tuple[str | None, str]:
     """The likely id column, and the reason; None and "" if there is none.
 
-    It is named like an id, or is the first column and looks like codes, and its cells differ.
+    It is named like an id, or is the first column and looks like an id by its cells, see
+    `naim3l.input.id_columns`; and its cells differ.
 
     Parameters
     ----------
@@ -38,14 +26,13 @@ def guess_id(table: Any, *, other_than: Collection[str] = ()) -> tuple[str | Non
         Columns that are known to have another role.
     """
     columns = [str(name) for name in table.columns]
-    for names in _NAMES:
-        for name in columns:
-            if names.fullmatch(name) and name not in other_than and _all_differ(table[name]):
-                return name, "named like an id, and its values differ"
-    if columns[0] not in other_than and len(table) > 1:
-        first = table[columns[0]]
-        if _all_differ(first) and all(_CODE.fullmatch(str(cell)) for cell in first):
-            return columns[0], "the first column, codes that differ"
+    for name in in_order_of_names(columns):
+        if name not in other_than and _all_differ(table[name]):
+            return name, "named like an id, and its values differ"
+    if columns[0] not in other_than and _all_differ(table[columns[0]]):
+        reason = why_id(columns[0], table[columns[0]].tolist())
+        if reason:
+            return columns[0], f"the first column, and {reason}"
     return None, ""
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from naim3l.files.readers.errors import load_extra
-from naim3l.files.readers.ids import is_named_like_id
 from naim3l.files.readers.numbers import COMMA, POINT, perhaps_thousands
 from naim3l.files.readers.opening import open_text
+from naim3l.input.id_columns import is_named_like_id
 
 
 @dataclass(frozen=True)
