@@ -162,7 +162,7 @@ def test_checkpoint_of_a_stopped_fit_is_not_passed_over(folder):
         (["fit", "--config", "none.toml", "-o", "m.skops"], "none.toml"),
         (["predict", "lab.txt", "lab=lab.txt", "-o", "x.csv"], "lab.txt: not a model file"),
         (["predict", "model.skops", "x=lab.txt", "-o", "x.csv"], "the model has no view 'x'"),
-        (["predict", "model.skops", "lab=lab.txt", "-o", "x.doc"], "unknown ending"),
+        (["predict", "model.skops", "lab=lab.txt", "-o", "x.doc"], "unknown extension"),
         (["predict", "model.skops", "lab=lab.txt", "--what", "all", "-o", "x.csv"], "--what is"),
         (["inspect", "nothing.skops"], "nothing.skops"),
     ],

@@ -1,7 +1,7 @@
-"""What turns scores into decisions: thresholds, probabilities and view weights, learned together.
+"""Thresholds, probabilities and view weights, learned together.
 
-All three come from the scores of entries that were held out of the fit in turn, so one set of
-extra fits serves them.
+All three are learned from scores of entries that are held out in turn, so that one set of
+additional fits is enough for them.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ Rulebook = dict[str, Thresholds]
 
 @dataclass(frozen=True)
 class Rules:
-    """What a user asked for: parameters ``threshold``, ``calibrate`` and ``fusion``."""
+    """The parameters ``threshold``, ``calibrate`` and ``fusion`` of a model."""
 
     threshold: Any
     calibrate: bool
@@ -49,18 +49,18 @@ class Rules:
 
 @dataclass
 class Decisions:
-    """What was learned.
+    """Thresholds, calibrations and view weights of a model.
 
     Attributes
     ----------
     thresholds : dict of str to ndarray of shape (n_labels,)
-        By view, or under ``FUSED`` for one wide table.
+        Thresholds by view; for a wide table under the key ``FUSED``.
     rules : dict of str to dict of str to ndarray of shape (n_labels,)
-        Thresholds of every learned rule; empty where nothing was learned.
+        Thresholds of every learned rule; empty if nothing was learned.
     calibrations : dict of str to Calibration
-        Empty unless asked for.
+        Calibrations with the same keys; empty without ``calibrate``.
     evidence : Evidence or None
-        How the views of one wide table are fused; None takes the mean of their scores.
+        How the views of a wide table are fused; None is the mean of their scores.
     """
 
     thresholds: Thresholds
@@ -70,7 +70,7 @@ class Decisions:
 
 
 def fixed_decisions(rules: Rules, blocks: Sequence[str], label_names: list[str]) -> Decisions:
-    """Decisions that need no held-out entry; 0 where thresholds are still to be learned."""
+    """Decisions that need no held-out entries; thresholds that are to be learned are 0."""
     check_threshold(rules.threshold, label_names)
     known = rules.threshold
     if isinstance(known, str):
@@ -85,7 +85,7 @@ def learn_decisions(
     solve: Callable[[Problem], Matrix],
     rng: np.random.RandomState,
 ) -> None:
-    """Fill in what the rules ask for, from scores of entries held out in turn.
+    """Learn what the rules require, from scores of entries that are held out in turn.
 
     Parameters
     ----------
@@ -94,9 +94,9 @@ def learn_decisions(
     rules : Rules
     problem : Problem
     solve : callable
-        Weights (n_weights, n_labels) that fit a problem.
+        Function of a problem that returns its weights, (n_weights, n_labels).
     rng : RandomState
-        Deals the entries into folds.
+        Determines the folds.
     """
     scores = held_out_scores(problem, hold_out_folds(problem, N_FOLDS, rng), solve)
     truth, rates = problem.truth_of(problem.Y != 0), problem.base_rates
@@ -126,11 +126,11 @@ def thresholds_of(rule: str | None, thresholds: Thresholds, learned: Rulebook) -
     Parameters
     ----------
     rule : one of `RULES`, or None
-        None takes those of the fit.
+        None is the rule of the fit.
     thresholds : dict of str to ndarray of shape (n_labels,)
-        Of the fit.
+        Thresholds of the fit.
     learned : dict of str to dict of str to ndarray of shape (n_labels,)
-        Of every learned rule; empty where nothing was learned.
+        Thresholds of every learned rule; empty if nothing was learned.
     """
     if rule is None:
         return thresholds

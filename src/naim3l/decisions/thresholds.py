@@ -1,4 +1,4 @@
-"""From scores to yes and no: thresholds chosen on entries that were held out of the fit."""
+"""Thresholds of scores, fixed or learned from entries that were held out of the fit."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -13,13 +13,13 @@ from naim3l.decisions.calibration import Calibration
 SIGN = "sign"
 # With fewer known positives than this a label shares the threshold of all such labels.
 ENOUGH_POSITIVES = 5
-# How much less often than guessing, as a share of the held-out entries, "guarded" decisions may be
-# right. On new rows they are a little less right than there: half a point here is up to one there.
+# Share of the held-out entries by which "guarded" decisions may be less accurate than each label's
+# more frequent value. On new rows they lose up to twice as much.
 GUARD = 0.005
 
 
 def check_threshold(threshold: Any, label_names: list[str] | None = None) -> None:
-    """Error unless it is a rule, a number, or numbers per label."""
+    """Refuse anything but a rule, a number, or a mapping of labels to numbers."""
     if isinstance(threshold, Mapping):
         for name, value in threshold.items():
             if not _is_number(value):
@@ -35,30 +35,31 @@ def check_threshold(threshold: Any, label_names: list[str] | None = None) -> Non
 
 
 def fixed_thresholds(threshold: Any, label_names: list[str]) -> Matrix:
-    """Thresholds (n_labels,) of a rule that learns nothing; labels not in a mapping have 0."""
+    """Thresholds (n_labels,) that need no learning; labels that are not in a mapping have 0."""
     if isinstance(threshold, Mapping):
         return np.array([float(threshold.get(name, 0.0)) for name in label_names])
     return np.full(len(label_names), 0.0 if threshold == SIGN else float(threshold))
 
 
 def fit_thresholds(scores: Matrix, truth: Matrix, rule: str, calibration: Calibration) -> Matrix:
-    """Thresholds (n_labels,), above which a score means yes.
+    """Thresholds (n_labels,) above which labels are predicted.
 
     Parameters
     ----------
     scores : ndarray of shape (n_rows, n_labels)
-        Of entries that the fit did not see; NaN elsewhere.
+        Scores of held-out entries, by fits without them; NaN elsewhere.
     truth : ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown.
     rule : {"guarded", "cardinality", "f1", "half"}
         "f1": the threshold with the best F1 of each label; labels with few known positives share
-        the one that is best for all of them. "cardinality": one threshold for all, with as many
-        yes among the known entries as are true. The others cut the probability of all labels at
-        one value. "half": at one half, so that the more probable value is predicted. "guarded":
-        where the F1 over all entries is best among the values at which decisions are at most half
-        a point less often right than each label's more frequent value.
+        the one that is best for all of them. "cardinality": one threshold for all labels, at which
+        as many known entries are predicted as are positive. The other rules use one threshold of
+        the probability for all labels. "half": one half, so that the more probable value is
+        predicted. "guarded": the one with the best F1 over all entries, among those at which
+        decisions are at most half a point less often correct than each label's more frequent
+        value.
     calibration : Calibration
-        Of these scores; for "guarded" and "half".
+        Calibration of these scores, for "guarded" and "half".
     """
     known = np.isfinite(scores) & np.isfinite(truth)
     return LEARNED[rule](scores, known & (truth == 1), known, calibration)
@@ -98,9 +99,9 @@ RULES = (SIGN, *LEARNED)
 
 
 def _guarded_cut(log_odds: Matrix, yes: Mask, known: Mask) -> float:
-    """Log-odds with the best F1 over all entries, among those that keep to ``GUARD``.
+    """Log-odds with the best F1 over all entries, among those that ``GUARD`` allows.
 
-    Where none does, because the scores are worse than guessing, the one that is right most often.
+    If it allows none, because the scores are worse than guessing, the most accurate one.
     """
     n_known, n_yes = int(known.sum()), int(yes.sum())
     if not n_known:
@@ -125,8 +126,8 @@ def _guarded_cut(log_odds: Matrix, yes: Mask, known: Mask) -> float:
 def _score_at(log_odds: float, scores: Matrix, calibration: Calibration) -> Matrix:
     """Score of each label, (n_labels,), whose probability has these log-odds.
 
-    A label whose probability does not rise with its score is always yes, or always no, by how
-    frequent it is: its threshold lies beyond all of its scores.
+    A label whose probability does not increase with its score is predicted always or never,
+    depending on its frequency: its threshold is beyond all of its scores.
     """
     rises = calibration.slope > 0
     found = (log_odds - calibration.offset) / np.where(rises, calibration.slope, 1.0)
@@ -136,7 +137,7 @@ def _score_at(log_odds: float, scores: Matrix, calibration: Calibration) -> Matr
 
 
 def _best_f1(scores: Matrix, yes: Mask) -> float:
-    """Threshold with the highest F1, midway to the next score; 0 without a positive."""
+    """Threshold with the highest F1, midway between two scores; 0 without a positive."""
     if not yes.any():
         return 0.0
     order = np.argsort(-scores, kind="stable")
@@ -154,7 +155,7 @@ def _as_many_as_true(scores: Matrix, yes: Mask) -> float:
 
 
 def _below(ranked: Matrix, last: int) -> float:
-    """Number between the score at ``last`` and the next smaller one; scores fall."""
+    """Midpoint of the score at ``last`` and the next smaller one; scores are descending."""
     smaller = ranked[ranked < ranked[last]]
     return float((ranked[last] + smaller[0]) / 2) if len(smaller) else float(ranked[last] - 1.0)
 

@@ -1,4 +1,4 @@
-"""Scores, probabilities and decisions in the container that users ask for."""
+"""Containers of scores, probabilities and predictions: arrays or data frames."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,15 +13,16 @@ OUTPUTS = ("default", "pandas", "polars")
 
 
 def contain(values: Mapping[str, NDArray], X: Any, reader: TableReader, container: str) -> Any:
-    """Arrays by view, or the one of a wide table on its own, in a container.
+    """Arrays or data frames by view, or a single one for a wide table.
 
     Parameters
     ----------
     values : mapping of str to ndarray of shape (n_rows, n_labels)
-        By view; of a wide table under `FUSED` alone.
+        Values by view; for a wide table under the only key `FUSED`.
     X : mapping of str to table, or one wide table
-        What they were made from, whose pandas index data frames take over.
+        Tables of the rows, whose index pandas data frames get.
     reader : TableReader
+        Reader of the fit, for the form and the label names.
     container : one of `OUTPUTS`
         "default" is NumPy.
     """

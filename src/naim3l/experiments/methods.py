@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
 from naim3l.decisions.calibration import Calibration, calibration_error
-from naim3l.decisions.fusion import LEAST_CHANCE, Evidence, fuse_arrays, rank_labels
+from naim3l.decisions.fusion import LEAST_PROBABILITY, Evidence, fuse_arrays, rank_labels
 from naim3l.decisions.held_out import LOG_LOSS, hidden_metric, hold_out_folds
 from naim3l.estimators.logistic import PerViewLogistic, masked_logistic
 from naim3l.estimators.naim3l import NAIM3L
@@ -238,7 +238,11 @@ def _rules(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 def _explained(truth: NDArray, probabilities: NDArray, rates: NDArray) -> float:
     """Share of the log-loss of the labels' base rates that probabilities avoid."""
     loss, loss_of_rates = (
-        log_loss(truth.ravel(), np.clip(p, LEAST_CHANCE, 1 - LEAST_CHANCE).ravel(), labels=[0, 1])
+        log_loss(
+            truth.ravel(),
+            np.clip(p, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY).ravel(),
+            labels=[0, 1],
+        )
         for p in (probabilities, np.broadcast_to(rates, truth.shape))
     )
     return float(1 - loss / loss_of_rates)

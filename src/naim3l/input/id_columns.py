@@ -1,8 +1,7 @@
-"""Columns that name the rows of a table instead of describing them: ids are never features.
+"""Detection of columns with ids, which name rows instead of describing them.
 
-A name alone does not make an id, nor do values that all differ: measurements with decimals differ,
-too. Numbers are ids only if they are whole, and text only if there are about as many values as
-rows.
+Neither a name alone nor distinct values make an id: measurements with decimals are distinct, too.
+Numbers are ids only if they are whole, and text only if it has about as many values as rows.
 """
 
 import re
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from naim3l.input.tables import Table, is_missing
 
-_NAMES = (  # the surest first
+_NAMES = (  # the most certain first
     re.compile(r"id|uid|uuid|guid|pid|mrn|ssn|key|index|idx|row[_ ]?id", re.IGNORECASE),
     re.compile(
         r".*[_\-. ](id|uid|uuid|guid|pid|mrn|key|nr|no)|(id|key)[_\-. ].*"
@@ -32,37 +31,37 @@ _CODE = re.compile(
     r"|[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}",  # UUID
     re.IGNORECASE,
 )
-# Whole numbers that differ from row to row for reasons of their own.
+# Names of whole numbers that may differ from row to row without being ids.
 _MEASURED = re.compile(
     r"(.*[_\-. ])?(year|month|week|day|date|hour|minute|second|time|age|rank|order|dose|level"
     r"|count)s?([_\-. ].*)?",
     re.IGNORECASE,
 )
-# A column that is named like an id may repeat its values, but has more different ones than this,
-# or more than half as many as rows.
+# A column that is named like an id may repeat values, but has more distinct values than this, or
+# more than half as many as rows.
 MOST_GROUPS = 30
-FEWEST_COUNTED = 10  # rows that a column must count, one by one, to be a counter
-# Were values drawn from all whole numbers of their range, no two of them would be equal only with
-# a probability below this; so they were dealt out.
+FEWEST_COUNTED = 10  # fewest rows of a column that counts the rows
+# Distinct values are ids if values drawn from their range would be distinct with a probability
+# below this.
 RARELY_DIFFERENT = 1e-4
 LONG_CODE = 8  # digits
-_HEAD = 100  # rows that are enough to see that most columns are no ids
+_HEAD = 100  # number of rows that rule out most columns
 
 
 def is_named_like_id(name: str) -> bool:
-    """Whether a column is called as ids often are."""
+    """Whether a column has a name that is typical of ids."""
     return any(names.fullmatch(name) for names in _NAMES)
 
 
 def in_order_of_names(names: Iterable[str]) -> list[str]:
-    """Those that are called as ids often are, the surest first."""
+    """The names that are typical of ids, the most certain first."""
     listed = list(names)
     found = [name for pattern in _NAMES for name in listed if pattern.fullmatch(name)]
     return list(dict.fromkeys(found))
 
 
 def why_id(name: str, cells: Any) -> str:
-    """Why a column seems to name the rows; empty if it does not.
+    """The reason why a column is likely to be an id; empty if it is not.
 
     Parameters
     ----------
@@ -86,9 +85,9 @@ def why_id(name: str, cells: Any) -> str:
 
 
 def find_id_columns(table: Table) -> dict[int, str]:
-    """Positions of the columns of a data frame that seem to be ids, and why.
+    """Positions of the columns of a data frame that are likely to be ids, and the reasons.
 
-    Columns without a name, such as those of arrays, are never taken for ids.
+    Columns without names, such as those of arrays, are never treated as ids.
     """
     if table.frame is None or table.columns is None:
         return {}
@@ -107,7 +106,7 @@ def find_id_columns(table: Table) -> dict[int, str]:
 
 
 def _perhaps_ids(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Columns of whole numbers without many repetitions, shape (n_columns,)."""
+    """Mask (n_columns,) of the columns of whole numbers without many repetitions."""
     ordered = np.sort(numbers, axis=0)
     whole = (np.isnan(numbers) | (numbers == np.floor(numbers))).all(axis=0)
     n_equal = (ordered[1:] == ordered[:-1]).sum(axis=0)
@@ -115,7 +114,7 @@ def _perhaps_ids(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _known(cells: Any) -> tuple[NDArray[np.float64] | None, list[str]]:
-    """Known cells as whole numbers, or as text; None and no text where they are something else."""
+    """Known cells as whole numbers, or as text; None and no text if they are neither."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
         numbers = cells[~np.isnan(cells)].astype(float)
         return (numbers if (numbers == np.floor(numbers)).all() else None), []
@@ -128,19 +127,19 @@ def _known(cells: Any) -> tuple[NDArray[np.float64] | None, list[str]]:
 
 
 def _why_numbers(name: str, numbers: NDArray[np.float64], n_values: int) -> str:
-    """Why whole numbers, most of which differ, are ids whatever their column is called."""
+    """The reason why mostly distinct whole numbers are ids, independently of the name."""
     if _MEASURED.fullmatch(name):
         return ""
     low, high, n_rows = numbers.min(), numbers.max(), len(numbers)
     if n_values == n_rows:
         if n_rows >= FEWEST_COUNTED and (np.diff(numbers) == 1).all():
             return "it counts the rows"
-        # As for birthdays: the mean number of equal pairs, were values drawn from their range.
+        # Expected number of equal pairs if values were drawn from their range (birthday problem).
         n_pairs = n_rows * (n_rows - 1) / 2 / (high - low + 1)
         if n_pairs > -np.log(RARELY_DIFFERENT):
             return f"its values all differ, though they range from {low:.0f} to {high:.0f} only"
     is_long = low >= 10 ** (LONG_CODE - 1) and np.floor(np.log10(low)) == np.floor(np.log10(high))
-    # Amounts so large are mostly round.
+    # Large amounts are mostly round.
     if is_long and n_rows >= FEWEST_COUNTED and (numbers % 10 == 0).mean() < 0.5:
         return f"its values are long numbers of the same length, such as {low:.0f}"
     return ""

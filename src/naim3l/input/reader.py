@@ -1,4 +1,4 @@
-"""Tables and labels as users give them -> checked views, at the fit and again at predict time."""
+"""Checked views from the tables and labels of users, for training and for prediction."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from naim3l.input.views import (
 )
 
 APART, WIDE = FORMS = ("apart", "wide")
-_OF_COLUMNS = ("n_features_in_", "feature_names_in_")  # what scikit-learn keeps of a table
+_OF_COLUMNS = ("n_features_in_", "feature_names_in_")  # attributes that scikit-learn sets
 
 
 class View(NamedTuple):
@@ -31,7 +31,7 @@ class View(NamedTuple):
 
 
 def of_reader(name: str) -> Any:
-    """Property of a model that its reader has; lacking before the fit, as scikit-learn wants it."""
+    """Property of a model that its reader has; missing before the fit, as in scikit-learn."""
 
     def read(model: Any) -> Any:
         reader = vars(model).get("reader_")
@@ -43,7 +43,7 @@ def of_reader(name: str) -> Any:
 
 
 class TableReader:
-    """Reads tables and labels of either form, and remembers form and names of the fit.
+    """Reader of tables and labels of either form, with the form and names of the training data.
 
     Parameters
     ----------
@@ -51,22 +51,22 @@ class TableReader:
         Columns of each view of a wide table, as for :class:`naim3l.NAIM3L`.
     label_coding : {"binary", "signed"}, default="binary"
     owner : str
-        Class of the model, which scikit-learn's messages name.
+        Class of the model, for messages of scikit-learn.
 
     Attributes
     ----------
     form_ : {"apart", "wide"}
-        Whether the tables came as a mapping, or as one table with a row per sample.
+        Whether the tables were a mapping, or one table with a row per sample.
     views_, label_names_ : list of str
     n_features_in_, feature_names_in_
-        As of :class:`naim3l.NAIM3L`.
+        As in :class:`naim3l.NAIM3L`.
     columns_ : dict of str to list of int, or None
         Positions of each view's columns in a wide table, or in its own where ids were set aside;
-        None where every view has all columns of its table.
+        None if every view has all columns of its table.
     labels_named_ : bool
-        Whether the label tables had names of their own.
+        Whether the label tables had column names.
     one_column_ : bool
-        Whether labels came as a single column, one-dimensional.
+        Whether labels were one-dimensional.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class TableReader:
     def read_training(
         self, X: Any, y: Any, without_ids: Callable[[str], bool] = lambda view: False
     ) -> dict[str, View]:
-        """Checked views of the training data; remembers how they came.
+        """Checked views of the training data, whose form and names are stored.
 
         Parameters
         ----------
         X : mapping of str to table, or one wide table
         y : mapping of str to label table, or one label table
         without_ids : function of the name of a view
-            Whether its columns that seem to be ids are set aside, with a `DataWarning`.
+            Whether likely ids are not used as features of a view, with a `DataWarning`.
 
         Returns
         -------
@@ -107,9 +107,9 @@ class TableReader:
         return {view: View(table, signed[view]) for view, table in tables.items()}
 
     def tables(self, X: Any) -> dict[str, Table]:
-        """Table of each view at predict time, checked against the fit.
+        """Table of each view for prediction, checked against the training data.
 
-        A mapping may hold some of the views only.
+        A mapping need not have all views.
         """
         if self.wide:
             if is_apart(X):
@@ -126,7 +126,7 @@ class TableReader:
         return {view: self._columns_of_fit(view, table) for view, table in tables.items()}
 
     def _columns_of_fit(self, view: str, table: Table) -> Table:
-        """The columns that the fit used; those set aside then may be lacking now."""
+        """The columns that the fit used; its ids may be missing in new tables."""
         n_columns = self.n_features_in_[view]
         set_aside = self.n_columns(view) < n_columns
         if set_aside and table.columns is not None and table.columns == self.column_names(view):
@@ -138,7 +138,7 @@ class TableReader:
         return table.select_columns(self.columns_[view], table.where)
 
     def labels(self, X: Any, y: Any) -> dict[str, LabelTable]:
-        """Label table of each view in ``X``, checked against its rows; if wide, always the same."""
+        """Label table of each view in ``X``, checked against its rows; the same for all if wide."""
         apart = not self.wide and is_apart(X)
         tables = {view: Table(t, f"view {view!r}") for view, t in X.items()} if apart else {}
         return self._read_labels(X, y, tables)
@@ -189,11 +189,11 @@ class TableReader:
         return self.form_ == WIDE
 
     def n_columns(self, view: str) -> int:
-        """Number of a view's columns, without those set aside."""
+        """Number of a view's columns, without ids that are not used."""
         return int(self.n_features_in_[view]) if self.columns_ is None else len(self.columns_[view])
 
     def column_names(self, view: str) -> list[str] | None:
-        """Names of a view's columns, without those set aside; None where its table had none."""
+        """Names of a view's columns, without ids that are not used; None if it has no names."""
         names: Any = getattr(self, "feature_names_in_", None)
         if names is not None and not self.wide:
             names = names.get(view)
@@ -202,7 +202,7 @@ class TableReader:
         return None if names is None else [str(name) for name in names]
 
     def _first_tables(self, X: Any) -> dict[str, Table]:
-        """Table of each view; remembers the form, the views and the column names."""
+        """Table of each view; stores the form, the views and the column names."""
         self.form_ = APART if is_apart(X) else WIDE
         if self.wide:
             table = Table(X, "X")
@@ -224,7 +224,7 @@ class TableReader:
         return tables
 
     def _validate(self, X: Any, *, reset: bool) -> None:
-        """scikit-learn's check of the columns of a wide table, under the name of the model."""
+        """Check the columns of a wide table as scikit-learn does, with the name of the model."""
         checked = type(self.owner, (BaseEstimator,), {})()
         known = {name: value for name, value in vars(self).items() if name in _OF_COLUMNS}
         vars(checked).update(known)
@@ -232,7 +232,7 @@ class TableReader:
         vars(self).update(vars(checked))
 
     def _set_ids_aside(self, view: str, table: Table) -> Table:
-        """The table without the columns that seem to be ids; warns of them, and remembers it."""
+        """The table without likely ids, of which it warns; stores the positions of the rest."""
         found = find_id_columns(table)
         kept = [j for j in range(table.shape[1]) if j not in found]
         for j, reason in found.items():

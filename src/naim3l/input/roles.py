@@ -1,20 +1,20 @@
-"""What the columns of a file were at the fit, so that later files need no explanation."""
+"""Roles of the columns of training files, with which later files are read."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class ViewRoles:
-    """Roles of the columns of one view; its features are the columns of the fit.
+    """Roles of the columns of one view; all others are features.
 
-    Names are those of columns, never patterns or paths, whoever wrote the model file.
+    Names are those of columns, never patterns or paths, even in a model file from others.
 
     Attributes
     ----------
     id : str or None
         Column with the ids of the rows.
     labels : list of str
-        Labels that the view knows.
+        Labels that are known in the view.
     yes, no, unknown : list of str
         Words of label cells, in addition to the usual ones.
     text : list of str

@@ -1,4 +1,4 @@
-"""What users give -> a table per view, for both forms.
+"""Tables by view, for both forms in which users can give them.
 
 *Tables apart*: mappings ``{view: table}`` and ``{view: label table}``, each view with rows of
 its own. *One wide table*: a row is a sample, views are sets of columns, and a row has NaN in
@@ -16,7 +16,7 @@ from scipy import sparse
 from naim3l._text import some
 from naim3l.input.tables import Table, same_index, warn_user
 
-# Key of what belongs to all views of a wide table.
+# Key of results over all views of a wide table.
 FUSED = "fused"
 SINGLE_VIEW = "all"
 
@@ -27,7 +27,7 @@ def is_apart(X: Any) -> bool:
 
 
 def tables_apart(X: Any, known: Iterable[str] | None = None) -> dict[str, Table]:
-    """Table of each view from a mapping; with ``known``, views must be among these."""
+    """Table of each view from a mapping; only views in ``known`` are allowed, if it is given."""
     if not is_apart(X):
         raise TypeError(
             f"expected a mapping {{view: table}}, got {type(X).__name__}; views that were fitted "
@@ -60,8 +60,8 @@ def resolve_columns(views: Mapping[str, Any] | None, table: Table) -> dict[str, 
 
     Parameters
     ----------
-    views : mapping view -> column names, positions, slice or boolean mask; or None
-        None makes all columns one view.
+    views : mapping of str to column names, positions, slice or boolean mask, or None
+        With None all columns are one view.
     table : Table
     """
     check_not_empty(table)
@@ -83,7 +83,7 @@ def resolve_columns(views: Mapping[str, Any] | None, table: Table) -> dict[str, 
 
 
 def check_view_name(view: Any) -> None:
-    """Refuse what is no name for a view."""
+    """Refuse a name that a view cannot have."""
     if not isinstance(view, str):
         raise TypeError(f"view names must be strings, got {view!r}.")
     if view == FUSED:
@@ -159,23 +159,35 @@ def join_views(tables: Mapping[str, Any]) -> tuple[Any, dict[str, list[Any]]]:
 
     Parameters
     ----------
-    tables : mapping view -> table
-        A row that lacks the view is NaN throughout.
+    tables : mapping of str to table
+        Tables by view. A row that lacks a view has NaN in all of its columns.
 
     Returns
     -------
     wide : ndarray, CSR array or data frame of shape (n_rows, sum of n_columns)
-        A data frame if all tables are, of one library and with names; its columns are named
-        ``view__column``. CSR if all tables are sparse.
-    views : dict view -> list of column names or positions
-        For ``NAIM3L(views=...)``.
+        A data frame if all tables are data frames of one library with column names; its columns
+        are named ``view__column``. CSR if all tables are sparse.
+    views : dict of str to list
+        Names or positions of the columns of each view, for ``NAIM3L(views=...)``.
+
+    Raises
+    ------
+    ValueError
+        The tables have different numbers of rows, or different indexes.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> wide, views = join_views({"a": np.zeros((3, 2)), "b": np.ones((3, 1))})
-    >>> wide.shape, views
-    ((3, 3), {'a': [0, 1], 'b': [2]})
+    >>> import pandas as pd
+    >>> from naim3l import join_views
+    >>> clinic = pd.DataFrame({"age": [61, 35], "fever": [37.2, 39.1]})
+    >>> lab = pd.DataFrame({"crp": [88.0, None]})
+    >>> wide, views = join_views({"clinic": clinic, "lab": lab})
+    >>> wide
+       clinic__age  clinic__fever  lab__crp
+    0           61           37.2      88.0
+    1           35           39.1       NaN
+    >>> views
+    {'clinic': ['clinic__age', 'clinic__fever'], 'lab': ['lab__crp']}
     """
     parts = tables_apart(tables)
     n_rows = {view: table.shape[0] for view, table in parts.items()}

@@ -52,7 +52,7 @@ class TestForeignFiles:
         assert_refused(tmp_path / "m.npz", "not written by naim3l")
         for facts in ("[]", "{}", '{"format": "other"}'):
             write_members(tmp_path / "m", {"naim3l.json": facts})
-            assert_refused(tmp_path / "m", "does not say 'naim3l model'")
+            assert_refused(tmp_path / "m", "is not 'naim3l model'")
 
     def test_newer_format(self, forge):
         path = forge(facts=lambda told: told.update(format_version=2))

@@ -15,7 +15,7 @@ from naim3l.cli.work.row_ids import (
     warn_of_unmatched,
 )
 from naim3l.cli.work.study import ViewData, split
-from naim3l.decisions.fusion import LEAST_CHANCE, fuse
+from naim3l.decisions.fusion import LEAST_PROBABILITY, fuse
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError
 from naim3l.input.labels import CODINGS
@@ -108,7 +108,7 @@ def fuse_rows(model: LinearViewModel, scores: Mapping[str, Any]) -> tuple[Any, A
         # Of files older than base rates, the mean.
         base_rates=getattr(model, "base_rates_", None),
     )
-    log_odds = logit(probabilities.clip(LEAST_CHANCE, 1 - LEAST_CHANCE))
+    log_odds = logit(probabilities.clip(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
     thresholds = {}
     for view, table in scores.items():
         # A view whose scores say nothing about a label has no part in its threshold.

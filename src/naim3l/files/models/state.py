@@ -1,4 +1,4 @@
-"""What must hold of a model that was loaded: its parts are there, fit together, and are finite."""
+"""Checks that the parts of a loaded model exist, are consistent, and are finite."""
 
 import warnings
 from collections.abc import Callable
@@ -27,21 +27,21 @@ _OUTPUTS = ("default", "pandas", "polars")
 
 @dataclass(frozen=True)
 class Part:
-    """What an attribute of a fitted model must be.
+    """Requirement on an attribute of a fitted model.
 
     Attributes
     ----------
     expected : str
-        In the words of a refusal.
+        Description in the error.
     holds : function of a value and the model
-        Whether it is that.
+        Whether the value meets the requirement.
     by : {"", "views", "blocks"}
         Whether the attribute is a mapping, with such a value for each view, or for each block of
-        scores: a view, or all of them where a wide table has them fused.
+        scores, which is a view, or all views of a wide table.
     empty : type, optional
-        Whose empty value will do: None, or a mapping without entries.
+        Type whose empty value is allowed as well: None, or a mapping without entries.
     optional : bool
-        Whether the attribute may be lacking.
+        Whether the attribute may be missing.
     """
 
     expected: str
@@ -52,7 +52,7 @@ class Part:
 
 
 def _numbers(value: Any, shape: tuple[int, ...]) -> bool:
-    """Whether a value is finite floats of a shape."""
+    """Whether a value is an array of finite floats of this shape."""
     array = isinstance(value, np.ndarray) and value.dtype.kind == "f"
     return array and value.shape == shape and bool(np.isfinite(value).all())
 
@@ -114,7 +114,7 @@ def _evidence(value: Any, model: Any) -> bool:
 
 
 def _rules(value: Any, model: Any) -> bool:
-    """Whether there are thresholds of every learned rule, for every block of scores."""
+    """Whether a value has thresholds of every learned rule, for every block of scores."""
     blocks = {FUSED} if model.reader_.wide else set(model.views_)
     return (
         isinstance(value, dict)
@@ -125,7 +125,7 @@ def _rules(value: Any, model: Any) -> bool:
 
 
 def _features(value: Any, model: Any) -> bool:
-    """Whether there is a transformer or None, and how it gets its rows."""
+    """Whether a value is a `ViewFeatures` with a transformer or None."""
     whole = isinstance(value, ViewFeatures) and {"transformer", "as_numbers"} <= set(vars(value))
     if not whole or type(value.as_numbers) is not bool:
         return False
@@ -137,7 +137,7 @@ def _features(value: Any, model: Any) -> bool:
 
 
 def _roles(value: Any, model: Any) -> bool:
-    """Whether roles are names of columns that go with the features and labels of the model."""
+    """Whether roles are column names that are consistent with the features and labels."""
     names = {field.name for field in fields(ViewRoles)} - {"id"}
     whole = isinstance(value, ViewRoles) and set(vars(value)) == {"id", *names}
     if not whole or not isinstance(value.id, str | None):
@@ -152,7 +152,7 @@ def _roles(value: Any, model: Any) -> bool:
 
 
 def _records(value: Any, model: Any) -> bool:
-    """Whether a history has one record per iteration, of numbers."""
+    """Whether a history is a list of records of numbers."""
     rows = isinstance(value, list) and all(isinstance(record, dict) for record in value)
     return rows and all(
         _flag(number) or isinstance(number, int | float | np.number)
@@ -171,12 +171,12 @@ def _columns_of_numbers(value: Any, model: Any) -> bool:
 
 
 def _network(value: Any, model: Any) -> bool:
-    """Whether arrays are those of a default network's layers."""
+    """Whether arrays have the names and shapes of a default network."""
     view = next(name for name, arrays in model.weights_.items() if arrays is value)
     centre = value.get("encoder.centre") if isinstance(value, dict) else None
     if not isinstance(centre, np.ndarray) or centre.ndim != 1:
         return False
-    shapes = model.weight_shapes(view)
+    shapes = model._weight_shapes(view)
     fits = set(value) == set(shapes) and all(
         _numbers(value[name], shape) and value[name].dtype == np.float32
         for name, shape in shapes.items()
@@ -243,13 +243,13 @@ PARTS = {
 
 
 def check_state(model: Any, room: int) -> None:
-    """Refuse a model that lacks a part, or whose parts do not fit together.
+    """Refuse a model with missing or inconsistent parts.
 
     Parameters
     ----------
-    model : one of the models that files hold
+    model : one of `naim3l.files.models.MODELS`
     room : int
-        Columns that a table may have.
+        Largest number of columns that a table may have.
     """
     require("_networks" not in vars(model), "its networks are not made of its weights.")
     reader: Any = getattr(model, "reader_", None)
@@ -281,7 +281,7 @@ def _check_attribute(model: Any, name: str, part: Part) -> None:
 
 
 def _check_columns(reader: TableReader, room: int) -> None:
-    """Refuse numbers and names of columns that are not those of the views."""
+    """Refuse numbers and names of columns that are inconsistent with the views."""
     counts: Any = reader.n_features_in_
     names: Any = getattr(reader, "feature_names_in_", {})
     if reader.wide:
@@ -299,7 +299,7 @@ def _check_columns(reader: TableReader, room: int) -> None:
 
 
 def _check_positions(reader: TableReader, counts: dict[str, int]) -> None:
-    """Refuse positions of columns that the tables of the fit did not have, or twice."""
+    """Refuse positions of columns that are out of range or occur twice."""
     chosen: Any = reader.columns_
     if chosen is None and not reader.wide:  # each view has all columns of its table
         return
@@ -314,10 +314,10 @@ def _check_positions(reader: TableReader, counts: dict[str, int]) -> None:
 
 
 def _check_features(model: Any, view: str) -> None:
-    """Refuse a transformer that does not make the features that there are weights for.
+    """Refuse a transformer whose output does not match the weights, using a row of zeros.
 
-    A row of zeros tells. What works on any numbers must take it; others may refuse zeros, where
-    they want text, say, but not for a part that they lack.
+    Transformers of numbers must accept it. Others may refuse zeros, for example because they
+    expect text, but not because a part of them is missing.
     """
     n_columns, own = model.reader_.n_columns(view), model.features_[view]
     taken = getattr(own.transformer, "n_features_in_", n_columns)
@@ -327,7 +327,7 @@ def _check_features(model: Any, view: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             features, _ = own.encode(Table(row, f"view {view!r}"))
-    except Exception as error:  # whatever a transformer raises
+    except Exception as error:  # a transformer may raise any type
         strict = known and all(map(takes_zeros, steps_of(own.transformer)))
         if strict or _lacks_part(error):
             raise ModelFileError(f"view {view!r}: its transformer fails: {error}") from error
@@ -338,7 +338,7 @@ def _check_features(model: Any, view: str) -> None:
 
 
 def _row_of_zeros(model: Any, view: str) -> tuple[Any, bool]:
-    """A row of a view's table, and whether it is of the kind that the fit had."""
+    """A row of zeros for a view, and whether it is a table of the type used in training."""
     row, names = np.zeros((1, model.reader_.n_columns(view))), model.reader_.column_names(view)
     if names is None or model.features_[view].as_numbers:
         return row, True
@@ -350,7 +350,7 @@ def _row_of_zeros(model: Any, view: str) -> tuple[Any, bool]:
 
 
 def _lacks_part(error: BaseException | None) -> bool:
-    """Whether an error, or its cause, is that an estimator has not an attribute."""
+    """Whether an error, or its cause, is a missing attribute of an estimator."""
     while error is not None:
         owner = getattr(error, "obj", None)
         if isinstance(error, AttributeError) and (

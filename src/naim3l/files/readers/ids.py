@@ -1,4 +1,4 @@
-"""Columns that name the rows: which of a table they are, and ids as text, digit for digit."""
+"""Columns with the ids of rows: detection by name, and ids as text with all digits."""
 
 import uuid
 from collections.abc import Collection, Sequence
@@ -13,7 +13,7 @@ from naim3l.input.id_columns import in_order_of_names, why_id
 
 
 def guess_id(table: Any, *, other_than: Collection[str] = ()) -> tuple[str | None, str]:
-    """A column that seems to name the rows, and why; None and "" if there is none.
+    """The likely id column, and the reason; None and "" if there is none.
 
     It is named like an id, or is the first column and looks like an id by its cells, see
     `naim3l.input.id_columns`; and its cells differ.
@@ -23,7 +23,7 @@ def guess_id(table: Any, *, other_than: Collection[str] = ()) -> tuple[str | Non
     table : DataFrame
         From `read_table`.
     other_than : collection of str
-        Columns that are known to be something else.
+        Columns that are known to have another role.
     """
     columns = [str(name) for name in table.columns]
     for name in in_order_of_names(columns):
@@ -37,7 +37,7 @@ def guess_id(table: Any, *, other_than: Collection[str] = ()) -> tuple[str | Non
 
 
 def set_ids(table: Any, id_column: str) -> Any:
-    """The table with ids, as text, for its index; refuses ids that are missing or not unique."""
+    """The table with ids, as text, as its index; refuses missing and duplicate ids."""
     if id_column not in table.columns:
         raise ReadError(
             f"{source_of(table)}: no id column {quote(id_column)}; "
@@ -71,7 +71,7 @@ def _check_ids(table: Any, id_column: str, ids: Sequence[str | None]) -> None:
 
 
 def _id_text(cell: Any) -> str | None:
-    """An id as text, the same from whichever kind of file; None where missing."""
+    """An id as text, the same for all file formats; None if missing."""
     if cell is None or cell != cell:
         return None
     if isinstance(cell, float) and cell.is_integer():
@@ -81,7 +81,7 @@ def _id_text(cell: Any) -> str | None:
 
 
 def _all_differ(series: Any) -> bool:
-    """Whether no cell is missing and none occurs twice; never so for floats and dates."""
+    """Whether no cell is missing or occurs twice; always False for floats and dates."""
     try:
         codes, cells = distinct(series)
     except TypeError:
