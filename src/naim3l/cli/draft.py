@@ -42,7 +42,8 @@ _MODEL = """\
 # Scores are linear in the columns unless rows are compared by a kernel: "rbf", or "chi2" or
 # "hellinger" for counts; for some views only with kernel = {NAME = "rbf"}:
 # kernel = "rbf"
-threshold = "f1"  # when to predict yes: "f1", "cardinality", "sign" or a number
+# When to predict yes: "guarded", "cardinality", "f1", "half", "sign", or a number.
+threshold = "guarded"
 random_state = 0
 """
 

@@ -44,7 +44,8 @@ def fit(
     ] = None,
     threshold: Annotated[
         str | None,
-        typer.Option(help="When to predict yes: f1 (default), cardinality, sign or a number."),
+        typer.Option(help="When to predict yes: guarded (default), cardinality, f1, half, sign, or "
+                          "a number. All but a number can be changed by predict --decide."),
     ] = None,
     kernel: Annotated[
         list[str] | None,

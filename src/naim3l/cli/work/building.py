@@ -21,6 +21,8 @@ from naim3l.files.readers import ReadError
 from naim3l.files.readers.columns import MOST_CATEGORIES
 
 NUMBERS, WORDS, LINEAR = "numbers", "words", "linear"
+# The same whether lam and ridge are chosen or given; see docs/decisions.md.
+DEFAULT_RULE = NAIM3LCV().threshold
 # A word in fewer rows than this is one of the rare ones of its column.
 RARE_WORD = 3
 
@@ -44,7 +46,7 @@ def make_model(
     verbose : int
     checkpoint : str, optional
     """
-    chosen = {"threshold": "f1", "random_state": 0, **options}
+    chosen = {"threshold": DEFAULT_RULE, "random_state": 0, **options}
     chosen.pop("tune", None)
     recipe, kernels = chosen.pop("transformer", "scale"), _kernels(chosen.pop("kernel", None), data)
     if not any(kernels.values()):  # all are named linear
