@@ -18,8 +18,8 @@ ALL = "all"
 def reproduce(
     items: Annotated[
         list[str],
-        typer.Argument(help="table1 to table7, fig2 to fig8, ablation, beside, decisions, fusion, "
-                            "accuracy, frontier; or all."),
+        typer.Argument(help="table1 to table7, fig2 to fig8, ablation, beside, decisions, rules, "
+                            "fusion, accuracy, frontier; or all."),
     ],
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder of the datasets; yeast needs none.")
