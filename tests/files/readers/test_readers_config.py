@@ -116,7 +116,7 @@ VIEW = '[views.a]\nsource = "a.csv"\n'
         (VIEW + "[model]\ngamma = 'wide'\n", "model.gamma must be 'auto' or a finite number > 0"),
         (VIEW + "[model]\ngamma = {a = -1}\n", "model.gamma.a must be 'auto' or a finite number"),
         (VIEW + "[model]\ntransformer = 'sclae'\n", r"model.transformer must be one of \['scale'"),
-        (VIEW + "[model]\nthreshold = 'f2'\n", r"model.threshold must be one of \['sign', 'guarded'"),
+        (VIEW + "[model]\nthreshold = 'f2'\n", r"model.threshold must be one of \['sign', 'guar"),
         (VIEW + "[model]\nmetric = 'F1'\n", r"model.metric must be one of \[.*'AP'.*, got 'F1'"),
         (VIEW + "[model]\nrandom_state = -1\n", "model.random_state: Seed must be between 0 and"),
         (VIEW + "[model]\nlam = inf\n", "model.lam must be a finite number > 0, got inf"),
