@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from naim3l._parameters import check_choice
@@ -30,7 +29,8 @@ from naim3l.decisions.rules import (
     learn_decisions,
 )
 from naim3l.decisions.thresholds import check_threshold
-from naim3l.estimators.output import OUTPUTS, contain
+from naim3l.estimators.calibrated import CalibratedMethod, check_confidence, most_probable
+from naim3l.estimators.output import OUTPUTS, contain, refuse_lacking
 from naim3l.estimators.schema import (
     PARAMETERS,
     Parameter,
@@ -50,12 +50,6 @@ from naim3l.input.views import FUSED, is_apart
 from naim3l.metrics import evaluate
 from naim3l.problem.assemble import assemble
 from naim3l.problem.rows import Problem
-
-
-def _calibrated(model: Any) -> bool:
-    if not model.calibrate:
-        raise AttributeError("predict_proba needs calibrate=True when the model is fitted.")
-    return True
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -108,6 +102,7 @@ class ViewModel(BaseEstimator):
     # What the reader of the fit knows, under the names that scikit-learn has for it.
     views_ = property(attrgetter("reader_.views_"))
     label_names_ = property(attrgetter("reader_.label_names_"))
+    classes_ = property(attrgetter("reader_.classes_"))
     n_features_in_ = property(attrgetter("reader_.n_features_in_"))
     feature_names_in_ = property(attrgetter("reader_.feature_names_in_"))
 
@@ -166,51 +161,48 @@ class ViewModel(BaseEstimator):
         dict of str to ndarray of shape (n_rows, n_labels), or ndarray of that shape
         """
         scores = self._scores(X)
-        for view, S in scores.items():
-            lacking = np.flatnonzero(np.isnan(S).any(axis=1))
-            if len(lacking):
-                where = "X" if self.reader_.wide else f"view {view!r}"
-                raise ValueError(
-                    f"{where}, row {lacking[0]}: all values are missing, so there is nothing to "
-                    f"predict from ({len(lacking)} such rows); drop these rows first."
-                )
-        decisions = {view: self._decide(view, S).astype(np.int64) for view, S in scores.items()}
-        return self._contain(decisions, X)
+        refuse_lacking(scores)
+        decided = {view: self._coded(S > self.thresholds_[view]) for view, S in scores.items()}
+        return self._contain({view: D.astype(np.int64) for view, D in decided.items()}, X)
 
-    @available_if(_calibrated)
+    @CalibratedMethod
     def predict_proba(self, X: Any) -> Any:
         """Probability of yes for each label, of the form of `decision_function`'s scores.
 
         Only with ``calibrate=True``. Probabilities of different labels need not sum to one.
         """
         check_is_fitted(self)
-        if not self.calibration_:
-            raise NotFittedError(
-                "the fit was stopped before probabilities were learned; fit again, or use "
-                "decision_function."
-            )
-        scores = self._scores(X)
-        found = {view: self.calibration_[view].probabilities(S) for view, S in scores.items()}
+        found = {view: self._probabilities(view, S) for view, S in self._scores(X).items()}
         return self._contain(found, X)
 
-    def impute_labels(self, X: Any, y: Any) -> Any:
+    def impute_labels(self, X: Any, y: Any, min_confidence: float | None = None) -> Any:
         """Label tables with the unknown entries predicted and the known ones untouched.
+
+        With ``calibrate=True``, unknown entries get their most probable value, whatever the
+        thresholds. Otherwise they get the decision of `predict`.
 
         Parameters
         ----------
         X : mapping of str to table, or one wide table
         y : mapping of str to label table, or one label table
             Matching ``X`` row by row.
+        min_confidence : float, optional
+            Leave an entry unknown if its most probable value has a smaller probability, from 0.5
+            to 1. Only with ``calibrate=True``.
 
         Returns
         -------
         Label tables of the kind of ``y``
             An entry stays unknown in a row that has no features to predict it from.
         """
+        check_confidence(min_confidence, self.calibrate)
         filled = {}
         for view, S, labels in self._scores_and_labels(X, y):
-            values = np.where(np.isnan(S), np.nan, self._decide(view, S))
-            values = values[:, self.reader_.label_positions(labels)]
+            if self.calibrate:
+                is_yes = most_probable(self._probabilities(view, S), min_confidence)
+            else:
+                is_yes = np.where(np.isnan(S), np.nan, S > self.thresholds_[view])
+            values = self._coded(is_yes)[:, self.reader_.label_positions(labels)]
             filled[view] = fill_unknown(labels, values, self.reader_.label_coding)
         return filled[FUSED] if self.reader_.wide else filled
 
@@ -221,11 +213,11 @@ class ViewModel(BaseEstimator):
         rank: the share of right decisions is returned instead.
         """
         values = []
-        for _, S, labels in self._scores_and_labels(X, y):
+        for view, S, labels in self._scores_and_labels(X, y):
             signed = self.reader_.signed(labels)
             truth = np.where(signed == 0, np.nan, signed > 0)
             present = ~np.isnan(S).any(axis=1)
-            metrics = evaluate(truth[present], S[present])
+            metrics = evaluate(truth[present], S[present], threshold=self.thresholds_[view][0])
             values.append(metrics["1-HL" if S.shape[1] == 1 else "AP"])
         return float(np.mean(values))
 
@@ -389,9 +381,18 @@ class ViewModel(BaseEstimator):
         for view, S in scores.items():
             yield view, S, next(iter(labels.values())) if self.reader_.wide else labels[view]
 
-    def _decide(self, block: str, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _probabilities(self, block: str, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        if not self.calibration_:
+            raise NotFittedError(
+                "the fit was stopped before probabilities were learned; fit again, or use "
+                "decision_function."
+            )
+        return self.calibration_[block].probabilities(scores)
+
+    def _coded(self, is_yes: NDArray) -> NDArray[np.float64]:
+        """Labels in the coding of the fit: yes where 1, no where 0, NaN where NaN."""
         yes, no, _ = CODINGS[self.reader_.label_coding][0]
-        return np.where(scores > self.thresholds_[block], yes, no)
+        return no + (yes - no) * is_yes
 
     def _contain(self, values: dict[str, NDArray], X: Any) -> Any:
         """Scores or decisions as users get them."""

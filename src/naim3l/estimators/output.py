@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.input.reader import TableReader
@@ -38,3 +39,21 @@ def contain(values: Mapping[str, NDArray], X: Any, reader: TableReader, containe
             frame.index = like.index
         frames[view] = frame
     return frames[FUSED] if reader.wide else frames
+
+
+def refuse_lacking(scores: Mapping[str, NDArray]) -> None:
+    """Refuse rows that have no score, since decisions cannot be missing.
+
+    Parameters
+    ----------
+    scores : mapping of str to ndarray of shape (n_rows, n_labels)
+        By view; of a wide table under `FUSED` alone.
+    """
+    for view, S in scores.items():
+        lacking = np.flatnonzero(np.isnan(S).any(axis=1))
+        if len(lacking):
+            where = "X" if view == FUSED else f"view {view!r}"
+            raise ValueError(
+                f"{where}, row {lacking[0]}: all values are missing, so there is nothing to "
+                f"predict from ({len(lacking)} such rows); drop these rows first."
+            )

@@ -39,8 +39,8 @@ def predict_tables(
         the view. It is called "view", or "view_" where that is a label or an id.
     """
     _check_ids(model, X)
-    if kind == "probabilities" and not model.calibrate:
-        raise ReadError("this model has no probabilities; fit it with calibrate=True.")
+    if kind == "probabilities":
+        _check_calibrated(model)
     model.set_output(transform="pandas")
     if fused:
         return _fused(model, X, kind)
@@ -141,30 +141,53 @@ def _free_name(wanted: str, taken: Collection[Any], what: str) -> str:
     return name
 
 
-def impute(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict[str, Any]:
-    """Labels of each view with the unknown ones filled in, and a confidence beside each.
+def impute(
+    model: LinearViewModel, data: Mapping[str, ViewData], min_confidence: float | None = None
+) -> dict[str, Any]:
+    """Labels of each view with the unknown ones filled in, as by `impute_labels`.
 
-    The confidence is the probability of the value that stands there; 1 where it was known. Its
-    column is named as the label with "_confidence" behind it, and "_" where that is taken.
+    Beside each label are its confidence, in a column with "_confidence" behind the name, and
+    whether it was filled in, 1 or 0, in one with "_filled"; "_" is added to names that are taken.
+    The confidence is the probability of the value that was filled in, 1 where the label was known,
+    and missing where it stays unknown.
+
+    Parameters
+    ----------
+    model : fitted model
+    data : mapping of view to ViewData
+    min_confidence : float, optional
+        Labels whose most probable value is less probable stay unknown.
     """
     import pandas as pd
 
     X, Y = split(data)
     _check_ids(model, X)
-    filled, probabilities = model.impute_labels(X, Y), model.predict_proba(X)
+    _check_calibrated(model)
+    filled, probabilities = model.impute_labels(X, Y, min_confidence), model.predict_proba(X)
     tables = {}
     for name, labels in Y.items():
         columns: dict[str, Any] = {}
         taken = {*labels.columns, labels.index.name}
         for label in labels.columns:
-            value, probability = filled[name][label], np.asarray(probabilities[name][label])
+            value, yes = filled[name][label], np.asarray(probabilities[name][label])
+            known = labels[label].notna()
             columns[label] = value.astype("Int64")  # whole numbers, even beside missing ones
-            sure = np.where(np.asarray(value) > 0, probability, 1 - probability)
-            column = _free_name(f"{label}_confidence", taken, f"confidences of {label!r} are")
-            taken.add(column)
-            columns[column] = np.where(labels[label].notna(), 1.0, sure)
+            sure = np.where(known, 1.0, np.where(value == 1, yes, 1 - yes))
+            beside = {
+                "confidence": (np.where(value.isna(), np.nan, sure), "confidences"),
+                "filled": ((~known & value.notna()).astype(int), "marks of filled-in labels"),
+            }
+            for word, (cells, what) in beside.items():
+                column = _free_name(f"{label}_{word}", taken, f"{what} of {label!r} are")
+                taken.add(column)
+                columns[column] = cells
         tables[name] = pd.DataFrame(columns, index=labels.index)
     return tables
+
+
+def _check_calibrated(model: LinearViewModel) -> None:
+    if not model.calibrate:
+        raise ReadError("this model has no probabilities; fit it with calibrate=True.")
 
 
 def evaluate_views(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict[str, Any]:
