@@ -141,6 +141,7 @@ class TestShapes:
         refused("view 'lab': every column is constant in all rows", model.fit, X, Y)
 
     @BOTH
+    @pytest.mark.filterwarnings("ignore:labels never observed negative")
     @pytest.mark.parametrize(
         ("transformer", "error"),
         [

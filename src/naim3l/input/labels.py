@@ -155,9 +155,12 @@ def check_observed(signed: Mapping[str, NDArray[np.int8]], names: Sequence[str])
                 "other views; leave the view out, or give it some positives."
             )
     stacked = np.concatenate(list(signed.values()))
-    never_observed = ~(stacked != 0).any(axis=0)
-    never_positive = ~(stacked > 0).any(axis=0) & ~never_observed
-    for lacking, what in ((never_observed, "observed"), (never_positive, "observed positive")):
+    positive, negative = (stacked > 0).any(axis=0), (stacked < 0).any(axis=0)
+    for lacking, what in (
+        (~positive & ~negative, "observed"),
+        (~positive & negative, "observed positive"),
+        (positive & ~negative, "observed negative"),
+    ):
         if lacking.any():
             which = [name for name, lacks in zip(names, lacking, strict=True) if lacks]
             warn_user(f"labels never {what}: {which}; their scores carry little or no information.")
