@@ -130,6 +130,9 @@ default=None
     views_ : list of str
     label_names_ : list of str
         From the columns of the label tables, else "label0", "label1", ...
+    classes_ : ndarray of shape (n_labels,)
+        Names of the labels, in the order of the columns of scores and probabilities. For a wide
+        table with labels of one dimension, the two values: no, then yes.
     n_iter_ : int
     converged_ : bool
     stationarity_ : float

@@ -13,12 +13,11 @@ from naim3l.files.readers import ReadError
 from naim3l.input.tables import warn_user
 from naim3l.input.views import FUSED
 from naim3l.metrics import evaluate
+from naim3l.metrics.scored import OF_DECISIONS
 
 # What `write_table` calls ids that have no name.
 UNNAMED_IDS = "id"
 KINDS = ("labels", "scores", "probabilities")
-# Metrics of decisions; all others are of ranks, which do not depend on thresholds.
-OF_DECISIONS = ("1-HL", "macro-F1", "micro-F1", "example-F1")
 # Labels, scores, and how far the scores are above the thresholds: frames of the same rows.
 Judged = tuple[Any, ...]
 
