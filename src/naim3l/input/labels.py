@@ -132,14 +132,14 @@ def check_rows(features: Table, labels: LabelTable) -> None:
             f"{features.where}: the labels have the same index as the features but in another "
             "order; reorder them with labels.loc[features.index]."
         )
-    if not (_is_default(index) or _is_default(label_index)):
+    if not (is_row_counter(index) or is_row_counter(label_index)):
         warn_user(
             f"{features.where}: features and labels have different indexes, for example "
             f"{index[0]!r} and {label_index[0]!r} in row 0; they are matched row by row."
         )
 
 
-def _is_default(index: Any) -> bool:
+def is_row_counter(index: Any) -> bool:
     """Whether a pandas index only counts the rows."""
     return list(index) == list(range(len(index)))
 

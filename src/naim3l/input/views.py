@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
 from naim3l._text import some
-from naim3l.input.tables import Table, same_index, warn_user
+from naim3l.input.tables import Table, warn_user
 
 # Key of what belongs to all views of a wide table.
 FUSED = "fused"
@@ -152,63 +151,6 @@ def check_same_columns(table: Table, names: Sequence[str] | None, n_columns: int
     if (names is None) != (given is None):
         lacking = "the table has" if given is None else "the fit had"
         warn_user(f"{table.where}: {lacking} no column names; columns are taken in order.")
-
-
-def join_views(tables: Mapping[str, Any]) -> tuple[Any, dict[str, list[Any]]]:
-    """One wide table from tables whose rows are the same samples in the same order.
-
-    Parameters
-    ----------
-    tables : mapping view -> table
-        A row that lacks the view is NaN throughout.
-
-    Returns
-    -------
-    wide : ndarray, CSR array or data frame of shape (n_rows, sum of n_columns)
-        A data frame if all tables are, of one library and with names; its columns are named
-        ``view__column``. CSR if all tables are sparse.
-    views : dict view -> list of column names or positions
-        For ``NAIM3L(views=...)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> wide, views = join_views({"a": np.zeros((3, 2)), "b": np.ones((3, 1))})
-    >>> wide.shape, views
-    ((3, 3), {'a': [0, 1], 'b': [2]})
-    """
-    parts = tables_apart(tables)
-    n_rows = {view: table.shape[0] for view, table in parts.items()}
-    if len(set(n_rows.values())) > 1:
-        raise ValueError(f"only tables with the same rows can be joined, got rows {n_rows}.")
-    first, *others = parts.values()
-    for table in others:
-        if not same_index(first, table):
-            raise ValueError(
-                f"{table.where} and {first.where} have different indexes, so their rows are not "
-                "the same samples in the same order; reorder with table.reindex(other.index)."
-            )
-    frames = [table.frame for table in parts.values() if table.columns]
-    if len(frames) == len(parts) and len({frame.implementation for frame in frames if frame}) == 1:
-        return _join_frames(parts)
-    blocks = [table.numbers() for table in parts.values()]
-    stops = np.cumsum([block.shape[1] for block in blocks]).tolist()
-    positions = [
-        list(range(start, stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)
-    ]
-    views = dict(zip(parts, positions, strict=True))
-    if all(sparse.issparse(block) for block in blocks):
-        return sparse.hstack(blocks, format="csr"), views
-    return np.hstack([b.toarray() if sparse.issparse(b) else b for b in blocks]), views
-
-
-def _join_frames(parts: Mapping[str, Table]) -> tuple[Any, dict[str, list[Any]]]:
-    renamed, views = [], {}
-    for view, table in parts.items():
-        names = {name: f"{view}__{name}" for name in table.columns or []}
-        renamed.append(table.frame.rename(names))  # type: ignore[union-attr]
-        views[view] = list(names.values())
-    return nw.concat(renamed, how="horizontal").to_native(), views
 
 
 def check_not_empty(table: Table) -> None:
