@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import logit
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, roc_auc_score
 
 from naim3l import NAIM3L, NAIM3LCV, evaluate, load
 from naim3l.cli.options import OPTIONS, check_combination
@@ -342,6 +342,21 @@ def test_evaluation_beats_chance_and_fused_is_there_for_shared_ids(model, data):
     assert result["labels"]["flu"]["yes"] == sum(
         int((view.labels["flu"] == 1).sum()) for view in data.values()
     )
+    by_view = result["labels_by_view"]
+    assert set(by_view) == set(result["views"]) and set(by_view["lab"]) == set(LABELS)
+    X, Y = split(data)
+    scores = np.asarray(model.decision_function({"lab": X["lab"]})["lab"])
+    decided = np.asarray(model.predict({"lab": X["lab"]})["lab"])
+    for k, name in enumerate(LABELS):
+        truth = Y["lab"][name].to_numpy(dtype=float)
+        known = ~np.isnan(truth)
+        expected = {
+            "yes": (truth == 1).sum(),
+            "no": (truth == 0).sum(),
+            "AUC": roc_auc_score(truth[known], scores[known, k]),
+            "F1": f1_score(truth[known], decided[known, k]),
+        }
+        assert by_view["lab"][name] == pytest.approx(expected)
 
 
 def test_labels_are_ranked_by_scores_and_decided_on_by_thresholds(model, data):

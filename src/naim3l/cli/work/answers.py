@@ -197,7 +197,7 @@ def evaluate_views(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict
     dict
         "views": all metrics of `naim3l.evaluate` by view, decisions at the model's thresholds, and
         under "fused" where two views share ids. "labels": known yes and no, AUC and F1 of each
-        label over the rows of all views.
+        label over the rows of all views. "labels_by_view": the same by view and label.
     """
     import pandas as pd
 
@@ -212,12 +212,14 @@ def evaluate_views(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict
     if not any(judged[0].notna().to_numpy().any() for judged in rows.values()):
         raise ReadError("no label is known in these tables, so there is nothing to compare with.")
     together = tuple(pd.concat(list(tables)) for tables in zip(*rows.values(), strict=True))
-    by_label = {name: _of_label(together, name) for name in model.label_names_}
     fused = _judged_fused(model, rows)
     if fused is not None:
         rows[FUSED] = fused
-    return {"views": {name: _measure(of_view) for name, of_view in rows.items()},
-            "labels": by_label}  # fmt: skip
+    return {
+        "views": {name: _measure(of_view) for name, of_view in rows.items()},
+        "labels": _by_label(together),
+        "labels_by_view": {name: _by_label(of_view) for name, of_view in rows.items()},
+    }
 
 
 def _judged_fused(model: LinearViewModel, rows: Mapping[str, Judged]) -> Judged | None:
@@ -241,8 +243,11 @@ def _measure(judged: Judged) -> dict[str, float]:
     return evaluate(Y, S) | {name: decided[name] for name in OF_DECISIONS}
 
 
-def _of_label(judged: Judged, name: str) -> dict[str, Any]:
-    values = _measure(tuple(table[[name]] for table in judged))
-    known = judged[0][name]
-    counts = {"yes": int((known == 1).sum()), "no": int((known == 0).sum())}
-    return counts | {"AUC": values["macro-AUC"], "F1": values["macro-F1"]}
+def _by_label(judged: Judged) -> dict[str, dict[str, Any]]:
+    """Known yes and no, AUC and F1 of each label."""
+    numbers = {}
+    for name, known in judged[0].items():
+        values = _measure(tuple(table[[name]] for table in judged))
+        counts = {"yes": int((known == 1).sum()), "no": int((known == 0).sum())}
+        numbers[name] = counts | {"AUC": values["macro-AUC"], "F1": values["macro-F1"]}
+    return numbers
