@@ -56,7 +56,9 @@ def demo(
     if n_whole:  # a seed that some methods lack would bias the comparison
         records = records[: n_whole * len(METHODS)]
     several = n_whole > 1
-    shown = f"{n_whole} seeds: mean (standard deviation) in percent" if several else "1 seed: percent"
+    shown = (
+        f"{n_whole} seeds: mean (standard deviation) in percent" if several else "1 seed: percent"
+    )
     title = (
         f"yeast, {100 * ALPHA:.1f} % of each view's training rows removed, {100 * BETA:.0f} % of "
         f"labels hidden, rows shuffled;\nlam {LAM}, {shown}, per view, averaged over views"

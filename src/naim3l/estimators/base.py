@@ -162,7 +162,7 @@ class ViewModel(BaseEstimator):
         """
         scores = self._scores(X)
         refuse_lacking(scores)
-        decided = {view: self._coded(S > self.thresholds_[view]) for view, S in scores.items()}
+        decided = {view: self._coded(self._is_yes(view, S)) for view, S in scores.items()}
         return self._contain({view: D.astype(np.int64) for view, D in decided.items()}, X)
 
     @CalibratedMethod
@@ -201,7 +201,7 @@ class ViewModel(BaseEstimator):
             if self.calibrate:
                 is_yes = most_probable(self._probabilities(view, S), min_confidence)
             else:
-                is_yes = np.where(np.isnan(S), np.nan, S > self.thresholds_[view])
+                is_yes = np.where(np.isnan(S), np.nan, self._is_yes(view, S))
             values = self._coded(is_yes)[:, self.reader_.label_positions(labels)]
             filled[view] = fill_unknown(labels, values, self.reader_.label_coding)
         return filled[FUSED] if self.reader_.wide else filled
@@ -381,7 +381,10 @@ class ViewModel(BaseEstimator):
         for view, S in scores.items():
             yield view, S, next(iter(labels.values())) if self.reader_.wide else labels[view]
 
-    def _probabilities(self, block: str, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _is_yes(self, block: str, scores: NDArray[np.float64]) -> Any:
+        return scores > self.thresholds_[block]
+
+    def _probabilities(self, block: str, scores: NDArray[np.float64]) -> Any:
         if not self.calibration_:
             raise NotFittedError(
                 "the fit was stopped before probabilities were learned; fit again, or use "

@@ -1,7 +1,6 @@
 """Methods that need calibrated probabilities, and the most probable labels."""
 
 from collections.abc import Callable
-from functools import update_wrapper
 from numbers import Real
 from types import MethodType
 from typing import Any
@@ -18,7 +17,7 @@ class CalibratedMethod:
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
-        update_wrapper(self, method)
+        self.__doc__ = method.__doc__
 
     def __get__(self, model: Any, owner: type | None = None) -> Callable[..., Any]:
         if model is None:

@@ -142,7 +142,8 @@ def _with_ids(table: Table, on: str | None) -> Table:
     if on is None or (is_pandas and table.data.index.name == on):
         return table
     if on not in (table.columns or []):
-        raise ValueError(f"{table.where}: no column {quote(on)}; it has [{some(table.columns)}].")
+        has = some(table.columns or [])
+        raise ValueError(f"{table.where}: no column {quote(on)}; it has [{has}].")
     indexed = Table(table.data.set_index(on), table.where) if is_pandas else table
     if table.shape[1] == 1:
         raise ValueError(f"{table.where}: no column besides the ids in {quote(on)}.")
@@ -151,15 +152,16 @@ def _with_ids(table: Table, on: str | None) -> Table:
 
 def _ids(table: Table, on: str | None) -> list[Any]:
     """Ids of the rows; refuses missing and equal ones."""
-    ids = table.data.index.tolist() if hasattr(table.data, "iloc") else table.frame[on].to_list()
+    is_pandas = hasattr(table.data, "iloc")
+    ids = table.data.index.tolist() if is_pandas else nw.from_native(table.data)[on].to_list()
     for row, entry in enumerate(ids):
         if is_missing(entry):
             raise ValueError(f"{table.where}, row {row}: the id is missing.")
     doubled = [entry for entry, count in Counter(ids).items() if count > 1]
     if doubled:
         raise ValueError(
-            f"{table.where}: {ids.count(doubled[0])} rows have the id {quote(doubled[0])}; ids must "
-            "differ within a table."
+            f"{table.where}: {ids.count(doubled[0])} rows have the id {quote(doubled[0])}; ids "
+            "must differ within a table."
         )
     return ids
 

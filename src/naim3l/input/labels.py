@@ -162,7 +162,7 @@ def check_observed(signed: Mapping[str, NDArray[np.int8]], names: Sequence[str])
         (positive & ~negative, "observed negative"),
     ):
         if lacking.any():
-            which = [name for name, lacks in zip(names, lacking, strict=True) if lacks]
+            which = [names[k] for k in np.flatnonzero(lacking).tolist()]
             warn_user(f"labels never {what}: {which}; their scores carry little or no information.")
 
 

@@ -41,12 +41,14 @@ def make_scorer(metric: str, label_coding: str = "binary") -> "LabelScorer":
     >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, aligned=True, random_state=0)
     >>> wide, views = join_views(data.views)
     >>> model = NAIM3L(views=views)
-    >>> scores = cross_val_score(model, wide, data.labels["view0"], scoring=make_scorer("macro-AUC"))
-    >>> scores.shape
+    >>> scorer = make_scorer("macro-AUC")
+    >>> cross_val_score(model, wide, data.labels["view0"], scoring=scorer).shape
     (5,)
     """
     if metric not in PAPER:
-        raise ValueError(f"metric is {metric!r}; the known ones are: {', '.join(map(repr, PAPER))}.")
+        raise ValueError(
+            f"metric is {metric!r}; the known ones are: {', '.join(map(repr, PAPER))}."
+        )
     if label_coding not in CODINGS:
         raise ValueError(f"label_coding must be one of {list(CODINGS)}, got {label_coding!r}.")
     return LabelScorer(metric, label_coding)
@@ -71,7 +73,7 @@ class LabelScorer:
             rows, labels, S = (X, y, scores) if view is None else (X[view], y[view], scores[view])
             where = "y" if view is None else f"view {view!r}"
             truth, S = self._truth(model, labels, where), _columns(S)
-            present = ~np.isnan(S).any(axis=1)
+            present = np.asarray(~np.isnan(S).any(axis=1))
             if self.metric in OF_DECISIONS and present.any():
                 rows = Table(rows, where).take_rows(present)
                 decided = model.predict(rows) if view is None else model.predict({view: rows})[view]

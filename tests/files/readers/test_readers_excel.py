@@ -10,8 +10,14 @@ import pandas as pd
 import pytest
 
 from fuzz.damage import unzip, zipped
-from naim3l.files.readers import ReadError, guess_roles, parse_features, parse_labels, read_table
-from naim3l.files.readers import excel
+from naim3l.files.readers import (
+    ReadError,
+    excel,
+    guess_roles,
+    parse_features,
+    parse_labels,
+    read_table,
+)
 from workbooks import make_workbook
 
 PLAIN = [["id", "x", "flu"], ["007", 1.5, "yes"], ["008", 2, "no"]]
@@ -56,8 +62,8 @@ def test_labels_and_features_are_those_of_the_same_csv_file(write, tmp_path):
     rows = [[cell.item() if isinstance(cell, np.generic) else cell for cell in row] for row in rows]
     names = ["id", "age", "crp", "flu", "ward"]
     pd.DataFrame(rows, columns=names).to_csv(tmp_path / "table.csv", index=False)
-    sheet, text = (read_table(source, id_column="id")
-                   for source in (write({"s": [names, *rows]}), tmp_path / "table.csv"))  # fmt: skip
+    sources = (write({"s": [names, *rows]}), tmp_path / "table.csv")
+    sheet, text = (read_table(source, id_column="id") for source in sources)
     roles = guess_roles(sheet)
     assert roles == guess_roles(text) and roles.labels == ["flu"]
     for found, expected in zip(parse_features(sheet[roles.features]),
@@ -142,7 +148,7 @@ def test_places_of_cells_are_found_across_chunks(write, monkeypatch):
 def test_a_panic_of_the_library_is_an_error(write, monkeypatch):
     import python_calamine
 
-    class PanicException(BaseException):  # noqa: N818 -- as the library names it
+    class PanicException(BaseException):
         pass
 
     def panic(path):

@@ -391,7 +391,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.filterwarnings("ignore::naim3l.DataWarning")
-@pytest.mark.parametrize("ending", ["csv", "parquet", "feather", "npz", "mat", "xlsx", "csv.gz", "csv.zip"])
+@pytest.mark.parametrize(
+    "ending", ["csv", "parquet", "feather", "npz", "mat", "xlsx", "csv.gz", "csv.zip"]
+)
 @settings(max_examples=100, deadline=None)
 @given(random=st.randoms(use_true_random=False))
 def test_arbitrary_bytes_are_a_table_or_a_read_error(folder, ending, random):

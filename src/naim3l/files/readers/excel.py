@@ -112,8 +112,7 @@ def _choose(path: Path, workbook: Any, sheet: str | None) -> str:
         filled = [name for name in names if workbook.get_sheet_by_name(name).height]
         if len(filled) > 1:
             raise ReadError(
-                f"{path}: several sheets, {some(filled)}; name one, such as "
-                f"{path.name}#{filled[0]}"
+                f"{path}: several sheets, {some(filled)}; name one, such as {path.name}#{filled[0]}"
             )
         names = filled or names
     if not names:
