@@ -17,7 +17,7 @@ help:
 	@echo "make test-extras  run the tests that need torch or the real datasets; installs torch"
 	@echo "make test-oldest  run the unit tests with the oldest versions that pyproject.toml allows"
 	@echo "make fuzz         read damaged and hostile files of every format; MINUTES=5, SEED=0"
-	@echo "make lint         check style, types and import layers"
+	@echo "make lint         check style, types, import layers and docstrings"
 	@echo "make dist         build wheel and sdist, and test each in an empty environment"
 	@echo "make bench        run the benchmarks; DATA=folder adds those on real datasets"
 	@echo "make clean        remove the environments and all build output"
@@ -47,6 +47,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_docstrings.py
 
 dist: $(VENV)/.dev
 	rm -rf dist build

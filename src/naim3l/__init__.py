@@ -1,8 +1,8 @@
-"""Labels learned from tables that cannot be joined."""
+"""Multi-label learning from tables that cannot be joined."""
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # as in typing, whose import alone takes a while
+TYPE_CHECKING = False  # as in typing, which takes a while to import
 if TYPE_CHECKING:
     from naim3l.decisions.fusion import fuse
     from naim3l.estimators import NAIM3L, NAIM3LCV, PerViewLogistic, PerViewRidge
@@ -28,10 +28,10 @@ __all__ = [
     "load",
 ]
 
-# Public beside these names; other modules may change without notice.
+# Also public; other modules may change without notice.
 _PUBLIC_MODULES = ("datasets", "deep", "explain", "metrics", "missing", "report")
-# Imported when first asked for: scikit-learn takes seconds, and the command line must be able to
-# answer, and to be stopped, before.
+# Imported on first access: scikit-learn takes seconds, and before that the command line must be
+# able to print help and to be stopped.
 _HOMES = {
     "NAIM3L": "estimators",
     "NAIM3LCV": "estimators",
@@ -47,7 +47,7 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # to a checker it would mean that every name is there
+if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name):
         home = f"{__name__}.{_HOMES.get(name, name)}"

@@ -1,4 +1,4 @@
-"""How the ``naim3l`` command is started: nothing is imported before Ctrl-C is taken care of."""
+"""Start of the ``naim3l`` command, which handles Ctrl-C before anything else is imported."""
 
 import os
 import signal
@@ -14,15 +14,15 @@ def main() -> None:
         from naim3l.cli import main as run
 
         run()
-    except KeyboardInterrupt:  # from where no command has begun, or ended
+    except KeyboardInterrupt:  # before or after a command
         sys.exit(130)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C: end at once amid an import, and else with an exception, as Python does.
+    """End at once during an import, otherwise raise an exception, as Python does.
 
-    Libraries in C turn an exception in the imports that they make into an ImportError, and Python
-    itself drops one in the locks of modules. So early there is nothing to be put in order.
+    Libraries in C turn an exception in their imports into an ImportError, and Python itself drops
+    one in the locks of modules. During an import there is nothing to clean up yet.
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):

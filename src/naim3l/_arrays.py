@@ -1,4 +1,4 @@
-"""Names for kinds of arrays."""
+"""Types of arrays."""
 
 import numpy as np
 from numpy.typing import NDArray

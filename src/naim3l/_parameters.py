@@ -1,6 +1,6 @@
-"""Checks of an estimator's parameters: an error names the parameter, the value, what is allowed.
+"""Checks of parameters; errors name the parameter, the value, and the allowed values.
 
-The ranges of all numbers stand here, for models, networks, settings and the command line alike.
+The ranges of numbers are defined here for models, networks, settings and the command line.
 """
 
 import math
@@ -13,13 +13,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers above 0 that a parameter can have; beyond them only rounding error is left."""
+    """Range of a positive parameter; beyond it only rounding errors would be left."""
 
     least: float
     most: float
 
 
-# What multiplies a term of an objective whose others are of the order of the number of rows.
+# Factor of one term of an objective, whose other terms are of the order of the number of rows.
 _FACTOR = Range(1e-10, 1e10)
 RANGES = {
     "lam": _FACTOR,
@@ -35,17 +35,17 @@ RANGES = {
 
 
 def check_in_range(name: str, value: Any, *, of: str = "", or_zero: bool = False) -> None:
-    """Refuse what is not a number in the range of a parameter.
+    """Refuse anything but a number in the range of a parameter.
 
     Parameters
     ----------
     name : str
-        How the error calls it.
+        Name of the parameter in the error.
     value : object
     of : str
-        Key of ``RANGES``, where it is not the name.
+        Key of ``RANGES``, if it is not the name.
     or_zero : bool
-        Whether 0, which leaves a term out, is allowed, too.
+        Whether 0, which leaves a term out, is allowed as well.
     """
     check_number(name, value, above=0, or_equal=or_zero)
     allowed = RANGES[of or name]
@@ -53,12 +53,12 @@ def check_in_range(name: str, value: Any, *, of: str = "", or_zero: bool = False
         zero = "0, or " if or_zero else ""
         raise ValueError(
             f"{name} must be {zero}from {allowed.least:g} to {allowed.most:g}, got {value!r}: "
-            "beyond that, terms are lost beside each other."
+            "beyond that, one term is lost to the rounding error of another."
         )
 
 
 def check_number(name: str, value: Any, *, above: float, or_equal: bool = False) -> None:
-    """Refuse what is not a finite number above (or equal to) a bound."""
+    """Refuse anything but a finite number above (or equal to) a bound."""
     is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     if not (is_number and _is_finite(value) and (value > above or (or_equal and value == above))):
         sign = ">=" if or_equal else ">"
@@ -68,12 +68,12 @@ def check_number(name: str, value: Any, *, above: float, or_equal: bool = False)
 def _is_finite(value: Any) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number of hundreds of digits, which no float can hold
+    except OverflowError:  # an integer of hundreds of digits, which is too large for a float
         return False
 
 
 def check_whole_number(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> None:
-    """Refuse what is not a whole number of at least ``at_least``, and at most ``at_most``."""
+    """Refuse anything but a whole number from ``at_least`` to ``at_most``."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
     if not (is_whole and value >= at_least):
         raise ValueError(f"{name} must be a whole number >= {at_least}, got {value!r}.")
@@ -82,6 +82,6 @@ def check_whole_number(name: str, value: Any, *, at_least: int, at_most: int | N
 
 
 def check_choice(name: str, value: Any, allowed: Any) -> None:
-    """Refuse what is not among the allowed values."""
+    """Refuse a value that is not among the allowed ones."""
     if not isinstance(value, str | bool | np.bool_) or value not in list(allowed):
         raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}.")

@@ -1,4 +1,4 @@
-"""Progress of long work on the terminal (standard error), silent elsewhere."""
+"""Progress bars, shown only on a terminal (standard error)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

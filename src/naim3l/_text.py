@@ -1,4 +1,4 @@
-"""Values as messages, pages and JSON show them."""
+"""Text of values in messages, on pages and in JSON."""
 
 import math
 import re
@@ -6,17 +6,17 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-# Controls of terminals (C0, DEL, C1), ends of lines and signs that turn the direction of text
-# around; and what stands for bytes of a file name that are not text, which no file can hold.
+# Control characters of terminals (C0, DEL, C1), line separators, characters that change the
+# direction of text, and surrogates of undecodable bytes in file names, which cannot be encoded.
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
-# What errors quote can be a whole document; its beginning and end are enough.
+# A value in an error can be a whole document; its beginning and end are enough.
 _quote = reprlib.Repr()
 _quote.maxstring = _quote.maxother = 60
 
 
 def visible(text: str) -> str:
-    r"""Text with its control characters spelled out, as Python does in quotes.
+    r"""Text with its control characters escaped, as in Python's string literals.
 
     Examples
     --------
@@ -27,12 +27,12 @@ def visible(text: str) -> str:
 
 
 def quote(value: Any) -> str:
-    """A value as errors show it, shortened."""
+    """Shortened repr of a value, for errors."""
     return _quote.repr(value)
 
 
 def some(names: Sequence[Any], most: int = 8, show: Callable[[Any], str] = quote) -> str:
-    """The first of some names, and how many more there are.
+    """List of the first names, and the number of further ones.
 
     Examples
     --------
@@ -44,16 +44,16 @@ def some(names: Sequence[Any], most: int = 8, show: Callable[[Any], str] = quote
 
 
 def plain(value: Any, *, other: Callable[[Any], Any] | None = None, finite: bool = True) -> Any:
-    """A value as JSON has it, with NumPy's numbers and arrays as Python's own.
+    """A value in types of JSON, with numbers and arrays of NumPy converted to Python.
 
     Parameters
     ----------
     value : object
-        Mappings, lists, tuples and sets are gone through; keys become text.
+        Items of mappings, lists, tuples and sets are converted as well; keys become text.
     other : callable, optional
-        What to write for an object that JSON has no form for; by default it is left as it is.
+        Function that converts objects which JSON cannot represent; by default they are unchanged.
     finite : bool
-        Whether NaN and infinities, which JSON does not have, become None.
+        Whether NaN and infinities, which JSON cannot represent, become None.
     """
     if hasattr(value, "tolist"):
         value = value.tolist()

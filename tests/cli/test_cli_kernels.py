@@ -115,7 +115,8 @@ def test_inspection_shows_kernels(folder):
     kernel = ["--kernel", "lab=rbf", "--landmarks", "20"]
     run("fit", *VIEWS[1:], *ROLES, *QUICK, *kernel, "-o", "mixed.skops")
     (line,) = [row for row in run("inspect", "mixed.skops").stdout.splitlines() if "survey" in row]
-    assert [cell.strip() for cell in line.strip("│").split("│")] == ["survey", "4", "4", "–", "–"]
+    cells = [cell.strip() for cell in line.strip("│").split("│")]
+    assert cells == ["survey", "4", "4", "–", "–", "patient_id", "3"]
 
 
 def test_everything_works_on_a_model_with_kernels(folder):

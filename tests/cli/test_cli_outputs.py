@@ -281,8 +281,8 @@ class TestNames:
             warnings.simplefilter("default")
             assert run("predict", "odd.skops", *two, "-o", "out.csv").exit_code == 0
         out = pd.read_csv("out.csv")
-        assert list(out.columns) == ["id_", "view_", "view", "id"]
-        assert list(out["id_"]) == [*range(30), *range(30)]
+        assert list(out.columns) == ["row", "view_", "view", "id"]
+        assert list(out["row"]) == [*range(30), *range(30)]
 
     @pytest.mark.parametrize("fused", [[], ["--fused"]])
     def test_ids_under_the_name_of_a_label(self, odd, monkeypatch, fused):

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import logit
 from sklearn.metrics import f1_score, roc_auc_score
 
-from naim3l import NAIM3L, NAIM3LCV, evaluate, load
+from naim3l import NAIM3L, NAIM3LCV, DataWarning, evaluate, load
 from naim3l.cli.options import OPTIONS, check_combination
 from naim3l.cli.settings import Config, ViewConfig
 from naim3l.cli.work import (
@@ -29,6 +29,7 @@ from naim3l.cli.work import (
 from naim3l.estimators import PerViewRidge
 from naim3l.features.kernels import KernelMap
 from naim3l.files.readers import ReadError
+from naim3l.input.roles import ViewRoles
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "messy_files.py"
 LABELS = ["flu", "asthma", "gout"]
@@ -73,6 +74,9 @@ def test_names_of_a_model_are_names_and_nothing_else(name, model, folder, tmp_pa
     with pytest.raises(ReadError, match="no column") as caught:
         read_new(other, {"clinic": source})
     assert "password" not in str(caught.value) and "\x1b" not in str(caught.value)
+    other = copy.deepcopy(model)
+    other.roles_["clinic"] = ViewRoles(id=name, labels=[name], text=["ward"], ignored=[name])
+    assert read_new(other, {"clinic": source})["clinic"].index.name == "patient_id"
     other = copy.deepcopy(model)
     other.label_names_[0] = name
     view = ViewConfig(source, id="patient_id")
@@ -270,9 +274,9 @@ def test_what_no_view_has_a_cell_of_is_not_decided_on(model, folder):
     X = read_new(model, {"lab": str(folder / "lab.txt")})
     X["lab"] = X["lab"].iloc[:4].copy()
     X["lab"].iloc[1] = np.nan
-    assert predict_tables(model, X, "labels", fused=True).isna().all(axis=1).tolist() == [
-        False, True, False, False
-    ]  # fmt: skip
+    with pytest.warns(DataWarning, match=f"no answer: view 'lab', patient_id {X['lab'].index[1]}"):
+        labels = predict_tables(model, X, "labels", fused=True)
+    assert labels.isna().all(axis=1).tolist() == [False, True, False, False]
 
 
 def test_models_without_probabilities_are_fused_by_the_mean(data):

@@ -149,7 +149,7 @@ def test_results_carry_ids_that_look_like_numbers(fit, write, tmp_path):
 
 def test_results_without_ids_are_told_of(fit, write):
     model = fit(draw(60))
-    with pytest.warns(DataWarning, match=r"new\.csv: column 'id' is named like an id, but some"):
+    with pytest.warns(DataWarning, match=r"new\.csv: column 'id' should have the ids, but some"):
         assert read_new(model, write("a,1,2,3", "a,1,2,3"))["lab"].index.name is None
     assert read_new(model, write("1,2,3", "1,2,3", header="hb,crp,alt"))["lab"].index.name is None
 

@@ -174,7 +174,7 @@ def test_tables_are_matched_by_index():
         (
             {"clinic": frame([[1, 2]], ["a"]), "lab": pl.DataFrame({"flu": [1], "gout": [2]})},
             TypeError,
-            "view 'lab': a DataFrame of polars.* beside 'clinic', a DataFrame of pandas",
+            "view 'lab': a DataFrame of polars.*, but 'clinic' is a DataFrame of pandas",
         ),
         (
             {"clinic": np.ones((2, 2)), "lab": np.ones((3, 2))},

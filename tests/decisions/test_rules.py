@@ -11,6 +11,7 @@ from sklearn.metrics import log_loss
 from naim3l import NAIM3L, NAIM3LCV, evaluate, fuse, load
 from naim3l.datasets import make_unpaired
 from naim3l.decisions.calibration import calibration_error
+from naim3l.decisions.thresholds import LEARNED
 from naim3l.estimators import PerViewLogistic, PerViewRidge
 from naim3l.metrics import macro_f1
 
@@ -67,8 +68,9 @@ def fresh(model, **parameters):
 
 
 @by_model
-def test_sign_is_the_default(model, apart):
-    fitted = fresh(model).fit(apart.views, apart.labels)
+def test_sign_is_the_default_of_all_but_the_search(model, apart):
+    assert model.threshold == ("guarded" if isinstance(model, NAIM3LCV) else "sign")
+    fitted = fresh(model, threshold="sign").fit(apart.views, apart.labels)
     scores = fitted.decision_function(apart.views)
     for view, Y in fitted.predict(apart.views).items():
         np.testing.assert_array_equal(Y, scores[view] > 0)
@@ -77,7 +79,30 @@ def test_sign_is_the_default(model, apart):
 
 
 @by_model
-@pytest.mark.parametrize("rule", ["f1", "cardinality", 0.3, {"label2": -0.2}])
+@pytest.mark.parametrize("first", LEARNED)
+def test_the_rule_can_be_changed_after_the_fit(model, apart, first):
+    fitted = fresh(model, threshold=first, random_state=0).fit(apart.views, apart.labels)
+    assert set(fitted.rules_) == set(LEARNED)
+    scores = fitted.decision_function(apart.views)
+    for rule in LEARNED:
+        other = fresh(model, threshold=rule, random_state=0).fit(apart.views, apart.labels)
+        for view, Y in fitted.predict(apart.views, decide=rule).items():
+            np.testing.assert_array_equal(Y, other.predict(apart.views)[view])
+    for view, Y in fitted.predict(apart.views, decide="sign").items():
+        np.testing.assert_array_equal(Y, scores[view] > 0)
+
+
+def test_a_rule_that_was_not_learned_is_refused(apart):
+    fitted = NAIM3L().fit(apart.views, apart.labels)
+    with pytest.raises(ValueError, match="decide='f1' needs scores of held-out entries: fit with"):
+        fitted.predict(apart.views, decide="f1")
+    with pytest.raises(ValueError, match="decide must be one of"):
+        fitted.predict(apart.views, decide="best")
+    assert set(fitted.predict(apart.views, decide="sign")) == set(apart.views)
+
+
+@by_model
+@pytest.mark.parametrize("rule", ["f1", "cardinality", "half", "guarded", 0.3, {"label2": -0.2}])
 def test_predictions_follow_the_thresholds(model, rule, apart):
     fitted = fresh(model, threshold=rule).fit(apart.views, apart.labels)
     plain = fresh(model).fit(apart.views, apart.labels)

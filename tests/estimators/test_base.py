@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from naim3l import NAIM3L, NAIM3LCV
+from naim3l.estimators import base
 from naim3l.estimators.base import ViewModel
 
 
@@ -83,3 +85,63 @@ def test_the_score_of_one_label_is_the_share_of_right_decisions(tables):
 def test_nothing_is_predicted_before_the_fit(tables):
     with pytest.raises(NotFittedError):
         Sums().decision_function(tables[0])
+
+
+class TestSubclassesWithAnInitOfTheirOwn:
+    """scikit-learn's get_params knows nothing of the parameters that they hide."""
+
+    def test_hidden_parameters_are_checked(self, tables):
+        class Bad(NAIM3L):
+            def __init__(self, threshold="sign"):
+                super().__init__(lam=-1, threshold=threshold)
+
+        with pytest.raises(ValueError, match="lam must be"):
+            Bad().fit(*tables)
+
+    def test_hidden_parameters_count_where_others_depend_on_them(self, tables):
+        class Curved(NAIM3L):
+            def __init__(self, gamma="auto", high_rank=True):
+                super().__init__(kernel="rbf", gamma=gamma, high_rank=high_rank, ridge=1.0)
+
+        assert set(Curved(0.5).fit(*tables).gamma_.values()) == {0.5}  # warnings are errors
+
+    def test_searches(self, tables):
+        class Search(NAIM3LCV):
+            def __init__(self, lams=2, note="x"):
+                super().__init__(lams, (1.0,), cv=2, metric="log-loss", random_state=0)
+                self.note = note
+
+        assert Search().fit(*tables).ridge_ == 1.0
+
+
+class TestFailedFits:
+    def test_nothing_of_an_earlier_fit_is_left(self, tables):
+        X, Y = tables
+        model = NAIM3L(max_iter=3, tol=0).fit(X, Y)
+        with pytest.raises(ValueError, match="no label is observed"):
+            model.fit(X, {view: np.full_like(of_view, np.nan) for view, of_view in Y.items()})
+        assert not [name for name in vars(model) if name.endswith("_")]
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+
+    def test_attributes_are_lacking_before_the_fit(self):
+        with pytest.raises(AttributeError, match="'NAIM3L' object has no attribute 'views_'"):
+            _ = NAIM3L().views_
+
+    def test_names_are_lacking_where_tables_had_none(self, tables):
+        model = NAIM3L(max_iter=3, tol=0).fit(*tables)
+        assert not hasattr(model, "feature_names_in_") and model.n_features_in_ == {"a": 3, "b": 2}
+
+    def test_the_checkpoint_of_an_interrupted_fit_outlives_the_saving(
+        self, tables, tmp_path, monkeypatch
+    ):
+        def stop(*args):
+            raise KeyboardInterrupt
+
+        model = NAIM3L(checkpoint=tmp_path / "c", calibrate=True, random_state=0, ridge=1.0)
+        model.fit(*tables)
+        monkeypatch.setattr(base, "learn_decisions", stop)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(*tables)
+        model.save(tmp_path / "m")
+        assert (tmp_path / "c").exists()

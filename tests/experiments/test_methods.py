@@ -4,8 +4,10 @@ import pytest
 from scipy.special import logit
 from sklearn.metrics import average_precision_score
 
+from naim3l.decisions.thresholds import RULES
 from naim3l.estimators import PerViewRidge
 from naim3l.estimators.naim3l import NAIM3L
+from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.experiments.methods import METHODS, run_method
 from naim3l.experiments.trials import by_sample, draw_challenge, make_trial
 from naim3l.metrics import evaluate, macro_f1
@@ -158,15 +160,23 @@ def test_fusions_of_aligned_rows_are_those_of_the_wide_form(source):
         assert numbers["all views"][fusion]["AP"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_decisions_are_measured_at_the_learned_thresholds(trial):
-    numbers = METHODS["decisions"](trial, {"lam": 0.4, "threshold": "f1"}, 0).numbers
-    model = NAIM3L(0.4, transformer=None, threshold="f1", calibrate=True, random_state=0)
-    predicted = model.fit(trial.X_train, trial.Y_train).predict(trial.X_test)
-    f1 = [
-        macro_f1(trial.truth[trial.test_rows[view]], Y, threshold=0.5)
-        for view, Y in predicted.items()
-    ]
-    assert numbers["macro-F1"] == pytest.approx(np.mean(f1))
-    per_row = np.mean([Y.sum(axis=1).mean() for Y in predicted.values()])
-    assert numbers["labels per row"] == pytest.approx(per_row)
+def test_rules_are_measured_on_the_decisions_of_the_model(trial):
+    parameters = {"lams": [0.4], "ridges": [1.0]}
+    numbers = METHODS["rules"](trial, parameters, 0).numbers
+    model = NAIM3LCV(transformer=None, calibrate=True, random_state=0, **parameters)
+    model.fit(trial.X_train, trial.Y_train)
+    truth = {view: trial.truth[rows] for view, rows in trial.test_rows.items()}
+    for rule in RULES:
+        decided = model.predict(trial.X_test, decide=rule)
+        f1 = [macro_f1(truth[view], Y, threshold=0.5) for view, Y in decided.items()]
+        assert numbers[rule]["macro-F1"] == pytest.approx(np.mean(f1))
+        per_row = np.mean([Y.sum(axis=1).mean() for Y in decided.values()])
+        assert numbers[rule]["labels per row"] == pytest.approx(per_row)
+    right = np.mean([(Y == 0).mean() for Y in truth.values()])
+    assert numbers["always no"]["1-HL"] == pytest.approx(right)
+    assert numbers["more frequent value"]["1-HL"] >= right - 0.05
+
+
+def test_complete_samples_are_fused(trial):
+    numbers = METHODS["decisions"](trial, {"lam": 0.4}, 0).numbers
     assert numbers["AP, all views fused"] > 0.5 and numbers["AP, best view"] > 0.5

@@ -297,7 +297,7 @@ class TestFinishedFits:
 
 
 def test_resumed_search_knows_which_pair_its_state_is_of(tmp_path, monkeypatch):
-    """The best pair is without bound on all entries, and the next one is taken."""
+    """The best pair is unbounded below on all entries, and the next one is used."""
     data = make_unpaired(60, n_features=(9, 8), n_labels=4, random_state=0)
     best = NAIM3LCV([0.1, 0.4], [1.0], random_state=0).fit(data.views, data.labels).lam_
     solve = NAIM3L._solve
@@ -311,7 +311,7 @@ def test_resumed_search_knows_which_pair_its_state_is_of(tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.warns(ConvergenceWarning, match="the next best"):
         patch.setattr(NAIM3L, "_solve", unbounded)
         first = clone(search).fit(data.views, data.labels)
-    with pytest.warns(ConvergenceWarning, match="the next best is taken"):
+    with pytest.warns(ConvergenceWarning, match="the next best pair is used"):
         again = clone(search).fit(data.views, data.labels)
     assert again.lam_ == first.lam_ != best
     for view in first.coef_:

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.base import clone
 
 from naim3l import DataWarning
 from naim3l.input.reader import TableReader
@@ -69,11 +68,6 @@ class TestTraining:
         with pytest.warns(DataWarning, match=r"view 'a': columns \['sick'\] have the names of"):
             TableReader().read_training(X, Y)
 
-    def test_a_clone_remembers_nothing(self, apart):
-        reader = TableReader()
-        reader.read_training(*apart)
-        assert vars(clone(reader)) == {"views": None, "label_coding": "binary"}
-
 
 class TestAfterTheFit:
     def test_some_of_the_views(self, apart):
@@ -105,6 +99,13 @@ class TestAfterTheFit:
             reader.tables({"all": X})
         with pytest.raises(ValueError, match="feature names should match"):
             reader.tables(X.rename(columns={"p": "other"}))
+        with pytest.warns(UserWarning, match="but NAIM3L was fitted with feature names"):
+            reader.tables(X.to_numpy())
+        with (
+            pytest.warns(UserWarning),
+            pytest.raises(ValueError, match="but NAIM3L is expecting 4"),
+        ):
+            reader.tables(X.to_numpy()[:, :3])
         assert_array_equal(reader.tables(X)["all"].numbers(), X)
 
     def test_labels_in_another_order_come_in_that_of_the_fit(self, apart):

@@ -1,7 +1,8 @@
 """Options that several commands share, and how they read settings and models and print JSON."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,11 +35,22 @@ LabelFiles = Annotated[
         "--labels-file", help="view=path of a file with labels of a view; repeat for several."
     ),
 ]
-Id = Annotated[str | None, typer.Option("--id", help="Column with the ids of the rows.")]
-KnownId = Annotated[
-    str | None,
-    typer.Option("--id", help="Column with the ids of the rows. Default: one that looks like ids."),
+Ids = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="Column with the ids of the rows; view=column for one view; repeat "
+                              "for several. Default: one that looks like ids."),
+]  # fmt: skip
+KnownIds = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="Column with the ids of the rows; view=column for one view; repeat "
+                              "for several. Default: that of the fit."),
+]  # fmt: skip
+Yes = Annotated[
+    list[str] | None,
+    typer.Option("--yes", help="Further word for yes in label columns; repeat for several."),
 ]
+No = Annotated[list[str] | None, typer.Option("--no", help="Further word for no.")]
+Unknown = Annotated[list[str] | None, typer.Option("--unknown", help="Further word for unknown.")]
 Model = Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")]
 RawCells = Annotated[
     bool,
@@ -52,22 +64,24 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 def make_settings(
     views: list[str] | None,
     config: Path | None,
-    labels: list[str] | None,
-    label_files: list[str] | None,
-    id_column: str | None,
+    labels: list[str] | None = None,
+    label_files: list[str] | None = None,
+    ids: list[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    words: Mapping[str, list[str] | None] | None = None,
 ) -> Any:
-    """Settings of a TOML file, or of the command line; options of the model can be of both.
+    """Settings of a TOML file, or of the command line, which replaces those of the file.
 
     Parameters
     ----------
-    views, labels, label_files : list of str, optional
+    views, labels, label_files, ids : list of str, optional
         As on the command line.
     config : path, optional
-        File of settings; then of the others only ``options`` may be given.
-    id_column : str, optional
+        File of settings; then no views may be given.
     options : mapping, optional
-        Options of the model, which replace those of the file.
+        Options of the model.
+    words : mapping, optional
+        Words for "yes", "no" and "unknown", in addition to those of the file.
     """
     from naim3l.cli.options import check_options
     from naim3l.cli.settings import Config, ViewConfig, read_config
@@ -77,23 +91,48 @@ def make_settings(
     if (config is None) == (not views):
         raise ReadError("give views as name=path, or a settings file with --config, not both.")
     if config is not None:
-        if labels or label_files or id_column:
-            raise ReadError("with --config, labels and ids are those of the settings file.")
-        return read_config(config, options)
-    sources, files = parse_sources(views or []), parse_sources(label_files or [])
-    unknown = sorted(set(files) - set(sources))
+        settings = read_config(config, options)
+    else:
+        sources = parse_sources(views or [])
+        check_options(options or {}, sources)
+        tables = {name: ViewConfig(source) for name, source in sources.items()}
+        settings = Config(tables, model=dict(options or {}))
+    files, columns = parse_sources(label_files or []), _ids_of(ids or [], settings.views)
+    unknown = sorted(set(files) - set(settings.views))
     if unknown:
-        raise ReadError(f"--labels-file names {unknown}, but the views are {list(sources)}.")
-    check_options(options or {}, sources)
-    return Config(
-        {
-            name: ViewConfig(
-                source, id=id_column, labels=list(labels or []), labels_file=files.get(name)
-            )
-            for name, source in sources.items()
-        },
-        model=dict(options or {}),
-    )
+        raise ReadError(f"--labels-file names {unknown}, but the views are {list(settings.views)}.")
+    changed = {}
+    for name, view in settings.views.items():
+        changed[name] = replace(
+            view,
+            id=columns.get(name, view.id),
+            labels=[] if labels else view.labels,  # so that those of all views count
+            labels_file=files.get(name, view.labels_file),
+        )
+    more = {key: [*getattr(settings.labels, key), *(given or [])] for key, given in
+            (words or {}).items()}  # fmt: skip
+    named = replace(settings.labels, columns=labels or settings.labels.columns, **more)
+    return replace(settings, views=changed, labels=named)
+
+
+def _ids_of(given: list[str], views: Collection[str]) -> dict[str, str]:
+    """Id column of each view, from ``column`` for all of them and ``view=column``."""
+    from naim3l.files.readers import ReadError
+    from naim3l.files.readers.errors import close_names, quote
+
+    shared: dict[str, str] = {}
+    own: dict[str, str] = {}
+    for entry in given:
+        view, equals, column = entry.partition("=")
+        if equals and view not in views:
+            raise ReadError(f"--id {entry}: no view {quote(view)}; {close_names(view, views)}")
+        if (view in own) if equals else shared:
+            raise ReadError(f"--id {entry}: give one column for all views, or one for each.")
+        if equals:
+            own[view] = column
+        else:
+            shared = dict.fromkeys(views, entry)
+    return shared | own
 
 
 def files_of(settings: Any, *others: Path | None) -> list[Path]:
@@ -102,6 +141,7 @@ def files_of(settings: Any, *others: Path | None) -> list[Path]:
     for view in settings.views.values():
         sources += [view.source, view.labels_file or view.source]
         lists += [*view.labels, *(view.features or []), *view.ignore]
+    lists += settings.labels.columns
     named = [Path(name[1:]) for name in lists if name.startswith("@")]
     return [*files_of_sources(sources), *named, *(path for path in others if path is not None)]
 

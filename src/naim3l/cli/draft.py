@@ -3,7 +3,7 @@
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,15 @@ _HEADER = """\
 output = "model.skops"
 
 """
-_MODEL = """\
+_LABELS = """\
 [labels]
 # Words for yes, no and unknown in addition to the usual ones, such as yes = ["affected"].
-yes = []
-no = []
-unknown = []
+{}
+# Labels can be named here once for all views that have no entry labels:
+# columns = ["dx_*"]
 
+"""
+_MODEL = """\
 [model]
 # How strongly the views are coupled, and a ridge, are chosen on held-out labels unless given:
 # lam = 0.4
@@ -40,12 +42,15 @@ unknown = []
 # Scores are linear in the columns unless rows are compared by a kernel: "rbf", or "chi2" or
 # "hellinger" for counts; for some views only with kernel = {NAME = "rbf"}:
 # kernel = "rbf"
-threshold = "f1"  # when to predict yes: "f1", "cardinality", "sign" or a number
+# When to predict yes: "guarded", "cardinality", "f1", "half", "sign", or a number.
+threshold = "guarded"
 random_state = 0
 """
 
 
-def make_config(sources: Sequence[Path_], folder: Path_ = ".") -> tuple[Config, str]:
+def make_config(
+    sources: Sequence[Path_], folder: Path_ = ".", words: Mapping[str, list[str]] | None = None
+) -> tuple[Config, str]:
     """Settings for some tables, guessed from their first rows.
 
     Labels are columns that look like labels in all tables. A table that has nothing but an id and
@@ -56,6 +61,8 @@ def make_config(sources: Sequence[Path_], folder: Path_ = ".") -> tuple[Config, 
     sources : sequence of paths or sources as `read_table` takes them
     folder : path
         Where the settings are to be saved; paths in them are written relative to it.
+    words : mapping of "yes", "no" and "unknown" to list of str, optional
+        Further words of labels.
 
     Returns
     -------
@@ -66,20 +73,22 @@ def make_config(sources: Sequence[Path_], folder: Path_ = ".") -> tuple[Config, 
     """
     if not sources:
         raise ReadError("no table given; name at least one file.")
+    words = {key: list((words or {}).get(key, ())) for key in ("yes", "no", "unknown")}
     heads: list[_Head] = []
     for source in sources:
         table = read_table(source, n_rows=HEAD)
         name = _view_name(os.fspath(source), [head.name for head in heads])
-        heads.append(_Head(name, os.fspath(source), table, guess_roles(table)))
+        heads.append(_Head(name, os.fspath(source), table, guess_roles(table, **words)))
     labels_head = _only_labels(heads)
     views = [head for head in heads if head is not labels_head]
-    shared = _shared_labels(views)
+    shared = _shared_labels(views, words)
     document = tomlkit.parse(_HEADER)
     tables = tomlkit.table(is_super_table=True)
     for head in views:
         tables.append(head.name, _view_table(head, labels_head, shared, folder))
     document.append("views", tables)
-    text = _without_controls(tomlkit.dumps(document)) + _MODEL
+    listed = "\n".join(f"{key} = {tomlkit.item(given).as_string()}" for key, given in words.items())
+    text = _without_controls(tomlkit.dumps(document) + _LABELS.format(listed)) + _MODEL
     return parse_config(text, "the settings", folder), text
 
 
@@ -124,21 +133,18 @@ def _only_labels(heads: Sequence[_Head]) -> _Head | None:
     return None
 
 
-def _shared_labels(views: Sequence[_Head]) -> list[str]:
+def _shared_labels(views: Sequence[_Head], words: Mapping[str, list[str]]) -> list[str]:
     """Columns that look like labels in all views, and surely so in one if there are such."""
     if len(views) < 2:
         return []
     first, *others = views
-    common = [
-        name
+    looks = {
+        name: {label_likeness(head.table[name], **words) for head in views}
         for name in first.table.columns
         if all(name in head.table.columns for head in others)
-        and all(label_likeness(head.table[name]) for head in views)
-    ]
-    sure = [
-        name for name in common if any(label_likeness(head.table[name]) == "sure" for head in views)
-    ]
-    return sure or common
+    }
+    common = [name for name, found in looks.items() if None not in found]
+    return [name for name in common if "sure" in looks[name]] or common
 
 
 def _view_table(

@@ -9,7 +9,7 @@ from naim3l._text import some
 from naim3l.cli.app import app, print_table, report_errors, say
 from naim3l.cli.common import (
     AsJson,
-    KnownId,
+    KnownIds,
     KnownLabels,
     LabelFiles,
     Model,
@@ -30,7 +30,7 @@ def evaluate(
     config: Settings = None,
     labels: KnownLabels = None,
     labels_file: LabelFiles = None,
-    id_column: KnownId = None,
+    ids: KnownIds = None,
     report: Annotated[
         Path | None, typer.Option("--report", help="Report page to write about these rows.")
     ] = None,
@@ -50,7 +50,7 @@ def evaluate(
         from naim3l.files.whole import check_outputs
 
         outputs = page_files(report)
-        settings = make_settings(views, config, labels, labels_file, id_column)
+        settings = make_settings(views, config, labels, labels_file, ids)
         check_outputs(outputs, files_of(settings, model, config))
         fitted = load_model(model)
         if report is not None:

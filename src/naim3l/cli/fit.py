@@ -8,11 +8,14 @@ import typer
 from naim3l.cli.app import app, need_libraries, print_table, report_errors, say, system_reason
 from naim3l.cli.common import (
     AsJson,
-    Id,
+    Ids,
     LabelFiles,
     Labels,
+    No,
     Settings,
+    Unknown,
     Views,
+    Yes,
     files_of,
     files_of_sources,
     make_settings,
@@ -27,7 +30,10 @@ def fit(
     config: Settings = None,
     labels: Labels = None,
     labels_file: LabelFiles = None,
-    id_column: Id = None,
+    ids: Ids = None,
+    yes: Yes = None,
+    no: No = None,
+    unknown: Unknown = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Model file to write.")] = None,
     lam: Annotated[
         float | None,
@@ -38,7 +44,8 @@ def fit(
     ] = None,
     threshold: Annotated[
         str | None,
-        typer.Option(help="When to predict yes: f1 (default), cardinality, sign or a number."),
+        typer.Option(help="When to predict yes: guarded (default), cardinality, f1, half, sign, or "
+                          "a number. All but a number can be changed by predict --decide."),
     ] = None,
     kernel: Annotated[
         list[str] | None,
@@ -72,9 +79,11 @@ def fit(
     """Fit a model to tables that cannot be joined, and save it.
 
     Labels are yes/no, true/false, 1/0 and the like; empty, ? or unknown where they are not known.
-    They are columns of each table, or files of their own. lam and ridge are chosen on held-out
-    labels unless given. A fit that is interrupted or killed, or whose model cannot be saved, leaves
-    a checkpoint beside the model file; --resume resumes it and ends at the same result.
+    They are columns of each table, or files of their own; a label that a table lacks is unknown
+    there. The model remembers ids, labels and their words for later tables. lam and ridge are
+    chosen on held-out labels unless given. A fit that is interrupted or killed, or whose model
+    cannot be saved, leaves a checkpoint beside the model file; --resume resumes it and ends at the
+    same result.
 
     Scores are linear in the columns. Where that is too simple, try --kernel rbf, which also learns
     from columns in combination; its width is chosen, too.
@@ -99,7 +108,8 @@ def fit(
             positive_weight=positive_weight,
             random_state=seed,
         )
-        settings = make_settings(views, config, labels, labels_file, id_column, options)
+        words = {"yes": yes, "no": no, "unknown": unknown}
+        settings = make_settings(views, config, labels, labels_file, ids, options, words)
         check_combination(settings.model)
         target = _target(out, settings)
         checkpoint = target.with_name(f"{target.name}.checkpoint")
@@ -138,12 +148,17 @@ def init(
         "naim3l.toml"
     ),
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    yes: Yes = None,
+    no: No = None,
+    unknown: Unknown = None,
 ) -> None:
     """Write settings for some tables, guessed from their first rows, for you to check.
 
     Every guess (ids, labels, columns to leave out) is marked in the file.
 
     Example: naim3l init clinic.csv lab.tsv survey.parquet -o study.toml
+
+    Example: naim3l init survey.csv --yes used --no never --unknown "not asked"
     """
     with report_errors():
         need_libraries("'naim3l init'", "files", "tomlkit")
@@ -154,7 +169,8 @@ def init(
         if out.exists() and not force:
             raise ValueError(f"{out} exists; --force replaces it.")
         check_outputs([out], files_of_sources(sources))
-        config, text = make_config(sources, out.parent)
+        words = {"yes": yes or [], "no": no or [], "unknown": unknown or []}
+        config, text = make_config(sources, out.parent, words)
         write_text(out, text)
     rows = [
         [name, show_source(view.source), view.id or "–", ", ".join(view.labels) or "–"]

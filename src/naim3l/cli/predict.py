@@ -7,7 +7,7 @@ import typer
 
 from naim3l.cli.app import app, report_errors, say
 from naim3l.cli.common import (
-    KnownId,
+    KnownIds,
     KnownLabels,
     LabelFiles,
     Model,
@@ -15,7 +15,6 @@ from naim3l.cli.common import (
     Settings,
     Views,
     files_of,
-    files_of_sources,
     load_model,
     make_settings,
 )
@@ -24,10 +23,11 @@ from naim3l.cli.common import (
 @app.command()
 def predict(
     model: Model,
-    views: Annotated[list[str], typer.Argument(help="New rows of some views, as name=path.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Table to write: .csv, .tsv, .parquet or .arrow.")
     ],
+    views: Views = None,
+    config: Settings = None,
     kind: Annotated[
         str, typer.Option("--what", help="labels, scores or probabilities.")
     ] = "labels",
@@ -35,12 +35,13 @@ def predict(
         bool,
         typer.Option("--fused", help="One row per id: the evidence of its views is added up."),
     ] = False,
-    id_column: KnownId = None,
+    ids: KnownIds = None,
     raw_cells: RawCells = False,
 ) -> None:
     """Predict the labels of new rows.
 
-    Ids are kept. With several views, a column names the view of each row, unless --fused joins the
+    Ids are kept; where a table has none, rows are numbered from 0. A row without any value has no
+    answer. With several views, a column names the view of each row, unless --fused joins the
     rows of an id: what each view adds to the frequency of a label is then added up, so that views
     that agree are surer than each alone, and scores are log-odds.
 
@@ -49,17 +50,22 @@ def predict(
     Example: naim3l predict model.skops lab=new.csv clinic=later.csv --fused -o fused.csv
     """
     with report_errors():
-        from naim3l.cli.work import KINDS, parse_sources, predict_tables, read_new
+        from naim3l.cli.work import KINDS, predict_tables, read_new
         from naim3l.files.readers import check_target, write_table
         from naim3l.files.whole import check_outputs
 
         if kind not in KINDS:
             raise ValueError(f"--what is {kind!r}, but must be one of: {', '.join(KINDS)}.")
         check_target(out)
-        sources = parse_sources(views)
-        check_outputs([out], [model, *files_of_sources(sources.values())])
+        settings = make_settings(views, config, ids=ids)
+        check_outputs([out], files_of(settings, model, config))
         fitted = load_model(model)
-        X = read_new(fitted, sources, id_column=id_column)
+        tables = settings.views.items()
+        X = read_new(
+            fitted,
+            {name: view.source for name, view in tables},
+            ids={name: view.id for name, view in tables},
+        )
         table = predict_tables(fitted, X, kind, fused=fused)
         write_table(table, out, spreadsheet_safe=not raw_cells)
     say(f"Wrote {len(table)} rows to {out}.")
@@ -72,7 +78,7 @@ def impute(
     config: Settings = None,
     labels: KnownLabels = None,
     labels_file: LabelFiles = None,
-    id_column: KnownId = None,
+    ids: KnownIds = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder to write to, a file per view.")
     ] = Path("imputed"),
@@ -104,7 +110,7 @@ def impute(
         from naim3l.files.readers import check_target, write_table
         from naim3l.files.whole import check_outputs, file_names, new_folder, written_together
 
-        settings = make_settings(views, config, labels, labels_file, id_column)
+        settings = make_settings(views, config, labels, labels_file, ids)
         names = file_names(settings.views)
         targets = {view: out / f"{name}.{ending}" for view, name in names.items()}
         for target in targets.values():

@@ -8,7 +8,7 @@ import typer
 
 from naim3l.cli.app import app, need_libraries, report_errors, say
 from naim3l.cli.common import (
-    KnownId,
+    KnownIds,
     KnownLabels,
     LabelFiles,
     Model,
@@ -27,7 +27,7 @@ def report(
     config: Settings = None,
     labels: KnownLabels = None,
     labels_file: LabelFiles = None,
-    id_column: KnownId = None,
+    ids: KnownIds = None,
     test: Annotated[
         list[str] | None,
         typer.Option("--test", help="name=path of rows that the fit has not seen, with labels in "
@@ -50,7 +50,7 @@ def report(
         from naim3l.files.whole import check_outputs
 
         outputs = page_files(out)
-        settings = make_settings(views, config, labels, labels_file, id_column)
+        settings = make_settings(views, config, labels, labels_file, ids)
         unseen = with_sources(settings, test) if test else None
         inputs = files_of(settings, model, config)
         check_outputs(outputs, [*inputs, *files_of(unseen)] if unseen else inputs)

@@ -24,7 +24,7 @@ _VIEW_KEYS = {
     "labels_file": str,
 }
 _SOURCES = ("source", "labels_file")
-_WORD_KEYS = {"yes": list, "no": list, "unknown": list}
+_LABEL_KEYS = {"columns": list, "yes": list, "no": list, "unknown": list}
 _KINDS = {
     str: "text",
     list: "a list of text",
@@ -46,8 +46,10 @@ class ViewConfig:
         Column with the ids of the rows.
     labels : list of str
         Names or patterns of the label columns, in ``labels_file`` if given, else in the source.
+        By default, those of `LabelConfig`.
     features : list of str or None
-        Names or patterns; None means all columns that are neither id, label nor ignored.
+        Names or patterns; None means all columns that are neither id, label nor ignored. A column
+        that is listed by its name is used even if it looks like an id.
     text : list of str
         Names or patterns of features that are text, even where their cells look like numbers.
     ignore : list of str
@@ -72,12 +74,22 @@ class ViewConfig:
 
 
 @dataclass(frozen=True)
-class LabelWords:
-    """Further words of labels, as `naim3l.files.readers.parse_labels` takes them."""
+class LabelConfig:
+    """What holds for the labels of all views.
+
+    Attributes
+    ----------
+    yes, no, unknown : list of str
+        Further words, as `naim3l.files.readers.parse_labels` takes them.
+    columns : list of str
+        Names or patterns of the label columns of those views that name none of their own. A
+        label that a view lacks is unknown there.
+    """
 
     yes: list[str] = field(default_factory=list)
     no: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,7 @@ class Config:
     Attributes
     ----------
     views : dict of str to ViewConfig
-    labels : LabelWords
+    labels : LabelConfig
     model : dict
         Options of the model, those of `naim3l.cli.options.OPTIONS` that were given. "kernel"
         and "gamma" are one value for all views, or a dict with values of some of them.
@@ -96,7 +108,7 @@ class Config:
     """
 
     views: dict[str, ViewConfig]
-    labels: LabelWords = field(default_factory=LabelWords)
+    labels: LabelConfig = field(default_factory=LabelConfig)
     model: dict[str, Any] = field(default_factory=dict)
     output: str | None = None
 
@@ -151,8 +163,8 @@ def parse_config(
         raise ReadError(f"{where}: no view; add a table [views.NAME] with a key source.")
     for name, view in views.items():
         _check({name: view}, {name: dict}, where, "views.")
-    words = stored.get("labels", {})
-    _check(words, _WORD_KEYS, where, "labels.")
+    labels = stored.get("labels", {})
+    _check(labels, _LABEL_KEYS, where, "labels.")
     model = stored.get("model", {})
     _check(model, MODEL_KEYS, where, "model.")
     given = given or {}
@@ -161,7 +173,7 @@ def parse_config(
     output = stored.get("output")
     return Config(
         {name: _view(view, f"views.{name}.", where, folder) for name, view in views.items()},
-        LabelWords(**words),
+        LabelConfig(**labels | {"columns": _placed_names(labels.get("columns", []), folder)}),
         model | given,
         None if output is None else _moved(output, folder),
     )
@@ -176,9 +188,14 @@ def _view(view: Mapping[str, Any], prefix: str, where: str, folder: Path_) -> Vi
     placed: dict[str, Any] = {}
     for key, value in view.items():
         if isinstance(value, list):
-            value = [f"@{_moved(e[1:], folder)}" if e.startswith("@") else e for e in value]
+            value = _placed_names(value, folder)
         placed[key] = _moved(value, folder) if key in _SOURCES else value
     return ViewConfig(**placed)
+
+
+def _placed_names(names: list[str], folder: Path_) -> list[str]:
+    """Names, and "@file" as seen from where the program runs."""
+    return [f"@{_moved(name[1:], folder)}" if name.startswith("@") else name for name in names]
 
 
 def _moved(source: str, folder: Path_) -> str:

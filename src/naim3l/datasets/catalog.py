@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from naim3l.datasets.generate import make_unpaired
 from naim3l.datasets.lear import find_lear, open_lear
 from naim3l.datasets.mat import find_six_view, find_view_files, open_six_view, open_view_files
 from naim3l.datasets.npz import STAND_IN, open_npz, save_npz
@@ -21,6 +22,7 @@ from naim3l.datasets.yeast import load_yeast
 
 GENUINE = "-genuine"
 EMBEDDED = "shipped with the package"
+RARE = "generated-rare"
 _LEAR = "http://lear.inrialpes.fr/people/guillaumin/data.php (no licence is stated there)"
 _NPZ = "as .npz, see the docstring of load_npz; originally from "
 # On Corel5k the test rank of a random split has a standard deviation of 3. Table 1 is for one
@@ -35,7 +37,9 @@ class Facts:
     Attributes
     ----------
     title : str
+        Name of the dataset in tables and figures.
     n_samples, n_labels : int
+        Numbers of rows and labels.
     labels_per_row : float
         Mean number of positive labels per row, to three decimals.
     train_rank, test_rank : int or None
@@ -45,6 +49,13 @@ class Facts:
         The lambda in the paper's experiments.
     origin : str
         Where the data are available.
+
+    Examples
+    --------
+    >>> from naim3l.datasets import CATALOG
+    >>> facts = CATALOG["corel5k"]
+    >>> facts.title, facts.n_samples, facts.n_labels
+    ('Corel5k', 4999, 260)
     """
 
     title: str
@@ -71,7 +82,23 @@ CATALOG: dict[str, Facts] = {
 
 
 class Check(NamedTuple):
-    """Comparison of one property in the catalogue with the data."""
+    """Comparison of one property in the catalogue with the data.
+
+    Attributes
+    ----------
+    fact : str
+        Name of the property, such as "n_samples".
+    expected, found : float
+        Values in the catalogue and in the data.
+    ok : bool
+        Whether they agree.
+
+    Examples
+    --------
+    >>> from naim3l.datasets import check_dataset, open_dataset
+    >>> check_dataset("yeast", open_dataset("yeast"))[0]
+    Check(fact='n_samples', expected=2417, found=2417, ok=True)
+    """
 
     fact: str
     expected: float
@@ -101,19 +128,19 @@ def open_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> Mul
     4. ``<name>_six_view.mat`` or ``<name>.mat``: `open_six_view`
     5. ``<name>_train_DenseHue.mat``, ``<name>_DenseHue.mat`` and so on: `open_view_files`
 
-    Views are read when they are accessed.
-
     Parameters
     ----------
     name : str
         A key of `CATALOG`, or any name for which there are files. With the suffix "-genuine",
-        the views whose names end in "Recomputed" are left out.
+        the views whose names end in "Recomputed" are left out. "generated-rare" is made anew: three
+        views and 20 labels, of which 1 to 5 % of 2000 samples are positive.
     folder : path, optional
-        Not needed for "yeast", which comes with the package.
+        Not needed for "yeast", which comes with the package, nor for "generated-rare".
 
     Returns
     -------
-    data : MultiView
+    MultiView
+        Views, which are read when they are accessed, and labels.
 
     Raises
     ------
@@ -121,6 +148,13 @@ def open_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> Mul
         If nothing was found. The message lists the file names and folders that were searched.
     ValueError
         If the files are damaged or inconsistent. The message names the file.
+
+    Examples
+    --------
+    >>> from naim3l.datasets import open_dataset
+    >>> data = open_dataset("yeast")
+    >>> data.n_samples, data.n_labels, list(data.views)
+    (2417, 14, ['expression', 'phylogenetic'])
     """
     base = name.removesuffix(GENUINE)
     found = _find(base, folder)
@@ -129,6 +163,8 @@ def open_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> Mul
         data = form.open(base, paths[0].parent)
     elif base == "yeast":
         data = _embedded_yeast()
+    elif base == RARE:
+        data = _generated_rare()
     else:
         raise FileNotFoundError(_not_found(base, folder))
     return _genuine(data) if name.endswith(GENUINE) else data
@@ -139,9 +175,21 @@ def available(folder: str | os.PathLike[str] | None = None) -> dict[str, str]:
 
     Only file names are considered; no file is opened.
 
+    Parameters
+    ----------
+    folder : path, optional
+        Folder to search. By default only datasets that come with the package are listed.
+
     Returns
     -------
-    found : dict from names to descriptions such as ".npz (corel5k.npz)"
+    dict of str to str
+        Descriptions such as ".npz (corel5k.npz)", by name.
+
+    Examples
+    --------
+    >>> from naim3l.datasets import available
+    >>> available()
+    {'yeast': 'shipped with the package'}
     """
     result = {}
     for name in CATALOG:
@@ -168,11 +216,18 @@ def check_dataset(name: str, data: MultiView) -> list[Check]:
     name : str
         A key of `CATALOG`, optionally with the suffix "-genuine".
     data : MultiView
+        The dataset.
 
     Returns
     -------
-    checks : list of Check
-        Unknown properties are left out.
+    list of Check
+        A comparison for each known property.
+
+    Examples
+    --------
+    >>> from naim3l.datasets import check_dataset, open_dataset
+    >>> all(check.ok for check in check_dataset("yeast", open_dataset("yeast")))
+    True
     """
     base = name.removesuffix(GENUINE)
     if base not in CATALOG:
@@ -194,7 +249,22 @@ def check_dataset(name: str, data: MultiView) -> list[Check]:
 
 
 def convert(data: MultiView, path: str | os.PathLike[str]) -> None:
-    """Write the data to an .npz file, completely or not at all, one view in memory at a time."""
+    """Write the data to an .npz file, completely or not at all, one view in memory at a time.
+
+    Parameters
+    ----------
+    data : MultiView
+        Views and labels to write.
+    path : str or path-like
+        File to write. An existing file is replaced.
+
+    Examples
+    --------
+    >>> from naim3l.datasets import convert, open_dataset, open_npz
+    >>> convert(open_dataset("yeast"), "yeast.npz")
+    >>> list(open_npz("yeast.npz").views)
+    ['expression', 'phylogenetic']
+    """
     save_npz(path, data.views, data.labels, data.label_names, data.observed)
 
 
@@ -264,6 +334,24 @@ def _embedded_yeast() -> MultiView:
     path = Path(str(files("naim3l.datasets").joinpath("data", "yeast.csv.gz")))
     views = {name: StoredView.in_memory(X, [path]) for name, X in yeast.views.items()}
     return MultiView(views, yeast.labels, yeast.label_names, label_files=[path])
+
+
+def _generated_rare() -> MultiView:
+    """Three views of 2000 samples with 20 labels, of which 1 to 5 % of the samples are positive."""
+    made = make_unpaired(
+        2000,
+        n_features=(30, 30, 30),
+        n_labels=20,
+        n_latent=10,
+        noise=2.0,
+        aligned=True,
+        random_state=0,
+    )
+    scores = made.scores["view0"]
+    ranks = scores.argsort(axis=0).argsort(axis=0)
+    n_negative = len(scores) - len(scores) * np.linspace(0.01, 0.05, 20)
+    views = {name: StoredView.in_memory(X, []) for name, X in made.views.items()}
+    return MultiView(views, ranks >= n_negative.round(), None, label_files=[])
 
 
 def _matching(name: str, folder: Path, end: str) -> list[Path]:

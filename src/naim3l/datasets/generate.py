@@ -36,34 +36,47 @@ def make_unpaired(
 
     Parameters
     ----------
-    n_samples : int or sequence of int
-        Rows of each view.
-    n_features : sequence of int
-        Columns of each view; its length is the number of views, "view0", "view1", ...
-    n_labels : int
-    n_latent : int
+    n_samples : int or sequence of int, default=1000
+        Number of rows of each view.
+    n_features : sequence of int, default=(20, 30)
+        Number of columns of each view. There are as many views, "view0", "view1", ...
+    n_labels : int, default=10
+        Number of labels.
+    n_latent : int, default=8
         Number of latent factors, at most the smallest of `n_features`.
-    labels_per_row : float
+    labels_per_row : float, default=2.0
         Mean number of positives per row, over all views; between 0 and `n_labels`.
-    noise : float
+    noise : float, default=0.0
         Standard deviation of the noise that is added to each feature.
-    missing_labels : float in [0, 1)
+    missing_labels : float in [0, 1), default=0.0
         Probability that a label entry is unknown. The entry with the highest score of each label
         stays known, so that each label has an observed positive in some view.
-    aligned : bool
+    aligned : bool, default=False
         If True, all views describe the same objects: row i, its labels and its unknown entries
         are the same in each view.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Factors, noise and unknown entries use separate random streams: the same seed with other
         `noise` or `missing_labels` gives the same objects.
 
     Returns
     -------
-    data : Bunch of dicts by view
-        ``views``: X, (n_samples, n_features of the view). ``labels``: (n_samples, n_labels), int,
-        or float with NaN where unknown if `missing_labels` > 0. ``complete_labels``: the same, int,
-        with all entries known. ``scores``: (n_samples, n_labels), the true scores. ``coef``:
-        (n_features of the view, n_labels). ``intercept``: (n_labels,).
+    Bunch
+        Dicts by view. ``views``: X, (n_samples, n_features of the view). ``labels``: (n_samples,
+        n_labels), int, or float with NaN where unknown if `missing_labels` > 0.
+        ``complete_labels``: the same, int, with all entries known. ``scores``: (n_samples,
+        n_labels), the true scores. ``coef``: (n_features of the view, n_labels). ``intercept``:
+        (n_labels,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.datasets import make_unpaired
+    >>> data = make_unpaired((100, 50), n_features=(9, 8), n_labels=3, random_state=0)
+    >>> {view: (data.views[view].shape, data.labels[view].shape) for view in data.views}
+    {'view0': ((100, 9), (100, 3)), 'view1': ((50, 8), (50, 3))}
+    >>> scores = data.views["view0"] @ data.coef["view0"] + data.intercept["view0"]
+    >>> np.array_equal(scores > 0, data.labels["view0"])
+    True
     """
     sizes = _check_sizes(n_samples, n_features, aligned)
     _check_numbers(n_labels, n_latent, n_features, labels_per_row, noise, missing_labels)

@@ -37,16 +37,27 @@ def read_vectors(path: str | os.PathLike[str]) -> Array:
 
     Parameters
     ----------
-    path : path of the file
+    path : str or path-like
+        Path of the file.
 
     Returns
     -------
-    X : array of shape (n_vectors, length), of type uint16, uint32 or float32; read-only
+    ndarray of shape (n_vectors, length)
+        Vectors of type uint16, uint32 or float32; the array is read-only.
 
     Raises
     ------
     ValueError
         If the file is not a whole number of vectors of equal length, or if both headers fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.datasets import read_vectors
+    >>> vectors = np.array([[2, 5, 7], [2, 8, 9]], dtype="<u2")  # each starts with its length
+    >>> vectors.tofile("pets.hvecs")
+    >>> read_vectors("pets.hvecs").tolist()
+    [[5, 7], [8, 9]]
     """
     path = Path(path)
     suffixes = [suffix.lower().removeprefix(".") for suffix in path.suffixes]
@@ -87,12 +98,22 @@ def open_lear(name: str, folder: str | os.PathLike[str]) -> MultiView:
     ----------
     name : str
         For example "corel5k".
-    folder : path
+    folder : str or path-like
+        Folder with the files.
 
     Returns
     -------
-    data : MultiView
+    MultiView
         Views in the paper's order: DenseHue, DenseSift, Gist, Hsv, Rgb, Lab.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.datasets import open_lear
+    >>> np.array([[2, 5, 7], [2, 8, 9]], dtype="<u2").tofile("pets_train_Gist.hvecs")
+    >>> np.array([[3, 1, 0, 1], [3, 0, 1, 0]], dtype="<u2").tofile("pets_train_annot.hvecs")
+    >>> open_lear("pets", ".")
+    MultiView(n_samples=2, n_labels=3, shapes={'Gist': (2, 2)})
     """
     folder = Path(folder)
     chosen = _choose(name, folder)

@@ -36,6 +36,14 @@ class Fold(NamedTuple):
         Which labels of a row are known.
     order : int array of shape (n_samples,)
         A permutation of the rows, starting at 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.datasets import Fold
+    >>> fold = Fold(np.ones((2, 3), bool), np.ones((2, 4), bool), np.array([1, 0]))
+    >>> fold.present.shape
+    (2, 3)
     """
 
     present: NDArray[np.bool_]
@@ -61,16 +69,29 @@ def open_six_view(path: str | os.PathLike[str]) -> MultiView:
 
     Parameters
     ----------
-    path : path of the file; version 7.3 needs h5py
+    path : str or path-like
+        Path of the file. Files of version 7.3 need h5py.
 
     Returns
     -------
-    data : MultiView
+    MultiView
+        Views and labels.
 
     Raises
     ------
     ValueError
         If the file is damaged or of another kind, or if rows and columns cannot be distinguished.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.io import savemat
+    >>> from naim3l.datasets import open_six_view
+    >>> X = np.empty((1, 2), dtype=object)  # a cell
+    >>> X[0, 0], X[0, 1] = np.ones((5, 3)), np.ones((5, 4))
+    >>> savemat("pets.mat", {"X": X, "label": np.eye(5)[:, :2]})
+    >>> open_six_view("pets.mat")
+    MultiView(n_samples=5, n_labels=2, shapes={'view1': (5, 3), 'view2': (5, 4)})
     """
     path = Path(path)
     variables = {variable.name: variable for variable in list_variables(path)}
@@ -108,12 +129,23 @@ def open_view_files(name: str, folder: str | os.PathLike[str]) -> MultiView:
     ----------
     name : str
         For example "corel5k".
-    folder : path
+    folder : str or path-like
+        Folder with the files.
 
     Returns
     -------
-    data : MultiView
+    MultiView
         Those of the paper's views that exist, in the paper's order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.io import savemat
+    >>> from naim3l.datasets import open_view_files
+    >>> savemat("pets_Gist.mat", {"gist": np.ones((5, 3))})
+    >>> savemat("pets_labels.mat", {"labels": np.eye(5)[:, :2]})
+    >>> open_view_files("pets", ".")
+    MultiView(n_samples=5, n_labels=2, shapes={'Gist': (5, 3)})
     """
     folder = Path(folder)
     parts = _parts(name, folder)
@@ -147,11 +179,27 @@ def load_folds(path: str | os.PathLike[str]) -> list[Fold]:
 
     Parameters
     ----------
-    path : path of the file
+    path : str or path-like
+        Path of the file.
 
     Returns
     -------
-    folds : list of Fold
+    list of Fold
+        The folds, in the order of the file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.io import savemat
+    >>> from naim3l.datasets import load_folds
+    >>> masks = {"folds_data": [[1, 0], [1, 1]], "folds_label": [[1], [0]]}
+    >>> arrays = {**masks, "folds_sample_index": [[2], [1]]}
+    >>> cells = {name: np.empty((1, 1), dtype=object) for name in arrays}
+    >>> for name, array in arrays.items():
+    ...     cells[name][0, 0] = np.array(array)
+    >>> savemat("folds.mat", cells)
+    >>> load_folds("folds.mat")[0].order
+    array([1, 0])
     """
     path = Path(path)
     needed = ("folds_data", "folds_label", "folds_sample_index")

@@ -42,11 +42,12 @@ def load_npz(path: str | os.PathLike[str]) -> Bunch:
 
     Parameters
     ----------
-    path : path of the file
+    path : str or path-like
+        Path of the file.
 
     Returns
     -------
-    data : Bunch
+    Bunch
         ``views``: dict of arrays in the type in which they are stored. ``labels``: int array.
         ``label_names``: list of str, "label0", "label1", ... if the file has none.
         ``observed``: bool array, all True if the file has none.
@@ -55,6 +56,18 @@ def load_npz(path: str | os.PathLike[str]) -> Bunch:
     ------
     ValueError
         If the file is damaged, of another kind, or inconsistent. The message says what is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.datasets import load_npz
+    >>> np.savez("pets.npz", view_sound=[[0.1, 0.9], [0.8, 0.3]], labels=[[1, 0], [0, 1]])
+    >>> data = load_npz("pets.npz")
+    >>> data.views["sound"]
+    array([[0.1, 0.9],
+           [0.8, 0.3]])
+    >>> data.label_names
+    ['label0', 'label1']
     """
     data = open_npz(path)
     return Bunch(
@@ -74,16 +87,27 @@ def open_npz(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Mul
 
     Parameters
     ----------
-    path, *more : paths of the files
+    path, *more : str or path-like
+        Paths of the files.
 
     Returns
     -------
-    data : MultiView
+    MultiView
+        Views, which are read when they are accessed, and labels.
 
     Raises
     ------
     ValueError
         If a file is damaged, of another kind, or inconsistent with itself or another file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.datasets import open_npz
+    >>> np.savez("pets_sound.npz", view_sound=[[0.1, 0.9], [0.8, 0.3]], labels=[[1, 0], [0, 1]])
+    >>> np.savez("pets_image.npz", view_image=[[0.5], [0.2]])
+    >>> open_npz("pets_sound.npz", "pets_image.npz")
+    MultiView(n_samples=2, n_labels=2, shapes={'sound': (2, 2), 'image': (2, 1)})
     """
     parts = [_open_part(Path(name)) for name in (path, *more)]
     parts.sort(key=lambda part: any(name.endswith(STAND_IN) for name in part.views))
@@ -121,17 +145,29 @@ def save_npz(
 
     Parameters
     ----------
-    path : path of the file
-    views : mapping of arrays of shape (n_samples, n_features of the view)
-        Written in their type. A view cannot be named "order".
-    labels : array of shape (n_samples, n_labels), 0 or 1
+    path : str or path-like
+        File to write. An existing file is replaced.
+    views : mapping of str to array-like of shape (n_samples, n_features of the view)
+        Views by name, written in their type. A view cannot be named "order".
+    labels : array-like of shape (n_samples, n_labels)
+        Labels, 0 or 1.
     label_names : sequence of n_labels str, optional
-    observed : array of shape (n_samples, n_views), 0 or 1, optional
+        Names of the labels. By default "label0", "label1", ...
+    observed : array-like of shape (n_samples, n_views), optional
+        1 where the view exists for the row, otherwise 0. By default all views exist for all rows.
 
     Raises
     ------
     ValueError
         If `load_npz` could not read the file back; nothing is left behind.
+
+    Examples
+    --------
+    >>> from naim3l.datasets import load_npz, save_npz
+    >>> views = {"sound": [[0.1, 0.9], [0.8, 0.3]]}
+    >>> save_npz("pets.npz", views, [[1, 0], [0, 1]], label_names=["cat", "dog"])
+    >>> load_npz("pets.npz").label_names
+    ['cat', 'dog']
     """
     Y = check_labels(labels)
     names = check_label_names(label_names, Y.shape[1])

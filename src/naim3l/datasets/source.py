@@ -21,10 +21,24 @@ class StoredView:
 
     Attributes
     ----------
-    shape : (n_samples, n_features)
-    dtype : numpy dtype in which the values are stored
-    read : function without arguments that returns the array
-    files : paths of the files that `read` reads
+    shape : tuple of int
+        Numbers of rows and columns, (n_samples, n_features).
+    dtype : numpy dtype
+        Type in which the values are stored.
+    read : callable
+        Function without arguments that returns the array.
+    files : tuple of paths
+        Files that `read` reads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.datasets import StoredView
+    >>> np.save("words.npy", np.eye(2))
+    >>> view = StoredView((2, 2), np.dtype(float), lambda: np.load("words.npy"))
+    >>> view.read()
+    array([[1., 0.],
+           [0., 1.]])
     """
 
     shape: tuple[int, ...]
@@ -34,7 +48,26 @@ class StoredView:
 
     @classmethod
     def in_memory(cls, X: ArrayLike, files: Sequence[Path] = ()) -> "StoredView":
-        """View of an array that is in memory already."""
+        """View of an array that is in memory already.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The array.
+        files : sequence of paths, default=()
+            Files from which it was read.
+
+        Returns
+        -------
+        StoredView
+            The view; reading it returns the array itself.
+
+        Examples
+        --------
+        >>> from naim3l.datasets import StoredView
+        >>> StoredView.in_memory([[1, 2, 3], [4, 5, 6]]).shape
+        (2, 3)
+        """
         array = np.asarray(X)
         return cls(array.shape, array.dtype, partial(np.asarray, array), tuple(files))
 
@@ -81,13 +114,15 @@ class MultiView:
 
     Parameters
     ----------
-    stored : mapping of StoredView by name
-    labels : array of shape (n_samples, n_labels), 0 or 1
+    stored : mapping of str to StoredView
+        Views by name; at least one.
+    labels : array-like of shape (n_samples, n_labels)
+        Labels, 0 or 1.
     label_names : sequence of n_labels str, optional
         Default: "label0", "label1", ...
     observed : array of shape (n_samples, n_views), optional
         1 where the view exists for the row. By default all views exist for all rows.
-    label_files : sequence of paths
+    label_files : sequence of paths, default=()
         Files from which labels, names and `observed` were read.
 
     Attributes
@@ -109,11 +144,13 @@ class MultiView:
     Examples
     --------
     >>> import numpy as np
+    >>> from naim3l.datasets import MultiView, StoredView
     >>> data = MultiView({"words": StoredView.in_memory(np.eye(2))}, labels=[[0, 1], [1, 1]])
     >>> data
     MultiView(n_samples=2, n_labels=2, shapes={'words': (2, 2)})
-    >>> data.views["words"].sum()
-    np.float64(2.0)
+    >>> data.views["words"]
+    array([[1., 0.],
+           [0., 1.]])
     """
 
     def __init__(
@@ -182,7 +219,24 @@ class MultiView:
         return sha.hexdigest()
 
     def select(self, view_names: Sequence[str]) -> "MultiView":
-        """The same rows and labels with some of the views, in the given order."""
+        """The same rows and labels with some of the views.
+
+        Parameters
+        ----------
+        view_names : sequence of str
+            Names of the views to keep, in their new order.
+
+        Returns
+        -------
+        MultiView
+            The data with these views; nothing is read.
+
+        Examples
+        --------
+        >>> from naim3l.datasets import open_dataset
+        >>> open_dataset("yeast").select(["phylogenetic"])
+        MultiView(n_samples=2417, n_labels=14, shapes={'phylogenetic': (2417, 24)})
+        """
         names, known = list(view_names), list(self.views)
         if not names or len(set(names)) < len(names) or not set(names) <= set(known):
             raise ValueError(f"view_names={names}; some of {known} are needed, each once.")

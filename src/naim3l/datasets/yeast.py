@@ -32,16 +32,26 @@ def load_yeast(*, as_frame: bool = False) -> Bunch:
 
     Parameters
     ----------
-    as_frame : bool
+    as_frame : bool, default=False
         If True, views and labels are pandas data frames with named columns.
 
     Returns
     -------
-    data : Bunch
+    Bunch
         ``views``: dict of float arrays, "expression" of shape (2417, 79) and "phylogenetic" of
         shape (2417, 24). ``labels``: int array of shape (2417, 14) of 0 and 1. ``label_names``:
         list of 14 names. ``feature_names``: dict of lists, one per view. ``DESCR``: description
         and origin of the data.
+
+    Examples
+    --------
+    >>> from naim3l.datasets import load_yeast
+    >>> yeast = load_yeast()
+    >>> {view: X.shape for view, X in yeast.views.items()}
+    {'expression': (2417, 79), 'phylogenetic': (2417, 24)}
+    >>> yeast.labels.sum(axis=0)  # genes in each category
+    array([ 762, 1038,  983,  862,  722,  597,  428,  480,  178,  253,  289,
+           1816, 1799,   34])
     """
     names, table = _read_table()
     columns = {

@@ -1,1 +1,1 @@
-"""From scores to answers: held-out entries, probabilities, thresholds, fused views."""
+"""From scores to decisions: held-out entries, probabilities, thresholds and fusion."""

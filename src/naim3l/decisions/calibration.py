@@ -1,4 +1,4 @@
-"""Scores to probabilities, learned on entries that were held out of the fit."""
+"""Probabilities from scores, learned from entries that were held out of the fit."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from sklearn.linear_model import LogisticRegression
 
 from naim3l._arrays import Matrix
 
-# How firmly a label's curve is held to the one that all labels have in common, as precisions of a
-# normal prior on its slope (of standardised scores) and offset.
+# Precisions of the normal prior that shrinks the slope (of standardised scores) and the offset of
+# a label's curve towards the common curve.
 HOLD_SLOPE, HOLD_OFFSET = 10.0, 1.0
-# Frequencies, as log-odds, that differ by less are the same.
+# Frequencies, as log-odds, that differ by less are considered equal.
 LEAST_DIFFERENCE = 1e-9
-# A loss that rises by less than this share of itself does not.
+# An increase of the loss by less than this share is a rounding error.
 ROUNDING = 1e-12
-# Newton steps of a label's curve, the length that ends them, and how often one is halved.
+# Newton steps of a label's curve, the length at which they end, and how often one is halved.
 MAX_STEPS, SHORT_STEP, MAX_HALVINGS = 50, 1e-8, 30
 
 
@@ -28,10 +28,9 @@ class Calibration:
     ----------
     slope, offset : ndarray of shape (n_labels,)
     base : ndarray of shape (n_labels,)
-        Log-odds of each label before any score is seen: those of its share of positives, in all
-        views alike.
+        Prior log-odds of each label, of its share of positives; the same in all views.
     own : bool ndarray of shape (n_labels,)
-        Where the label's own entries tell more of the slope than the common curve does.
+        Whether the slope depends more on the label's own entries than on the common curve.
     """
 
     slope: Matrix
@@ -40,26 +39,26 @@ class Calibration:
     own: NDArray[np.bool_]
 
     def log_odds(self, scores: Matrix) -> Matrix:
-        """Log-odds of scores (n_rows, n_labels); NaN where a score is."""
+        """Log-odds of scores (n_rows, n_labels); NaN where a score is NaN."""
         return self.slope * scores + self.offset
 
     def probabilities(self, scores: Matrix) -> Matrix:
-        """Probabilities of scores (n_rows, n_labels); NaN where a score is."""
+        """Probabilities of scores (n_rows, n_labels); NaN where a score is NaN."""
         return expit(self.log_odds(scores))
 
 
 def fit_calibration(scores: Matrix, truth: Matrix, rates: Matrix | None = None) -> Calibration:
-    """Curves that turn scores into probabilities (Platt), each label's held to a common one.
+    """Curves from scores to probabilities (Platt scaling), shrunk towards a common curve.
 
-    The fewer entries of a label are known, the closer its curve stays to the one of all labels,
-    moved by how frequent it is; with many it is the label's own. A label without a positive among
-    the entries has the common curve: that its only positive is never held out says nothing of how
-    rare it is. Of a label without any entry, scores tell nothing: its probability is its rate.
+    The fewer entries of a label are known, the closer its curve is to the common curve of all
+    labels, shifted by the frequency of the label. A label without a positive among the entries has
+    the common curve, because its only positive is never held out, however frequent it is. A label
+    without entries has its rate as probability.
 
     Parameters
     ----------
     scores : ndarray of shape (n_rows, n_labels)
-        Of entries that the fit did not see; NaN elsewhere.
+        Scores of held-out entries, by fits without them; NaN elsewhere.
     truth : ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown.
     rates : ndarray of shape (n_labels,), optional
@@ -68,31 +67,32 @@ def fit_calibration(scores: Matrix, truth: Matrix, rates: Matrix | None = None) 
     known = np.isfinite(scores) & np.isfinite(truth)
     n_yes = (known & (truth == 1)).sum(axis=0)
     n_known = known.sum(axis=0)
-    # One positive and one negative more keep the frequency of a rare label off 0 and 1.
+    # One additional positive and negative avoid frequencies of 0 and 1.
     base = logit((n_yes + 1) / (n_known + 2) if rates is None else rates)
-    if n_yes.sum() in (0, n_known[n_yes > 0].sum()):  # nothing to learn from but the rate
+    if n_yes.sum() in (0, n_known[n_yes > 0].sum()):  # only the rate can be learned
         return Calibration(np.zeros(len(base)), base.copy(), base, np.zeros(len(base), dtype=bool))
-    # Scores of rare labels hardly leave -1, so what a score tells depends on how far those of its
-    # label spread: what labels have in common is the curve of standardised scores.
+    # Scores of rare labels hardly differ from -1, so the same score means different things for
+    # different labels: the common curve is one of standardised scores.
     centre, spread = _centre_and_spread(scores, known)
     standard = np.where(known, (scores - centre) / spread, 0)
     yes = np.where(known, truth, 0)
-    telling = known & (n_yes > 0)
-    slope, offset = _common_curve(standard, yes, telling, base)
-    slope, offset = _own_curves(standard, yes, telling, slope, offset)
+    used = known & (n_yes > 0)
+    slope, offset = _common_curve(standard, yes, used, base)
+    slope, offset = _own_curves(standard, yes, used, slope, offset)
     slope, offset = np.where(n_known > 0, slope, 0), np.where(n_known > 0, offset, base)
-    told = _information(standard, telling, slope, offset)
-    return Calibration(slope / spread, offset - slope * centre / spread, base, told > HOLD_SLOPE)
+    own = _information(standard, used, slope, offset) > HOLD_SLOPE
+    return Calibration(slope / spread, offset - slope * centre / spread, base, own)
 
 
 def _common_curve(
     standard: Matrix, yes: Matrix, known: NDArray[np.bool_], base: Matrix
 ) -> tuple[Matrix, Matrix]:
-    """Slope and offset of every label from the entries of all, (n_labels,) each."""
+    """Slope and offset of every label, (n_labels,) each, from the entries of all labels."""
     shift = np.broadcast_to(base, standard.shape)[known]
     features = standard[known][:, None]
     if np.ptp(shift) <= LEAST_DIFFERENCE:
-        # Labels of one frequency teach nothing of it: those that are rarer are less likely by that.
+        # All labels with entries are equally frequent, so the effect of frequency is unknown:
+        # log-odds of other labels are shifted by the difference.
         model = LogisticRegression().fit(features, yes[known] > 0)
         rarer = np.where(np.abs(base - shift[0]) <= LEAST_DIFFERENCE, 0, base - shift[0])
         return np.full(len(base), model.coef_[0, 0]), model.intercept_[0] + rarer
@@ -106,11 +106,11 @@ def _common_curve(
 def _own_curves(
     standard: Matrix, yes: Matrix, known: NDArray[np.bool_], slope: Matrix, offset: Matrix
 ) -> tuple[Matrix, Matrix]:
-    """Most likely slope and offset of each label, given a normal prior around the common ones.
+    """Most likely slope and offset of each label, with a normal prior around the common ones.
 
-    Newton's method for all labels at once; the log-loss is convex, and the prior keeps the steps
-    finite where a label's entries are separated, or where it has none. A step that would raise the
-    loss is halved: one score far from all others is enough for that.
+    Newton's method for all labels at once. The log-loss is convex, and the prior keeps steps
+    finite if the entries of a label are separable or absent. A step that would increase the loss,
+    for which one extreme score is enough, is halved.
     """
 
     def loss(a: Matrix, b: Matrix) -> Matrix:
@@ -148,26 +148,26 @@ def _own_curves(
 def _information(
     standard: Matrix, known: NDArray[np.bool_], slope: Matrix, offset: Matrix
 ) -> Matrix:
-    """What the known entries of each label tell of its slope: Fisher information, (n_labels,)."""
+    """Fisher information of the slope of each label in its known entries, (n_labels,)."""
     p = expit(slope * standard + offset)
     return np.asarray((known * standard**2 * p * (1 - p)).sum(axis=0))
 
 
 def _centre_and_spread(scores: Matrix, known: NDArray[np.bool_]) -> tuple[Matrix, Matrix]:
-    """Mean and standard deviation of each label's known scores; infinite where there is none."""
+    """Mean and standard deviation of each label's known scores; infinite if they are equal."""
     count = np.maximum(known.sum(axis=0), 1)
     centre = np.where(known, scores, 0).sum(axis=0) / count
     spread = np.sqrt(np.where(known, (scores - centre) ** 2, 0).sum(axis=0) / count)
-    # Scores that do not differ tell nothing: divided by infinity they all become 0.
+    # Equal scores carry no information: divided by infinity they all become 0.
     rounding = 1e-12 * np.maximum(np.abs(centre), 1)
     return centre, np.where(spread > rounding, spread, np.inf)
 
 
 def log_loss(scores: Matrix, truth: Matrix) -> float:
-    """Mean log-loss of held-out entries under the curves that suit them best; NaN without any.
+    """Mean log-loss of held-out entries under the best curves for them; NaN without entries.
 
-    The curves have few parameters beside the entries, so that what is measured is how much scores
-    tell of the labels, whatever their scale.
+    The curves have few parameters compared with the number of entries, so that this measures how
+    informative scores are, independently of their scale.
 
     Parameters
     ----------
@@ -182,10 +182,11 @@ def log_loss(scores: Matrix, truth: Matrix) -> float:
 
 
 def calibration_error(truth: Matrix, probabilities: Matrix, *, n_bins: int = 10) -> float:
-    """Expected calibration error: how far probabilities are from the shares that are true.
+    """Expected calibration error: how far probabilities are from observed frequencies.
 
-    Known entries are sorted into bins of equal width by their probability; the mean over bins,
-    weighted by their entries, of the difference between mean probability and share of positives.
+    Known entries are sorted into bins of equal width by their probability. The error is the mean
+    over bins, weighted by their numbers of entries, of the absolute difference between the mean
+    probability and the share of positives.
 
     Parameters
     ----------

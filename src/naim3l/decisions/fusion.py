@@ -1,4 +1,4 @@
-"""One score per sample from those of its views."""
+"""Fusion of the scores of several views into one score per sample."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,14 +18,13 @@ from naim3l.input.tables import Table
 
 Scores = NDArray[np.float64]
 
-# Name of the result over all views, where those of single views go by theirs.
 FUSIONS = ("mean", "evidence", "learned")
-# Labels are told apart, for learned weights, by how frequent they are: rare, middling, frequent.
+# Learned weights differ between groups of rare, medium and frequent labels.
 N_GROUPS = 3
-# Of learned weights, see `fit_weights`.
+# Strength of the prior of learned weights, see `fit_weights`.
 PULL = 10.0
-# Probabilities beyond this, from whoever calibrated them, do not decide alone.
-LEAST_CHANCE = 1e-9
+# Probabilities are clipped to this distance from 0 and 1, so that no view decides alone.
+LEAST_PROBABILITY = 1e-9
 
 
 def fuse_arrays(scores: Matrix) -> Scores:
@@ -34,7 +33,7 @@ def fuse_arrays(scores: Matrix) -> Scores:
     Parameters
     ----------
     scores : ndarray of shape (n_views, n_samples, n_labels)
-        NaN in the rows of samples that lack the view; NaN comes back for those that lack all.
+        NaN in the rows of samples that lack the view; the result is NaN for samples without views.
     """
     present = ~np.isnan(scores)
     count = present.sum(axis=0)
@@ -43,9 +42,9 @@ def fuse_arrays(scores: Matrix) -> Scores:
 
 
 def rank_labels(scores: Matrix) -> NDArray[np.float64]:
-    """Rank of each label among those of its row, the best highest; NaN stays.
+    """Rank of each label in its row, the largest for the best score; NaN stays NaN.
 
-    Means of these ranks are the fusion that knows nothing of scales.
+    Means of these ranks fuse views without regard to the scales of their scores.
 
     Parameters
     ----------
@@ -59,43 +58,44 @@ def add_evidence(
 ) -> Scores:
     """Log-odds of each label given all views that a sample has, (n_samples, n_labels).
 
-    What a view adds to the base rate is its evidence. Of views that are independent given the
-    label, evidence adds up (overlap 0); of views that all say the same it counts once, as the mean
-    does (overlap 1). Between the two, the sum over n views is divided by 1 + overlap (n - 1).
+    The evidence of a view is the difference between its log-odds and those of the base rate. The
+    evidence of views that are independent given the label is added up (overlap 0); that of
+    identical views counts once, as in the mean (overlap 1). In general, the sum over n views is
+    divided by 1 + overlap (n - 1).
 
     Parameters
     ----------
     log_odds : ndarray of shape (n_views, n_samples, n_labels)
-        Calibrated, view by view. NaN in the rows of samples that lack the view; NaN comes back
-        for those that lack all.
+        Calibrated log-odds by view. NaN in the rows of samples that lack the view; the result is
+        NaN for samples without views.
     base : ndarray of shape (n_labels,)
-        Log-odds of the labels before any feature is seen.
+        Prior log-odds of the labels.
     weights : ndarray of shape (n_views, n_labels), optional
-        Of each view's evidence, all 1 by default.
+        Weights of each view's evidence, by default 1.
     overlap : float or ndarray of shape (n_labels,)
     """
     evidence = log_odds - base
     if weights is not None:
         evidence = evidence * weights[:, None, :]
     n_views = (~np.isnan(evidence)).sum(axis=0)
-    total = np.nansum(evidence, axis=0) / _times_said(n_views, overlap)
+    total = np.nansum(evidence, axis=0) / _overlap_factor(n_views, overlap)
     return np.where(n_views == 0, np.nan, base + total)
 
 
-def _times_said(n_views: Any, overlap: Any) -> Any:
+def _overlap_factor(n_views: Any, overlap: Any) -> Any:
     return 1 + overlap * np.maximum(n_views - 1, 0)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Fusion by added evidence: a calibration for every view, and weights of what they add.
+    """Fusion by added evidence: a calibration of every view, and weights of their evidence.
 
     Attributes
     ----------
     calibrations : list of Calibration, one per view
     weights : ndarray of shape (n_views, n_labels)
     overlap : ndarray of shape (n_labels,)
-        From 0, views say different things, to 1, all say the same.
+        From 0 for independent views to 1 for identical ones.
     """
 
     calibrations: list[Calibration]
@@ -104,7 +104,7 @@ class Evidence:
 
     @classmethod
     def plain(cls, calibrations: list[Calibration]) -> "Evidence":
-        """Every view counts in full."""
+        """Evidence of weight 1 for every view, without overlap."""
         n_labels = len(calibrations[0].base)
         return cls(calibrations, np.ones((len(calibrations), n_labels)), np.zeros(n_labels))
 
@@ -118,7 +118,7 @@ class Evidence:
         return log_odds, self.calibrations[0].base  # which all views share
 
     def learned(self, scores: Matrix, truth: Matrix) -> "Evidence":
-        """The same with the weights and overlap that suit samples best."""
+        """The same with the weights and overlap that fit samples best."""
         return Evidence(self.calibrations, *fit_weights(*self._log_odds(scores), truth))
 
 
@@ -133,7 +133,7 @@ def label_groups(truth: Matrix, n_groups: int = N_GROUPS) -> NDArray[np.intp]:
     """
     positives = np.nansum(truth, axis=0)
     order = np.argsort(positives, kind="stable")
-    # Middle of each label's positives, in the order of their frequency.
+    # Midpoints of the labels' positives, cumulated from rare to frequent.
     middle = np.cumsum(positives[order]) - positives[order] / 2
     group = np.empty(len(positives), dtype=np.intp)
     group[order] = np.minimum(n_groups * middle / max(positives.sum(), 1), n_groups - 1)
@@ -143,19 +143,20 @@ def label_groups(truth: Matrix, n_groups: int = N_GROUPS) -> NDArray[np.intp]:
 def fit_weights(
     log_odds: Matrix, base: Matrix, truth: Matrix, pull: float = PULL
 ) -> tuple[Matrix, Matrix]:
-    """Weights (n_views, n_labels) and overlap (n_labels,) of evidence with the least log-loss.
+    """Weights (n_views, n_labels) and overlap (n_labels,) of evidence with the lowest log-loss.
 
-    One weight per view and group of labels, not negative and pulled towards 1, and one overlap per
-    group, pulled towards 0. Weights alone would have to suit samples with one view and with all.
+    There is one non-negative weight per view and group of labels, shrunk towards 1, and one overlap
+    per group, shrunk towards 0. Without the overlap, the same weights would have to be right for
+    samples with one view and for samples with all views.
 
     Parameters
     ----------
     log_odds, base
-        As in `add_evidence`; of entries that the fit did not see, NaN elsewhere.
+        As in `add_evidence`, for entries that were held out of the fit; NaN elsewhere.
     truth : ndarray of shape (n_samples, n_labels)
         1, 0, NaN = unknown.
     pull : float
-        Of weights towards 1, and of overlap towards 0, in units of one entry's log-loss.
+        Strength of the shrinkage, in units of one entry's log-loss.
     """
     groups, weights = label_groups(truth), np.ones((len(log_odds), truth.shape[1]))
     overlap = np.zeros(truth.shape[1])
@@ -173,7 +174,7 @@ def fit_weights(
 
 
 def _least_log_loss(E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, pull: float) -> Matrix:
-    """Weights w (n_views,), then overlap r, for which log-odds are closest to ``yes``.
+    """Weights w (n_views,) followed by the overlap r, with the lowest log-loss.
 
     The log-odds of entry i, of a sample with n views, are ``start + w @ E / (1 + r (n - 1))``.
     """
@@ -181,12 +182,12 @@ def _least_log_loss(E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, pull
 
     def loss(parameters: Matrix) -> tuple[float, Matrix]:
         w, r = parameters[:-1], parameters[-1]
-        times = _times_said(n_views, r)
-        added = w @ E / times
+        factor = _overlap_factor(n_views, r)
+        added = w @ E / factor
         log_odds = start + added
         value = -np.sum(log_expit(np.where(yes > 0, log_odds, -log_odds)))
         value += 0.5 * pull * np.sum((parameters - neutral) ** 2)
-        wrong = (expit(log_odds) - yes) / times
+        wrong = (expit(log_odds) - yes) / factor
         slope = np.append(E @ wrong, -wrong @ (added * (n_views - 1)))
         return float(value), slope + pull * (parameters - neutral)
 
@@ -195,31 +196,33 @@ def _least_log_loss(E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, pull
 
 
 def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
-    """One score per sample from the tables of several views.
+    """Scores or probabilities of samples, fused over the views that each sample has.
 
-    For rows that are known to belong together: views trained apart can still be joined there.
-    Rows of pandas tables are matched by index. Arrays and other data frames have none, so row i
-    of every view must be the same sample, with NaN or null where it lacks the view.
+    Views may be trained on rows that cannot be matched, and be fused for new rows that can. Rows
+    of pandas tables are matched by index. Arrays and other data frames have no index, so that
+    row i of every view must be the same sample, with NaN or null if it lacks the view.
 
     Parameters
     ----------
     scores : mapping of str to ndarray or data frame of shape (n_rows, n_labels)
-        What ``decision_function`` or ``predict_proba`` returns; all of one library, data frames
-        with the same columns, those of pandas with unique indexes.
+        Results of ``decision_function`` or ``predict_proba`` by view. All must be of one library;
+        data frames need the same columns, and those of pandas unique indexes.
     base_rates : array-like of shape (n_labels,), Series or mapping, optional
-        Share of positives of each label, a model's ``base_rates_``: by name, or else in the order
-        of the columns of the first table. With it, scores are taken to be probabilities, and what
-        each view adds to the base rate is added up (see `add_evidence`), which mostly beats their
-        mean; probabilities are returned. Without it, the mean.
+        Share of positives of each label, such as ``base_rates_`` of a model, by name or in the
+        order of the columns of the first table. If given, scores must be probabilities, and the
+        evidence of each view beyond the base rate is added up, which is usually more accurate
+        than the mean. By default the mean over views is returned.
 
     Returns
     -------
     ndarray or data frame of shape (n_samples, n_labels)
-        Of the library of the tables. From pandas, a row for every index that some view has, in the
-        order of first appearance.
+        Means, or probabilities with ``base_rates``, in a table of the same library. For pandas it
+        has a row for each index that occurs in a view, in the order of first occurrence.
 
     Examples
     --------
+    Ann has both views, and both raise the probability above the base rate of 0.5:
+
     >>> import pandas as pd
     >>> from naim3l import fuse
     >>> clinic = pd.DataFrame({"flu": [0.8, 0.4]}, index=["Ann", "Bob"])
@@ -229,6 +232,11 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
     Ann  0.94
     Bob  0.40
     Cid  0.30
+    >>> fuse({"clinic": clinic, "lab": lab})  # the mean
+         flu
+    Ann  0.8
+    Bob  0.4
+    Cid  0.3
     """
     if not isinstance(scores, Mapping) or not scores:
         raise TypeError("scores must be a mapping {view: table} of at least one view.")
@@ -255,7 +263,7 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
 
 
 def _labels(table: Table) -> list[Any]:
-    """Names of the columns, or else their positions."""
+    """Names of the columns, or their positions if they have none."""
     return list(range(table.shape[1]) if table.frame is None else table.frame.columns)
 
 
@@ -265,8 +273,8 @@ def _check_alike(table: Table, first: Table, first_view: str) -> None:
         raise TypeError(f"{table.where}: a sparse matrix; scores are needed for all labels.")
     if type(table.data) is not type(first.data):
         raise TypeError(
-            f"{table.where}: a {type(table.data).__qualname__} of {type(table.data).__module__} "
-            f"beside {first_view!r}, a {type(first.data).__qualname__} of "
+            f"{table.where}: a {type(table.data).__qualname__} of {type(table.data).__module__}, "
+            f"but {first_view!r} is a {type(first.data).__qualname__} of "
             f"{type(first.data).__module__}; give tables of one library."
         )
     if set(_labels(table)) != set(_labels(first)):
@@ -274,7 +282,7 @@ def _check_alike(table: Table, first: Table, first_view: str) -> None:
 
 
 def _match_rows(tables: Mapping[str, Table]) -> tuple[Any, list[Any]]:
-    """Index of the samples, None for tables without one, and where each table's rows go."""
+    """Index of the samples, None for tables without one, and positions of each table's rows."""
     first_view, first = next(iter(tables.items()))
     if hasattr(first.data, "iloc"):
         indexes = [table.data.index for table in tables.values()]
@@ -293,7 +301,7 @@ def _match_rows(tables: Mapping[str, Table]) -> tuple[Any, list[Any]]:
 
 
 def _check_index(view: str, index: Any) -> None:
-    """Refuse an index that does not say which sample each row is."""
+    """Refuse an index that does not identify the sample of each row."""
     if not index.is_unique:
         twice = index[index.duplicated()][0]
         raise ValueError(f"view {view!r}: index {twice!r} occurs more than once.")
@@ -333,5 +341,5 @@ def _fuse_probabilities(P: Matrix, rates: Matrix) -> Scores:
             f"with base_rates= scores must be probabilities, got {P[outside][0]:g}; "
             "predict_proba gives them."
         )
-    log_odds = logit(np.clip(P, LEAST_CHANCE, 1 - LEAST_CHANCE))
+    log_odds = logit(np.clip(P, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
     return expit(add_evidence(log_odds, logit(rates)))

@@ -1,4 +1,4 @@
-"""Entries of the labels held out of a fit in turn, and what the fit says of them."""
+"""Label entries that are held out of fits in turn, their scores, and metrics of the scores."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -14,35 +14,35 @@ from naim3l.metrics import evaluate
 from naim3l.metrics.scored import LOSSES
 from naim3l.problem.rows import Problem
 
-# The one metric of held-out entries that `naim3l.evaluate` does not have.
+# The only metric of held-out entries that `naim3l.evaluate` does not compute.
 LOG_LOSS = "log-loss"
 METRICS = (*evaluate([[1, 0]], [[1, 0]]), LOG_LOSS)
 LOWER_IS_BETTER = (*LOSSES, LOG_LOSS)
-# They rank the labels of a row, so that one label alone has no value, or always the same.
+# They rank the labels of a row, so that a single label has no value, or always the same.
 OF_RANKS = ("1-RL", "AP", "AUC", "coverage", "one-error")
 AUTO = "auto"
 
 
 def check_metric(metric: str) -> None:
-    """Refuse what is not the name of a metric of held-out entries, nor "auto"."""
+    """Refuse anything but "auto" and the names of metrics of held-out entries."""
     check_choice("metric", metric, (AUTO, *METRICS))
 
 
 def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
-    """The metric that is asked for, or one that is defined on all held-out entries.
+    """The given metric, or for "auto" one that is defined on all held-out entries.
 
     Parameters
     ----------
     metric : str
-        "auto" is "AP" if some row of every fold has a positive and a negative, else "log-loss".
+        "auto" is "AP" if every fold has a row with a positive and a negative, otherwise "log-loss".
     truths : iterable of ndarray of shape (n_rows, n_labels)
         Held-out entries of each fold: 1, 0, NaN = not among them.
     """
     truths = list(truths)
     if metric in OF_RANKS and truths[0].shape[1] == 1:
         raise ValueError(
-            f"metric={metric!r} ranks the labels of a row, and there is only one label; take "
-            "metric='log-loss' or 'macro-AUC', or leave it to 'auto'."
+            f"metric={metric!r} ranks the labels of a row, and there is only one label; use "
+            "metric='log-loss', 'macro-AUC' or 'auto'."
         )
     if metric != AUTO:
         return metric
@@ -62,7 +62,7 @@ def shuffled_entries(
 def hold_out_share(
     Y: NDArray[Any], share: float, rng: np.random.RandomState, *, values: Sequence[int] = (1, 0)
 ) -> NDArray[np.bool_]:
-    """Mask of one share of each label's positives and of its negatives, rounded down.
+    """Mask of a share of each label's positives and of its negatives, rounded down.
 
     Parameters
     ----------
@@ -88,12 +88,12 @@ def whole_share(share: float, count: Any) -> Any:
 
 
 def hold_out_folds(problem: Problem, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
-    """Fold in which each entry is held out, of the shape of ``problem.Y``; -1 where in none.
+    """Fold in which each entry is held out, of the shape of ``problem.Y``; -1 if in none.
 
-    Positives and negatives of each label in each view are shuffled and dealt in turn, so that
-    their numbers in two folds differ by one at most. A label's only positive in a view is in
-    none, so every view has positives outside of every fold. Where the rows of several views
-    are one sample, its entries are dealt once, and held out in all of them together.
+    Positives and negatives of each label in each view are shuffled and assigned to the folds in
+    turn, so that their numbers in two folds differ by at most one. A label's only positive in a
+    view is in no fold, so that every view has positives outside of every fold. If rows of several
+    views are one sample, its entries are held out in all of these views together.
     """
     if problem.samples is None:
         tables = [problem.Y[rows] for rows in problem.row_slices]
@@ -112,15 +112,15 @@ def hold_out_folds(problem: Problem, n_folds: int, rng: np.random.RandomState) -
 def held_out_scores(
     problem: Problem, fold_of: NDArray[np.intp], solve: Callable[[Problem], Matrix]
 ) -> Matrix:
-    """Score of each entry by a fit that did not see it, (n_rows, n_labels); NaN in no fold.
+    """Score of each entry by a fit without it, (n_rows, n_labels); NaN if it is in no fold.
 
     Parameters
     ----------
     problem : Problem
     fold_of : ndarray of int, of the shape of ``problem.Y``
-        What `hold_out_folds` returns.
+        Result of `hold_out_folds`.
     solve : callable
-        Weights (n_weights, n_labels) that fit a problem.
+        Function of a problem that returns its weights, (n_weights, n_labels).
     """
     scores = np.full(problem.Y.shape, np.nan)
     for fold in range(fold_of.max() + 1):
@@ -133,8 +133,8 @@ def held_out_scores(
 def hidden_metric(problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric: str) -> float:
     """Metric of weights on the hidden entries.
 
-    On fused scores where the rows of several views are one sample; else on each view, averaged
-    over the views where it is defined.
+    It is that of fused scores if rows of several views are one sample, otherwise the mean over the
+    views in which it is defined.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def hidden_metric(problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric
         "log-loss", or a key of the dict that `naim3l.evaluate` returns.
     """
     if problem.samples is not None:
-        # All views of a sample carry the same labels, so that their mean is the label.
+        # All views of a sample have the same labels, so that their mean is the label.
         truth, scores = (
             fuse_arrays(problem.by_view_and_sample(S))
             for S in (problem.truth_of(hidden), problem.multiply(W))
@@ -165,7 +165,7 @@ def hidden_metrics(
 
 
 def mean_defined(values: Iterable[float]) -> float:
-    """Mean of the values that are not NaN; NaN where all are."""
+    """Mean of the values that are not NaN; NaN if all are."""
     defined = [value for value in values if not np.isnan(value)]
     return float(np.mean(defined)) if defined else float("nan")
 

@@ -1,7 +1,7 @@
-"""What turns scores into decisions: thresholds, probabilities and view weights, learned together.
+"""Thresholds, probabilities and view weights, learned together.
 
-All three come from the scores of entries that were held out of the fit in turn, so one set of
-extra fits serves them.
+All three are learned from scores of entries that are held out in turn, so that one set of
+additional fits is enough for them.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,19 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
+from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import Calibration, fit_calibration
 from naim3l.decisions.fusion import Evidence, fuse_arrays
 from naim3l.decisions.held_out import held_out_scores, hold_out_folds
-from naim3l.decisions.thresholds import LEARNED, check_threshold, fit_thresholds, fixed_thresholds
+from naim3l.decisions.thresholds import (
+    LEARNED,
+    RULES,
+    SIGN,
+    check_threshold,
+    fit_thresholds,
+    fixed_thresholds,
+)
 from naim3l.input.views import FUSED
 from naim3l.problem.rows import Problem
 
 N_FOLDS = 3
 
+Thresholds = dict[str, Matrix]  # by block: a view, or all views of one wide table
+Rulebook = dict[str, Thresholds]
+
 
 @dataclass(frozen=True)
 class Rules:
-    """What a user asked for: parameters ``threshold``, ``calibrate`` and ``fusion``."""
+    """The parameters ``threshold``, ``calibrate`` and ``fusion`` of a model."""
 
     threshold: Any
     calibrate: bool
@@ -38,25 +49,28 @@ class Rules:
 
 @dataclass
 class Decisions:
-    """What was learned.
+    """Thresholds, calibrations and view weights of a model.
 
     Attributes
     ----------
     thresholds : dict of str to ndarray of shape (n_labels,)
-        By view, or under ``FUSED`` for one wide table.
+        Thresholds by view; for a wide table under the key ``FUSED``.
+    rules : dict of str to dict of str to ndarray of shape (n_labels,)
+        Thresholds of every learned rule; empty if nothing was learned.
     calibrations : dict of str to Calibration
-        Empty unless asked for.
+        Calibrations with the same keys; empty without ``calibrate``.
     evidence : Evidence or None
-        How the views of one wide table are fused; None takes the mean of their scores.
+        How the views of a wide table are fused; None is the mean of their scores.
     """
 
-    thresholds: dict[str, Matrix]
+    thresholds: Thresholds
+    rules: Rulebook = field(default_factory=dict)
     calibrations: dict[str, Calibration] = field(default_factory=dict)
     evidence: Evidence | None = None
 
 
 def fixed_decisions(rules: Rules, blocks: Sequence[str], label_names: list[str]) -> Decisions:
-    """Decisions that need no held-out entry; 0 where thresholds are still to be learned."""
+    """Decisions that need no held-out entries; thresholds that are to be learned are 0."""
     check_threshold(rules.threshold, label_names)
     known = rules.threshold
     if isinstance(known, str):
@@ -71,7 +85,7 @@ def learn_decisions(
     solve: Callable[[Problem], Matrix],
     rng: np.random.RandomState,
 ) -> None:
-    """Fill in what the rules ask for, from scores of entries held out in turn.
+    """Learn what the rules require, from scores of entries that are held out in turn.
 
     Parameters
     ----------
@@ -80,9 +94,9 @@ def learn_decisions(
     rules : Rules
     problem : Problem
     solve : callable
-        Weights (n_weights, n_labels) that fit a problem.
+        Function of a problem that returns its weights, (n_weights, n_labels).
     rng : RandomState
-        Deals the entries into folds.
+        Determines the folds.
     """
     scores = held_out_scores(problem, hold_out_folds(problem, N_FOLDS, rng), solve)
     truth, rates = problem.truth_of(problem.Y != 0), problem.base_rates
@@ -95,11 +109,40 @@ def learn_decisions(
         if rules.fusion != "mean":
             decisions.evidence = _fit_evidence(by_view, truth, rates, rules.fusion == "learned")
         blocks = {FUSED: (fuse_views(by_view, decisions.evidence), truth)}
-    for block, (S, truth) in blocks.items():
-        if isinstance(rules.threshold, str) and rules.threshold in LEARNED:
-            decisions.thresholds[block] = fit_thresholds(S, truth, rules.threshold)
-        if rules.calibrate:
-            decisions.calibrations[block] = fit_calibration(S, truth, rates)
+    calibrations = {block: fit_calibration(*of, rates) for block, of in blocks.items()}
+    decisions.rules = {
+        rule: {name: fit_thresholds(*of, rule, calibrations[name]) for name, of in blocks.items()}
+        for rule in LEARNED
+    }
+    if isinstance(rules.threshold, str) and rules.threshold in LEARNED:
+        decisions.thresholds = decisions.rules[rules.threshold]
+    if rules.calibrate:
+        decisions.calibrations = calibrations
+
+
+def thresholds_of(rule: str | None, thresholds: Thresholds, learned: Rulebook) -> Thresholds:
+    """Thresholds of a rule that is chosen after the fit.
+
+    Parameters
+    ----------
+    rule : one of `RULES`, or None
+        None is the rule of the fit.
+    thresholds : dict of str to ndarray of shape (n_labels,)
+        Thresholds of the fit.
+    learned : dict of str to dict of str to ndarray of shape (n_labels,)
+        Thresholds of every learned rule; empty if nothing was learned.
+    """
+    if rule is None:
+        return thresholds
+    check_choice("decide", rule, RULES)
+    if rule == SIGN:
+        return {block: np.zeros_like(values) for block, values in thresholds.items()}
+    if not learned:
+        raise ValueError(
+            f"decide={rule!r} needs scores of held-out entries: fit with threshold={rule!r}, or "
+            "with calibrate=True."
+        )
+    return learned[rule]
 
 
 def fuse_views(scores: Matrix, evidence: Evidence | None) -> NDArray[np.float64]:

@@ -39,7 +39,7 @@ from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.input.tables import Table
 from naim3l.problem.rows import Problem
 
-# Parameters that a fit must share with the one whose checkpoint it goes on from.
+# Parameters in which a fit must agree with the one that it resumes.
 RESUMED_WITH = (
     "lam", "low_rank", "high_rank", "data_term", "positive_weight", "learning_rate",
     "weight_decay", "max_epochs", "batch_size", "validation", "patience", "amp",
@@ -50,91 +50,99 @@ RESUMED_WITH = (
 class DeepNAIM3L(ViewModel):
     """Multi-label networks for several views whose rows cannot be matched.
 
-    Each view has an encoder and a linear head to the labels. Nothing is shared between views but
-    the loss, which is that of :class:`naim3l.NAIM3L` with networks in place of linear models: see
-    :class:`naim3l.deep.NAIM3LLoss`, also for what batches change.
+    Each view has an encoder and a linear head for the labels. Views share only the loss, which is
+    that of :class:`naim3l.NAIM3L` with networks in place of linear models.
+    :class:`naim3l.deep.NAIM3LLoss` defines it, also on batches.
 
     Parameters
     ----------
     lam : float, default=0.1
-        Weight of the regulariser; 0 leaves it out.
+        Weight of the regulariser; 0 leaves it out. Larger values couple the views more strongly.
     views, n_components, label_coding, threshold, calibrate, fusion
         As in :class:`naim3l.NAIM3L`.
     transformer : default="scale"
-        The choices of :class:`naim3l.NAIM3L`, whose default is "auto". Encoders get what it makes
-        of a row, as float32; with None the columns as they are.
-    encoders : mapping of str to torch module, callable, or None
-        One module per view, from (n_rows, n_features) to (n_rows, n_outputs), both float32. A
-        callable gets the name of a view and its number of features, and returns the module. Copies
-        are trained, also of what a callable returns. None, for all views or for one, is a
-        perceptron beside the features themselves, so that the linear model is contained. Modules
-        get two rows or more in training, so that they may normalise over them, unless their view
-        has one row in all.
+        The choices of :class:`naim3l.NAIM3L`, whose default is "auto". Encoders receive its
+        output as float32; with None they receive the columns unchanged.
+    encoders : mapping of str to torch module, callable, or None, default=None
+        One module per view, from (n_rows, n_features) to (n_rows, n_outputs), both float32; or a
+        function of the name of a view and its number of features that returns the module. Copies
+        of the modules are trained. None, for all views or for one, is a perceptron next to the
+        features themselves, so that the linear model is a special case. In training, modules
+        receive at least two rows, so that they may normalise over rows, unless their view has
+        only one.
     hidden : sequence of int, default=(1024, 512)
         Widths of the hidden layers of default encoders; () is the linear model.
     dropout : float, default=0.5
-        Share of the hidden units of default encoders left out of each training step.
+        Share of the hidden units of default encoders that is left out in each training step.
     low_rank, high_rank : bool, default=True
-        Keep the term, as in :class:`naim3l.NAIM3L`.
+        Whether the loss has the term, as in :class:`naim3l.NAIM3L`.
     data_term : {"logistic", "squared"}, default="logistic"
         "squared" is the loss of the linear model.
     positive_weight : float, default=1.0
-        Factor of entries observed positive in the loss.
+        Weight of an observed yes in the loss, relative to that of a no.
     learning_rate : float, default=1e-3
-        Of AdamW; it rises in the first tenth of the steps, then falls along a cosine to zero.
+        Largest learning rate of AdamW. It rises in the first tenth of the steps, and then falls
+        along a cosine to zero.
     weight_decay : float, default=1e-2
-        Of weights, not of biases.
+        Weight decay of AdamW, for weights but not for biases.
     max_epochs : int or "auto", default="auto"
-        "auto": 25, or as many as it takes to make 50 steps.
+        Number of epochs. "auto" is 25, or more if these have fewer than 50 steps.
     batch_size : int, default=256
         Rows of the longest view in a batch; other views are divided into as many batches.
     validation : float, default=0.0
-        Share of the observed entries to hold out of the training, at most 0.5. The weights kept
-        are then those of the epoch with the least loss on them.
+        Share of the observed entries to hold out of the training, at most 0.5. The weights are
+        then those of the epoch with the lowest loss on these entries.
     patience : int, default=10
-        With ``validation``: epochs without a better one after which training ends.
+        With ``validation``, the number of epochs without improvement after which training ends.
     device : str or torch.device, default="auto"
-        "auto" is CUDA where it is available, else the CPU. Trace norms need float64, which MPS
-        has not.
+        "auto" is CUDA if it is available, otherwise the CPU. Trace norms need float64, which MPS
+        does not support.
     amp : bool, default=False
-        On CUDA, networks compute in bfloat16 while training.
+        Whether networks compute in bfloat16 during training on CUDA.
     checkpoint : path, optional
-        File to keep the state of a running fit in. A fit of the same data with the same parameters
-        that finds it resumes there, and on a CPU ends at the same weights. A finished fit leaves
-        it until `save` deletes it. Needs a whole number as ``random_state``.
-    random_state : int, RandomState or None
-        Draws start weights, batches, dropout and the entries to hold out. The same number gives
-        the same weights on a CPU with as many threads. Torch's own generators are left alone.
+        File for the state of a running fit. A later fit with the same data and parameters resumes
+        there, and on a CPU ends at the same weights. The file remains after the fit until `save`
+        deletes it. It needs an integer ``random_state``.
+    random_state : int, RandomState or None, default=None
+        Determines start weights, batches, dropout and the entries to hold out. On a CPU, the same
+        integer gives the same weights with the same number of threads. The global generators of
+        torch are not used.
     verbose : int, default=0
         1 shows a progress bar on a terminal.
 
     Attributes
     ----------
     networks_ : dict of str to torch module
-        Encoder and head of each view, as ``.encoder`` and ``.head``.
+        Networks by view; their parts are ``.encoder`` and ``.head``.
     encoders_ : dict of str to torch module
+        Encoders by view.
     weights_ : dict of str to dict of str to ndarray
-        What is in each network, as NumPy arrays.
+        State of each network, as NumPy arrays.
     best_epoch_ : int
-        Epoch whose weights are kept; the last without ``validation``.
+        Epoch of the weights; without ``validation``, it is the last one.
     n_iter_ : int
-        Epochs trained.
+        Number of epochs.
     history_ : list of dict
-        One record per epoch: "objective" and its parts "loss", "low_rank", "high_rank", means over
-        batches, each as an estimate for all rows; "learning_rate"; with ``validation`` "held_out".
+        One record per epoch: "objective" and its parts "loss", "low_rank" and "high_rank", which
+        are means over batches of estimates for all rows; "learning_rate"; with ``validation`` also
+        "held_out", the loss on held-out entries.
     thresholds_, calibration_, fusion_weights_, fusion_overlap_, base_rates_, transformers_, \
 views_, label_names_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
     Examples
     --------
+    >>> from naim3l import evaluate
     >>> from naim3l.datasets import make_unpaired
     >>> from naim3l.deep import DeepNAIM3L
-    >>> data = make_unpaired(200, n_features=(12, 9), n_labels=5, missing_labels=0.3,
-    ...                      random_state=0)
-    >>> model = DeepNAIM3L(max_epochs=3, random_state=0).fit(data.views, data.labels)
-    >>> model.decision_function({"view1": data.views["view1"]})["view1"].shape
-    (200, 5)
+    >>> data = make_unpaired(
+    ...     200, n_features=(12, 9), n_labels=5, missing_labels=0.3, random_state=0
+    ... )
+    >>> model = DeepNAIM3L(hidden=(32,), learning_rate=0.01, random_state=0)
+    >>> model = model.fit(data.views, data.labels)
+    >>> metrics = evaluate(data.complete_labels, model.decision_function(data.views))
+    >>> metrics["AP"] > 0.9
+    True
     """
 
     _schema = NETWORK_PARAMETERS
@@ -165,14 +173,29 @@ views_, label_names_, n_features_in_, feature_names_in_
         Parameters
         ----------
         X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
+            As for :meth:`naim3l.NAIM3L.fit`.
         y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
-            Both as for :meth:`naim3l.NAIM3L.fit`.
+            Labels of the rows of ``X``, as for :meth:`naim3l.NAIM3L.fit`.
 
         Returns
         -------
         self
-            Fitted. After Ctrl-C the best weights so far are kept, too, and the interrupt goes on
-            to the caller.
+            The fitted model.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. The model has the best weights so far.
+
+        Examples
+        --------
+        >>> from naim3l.datasets import make_unpaired
+        >>> from naim3l.deep import DeepNAIM3L
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = DeepNAIM3L(hidden=(16,), max_epochs=3, device="cpu", random_state=0)
+        >>> model = model.fit(data.views, data.labels)
+        >>> [record["objective"] > 0 for record in model.history_]
+        [True, True, True]
         """
         self._check_parameters(X)
         problem = self._read_training(X, y)
@@ -213,9 +236,32 @@ views_, label_names_, n_features_in_, feature_names_in_
         return {view: network.encoder for view, network in self.networks_.items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file, whole or not at all; `naim3l.load` reads it.
+        """Write the fitted model to a file, completely or not at all; `naim3l.load` reads it.
 
-        For default encoders only: modules of your own are code, which loading never runs.
+        This works for default encoders only: loading never runs code, which other modules need.
+        The checkpoint of the fit, if there is one, is deleted once the file is on disk.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write, such as "model.skops". An existing file is replaced.
+
+        Raises
+        ------
+        TypeError
+            The model has encoders of the user, or a part that could not be loaded again.
+
+        Examples
+        --------
+        >>> import naim3l
+        >>> from naim3l.datasets import make_unpaired
+        >>> from naim3l.deep import DeepNAIM3L
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = DeepNAIM3L(hidden=(16,), max_epochs=3, device="cpu", random_state=0)
+        >>> model = model.fit(data.views, data.labels)
+        >>> model.save("model.skops")
+        >>> naim3l.load("model.skops").best_epoch_
+        3
         """
         check_is_fitted(self)
         if not self._default_encoders:
@@ -235,11 +281,10 @@ views_, label_names_, n_features_in_, feature_names_in_
 
     def _forget(self) -> None:
         super()._forget()
-        for name in ("weights_", "_networks"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_networks", None)
 
     def _layers(self) -> Architecture:
-        """Default encoders of the fit, whatever the parameters say now."""
+        """Default encoders of the fit, even if the parameters have been changed since."""
         hidden, dropout = self._architecture["hidden"], self._architecture["dropout"]
         check_layers(hidden, dropout)
         return Architecture(tuple(hidden), dropout)
@@ -254,14 +299,14 @@ views_, label_names_, n_features_in_, feature_names_in_
         )
 
     def _training(self, problem: Problem, Y: NDArray, seed: int) -> Training:
-        """Networks with start weights, and all it takes to train them on labels ``Y``."""
+        """Training of networks with start weights on labels ``Y``."""
         device = find_device(self.device)
         features = dict(zip(self.views_, problem.X, strict=True))
         labels = {view: Y[rows] for view, rows in zip(self.views_, problem.row_slices, strict=True)}
         with own_random_numbers(device):
             seed_torch(seed, device)
             networks = make_networks(self.encoders, features, problem.n_labels, self._layers())
-        rates = problem.with_labels(Y).base_rates  # of Y: hidden labels must not show
+        rates = problem.with_labels(Y).base_rates  # of Y, without hidden labels
         for view, network in networks.items():
             network.start_at(
                 prior_scores(labels[view], rates, self.positive_weight, self.data_term)
@@ -276,18 +321,18 @@ views_, label_names_, n_features_in_, feature_names_in_
         if not isinstance(self.random_state, int | np.integer):
             raise ValueError(
                 f"checkpoint= needs a whole number as random_state, got {self.random_state!r}: "
-                "else a resumed fit would draw other numbers."
+                "otherwise a resumed fit would have other random numbers."
             )
         settings = {name: getattr(self, name) for name in RESUMED_WITH}
         settings |= {**self._architecture, "random_state": int(self.random_state)}
-        # Weights alone do not tell which functions they belong to, nor which of them are frozen.
+        # Weights do not show to which modules they belong, nor which of them are frozen.
         settings["networks"] = [repr(network) for network in training.networks]
         settings["trained"] = [
             [name for name, weight in network.named_parameters() if weight.requires_grad]
             for network in training.networks
         ]
         start = [a for network in training.networks for a in state_arrays(network).values()]
-        # Samples decide which entries are held out together.
+        # Entries of one sample are held out together.
         samples = [] if problem.samples is None else [problem.samples]
         arrays = [*problem.X, problem.Y, *samples, *start]
         return Checkpoint(self.checkpoint, fingerprint(arrays, settings))
@@ -304,11 +349,11 @@ views_, label_names_, n_features_in_, feature_names_in_
         self.weights_ = {view: state_arrays(network) for view, network in self._networks.items()}
         self.history_, self.best_epoch_ = training.history, training.best_epoch
         self.n_iter_ = len(training.history)
-        # Whatever interrupts the fit from here on, the model can decide.
+        # From here on the model can predict, even if the rest of the fit is interrupted.
         self._keep_decisions(self._fixed_decisions())
 
     def _scores_of_fit(self, problem: Problem, Y: NDArray, seed: int) -> NDArray[np.float64]:
-        """Scores of all rows, stacked, by networks trained as long as those kept, on labels Y."""
+        """Stacked scores of all rows, of networks trained on labels Y for as many epochs."""
         training = self._training(problem, Y, seed)
         if training.run(last_epoch=self.best_epoch_):
             raise KeyboardInterrupt
@@ -316,8 +361,6 @@ views_, label_names_, n_features_in_, feature_names_in_
         for view, X, rows in zip(self.views_, problem.X, problem.row_slices, strict=True):
             check_scores(scores[rows], X, f"view {view!r}")
         return scores
-
-    # Features, as networks can take them.
 
     def _encode(self, view: str, table: Table, *, fit: bool = False) -> tuple[Any, NDArray]:
         features, present = super()._encode(view, table, fit=fit)
@@ -339,15 +382,15 @@ views_, label_names_, n_features_in_, feature_names_in_
 
     # Files.
 
-    def weight_shapes(self, view: str) -> dict[str, tuple[int, ...]]:
-        """Names and shapes that ``weights_`` of a view must have, with default encoders."""
+    def _weight_shapes(self, view: str) -> dict[str, tuple[int, ...]]:
+        """Names and shapes that ``weights_`` of a view must have, for default encoders."""
         n_features = len(self.weights_[view]["encoder.centre"])
-        with torch.device("meta"):  # shapes alone take no memory
+        with torch.device("meta"):  # tensors without memory
             network = default_network(n_features, len(self.label_names_), self._layers())
         return {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if state.get("_default_encoders", False):
-            state.pop("_networks", None)  # weights_ and _architecture say all
+            state.pop("_networks", None)  # made again from weights_ and _architecture
         return state

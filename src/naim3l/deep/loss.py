@@ -44,6 +44,7 @@ class NAIM3LLoss(nn.Module):
     Parameters
     ----------
     lam : float, default=0.4
+        Weight of the regulariser; 0 leaves it out.
     low_rank, high_rank : bool, default=True
         False leaves the term out.
     data_term : {"squared", "logistic"}, default="squared"
@@ -95,11 +96,12 @@ class NAIM3LLoss(nn.Module):
         share: float = 1.0,
         label_shares: Any = None,
     ) -> Tensor:
-        """Total loss of all views, a zero-dimensional tensor.
+        """Total loss of all views.
 
         Parameters
         ----------
         scores : tensor of shape (n_rows, n_labels), or sequence or mapping of them by view
+            Scores of the rows of the batch.
         labels : of the form of ``scores``
             1 = yes, 0 = no, NaN = unknown; other values are refused.
         share : float, default=1.0
@@ -108,6 +110,19 @@ class NAIM3LLoss(nn.Module):
             Shares p_k, for batches that favour the rows of some labels; by default all are p. They
             must be above 0 for labels that are positive in the batch; those of other labels are
             not used. Values above 1, where rows are drawn more than once, count as 1.
+
+        Returns
+        -------
+        zero-dimensional tensor
+            The loss.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from naim3l.deep import NAIM3LLoss
+        >>> scores, labels = torch.tensor([[1.0, -1.0]]), torch.tensor([[1.0, 0.0]])
+        >>> NAIM3LLoss(lam=0.0)(scores, labels)  # all scores are as they should be
+        tensor(0.)
         """
         return torch.stack(
             list(self.parts(scores, labels, share=share, label_shares=label_shares).values())
@@ -121,7 +136,26 @@ class NAIM3LLoss(nn.Module):
         share: float = 1.0,
         label_shares: Any = None,
     ) -> dict[str, Tensor]:
-        """Signed and weighted terms "loss", "low_rank" and "high_rank"; they sum to the loss."""
+        """Terms of the loss, with their signs and weights.
+
+        Parameters
+        ----------
+        scores, labels, share, label_shares
+            As for `forward`.
+
+        Returns
+        -------
+        dict of str to zero-dimensional tensor
+            "loss", "low_rank" and "high_rank", which sum to the result of `forward`.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from naim3l.deep import NAIM3LLoss
+        >>> parts = NAIM3LLoss().parts(torch.eye(2), torch.eye(2))
+        >>> {name: round(term.item(), 2) for name, term in parts.items()}
+        {'loss': 1.0, 'low_rank': 0.8, 'high_rank': -0.8}
+        """
         A, Y = _stack(scores, labels)
         share = _check_share(share)
         if label_shares is not None:
@@ -132,7 +166,28 @@ class NAIM3LLoss(nn.Module):
     def terms(
         self, A: Tensor, Y: Tensor, share: float, label_shares: Tensor | None
     ) -> dict[str, Tensor]:
-        """`parts` of stacked scores and labels, each (n_rows, n_labels), without its checks."""
+        """`parts` of stacked scores and labels, without its checks.
+
+        Parameters
+        ----------
+        A, Y : tensors of shape (n_rows, n_labels)
+            Scores and labels of the rows of all views.
+        share, label_shares
+            As for `forward`; label shares must be a tensor or None.
+
+        Returns
+        -------
+        dict of str to zero-dimensional tensor
+            As for `parts`.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from naim3l.deep import NAIM3LLoss
+        >>> terms = NAIM3LLoss().terms(torch.eye(2), torch.eye(2), 1.0, None)
+        >>> round(terms["low_rank"].item(), 2)  # 0.4 times two trace norms of 1
+        0.8
+        """
         with torch.autocast(A.device.type, enabled=False):
             # Squares of half-precision numbers keep no digits that a decomposition could use.
             A = A.float() if A.dtype in (torch.float16, torch.bfloat16) else A
@@ -148,7 +203,25 @@ class NAIM3LLoss(nn.Module):
         return {"loss": loss, "low_rank": low_rank, "high_rank": high_rank}
 
     def data_loss(self, A: Tensor, Y: Tensor) -> Tensor:
-        """The first term alone, of stacked scores and labels, each (n_rows, n_labels)."""
+        """The first term of stacked scores and labels, on all rows.
+
+        Parameters
+        ----------
+        A, Y : tensors of shape (n_rows, n_labels)
+            Scores and labels of the rows of all views.
+
+        Returns
+        -------
+        zero-dimensional tensor
+            The term.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from naim3l.deep import NAIM3LLoss
+        >>> NAIM3LLoss().data_loss(torch.zeros(1, 2), torch.tensor([[1.0, torch.nan]]))
+        tensor(0.5000)
+        """
         known = ~Y.isnan()
         signs = torch.where(Y > 0, 1.0, -1.0).to(A.dtype)
         entries = (A - signs) ** 2 / 2 if self.data_term == "squared" else 2 * softplus(-signs * A)
@@ -156,6 +229,19 @@ class NAIM3LLoss(nn.Module):
         return torch.where(known, weights * entries, 0).sum()
 
     def extra_repr(self) -> str:
+        """Parameters, which ``repr`` shows.
+
+        Returns
+        -------
+        str
+            Names and values.
+
+        Examples
+        --------
+        >>> from naim3l.deep import NAIM3LLoss
+        >>> NAIM3LLoss(0.2).extra_repr().split(", ")[0]
+        'lam=0.2'
+        """
         names = ("lam", "low_rank", "high_rank", "data_term", "positive_weight", "cutoff")
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 

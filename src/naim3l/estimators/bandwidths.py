@@ -1,4 +1,4 @@
-"""Bandwidths of kernels, view by view, refined on held-out entries."""
+"""Choice of the bandwidth of each view's kernel on held-out entries."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,9 +9,9 @@ from naim3l.decisions.held_out import hidden_metrics
 from naim3l.problem.rows import Problem
 from naim3l.solvers.weights import IterativeWeightStep
 
-# Weights that only have to tell bandwidths apart.
+# Accuracy of weights, which is enough to compare bandwidths.
 ACCURACY = 0.01
-# What views are judged with; the same for all models, so that they end with the same features.
+# The same for all models, so that all choose the same features.
 RIDGES = (1.0, 10.0)
 
 
@@ -24,17 +24,19 @@ def choose_gammas(
     *,
     lowest: bool,
 ) -> dict[str, float | None]:
-    """Best multiple of each view's start gamma, for ridge regression on its own.
+    """Best multiple of each view's initial gamma, for ridge regression.
 
-    Without the regulariser views do not touch each other: one fit for each factor and each of
-    ``RIDGES`` serves all views, and each takes what suits it.
+    Without the regulariser views are independent of each other, so that one fit for each factor
+    and each of ``RIDGES`` is enough for all views.
 
     Parameters
     ----------
-    start : mapping of view to gamma, or to None where its kernel has none
+    start : mapping of view to gamma, or to None if it is not to be chosen
+        Initial gammas.
     factors : sequence of float
+        Multiples to try.
     problem_at : callable
-        Problem with the features of given gammas.
+        Function of gammas by view that returns the problem with these gammas.
     hidden : bool ndarray of shape (n_rows, n_labels)
         Entries to hold out.
     metric : str
@@ -53,7 +55,7 @@ def choose_gammas(
 
 
 def _best_ridge(problem: Problem, hidden: NDArray, metric: str, lowest: bool) -> NDArray:
-    """Metric of each view at its best ridge, higher is better; -inf where it is undefined."""
+    """Metric of each view for its best ridge; higher is better, and -inf is undefined."""
     rest = problem.without(hidden)
     values = []
     for ridge in RIDGES:

@@ -1,4 +1,4 @@
-"""Choosing among models of any kind on observed label entries held out of their fits."""
+"""Choice among models of any kind on observed label entries held out of their fits."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ def best_on_held_out(
     metric: str = AUTO,
     random_state: Any = None,
 ) -> Model:
-    """The candidate that is best on held-out entries, fitted again on all of them.
+    """The candidate that is best on held-out entries, fitted again on all entries.
 
     Parameters
     ----------
@@ -40,7 +40,8 @@ def best_on_held_out(
     X : mapping of str to table
     labels : mapping of str to ndarray, 1 / 0 / NaN = unknown
     share : float
-        Of each label's positives and of its negatives in each view to hold out, rounded down.
+        Share of each label's positives, and of its negatives, to hold out in each view; the
+        numbers of entries are rounded down.
     metric : str
         As in `naim3l.estimators.naim3l_cv.NAIM3LCV`.
     random_state : int, RandomState or None
@@ -60,7 +61,7 @@ def best_on_held_out(
     if np.isnan(values).all():
         raise ValueError(
             f"metric {metric!r} is undefined on the held-out entries: too few of them are known. "
-            "Take another metric, or a larger share."
+            "Use another metric, or a larger share."
         )
     best = np.nanargmin(values) if metric in LOWER_IS_BETTER else np.nanargmax(values)
     return clone(candidates[int(best)]).fit(X, labels)

@@ -1,4 +1,4 @@
-"""Linear models per view, with or without a kernel in front of them."""
+"""Linear models per view, of features or of kernel values."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from naim3l.solvers import SolverResult
 class LinearViewModel(ViewModel):
     """Base of the methods that learn one linear model per view.
 
-    ``fit`` of a subclass finds stacked weights for the problem, hands them to ``_keep_weights``,
-    and ends with ``_learn``.
+    ``fit`` of a subclass computes stacked weights of the problem, passes them to
+    ``_keep_weights``, and ends with ``_learn``.
     """
 
     kernel: Any = None
@@ -31,7 +31,7 @@ class LinearViewModel(ViewModel):
 
     @property
     def dual_coef_(self) -> dict[str, NDArray[np.floating]]:
-        """Weights (n_landmarks, n_labels) of the views with a kernel: on its values, not features.
+        """Weights (n_landmarks, n_labels) of the kernel values, for views with a kernel.
 
         Scores are ``k(x, landmarks) @ dual_coef_[view] + intercept_[view]``.
         """
@@ -42,13 +42,13 @@ class LinearViewModel(ViewModel):
 
     @property
     def kernel_maps_(self) -> dict[str, KernelMap]:
-        """Fitted kernel maps of those views that have one."""
+        """Fitted kernel maps of the views with a kernel."""
         maps = {view: features.kernel_map for view, features in self.features_.items()}
         return {view: kernel_map for view, kernel_map in maps.items() if kernel_map is not None}
 
     @property
     def gamma_(self) -> dict[str, float | None]:
-        """Gamma of each view's kernel, None where it has none."""
+        """Gamma of the kernel of each view, None for views without one."""
         maps = self.kernel_maps_
         return {view: maps[view].gamma_ if view in maps else None for view in self.views_}
 
@@ -66,12 +66,12 @@ class LinearViewModel(ViewModel):
         coefficients, intercepts = problem.split_weights(W)
         self.coef_ = dict(zip(self.views_, coefficients, strict=True))
         self.intercept_ = dict(zip(self.views_, intercepts, strict=True))
-        # Whatever interrupts the fit from here on, the model can decide.
+        # From here on the model can predict, even if the rest of the fit is interrupted.
         self._keep_decisions(self._fixed_decisions())
 
     def _keep_result(self, problem: Problem, result: SolverResult) -> None:
-        """What an iterative solver found; an interrupt goes on after that."""
-        if result.history:  # else interrupted before the first iteration ended
+        """Set the attributes that an iterative solver determines; then raise its interrupt."""
+        if result.history:  # otherwise it was interrupted in the first iteration
             self._keep_weights(problem, result.W)
             self.n_iter_ = result.n_iter
             self.converged_ = result.converged
@@ -83,10 +83,32 @@ class LinearViewModel(ViewModel):
 
 
 class PerViewModel(LinearViewModel):
-    """Base of the methods that solve one problem, once; views and labels are not coupled."""
+    """Base of the methods without a coupling between views, which solve the problem directly."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the weights of all views; ``X`` and ``y`` as for :meth:`naim3l.NAIM3L.fit`."""
+        """Fit the weights of all views.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
+            As for :meth:`naim3l.NAIM3L.fit`.
+        y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
+            Labels of the rows of ``X``, as for :meth:`naim3l.NAIM3L.fit`.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Examples
+        --------
+        >>> from naim3l import PerViewRidge
+        >>> from naim3l.datasets import make_unpaired
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = PerViewRidge().fit(data.views, data.labels)
+        >>> {view: weights.shape for view, weights in model.coef_.items()}
+        {'view0': (8, 3), 'view1': (8, 3)}
+        """
         self._check_parameters(X)
         problem = self._read_training(X, y)
         self._keep_weights(problem, self._solve(problem))

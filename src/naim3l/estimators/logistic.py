@@ -20,24 +20,39 @@ GRADIENTS: dict[str, Any] = {"solver": "lbfgs", "tol": 1e-6, "max_iter": 1000}
 
 @dataclass(eq=False, repr=False)
 class PerViewLogistic(PerViewModel):
-    """Logistic regression of each label on each view's rows where it is known.
+    """Logistic regression of each label in each view, on the rows in which the label is known.
 
-    Nothing couples views or labels. Scores are log-odds; a label that is known to be yes, or no,
-    in all rows of a view has the log-odds of its frequency there, one that is known in none those
-    of its frequency in other views (without an intercept, 0).
+    Views and labels are independent of each other. Scores are log-odds. A label that has only one
+    known value in a view, or none, has constant scores there: the log-odds of its frequency in the
+    view, shrunk towards its frequency in all views, or 0 without intercepts.
 
     Parameters
     ----------
     C : float, default=1.0
-        As in scikit-learn's LogisticRegression: one over the weight of the squared weights.
+        Inverse of the weight of the squared weights, as in scikit-learn's LogisticRegression.
+        Decrease it when few labels are known.
     views, transformer, n_components, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
 label_coding, threshold, calibrate, fusion, random_state
         As in :class:`naim3l.NAIM3L`.
 
     Attributes
     ----------
-    coef_, intercept_, transformers_, views_, label_names_, thresholds_, calibration_, base_rates_
+    coef_, intercept_, dual_coef_, gamma_, thresholds_, calibration_, fusion_weights_, \
+fusion_overlap_, base_rates_, transformers_, views_, label_names_, n_features_in_, \
+feature_names_in_
         As in :class:`naim3l.NAIM3L`.
+
+    Examples
+    --------
+    >>> from scipy.special import expit
+    >>> from naim3l import PerViewLogistic
+    >>> from naim3l.datasets import make_unpaired
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=4, missing_labels=0.3, random_state=0)
+    >>> model = PerViewLogistic(C=1.0).fit(data.views, data.labels)
+    >>> log_odds = model.decision_function({"view1": data.views["view1"][:2]})["view1"]
+    >>> expit(log_odds).round(2)  # probabilities
+    array([[0.58, 0.39, 0.8 , 0.18],
+           [0.79, 0.32, 0.1 , 0.48]])
     """
 
     C: float = 1.0
@@ -60,20 +75,20 @@ def masked_logistic(problem: Problem, C: float) -> NDArray[np.float64]:
                 counts = problem.P[rows][known, k]
                 W[weights, k] = _fit_label(features[known], y[known], counts, C, problem)
             elif problem.fit_intercept:
-                # Two entries of the label's rate in all views keep the frequency off 0 and 1.
+                # Two additional entries with the label's rate avoid frequencies of 0 and 1.
                 W[weights.stop - 1, k] = logit((n_yes + 2 * rates[k]) / (len(known) + 2))
     return W
 
 
 def _fit_label(X: Any, y: NDArray, counts: NDArray, C: float, problem: Problem) -> NDArray:
-    """Weights of one label, the intercept last if there is one."""
+    """Weights of one label; the intercept, if there is one, is the last."""
     fit_intercept = problem.fit_intercept
-    # Newton steps: few, and each costs little while columns are some hundreds. Each forms a matrix
-    # of pairs of columns, so that beyond that gradients have to do.
+    # Few Newton steps are needed, but each forms a matrix of pairs of columns, which is cheap for
+    # some hundreds of columns only.
     options = NEWTON if X.shape[1] <= NEWTON_COLUMNS else GRADIENTS
     model = LogisticRegression(C=C, fit_intercept=fit_intercept, **options)
     with warnings.catch_warnings():
-        # Of Newton steps on badly scaled columns, after which gradients take over by themselves.
+        # A Newton step failed on badly scaled columns; scikit-learn then falls back to gradients.
         warnings.simplefilter("ignore", LinAlgWarning)
         model.fit(X, y > 0, sample_weight=counts)
     return np.append(model.coef_[0], model.intercept_ if fit_intercept else [])

@@ -18,9 +18,9 @@ from naim3l.problem.rows import Problem
 from naim3l.solvers import SOLVERS, SolverResult, solve_fast
 from naim3l.solvers.objective import Objective
 
-# Start weights, and their scores, up to this have squares, and products with features.
+# Squares of larger start weights, or of their scores, could overflow.
 LARGEST_WEIGHT, LARGEST_SCORE = 1e100, 1e40
-# Inside folds: what held-out entries tell settles long before the weights do.
+# Inside folds: scores of held-out entries are accurate long before the weights are.
 FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 
 
@@ -28,68 +28,81 @@ FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 class NAIM3L(LinearViewModel):
     """Multi-label model of several views whose rows cannot be matched.
 
-    Each view gets a linear model of its own. What couples them is a regulariser on their
-    scores: rows that share a label, of whichever view, should have scores of low rank, and
-    all rows together scores of high rank. Unknown labels take no part in the loss.
+    Each view has a linear model of its own. A regulariser couples them: the scores of rows that
+    share a label, in all views together, should have low rank, and the scores of all rows high
+    rank. Unknown labels are left out of the loss.
 
     Parameters
     ----------
     lam : float, default=0.4
-        Weight of the regulariser; greater than 0.
+        Weight of the regulariser; greater than 0. The best value depends on the data: choose it
+        with `NAIM3LCV`.
     views : mapping of str to columns, optional
-        Columns of each view of one wide table: names, positions, a slice or a mask. Columns
-        that no view names are ignored. None takes all columns as one view. Leave it out when
-        fitting on a mapping of tables.
+        Columns of each view of one wide table: names, positions, a slice or a mask. Other
+        columns are ignored. With None all columns are one view. Leave it out when fitting on a
+        mapping of tables.
     transformer : {"auto", "scale", "paper", "histogram"}, transformer, None, or mapping per view, \
 default="auto"
-        Features of each view, fitted on training rows only. "scale": drop constant columns,
-        standardise, PCA, unit length. "paper": the same without standardising,
-        dropping all-zero columns only. "histogram": divide by the row's sum, square root,
-        PCA, unit length. None: as given. A scikit-learn transformer is cloned for each view
-        and sees the view's table as it is. "auto": "scale", or None before a kernel of histograms.
+        Features of each view, fitted on training rows only. "scale" drops constant columns,
+        standardises, applies PCA and normalises rows to unit length. "paper" does the same
+        without standardising, and drops only columns of zeros. "histogram", for counts, divides
+        by the row's sum, takes square roots, applies PCA and normalises rows. None leaves the
+        columns unchanged. A scikit-learn transformer is cloned for each view and receives the
+        view's table unchanged. "auto" is "scale", or None for a kernel of histograms.
     n_components : int, default=50
-        Most principal components that the recipes keep of a view.
+        Maximum number of principal components per view in the recipes "scale", "paper" and
+        "histogram". Increase it for wide views with many rows.
     kernel : {"rbf", "chi2", "hellinger", "linear"}, callable, None, or mapping per view, \
 default=None
         Kernel between the rows of a view, after its transformer; None is the linear model.
         "hellinger" and "chi2" compare histograms such as counts, see
         `naim3l.features.kernels.KernelMap`.
     n_landmarks : int or None, default=300
-        What the kernel compares rows with: that many centres of training rows, or all training
-        rows with None, or where there are no more, which is exact and for small data.
+        Number of landmarks, with which the kernel compares rows: cluster centres of the training
+        rows. With None, or if there are no more training rows, all of them are used, which is
+        exact but only suitable for small data.
     gamma : "auto", float, or mapping per view, default="auto"
         Kernels are ``exp(-gamma distance)``; "auto" is one over the median distance of rows.
     low_rank, high_rank : bool, default=True
-        Keep the term. Without both, the model is the masked least-squares fit (the paper's
-        variant I); without ``high_rank`` alone it is variant II.
+        Whether the objective has the term. Without both, the model is the masked least-squares
+        fit (the paper's variant I); without ``high_rank`` alone it is variant II.
     ridge : float, default=0.0
-        Adds ``ridge / 2`` times the squared weights, intercepts excluded.
+        Adds ``ridge / 2`` times the squared weights, intercepts excluded. Increase it when few
+        labels are known.
     positive_weight : float, default=1.0
-        What an observed yes counts in the loss, where a no counts 1. More than 1 lifts rare labels.
+        Weight of an observed yes in the loss, relative to that of a no. Values above 1 raise the
+        scores of rare labels.
     fit_intercept : bool, default=True
+        Whether each label has an intercept in each view.
     label_coding : {"binary", "signed"}, default="binary"
-        "binary": 1 yes, 0 no, NaN or null unknown. "signed": 1 yes, -1 no, 0 unknown.
-    threshold : {"sign", "f1", "cardinality"}, float, or mapping of label to float, default="sign"
-        Score above which `predict` says yes. "sign" is 0, the paper's rule, which with many rare
-        labels says no to almost all. "f1" takes the best F1 of each label in each view,
-        "cardinality" one value per view with as many yes as are true; both on entries held out
-        of the fit in turn.
+        "binary": 1 is yes, 0 is no, NaN or null is unknown. "signed": 1 is yes, -1 is no, 0 is
+        unknown.
+    threshold : {"sign", "guarded", "cardinality", "f1", "half"}, float, or mapping of label to \
+float, default="sign"
+        Score above which a label is predicted. "sign" is 0, the paper's rule, which predicts
+        rare labels almost never. Other rules are learned from entries that are held out of three
+        additional coarse fits: "f1" maximises the F1 of each label in each view; "cardinality" is
+        one value per view, at which as many labels are predicted as are positive; "half" is the
+        score with a probability of one half; "guarded" maximises the F1 over all entries without
+        making decisions less accurate than each label's more frequent value. `predict` can use
+        another rule with ``decide=``.
     calibrate : bool, default=False
-        Learn probabilities for `predict_proba`, on held-out entries too: a curve per label, held
-        to a common one where few of its entries are known. Either adds three coarse fits.
+        Whether to learn the probabilities of `predict_proba`, from held-out entries as well: a
+        calibration curve per label, shrunk towards a common one if few of its entries are known.
     fusion : {"mean", "evidence", "learned"}, default="mean"
-        How the views of a row of a wide table are fused. "mean" of their scores; "evidence": each
-        view calibrated on held-out entries, and what it adds to a label's base rate added up;
-        "learned": that with weights per view and group of labels, and with less where views say
-        the same twice, as suits held-out entries best. For tables apart, see `naim3l.fuse`.
+        How the views of a row of a wide table are fused. "mean" is the mean of their scores.
+        "evidence" calibrates each view on held-out entries, and adds up its evidence beyond the
+        base rate of a label. "learned" also learns weights per view and group of labels, and how
+        much the views overlap. For a mapping of tables, see `naim3l.fuse`.
     solver : {"auto", "fast", "paper"}, default="auto"
-        "fast" (which "auto" picks) reaches a stationary point, certifies it, and works on
-        statistics of the rows where that is cheaper. "paper" is Algorithm 1 of the paper to the
-        letter, for comparison; it can diverge where few rows have an observed positive.
+        "fast", which is the choice of "auto", converges to a stationary point, verifies it, and
+        works on statistics of the rows if that is cheaper. "paper" is exactly Algorithm 1 of the
+        paper, for comparison; it can diverge if few rows have an observed positive.
     mu : float, optional
-        Penalty of the solver, which changes its path but not where it ends. By default "fast"
-        adapts it, and it is 5 for "paper".
+        Penalty parameter of the solver. It affects the path of the iterations, but not the
+        stationary points. By default it is adapted by "fast", and 5 for "paper".
     max_iter : int, default=200
+        Maximum number of iterations. A fit that has not converged by then warns.
     tol : float, default=1e-4
         "fast" stops when the relative residuals of stationarity and feasibility are below it,
         "paper" when weights and auxiliary variables change by less. 0 runs all iterations.
@@ -98,13 +111,13 @@ default=None
         the intercept last, (n_features, n_labels) without intercept. By default "fast" starts
         at a ridge solution, and "paper" at weights drawn uniformly from (-1, 1).
     checkpoint : path, optional
-        File to keep the state of a running fit in. A fit of the same data with the same parameters
-        that finds it resumes there, and ends at the same weights. A finished fit leaves it, so
-        that nothing is lost if the model cannot be saved: `save` deletes it. With many frequent
-        labels, whose state would take more than 32 MiB and eight times the weights, it keeps the
-        weights alone: a resumed fit is then as good, but not equal to the bit.
-    random_state : int, RandomState or None
-        Draws the start weights of "paper", and deals the folds of held-out entries.
+        File for the state of a running fit. A later fit with the same data and parameters
+        resumes there and ends at the same weights. The file remains after the fit, in case the
+        model cannot be saved; `save` deletes it. With many frequent labels, whose state would
+        take more than 32 MiB and eight times the weights, only the weights are kept: a resumed
+        fit is then equally good, but not equal to the last bit.
+    random_state : int, RandomState or None, default=None
+        Determines the start weights of "paper" and the folds of held-out entries.
     verbose : int, default=0
         1 shows a progress bar on a terminal.
 
@@ -113,41 +126,52 @@ default=None
     coef_ : dict of str to ndarray of shape (n_features, n_labels)
         Weights of each view in its transformed space.
     intercept_ : dict of str to ndarray of shape (n_labels,)
+        Intercepts of each view.
     thresholds_ : dict of str to ndarray of shape (n_labels,)
-        By view; of a wide table, under "fused".
+        Thresholds by view; for a wide table under the key "fused".
+    rules_ : dict of str to dict of str to ndarray of shape (n_labels,)
+        Thresholds of every learned rule, with the same keys; empty if none was learned.
     calibration_ : dict of str to Calibration
-        With ``calibrate``, the curve of each label, by view or under "fused".
+        With ``calibrate``, the curves of the labels by view; for a wide table under "fused".
     fusion_weights_ : dict of str to ndarray of shape (n_labels,), or None
-        Of a wide table with ``fusion="evidence"`` (then all 1) or "learned".
+        Weights of the views of a wide table, for ``fusion="evidence"`` (all 1) and "learned".
     fusion_overlap_ : ndarray of shape (n_labels,), or None
-        How much its views say the same: what they add is divided by 1 + overlap (n - 1) where a
-        row has n of them. 0 with ``fusion="evidence"``.
+        Overlap of the views of a wide table: the evidence of the n views that a row has is
+        divided by 1 + overlap (n - 1). 0 for ``fusion="evidence"``.
     base_rates_ : ndarray of shape (n_labels,)
         Share of positives among the known labels of training rows.
     dual_coef_ : dict of str to ndarray of shape (n_landmarks, n_labels)
-        Of the views with a kernel: scores are kernel values with the landmarks times these.
+        Weights of the kernel values of the landmarks, for views with a kernel.
+    gamma_ : dict of str to float or None
+        Gamma of the kernel of each view, None for views without one.
     transformers_ : dict of str to fitted transformer or None
+        Transformers by view.
     views_ : list of str
+        Names of the views.
     label_names_ : list of str
-        From the columns of the label tables, else "label0", "label1", ...
+        Columns of the label tables, or "label0", "label1", ... if they have no names.
     classes_ : ndarray of shape (n_labels,)
         Names of the labels, in the order of the columns of scores and probabilities. For a wide
         table with labels of one dimension, the two values: no, then yes.
     n_iter_ : int
+        Number of iterations.
     converged_ : bool
+        Whether the solver reached ``tol``.
     stationarity_ : float
         Relative stationarity residual of the weights; NaN for solver "paper".
     objective_ : float
+        Value of the objective at the weights.
     history_ : list of dict
-        One record per iteration: "objective" and its parts "loss", "low_rank", "high_rank",
-        "ridge", which add up to it; "change"; "primal_residual"; "dual_residual".
-        Solver "fast" adds "stationarity", "feasibility", "concave_gap", "mu", and "outer": whether
-        the concave term was linearised anew there. Two fits with the same data, parameters and
-        whole ``random_state`` have the same records, to the last bit, on one machine while BLAS
-        uses as many threads.
-    n_features_in_ : int, or dict of str to int for tables apart
-    feature_names_in_ : ndarray of str, or dict of str to ndarray for tables apart
-        Only where tables have column names.
+        One record per iteration: "objective" and its parts "loss", "low_rank", "high_rank" and
+        "ridge", which add up to it; "change", "primal_residual" and "dual_residual". Solver
+        "fast" adds "stationarity", "feasibility", "concave_gap", "mu", and "outer", whether the
+        concave term was linearised again. Fits with the same data, parameters and integer
+        ``random_state`` have identical records on the same machine with the same number of BLAS
+        threads.
+    n_features_in_ : int, or dict of str to int for a mapping of tables
+        Number of columns.
+    feature_names_in_ : ndarray of str, or dict of str to ndarray for a mapping of tables
+        Column names, if the tables have some.
 
     References
     ----------
@@ -156,14 +180,23 @@ default=None
 
     Examples
     --------
-    >>> from naim3l import NAIM3L
+    Two tables of different rows, with the same labels, of which 30 % are unknown:
+
+    >>> from naim3l import NAIM3L, evaluate
     >>> from naim3l.datasets import make_unpaired
-    >>> data = make_unpaired(200, n_features=(12, 9), n_labels=5, missing_labels=0.3,
-    ...                      random_state=0)
-    >>> model = NAIM3L(lam=0.4, tol=0, max_iter=50, random_state=0)
-    >>> model = model.fit(data.views, data.labels)
-    >>> model.decision_function({"view1": data.views["view1"]})["view1"].shape
-    (200, 5)
+    >>> data = make_unpaired(
+    ...     200, n_features=(12, 9), n_labels=5, missing_labels=0.3, random_state=0
+    ... )
+    >>> model = NAIM3L(lam=0.4).fit(data.views, data.labels)
+    >>> model.converged_
+    True
+    >>> model.predict({"view1": data.views["view1"][:3]})["view1"]
+    array([[1, 0, 1, 0, 0],
+           [0, 1, 0, 1, 0],
+           [1, 0, 1, 0, 0]])
+    >>> metrics = evaluate(data.complete_labels, model.decision_function(data.views))
+    >>> round(metrics["AP"], 2)
+    0.99
     """
 
     lam: float = 0.4
@@ -188,13 +221,36 @@ default=None
             A table is a NumPy array, SciPy sparse matrix or data frame. A row of a view that
             is entirely NaN lacks the view.
         y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
-            As many rows as the view's table (as the wide table).
+            Labels of the rows of ``X``, in the coding that ``label_coding`` names.
 
         Returns
         -------
         self
-            Fitted. After Ctrl-C the weights of the last whole iteration are kept, too, and
-            the interrupt goes on to the caller.
+            The fitted model.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. The model has the weights of the last complete iteration.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from naim3l import NAIM3L
+        >>> clinic = pd.DataFrame({"age": [61, 35, 58, 29], "fever": [37.2, 39.1, 36.9, 38.8]})
+        >>> lab = pd.DataFrame({"crp": [88.0, 3.0, 95.0, 2.0, 5.0]})
+        >>> labels = {
+        ...     "clinic": pd.DataFrame({"flu": [0, 1, 0, 1], "gout": [1, 0, None, 0]}),
+        ...     "lab": pd.DataFrame({"flu": [None, 1, 0, 1, 1], "gout": [1, 0, 1, None, 0]}),
+        ... }
+        >>> model = NAIM3L().fit({"clinic": clinic, "lab": lab}, labels)
+        >>> model.set_output(transform="pandas").predict({"lab": lab})["lab"]
+           flu  gout
+        0    0     1
+        1    1     0
+        2    0     1
+        3    1     0
+        4    1     0
         """
         self._check_parameters(X)
         problem = self._read_training(X, y)
@@ -205,7 +261,7 @@ default=None
         return self
 
     def _open_checkpoint(self, problem: Problem) -> Checkpoint | None:
-        """The file of ``checkpoint``, opened for this very fit."""
+        """The file of ``checkpoint``, opened for this fit."""
         if self.checkpoint is None:
             return None
         names = ("lam", "low_rank", "high_rank", "ridge", "positive_weight", "fit_intercept", "mu")
@@ -239,15 +295,15 @@ default=None
         return result
 
     def _solve_loosely(self, problem: Problem) -> NDArray[np.floating]:
-        """Weights good enough to judge held-out entries by."""
+        """Weights that are accurate enough to score held-out entries."""
         result = solve_fast(self._objective(problem), max_iter=FOLD_MAX_ITER, tol=FOLD_TOL)
         if result.interrupted:
             raise KeyboardInterrupt
         return result.W
 
     def _start_weights(self, problem: Problem) -> NDArray[np.float64] | None:
-        """Stacked start weights, (n_weights, n_labels); None leaves them to the solver."""
-        random = check_random_state(self.random_state)  # refuses what is none, with any solver
+        """Stacked start weights, (n_weights, n_labels), or None for those of the solver."""
+        random = check_random_state(self.random_state)  # raises if it is invalid, for any solver
         if self.init is None and self.solver != "paper":
             return None
         if self.init is None:
@@ -274,7 +330,7 @@ default=None
 
 
 def _check_start(problem: Problem, W: NDArray[np.float64]) -> None:
-    """Refuse start weights whose scores are too large to go on from."""
+    """Refuse start weights whose scores are too large for the solver."""
     with np.errstate(over="ignore", invalid="ignore"):
         largest = np.abs(problem.multiply(W)).max()
     if not largest <= LARGEST_SCORE:

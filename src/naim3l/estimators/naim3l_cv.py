@@ -1,8 +1,8 @@
-"""Choosing a model on observed label entries that were held out of its fit."""
+"""The choice of `lam` and `ridge` on observed label entries that are held out of the fits."""
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from numbers import Integral
 from typing import Any, Self
 
@@ -37,7 +37,7 @@ from naim3l.solvers.objective import Objective
 
 Pair = tuple[float, float]  # lam, ridge
 
-# Path of lam where its length alone is given.
+# Ends of the path of lam if only its length is given.
 MOST_LAM, LEAST_LAM = 10.0, 0.01
 _ALL_UNBOUNDED = (
     "NAIM3LCV: the objective falls without bound at every lam and ridge tried: try smaller lams, "
@@ -49,68 +49,78 @@ _ALL_UNBOUNDED = (
 class NAIM3LCV(LinearViewModel):
     """NAIM3L with ``lam`` and ``ridge`` chosen on held-out label entries.
 
-    The observed entries of each label in each view, positives and negatives apart, are dealt into
-    folds, and hidden fold by fold; rows stay. A label's only positive in a view is never hidden.
-    In each fold, fits go from small to large ``lam``, each taking over the state of the last.
-    The model itself is `NAIM3L` with the chosen pair, fitted on all entries.
+    The observed entries of each label in each view, positives and negatives separately, are
+    divided into folds, and the entries of each fold are held out in turn; all rows stay. A label's
+    only positive in a view is never held out. Within a fold, each fit along the path of ``lam``
+    starts from the result of the previous one. The final model is `NAIM3L` with the chosen pair,
+    fitted on all entries.
 
     Parameters
     ----------
     lams : int or sequence of float, default=10
-        Values of ``lam``; a whole number takes that many, log-spaced from 0.01 to 10.
+        Values of ``lam``, or their number; they are then log-spaced from 0.01 to 10.
     ridges : sequence of float, default=(0.0, 1.0, 10.0)
-        Values of ``ridge`` to try, with every ``lam``.
+        Values of ``ridge`` to try, each with every ``lam``.
     cv : int, default=3
-        Number of folds, at least 2.
+        Number of folds, at least 2. More folds hold out fewer entries at a time, and take longer.
     gamma_factors : sequence of float, default=(0.5, 1.0, 2.0)
-        Where a view's ``gamma`` is "auto", multiples of it to try, on the first fold and for ridge
-        regression alone, before ``lam`` and ``ridge`` are chosen. ``best_score_`` knows of that
-        fold, and is a little too good by it.
+        If the ``gamma`` of a view is "auto", multiples of it to try before ``lam`` and ``ridge``
+        are chosen, with ridge regression on the first fold. That fold therefore makes
+        ``best_score_`` slightly optimistic.
     metric : str, default="auto"
-        Key of the dict that `naim3l.evaluate` returns, averaged over the views where it is
-        defined; of a wide table, of the mean scores of its views. For "coverage" and "one-error"
-        lowest is best. Those that rank the labels of a row, such as "AP", need two labels.
-        Or "log-loss", of probabilities calibrated on the held-out entries themselves: the choice
-        for probabilities, and for fusion by evidence. "auto" is "AP" where every fold has a row
-        with labels to rank, else "log-loss", as with a single label.
+        A key of the dict that `naim3l.evaluate` returns, averaged over the views in which it is
+        defined; for a wide table, it is that of the mean scores of the views. "coverage" and
+        "one-error" are minimised. Metrics that rank the labels of a row, such as "AP", need two
+        labels. Or "log-loss" of probabilities that are calibrated on the held-out entries
+        themselves, which is recommended for probabilities and for fusion by evidence. "auto" is
+        "AP" if every fold has a row with labels to rank, otherwise, as with a single label,
+        "log-loss".
     views, transformer, n_components, kernel, n_landmarks, gamma, low_rank, high_rank, \
 positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
         As in `NAIM3L`.
     max_iter, tol
-        Of the final fit, as in `NAIM3L`; those inside the folds are looser.
+        As in `NAIM3L`, for the final fit; fits within folds are less accurate.
     n_jobs : int, optional
-        Folds at a time, in threads; -1 takes all cores.
+        Number of folds that are computed in parallel, in threads; -1 is the number of cores.
     checkpoint : path, optional
-        As in `NAIM3L`; keeps finished folds, and the state of the final fit. Needs a whole number
-        as ``random_state``.
-    random_state : int, RandomState or None
-        Deals the folds.
+        As in `NAIM3L`, for finished folds and for the state of the final fit. It needs an integer
+        ``random_state``.
+    random_state : int, RandomState or None, default=None
+        Determines the folds.
     verbose : int, default=0
         1 shows progress bars on a terminal.
 
     Attributes
     ----------
     lam_, ridge_, best_score_ : float
-        The chosen pair, of equals the first in ``cv_results_``, and its mean metric.
+        The chosen pair, the first in ``cv_results_`` if several are best, and its mean metric.
     metric_ : str
-        What they were chosen by; tells what "auto" has come to.
-    gamma_ : dict of str to float or None
-        Gamma of each view's kernel, None where it has none.
+        The metric by which they were chosen, never "auto".
     cv_results_ : dict of str to ndarray of shape (n_pairs,)
         "lam", "ridge", "mean_test_score", "std_test_score", "rank_test_score" (1 is best) and
-        "split0_test_score", ...; NaN, and left out of the mean, where a fold has no value. NaN
-        throughout, and ranked last, is a pair whose objective falls without bound in some fold.
-    coef_, intercept_, base_rates_, history_, ...
-        All that `NAIM3L` has, of the final fit.
+        "split0_test_score", ... Folds in which the metric is undefined have NaN, and are left out
+        of the mean. Pairs whose objective is unbounded below in a fold have NaN everywhere, and
+        the last rank.
+    coef_, intercept_, gamma_, base_rates_, history_, ...
+        All attributes of `NAIM3L`, of the final fit.
 
     Examples
     --------
+    >>> import pandas as pd
+    >>> from naim3l import NAIM3LCV
     >>> from naim3l.datasets import make_unpaired
-    >>> from naim3l.estimators.naim3l_cv import NAIM3LCV
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=4, random_state=0)
-    >>> model = NAIM3LCV((1.0, 0.1), (1.0,), random_state=0).fit(data.views, data.labels)
-    >>> model.cv_results_["lam"].tolist()
-    [0.1, 1.0]
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=4, noise=0.5, random_state=0)
+    >>> model = NAIM3LCV(lams=[0.1, 1.0], ridges=[0.0, 10.0], random_state=0)
+    >>> model = model.fit(data.views, data.labels)
+    >>> model.lam_, model.ridge_, model.metric_
+    (1.0, 0.0, 'AP')
+    >>> columns = ["lam", "ridge", "mean_test_score", "rank_test_score"]
+    >>> pd.DataFrame(model.cv_results_)[columns].round(3)
+       lam  ridge  mean_test_score  rank_test_score
+    0  0.1    0.0            0.937                2
+    1  1.0    0.0            0.944                1
+    2  0.1   10.0            0.921                3
+    3  1.0   10.0            0.916                4
     """
 
     lams: int | Sequence[float] = 10
@@ -119,6 +129,7 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
     cv: int = 3
     gamma_factors: Sequence[float] = (0.5, 1.0, 2.0)
     metric: str = AUTO
+    threshold: Any = "guarded"
     low_rank: bool = True
     high_rank: bool = True
     max_iter: int = 200
@@ -128,7 +139,34 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
     verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the pair and fit the weights; ``X`` and ``y`` as for `NAIM3L.fit`."""
+        """Choose ``lam`` and ``ridge``, and fit the weights of all views.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
+            As for `NAIM3L.fit`.
+        y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
+            Labels of the rows of ``X``, as for `NAIM3L.fit`.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        FloatingPointError
+            The objective is unbounded below for all pairs.
+
+        Examples
+        --------
+        >>> from naim3l import NAIM3LCV
+        >>> from naim3l.datasets import make_unpaired
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=4, random_state=0)
+        >>> model = NAIM3LCV(lams=3, ridges=[1.0], random_state=0).fit(data.views, data.labels)
+        >>> model.cv_results_["lam"].round(2).tolist()
+        [0.01, 0.32, 10.0]
+        """
         self._check_parameters(X)
         pairs = self._pairs()
         problem, fold_of = self._hold_out_training(X, y)
@@ -149,7 +187,7 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
         return self._refine_gammas(X, problem, fold_of == 0), fold_of
 
     def _refine_gammas(self, X: Any, problem: Problem, hidden: NDArray[np.bool_]) -> Problem:
-        """The problem with the gammas that suit hidden entries best; keeps their maps."""
+        """The problem with the gammas that are best for hidden entries; keeps their maps."""
         auto = self._free_gammas()
         factors = _distinct(self.gamma_factors)
         if any(auto.values()) and factors != [1.0]:
@@ -159,18 +197,18 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
 
                 def problem_at(gammas: Mapping[str, float | None]) -> Problem:
                     advance()
-                    return self._encode_anew(problem, tables, self._features_at(gammas))
+                    return self._encode_again(problem, tables, self._features_at(gammas))
 
                 chosen = choose_gammas(
                     auto, factors, problem_at, hidden, self.metric_, lowest=lowest
                 )
             features = self._features_at(chosen)
-            problem = self._encode_anew(problem, tables, features)
+            problem = self._encode_again(problem, tables, features)
             self.features_ = features
         return problem
 
     def _free_gammas(self) -> dict[str, float | None]:
-        """Gamma of each view whose kernel leaves it to the data, None elsewhere."""
+        """Gamma of each view in which it is "auto", None for other views."""
         free = {
             view: of_view("kernel", self.kernel, view) is not None
             and of_view("gamma", self.gamma, view) == "auto"
@@ -179,16 +217,16 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
         return {view: gamma if free[view] else None for view, gamma in self.gamma_.items()}
 
     def _features_at(self, gammas: Mapping[str, float | None]) -> dict[str, ViewFeatures]:
-        """Features of all views, fitted, with other gammas in their kernels."""
+        """Fitted features of all views, with these gammas in their kernels."""
         return {
             view: features if (gamma := gammas[view]) is None else features.with_gamma(gamma)
             for view, features in self.features_.items()
         }
 
-    def _encode_anew(
+    def _encode_again(
         self, problem: Problem, tables: dict[str, Table], features: dict[str, ViewFeatures]
     ) -> Problem:
-        """The problem with new features of those views that are encoded in another way."""
+        """The problem with new features of the views whose encoding has changed."""
         return problem.with_features(
             [
                 X if features[view] is self.features_[view] else features[view].encode(table)[0]
@@ -197,13 +235,13 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
         )
 
     def _open_checkpoint(self, problem: Problem, pairs: list[Pair]) -> Checkpoint | None:
-        """The file of ``checkpoint``, opened for this very search."""
+        """The file of ``checkpoint``, opened for this search."""
         if self.checkpoint is None:
             return None
         if not isinstance(self.random_state, Integral):
             raise ValueError(
-                "checkpoint= needs a whole number as random_state: with "
-                f"{self.random_state!r} the folds of a fit that goes on would be others."
+                f"checkpoint= needs a whole number as random_state, got {self.random_state!r}: "
+                "otherwise a resumed fit would have other folds."
             )
         names = ("cv", "metric_", "low_rank", "high_rank", "positive_weight", "fit_intercept")
         settings = {name: getattr(self, name) for name in names}
@@ -212,18 +250,8 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
         return Checkpoint(self.checkpoint, fingerprint([*problem.X, problem.Y, *samples], settings))
 
     def _model(self, lam: float, ridge: float) -> NAIM3L:
-        shared = self.get_params(deep=False)
-        for name in (
-            "lams",
-            "ridges",
-            "cv",
-            "gamma_factors",
-            "metric",
-            "n_jobs",
-            "checkpoint",
-            "random_state",
-        ):
-            del shared[name]
+        own = {field.name for field in fields(self)} - {"checkpoint", "random_state"}
+        shared = {f.name: getattr(self, f.name) for f in fields(NAIM3L) if f.name in own}
         return NAIM3L(lam, ridge=ridge, solver="fast", **shared)
 
     def _pairs(self) -> list[Pair]:
@@ -241,7 +269,7 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
         pairs: list[Pair],
         checkpoint: Checkpoint | None,
     ) -> NDArray:
-        """Metric of each pair in each fold, (cv, n_pairs); folds of a checkpoint are taken over."""
+        """Metric of each pair in each fold, (cv, n_pairs); finished folds are not repeated."""
         scores, todo = np.empty((self.cv, len(pairs))), []
         for fold in range(self.cv):
             stored = None if checkpoint is None else checkpoint.get(f"fold{fold}")
@@ -260,7 +288,7 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
         return scores
 
     def _score_path(self, problem: Problem, hidden: NDArray, pairs: list[Pair]) -> list[float]:
-        """Metric on the hidden entries of fits to the others, for each pair in turn."""
+        """Metric on the hidden entries for each pair, of fits to the other entries."""
         form = choose_form(problem.without(hidden))
         values, warm = [], dict[float, SolverResult]()
         for lam, ridge in pairs:
@@ -269,7 +297,7 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
                 result = solve_fast(
                     objective, warm=warm.get(ridge), max_iter=FOLD_MAX_ITER, tol=FOLD_TOL
                 )
-            except FloatingPointError:  # without bound: not a pair to choose, nor to go on from
+            except FloatingPointError:  # unbounded below: neither a choice nor a start
                 values.append(-np.inf)
                 warm = {}
                 continue
@@ -280,7 +308,7 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
         return values
 
     def _rank(self, pairs: list[Pair], scores: NDArray) -> None:
-        """Fill ``cv_results_``; -inf marks the folds in which a fit had no lower bound."""
+        """Set ``cv_results_``; -inf marks folds in which the objective is unbounded below."""
         failed = np.isneginf(scores).any(axis=0)
         scores = np.where(failed, np.nan, scores)
         defined = ~np.isnan(scores)
@@ -289,7 +317,7 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
         if not (defined.any(axis=0) | failed).all():
             raise ValueError(
                 f"metric {self.metric_!r} is undefined on the held-out entries of all {self.cv} "
-                "folds: too few of them are known. Take another metric, or fewer folds."
+                "folds: too few of them are known. Use another metric, or fewer folds."
             )
         mean = np.full(len(pairs), np.nan)
         std = mean.copy()
@@ -306,7 +334,7 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
         } | {f"split{fold}_test_score": of_fold for fold, of_fold in enumerate(scores)}
 
     def _solve_best(self, problem: Problem, checkpoint: Checkpoint | None) -> SolverResult:
-        """Fit of the best pair on all entries; of the next where that one has no lower bound."""
+        """Fit of the best pair on all entries; of the next one if it is unbounded below."""
         results = self.cv_results_
         for best in np.argsort(results["rank_test_score"], kind="stable"):
             if np.isnan(results["mean_test_score"][best]):
@@ -323,8 +351,8 @@ positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
                         checkpoint.discard(PART)
                         checkpoint.put(mark, {"pair": np.array([self.lam_, self.ridge_])})
             warn_user(
-                f"lam={self.lam_:g} with ridge={self.ridge_:g} is best on held-out entries, "
-                "but without a lower bound on all of them; the next best is taken.",
+                f"lam={self.lam_:g} with ridge={self.ridge_:g} is best on held-out entries, but "
+                "its objective has no lower bound on all entries; the next best pair is used.",
                 ConvergenceWarning,
             )
         raise FloatingPointError(_ALL_UNBOUNDED)

@@ -1,10 +1,9 @@
-"""Scores, probabilities and decisions in the container that users ask for."""
+"""Containers of scores, probabilities and predictions: arrays or data frames."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import narwhals.stable.v2 as nw
-import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.input.reader import TableReader
@@ -14,15 +13,16 @@ OUTPUTS = ("default", "pandas", "polars")
 
 
 def contain(values: Mapping[str, NDArray], X: Any, reader: TableReader, container: str) -> Any:
-    """Arrays by view, or the one of a wide table on its own, in a container.
+    """Arrays or data frames by view, or a single one for a wide table.
 
     Parameters
     ----------
     values : mapping of str to ndarray of shape (n_rows, n_labels)
-        By view; of a wide table under `FUSED` alone.
+        Values by view; for a wide table under the only key `FUSED`.
     X : mapping of str to table, or one wide table
-        What they were made from, whose pandas index data frames take over.
+        Tables of the rows, whose index pandas data frames get.
     reader : TableReader
+        Reader of the fit, for the form and the label names.
     container : one of `OUTPUTS`
         "default" is NumPy.
     """
@@ -39,21 +39,3 @@ def contain(values: Mapping[str, NDArray], X: Any, reader: TableReader, containe
             frame.index = like.index
         frames[view] = frame
     return frames[FUSED] if reader.wide else frames
-
-
-def refuse_lacking(scores: Mapping[str, NDArray]) -> None:
-    """Refuse rows that have no score, since decisions cannot be missing.
-
-    Parameters
-    ----------
-    scores : mapping of str to ndarray of shape (n_rows, n_labels)
-        By view; of a wide table under `FUSED` alone.
-    """
-    for view, S in scores.items():
-        lacking = np.flatnonzero(np.isnan(S).any(axis=1))
-        if len(lacking):
-            where = "X" if view == FUSED else f"view {view!r}"
-            raise ValueError(
-                f"{where}, row {lacking[0]}: all values are missing, so there is nothing to "
-                f"predict from ({len(lacking)} such rows); drop these rows first."
-            )

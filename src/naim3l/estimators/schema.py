@@ -1,4 +1,4 @@
-"""The parameters of all models: what each may be, in Python, in settings and on the command line.
+"""The parameters of all models: allowed values, in Python, in settings and on the command line.
 
 Models check themselves against `PARAMETERS` when they are fitted; keys and types of settings files
 are taken from it. A parameter whose meaning depends on the model is replaced in that model's own
@@ -29,16 +29,16 @@ ALL_CORES = -1
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a parameter may be.
+    """The allowed values of a parameter.
 
     Attributes
     ----------
     check : callable, optional
         Function of a name and a value, which raises a ValueError that begins with the name. None
-        where it takes the data to tell, so that the fit checks the value.
+        if the fit has to check the value against the data.
     kinds : tuple of types
-        What a settings file may give, ``float`` for any number; empty if it cannot hold the
-        parameter.
+        Types of the value in a settings file, ``float`` for any number; empty if a settings file
+        cannot contain the parameter.
     optional : bool
         Whether None is allowed.
     per_view : bool
@@ -56,10 +56,10 @@ class Parameter:
         Parameters
         ----------
         name : str
-            How the error calls the parameter.
+            Name of the parameter in the error.
         value : object
         entry : str
-            Format of a name and a view, by which the error calls an entry.
+            Format of the name of an entry in the error, with places for parameter and view.
         """
         if self.per_view and isinstance(value, Mapping):
             values = {entry.format(name, view): of_view for view, of_view in value.items()}
@@ -72,7 +72,7 @@ class Parameter:
 
 
 def in_range(name: str, *, or_zero: bool = False) -> Parameter:
-    """A number in the range that `naim3l._parameters.RANGES` has under the name."""
+    """A number in the range with this name in `naim3l._parameters.RANGES`."""
     return Parameter(partial(check_in_range, of=name, or_zero=or_zero), (float,))
 
 
@@ -173,7 +173,7 @@ def check_parameters(values: Mapping[str, Any], schema: Mapping[str, Parameter])
     Parameters
     ----------
     values : mapping of str to object
-        Parameters that the schema lacks, such as those of a user's subclass, are left alone.
+        Parameters that are not in the schema, such as those of a user's subclass, are not checked.
     schema : mapping of str to Parameter
     """
     for name, value in values.items():
@@ -183,7 +183,7 @@ def check_parameters(values: Mapping[str, Any], schema: Mapping[str, Parameter])
 
 
 def check_together(values: Mapping[str, Any]) -> None:
-    """Refuse values of parameters that are possible alone, but not with each other."""
+    """Refuse values of parameters that are allowed, but not in combination."""
     if values.get("high_rank") and not values.get("low_rank"):
         raise ValueError(
             "high_rank=True needs low_rank=True: alone, the high-rank term rewards scores "
@@ -191,7 +191,7 @@ def check_together(values: Mapping[str, Any]) -> None:
         )
     if values.get("solver") == "paper":
         if values.get("positive_weight", 1) != 1:
-            raise ValueError("positive_weight= needs solver='fast'; Algorithm 1 knows no weights.")
+            raise ValueError("positive_weight= needs solver='fast'; Algorithm 1 has no weights.")
         if values.get("checkpoint") is not None:
             raise ValueError("checkpoint= needs solver='fast'; 'paper' keeps no state.")
 
@@ -199,7 +199,7 @@ def check_together(values: Mapping[str, Any]) -> None:
 def check_views(
     values: Mapping[str, Any], schema: Mapping[str, Parameter], views: Sequence[str]
 ) -> None:
-    """Refuse mappings from views to values that have views which the data lack."""
+    """Refuse mappings from views to values with views that are not in the data."""
     for name, value in values.items():
         if name in schema and schema[name].per_view and isinstance(value, Mapping):
             extra = sorted(set(value) - set(views), key=str)
@@ -208,12 +208,12 @@ def check_views(
 
 
 def without_effect(values: Mapping[str, Any], *, wide: bool) -> Iterator[str]:
-    """Warnings of parameters that are set to no effect.
+    """Warnings about parameters that are set but have no effect.
 
     Parameters
     ----------
     values : mapping of str to object
-        Parameters of a model, checked.
+        Checked parameters of a model.
     wide : bool
         Whether it is fitted on one wide table.
     """
@@ -238,5 +238,5 @@ def without_effect(values: Mapping[str, Any], *, wide: bool) -> Iterator[str]:
 
 
 def _of_views(value: Any) -> list[Any]:
-    """A value for all views, or the values of those views that have one."""
+    """The value for all views, or the values of the views that have one."""
     return [v for v in value.values() if v is not None] if isinstance(value, Mapping) else [value]

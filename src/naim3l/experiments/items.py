@@ -7,7 +7,14 @@ module with these four functions and a title, in ``paper/`` or ``beyond/``, and 
 
 from typing import Any, Protocol
 
-from naim3l.experiments.beyond import accuracy, beside, frontier, fusions, rules_compared
+from naim3l.experiments.beyond import (
+    accuracy,
+    beside,
+    decisions_learned,
+    default_rule,
+    frontier,
+    fusions,
+)
 from naim3l.experiments.paper import (
     ablation,
     fig2,
@@ -53,7 +60,8 @@ ITEMS: dict[str, Item] = {
     "fig8": fig8,
     "ablation": ablation,
     "beside": beside.BESIDE,
-    "decisions": rules_compared,
+    "decisions": decisions_learned,
+    "rules": default_rule,
     "fusion": fusions,
     "accuracy": accuracy,
     "frontier": frontier,

@@ -16,12 +16,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
 from naim3l.decisions.calibration import Calibration, calibration_error
-from naim3l.decisions.fusion import LEAST_CHANCE, Evidence, fuse_arrays, rank_labels
+from naim3l.decisions.fusion import LEAST_PROBABILITY, Evidence, fuse_arrays, rank_labels
 from naim3l.decisions.held_out import LOG_LOSS, hidden_metric, hold_out_folds
 from naim3l.estimators.logistic import PerViewLogistic, masked_logistic
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.estimators.ridge import masked_ridge
+from naim3l.experiments.decided import measure_rules
 from naim3l.experiments.trials import METRICS as METRIC_NAMES
 from naim3l.experiments.trials import (
     Trial,
@@ -209,16 +210,12 @@ def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 
 def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
-    """What a threshold rule and calibration do to decisions, and complete fusion to scores."""
+    """What calibration does to scores, and complete fusion."""
     model = NAIM3L(transformer=None, random_state=seed, calibrate=True, **parameters)
     model.fit(trial.X_train, trial.Y_train)
     scores = model.decision_function(trial.X_test)
     truth = {view: trial.truth[rows] for view, rows in trial.test_rows.items()}
-    margins = {view: S - model.thresholds_[view] for view, S in scores.items()}
-    decided = evaluate(truth, margins)
-    numbers = {name: decided[name] for name in ("example-F1", "macro-F1", "micro-F1", "1-HL")}
-    called = [(M > 0).sum(axis=1).mean() for M in margins.values()]
-    numbers["labels per row"] = float(np.mean(called))
+    numbers: dict[str, Any] = {}
     # A score between -1 and 1 taken for a probability as it is.
     plain = {view: np.clip((S + 1) / 2, 0, 1) for view, S in scores.items()}
     for name, of in (("calibrated", model.predict_proba(trial.X_test)), ("plain", plain)):
@@ -230,10 +227,22 @@ def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     return Outcome(scores, numbers)
 
 
+def _rules(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Decisions of every rule, from one tuned fit."""
+    model = NAIM3LCV(transformer=None, random_state=seed, calibrate=True, **parameters)
+    model.fit(trial.X_train, trial.Y_train)
+    numbers = measure_rules(model, _problem(trial), trial, seed)
+    return Outcome(model.decision_function(trial.X_test), dict(numbers))
+
+
 def _explained(truth: NDArray, probabilities: NDArray, rates: NDArray) -> float:
     """Share of the log-loss of the labels' base rates that probabilities avoid."""
     loss, loss_of_rates = (
-        log_loss(truth.ravel(), np.clip(p, LEAST_CHANCE, 1 - LEAST_CHANCE).ravel(), labels=[0, 1])
+        log_loss(
+            truth.ravel(),
+            np.clip(p, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY).ravel(),
+            labels=[0, 1],
+        )
         for p in (probabilities, np.broadcast_to(rates, truth.shape))
     )
     return float(1 - loss / loss_of_rates)
@@ -316,6 +325,7 @@ METHODS: dict[str, Method] = {
     "ridge, tuned": _ridge_cv,
     "Algorithm 1": _trace,
     "decisions": _decisions,
+    "rules": _rules,
     "model, tuned": _model_cv,
     "logistic, tuned": _logistic_cv,
     "deep": _deep,

@@ -13,7 +13,7 @@ from naim3l.experiments.grids import Grids
 # reused. Defaults of estimators, recipes and folds are not in the settings, but among these.
 RECORD_VERSION = 1
 # The same for methods whose numbers changed alone.
-METHOD_VERSIONS = {"decisions": 3, "fusions": 3, "model, tuned": 3, "logistic, tuned": 3}
+METHOD_VERSIONS = {"decisions": 4, "fusions": 3, "model, tuned": 3, "logistic, tuned": 3}
 
 # Protocols by name: the rows that features are fitted on, and the scores that are compared.
 PROTOCOLS = {

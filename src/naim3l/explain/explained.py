@@ -8,7 +8,29 @@ from naim3l.estimators.linear import LinearViewModel
 
 
 def check_explained(model: Any) -> None:
-    """Refuse models that are not fitted, and models of networks, which have no readable weights."""
+    """Refuse models that are not fitted, and models of networks, which have no readable weights.
+
+    Parameters
+    ----------
+    model : estimator
+        Model to check.
+
+    Raises
+    ------
+    ValueError
+        It is not a linear model, with or without kernels.
+    NotFittedError
+        It is not fitted.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.explain import check_explained
+    >>> check_explained(NAIM3L())  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    sklearn.exceptions.NotFittedError: This NAIM3L instance is not fitted yet...
+    """
     if not isinstance(model, LinearViewModel):
         raise ValueError(
             f"{type(model).__name__} has no readable weights: explanations and reports are only "

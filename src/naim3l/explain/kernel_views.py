@@ -13,14 +13,49 @@ LINEAR = "linear"
 
 
 class ViewKernel(NamedTuple):
-    """Kernel of a view: its name, with brackets if it is a function, and gamma if it has one."""
+    """Kernel of a view.
+
+    Attributes
+    ----------
+    name : str
+        Name of the kernel, with brackets if it is a function of the user.
+    gamma : float or None
+        Gamma of the kernel, None if it has none.
+
+    Examples
+    --------
+    >>> from naim3l.explain import ViewKernel
+    >>> ViewKernel("rbf", 0.5).name
+    'rbf'
+    """
 
     name: str
     gamma: float | None
 
 
 def view_kernels(model: LinearViewModel) -> dict[str, ViewKernel]:
-    """Kernel of each view; "linear" where scores are linear in the transformed features."""
+    """Kernel of each view; "linear" if scores are linear in the transformed features.
+
+    Parameters
+    ----------
+    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
+        Fitted model.
+
+    Returns
+    -------
+    dict of str to ViewKernel
+        Kernels by view.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.explain import view_kernels
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L(kernel={"view0": "rbf", "view1": None}).fit(data.views, data.labels)
+    >>> {view: kernel.name for view, kernel in view_kernels(model).items()}
+    {'view0': 'rbf', 'view1': 'linear'}
+    """
     check_explained(model)
     maps = model.kernel_maps_
     return {
@@ -39,6 +74,26 @@ def linear_views(model: LinearViewModel) -> list[str]:
     """Views whose weights belong to columns, or to the output of a transformer.
 
     These are all views except those with a nonlinear kernel.
+
+    Parameters
+    ----------
+    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
+        Fitted model.
+
+    Returns
+    -------
+    list of str
+        Names of the views.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.explain import linear_views
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L(kernel={"view0": "rbf", "view1": None}).fit(data.views, data.labels)
+    >>> linear_views(model)
+    ['view1']
     """
     check_explained(model)
     maps = model.kernel_maps_

@@ -31,7 +31,10 @@ class FeatureWeights:
     Attributes
     ----------
     columns, labels : list of str
+        Names of the rows and columns of ``weights``.
     weights : ndarray of shape (n_columns, n_labels)
+        Change of a label's score, before rows are normalised to unit length, when a column
+        increases by one standard deviation.
     kind : {"columns", "roots", "features"}
         What the weights belong to: the columns of the table; square roots of the columns' shares
         of their row sum; or the output of the first steps of the view's transformer.
@@ -39,6 +42,17 @@ class FeatureWeights:
         Root mean squared length of training rows before they are normalised to unit length; 1
         where they are not normalised, or it is unknown. ``weights / length`` is in units of the
         score.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.explain import feature_weights
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L().fit(data.views, data.labels)
+    >>> found = feature_weights(model, "view1")
+    >>> found.kind, found.weights.shape, found.columns[0]
+    ('columns', (8, 3), 'column 0')
     """
 
     columns: list[str]
@@ -48,14 +62,44 @@ class FeatureWeights:
     length: float
 
     def to_frame(self) -> Any:
-        """The weights as a pandas DataFrame, with a row per table column and a column per label."""
+        """The weights as a pandas DataFrame, with a row per table column and a column per label.
+
+        Returns
+        -------
+        DataFrame of shape (n_columns, n_labels)
+            ``weights``, with columns and labels as names.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from naim3l.explain import FeatureWeights
+        >>> weights = np.array([[0.2], [-0.4]])
+        >>> FeatureWeights(["age", "fever"], ["flu"], weights, "columns", 1.0).to_frame()
+               flu
+        age    0.2
+        fever -0.4
+        """
         import pandas as pd
 
         return pd.DataFrame(self.weights, index=self.columns, columns=self.labels)
 
 
 class Feature(NamedTuple):
-    """A column and its weight for a label."""
+    """A column and its weight for a label.
+
+    Attributes
+    ----------
+    view, column : str
+        Names of the view and of its column.
+    weight : float
+        Weight of the column, as in `top_features`.
+
+    Examples
+    --------
+    >>> from naim3l.explain import Feature
+    >>> Feature("clinic", "fever", 0.8).weight
+    0.8
+    """
 
     view: str
     column: str
@@ -90,8 +134,10 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
 
     Parameters
     ----------
-    model : fitted model
+    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
+        Fitted model.
     view : str
+        Name of the view.
     X : tables in the form of the fit, optional
         Training tables, from which standard deviations are computed. Without them they come from
         the transformer: exact after StandardScaler, otherwise from the variance that the kept
@@ -100,6 +146,20 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
     Returns
     -------
     FeatureWeights
+        Weights, and the names and meaning of their rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.explain import feature_weights
+    >>> X = pd.DataFrame({"age": [61, 35, 58, 29], "fever": [37.2, 39.1, 36.9, 38.8]})
+    >>> y = pd.DataFrame({"flu": [0, 1, 0, 1]})
+    >>> model = NAIM3L().fit({"clinic": X}, {"clinic": y})
+    >>> feature_weights(model, "clinic").to_frame().round(2)
+            flu
+    age   -0.75
+    fever  0.76
     """
     check_explained(model)
     check_view(model, view)
@@ -133,19 +193,34 @@ def top_features(
 
     Parameters
     ----------
-    model : fitted model
+    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
+        Fitted model.
     label : str
-    n : int
+        Name of the label.
+    n : int, default=10
         Maximum number of columns in each list.
     X : tables in the form of the fit, optional
         As for `feature_weights`.
 
     Returns
     -------
-    dict with "for" and "against", lists of Feature
-        Strongest first. Weights are those of `feature_weights` divided by ``length``, so that they
-        can be compared between views; those of "against" are negative. Views with a kernel have no
-        column weights and are left out; if all views have one, a ValueError is raised.
+    dict of str to list of Feature
+        Lists "for" and "against", strongest first. Weights are those of `feature_weights` divided
+        by ``length``, so that they can be compared between views; those of "against" are negative.
+        Views with a kernel have no column weights and are left out; if all views have one, a
+        ValueError is raised.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.explain import top_features
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L().fit(data.views, data.labels)
+    >>> for feature in top_features(model, "label0", n=2)["for"]:
+    ...     print(feature.view, feature.column, round(feature.weight, 2))
+    view0 column 6 0.33
+    view0 column 7 0.24
     """
     k = label_index(model, label)
     check_whole_number("n", n, at_least=1)
@@ -155,7 +230,35 @@ def top_features(
 def top_features_of_all(
     model: LinearViewModel, n: int = 10, X: Any = None
 ) -> dict[str, dict[str, list[Feature]]]:
-    """`top_features` of every label, by name; much faster than separate calls for each label."""
+    """`top_features` of every label, which is much faster than separate calls for each label.
+
+    Parameters
+    ----------
+    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
+        Fitted model.
+    n : int, default=10
+        Maximum number of columns in each list.
+    X : tables in the form of the fit, optional
+        As for `feature_weights`.
+
+    Returns
+    -------
+    dict of str to dict
+        Results of `top_features` by label.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.explain import top_features_of_all
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L().fit(data.views, data.labels)
+    >>> for label, found in top_features_of_all(model, n=1).items():
+    ...     print(label, found["for"][0].column)
+    label0 column 6
+    label1 column 4
+    label2 column 5
+    """
     check_explained(model)
     check_whole_number("n", n, at_least=1)
     weights = _weights(model, X)

@@ -29,7 +29,8 @@ def view_shares(model: LinearViewModel, X: Any = None) -> dict[str, Matrix]:
 
     Parameters
     ----------
-    model : fitted model
+    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
+        Fitted model.
     X : tables in the form of the fit, optional
         Rows over which the variance is computed. Without them, it is that of the training rows with
         features assumed to be uncorrelated, which holds for the built-in recipes up to the
@@ -39,6 +40,16 @@ def view_shares(model: LinearViewModel, X: Any = None) -> dict[str, Matrix]:
     -------
     dict of str to ndarray of shape (n_labels,)
         Shares by view, which sum to 1; NaN for a label whose scores are constant.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.explain import view_shares
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L().fit(data.views, data.labels)
+    >>> {view: shares.round(2).tolist() for view, shares in view_shares(model).items()}
+    {'view0': [0.65, 0.53, 0.55], 'view1': [0.35, 0.47, 0.45]}
     """
     check_explained(model)
     covariances = {view: cov for view, (cov, _) in _score_covariances(model, X).items()}
@@ -63,7 +74,8 @@ def label_relations(model: LinearViewModel, X: Any = None) -> Matrix:
 
     Parameters
     ----------
-    model : fitted model
+    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
+        Fitted model.
     X : tables in the form of the fit, optional
         Rows from which the scatter is computed. Without them, it is that of the training rows as
         far as the transformer stores it: diagonal, with the variances of the components; for a view
@@ -73,6 +85,18 @@ def label_relations(model: LinearViewModel, X: Any = None) -> Matrix:
     -------
     ndarray of shape (n_labels, n_labels)
         Symmetric, with 1 on the diagonal; 0 for a label whose scores are constant.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.explain import label_relations
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L().fit(data.views, data.labels)
+    >>> label_relations(model, data.views).round(2)
+    array([[ 1.  , -0.24,  0.41],
+           [-0.24,  1.  ,  0.1 ],
+           [ 0.41,  0.1 ,  1.  ]])
     """
     check_explained(model)
     parts = list(_score_covariances(model, X).values())
@@ -94,15 +118,32 @@ def related_labels(
 
     Parameters
     ----------
-    model : fitted model
+    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
+        Fitted model.
     label : str
-    n : int
+        Name of the label.
+    n : int, default=5
+        Maximum number of labels to return.
     X : tables in the form of the fit, optional
+        As for `label_relations`.
 
     Returns
     -------
-    list of (label, cosine)
-        At most n pairs, strongest first. Negative cosines mean that the labels exclude each other.
+    list of (str, float)
+        Labels and cosines, strongest first. Negative cosines mean that the labels exclude each
+        other.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.explain import related_labels
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L().fit(data.views, data.labels)
+    >>> for label, cosine in related_labels(model, "label0", X=data.views):
+    ...     print(label, round(cosine, 2))
+    label2 0.41
+    label1 -0.24
     """
     k = label_index(model, label)
     check_whole_number("n", n, at_least=1)
@@ -120,8 +161,12 @@ def score_spectrum(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : fitted model
-    X, y : tables and label tables in the form of the fit
+    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
+        Fitted model.
+    X : tables in the form of the fit
+        Rows to score.
+    y : label tables in the form of the fit
+        Labels of the rows of ``X``.
 
     Returns
     -------
@@ -131,6 +176,19 @@ def score_spectrum(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
         dict for each label with a known positive: "label", "n_rows", "rank", "trace_norm" and
         "dimensions" of the rows where it is known positive. "mean" and "median" are taken over the
         parts.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.explain import score_spectrum
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L().fit(data.views, data.labels)
+    >>> spectrum = score_spectrum(model, data.views, data.labels)
+    >>> spectrum["n_rows"], spectrum["rank"]
+    (120, 3)
+    >>> [(part["label"], part["dimensions"]) for part in spectrum["parts"]]
+    [('label0', 3), ('label1', 3), ('label2', 3)]
     """
     check_explained(model)
     S, positive = _stacked(model, X, y)

@@ -1,1 +1,1 @@
-"""From cells to features: recipes per view, and kernels."""
+"""Features of views: recipes and kernels."""

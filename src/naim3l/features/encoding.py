@@ -1,4 +1,4 @@
-"""How a view's table becomes the features that a model works on."""
+"""Features of a view: its transformer, and how the table is passed to it."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.utils import get_tags
 
 from naim3l._arrays import Mask
-from naim3l.features.kernels import HISTOGRAM_KERNELS, KernelMap
+from naim3l.features.kernels import KernelMap
 from naim3l.features.recipes import MAX_COMPONENTS, RECIPES, RootHistogram
 from naim3l.input.numeric import (
     check_finite,
@@ -30,15 +30,15 @@ _NO_NUMBER = re.compile(r"could not convert string to float: (.+)")
 
 @dataclass(frozen=True)
 class ViewFeatures:
-    """Transformer of one view, and how the view's table is given to it.
+    """Transformer of one view, and how the view's table is passed to it.
 
     Attributes
     ----------
     transformer : transformer or None
-        None where features are used as they are.
+        None if the columns are the features.
     as_numbers : bool
-        Whether rows are read as numbers and checked: for our recipes, and for features used as
-        they are. Other transformers get the rows in the library they came from, text and all.
+        Whether rows are read as numbers and checked, as for the built-in recipes and without a
+        transformer. Other transformers receive the rows unchanged, including text.
     """
 
     transformer: Any
@@ -52,13 +52,13 @@ class ViewFeatures:
         kernel_map: KernelMap | None = None,
         n_components: int = MAX_COMPONENTS,
     ) -> "ViewFeatures":
-        """Unfitted, from a model's parameters; see `make_transformer`."""
+        """Unfitted features from the parameters of a model; see `make_transformer`."""
         made = make_transformer(transformer, view, kernel_map, n_components)
-        given = transformer.get(view) if isinstance(transformer, Mapping) else transformer
+        given = _of_view(transformer, view)
         return cls(made, as_numbers=given is None or isinstance(given, str))
 
     def fit_encode(self, table: Table) -> tuple[Any, Mask]:
-        """`encode` of training rows, which the transformer is fitted on."""
+        """`encode` of training rows, on which the transformer is fitted."""
         rows, present = self.rows(table)
         if not present.any():
             raise ValueError(f"{table.where}: missing in every row; leave the view out.")
@@ -70,7 +70,7 @@ class ViewFeatures:
         return self._transform(table, rows, present, fit=True), present
 
     def encode(self, table: Table) -> tuple[Any, Mask]:
-        """Features that the model works on, and the rows that have the view.
+        """Features of the rows that have the view, and which rows these are.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class ViewFeatures:
         return self._transform(table, rows, present, fit=False), present
 
     def rows(self, table: Table) -> tuple[Any, Mask]:
-        """Rows that have the view, as the transformer gets them, and which rows these are."""
+        """Rows that have the view, as the transformer receives them, and which rows these are."""
         if not self.as_numbers:
             present = present_rows(table, allow_missing=self.accepts_missing)
             return table.take_rows(present), present
@@ -101,13 +101,13 @@ class ViewFeatures:
 
     @property
     def kernel_map(self) -> KernelMap | None:
-        """The kernel that ends the transformer, if there is one."""
+        """The kernel at the end of the transformer, if there is one."""
         last = self.transformer
         last = last[-1] if isinstance(last, Pipeline) else last
         return last if isinstance(last, KernelMap) else None
 
     def with_gamma(self, gamma: float) -> "ViewFeatures":
-        """The same, fitted, with another gamma in its kernel."""
+        """The same fitted features with another gamma in the kernel."""
         assert self.kernel_map is not None
         changed = self.kernel_map.with_gamma(gamma)
         if isinstance(self.transformer, Pipeline):
@@ -130,23 +130,33 @@ class ViewFeatures:
         return read_features(features, f"{table.where} after its transformer", present, fit=fit)
 
 
+def is_automatic(transformer: Any, view: str) -> bool:
+    """Whether the parameter ``transformer`` lets the model choose the features of a view."""
+    given = _of_view(transformer, view)
+    return isinstance(given, str) and given == "auto"
+
+
+def _of_view(transformer: Any, view: str) -> Any:
+    return transformer.get(view) if isinstance(transformer, Mapping) else transformer
+
+
 def make_transformer(
     transformer: Any,
     view: str,
     kernel_map: KernelMap | None = None,
     n_components: int = MAX_COMPONENTS,
 ) -> Any:
-    """Unfitted transformer of one view, or None where its features are used as given.
+    """Unfitted transformer of one view, or None if the columns are the features.
 
     Parameters
     ----------
-    transformer : str, transformer, None, or mapping view -> one of these
-        "auto" is "scale", or None before a kernel that takes histograms as they are.
+    transformer : str, transformer, None, or mapping of str to one of these
+        "auto" is "scale", or None for a kernel of histograms.
     view : str
     kernel_map : KernelMap, optional
-        The step after it.
+        Last step of the transformer.
     n_components : int
-        Most components that the PCA of a recipe keeps.
+        Maximum number of components in the PCA of a recipe.
     """
     recipe = _make_recipe(transformer, view, kernel_map, n_components)
     if kernel_map is None or recipe is None:
@@ -161,7 +171,7 @@ def _make_recipe(
         if view not in transformer:
             raise ValueError(
                 f"transformer: no entry for view {view!r}; it has {list(transformer)}. "
-                "Give one per view, None for features as they are."
+                "Give one per view, None for columns as they are."
             )
         transformer = transformer[view]
     if isinstance(transformer, str) and transformer == "auto":
@@ -181,7 +191,7 @@ def _make_recipe(
 
 
 def _name_cell(table: Table, refusal: str) -> None:
-    """Raise an error that names the cell which a transformer refused without saying where."""
+    """Raise an error that names the cell which a transformer refused without naming it."""
     numeric, all_rows = table.numeric_columns(), np.ones(table.shape[0], dtype=bool)
     if "infinity" in refusal and numeric.shape[1]:
         numbers = numeric.numbers()
@@ -192,30 +202,29 @@ def _name_cell(table: Table, refusal: str) -> None:
         check_not_negative(numeric, numeric.numbers(), all_rows)
     if written := _NO_NUMBER.search(refusal):
         cells = table.find_cells(written[1])
-        # In several columns it may well be allowed in the first.
+        # A value that occurs in several columns may be allowed in the first.
         if len({j for _, j in cells}) == 1:
             place = f"{table.where}, row {cells[0][0]}, {table.column_label(cells[0][1])}"
             raise ValueError(f"{place}: {written[1]} is not a number, as it was at the fit.")
 
 
 def _first_step(transformer: Any) -> Any:
-    """What sees the rows first, also where pipelines are nested."""
+    """The first step of a transformer, also of nested pipelines."""
     return _first_step(transformer[0]) if isinstance(transformer, Pipeline) else transformer
 
 
 def _of_histograms(step: Any) -> bool:
     """Whether a step refuses negative values."""
-    of_kernel = isinstance(step, KernelMap) and isinstance(step.kernel, str)
-    return isinstance(step, RootHistogram) or (of_kernel and step.kernel in HISTOGRAM_KERNELS)
+    return isinstance(step, RootHistogram) or (isinstance(step, KernelMap) and step.of_histograms)
 
 
 def accepts_missing(transformer: Any) -> bool:
-    """Whether a transformer may be given NaN, by its tags; composites are asked by parts."""
+    """Whether a transformer accepts NaN, by its tags or those of its parts."""
     if isinstance(transformer, Pipeline):
         steps = [step for _, step in transformer.steps if step not in (None, "passthrough")]
         return not steps or accepts_missing(steps[0])
     if isinstance(transformer, ColumnTransformer):
-        return True  # NaN may be in the columns of a part that takes them; others will refuse
+        return True  # NaN may be in columns of a part that accepts them; other parts refuse them
     if isinstance(transformer, FeatureUnion):
         return all(
             part in ("drop", "passthrough") or accepts_missing(part)

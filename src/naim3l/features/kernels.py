@@ -1,15 +1,16 @@
-"""Kernel maps: features whose inner products are the values of a kernel, or nearly so (Nystroem).
+"""Kernel maps: features whose inner products are, or approximate, values of a kernel (Nystroem).
 
-With landmarks ``L`` and ``K = k(L, L)``, a row ``x`` gets the features ``k(x, L) K^(-1/2)``. Inner
-products of two rows are then ``k(x, L) K^(-1) k(L, x')``, which is ``k(x, x')`` itself for all rows
-that are landmarks. So a linear model on these features, with all training rows for landmarks, is
-the kernel model: weights ``W`` are dual weights ``A = K^(-1/2) W``, scores are ``k(x, L) A``, and
+With landmarks ``L`` and ``K = k(L, L)``, the features of a row ``x`` are ``k(x, L) K^(-1/2)``.
+Inner products of two rows are then ``k(x, L) K^(-1) k(L, x')``, which equals ``k(x, x')`` for
+landmarks. A linear model on these features, with all training rows as landmarks, is therefore the
+kernel model: weights ``W`` are dual weights ``A = K^(-1/2) W``, scores are ``k(x, L) A``, and
 the squared weights are ``tr(A' K A)``.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,50 +27,89 @@ from threadpoolctl import ThreadpoolController
 from naim3l._arrays import Matrix
 from naim3l._parameters import RANGES, check_choice, check_in_range, check_whole_number
 
-# Of rows that are divided by their sum first: they must not be negative.
-HISTOGRAM_KERNELS = ("chi2", "hellinger")
-KERNELS = ("linear", "rbf", *HISTOGRAM_KERNELS)
+
+def _squared_distances(A: Any, B: Any) -> Matrix:
+    return np.asarray(euclidean_distances(A, B, squared=True))
+
+
+def _chi2_distances(A: Any, B: Any) -> Matrix:
+    # scikit-learn requires a writable array, though it does not write to it.
+    return -additive_chi2_kernel(A, np.require(B, requirements="W"))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Definition of a kernel.
+
+    Attributes
+    ----------
+    distances : callable or None
+        Function of two tables of n and m rows that returns their distances (n, m); values of the
+        kernel are ``exp(-gamma distance)``. None if they are the inner products of the rows.
+    histograms : bool
+        Whether rows are divided by their sum first, so that they must not be negative.
+    roots : bool
+        Whether square roots are taken after that.
+    sparse : bool
+        Whether sparse rows are supported.
+    """
+
+    distances: Callable[[Any, Any], Matrix] | None
+    histograms: bool = False
+    roots: bool = False
+    sparse: bool = True
+
+
+KERNELS = {
+    "linear": Kernel(None),
+    "rbf": Kernel(_squared_distances),
+    "chi2": Kernel(_chi2_distances, histograms=True, sparse=False),
+    "hellinger": Kernel(_squared_distances, histograms=True, roots=True),
+}
+HISTOGRAM_KERNELS = tuple(name for name, kernel in KERNELS.items() if kernel.histograms)
 LANDMARKS = ("kmeans", "leverage", "uniform")
 N_LANDMARKS = 300
-# Squared distances below this share of the squared rows are those of equal rows.
+# Rows are equal if their squared distance is below this share of their squares.
 EQUAL_ROWS = 1e-12
-# The median rule looks at pairs of this many rows.
+# The median distance is taken over pairs of this many rows.
 MEDIAN_ROWS = 1000
-# Rounds of k-means, after which centres hardly move, and rows for each centre that take part.
+# Rounds of k-means, after which centres hardly move, and number of rows per centre to cluster.
 KMEANS_ROUNDS, KMEANS_ROWS = 10, 50
 # Directions of the landmarks' kernel matrix below this share of the largest are rounding error.
 LEAST_SHARE = 1e-10
 
 
 class KernelMap(TransformerMixin, BaseEstimator):
-    """Nystroem features of a kernel; exact with all training rows for landmarks.
+    """Nystroem features of a kernel; exact with all training rows as landmarks.
 
-    scikit-learn's Nystroem draws landmarks uniformly and takes the bandwidth as given.
+    scikit-learn's Nystroem draws landmarks uniformly and needs a given bandwidth.
 
     Parameters
     ----------
     kernel : {"rbf", "chi2", "hellinger", "linear"} or callable, default="rbf"
-        "rbf" is ``exp(-gamma d)`` of the squared Euclidean distance ``d``; "chi2" and "hellinger"
-        the same of these distances between histograms, that is, of rows divided by their sum:
-        ``sum (x - y)^2 / (x + y)``, and the squared distance of square roots. Both suit counts,
-        "hellinger" at a fraction of the time. A callable gets two tables of rows, and returns the
-        matrix of kernel values.
+        "rbf" is ``exp(-gamma d)`` with the squared Euclidean distance ``d``. "chi2" and "hellinger"
+        use distances between histograms, that is, rows divided by their sum:
+        ``sum (x - y)^2 / (x + y)``, and the squared distance of square roots. Both are meant for
+        counts; "hellinger" takes a fraction of the time. A callable is a function of two tables of
+        rows that returns the matrix of kernel values.
     n_landmarks : int or None, default=300
-        None takes all training rows; so do more than there are.
+        Number of landmarks. None, or a number above that of training rows, uses all of these.
     gamma : "auto" or float, default="auto"
         "auto" is one over the median distance between training rows.
     landmarks : {"kmeans", "leverage", "uniform"}, default="kmeans"
-        Centres of k-means; rows drawn by ridge leverage scores, which prefer those that others do
-        not account for; or rows drawn alike.
+        Centres of k-means; rows drawn by ridge leverage scores, which prefer rows that are not
+        similar to others; or rows drawn uniformly.
     random_state : int, RandomState or None, default=0
+        Determines the landmarks, and the rows of the median distance.
 
     Attributes
     ----------
     landmarks_ : ndarray of shape (n_landmarks, n_features)
-        After the normalisation that the kernel asks for.
+        Landmarks, normalised as the kernel requires.
     normalization_ : ndarray of shape (n_landmarks, n_components)
         ``K^(-1/2)``, up to a rotation.
     gamma_ : float or None
+        Gamma of the kernel; None if it has none.
     """
 
     def __init__(
@@ -118,22 +158,28 @@ class KernelMap(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse
-        tags.input_tags.positive_only = self._of_histograms
+        tags.input_tags.positive_only = self.of_histograms
         return tags
 
     @property
-    def _of_histograms(self) -> bool:
+    def of_histograms(self) -> bool:
+        """Whether rows must not be negative."""
         return isinstance(self.kernel, str) and self.kernel in HISTOGRAM_KERNELS
 
     @property
     def _takes_sparse(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel != "chi2"
+        return self.kernel in list(KERNELS) and KERNELS[self.kernel].sparse
+
+    @property
+    def _distances(self) -> Callable[[Any, Any], Matrix] | None:
+        """Distances that gamma multiplies; None if the kernel has no gamma."""
+        return None if callable(self.kernel) else KERNELS[self.kernel].distances
 
     def _prepare(self, X: Any, *, reset: bool) -> Any:
-        """Rows as the kernel compares them."""
+        """Rows, checked and normalised as the kernel requires."""
         sparse = "csr" if self._takes_sparse else False
         X = validate_data(self, X, reset=reset, accept_sparse=sparse, dtype=np.float64)
-        if not self._of_histograms:
+        if not self.of_histograms:
             return X
         if (lowest := X.min()) < 0:
             raise ValueError(
@@ -141,31 +187,25 @@ class KernelMap(TransformerMixin, BaseEstimator):
                 f"none, but {lowest:g} occurs."
             )
         X = normalize(X, norm="l1")
-        return np.sqrt(X) if self.kernel == "hellinger" else X
-
-    def _distances(self, A: Any, B: Any) -> Matrix:
-        if self.kernel == "chi2":
-            # scikit-learn's loop wants to be allowed to write, though it does not.
-            return -additive_chi2_kernel(A, np.require(B, requirements="W"))
-        return np.asarray(euclidean_distances(A, B, squared=True))
+        return np.sqrt(X) if KERNELS[self.kernel].roots else X
 
     def _values(self, A: Any, B: Any) -> Matrix:
         """Kernel matrix of two tables of prepared rows."""
         if callable(self.kernel):
             return _checked_values(self.kernel(A, B), (A.shape[0], B.shape[0]))
-        if self.kernel == "linear":
+        if self._distances is None:
             return np.asarray(linear_kernel(A, B, dense_output=True))
         assert self.gamma_ is not None
         return np.exp(-self.gamma_ * self._distances(A, B))
 
     def _bandwidth(self, rows: Any, rng: np.random.RandomState) -> float | None:
-        if callable(self.kernel) or self.kernel == "linear":
+        if self._distances is None:
             return None
         if self.gamma != "auto":
             return float(self.gamma)
         some = rows[rng.permutation(rows.shape[0])[:MEDIAN_ROWS]]
         distances = self._distances(some, some)[np.triu_indices(some.shape[0], 1)]
-        # Of equal rows it is a rounding error of their squares.
+        # The distance of equal rows is a rounding error of their squares.
         squares = some.multiply(some) if issparse(some) else some**2
         distances = distances[distances > EQUAL_ROWS * squares.sum(axis=1).max()]
         if not len(distances):
@@ -182,15 +222,15 @@ class KernelMap(TransformerMixin, BaseEstimator):
             return _centres(rows[rng.permutation(n_rows)[: KMEANS_ROWS * n_landmarks]], n_landmarks)
         chosen = rng.permutation(n_rows)[:n_landmarks]
         if self.landmarks == "leverage":
-            # Scores from a uniform pilot: exact ones would need the kernel of all rows.
+            # Scores are estimated from uniform landmarks: exact ones need the kernel of all rows.
             pilot = rows[chosen]
             scores = _leverage(self._values(rows, pilot) @ self._inverse_root(pilot))
-            scores += np.finfo(float).tiny  # rows of zeros may be drawn, too, if need be
+            scores += np.finfo(float).tiny  # rows of zeros must have a positive probability
             chosen = rng.choice(n_rows, n_landmarks, replace=False, p=scores / scores.sum())
         return _dense(rows[np.sort(chosen)])
 
     def _inverse_root(self, landmarks: Any) -> Matrix:
-        """``K^(-1/2)`` of landmarks, up to a rotation, without the directions of rounding error."""
+        """``K^(-1/2)`` of landmarks, up to a rotation, without directions of rounding error."""
         K = self._values(landmarks, landmarks)
         tolerance = 1e-8 * np.abs(K).max()
         if not np.allclose(K, K.T, atol=tolerance):
@@ -213,7 +253,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
 
 
 def _checked_values(values: Any, shape: tuple[int, int]) -> Matrix:
-    """What a user's kernel returned, if it can be a matrix of kernel values."""
+    """The result of a user's kernel, checked to be a matrix of finite numbers."""
     K = np.asarray(values)
     if K.dtype.kind not in "biuf" or K.shape != shape or not np.isfinite(K).all():
         has = f"got shape {K.shape}" if K.shape != shape else f"got {K.dtype}, not all finite"
@@ -225,31 +265,31 @@ def _checked_values(values: Any, shape: tuple[int, int]) -> Matrix:
 
 
 def _dense(rows: Any) -> Matrix:
-    # Model files hold no sparse arrays, and landmarks are few.
+    # Model files cannot contain sparse arrays, and landmarks are few.
     return rows.toarray() if issparse(rows) else rows
 
 
-@ThreadpoolController().wrap(limits=1, user_api="openmp")  # threads add up in any order
+@ThreadpoolController().wrap(limits=1, user_api="openmp")  # sums of threads depend on their order
 def _centres(rows: Any, n_centres: int) -> Matrix:
     """Centres of k-means of rows in random order."""
-    # From the first rows: with so many centres, k-means++ takes longer than all rounds.
+    # Starts at the first rows: with many centres, k-means++ takes longer than all rounds.
     start = _dense(rows[:n_centres])
     means = KMeans(n_centres, init=start, n_init=1, max_iter=KMEANS_ROUNDS)
     with warnings.catch_warnings():
-        # Of rows that occur twice: centres that coincide do no harm.
+        # The warning is about duplicate rows, whose centres coincide, which is harmless.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return np.asarray(means.fit(rows).cluster_centers_)
 
 
 def _leverage(features: Matrix) -> Matrix:
-    """Ridge leverage score of each row, at a ridge of one: how far it stands for itself."""
+    """Ridge leverage score of each row, with a ridge of one: how much it differs from others."""
     gram = features.T @ features
     root = np.linalg.cholesky(gram + np.eye(len(gram)))
     return np.sum(np.linalg.solve(root, features.T) ** 2, axis=0)
 
 
 def check_kernel(name: str, kernel: Any) -> None:
-    """Refuse what is neither the name of a kernel nor a function."""
+    """Refuse anything but the name of a kernel or a function."""
     if not callable(kernel) and not (isinstance(kernel, str) and kernel in KERNELS):
         raise ValueError(
             f"{name} must be one of {list(KERNELS)} or (in Python) a function, got {kernel!r}."
@@ -282,7 +322,7 @@ def check_landmarks(name: str, n_landmarks: Any) -> None:
 
 
 def of_view(name: str, value: Any, view: str) -> Any:
-    """A view's own value, where a parameter is a mapping from views to values."""
+    """Value of a parameter for a view, from a mapping of views to values or from one value."""
     if not isinstance(value, Mapping):
         return value
     if view not in value:

@@ -1,4 +1,4 @@
-"""Feature recipes per view, made of scikit-learn's parts."""
+"""Feature recipes for views, as pipelines of scikit-learn."""
 
 from typing import Any
 
@@ -16,22 +16,22 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from naim3l._parameters import check_choice, check_whole_number
 
 MAX_COMPONENTS = 50
-# Up to this many columns their covariance is decomposed, beyond it the rows are.
+# PCA decomposes the covariance of up to this many columns, otherwise the rows.
 COVARIANCE_COLUMNS = 1000
 
 
 def _column_ranges(X: Any) -> tuple[NDArray, NDArray]:
-    """Least and greatest value of each column."""
+    """Smallest and largest value of each column."""
     return min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
 
 
 class DropConstantColumns(SelectorMixin, BaseEstimator):
-    """Drop the columns that have one value in all training rows.
+    """Drop the columns that are constant in the training rows.
 
     Parameters
     ----------
-    only_zero : bool
-        Drop those that are zero throughout, keep other constants.
+    only_zero : bool, default=False
+        Drop only columns of zeros, and keep other constants.
     """
 
     def __init__(self, only_zero: bool = False):
@@ -94,10 +94,10 @@ class RootHistogram(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 class LeadingComponents(TransformerMixin, BaseEstimator):
-    """PCA to at most ``max_components`` dimensions, fewer where the rows span fewer.
+    """PCA to at most ``max_components`` dimensions, fewer if the rows span fewer.
 
-    scikit-learn's PCA refuses to keep more components than rows or columns, and its
-    automatic choice of algorithm is approximate on wide tables; this one is exact.
+    scikit-learn's PCA refuses more components than rows or columns, and its automatic choice of
+    algorithm is approximate for wide tables; this one is exact.
 
     Parameters
     ----------
@@ -116,8 +116,8 @@ class LeadingComponents(TransformerMixin, BaseEstimator):
         lowest, highest = _column_ranges(X)
         if (lowest == highest).all():
             raise ValueError("all rows are equal: there is no direction in which they differ.")
-        # PCA subtracts products of means, which cancel when means are large; sparse rows cannot
-        # be centred beforehand without losing their zeros.
+        # PCA subtracts products of means, which loses digits if means are large; sparse rows
+        # cannot be centred first without losing their zeros.
         self.offset_ = np.zeros(n_columns) if sparse.issparse(X) else X.mean(axis=0)
         X = self._shift(X)
         n_components = min(self.max_components, n_rows - 1, n_columns)

@@ -1,1 +1,1 @@
-"""What is on disk: tables, model files, checkpoints; files appear whole or not at all."""
+"""Files: tables, models and checkpoints, written completely or not at all."""

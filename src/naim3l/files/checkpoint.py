@@ -1,4 +1,4 @@
-"""The state of a fit on disk, so that a fit that was stopped or killed can go on."""
+"""Checkpoints: the state of a fit on disk, from which an interrupted fit resumes."""
 
 import hashlib
 import json
@@ -18,19 +18,18 @@ from naim3l.files.whole import check_writable, remove_parts, written_whole
 Arrays = dict[str, NDArray[Any]]
 
 _FORMAT = "naim3l checkpoint 3"
-# A running fit is written once a second, so that no more is lost, but never so often that more than
-# this share of the time goes into writing.
+# Seconds between two writes of a running fit, and the largest share of time to spend on writing.
 EVERY, MOST_WRITING = 1.0, 0.05
 
 
 def fingerprint(arrays: list[Any], settings: Mapping[str, Any]) -> str:
-    """SHA-256 of arrays and settings: equal if and only if they are.
+    """SHA-256 of arrays and settings, which is equal if and only if they are.
 
     Parameters
     ----------
     arrays : list of ndarray or sparse array
     settings : mapping of str to JSON values
-        NumPy's numbers are taken as Python's.
+        Numbers of NumPy are treated as numbers of Python.
     """
     text = json.dumps(settings, sort_keys=True, default=lambda number: number.item())
     digest = hashlib.sha256(text.encode())
@@ -40,7 +39,7 @@ def fingerprint(arrays: list[Any], settings: Mapping[str, Any]) -> str:
         )
         for part in parts:
             digest.update(f"{part.shape} {part.dtype}".encode())
-            # The array's own bytes, not a copy: a state may take much of the memory.
+            # Without a copy, because a state may take much of the memory.
             digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
@@ -52,9 +51,10 @@ class Checkpoint:
     ----------
     path : path of the file
     key : str
-        Fingerprint of the data and parameters of the fit. A file with another one is an error.
+        Fingerprint of the data and parameters of the fit. A file with another key is an error.
     every : float
-        Seconds between two writes by `offer`, more where writing is slow; 0 takes every offer.
+        Seconds between two writes by `offer`, more if writing is slow; with 0 every offer is
+        written.
 
     Raises
     ------
@@ -65,18 +65,18 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], key: str, *, every: float = EVERY) -> None:
-        # Whole, so that it is found again from another working folder.
+        # Absolute, so that it is found from another working directory.
         self.path, self.key, self.every = Path(path).absolute(), key, every
         self._last, self._rest = time.monotonic(), every
         self._parts: dict[str, Arrays] = _read(self.path, key) if self.path.exists() else {}
         check_writable(path)
 
     def get(self, part: str) -> Arrays | None:
-        """Arrays of a part, None if it is not there."""
+        """Arrays of a part, None if it does not exist."""
         return self._parts.get(part)
 
     def put(self, part: str, arrays: Arrays) -> None:
-        """Write a part now; the others stay. A disk that is full is a warning: the fit goes on."""
+        """Write a part now, and keep the others; a failure is a warning, and the fit continues."""
         start = time.monotonic()
         self._parts[part] = arrays
         flat: dict[str, Any] = {
@@ -90,7 +90,7 @@ class Checkpoint:
         except OSError as error:
             reason = error.strerror or error
             warnings.warn(
-                f"the checkpoint {self.path} was not written ({reason}); the fit goes on without.",
+                f"the checkpoint {self.path} was not written ({reason}); the fit continues.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -98,21 +98,21 @@ class Checkpoint:
         self._rest = self.every and max(self.every, (self._last - start) / MOST_WRITING)
 
     def offer(self, part: str, make: Callable[[], Arrays]) -> None:
-        """Write a part if the last write is long enough ago; ``make`` is called only then."""
+        """Write a part, made by ``make``, if the last write is long enough ago."""
         if time.monotonic() - self._last >= self._rest:
             self.put(part, make())
 
     def discard(self, part: str) -> None:
-        """Forget a part, here and with the next write on disk."""
+        """Delete a part, which the next write removes from disk."""
         self._parts.pop(part, None)
 
 
 def kept_in(
     checkpoint: Checkpoint | None, solve: Callable[[Any], NDArray[Any]]
 ) -> Callable[[Any], NDArray[Any]]:
-    """A function of problems whose results are kept, and taken from the file for equal labels.
+    """``solve`` with results that are stored in a checkpoint, by the labels of the problem.
 
-    All else about the problems must be told by the key of the checkpoint.
+    Everything else about the problems must be part of the key of the checkpoint.
     """
     if checkpoint is None:
         return solve
@@ -129,7 +129,7 @@ def kept_in(
 
 
 def remove_checkpoint(path: Path, key: str) -> None:
-    """Delete the checkpoint of a fit whose model is on disk; that of another fit stays.
+    """Delete the checkpoint of a fit whose model is on disk, but not that of another fit.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def remove_checkpoint(path: Path, key: str) -> None:
     key : str
         Fingerprint of the fit, as for `Checkpoint`.
     """
-    # It may be gone, or damaged, or locked away by now: none of that harms the model.
+    # It may have been deleted, damaged or protected meanwhile, which does not harm the model.
     with suppress(Exception):
         with np.load(path, allow_pickle=False) as stored:
             own = str(stored["key"])
@@ -155,10 +155,10 @@ def _read(path: Path, key: str) -> dict[str, Arrays]:
     with path.open("rb") as file:  # a file that cannot be opened keeps its OSError
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of odd signs in a damaged header
+                warnings.simplefilter("ignore")  # about odd characters in a damaged header
                 stored = dict(np.load(file, allow_pickle=False))
             form, own = str(stored.pop("format")), str(stored.pop("key"))
-            # NumPy alone passes over parts that are missing, and over headers that say less.
+            # NumPy does not notice missing parts, or headers that state fewer bytes.
             sound = form != _FORMAT or str(stored.pop("digest")) == _digest(stored)
         except Exception as error:  # damage surfaces as many types, from BadZipFile to KeyError
             cause = f"{type(error).__name__}: {error}"
@@ -170,7 +170,7 @@ def _read(path: Path, key: str) -> dict[str, Arrays]:
     if own != key:
         raise ValueError(
             f"{path} is the checkpoint of another fit: data or parameters differ. Delete it, or "
-            "give the fit a checkpoint of its own."
+            "give the fit another checkpoint."
         )
     parts: dict[str, Arrays] = {}
     for name, array in stored.items():

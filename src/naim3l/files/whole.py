@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and checks of their places before the work."""
+"""Files that are written completely or not at all, and checks of paths before the work."""
 
 import os
 import re
@@ -12,19 +12,19 @@ from typing import IO
 
 try:
     import fcntl
-except ImportError:  # Windows, which deletes no file that is open
+except ImportError:  # Windows, which does not delete open files
     fcntl = None  # type: ignore[assignment]
 
 Path_ = str | os.PathLike[str]
 
 PART = ".part"
-# What is written to try a place: a block of most file systems.
+# Number of bytes written to test a path: a block of most file systems.
 TRIAL_SIZE = 4096
-# Bytes of a file name, with room for extensions and parts in the 255 that file systems allow.
+# Longest file name in bytes; with extensions it fits in the 255 that file systems allow.
 LONGEST_NAME = 180
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
 
-# Moves that wait for the end of the block of `written_together`, and who cleans up after it.
+# Moves to be made at the end of the block of `written_together`, and the stack that cleans up.
 _together: ContextVar[tuple[list[tuple[Path, Path]], ExitStack] | None] = ContextVar(
     "together", default=None
 )
@@ -32,16 +32,16 @@ _together: ContextVar[tuple[list[tuple[Path, Path]], ExitStack] | None] = Contex
 
 @contextmanager
 def written_whole(path: Path_) -> Iterator[Path]:
-    """Path to write to, beside ``path``; it becomes ``path`` if the block ends without error.
+    """Temporary path in the folder of ``path``, renamed to it if the block ends without error.
 
-    Until then, and after an error, ``path`` stays as it was and nothing is left beside it. What a
-    killed process has left beside it is deleted first. Links are followed, and stay.
+    Until then, and after an error, ``path`` is unchanged, and the temporary file is deleted. Those
+    of killed processes are deleted first. Links are followed and kept.
     """
     with _errors_name(path), ExitStack() as own:
         target, part = own.enter_context(_part_of(path))
         yield part
         with part.open("rb+") as file:
-            os.fsync(file.fileno())  # else a power cut could leave the new name on an empty file
+            os.fsync(file.fileno())  # otherwise a power failure could leave an empty file
         if (together := _together.get()) is None:
             os.replace(part, target)
         else:
@@ -52,10 +52,10 @@ def written_whole(path: Path_) -> Iterator[Path]:
 
 @contextmanager
 def written_together() -> Iterator[None]:
-    """Files that are written inside appear when the block ends without error, or none of them.
+    """Context in which either all files are written, if the block ends without error, or none.
 
-    They are on disk by then and get their names one after the other: only a kill or an error of
-    the system in that moment can leave some new beside some old ones, each of them whole.
+    They are on disk by then, and are renamed one after the other: only a kill or a system error in
+    that moment can leave some old and some new files, all of them complete.
     """
     moves: list[tuple[Path, Path]] = []
     with ExitStack() as parts:
@@ -70,14 +70,14 @@ def written_together() -> Iterator[None]:
 
 
 def write_text(path: Path_, text: str) -> None:
-    """Write a text file in UTF-8, whole or not at all."""
+    """Write a text file in UTF-8, completely or not at all."""
     with written_whole(path) as part:
         part.write_bytes(text.encode())
 
 
 @contextmanager
 def new_folder(path: Path_) -> Iterator[Path]:
-    """A folder, made with those above it; after an error those that were made and are empty go."""
+    """A folder, created with its parents; after an error, new empty folders are deleted."""
     folder = Path(path)
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,16 +93,16 @@ def new_folder(path: Path_) -> Iterator[Path]:
 def check_outputs(
     outputs: Iterable[Path_], inputs: Iterable[Path_] = (), *, make_folders: bool = False
 ) -> None:
-    """Refuse, before the work, files that could not be written or would overwrite others.
+    """Refuse files that could not be written or would overwrite others, before the work.
 
     Parameters
     ----------
     outputs : iterable of paths
-        Files to write; each is tried with `check_writable`.
+        Files to write; each is tested with `check_writable`.
     inputs : iterable of paths
-        Files that are read. None may be an output, under whichever name.
+        Files that are read. None of them may be an output, under any name.
     make_folders : bool
-        Whether folders are made later where they are not there.
+        Whether missing folders will be created later.
 
     Raises
     ------
@@ -125,14 +125,14 @@ def check_outputs(
 
 
 def check_writable(path: Path_, *, make_folder: bool = False) -> None:
-    """Error if a file could not be written there, by trying with a small one beside it.
+    """Raise an error if a file could not be written, by writing a small one in its folder.
 
     Parameters
     ----------
     path : path
-        What is there, if anything, stays as it is.
+        An existing file is unchanged.
     make_folder : bool
-        Whether the folder is made later where it is not there; the nearest one is tried then.
+        Whether a missing folder will be created later; the nearest existing one is then tested.
     """
     place = Path(path)
     if make_folder and not place.absolute().parent.exists():
@@ -145,15 +145,15 @@ def check_writable(path: Path_, *, make_folder: bool = False) -> None:
 
 
 def remove_parts(path: Path_) -> None:
-    """Delete what killed writers of a file have left beside it.
+    """Delete the temporary files of killed writers of a file.
 
-    A writer keeps its part locked, and the lock ends with the process, however that ends: a part
-    that can be locked has no writer. On a file system without locks all parts stay.
+    A writer locks its temporary file, and the lock ends with the process: a file that can be
+    locked has no writer. On a file system without locks, none is deleted.
     """
     target = Path(path)
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]+{re.escape(PART)}")
     for part in [entry for entry in target.parent.iterdir() if pattern.fullmatch(entry.name)]:
-        with suppress(OSError):  # locked, gone by now, or of somebody else
+        with suppress(OSError):  # locked, deleted meanwhile, or of another user
             if fcntl is None:
                 part.unlink()
                 continue
@@ -163,17 +163,17 @@ def remove_parts(path: Path_) -> None:
 
 
 def file_names(names: Iterable[str]) -> dict[str, str]:
-    """A file name, without extension, for each name; no name leads out of the folder.
+    """A file name, without extension, for each name; none can point outside of its folder.
 
-    Letters, digits, ``_``, ``-``, spaces and dots stay. All else, dots at the beginning, and the
-    first letter of names that Windows reserves, become ``%`` and hexadecimal digits, so that
-    different names have different file names.
+    Letters, digits, ``_``, ``-``, spaces and dots are kept. Other characters, dots at the
+    beginning, and the first letter of names that Windows reserves become ``%`` and hexadecimal
+    digits, so that different names have different file names.
 
     Raises
     ------
     ValueError
-        If a name is empty or too long, or two names are the same but for upper and lower case,
-        which not every file system tells apart.
+        If a name is empty or too long, or if two names differ only in upper and lower case, which
+        some file systems ignore.
     """
     found: dict[str, str] = {}
     for name in names:
@@ -202,18 +202,18 @@ def _hexadecimal(text: str) -> str:
 def _same_file(one: Path_, other: Path_) -> bool:
     try:
         return os.path.samefile(one, other)
-    except OSError:  # one of them is not there
+    except OSError:  # one of them does not exist
         return os.path.realpath(one) == os.path.realpath(other)
 
 
 @contextmanager
 def _part_of(path: Path_) -> Iterator[tuple[Path, Path]]:
-    """Where a file is to appear, and a new one beside it, locked; it is deleted in the end."""
+    """Path of a file, and of a new locked file in its folder, which is deleted at the end."""
     target = _place(path)
     remove_parts(target)
     part, file = _create_part(target)
     if fcntl is None:
-        file.close()  # Windows neither renames nor deletes files that are open
+        file.close()  # Windows neither renames nor deletes open files
     try:
         yield target, part
     finally:
@@ -223,7 +223,7 @@ def _part_of(path: Path_) -> Iterator[tuple[Path, Path]]:
 
 def _create_part(target: Path) -> tuple[Path, IO[bytes]]:
     while True:
-        # A name of its own, so that two writers never share a half-written file.
+        # A unique name, so that two writers never share a file.
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}{PART}")
         file = part.open("xb")
         if fcntl is not None:
@@ -231,11 +231,11 @@ def _create_part(target: Path) -> tuple[Path, IO[bytes]]:
                 fcntl.flock(file, fcntl.LOCK_EX)
         if part.exists():
             return part, file
-        file.close()  # before it was locked, another process took it for that of a dead writer
+        file.close()  # another process has deleted it before it was locked
 
 
 def _place(path: Path_) -> Path:
-    """Where a file is written when links are followed; refuses what is no place for one."""
+    """Path of a file with links resolved; refuses paths that cannot be written."""
     given, target = Path(path), Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{given} is a folder; name a file in it.")
@@ -252,7 +252,7 @@ def _place(path: Path_) -> Path:
 
 @contextmanager
 def _errors_name(path: Path_) -> Iterator[None]:
-    """Errors of the system name the file that the user knows, where they name none or its part."""
+    """Context in which system errors name the given path instead of none or a temporary file."""
     try:
         yield
     except OSError as error:

@@ -1,1 +1,1 @@
-"""Tables of any library become views, labels and masks."""
+"""Conversion of tables of any library to views and labels."""

@@ -21,44 +21,58 @@ _ROW = "__row"  # of the joined table, while it is joined
 def join_views(tables: Mapping[str, Any], on: str | None = None) -> Wide:
     """One wide table from tables of the same samples.
 
-    Rows are matched by id if ``on`` names it, or if pandas tables have different indexes: the
-    result has a row for each id of any table, and cells of a table that lacks the id are missing.
-    Otherwise the tables must have the same rows in the same order.
+    Rows are matched by id if ``on`` is given, or if pandas tables have different indexes. The
+    result then has a row for each id of any table, and missing values in the columns of tables
+    that lack the id. Otherwise the tables must have the same rows in the same order.
 
     Parameters
     ----------
-    tables : mapping view -> table
-        A row that lacks the view is NaN throughout.
+    tables : mapping of str to table
+        Tables by view. A row that lacks a view has NaN in all of its columns.
     on : str, optional
-        Column of every table that contains the ids, or name of the pandas index. Ids must differ
-        within a table. All tables must be data frames of one library.
+        Column of every table that contains the ids, or name of the pandas index. All tables must
+        be data frames of one library, and ids must differ within a table.
 
     Returns
     -------
     wide : ndarray, CSR array or data frame of shape (n_rows, sum of n_columns)
-        A data frame if all tables are, of one library and with names; its columns are named
-        ``view__column``. Ids are the index in pandas, and else the first column, in no view; they
-        are in the order of the first table, then of the next. CSR if all tables are sparse.
-    views : dict view -> list of column names or positions
-        For ``NAIM3L(views=...)``.
+        A data frame if all tables are data frames of one library with column names; its columns
+        are named ``view__column``. CSR if all tables are sparse. Ids become the index in pandas;
+        in other libraries they are the first column, which belongs to no view. They are in the
+        order of the first table, followed by further ids of the next tables.
+    views : dict of str to list
+        Names or positions of the columns of each view, for ``NAIM3L(views=...)``.
+
+    Raises
+    ------
+    ValueError
+        Rows cannot be matched: there are no ids, and the numbers of rows differ or some indexes
+        are not ids; or ids are missing, not unique, or of different types.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> wide, views = join_views({"a": np.zeros((3, 2)), "b": np.ones((3, 1))})
-    >>> wide.shape, views
-    ((3, 3), {'a': [0, 1], 'b': [2]})
-
     >>> import pandas as pd
-    >>> a = pd.DataFrame({"id": ["p", "q"], "age": [64, 31]})
-    >>> b = pd.DataFrame({"id": ["q", "r"], "hb": [11.8, 14.9]})
-    >>> wide, views = join_views({"a": a, "b": b}, on="id")
-    >>> wide  # doctest: +NORMALIZE_WHITESPACE
-        a__age  b__hb
-    id
-    p     64.0    NaN
-    q     31.0   11.8
-    r      NaN   14.9
+    >>> from naim3l import join_views
+    >>> clinic = pd.DataFrame({"age": [61, 35], "fever": [37.2, 39.1]})
+    >>> lab = pd.DataFrame({"crp": [88.0, None]})
+    >>> wide, views = join_views({"clinic": clinic, "lab": lab})
+    >>> wide
+       clinic__age  clinic__fever  lab__crp
+    0           61           37.2      88.0
+    1           35           39.1       NaN
+    >>> views
+    {'clinic': ['clinic__age', 'clinic__fever'], 'lab': ['lab__crp']}
+
+    By id:
+
+    >>> clinic = pd.DataFrame({"id": ["p", "q"], "age": [61, 35]})
+    >>> lab = pd.DataFrame({"id": ["q", "r"], "crp": [12.0, 88.0]})
+    >>> wide, views = join_views({"clinic": clinic, "lab": lab}, on="id")
+    >>> wide.reset_index()
+      id  clinic__age  lab__crp
+    0  p         61.0       NaN
+    1  q         35.0      12.0
+    2  r          NaN      88.0
     """
     parts = tables_apart(tables)
     if on is not None or _have_ids(list(parts.values())):

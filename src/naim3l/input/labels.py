@@ -1,4 +1,4 @@
-"""Label tables: reading the two codings, matching names across views, filling unknowns in."""
+"""Label tables: the two codings, labels matched by name across views, imputed entries."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from scipy import sparse
 
 from naim3l.input.tables import Table, same_index, table_of_labels, warn_user
 
-# coding -> (yes, no, unknown), and how an error spells it
+# Values of yes, no and unknown by coding, and their description in errors.
 CODINGS = {
     "binary": ((1.0, 0.0, np.nan), "1 = yes, 0 = no, NaN or null = unknown"),
     "signed": ((1.0, -1.0, 0.0), "1 = yes, -1 = no, 0 = unknown"),
@@ -20,7 +20,7 @@ CODINGS = {
 
 @dataclass(frozen=True)
 class LabelTable:
-    """One label table and its meaning.
+    """One label table and its signed labels.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class LabelTable:
     signed : ndarray of int8, of shape (n_rows, n_labels)
         1 = yes, -1 = no, 0 = unknown.
     one_column : bool
-        Whether it came as a one-dimensional array or series.
+        Whether it was given as a one-dimensional array or series.
     """
 
     table: Table
@@ -65,7 +65,7 @@ def read_labels(labels: Any, coding: str, where: str) -> LabelTable:
 
 
 def _label_names(table: Table) -> list[str] | None:
-    """Names of the columns, as text; default numbers and empty names are none."""
+    """Names of the columns as text; None for default numbers and empty names."""
     given = [] if table.frame is None else list(table.frame.columns)
     if given in ([], [""], list(range(len(given)))):
         return None
@@ -73,7 +73,7 @@ def _label_names(table: Table) -> list[str] | None:
 
 
 def _refuse_truth_values(table: Table, spelled: str) -> None:
-    """False would mean unknown in the signed coding, which nobody means by it."""
+    """Refuse truth values in the signed coding, where False would mean unknown."""
     if table.frame is not None:
         boolean = [j for j, dtype in enumerate(table.frame.schema.dtypes()) if dtype == nw.Boolean]
     else:
@@ -88,7 +88,7 @@ def _refuse_truth_values(table: Table, spelled: str) -> None:
 def match_labels(tables: Mapping[str, LabelTable]) -> tuple[dict[str, NDArray[np.int8]], list[str]]:
     """Signed labels of each view with the columns in one order, and the label names.
 
-    Named tables are matched by name; a table without names is taken in order.
+    Named tables are matched by name, tables without names by position.
     """
     first = next((t.table for t in tables.values() if t.table.columns), None)
     names = first.columns if first is not None else None
@@ -117,7 +117,7 @@ def match_labels(tables: Mapping[str, LabelTable]) -> tuple[dict[str, NDArray[np
 
 
 def check_rows(features: Table, labels: LabelTable) -> None:
-    """Refuse labels that cannot belong to the rows of ``features``."""
+    """Refuse labels that do not match the rows of ``features``."""
     n_rows, n_labelled = features.shape[0], labels.table.shape[0]
     if n_rows != n_labelled:
         raise ValueError(
@@ -140,12 +140,12 @@ def check_rows(features: Table, labels: LabelTable) -> None:
 
 
 def is_row_counter(index: Any) -> bool:
-    """Whether a pandas index only counts the rows."""
+    """Whether a pandas index is the default one, which counts the rows."""
     return list(index) == list(range(len(index)))
 
 
 def check_observed(signed: Mapping[str, NDArray[np.int8]], names: Sequence[str]) -> None:
-    """Refuse views that teach nothing; warn of labels that cannot be learned."""
+    """Refuse views without information; warn of labels that cannot be learned."""
     for view, Y in signed.items():
         if not (Y != 0).any():
             raise ValueError(f"view {view!r}: no label is observed in it; leave the view out.")
@@ -167,7 +167,7 @@ def check_observed(signed: Mapping[str, NDArray[np.int8]], names: Sequence[str])
 
 
 def fill_unknown(labels: LabelTable, values: NDArray, coding: str) -> Any:
-    """Label table as it was given, with its unknown entries replaced by ``values``.
+    """The given label table with its unknown entries replaced by ``values``.
 
     Parameters
     ----------
@@ -179,8 +179,8 @@ def fill_unknown(labels: LabelTable, values: NDArray, coding: str) -> Any:
     Returns
     -------
     array, sparse matrix, series or data frame
-        Of the type and dtype that was given, unless that cannot hold the values: unsigned
-        whole numbers become signed ones, categories become numbers.
+        Of the given type and dtype, unless the dtype cannot represent the values: unsigned
+        integers become signed, categories become numbers.
     """
     table = labels.table
     fill = (labels.signed == 0) & ~np.isnan(values)
@@ -217,7 +217,7 @@ def _fill_series(series: nw.Series, rows: NDArray[np.intp], values: NDArray) -> 
 
 
 def _cell_type(known: NDArray) -> type:
-    """Python type of the cells of a label column, to write more of the same."""
+    """Python type of the cells of a label column, for imputed entries."""
     if known.dtype.kind == "O":
         return type(known[0]) if len(known) else float
     return {"b": bool, "i": int, "u": int}.get(known.dtype.kind, float)

@@ -1,4 +1,4 @@
-"""Numbers of the rows that have a view, and what they must be for a model to work on them."""
+"""Numbers of the rows that have a view, and checks that a model can use them."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from scipy import sparse
 
 from naim3l.input.tables import LARGEST, SMALLEST, Table, first_cell, mark_cells, warn_user
 
-# Columns that vary less than this share of the largest one are constant, but for rounding.
+# Columns that vary by less than this share of the largest one are constant up to rounding.
 ROUNDING = 1e-12
-# How many times as large as the spread of another a column can be before digits are lost.
+# Largest ratio of the size of a column to the spread of another without loss of digits.
 WIDEST_RANGE = 1e4
 
 
 def present_rows(table: Table, *, allow_missing: bool = False) -> NDArray[np.bool_]:
-    """Rows that have the view at all, shape (n_rows,): not all of their cells are missing.
+    """Mask (n_rows,) of the rows that have the view, whose cells are not all missing.
 
     A row with some cells missing is refused unless ``allow_missing``.
     """
@@ -28,7 +28,7 @@ def read_numbers(table: Table) -> tuple[Any, NDArray[np.bool_]]:
     Returns
     -------
     numbers : ndarray or CSR array of float64, of shape (n_present, n_columns)
-        Finite; what is not is refused.
+        Finite numbers; others are refused.
     present : ndarray of bool, of shape (n_rows,)
     """
     numbers = table.numbers(
@@ -114,12 +114,12 @@ def check_not_negative(table: Table, numbers: Any, rows: NDArray[np.bool_]) -> N
 
 
 def warn_of_scales(table: Table, numbers: Any) -> None:
-    """Warn where some column would take the digits of another, ``numbers`` being rows of ``table``.
+    """Warn if columns, whose rows are ``numbers``, have scales that would lose digits.
 
-    Solvers work on products of columns: one that is large, or far from 0, leaves those that vary
-    little to rounding.
+    Solvers work on products of columns. If one is large, or far from 0, the variation of others
+    can be less than its rounding error.
     """
-    if sparse.issparse(numbers):  # most entries are 0: columns are not far from it
+    if sparse.issparse(numbers):  # most entries are 0, so columns are not far from it
         return
     spread = numbers.std(axis=0)
     size = np.sqrt(numbers.mean(axis=0) ** 2 + spread**2)
@@ -128,12 +128,12 @@ def warn_of_scales(table: Table, numbers: Any) -> None:
     if np.isfinite(varied[small]) and size[large] > WIDEST_RANGE * varied[small]:
         warn_user(
             f"{table.where}: {table.column_label(large)} has values around {size[large]:.1g}, and "
-            f"{table.column_label(small)} varies by {varied[small]:.1g}, which may be lost beside "
-            'them; use transformer="scale", or bring columns to one scale.'
+            f"{table.column_label(small)} varies by {varied[small]:.1g}, which may be lost to "
+            'rounding; use transformer="scale", or bring columns to one scale.'
         )
 
 
 def _place(table: Table, rows: NDArray[np.bool_], cell: tuple[int, int]) -> str:
-    """A cell as errors call it, given the rows of the table that it was counted in."""
+    """Name of a cell in errors, given the rows of the table among which it is counted."""
     i, j = cell
     return f"{table.where}, row {np.flatnonzero(rows)[i]}, {table.column_label(j)}"

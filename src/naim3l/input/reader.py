@@ -1,6 +1,6 @@
-"""Tables and labels as users give them -> checked views, at the fit and again at predict time."""
+"""Checked views from the tables and labels of users, for training and for prediction."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from naim3l.input.id_columns import find_id_columns
 from naim3l.input.labels import CODINGS, LabelTable, check_rows, match_labels, read_labels
 from naim3l.input.tables import Table, warn_user
 from naim3l.input.views import (
@@ -19,6 +20,7 @@ from naim3l.input.views import (
 )
 
 APART, WIDE = FORMS = ("apart", "wide")
+_OF_COLUMNS = ("n_features_in_", "feature_names_in_")  # attributes that scikit-learn sets
 
 
 class View(NamedTuple):
@@ -28,41 +30,66 @@ class View(NamedTuple):
     signed: NDArray[np.int8]
 
 
-class TableReader(BaseEstimator):
-    """Reads tables and labels of either form, and remembers form and names of the fit.
+def of_reader(name: str) -> Any:
+    """Property of a model that its reader has; missing before the fit, as in scikit-learn."""
+
+    def read(model: Any) -> Any:
+        reader = vars(model).get("reader_")
+        if reader is None or not hasattr(reader, name):
+            raise AttributeError(f"{type(model).__name__!r} object has no attribute {name!r}")
+        return getattr(reader, name)
+
+    return property(read)
+
+
+class TableReader:
+    """Reader of tables and labels of either form, with the form and names of the training data.
 
     Parameters
     ----------
     views : mapping of str to columns, optional
         Columns of each view of a wide table, as for :class:`naim3l.NAIM3L`.
     label_coding : {"binary", "signed"}, default="binary"
+    owner : str
+        Class of the model, for messages of scikit-learn.
 
     Attributes
     ----------
     form_ : {"apart", "wide"}
-        Whether the tables came as a mapping, or as one table with a row per sample.
+        Whether the tables were a mapping, or one table with a row per sample.
     views_, label_names_ : list of str
     n_features_in_, feature_names_in_
-        As of :class:`naim3l.NAIM3L`.
+        As in :class:`naim3l.NAIM3L`.
     columns_ : dict of str to list of int, or None
-        Positions of each view's columns in a wide table.
+        Positions of each view's columns in a wide table, or in its own where ids were set aside;
+        None if every view has all columns of its table.
     labels_named_ : bool
-        Whether the label tables had names of their own.
+        Whether the label tables had column names.
     one_column_ : bool
-        Whether labels came as a single column, one-dimensional.
+        Whether labels were one-dimensional.
     """
 
-    def __init__(self, views: Mapping[str, Any] | None = None, label_coding: str = "binary"):
+    def __init__(
+        self,
+        views: Mapping[str, Any] | None = None,
+        label_coding: str = "binary",
+        owner: str = "NAIM3L",
+    ):
         self.views = views
         self.label_coding = label_coding
+        self.owner = owner
 
-    def read_training(self, X: Any, y: Any) -> dict[str, View]:
-        """Checked views of the training data; remembers how they came.
+    def read_training(
+        self, X: Any, y: Any, without_ids: Callable[[str], bool] = lambda view: False
+    ) -> dict[str, View]:
+        """Checked views of the training data, whose form and names are stored.
 
         Parameters
         ----------
         X : mapping of str to table, or one wide table
         y : mapping of str to label table, or one label table
+        without_ids : function of the name of a view
+            Whether likely ids are not used as features of a view, with a `DataWarning`.
 
         Returns
         -------
@@ -71,6 +98,8 @@ class TableReader(BaseEstimator):
         """
         tables = self._first_tables(X)
         labels = self._read_labels(X, y, tables)
+        tables = {view: self._set_ids_aside(view, table) if without_ids(view) else table
+                  for view, table in tables.items()}  # fmt: skip
         signed, self.label_names_ = match_labels(labels)
         self.labels_named_ = any(table.table.columns for table in labels.values())
         self.one_column_ = all(table.one_column for table in labels.values())
@@ -78,9 +107,9 @@ class TableReader(BaseEstimator):
         return {view: View(table, signed[view]) for view, table in tables.items()}
 
     def tables(self, X: Any) -> dict[str, Table]:
-        """Table of each view at predict time, checked against the fit.
+        """Table of each view for prediction, checked against the training data.
 
-        A mapping may hold some of the views only.
+        A mapping need not have all views.
         """
         if self.wide:
             if is_apart(X):
@@ -90,17 +119,26 @@ class TableReader(BaseEstimator):
                 )
             table = Table(X, "X")
             resolve_columns(None, table)  # refuses an empty table
-            validate_data(self, X, skip_check_array=True, reset=False)
+            self._validate(X, reset=False)
             assert self.columns_ is not None
             return tables_wide(table, self.columns_)
         tables = tables_apart(X, known=self.views_)
-        names = getattr(self, "feature_names_in_", {})
-        for view, table in tables.items():
-            check_same_columns(table, names.get(view), self.n_features_in_[view])
-        return tables
+        return {view: self._columns_of_fit(view, table) for view, table in tables.items()}
+
+    def _columns_of_fit(self, view: str, table: Table) -> Table:
+        """The columns that the fit used; its ids may be missing in new tables."""
+        n_columns = self.n_features_in_[view]
+        set_aside = self.n_columns(view) < n_columns
+        if set_aside and table.columns is not None and table.columns == self.column_names(view):
+            return table
+        check_same_columns(table, getattr(self, "feature_names_in_", {}).get(view), n_columns)
+        if not set_aside:
+            return table
+        assert self.columns_ is not None
+        return table.select_columns(self.columns_[view], table.where)
 
     def labels(self, X: Any, y: Any) -> dict[str, LabelTable]:
-        """Label table of each view in ``X``, checked against its rows; if wide, always the same."""
+        """Label table of each view in ``X``, checked against its rows; the same for all if wide."""
         apart = not self.wide and is_apart(X)
         tables = {view: Table(t, f"view {view!r}") for view, t in X.items()} if apart else {}
         return self._read_labels(X, y, tables)
@@ -162,24 +200,26 @@ class TableReader(BaseEstimator):
         return np.array(self.label_names_, dtype=object)
 
     def n_columns(self, view: str) -> int:
-        """Number of columns that a view's table had."""
+        """Number of a view's columns, without ids that are not used."""
         return int(self.n_features_in_[view]) if self.columns_ is None else len(self.columns_[view])
 
     def column_names(self, view: str) -> list[str] | None:
-        """Names of a view's columns, None where its table had none."""
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            names = names.get(view) if self.columns_ is None else names[self.columns_[view]]
+        """Names of a view's columns, without ids that are not used; None if it has no names."""
+        names: Any = getattr(self, "feature_names_in_", None)
+        if names is not None and not self.wide:
+            names = names.get(view)
+        if names is not None and self.columns_ is not None:
+            names = names[self.columns_[view]]
         return None if names is None else [str(name) for name in names]
 
     def _first_tables(self, X: Any) -> dict[str, Table]:
-        """Table of each view; remembers the form, the views and the column names."""
+        """Table of each view; stores the form, the views and the column names."""
         self.form_ = APART if is_apart(X) else WIDE
         if self.wide:
             table = Table(X, "X")
             self.columns_: dict[str, list[int]] | None = resolve_columns(self.views, table)
             self.views_ = list(self.columns_)
-            validate_data(self, X, skip_check_array=True)
+            self._validate(X, reset=True)
             return tables_wide(table, self.columns_)
         if self.views is not None:
             raise ValueError(
@@ -193,6 +233,33 @@ class TableReader(BaseEstimator):
         if names:
             self.feature_names_in_ = names
         return tables
+
+    def _validate(self, X: Any, *, reset: bool) -> None:
+        """Check the columns of a wide table as scikit-learn does, with the name of the model."""
+        checked = type(self.owner, (BaseEstimator,), {})()
+        known = {name: value for name, value in vars(self).items() if name in _OF_COLUMNS}
+        vars(checked).update(known)
+        validate_data(checked, X, skip_check_array=True, reset=reset)
+        vars(self).update(vars(checked))
+
+    def _set_ids_aside(self, view: str, table: Table) -> Table:
+        """The table without likely ids, of which it warns; stores the positions of the rest."""
+        found = find_id_columns(table)
+        kept = [j for j in range(table.shape[1]) if j not in found]
+        for j, reason in found.items():
+            warn_user(
+                f"{table.where}, {table.column_label(j)}: {reason}. It is set aside, since an id "
+                "is not a feature; make it the index or leave it out. If it is a feature, name a "
+                'transformer such as transformer="scale", which uses every column.'
+            )
+        if not kept:
+            raise ValueError(f"{table.where}: no column is left, as all of them seem to be ids.")
+        if not found:
+            return table
+        if self.columns_ is None:
+            self.columns_ = {name: list(range(n)) for name, n in self.n_features_in_.items()}
+        self.columns_[view] = [self.columns_[view][j] for j in kept]
+        return table.select_columns(kept, table.where)
 
     def _warn_of_labels_among_features(self, tables: Mapping[str, Table]) -> None:
         for view, table in tables.items():

@@ -1,7 +1,7 @@
-"""One table as a user hands it over: NumPy, SciPy sparse, or any data frame.
+"""A table of the user: a NumPy array, a SciPy sparse matrix, or a data frame of any library.
 
-Everything that looks into cells is here, so that an error can name the table, the row, the
-column and the value. Rows are counted from 0.
+All code that reads cells is here, so that an error can name the table, the row, the column and
+the value. Rows are counted from 0.
 """
 
 import sys
@@ -18,17 +18,27 @@ from scipy import sparse
 
 from naim3l._text import quote
 
-# Squares of numbers from here to there, their sums and their products with weights are finite, and
-# not 0.
+# Squares of such numbers, their sums and their products with weights are finite, and not 0.
 SMALLEST, LARGEST = 1e-100, 1e100
 
 
 class DataWarning(UserWarning):
-    """The data can be used, but something about it is probably not intended."""
+    """Warning that data can be used, but that something about them is probably not intended.
+
+    Examples
+    --------
+    To turn these warnings into errors, for example in a script that runs unattended:
+
+    >>> import warnings
+    >>> from naim3l import DataWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", DataWarning)
+    ...     # model.fit(X, y)
+    """
 
 
 def warn_user(message: str, category: type[Warning] = DataWarning) -> None:
-    """Warn of the line outside this package that led here."""
+    """Warn with the line outside of this package from which it was called."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("naim3l."):
         level, frame = level + 1, frame.f_back
@@ -36,7 +46,7 @@ def warn_user(message: str, category: type[Warning] = DataWarning) -> None:
 
 
 def warn_of_rows(rows: NDArray[np.bool_], what: str) -> None:
-    """Warn of the marked rows of a wide table, of which ``what`` holds."""
+    """Warn that ``what`` is true of the marked rows of a wide table."""
     listed = np.flatnonzero(rows)
     shown = ", ".join(map(str, listed[:5])) + (", ..." if len(listed) > 5 else "")
     warn_user(f"X: {len(listed)} rows ({shown}) {what}.")
@@ -49,21 +59,21 @@ class Table:
     ----------
     data : array-like, sparse matrix or data frame of shape (n_rows, n_columns)
     where : str
-        How errors call it, for example ``"view 'lab'"``.
+        Name of the table in errors, for example ``"view 'lab'"``.
     column_word : str
-        How errors call a column: "column" or "label".
+        Word for a column in errors: "column" or "label".
     positions : sequence of int, optional
-        How errors number columns without a name, where the table was cut from a wider one.
+        Numbers of columns without names in errors, if the table is part of a wider one.
 
     Attributes
     ----------
     data : ndarray, CSR array or data frame
-        As given, but for lists, which become arrays, sparse formats, which become CSR, and
-        masked arrays, whose masked cells become NaN (None if they are no numbers).
+        The given table, except that lists become arrays, sparse formats become CSR, and masked
+        cells become NaN (None if they are not numbers).
     given_type : type
-        Class of the table as it was given.
+        Class of the given table.
     columns : list of str or None
-        None where the table has no names, or where its names are not text.
+        Column names; None if the table has none, or if they are not text.
     """
 
     def __init__(
@@ -85,7 +95,7 @@ class Table:
         self.shape: tuple[int, int] = (self.data if self.frame is None else self.frame).shape
 
     def column_label(self, j: int) -> str:
-        """Column ``j`` as errors call it: its name, or else its position."""
+        """Column ``j`` in errors: its name, or its position if it has none."""
         if self.columns:
             return f"{self.column_word} {self.columns[j]!r}"
         return f"{self.column_word} {j if self.positions is None else self.positions[j]}"
@@ -109,7 +119,7 @@ class Table:
         return numbers
 
     def missing(self) -> Any:
-        """Which cells are NaN or null, whatever their type; sparse where the table is."""
+        """Mask of the cells that are NaN or null, of any type; sparse if the table is."""
         if self.frame is not None:
             return self._frame_missing()
         if self.data.dtype.kind == "f":
@@ -129,11 +139,11 @@ class Table:
         return Table(part, where, self.column_word, columns)
 
     def numeric_columns(self) -> "Table":
-        """Table of those columns of a data frame that are numbers; an array is left whole."""
+        """Table of the numeric columns of a data frame; an array is returned unchanged."""
         return self if self.frame is None else self.select_columns(self._numeric, self.where)
 
     def find_cells(self, written: str) -> list[tuple[int, int]]:
-        """Rows and columns of the cells, beside numbers, whose repr is ``written``; by column."""
+        """Rows and columns of the cells that are not numbers whose repr is ``written``."""
         if self.frame is None:
             return []
         columns = {j: self.frame[:, j].to_list() for j in self._not_numeric}
@@ -141,7 +151,7 @@ class Table:
                 if repr(cell) == written]  # fmt: skip
 
     def take_rows(self, mask: NDArray[np.bool_]) -> Any:
-        """Rows where ``mask`` is True, in the library they came from."""
+        """Rows where ``mask`` is True, as a table of the same library."""
         if mask.all():
             return self.data
         if self.frame is not None:
@@ -164,7 +174,7 @@ class Table:
         if not self._numeric:
             return np.empty((self.shape[0], 0))
         chosen = self.frame[:, self._numeric]
-        if _is_of_numpy(chosen.to_native()):  # at once: column by column takes long
+        if _is_of_numpy(chosen.to_native()):  # at once: column by column is slow
             return chosen.to_native().to_numpy(dtype=np.float64)
         frame = chosen.select(nw.all().cast(nw.Float64))
         block = frame.to_numpy()
@@ -181,7 +191,7 @@ class Table:
         numbers[:, self._numeric] = block
         for j in self._not_numeric:
             series = self.frame[:, j]
-            values = series.to_numpy()  # of numbers too where pandas stores them as "Sparse"
+            values = series.to_numpy()  # numbers, if pandas stores them as "Sparse"
             if values.dtype.kind not in "fiub":
                 values = self._python_column(j, series.to_list(), allowed)
             numbers[:, j] = values
@@ -196,7 +206,7 @@ class Table:
         return missing
 
     def _python_column(self, j: int, cells: Sequence[Any], allowed: str) -> NDArray[np.float64]:
-        """Column of Python objects; text is refused even where it spells a number."""
+        """Column of Python objects as numbers; text is refused even if it spells a number."""
         numbers = np.full(len(cells), np.nan)
         for i, cell in enumerate(cells):
             if is_missing(cell):
@@ -213,7 +223,7 @@ class Table:
 
 
 def table_of_labels(labels: Any, where: str) -> tuple[Table, bool]:
-    """Table of labels, which may be one column of one dimension, and whether they were."""
+    """Table of labels, which may be one-dimensional, and whether they were."""
     series = nw.from_native(labels, series_only=True, pass_through=True)
     one_column = isinstance(series, nw.Series)
     if isinstance(series, nw.Series):
@@ -226,7 +236,7 @@ def table_of_labels(labels: Any, where: str) -> tuple[Table, bool]:
 
 
 def mark_cells(values: Any, test: Callable[[NDArray], NDArray]) -> Any:
-    """Mask of the cells that pass a test which zero fails; sparse where ``values`` is."""
+    """Mask of the cells that pass a test which zero fails; sparse if ``values`` is."""
     if sparse.issparse(values):
         marks = (test(values.data), values.indices, values.indptr)
         return sparse.csr_array(marks, shape=values.shape)
@@ -252,7 +262,7 @@ def same_index(table: Table, other: Table) -> bool:
 
 
 def as_matrix(data: Any, where: str, *, allow_1d: bool = False) -> Any:
-    """Two-dimensional array or CSR array of what is not a data frame."""
+    """Two-dimensional array or CSR array of data other than a data frame."""
     if sparse.issparse(data):
         array = data
     elif isinstance(data, np.ma.MaskedArray):
@@ -300,7 +310,7 @@ def _as_array(data: Any, where: str) -> NDArray:
 
 
 def as_frame(data: Any, where: str, column_word: str) -> nw.DataFrame | None:
-    """Data frame behind one interface, or None where ``data`` is something else."""
+    """Data frame with the interface of narwhals, or None if ``data`` is not a data frame."""
     try:
         frame = nw.from_native(data, eager_only=True, pass_through=True, allow_series=False)
         return frame if isinstance(frame, nw.DataFrame) else None
@@ -313,7 +323,7 @@ def as_frame(data: Any, where: str, column_word: str) -> nw.DataFrame | None:
 
 
 def _is_of_numpy(data: Any) -> bool:
-    """Whether a data frame is one of pandas whose columns all have types of NumPy."""
+    """Whether it is a pandas data frame whose columns all have types of NumPy."""
     return hasattr(data, "iloc") and all(isinstance(dtype, np.dtype) for dtype in data.dtypes)
 
 
@@ -332,12 +342,12 @@ def _column_names(columns: Sequence[Any], where: str, column_word: str) -> list[
 
 
 def is_missing(cell: Any) -> bool:
-    """None, NaN, pandas' NA and NaT: what does not equal itself, or cannot say."""
+    """Whether a cell is None, NaN, or pandas' NA or NaT, which do not equal themselves."""
     if cell is None:
         return True
     try:
         return bool(cell != cell)
-    except TypeError:  # pandas.NA refuses to be a truth value
+    except TypeError:  # comparisons with pandas.NA have no truth value
         return True
     except ValueError:  # an array within a cell
         return False

@@ -1,4 +1,4 @@
-"""What users give -> a table per view, for both forms.
+"""Tables by view, for both forms in which users can give them.
 
 *Tables apart*: mappings ``{view: table}`` and ``{view: label table}``, each view with rows of
 its own. *One wide table*: a row is a sample, views are sets of columns, and a row has NaN in
@@ -15,7 +15,7 @@ from scipy import sparse
 from naim3l._text import some
 from naim3l.input.tables import Table, warn_user
 
-# Key of what belongs to all views of a wide table.
+# Key of results over all views of a wide table.
 FUSED = "fused"
 SINGLE_VIEW = "all"
 
@@ -26,7 +26,7 @@ def is_apart(X: Any) -> bool:
 
 
 def tables_apart(X: Any, known: Iterable[str] | None = None) -> dict[str, Table]:
-    """Table of each view from a mapping; with ``known``, views must be among these."""
+    """Table of each view from a mapping; only views in ``known`` are allowed, if it is given."""
     if not is_apart(X):
         raise TypeError(
             f"expected a mapping {{view: table}}, got {type(X).__name__}; views that were fitted "
@@ -59,8 +59,8 @@ def resolve_columns(views: Mapping[str, Any] | None, table: Table) -> dict[str, 
 
     Parameters
     ----------
-    views : mapping view -> column names, positions, slice or boolean mask; or None
-        None makes all columns one view.
+    views : mapping of str to column names, positions, slice or boolean mask, or None
+        With None all columns are one view.
     table : Table
     """
     check_not_empty(table)
@@ -82,7 +82,7 @@ def resolve_columns(views: Mapping[str, Any] | None, table: Table) -> dict[str, 
 
 
 def check_view_name(view: Any) -> None:
-    """Refuse what is no name for a view."""
+    """Refuse a name that a view cannot have."""
     if not isinstance(view, str):
         raise TypeError(f"view names must be strings, got {view!r}.")
     if view == FUSED:

@@ -5,21 +5,21 @@ Conventions, the same for every function here:
 - ``y_true`` of shape (n_rows, n_labels) holds 1 = yes, 0 = no, NaN (or null) = unknown;
 - ``scores`` of the same shape are finite, larger = more relevant; a label is predicted where
   ``score > threshold``;
-- an unknown entry is skipped, never guessed: each row is ranked and counted over its observed
-  labels, as if the others did not exist in it, and the scores of the others do not matter;
+- unknown entries are skipped: each row is ranked and counted over its observed labels only, and
+  the scores of the other labels do not matter;
 - ``sample_weight`` of shape (n_rows,) holds weights of the rows, finite and not negative, as in
   scikit-learn: a row of weight 2 counts as two rows, one of weight 0 as none; None is 1 for all;
-- where nothing is left to measure the value is NaN.
+- a metric is NaN if nothing is left to measure.
 
 Labels and scores may be NumPy arrays, SciPy sparse arrays, data frames or nested lists.
 `make_scorer` makes a scorer for the model selection of scikit-learn of each of them.
 """
 
+from naim3l.metrics.evaluation import evaluate
 from naim3l.metrics.functions import (
     adapted_auc,
     average_precision,
     coverage,
-    evaluate,
     example_f1,
     hamming_loss,
     macro_auc,

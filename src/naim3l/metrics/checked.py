@@ -68,14 +68,14 @@ def _label_order(y_true: Any, scores: Any) -> Any:
 
 
 def _as_array(values: Any) -> NDArray[Any]:
-    """Real numbers as they are, anything else as Python objects, so that errors can quote it."""
+    """Real numbers unchanged, anything else as Python objects, so that errors can quote it."""
     dense = values.toarray() if sparse.issparse(values) else values
     raw = np.asarray(dense)
     return raw if raw.dtype.kind in "biuf" else np.asarray(dense, dtype=object)
 
 
 def _as_floats(values: Any, name: str) -> NDArray[np.float64]:
-    """Float table in which null is NaN and what is not a number is infinite."""
+    """Float table in which null is NaN, and values that are not numbers are infinite."""
     raw = _as_array(values)
     if raw.ndim != 2:
         advice = "; for a single label use reshape(-1, 1)" if raw.ndim == 1 else ""

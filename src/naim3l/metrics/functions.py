@@ -1,12 +1,9 @@
-"""The metrics, one function each, and all of them at once."""
+"""The metrics, one function each."""
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from naim3l.metrics.checked import check_same_views, read_scored
-from naim3l.metrics.scored import PROTOCOLS, Metric, ScoredLabels
+from naim3l.metrics.checked import read_scored
+from naim3l.metrics.scored import Metric, ScoredLabels
 
 
 def hamming_loss(
@@ -19,9 +16,29 @@ def hamming_loss(
 
     Parameters
     ----------
-    y_true, scores : array-like of shape (n_rows, n_labels)
-    threshold : float
+    y_true : array-like of shape (n_rows, n_labels)
+        Labels: 1 is yes, 0 is no, NaN or null is unknown.
+    scores : array-like of shape (n_rows, n_labels)
+        Scores, larger for labels that are more likely.
+    threshold : float, default=0.0
+        Score above which a label is predicted.
     sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows; by default all rows have weight 1.
+
+    Returns
+    -------
+    float
+        From 0 to 1, lower is better. NaN if nothing can be measured.
+
+    Examples
+    --------
+    One of the three known entries is predicted wrongly:
+
+    >>> import numpy as np
+    >>> from naim3l.metrics import hamming_loss
+    >>> y_true = [[1, 0], [0, np.nan]]
+    >>> round(hamming_loss(y_true, [[0.9, -0.2], [0.4, 0.8]]), 2)
+    0.33
     """
     return _measure(ScoredLabels.hamming_loss, y_true, scores, sample_weight, threshold)
 
@@ -34,8 +51,25 @@ def ranking_loss(y_true: Any, scores: Any, *, sample_weight: Any = None) -> floa
 
     Parameters
     ----------
-    y_true, scores : array-like of shape (n_rows, n_labels)
+    y_true : array-like of shape (n_rows, n_labels)
+        Labels: 1 is yes, 0 is no, NaN or null is unknown.
+    scores : array-like of shape (n_rows, n_labels)
+        Scores, larger for labels that are more likely.
     sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows; by default all rows have weight 1.
+
+    Returns
+    -------
+    float
+        From 0 to 1, lower is better. NaN if nothing can be measured.
+
+    Examples
+    --------
+    One of the two pairs of the first row is in the wrong order, none in the second row:
+
+    >>> from naim3l.metrics import ranking_loss
+    >>> ranking_loss([[1, 0, 0], [0, 1, 0]], [[0.5, 0.1, 0.8], [0.2, 0.9, 0.3]])
+    0.25
     """
     return _measure(ScoredLabels.ranking_loss, y_true, scores, sample_weight)
 
@@ -49,8 +83,25 @@ def average_precision(y_true: Any, scores: Any, *, sample_weight: Any = None) ->
 
     Parameters
     ----------
-    y_true, scores : array-like of shape (n_rows, n_labels)
+    y_true : array-like of shape (n_rows, n_labels)
+        Labels: 1 is yes, 0 is no, NaN or null is unknown.
+    scores : array-like of shape (n_rows, n_labels)
+        Scores, larger for labels that are more likely.
     sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows; by default all rows have weight 1.
+
+    Returns
+    -------
+    float
+        From 0 to 1, larger is better. NaN if nothing can be measured.
+
+    Examples
+    --------
+    The positive label has rank 2 in the first row and rank 1 in the second:
+
+    >>> from naim3l.metrics import average_precision
+    >>> average_precision([[1, 0, 0], [0, 1, 0]], [[0.5, 0.1, 0.8], [0.2, 0.9, 0.3]])
+    0.75
     """
     return _measure(ScoredLabels.average_precision, y_true, scores, sample_weight)
 
@@ -58,16 +109,33 @@ def average_precision(y_true: Any, scores: Any, *, sample_weight: Any = None) ->
 def adapted_auc(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
     """Area under the curve drawn by the T best-scored labels of every row, T = 1..n_labels.
 
-    For each T the T best labels of a row (all of them where fewer are observed) are called
-    positive and TP and FP are pooled over all rows; the trapezoid area under (FPR, TPR) is
-    divided by ``FPR(n_labels) - FPR(1)``. Ties are broken by column order. NaN without an
-    observed positive, or where the curve has no width (one label, no negatives). It is
-    neither the macro nor the micro AUC.
+    For each T the T best labels of a row (all of them if fewer are observed) are predicted, and
+    TP and FP are counted over all rows; the trapezoid area under (FPR, TPR) is divided by
+    ``FPR(n_labels) - FPR(1)``. Ties are broken by column order. The value is NaN without an
+    observed positive, or if the curve has no width (one label, no negatives). It is neither the
+    macro nor the micro AUC.
 
     Parameters
     ----------
-    y_true, scores : array-like of shape (n_rows, n_labels)
+    y_true : array-like of shape (n_rows, n_labels)
+        Labels: 1 is yes, 0 is no, NaN or null is unknown.
+    scores : array-like of shape (n_rows, n_labels)
+        Scores, larger for labels that are more likely.
     sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows; by default all rows have weight 1.
+
+    Returns
+    -------
+    float
+        From 0 to 1, larger is better. NaN if nothing can be measured.
+
+    Examples
+    --------
+    The points (FP, TP) for T = 1, 2, 3 are (1, 1), (2, 2) and (4, 2):
+
+    >>> from naim3l.metrics import adapted_auc
+    >>> round(adapted_auc([[1, 0, 0], [0, 1, 0]], [[0.5, 0.1, 0.8], [0.2, 0.9, 0.3]]), 2)
+    0.92
     """
     return _measure(ScoredLabels.adapted_auc, y_true, scores, sample_weight)
 
@@ -80,8 +148,25 @@ def coverage(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
 
     Parameters
     ----------
-    y_true, scores : array-like of shape (n_rows, n_labels)
+    y_true : array-like of shape (n_rows, n_labels)
+        Labels: 1 is yes, 0 is no, NaN or null is unknown.
+    scores : array-like of shape (n_rows, n_labels)
+        Scores, larger for labels that are more likely.
     sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows; by default all rows have weight 1.
+
+    Returns
+    -------
+    float
+        From 1 to n_labels, lower is better. NaN if nothing can be measured.
+
+    Examples
+    --------
+    Two labels cover the positive of the first row, one covers that of the second:
+
+    >>> from naim3l.metrics import coverage
+    >>> coverage([[1, 0, 0], [0, 1, 0]], [[0.5, 0.1, 0.8], [0.2, 0.9, 0.3]])
+    1.5
     """
     return _measure(ScoredLabels.coverage, y_true, scores, sample_weight)
 
@@ -94,8 +179,25 @@ def one_error(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
 
     Parameters
     ----------
-    y_true, scores : array-like of shape (n_rows, n_labels)
+    y_true : array-like of shape (n_rows, n_labels)
+        Labels: 1 is yes, 0 is no, NaN or null is unknown.
+    scores : array-like of shape (n_rows, n_labels)
+        Scores, larger for labels that are more likely.
     sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows; by default all rows have weight 1.
+
+    Returns
+    -------
+    float
+        From 0 to 1, lower is better. NaN if nothing can be measured.
+
+    Examples
+    --------
+    The best-scored label is wrong in the first of two rows:
+
+    >>> from naim3l.metrics import one_error
+    >>> one_error([[1, 0, 0], [0, 1, 0]], [[0.5, 0.1, 0.8], [0.2, 0.9, 0.3]])
+    0.5
     """
     return _measure(ScoredLabels.one_error, y_true, scores, sample_weight)
 
@@ -108,8 +210,25 @@ def macro_auc(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
 
     Parameters
     ----------
-    y_true, scores : array-like of shape (n_rows, n_labels)
+    y_true : array-like of shape (n_rows, n_labels)
+        Labels: 1 is yes, 0 is no, NaN or null is unknown.
+    scores : array-like of shape (n_rows, n_labels)
+        Scores, larger for labels that are more likely.
     sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows; by default all rows have weight 1.
+
+    Returns
+    -------
+    float
+        From 0 to 1, larger is better. NaN if nothing can be measured.
+
+    Examples
+    --------
+    The first label is ranked perfectly over the rows, the second in half of the pairs:
+
+    >>> from naim3l.metrics import macro_auc
+    >>> macro_auc([[1, 0], [0, 1], [0, 0]], [[0.9, 0.1], [0.2, 0.5], [0.3, 0.7]])
+    0.75
     """
     return _measure(ScoredLabels.macro_auc, y_true, scores, sample_weight)
 
@@ -121,8 +240,25 @@ def micro_auc(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
 
     Parameters
     ----------
-    y_true, scores : array-like of shape (n_rows, n_labels)
+    y_true : array-like of shape (n_rows, n_labels)
+        Labels: 1 is yes, 0 is no, NaN or null is unknown.
+    scores : array-like of shape (n_rows, n_labels)
+        Scores, larger for labels that are more likely.
     sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows; by default all rows have weight 1.
+
+    Returns
+    -------
+    float
+        From 0 to 1, larger is better. NaN if nothing can be measured.
+
+    Examples
+    --------
+    Six of the eight pairs of a positive and a negative entry are in the right order:
+
+    >>> from naim3l.metrics import micro_auc
+    >>> micro_auc([[1, 0], [0, 1], [0, 0]], [[0.9, 0.1], [0.2, 0.5], [0.6, 0.7]])
+    0.75
     """
     return _measure(ScoredLabels.micro_auc, y_true, scores, sample_weight)
 
@@ -137,9 +273,27 @@ def macro_f1(
 
     Parameters
     ----------
-    y_true, scores : array-like of shape (n_rows, n_labels)
-    threshold : float
+    y_true : array-like of shape (n_rows, n_labels)
+        Labels: 1 is yes, 0 is no, NaN or null is unknown.
+    scores : array-like of shape (n_rows, n_labels)
+        Scores, larger for labels that are more likely.
+    threshold : float, default=0.0
+        Score above which a label is predicted.
     sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows; by default all rows have weight 1.
+
+    Returns
+    -------
+    float
+        From 0 to 1, larger is better. NaN if nothing can be measured.
+
+    Examples
+    --------
+    F1 is 1 for the first label and 2/3 for the second:
+
+    >>> from naim3l.metrics import macro_f1
+    >>> round(macro_f1([[1, 0], [0, 1]], [[0.9, 0.1], [-0.2, 0.5]]), 2)
+    0.83
     """
     return _measure(ScoredLabels.macro_f1, y_true, scores, sample_weight, threshold)
 
@@ -153,9 +307,27 @@ def micro_f1(
 
     Parameters
     ----------
-    y_true, scores : array-like of shape (n_rows, n_labels)
-    threshold : float
+    y_true : array-like of shape (n_rows, n_labels)
+        Labels: 1 is yes, 0 is no, NaN or null is unknown.
+    scores : array-like of shape (n_rows, n_labels)
+        Scores, larger for labels that are more likely.
+    threshold : float, default=0.0
+        Score above which a label is predicted.
     sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows; by default all rows have weight 1.
+
+    Returns
+    -------
+    float
+        From 0 to 1, larger is better. NaN if nothing can be measured.
+
+    Examples
+    --------
+    Both positives are among the three predicted labels:
+
+    >>> from naim3l.metrics import micro_f1
+    >>> micro_f1([[1, 0], [0, 1]], [[0.9, 0.1], [-0.2, 0.5]])
+    0.8
     """
     return _measure(ScoredLabels.micro_f1, y_true, scores, sample_weight, threshold)
 
@@ -170,64 +342,29 @@ def example_f1(
 
     Parameters
     ----------
-    y_true, scores : array-like of shape (n_rows, n_labels)
-    threshold : float
+    y_true : array-like of shape (n_rows, n_labels)
+        Labels: 1 is yes, 0 is no, NaN or null is unknown.
+    scores : array-like of shape (n_rows, n_labels)
+        Scores, larger for labels that are more likely.
+    threshold : float, default=0.0
+        Score above which a label is predicted.
     sample_weight : array-like of shape (n_rows,), optional
-    """
-    return _measure(ScoredLabels.example_f1, y_true, scores, sample_weight, threshold)
-
-
-def evaluate(
-    y_true: Any,
-    scores: Any,
-    *,
-    protocol: str = "paper",
-    threshold: float = 0.0,
-    sample_weight: Any = None,
-) -> dict[str, float]:
-    """All metrics of one table, or their means over views.
-
-    Parameters
-    ----------
-    y_true, scores : array-like of shape (n_rows, n_labels), or mappings {view: array-like}
-        Views need not have the same rows. A metric undefined in one view has a NaN mean. Labels
-        of two data frames are matched by name, of arrays by position. Scores must be finite:
-        leave out the rows that lack a view first.
-    protocol : {"paper", "fused"}
-        How rows on which a metric is undefined are treated. "paper" leaves them out; "fused", as
-        later papers do, counts the average precision of a row without a positive as 0.
-    threshold : float
-        Used by "1-HL" and the F1 values.
-    sample_weight : array-like of shape (n_rows,), or mapping {view: array-like}, optional
-        Weights of the rows, of each view where there are views.
+        Weights of the rows; by default all rows have weight 1.
 
     Returns
     -------
-    dict of str to float
-        "1-HL", "1-RL", "AP", "AUC" (the adapted one), "coverage", "one-error", "macro-AUC",
-        "micro-AUC", "macro-F1", "micro-F1" and "example-F1". Larger is better, except for
-        "coverage" and "one-error".
+    float
+        From 0 to 1, larger is better. NaN if nothing can be measured.
+
+    Examples
+    --------
+    F1 is 2/3 in the first row and 1 in the second:
+
+    >>> from naim3l.metrics import example_f1
+    >>> round(example_f1([[1, 0], [0, 1]], [[0.9, 0.1], [-0.2, 0.5]]), 2)
+    0.83
     """
-    if protocol not in PROTOCOLS:
-        known = ", ".join(repr(name) for name in PROTOCOLS)
-        raise ValueError(f"protocol is {protocol!r}; the known ones are: {known}.")
-    metrics = PROTOCOLS[protocol]
-
-    def measure(Y: Any, S: Any, w: Any) -> dict[str, float]:
-        labels, weights = read_scored(Y, S, w, threshold)
-        return {name: metric(labels, weights).item() for name, metric in metrics.items()}
-
-    if not isinstance(y_true, Mapping) and not isinstance(scores, Mapping):
-        return measure(y_true, scores, sample_weight)
-    check_same_views(y_true, scores, sample_weight)
-    per_view = []
-    for view in y_true:
-        try:
-            w = None if sample_weight is None else sample_weight[view]
-            per_view.append(measure(y_true[view], scores[view], w))
-        except ValueError as error:
-            raise ValueError(f"view {view!r}: {error}") from error
-    return {name: float(np.mean([values[name] for values in per_view])) for name in metrics}
+    return _measure(ScoredLabels.example_f1, y_true, scores, sample_weight, threshold)
 
 
 def _measure(

@@ -1,4 +1,4 @@
-"""Scores beside true labels, measured for many weightings of the rows at once."""
+"""Metrics of scores and labels, for several weightings of the rows at once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from naim3l._arrays import Mask, Matrix
 
 @dataclass(frozen=True)
 class ScoredLabels:
-    """Checked labels and scores; sorted, ranked and counted at most once.
+    """Checked labels and scores, which are sorted, ranked and counted at most once.
 
-    Each metric takes weights of shape (n_draws, n_rows), finite and not negative, and gives its
-    values of shape (n_draws,), NaN where nothing with a positive weight is left to measure. A
-    row of weight 2 counts as two rows. What the metrics mean is in `naim3l.metrics`.
+    Each metric is a function of weights of shape (n_draws, n_rows), finite and not negative, and
+    returns values of shape (n_draws,), NaN if no row with a positive weight is left to measure. A
+    row of weight 2 counts as two rows. `naim3l.metrics` defines the metrics.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class ScoredLabels:
         return _row_mean(weights, self._row_precision)
 
     def average_precision_fused(self, weights: Matrix) -> Matrix:
-        """As later papers have it: 0 for a row with observed labels, none of them positive."""
+        """As in later papers: 0 for a row with observed labels of which none is positive."""
         empty = self.negative.any(axis=1) & ~self.positive.any(axis=1)
         return _row_mean(weights, np.where(empty, 0.0, self._row_precision))
 
@@ -96,7 +96,7 @@ class ScoredLabels:
 
     @cached_property
     def _f1_counts(self) -> tuple[Mask, NDArray[np.int8], Mask]:
-        """Entries rightly called positive; those that are and are called so; those observed."""
+        """True positives; positives plus predicted entries; observed entries."""
         called = self._predicted.astype(np.int8) + self.positive
         return self._predicted & self.positive, called, self._observed
 
@@ -107,7 +107,7 @@ class ScoredLabels:
 
     @cached_property
     def _row_precision(self) -> Matrix:
-        """Mean precision at the positives of each row, NaN where a row has one class only."""
+        """Mean precision at the positives of each row, NaN for rows with one class only."""
         row, rank, hits = self._ranked_positives
         precision = np.bincount(row, hits / rank, minlength=len(self.scores))
         return _divide(precision, np.where(self._n_pairs > 0, self.positive.sum(axis=1), 0))
@@ -160,7 +160,7 @@ PROTOCOLS = {"paper": PAPER, "fused": {**PAPER, "AP": ScoredLabels.average_preci
 
 
 def _divide(a: Any, b: Any, otherwise: float = np.nan) -> Matrix:
-    """Quotient, or another number where the divisor is 0."""
+    """Quotient, or ``otherwise`` where the divisor is 0."""
     a, b = np.broadcast_arrays(a, b)
     return np.divide(a, b, where=b > 0, out=np.full(a.shape, float(otherwise)))
 
@@ -180,7 +180,7 @@ def _label_mean(weights: Matrix, values: Any) -> Matrix:
 
 
 def _f1(right: Any, called: Any, observed: Any) -> Matrix:
-    """F1 by counts or weighted sums; 0 where none is called, NaN where none is observed."""
+    """F1 from counts or weighted sums; 0 if ``called`` is 0, NaN if ``observed`` is 0."""
     return np.where(observed > 0, _divide(2 * right, called, otherwise=0), np.nan)
 
 
@@ -202,7 +202,7 @@ def _roc_auc(weights: Matrix, scores: Matrix, positive: Mask, negative: Mask) ->
 def _ascending(weights: Matrix, scores: Matrix, mask: Mask) -> tuple[Matrix, Matrix]:
     """Scores under a mask, ascending, and the weights, (n_draws, n_scores), of their rows."""
     chosen = scores[mask]
-    if (weights == weights[:, :1]).all():  # the order of rows is not needed, which takes far longer
+    if (weights == weights[:, :1]).all():  # a sort is much faster than the order of the rows
         return np.sort(chosen), np.repeat(weights[:, :1], len(chosen), axis=1)
     order = np.argsort(chosen)
     return chosen[order], weights.take(np.nonzero(mask)[0][order], axis=1)

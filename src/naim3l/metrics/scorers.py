@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from naim3l.input.labels import CODINGS, read_labels
 from naim3l.input.tables import Table
 from naim3l.input.views import is_apart
-from naim3l.metrics.functions import evaluate
+from naim3l.metrics.evaluation import evaluate
 from naim3l.metrics.scored import LOSSES, OF_DECISIONS, PAPER
 
 
@@ -28,7 +28,7 @@ def make_scorer(metric: str, label_coding: str = "binary") -> "LabelScorer":
 
     Returns
     -------
-    scorer : callable
+    callable
         ``scorer(model, X, y)`` is the metric of a fitted model, or of a pipeline that ends in one,
         averaged over the views of a mapping of tables. Rows that lack the view are left out. It
         can be pickled.

@@ -1,1 +1,1 @@
-"""What is solved: rows, or statistics of them that add up, and the choice between the two."""
+"""The problem to solve: rows, statistics of rows, and the choice between the two."""

@@ -1,4 +1,4 @@
-"""Features and labels of checked views -> the problem of all of them."""
+"""The problem of all views, from their features and labels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ def assemble(
     ----------
     views : mapping of str to View
     encoded : mapping of str to (features, present)
-        As `naim3l.features.encoding.ViewFeatures` gives them.
+        Results of `naim3l.features.encoding.ViewFeatures`.
     label_names : sequence of str
     wide : bool
         Whether rows of different views with the same number are one sample.

@@ -1,4 +1,4 @@
-"""Matrices of all labels laid end to end, and functions of every one of them."""
+"""Blocks of rows of all labels in one array, and functions of every block."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -15,25 +15,25 @@ from naim3l._arrays import Matrix
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Fewer numbers than this in the blocks of all labels: starting threads costs more than it gains.
+# With fewer numbers in the blocks of all labels, starting threads costs more than it gains.
 THREADED_NUMBERS = 100_000
 # Blocks with at least this share of the rows of the largest are stacked with it.
 STACKED_SHARE = 0.9
 
-# Decorator for functions that divide labels among threads. BLAS then keeps to one: its own
-# threads gain nothing on small decompositions, and keep cores busy while they wait.
+# Decorator for functions that divide labels among threads. BLAS is limited to one thread: its own
+# threads do not speed up small decompositions, and keep cores busy while they wait.
 _pools = ThreadpoolController()
 one_blas_thread = _pools.wrap(limits=1, user_api="blas")
 
 
 def blas_threads() -> int:
-    """Threads that BLAS may use now, as the user, or joblib in its workers, has set them."""
+    """Number of threads that BLAS may use, as set by the user, or by joblib in its workers."""
     return max([info["num_threads"] for info in _pools.info() if info["user_api"] == "blas"] or [1])
 
 
 @one_blas_thread
 def thread_map(function: Callable[[T], R], items: Iterable[T], n_threads: int) -> list[R]:
-    """``function`` of every item, in order, divided among threads that use BLAS alone."""
+    """``function`` of every item, in order, divided among threads with single-threaded BLAS."""
     if n_threads == 1:
         return [function(item) for item in items]
     with ThreadPoolExecutor(n_threads) as pool:
@@ -48,13 +48,13 @@ class LabelBlocks(ABC):
     Attributes
     ----------
     weight_slices : list of slice, one per view
-        Where each view's weights lie.
+        Rows of each view's weights.
     fit_intercept : bool
         Whether the last weight of each view is an intercept.
     label_slices : list of slice, one per label
-        Where each label's block lies.
+        Rows of each label's block.
     n_threads : int
-        Threads to divide labels among.
+        Number of threads among which labels are divided.
     """
 
     weight_slices: list[slice]
@@ -68,7 +68,7 @@ class LabelBlocks(ABC):
 
     @cached_property
     def penalised(self) -> NDArray[np.bool_]:
-        """Which rows of ``W`` a ridge applies to, shape (n_weights,): all but intercepts."""
+        """Mask (n_weights,) of the rows of ``W`` that a ridge applies to: all but intercepts."""
         mask = np.ones(self.n_weights, dtype=bool)
         if self.fit_intercept:
             mask[[weights.stop - 1 for weights in self.weight_slices]] = False
@@ -105,7 +105,7 @@ class LabelBlocks(ABC):
         ----------
         function : callable
             From a stack of blocks (..., n, n_labels) to one of the same shape. Rows of zeros
-            that fill a block up must stay zero, and not change the other rows.
+            that pad a block must stay zero, and must not change the other rows.
         A : ndarray of shape (n_positives, n_labels)
         """
         result = np.empty_like(A)
@@ -120,15 +120,15 @@ class LabelBlocks(ABC):
 
     def sum_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> float:
         """Sum over labels of ``function``, from a stack of blocks (..., n, n_labels) to (...)."""
-        # Added up in the order of the groups, not in that in which threads are done with them.
+        # Summed in the order of the groups, not in the order in which threads finish.
         return float(sum(self._run_groups(lambda group: function(self._stack(group, A)).sum(), A)))
 
     @cached_property
     def _label_groups(self) -> list[NDArray[np.intp]]:
         """Labels whose blocks are decomposed together, largest first.
 
-        Blocks of similar size make a stack: small ones cost more in calls than in arithmetic, and
-        NumPy lets other threads run only while it decomposes a few matrices at once.
+        Blocks of similar size form a stack: for small ones the overhead of a call exceeds the
+        arithmetic, and NumPy lets other threads run only while it decomposes several matrices.
         """
         sizes = np.array([rows.stop - rows.start for rows in self.label_slices])
         groups: list[list[int]] = []
@@ -141,7 +141,7 @@ class LabelBlocks(ABC):
         return [np.array(group) for group in groups]
 
     def _stack(self, group: NDArray[np.intp], A: Matrix) -> Matrix:
-        """Blocks of some labels as (n_group, n_rows, n_labels), filled up with zeros."""
+        """Blocks of some labels as (n_group, n_rows, n_labels), padded with zeros."""
         slices = [self.label_slices[k] for k in group]
         if len(slices) == 1:
             return A[slices[0]][None]
@@ -152,7 +152,7 @@ class LabelBlocks(ABC):
         return stack
 
     def _run_groups(self, work: Callable[[NDArray[np.intp]], R], A: Matrix) -> list[R]:
-        """``work`` on every group of labels in order, shared out among threads where A is large."""
+        """Results of ``work`` on every group of labels, divided among threads if A is large."""
         n_threads = self.n_threads if A.size >= THREADED_NUMBERS else 1
         return thread_map(work, self._label_groups, n_threads)
 

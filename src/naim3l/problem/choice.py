@@ -1,6 +1,6 @@
-"""Rows or statistics: which form of a problem a solver should work on, by an explicit estimate.
+"""The choice between rows and statistics as the form of a problem, by estimates of their costs.
 
-And whether there is memory for it: what cannot fit is refused before it is asked for.
+A problem that does not fit in memory is refused before the memory is allocated.
 """
 
 import logging
@@ -17,21 +17,21 @@ from naim3l.problem.rows import Problem, has_gram, stored_numbers
 logger = logging.getLogger(__name__)
 
 FORMS = ("auto", "rows", "compressed")
-# What the estimate reckons with: iterations of a fit, and of each conjugate-gradient solve, where
-# its preconditioner is a whole matrix and where it is a diagonal. With these it changes over where
-# fits of Corel5k with more and more columns do, at about 100.
+# Assumed numbers of iterations of a fit, and of each conjugate-gradient solve with a full matrix or
+# a diagonal as preconditioner. With these the choice changes at about 100 columns, as the measured
+# times of fits of Corel5k do.
 N_ITERATIONS, N_SOLVES, N_DIAGONAL_SOLVES = 20, 4, 20
-# Operations of a product that take as long as one of the decompositions of a label's block.
+# One operation of a decomposition takes as long as this many operations of a product.
 DECOMPOSITION = 30
-# Arrays of the size of the weights, and of the blocks of all labels, that a solver holds.
+# Number of arrays of the size of the weights, and of the blocks of all labels, in a solver.
 N_WEIGHT_ARRAYS, N_BLOCK_ARRAYS = 16, 5
-# Statistics beyond this many bytes are not made, whatever they would save.
+# Statistics of more bytes than this are never computed, even if they would save time.
 MOST_BYTES = 4 * 2**30
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Numbers held in memory besides the rows, in bytes, and arithmetic of a whole fit."""
+    """Memory in bytes, in addition to the rows, and number of operations of a whole fit."""
 
     n_bytes: float
     flops: float
@@ -42,7 +42,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Costs of a fit in one form: of each view, and of what all views have in common."""
+    """Costs of a fit in one form: of each view, and of the blocks that all views share."""
 
     views: list[Cost]
     blocks: Cost
@@ -57,9 +57,10 @@ def estimate_costs(problem: Problem) -> dict[str, Estimate]:
 
     Per view with n rows, d columns, p observed positives and c labels, the statistics are two
     stacks of c matrices d x d and the factors of the positive rows; a pass over the rows takes
-    n c d^2 operations, an iteration nothing in n. On rows, an iteration solves by conjugate
-    gradients, each step two products with the rows; matrices d x d are held only where `has_gram`
-    says so. In common are the blocks of all labels, which are decomposed in every iteration.
+    n c d^2 operations, and iterations do not depend on n. On rows, an iteration solves by
+    conjugate gradients with two products with the rows in each step; matrices d x d are stored
+    only if `has_gram` is true. All views share the blocks of the labels, which are decomposed in
+    every iteration.
     """
     c, rows, compressed = problem.n_labels, [], []
     n_rows_of_blocks = {"rows": np.zeros(c), "compressed": np.zeros(c)}
@@ -98,12 +99,12 @@ def _of_blocks(n_rows: NDArray) -> Cost:
 
 
 def choose_form(problem: Form, form: str = "auto") -> Form:
-    """The problem in the cheaper form, or in the one that is asked for.
+    """The problem in the cheaper form, or in the given one.
 
     Parameters
     ----------
     problem : Problem or CompressedProblem
-        A compressed one stays as it is: its rows are gone.
+        A compressed problem is returned unchanged, because it has no rows.
     form : {"auto", "rows", "compressed"}
 
     Raises
@@ -125,7 +126,7 @@ def choose_form(problem: Form, form: str = "auto") -> Form:
 
 
 def _check_estimate(problem: Problem, estimate: Estimate) -> None:
-    """Refuse a fit that cannot fit in memory, naming what takes most of it."""
+    """Refuse a fit that does not fit in memory; the error names what takes most of it."""
     n_bytes = [cost.n_bytes for cost in estimate.views]
     if max(n_bytes) >= estimate.blocks.n_bytes:
         check_memory(problem, int(np.argmax(n_bytes)), estimate.total.n_bytes)
@@ -138,15 +139,15 @@ def _check_estimate(problem: Problem, estimate: Estimate) -> None:
 
 
 def check_memory(problem: Problem, v: int, n_bytes: float) -> None:
-    """Refuse to ask for more memory than the machine has, on account of one view.
+    """Refuse a view that needs more memory than the machine has.
 
     Parameters
     ----------
     problem : Problem
     v : int
-        Place of the view.
+        Position of the view.
     n_bytes : float
-        What is about to be asked for.
+        Memory that it needs.
     """
     n_rows, n_columns = problem.X[v].shape
     _refuse_beyond(
@@ -166,7 +167,7 @@ def _refuse_beyond(what: str, n_bytes: float, cure: str) -> None:
 
 
 def physical_memory() -> int | None:
-    """Bytes of memory that the machine has; None where the system does not tell."""
+    """Memory of the machine in bytes; None if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

@@ -1,12 +1,12 @@
-"""Views reduced to what a solver's loop needs, so that an iteration costs nothing in the rows.
+"""Statistics of the rows of all views, with which the cost of an iteration is independent of rows.
 
-Two facts make this exact. The loss and the high-rank term see rows only through Gram matrices.
-And the multipliers of the low-rank term stay in the span of the rows ``X_k``, so that these may
-be replaced by their triangular factor: ``X_k = Q R`` with orthonormal ``Q``, which changes no
-singular value. Factors, unlike Gram matrices, keep all digits of the rows.
+Two facts make this exact. The loss and the high-rank term depend on the rows only through Gram
+matrices. And the multipliers of the low-rank term stay in the span of the rows ``X_k``, so that
+these can be replaced by their triangular factor: ``X_k = Q R`` with orthonormal ``Q``, which does
+not change singular values. Factors, unlike Gram matrices, keep all digits of the rows.
 
-Statistics of parts of the rows combine to those of the whole (``ViewStatistics.combine``), so a
-pass may go chunk by chunk, or part by part on different machines.
+Statistics of parts of the rows combine to those of all rows (``ViewStatistics.combine``), so that
+they can be computed in chunks, or in parts on different machines.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,30 +27,30 @@ from naim3l.problem.blocks import (
 )
 from naim3l.problem.rows import Problem, loss_weights
 
-# Products of pairs of columns that are held at a time in the pass over rows: they fit in a cache.
+# Number of products of pairs of columns in memory at a time, so that they fit in a cache.
 PAIR_NUMBERS = 1_000_000
 
 
 @dataclass(frozen=True)
 class ViewStatistics:
-    """What is kept of some rows of one view; d columns, c labels.
+    """Statistics of some rows of one view, with d columns and c labels.
 
     Attributes
     ----------
     gram : ndarray of shape (d, d)
         ``X'X``.
     known_grams : ndarray of shape (c, d, d)
-        ``X' diag(P_k) X``: rows weighted by what label k counts there in the loss.
+        ``X' diag(P_k) X``: rows weighted by the weight of label k in the loss.
     positive_gram : ndarray of shape (d, d)
         ``sum_k X_k'X_k``.
     targets : ndarray of shape (d, c)
         ``X'(P * Y)``.
     weight : float
-        Of all known labels in the loss: their number, if all count alike.
+        Total weight of the known labels in the loss: their number, if all weights are 1.
     n_positives : int
         Number of positive labels.
     factors : list of ndarray, c of them, of shape (min(n_k, d), d)
-        ``R_k`` with ``R_k'R_k = X_k'X_k``; the rows themselves while they are no more than d.
+        ``R_k`` with ``R_k'R_k = X_k'X_k``; the rows themselves if there are at most d.
     """
 
     gram: Matrix
@@ -101,16 +101,16 @@ def combine_all(parts: Iterable[ViewStatistics]) -> ViewStatistics:
 class CompressedProblem(LabelBlocks):
     """The statistics of all views, with the products that a solver needs.
 
-    Conventions are those of `Problem`; a label's block holds its factors instead of its rows,
-    one view after the other.
+    Conventions are those of `Problem`; the block of a label consists of its factors in all views
+    instead of its rows.
 
     Parameters
     ----------
     views : sequence of ViewStatistics
     fit_intercept : bool
-        Whether the last column of each view is one of ones.
+        Whether the last column of each view consists of ones.
     n_threads : int, optional
-        Threads to divide labels among; by default those that BLAS may use.
+        Number of threads among which labels are divided; by default that of BLAS.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class CompressedProblem(LabelBlocks):
         sizes = np.array([[len(R) for R in view.factors] for view in self.views])
         self.label_slices = consecutive_slices(sizes.sum(axis=0))
         stops = np.array([rows.start for rows in self.label_slices]) + np.cumsum(sizes, axis=0)
-        self._rows = [  # of each view, where its factors lie in the blocks
+        self._rows = [  # rows of each view's factors in the blocks
             np.concatenate([np.arange(a - n, a) for a, n in zip(*of_view, strict=True)])
             for of_view in zip(stops, sizes, strict=True)
         ]
@@ -202,8 +202,8 @@ def _chunks(
 def _known_grams(X: Any, P: Matrix) -> Matrix:
     """``X' diag(P_k) X`` of every label, (c, d, d).
 
-    The products of all pairs of columns, which all labels share, are formed for a few rows at a
-    time; one matrix product adds them up by label.
+    The products of all pairs of columns, which are the same for all labels, are computed for a few
+    rows at a time; one matrix product sums them by label.
     """
     n_columns, n_labels = X.shape[1], P.shape[1]
     widths = np.arange(n_columns, 0, -1)
@@ -232,7 +232,7 @@ def _positive_factors(X: Any, Y: NDArray) -> list[Matrix]:
 
 
 def _triangular(rows: Matrix) -> Matrix:
-    """Rows themselves, or their triangular factor where that is smaller."""
+    """The rows, or their triangular factor if that is smaller."""
     return np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) > rows.shape[1] else rows
 
 

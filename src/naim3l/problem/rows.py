@@ -1,13 +1,13 @@
-"""The numbers a solver works on: feature blocks, signed labels, and who is positive for what.
+"""The problem as rows: features, signed labels, and the positive rows of each label.
 
-Conventions, stated once. The rows of all views are stacked, so ``Y``, ``P`` and ``XW`` have
-shape (n_rows, n_labels). The weights of all views are stacked too: ``W`` has shape
-(n_weights, n_labels), and a view's intercept is the last row of its block. The paper's
-block-diagonal ``X`` is never formed; ``multiply`` and ``multiply_transposed`` apply it.
+The rows of all views are stacked: ``Y``, ``P`` and ``XW`` have shape (n_rows, n_labels). The
+weights of all views are stacked too: ``W`` has shape (n_weights, n_labels), and a view's intercept
+is the last row of its block. The paper's block-diagonal ``X`` is never formed; ``multiply`` and
+``multiply_transposed`` apply it.
 
-The paper's ``X_k`` (rows whose label ``k`` is observed positive) is a choice of stacked
-rows. The choices of all labels are laid end to end, label by label: an array of shape
-(n_positives, n_labels) holds one matrix for every label, and ``label_slices`` cuts it.
+The paper's ``X_k`` (rows whose label ``k`` is observed positive) is a selection of stacked rows.
+The selections of all labels are concatenated: an array of shape (n_positives, n_labels) contains
+one matrix for every label, with the rows ``label_slices``.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from scipy import sparse
 from naim3l._arrays import Matrix
 from naim3l.problem.blocks import LabelBlocks, blas_threads, consecutive_slices
 
-# Gram matrices of views with more columns than this are made only if no larger than the rows.
+# Gram matrices of views with more columns are computed only if they are no larger than the rows.
 GRAM_COLUMNS = 2000
 
 
@@ -31,29 +31,29 @@ class Problem(LabelBlocks):
     Parameters
     ----------
     features : sequence of ndarray or sparse matrix, each of shape (n_rows_v, n_features_v)
-        Of float64 or float32, which everything else follows.
+        Features in float64 or float32, which is the type of all other arrays, too.
     labels : sequence of ndarray, each of shape (n_rows_v, n_labels)
         1 = yes, -1 = no, 0 = unknown.
     fit_intercept : bool
         Append a column of ones to each block.
     positive_weight : float
-        What an observed positive counts in the loss, where a negative counts 1.
+        Weight of an observed positive in the loss, relative to that of a negative.
     samples : ndarray of int, of shape (n_rows,), optional
-        Sample that each stacked row describes, where rows of several views are known to describe
-        the same ones. Solvers make no use of it.
+        Sample of each stacked row, if it is known which rows of different views belong together.
+        Solvers do not use it.
     names : sequence of str, optional
-        What errors call the views; by default their places.
+        Names of the views in errors; by default their positions.
 
     Attributes
     ----------
     X : list of ndarray or sparse matrix, each of shape (n_rows_v, n_weights_v)
     Y : ndarray of shape (n_rows, n_labels)
     P : ndarray of shape (n_rows, n_labels)
-        What an entry counts in the loss: 0 where the label is unknown.
+        Weight of each entry in the loss: 0 where the label is unknown.
     positive_rows : ndarray of int, of shape (n_positives,)
         Stacked row of each observed positive, sorted by label.
     label_slices : list of slice, one per label
-        Where in ``positive_rows`` each label lies.
+        Part of ``positive_rows`` that belongs to each label.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Problem(LabelBlocks):
 
     def with_labels(self, Y: Matrix) -> "Problem":
         """The same features with other stacked labels, (n_rows, n_labels)."""
-        # A column of ones is there already.
+        # X already has a column of ones.
         other = Problem(
             self.X,
             [Y],
@@ -106,7 +106,7 @@ class Problem(LabelBlocks):
         )
 
     def without(self, hidden: NDArray[np.bool_]) -> "Problem":
-        """The same with the entries of a mask (n_rows, n_labels) unknown."""
+        """The same problem with the entries of a mask (n_rows, n_labels) unknown."""
         return self.with_labels(np.where(hidden, 0, self.Y))
 
     def truth_of(self, entries: NDArray[np.bool_]) -> Matrix:
@@ -115,7 +115,7 @@ class Problem(LabelBlocks):
 
     @property
     def labels_of_samples(self) -> Matrix:
-        """Signed labels of each sample, (n_samples, n_labels), where samples are known."""
+        """Signed labels of each sample, (n_samples, n_labels), if samples are known."""
         assert self.samples is not None
         Y = np.zeros((self.samples.max() + 1, self.n_labels))
         Y[self.samples] = self.Y
@@ -133,7 +133,7 @@ class Problem(LabelBlocks):
     def base_rates(self) -> NDArray[np.float64]:
         """Share of positives among the known labels, (n_labels,); a sample counts once.
 
-        One positive and one negative more keep it away from 0 and 1.
+        One additional positive and negative avoid rates of 0 and 1.
         """
         Y = self.Y if self.samples is None else self.labels_of_samples
         return np.asarray(((Y > 0).sum(axis=0) + 1) / ((Y != 0).sum(axis=0) + 2))
@@ -172,8 +172,9 @@ class Problem(LabelBlocks):
         return XW[self.positive_rows]
 
     def scatter(self, Z: Matrix) -> Matrix:
-        """Rows of all labels added up per stacked row; ``multiply_transposed`` of the
-        result is ``sum_k X_k' Z_k``.
+        """Sums over labels of the rows ``Z_k``, (n_positives, n_labels) -> (n_rows, n_labels).
+
+        ``multiply_transposed`` of the result is ``sum_k X_k' Z_k``.
         """
         return self._scatter @ Z
 
@@ -212,13 +213,13 @@ class Problem(LabelBlocks):
 
     @cached_property
     def grams(self) -> list[Matrix | None]:
-        """``X'X`` of each view, (n_weights_v, n_weights_v); None where it is too large."""
+        """``X'X`` of each view, (n_weights_v, n_weights_v); None if it is too large."""
         ones = np.ones((self.n_rows, 1), dtype=self.Y.dtype)
         return [self._weighted_gram(v, ones) if has_gram(X) else None for v, X in enumerate(self.X)]
 
     @cached_property
     def positive_grams(self) -> list[Matrix | None]:
-        """`positive_gram` of each view; None where it is too large."""
+        """`positive_gram` of each view; None if it is too large."""
         return [self.positive_gram(v) if has_gram(X) else None for v, X in enumerate(self.X)]
 
     def positive_gram(self, v: int) -> Matrix:
@@ -229,11 +230,11 @@ class Problem(LabelBlocks):
         return self._weighted_gram(v, self.n_positives_of_rows)
 
     def labelled_gram(self, v: int) -> Matrix:
-        """``X'X`` of a view, rows counted as their heaviest entry: bounds the curvature."""
+        """``X'X`` of a view, with the largest weight of each row; bounds the curvature."""
         return self._weighted_gram(v, self.P.max(axis=1, keepdims=True))
 
     def _weighted_gram(self, v: int, row_weights: Matrix) -> Matrix:
-        """``X' diag(r) X`` of a view, given what each stacked row counts, (n_rows, 1)."""
+        """``X' diag(r) X`` of a view, given weights of all stacked rows, (n_rows, 1)."""
         X = self.X[v]
         gram = X.T @ (sparse.diags_array(row_weights[self.row_slices[v], 0]) @ X)
         return gram.toarray() if sparse.issparse(gram) else gram
@@ -249,7 +250,7 @@ class Problem(LabelBlocks):
     def _multiply_weighted(
         self, grams: list[Matrix | None], row_weights: Matrix | None, W: Matrix
     ) -> Matrix:
-        """``X' diag(r) XW`` for all views, by Gram matrices where there are some."""
+        """``X' diag(r) XW`` for all views, by Gram matrices if they exist."""
         products = []
         for X, gram, rows, at in zip(
             self.X, grams, self.row_slices, self.weight_slices, strict=True
@@ -272,18 +273,18 @@ class Problem(LabelBlocks):
 
 
 def loss_weights(Y: Matrix, positive_weight: float) -> Matrix:
-    """What each entry of signed labels (n_rows, n_labels) counts in the loss."""
+    """Weights in the loss of the entries of signed labels, (n_rows, n_labels)."""
     P = (Y != 0).astype(Y.dtype)
     return P if positive_weight == 1 else np.where(Y > 0, P.dtype.type(positive_weight), P)
 
 
 def stored_numbers(X: Any) -> int:
-    """How many numbers a product with ``X`` touches."""
+    """Number of stored entries of ``X``, which a product with it reads."""
     return int(X.nnz if sparse.issparse(X) else X.size)
 
 
 def has_gram(X: Matrix | sparse.sparray) -> bool:
-    """Whether ``X'X`` is held beside ``X``: if it is small, or no larger than ``X`` itself."""
+    """Whether ``X'X`` is stored: if it is small, or no larger than ``X`` itself."""
     return X.shape[1] <= GRAM_COLUMNS or X.shape[1] ** 2 <= stored_numbers(X)
 
 

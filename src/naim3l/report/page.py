@@ -50,15 +50,43 @@ def write_report(path: str | os.PathLike[str], summary: dict[str, Any]) -> None:
     Parameters
     ----------
     path : str or path-like
-        Such as "report.html"; replaced if it exists.
+        File to write, such as "report.html". An existing file is replaced.
     summary : dict
-        What `naim3l.report.summarise` returns.
+        Result of `naim3l.report.summarise`.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.report import summarise, write_report
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L().fit(data.views, data.labels)
+    >>> summary = summarise(model, data.views, data.labels)
+    >>> write_report("report.html", summary)
     """
     write_text(path, render_report(summary))
 
 
 def write_json(path: str | os.PathLike[str], summary: dict[str, Any]) -> None:
-    """Write the numbers of a summary as JSON, completely or not at all."""
+    """Write the numbers of a summary as JSON, completely or not at all.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to write, such as "report.json". An existing file is replaced.
+    summary : dict
+        Result of `naim3l.report.summarise`.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.report import summarise, write_json
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L().fit(data.views, data.labels)
+    >>> summary = summarise(model, data.views, data.labels)
+    >>> write_json("report.json", summary)
+    """
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
     lines = (
         CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line) for line in text.split("\n")
@@ -67,7 +95,30 @@ def write_json(path: str | os.PathLike[str], summary: dict[str, Any]) -> None:
 
 
 def render_report(summary: dict[str, Any]) -> str:
-    """The page as text; ``summary`` is what `naim3l.report.summarise` returns."""
+    """The HTML page of a summary as text.
+
+    Parameters
+    ----------
+    summary : dict
+        Result of `naim3l.report.summarise`.
+
+    Returns
+    -------
+    str
+        A complete HTML document, which loads no other files.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.report import render_report, summarise
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L().fit(data.views, data.labels)
+    >>> summary = summarise(model, data.views, data.labels)
+    >>> page = render_report(summary)
+    >>> page.splitlines()[0]
+    '<!DOCTYPE html>'
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

@@ -37,8 +37,12 @@ def summarise(
 
     Parameters
     ----------
-    model : fitted model
-    X, y : tables and label tables of the fit
+    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
+        Fitted model.
+    X : mapping of str to table, or one wide table
+        Tables of the fit.
+    y : mapping of str to label table, or one label table
+        Labels of the rows of ``X``.
     test : tuple (X, y), optional
         Tables and labels that the model has not seen, in the same form. Without them, quality is
         measured on the known training entries, and the summary says so.
@@ -66,6 +70,19 @@ def summarise(
           for each label, in views without a kernel; empty if all views have one;
         - "spectrum": see `naim3l.explain.score_spectrum`;
         - "cautions": see `cautions.find_cautions`.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.report import summarise
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> model = NAIM3L().fit(data.views, data.labels)
+    >>> summary = summarise(model, data.views, data.labels)
+    >>> summary["convergence"]["converged"], summary["quality"]["on"]
+    (True, 'training')
+    >>> [round(label["f1"], 2) for label in summary["labels"] if label["view"] == "view1"]
+    [0.98, 0.96, 0.97]
     """
     check_explained(model)
     if test is not None and not fitted:

@@ -75,7 +75,7 @@ class TestSizes:
     def test_headers_that_promise_more(self, forge):
         header = array_bytes(np.zeros(3)).replace(b"(3,), }" + b" " * 9, b"(3000000000,), }")
         assert len(header) == len(array_bytes(np.zeros(3)))
-        assert_refused(forge(add={"0.npy": header}), "0.npy has not the size")
+        assert_refused(forge(add={"0.npy": header}), "0.npy does not have the size")
 
     def test_arrays_without_cells_that_are_long(self, forge):
         empty = np.zeros((0, 10**12))
@@ -104,12 +104,12 @@ class TestArchives:
         (tmp_path / "m").write_bytes(saved.read_bytes())
         with zipfile.ZipFile(tmp_path / "m", "a") as file, pytest.warns(UserWarning, match="Dupl"):
             file.writestr("schema.json", "{}")
-        assert_refused(tmp_path / "m", "two members of one name")
+        assert_refused(tmp_path / "m", "two members with the same name")
 
     @pytest.mark.parametrize("kind", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
     def test_other_ways_of_packing(self, kind, saved, tmp_path):
         write_members(tmp_path / "m", read_members(saved), kind)
-        assert_refused(tmp_path / "m", "packed in an unexpected way")
+        assert_refused(tmp_path / "m", "compressed in an unexpected way")
 
     @pytest.mark.parametrize("file", ["schema.json", "1.npz", "none.npy"])
     def test_members_in_a_wrong_role(self, file, forge):
@@ -154,7 +154,9 @@ class TestJson:
         if not honest:
             lie_about_sizes(tmp_path / "m")
         assert (tmp_path / "m").stat().st_size < 50_000
-        assert_refused(tmp_path / "m", "would unpack to more" if honest else "CRC|unpack to more")
+        assert_refused(
+            tmp_path / "m", "would decompress to more" if honest else "CRC|decompress to more"
+        )
         assert peak_of(tmp_path / "m") < 10 * MIB
         assert peak_of(tmp_path / "m", inspect_file) < 10 * MIB
 

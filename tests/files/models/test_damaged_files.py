@@ -52,7 +52,7 @@ class TestForeignFiles:
         assert_refused(tmp_path / "m.npz", "not written by naim3l")
         for facts in ("[]", "{}", '{"format": "other"}'):
             write_members(tmp_path / "m", {"naim3l.json": facts})
-            assert_refused(tmp_path / "m", "does not say 'naim3l model'")
+            assert_refused(tmp_path / "m", "is not 'naim3l model'")
 
     def test_newer_format(self, forge):
         path = forge(facts=lambda told: told.update(format_version=2))
@@ -137,7 +137,7 @@ class TestHalfModels:
             position = list(attributes(part)).index(name)
             del attributes(part)[name], part["content"]["key_types"]["content"][position]
 
-        assert_refused(forge(remove), "features_ of 'view0' should be a transformer or None")
+        assert_refused(forge(remove), "features_ of 'view0' should be features with a transformer")
 
     @pytest.mark.parametrize("name", ["coef_", "intercept_", "features_"])
     def test_without_a_view(self, name, forge):
@@ -171,12 +171,12 @@ class TestHalfModels:
         ("changes", "reason"),
         [
             ({"features_": mapping({"view0": features(leaf(3)), "view1": features(leaf(None))})},
-             "features_ of 'view0' should be a transformer"),
+             "features_ of 'view0' should be features"),
             ({"features_": mapping({"view0": features(leaf(None), as_numbers="yes"),
                                     "view1": features(leaf(None))})},
-             "features_ of 'view0' should be a transformer"),
+             "features_ of 'view0' should be features"),
             ({"features_": mapping({"view0": leaf(None), "view1": leaf(None)})},
-             "features_ of 'view0' should be a transformer"),
+             "features_ of 'view0' should be features"),
             ({"n_features_in_": mapping({"view0": leaf(7), "view1": leaf(4)}),
               "features_": mapping({"view0": features(leaf(None)),
                                     "view1": features(leaf(None))})}, "of 7 features"),

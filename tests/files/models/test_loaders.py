@@ -105,7 +105,7 @@ class TestPairs:
         """As skops 0.15 writes a frozenset, and loses what is in it."""
         node = named("builtins.frozenset", "ObjectNode", content=leaf(None))
         path = forge(lambda tree: plant_attributes(tree, {"views": node}))
-        with pytest.raises(ModelFileError, match="is not kept as an object"):
+        with pytest.raises(ModelFileError, match="is not stored as an object"):
             load(path, trusted=["builtins.frozenset"])
 
     def test_functions_of_one_s_own_can_be_trusted(self, tmp_path):
@@ -209,7 +209,7 @@ class TestMemory:
         stream = io.BytesIO()
         np.savez_compressed(stream, **dict(np.load(io.BytesIO(content))))
         rewrite(path, add={name: stream.getvalue()})
-        assert_refused(path, "packed in an unexpected way")
+        assert_refused(path, "compressed in an unexpected way")
 
     @pytest.mark.parametrize("position", [-1, 625, 2**31 - 1])
     def test_random_states_that_read_elsewhere(self, position, tmp_path):
@@ -300,7 +300,7 @@ class TestParameters:
     def test_steps_that_are_no_transformers(self, tmp_path):
         model = fitted(make_pipeline(StandardScaler()))
         model.transformers_["v"].steps.append(("more", 3.0))
-        with pytest.raises(TypeError, match="features_ of 'v' should be a transformer"):
+        with pytest.raises(TypeError, match="features_ of 'v' should be features"):
             save(model, tmp_path / "m")
 
     @pytest.mark.parametrize(("name", "value"), [("n_jobs", 10**6), ("input", "filename")])

@@ -25,6 +25,7 @@ from naim3l.datasets import make_unpaired
 from naim3l.estimators import PerViewLogistic
 from naim3l.files.models import save
 from naim3l.files.models.archive import sha256
+from naim3l.input.roles import ViewRoles
 
 OTHERS = {"NaN": leaf(float("nan")), "text": leaf("text"), "None": leaf(None), "none": mapping({})}
 ARRAYS = {
@@ -56,7 +57,10 @@ def fit(kind):
         options = {"hidden": (6,), "max_epochs": 2, "device": "cpu", "random_state": 0}
         return deep.DeepNAIM3L(calibrate=True, **options).fit(X, Y), X
     if kind == "logistic":
-        return PerViewLogistic(transformer=StandardScaler()).fit(X, Y), X
+        model = PerViewLogistic(transformer=StandardScaler()).fit(X, Y)
+        model.roles_ = {view: ViewRoles("nr", ["label0"], ["ja"], text=[f"{view}0"], ignored=["x"])
+                        for view in X}  # fmt: skip
+        return model, X
     model = NAIM3LCV(
         (1.0,), (1.0,), cv=2, kernel="rbf", n_landmarks=5, gamma_factors=(1.0,), calibrate=True,
         **FEW | {"max_iter": 1},
@@ -133,7 +137,7 @@ def test_attributes(edited):
 
 def test_entries_of_attributes(edited):
     """Of mappings, such as those by view, and of the parts below: calibrations, transformers."""
-    for name in ("reader_", "features_", "calibration_", "evidence_", "_architecture"):
+    for name in ("reader_", "features_", "calibration_", "evidence_", "_architecture", "roles_"):
         if name not in attributes(edited.tree):
             continue
         for path in filter(None, leaves(attributes(edited.tree)[name])):
@@ -169,3 +173,28 @@ def test_arrays(edited):
         array = np.load(io.BytesIO(content))
         for kind, change in ARRAYS.items():
             edited.check(f"{name}: {kind}", add={name: array_bytes(change(array))})
+
+
+@pytest.mark.parametrize(
+    "roles",
+    [
+        ViewRoles(text=["nr"]),  # no feature
+        ViewRoles(id="view00"),  # a feature
+        ViewRoles(ignored=["view00"]),
+        ViewRoles(labels=["flu"]),  # no label of the model
+        ViewRoles(id=1),
+        ViewRoles(yes=["a", 1]),
+        ViewRoles(no=("a",)),
+        {"id": "nr"},
+        None,
+    ],
+)
+def test_roles_that_do_not_go_with_the_model(roles, tmp_path):
+    X, Y = apart()
+    model = PerViewLogistic(transformer=StandardScaler()).fit(X, Y)
+    model.roles_ = {"view0": roles, "view1": ViewRoles()}
+    with pytest.raises(TypeError, match="cannot be saved"):  # as the file would not be loaded
+        save(model, tmp_path / "m")
+    model.roles_ = {"view0": ViewRoles()}
+    with pytest.raises(TypeError, match="roles_ are not those of the views"):
+        save(model, tmp_path / "m")

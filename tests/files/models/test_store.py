@@ -40,6 +40,7 @@ from model_files import (
     FEW,
     assert_refused,
     assert_same,
+    attributes,
     leaf,
     mapping,
     named,
@@ -237,6 +238,18 @@ class TestSave:
         code = "import sys, naim3l; print('skops' in sys.modules)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.stdout.strip() == "False"
+
+
+def test_parameters_newer_than_a_file_have_their_defaults(model, tmp_path):
+    """As those that a later version adds."""
+    model.save(tmp_path / "m")
+
+    def lose_parameter(tree):
+        position = list(attributes(tree)).index("n_components")
+        del attributes(tree)["n_components"], tree["content"]["key_types"]["content"][position]
+
+    rewrite(tmp_path / "m", lose_parameter, lambda told: told["parameters"].pop("n_components"))
+    assert load(tmp_path / "m").n_components == type(model)().n_components
 
 
 class TestList:

@@ -1,6 +1,5 @@
 """Settings in TOML: read, and made by looking at tables."""
 
-import dataclasses
 import sqlite3
 import tomllib
 
@@ -9,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naim3l.cli.draft import make_config
-from naim3l.cli.settings import Config, LabelWords, ViewConfig, read_config
+from naim3l.cli.settings import Config, LabelConfig, ViewConfig, read_config
 from naim3l.files.readers import ReadError, choose_columns, parse_features, parse_labels, read_table
 from naim3l.solvers import SOLVERS
 from study import settings_text
@@ -68,7 +67,7 @@ def test_settings_with_paths_relative_to_the_file(write, tmp_path):
                 ["ward", "icd_*"],
             ),
         },
-        LabelWords(yes=["affected"]),
+        LabelConfig(yes=["affected"]),
         {"lam": 1, "ridge": 0.5, "tune": False, "max_iter": 50, "threshold": "f1"},
         f"{tmp_path}/out/model.skops",
     )
@@ -181,7 +180,7 @@ models = st.fixed_dictionaries(
     config=st.builds(
         Config,
         st.dictionaries(texts, views, min_size=1, max_size=3),
-        st.builds(LabelWords, lists, lists, lists),
+        st.builds(LabelConfig, lists, lists, lists),
         models,
         st.none() | st.just("/m.skops"),
     )
@@ -250,7 +249,7 @@ def test_settings_lead_to_features_and_labels(three, tmp_path):
         table = read_table(view.source, id_column=view.id)
         labels = choose_columns(table.columns, view.labels)
         ignored = choose_columns(table.columns, view.ignore)
-        words = dataclasses.asdict(config.labels)
+        words = {key: getattr(config.labels, key) for key in ("yes", "no", "unknown")}
         features, text_columns = parse_features(table.drop(columns=labels), ignore=ignored)
         shapes[name] = (features.shape, parse_labels(table[labels], **words).shape, text_columns)
     assert shapes == {

@@ -113,7 +113,7 @@ def test_names_that_two_columns_have(write):
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        (b"x", "table.xlsx: cannot be read as what its ending says"),
+        (b"x", "table.xlsx: cannot be read as the format of its extension"),
         (b"\xd0\xcf\x11\xe0" + bytes(600), "an old or an encrypted workbook"),
         ({"s": []}, "table.xlsx#s: an empty sheet"),
         ({"s": [["x", "y"]]}, "table.xlsx#s: no rows"),

@@ -164,7 +164,7 @@ def test_arrow_cells_that_point_into_nowhere(tmp_path):
 
 
 def test_feather_of_version_1_is_refused(write):
-    with pytest.raises(ReadError, match=r"table\.feather: Feather of version 1.*write it anew"):
+    with pytest.raises(ReadError, match=r"table\.feather: Feather of version 1.*write it again"):
         read_table(write(b"FEA1" + bytes(40), "table.feather"))
 
 
@@ -357,9 +357,9 @@ def test_paths_that_are_no_files(tmp_path, write, monkeypatch):
         read_table(tmp_path / "nowhere" / "table.csv")
     with pytest.raises(ReadError, match=r"no such file|cannot be opened"):
         read_table("a\0b.csv")
-    with pytest.raises(ReadError, match=r"unknown ending '\.dat'; known are \.csv"):
+    with pytest.raises(ReadError, match=r"unknown extension '\.dat'; known are \.csv"):
         read_table(write("x", "table.dat"))
-    with pytest.raises(ReadError, match=r"unknown ending '\.parquet\.gz'"):
+    with pytest.raises(ReadError, match=r"unknown extension '\.parquet\.gz'"):
         read_table(write("x", "table.parquet.gz"))
 
     def refuse(*_, **__):

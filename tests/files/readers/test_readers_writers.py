@@ -49,7 +49,7 @@ def test_the_same_table_gives_the_same_bytes(tmp_path, ending, monkeypatch):
 
 @pytest.mark.parametrize("name", ["table", "table.xlsx", "table.parquet.gz", "table.npz"])
 def test_unknown_endings(tmp_path, name):
-    with pytest.raises(ValueError, match=f"{name}: unknown ending; tables are written to .csv"):
+    with pytest.raises(ValueError, match=f"{name}: unknown extension; tables are written to .csv"):
         write_table(TABLE, tmp_path / name)
 
 

@@ -1,22 +1,28 @@
 """Predictions, filled-in labels and metrics of a fitted model."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from scipy.special import logit
 
+from naim3l.cli.work.row_ids import (
+    check_id_names,
+    free_name,
+    name_rows,
+    warn_of_empty_rows,
+    warn_of_rows_without_ids,
+    warn_of_unmatched,
+)
 from naim3l.cli.work.study import ViewData, split
-from naim3l.decisions.fusion import LEAST_CHANCE, fuse
+from naim3l.decisions.fusion import LEAST_PROBABILITY, fuse
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError
-from naim3l.input.tables import warn_user
+from naim3l.input.labels import CODINGS
 from naim3l.input.views import FUSED
 from naim3l.metrics import evaluate
 from naim3l.metrics.scored import OF_DECISIONS
 
-# What `write_table` calls ids that have no name.
-UNNAMED_IDS = "id"
 KINDS = ("labels", "scores", "probabilities")
 # Labels, scores, and how far the scores are above the thresholds: frames of the same rows.
 Judged = tuple[Any, ...]
@@ -25,7 +31,7 @@ Judged = tuple[Any, ...]
 def predict_tables(
     model: LinearViewModel, X: Mapping[str, Any], kind: str = "labels", *, fused: bool = False
 ) -> Any:
-    """Predictions in one data frame, a row per row; ids are the index.
+    """Predictions in one data frame, a row per row; ids, or numbers of rows, are the index.
 
     Parameters
     ----------
@@ -37,18 +43,28 @@ def predict_tables(
         `naim3l.fuse`; scores are then log-odds. Otherwise, with several views, a first column names
         the view. It is called "view", or "view_" where that is a label or an id.
     """
-    _check_ids(model, X)
+    check_id_names(X, model.label_names_)
     if kind == "probabilities":
         _check_calibrated(model)
     model.set_output(transform="pandas")
+    warn_of_empty_rows(X)
     if fused:
         return _fused(model, X, kind)
-    make = {
-        "labels": model.predict,
-        "scores": model.decision_function,
-        "probabilities": model.predict_proba,
-    }[kind]
-    return _stacked(make(X))
+    if kind == "probabilities":
+        return _stacked(model.predict_proba(X))
+    scores = model.decision_function(X)
+    return _stacked(scores if kind == "scores" else _decided(model, scores))
+
+
+def _decided(model: LinearViewModel, scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Labels as `predict` gives them, but unknown in rows that have no value."""
+    yes, no, _ = CODINGS[model.reader_.label_coding][0]
+    decided = {}
+    for view, table in scores.items():
+        labels = table.gt(model.thresholds_[view]).astype("int64") * int(yes - no) + int(no)
+        known = table.notna()
+        decided[view] = labels if known.all(axis=None) else labels.astype("Int64").where(known)
+    return decided
 
 
 def _fused(model: LinearViewModel, X: Mapping[str, Any], kind: str) -> Any:
@@ -57,10 +73,11 @@ def _fused(model: LinearViewModel, X: Mapping[str, Any], kind: str) -> Any:
             raise ReadError(
                 f"view {view!r}: its rows have no ids to join them by; name the column with --id."
             )
+    warn_of_unmatched(X)
     probabilities, scores, margins = fuse_rows(model, model.decision_function(X))
     yes = (margins > 0).astype("Int64").where(margins.notna())  # unknown where no view has a cell
     fused = {"labels": yes, "scores": scores, "probabilities": probabilities}[kind]
-    return fused.rename_axis(next(iter(X.values())).index.name)
+    return name_rows(fused, [table.index.name for table in X.values()])
 
 
 def fuse_rows(model: LinearViewModel, scores: Mapping[str, Any]) -> tuple[Any, Any, Any]:
@@ -90,7 +107,7 @@ def fuse_rows(model: LinearViewModel, scores: Mapping[str, Any]) -> tuple[Any, A
         # Of files older than base rates, the mean.
         base_rates=getattr(model, "base_rates_", None),
     )
-    log_odds = logit(probabilities.clip(LEAST_CHANCE, 1 - LEAST_CHANCE))
+    log_odds = logit(probabilities.clip(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
     thresholds = {}
     for view, table in scores.items():
         # A view whose scores say nothing about a label has no part in its threshold.
@@ -104,40 +121,18 @@ def fuse_rows(model: LinearViewModel, scores: Mapping[str, Any]) -> tuple[Any, A
 def _stacked(tables: Mapping[str, Any]) -> Any:
     import pandas as pd
 
+    names = [table.index.name for table in tables.values()]
     if len(tables) == 1:
-        return next(iter(tables.values()))
+        return name_rows(next(iter(tables.values())), names)
+    warn_of_rows_without_ids(tables)
     first = next(iter(tables.values()))
-    taken = {*first.columns, *(table.index.name for table in tables.values())}
-    column = _free_name("view", taken, "names of views are")
+    column = free_name("view", {*first.columns, *names}, "names of views are")
     parts = []
     for view, table in tables.items():
         part = table.copy()
         part.insert(0, column, view)
         parts.append(part)
-    stacked = pd.concat(parts)
-    if stacked.index.name is None and UNNAMED_IDS in taken:
-        stacked.index.name = _free_name(UNNAMED_IDS, taken, "places of rows are")
-    return stacked
-
-
-def _check_ids(model: LinearViewModel, X: Mapping[str, Any]) -> None:
-    """Refuse ids under the name of a label: both would be columns of the results."""
-    for view, table in X.items():
-        if table.index.name in model.label_names_:
-            raise ReadError(
-                f"view {view!r}: the id column {table.index.name!r} has the name of a label; name "
-                "another one with --id, or rename it."
-            )
-
-
-def _free_name(wanted: str, taken: Collection[Any], what: str) -> str:
-    """A name that no column has; a warning where it is not the one that readers expect."""
-    name = wanted
-    while name in taken:
-        name += "_"
-    if name != wanted:
-        warn_user(f"{wanted!r} is a label or an id, so {what} in column {name!r}.")
-    return name
+    return name_rows(pd.concat(parts), names)
 
 
 def impute(
@@ -160,7 +155,7 @@ def impute(
     import pandas as pd
 
     X, Y = split(data)
-    _check_ids(model, X)
+    check_id_names(X, model.label_names_)
     _check_calibrated(model)
     filled, probabilities = model.impute_labels(X, Y, min_confidence), model.predict_proba(X)
     tables = {}
@@ -177,10 +172,10 @@ def impute(
                 "filled": ((~known & value.notna()).astype(int), "marks of filled-in labels"),
             }
             for word, (cells, what) in beside.items():
-                column = _free_name(f"{label}_{word}", taken, f"{what} of {label!r} are")
+                column = free_name(f"{label}_{word}", taken, f"{what} of {label!r} are")
                 taken.add(column)
                 columns[column] = cells
-        tables[name] = pd.DataFrame(columns, index=labels.index)
+        tables[name] = name_rows(pd.DataFrame(columns, index=labels.index), [labels.index.name])
     return tables
 
 
@@ -232,6 +227,8 @@ def _judged_fused(model: LinearViewModel, rows: Mapping[str, Judged]) -> Judged 
     _, scores, margins = fuse_rows(model, {name: judged[1] for name, judged in named.items()})
     if len(scores) == sum(len(judged[0]) for judged in named.values()):
         return None
+    left_out = [name for name in rows if name not in named]
+    warn_of_unmatched({name: judged[1] for name, judged in named.items()}, left_out)
     known = pd.concat([judged[0] for judged in named.values()]).groupby(level=0).max()
     return known.loc[scores.index], scores, margins.loc[scores.index]
 

@@ -1,18 +1,18 @@
 """A model for views as they were read: recipes, text as columns, tuning by default."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from naim3l.cli.options import is_tuned
 from naim3l.cli.work.study import ViewData, split
 from naim3l.decisions.rules import N_FOLDS
-from naim3l.estimators.linear import LinearViewModel
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.features.kernels import HISTOGRAM_KERNELS
@@ -21,6 +21,8 @@ from naim3l.files.readers import ReadError
 from naim3l.files.readers.columns import MOST_CATEGORIES
 
 NUMBERS, WORDS, LINEAR = "numbers", "words", "linear"
+# The same whether lam and ridge are chosen or given; see docs/decisions.md.
+DEFAULT_RULE = NAIM3LCV().threshold
 # A word in fewer rows than this is one of the rare ones of its column.
 RARE_WORD = 3
 
@@ -44,7 +46,7 @@ def make_model(
     verbose : int
     checkpoint : str, optional
     """
-    chosen = {"threshold": "f1", "random_state": 0, **options}
+    chosen = {"threshold": DEFAULT_RULE, "random_state": 0, **options}
     chosen.pop("tune", None)
     recipe, kernels = chosen.pop("transformer", "scale"), _kernels(chosen.pop("kernel", None), data)
     if not any(kernels.values()):  # all are named linear
@@ -101,22 +103,12 @@ def _transformer(view: ViewData, recipe: str | None, n_components: int) -> Any:
     return columns if recipe is None else make_pipeline(columns, RECIPES[recipe](n_components))
 
 
-def word_columns(model: LinearViewModel, view: str) -> list[str]:
-    """Columns of a view that were text in training."""
-    first = model.transformers_[view]
-    while isinstance(first, Pipeline):  # that of a kernel has one in it
-        first = first[0]
-    if not isinstance(first, ColumnTransformer):
-        return []
-    return [
-        column for name, _, columns in first.transformers for column in columns if name == WORDS
-    ]
-
-
 def fit_model(model: NAIM3L | NAIM3LCV, data: Mapping[str, ViewData]) -> NAIM3L | NAIM3LCV:
-    """The model fitted to views with labels."""
+    """The model fitted to views with labels; it remembers the roles of their columns."""
     _check_enough(data)
-    return model.fit(*split(data)).set_output(transform="pandas")
+    model.fit(*split(data)).set_output(transform="pandas")
+    model.roles_ = {name: replace(view.roles, text=view.words) for name, view in data.items()}
+    return model
 
 
 def _check_enough(data: Mapping[str, ViewData]) -> None:

@@ -1,22 +1,26 @@
-"""Tables for a fitted model: its columns and labels, whatever else a file has."""
+"""Tables for a fitted model: its columns, labels and ids, whatever else a file has."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from naim3l.cli.settings import Config, LabelWords, ViewConfig
-from naim3l.cli.work.building import word_columns
-from naim3l.cli.work.study import ViewData, read_view_labels
+from naim3l.cli.settings import Config
+from naim3l.cli.work.label_columns import choose_labels, open_labels, parse_view_labels
+from naim3l.cli.work.study import ViewData
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError, read_table
 from naim3l.files.readers.errors import close_names, quote, source_of
 from naim3l.files.readers.features import parse_known
-from naim3l.files.readers.ids import guess_id, is_named_like_id, set_ids
+from naim3l.files.readers.ids import guess_id, set_ids
+from naim3l.input.id_columns import in_order_of_names
+from naim3l.input.roles import ViewRoles
 from naim3l.input.tables import warn_user
 
 
 def read_new(
-    model: LinearViewModel, sources: Mapping[str, str], *, id_column: str | None = None
+    model: LinearViewModel,
+    sources: Mapping[str, str],
+    *,
+    ids: Mapping[str, str | None] | None = None,
 ) -> dict[str, Any]:
     """Tables to predict from, with the columns of the fit in their types and ids as index.
 
@@ -24,12 +28,13 @@ def read_new(
     ----------
     model : fitted model
     sources : mapping of view to source as `read_table` takes it
-    id_column : str, optional
-        By default a column that looks like an id and is not a feature.
+    ids : mapping of view to column, optional
+        Columns with the ids. By default the one of the fit, or one that looks like an id and is
+        not a feature.
     """
     tables = {}
     for view, source in sources.items():
-        table = _read_with_id(model, view, source, id_column)
+        table = _read_with_id(model, view, source, (ids or {}).get(view))
         tables[view] = _columns_of_fit(model, view, table)
     return tables
 
@@ -37,46 +42,72 @@ def read_new(
 def read_known(model: LinearViewModel, config: Config) -> dict[str, ViewData]:
     """Views of a fitted model with what is known of its labels.
 
-    Features are the columns of the fit, whatever else a table has. Labels that the settings do not
-    name are unknown; where they name none, all of the model's labels in the table are taken, and
-    where they name no id, one that looks like it.
+    Features are the columns of the fit, whatever else a table has. What the settings do not say
+    is as it was at the fit: ids, the words of labels, and which labels there are. Labels that a
+    table lacks are unknown.
     """
-    return {name: _read_known(model, name, view, config.labels)
-            for name, view in config.views.items()}  # fmt: skip
+    views = config.views
+    tables = {name: _read_with_id(model, name, view.source, view.id)
+              for name, view in views.items()}  # fmt: skip
+    sources = {name: open_labels(name, view, tables[name]) for name, view in views.items()}
+    default = {name: _labels_of_fit(model, name, source) for name, source in sources.items()}
+    data = {}
+    for name, columns in choose_labels(config, sources, default).items():
+        for label in columns:
+            if label not in model.label_names_:
+                raise ReadError(
+                    f"view {name!r}: the model has no label {label!r}; "
+                    f"{close_names(label, model.label_names_)}"
+                )
+        given = config.labels.yes or config.labels.no or config.labels.unknown
+        words = config.labels if given else _roles(model, name)
+        labels = parse_view_labels(tables[name], sources[name], columns, words)
+        features = _columns_of_fit(model, name, tables[name])
+        data[name] = ViewData(
+            features,
+            _roles(model, name).text,
+            labels.reindex(columns=model.label_names_),
+            _roles(model, name),
+        )
+    return data
 
 
-def _read_known(model: LinearViewModel, name: str, view: ViewConfig, words: LabelWords) -> ViewData:
-    table = _read_with_id(model, name, view.source, view.id)
-    found = replace(view, id=table.index.name)
-    labels = read_view_labels(name, found, table, words, default=model.label_names_)
-    for label in labels.columns:
-        if label not in model.label_names_:
-            raise ReadError(
-                f"view {name!r}: the model has no label {label!r}; "
-                f"{close_names(label, model.label_names_)}"
-            )
-    features = _columns_of_fit(model, name, table)
-    return ViewData(features, word_columns(model, name), labels.reindex(columns=model.label_names_))
+def _roles(model: LinearViewModel, view: str) -> ViewRoles:
+    """What the columns of a view were; of a model that was fitted in Python, nothing is known."""
+    return model.roles_.get(view, ViewRoles())
+
+
+def _labels_of_fit(model: LinearViewModel, view: str, table: Any) -> list[str]:
+    """Labels of the model that a table has, unless its column was something else at the fit."""
+    others = {*_names_of_fit(model, view), *_roles(model, view).ignored}
+    there = set(table.columns) - others
+    return [label for label in model.label_names_ if label in there]
 
 
 def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str | None) -> Any:
     """Table of a view of the fit, ids as index; by default, a column that is not a feature."""
     if view not in model.views_:
         raise ReadError(f"the model has no view {view!r}; it was fitted on {model.views_}.")
-    words = word_columns(model, view)
-    table = read_table(source, id_column=id_column, text_columns=words)
+    roles = _roles(model, view)
+    of_fit = [] if roles.id is None else [roles.id]
+    table = read_table(source, id_column=id_column, text_columns=[*roles.text, *of_fit])
     if id_column is not None:
         return table
-    known = {*_names_of_fit(model, view), *model.label_names_}
-    guessed, _ = guess_id(table, other_than=known)
-    if guessed is not None:
-        return set_ids(table, guessed)
-    left_out = [name for name in table.columns if is_named_like_id(name) and name not in known]
-    if left_out:
+    known = {*_names_of_fit(model, view), *model.label_names_, *roles.ignored}
+    names = [name for name in (*of_fit, *in_order_of_names(table.columns))
+             if name in table.columns and name not in known]  # fmt: skip
+    found = names[0] if of_fit == names[:1] else guess_id(table, other_than=known)[0]
+    if found is not None:
+        names = [found, *names]
+        try:
+            return set_ids(table, found)
+        except ReadError:  # warned of below
+            pass
+    if names:
         warn_user(
-            f"{source_of(table)}: column {left_out[0]!r} is named like an id, but some of its "
-            "cells are equal, missing or not ids, so results have no ids; name the column with "
-            "--id."
+            f"{source_of(table)}: column {names[0]!r} should have the ids, but some of its cells "
+            "are equal, missing or not ids, so results have row numbers instead; name another "
+            "column with --id."
         )
     return table
 
@@ -92,7 +123,7 @@ def _columns_of_fit(model: LinearViewModel, view: str, table: Any) -> Any:
                 f"{close_names(column, table.columns)}"
             )
     takes_missing = model.features_[view].accepts_missing
-    return parse_known(table[columns], word_columns(model, view), takes_missing=takes_missing)
+    return parse_known(table[columns], _roles(model, view).text, takes_missing=takes_missing)
 
 
 def _names_of_fit(model: LinearViewModel, view: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Model files: written whole, and loaded without running anything that a file names."""
+"""Model files, which are loaded without running any code that they name."""
 
 from naim3l.files.models.archive import ModelFileError
 from naim3l.files.models.parts import ALLOWED, MODELS

@@ -1,12 +1,12 @@
-"""The zip archives that models are kept in, and what is refused before any of them is used.
+"""Zip archives of models, and checks of their members before any of them is used.
 
-An archive is one that skops can read: ``schema.json`` names the types and attributes of the model,
-and members such as ``0.npy`` hold its arrays. ``naim3l.json`` adds what the model is in plain
-words, and a checksum of each other member.
+Archives can be read by skops: ``schema.json`` contains the types and attributes of the model, and
+members such as ``0.npy`` its arrays. ``naim3l.json`` adds a description of the model, and a
+checksum of each other member.
 
-Arrays are never compressed. JSON unpacks to at most ``JSON_FLOOR`` bytes, or to the size of the
-file where that is more: beyond that it is written as it is. Nothing that a file says of sizes is
-believed; members are read up to their limit, and not beyond.
+Arrays are never compressed. Compressed JSON has at most ``JSON_FLOOR`` bytes, or the size of the
+file if that is more; otherwise it is stored without compression. Sizes that a file states are not
+trusted: members are read up to their limit only.
 """
 
 import hashlib
@@ -24,13 +24,25 @@ FACTS, SCHEMA = "naim3l.json", "schema.json"
 # Once parsed, JSON takes up to 35 times its length.
 JSON_FLOOR = 2**20
 _MEMBER = pattern(r"[A-Za-z0-9_]{1,64}\.(json|npy|npz)")
-# Facts that `describe` writes, beside numbers and flags, and what they are in JSON.
+# Facts that `describe` writes, other than numbers and flags, and their types in JSON.
 _FACT_TYPES = {"versions": dict, "class": str, "form": str, "label_names": list, "views": dict,
                "parameters": dict, "sha256": dict}  # fmt: skip
 
 
 class ModelFileError(ValueError):
-    """A file is no model that can be loaded; the message names it and says why."""
+    """Error of a file that cannot be loaded as a model; the message names the file and the reason.
+
+    Examples
+    --------
+    >>> import naim3l
+    >>> with open("notes.txt", "w") as file:
+    ...     n_characters = file.write("no model")
+    >>> try:
+    ...     model = naim3l.load("notes.txt")
+    ... except naim3l.ModelFileError as error:
+    ...     print(error)
+    notes.txt: not a model file, or the end of one is missing.
+    """
 
 
 def require(holds: Any, reason: str) -> None:
@@ -40,15 +52,15 @@ def require(holds: Any, reason: str) -> None:
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in an archive.
+    """Contents of an archive.
 
     Attributes
     ----------
     facts, schema : parsed JSON
     members : dict of str to bytes
-        All else.
+        All other members.
     size : int
-        Of the whole file, in bytes.
+        Size of the file in bytes.
     """
 
     facts: dict[str, Any]
@@ -58,12 +70,12 @@ class Contents:
 
 
 def split_dump(dump: bytes) -> tuple[Any, dict[str, bytes]]:
-    """Schema and other members of what skops wrote; those of equal objects are equal."""
+    """Schema and other members of a dump of skops; those of equal objects are equal."""
     with ZipFile(BytesIO(dump)) as source:
         schema = json.loads(source.read(SCHEMA))
         names: dict[str, str] = {}
         for node in _mappings(schema):
-            # An address in memory; shared parts are written anew wherever they occur.
+            # An address in memory; shared parts are written each time they occur.
             if not isinstance(node.get("__id__"), dict):
                 node.pop("__id__", None)
             if isinstance(file := node.get("file"), str):
@@ -75,7 +87,7 @@ def split_dump(dump: bytes) -> tuple[Any, dict[str, bytes]]:
 
 
 def pack(dump: bytes, facts: dict[str, Any]) -> bytes:
-    """Archive of what skops wrote and of ``facts`` about it; equal models make equal archives."""
+    """Archive of a dump of skops and of ``facts`` about it; equal models have equal archives."""
     schema, members = split_dump(dump)
     members = {SCHEMA: json.dumps(schema).encode(), **members}
     facts = {
@@ -85,28 +97,28 @@ def pack(dump: bytes, facts: dict[str, Any]) -> bytes:
         "sha256": {name: sha256(content) for name, content in members.items()},
     }
     members = {FACTS: json.dumps(facts, indent=1).encode(), **members}
-    packed = zip_members(members, {name for name in members if name.endswith(".json")})
-    unpacked = sum(len(content) for name, content in members.items() if name.endswith(".json"))
-    return packed if unpacked <= json_limit(len(packed)) else zip_members(members)
+    archive = zip_members(members, {name for name in members if name.endswith(".json")})
+    n_bytes = sum(len(content) for name, content in members.items() if name.endswith(".json"))
+    return archive if n_bytes <= json_limit(len(archive)) else zip_members(members)
 
 
 def zip_members(members: dict[str, bytes], compressed: Any = ()) -> bytes:
-    """Archive of members, those of the names in ``compressed`` deflated."""
-    packed = BytesIO()
-    with ZipFile(packed, "w") as archive:
+    """Archive of members, of which those in ``compressed`` are deflated."""
+    target = BytesIO()
+    with ZipFile(target, "w") as archive:
         for name, content in members.items():
             kind = ZIP_DEFLATED if name in compressed else ZIP_STORED
             archive.writestr(ZipInfo(name), content, kind)  # dated 1980, whenever written
-    return packed.getvalue()
+    return target.getvalue()
 
 
 def json_limit(size: int) -> int:
-    """Bytes that the JSON in a file of some size may unpack to."""
+    """Number of bytes to which the JSON in a file of this size may decompress."""
     return max(JSON_FLOOR, size)
 
 
 def _stored(archive: bytes) -> bytes:
-    """The archive without compression, as all archives of arrays are kept."""
+    """The archive without compression, as arrays are stored."""
     with ZipFile(BytesIO(archive)) as source:
         return zip_members({name: source.read(name) for name in sorted(source.namelist())})
 
@@ -115,11 +127,11 @@ def _check_keys(node: dict[str, Any]) -> None:
     if node.get("__loader__") == "DictNode" and any(
         kind["__class__"] == "bool" for kind in node["key_types"]["content"]
     ):
-        raise TypeError("a mapping has True or False as a key, which skops does not keep.")
+        raise TypeError("a mapping has True or False as a key, which skops does not store.")
 
 
 def unpack(data: bytes) -> Contents:
-    """What is in an archive whose members are those that were written."""
+    """Contents of an archive, whose members must be those that were written."""
     require(data, "the file is empty.")
     require(data[:1] != b"\x80", "this seems to be a pickle, which would run code when loaded.")
     members = read_members(data, json_limit(len(data)))
@@ -134,9 +146,9 @@ def unpack(data: bytes) -> Contents:
 
 
 def read_members(data: bytes, limit: int = 0) -> dict[str, bytes]:
-    """Members of an archive by name; JSON up to ``limit`` bytes, all else no longer than it is.
+    """Members of an archive by name; JSON up to ``limit`` bytes, others up to the file's size.
 
-    Members could share their bytes, so that limits are for all of them together.
+    Members could share their bytes, so that limits apply to all of them together.
     """
     try:
         archive = ZipFile(BytesIO(data))
@@ -153,30 +165,30 @@ def read_members(data: bytes, limit: int = 0) -> dict[str, bytes]:
             left[is_json] -= len(content)
             require(
                 left[is_json] >= 0,
-                f"{info.filename} would unpack to more than a file of {len(data)} bytes may hold.",
+                f"{info.filename} would decompress to more than a file of {len(data)} bytes may.",
             )
             members[info.filename] = content
     return members
 
 
 def _check_members(infos: list[ZipInfo]) -> None:
-    """Refuse odd names and ways of packing."""
+    """Refuse unexpected names and compression methods."""
     names = [info.orig_filename for info in infos]
     odd = [name for name in names if not _MEMBER.fullmatch(name)]
     if odd and FACTS not in names:
         raise ModelFileError(f"not written by naim3l: it has no {FACTS}.")
     require(not odd, f"it has members of unexpected names: {odd[:3]}.")
-    require(len(set(names)) == len(names), "it has two members of one name.")
+    require(len(set(names)) == len(names), "it has two members with the same name.")
     for info in infos:
         is_json = info.filename.endswith(".json")
         kinds = (ZIP_STORED, ZIP_DEFLATED) if is_json else (ZIP_STORED,)
         usual = info.compress_type in kinds and not info.flag_bits & 1
-        require(usual, f"{info.filename} is encrypted or packed in an unexpected way.")
+        require(usual, f"{info.filename} is encrypted or compressed in an unexpected way.")
 
 
 def _check_facts(facts: Any) -> None:
     known = isinstance(facts, dict) and facts.get("format") == FORMAT
-    require(known, f"not written by naim3l: {FACTS} does not say {FORMAT!r}.")
+    require(known, f"not written by naim3l: the format in {FACTS} is not {FORMAT!r}.")
     number = facts.get("format_version")
     require(type(number) is int and number >= 1, f"its format version is {number!r}.")
     require(
@@ -185,13 +197,13 @@ def _check_facts(facts: Any) -> None:
         f"naim3l (the file was written by {facts.get('versions')}).",
     )
     for name, kind in _FACT_TYPES.items():
-        require(isinstance(facts.get(name), kind), f"{FACTS} does not tell the {name}.")
+        require(isinstance(facts.get(name), kind), f"{FACTS} does not contain the {name}.")
     views = facts["views"].values()
-    require(all(isinstance(view, dict) for view in views), f"{FACTS} does not tell the views.")
+    require(all(isinstance(view, dict) for view in views), f"{FACTS} does not describe the views.")
 
 
 def _mappings(tree: Any) -> Iterator[dict[str, Any]]:
-    """All mappings in parsed JSON, at any depth; each may be changed when it is handed out."""
+    """All mappings in parsed JSON, at any depth; each may be changed when it is yielded."""
     stack = [tree]
     while stack:
         item = stack.pop()

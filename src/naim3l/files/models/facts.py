@@ -1,4 +1,4 @@
-"""What a model file says of its model in plain words."""
+"""Description of a fitted model, which is written to its file as JSON."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def describe(model: Any) -> dict[str, Any]:
-    """Facts about a fitted model, as JSON has them."""
+    """Facts about a fitted model, as types of JSON."""
     kernels = _kernels(model)
     return {
         "class": type_name(model),
@@ -19,6 +19,7 @@ def describe(model: Any) -> dict[str, Any]:
         "views": {
             view: {"columns": model.reader_.n_columns(view), "weights": n_inputs(model, view)}
             | kernels.get(view, {})
+            | _roles(model, view)
             for view in model.views_
         },
         "lam": _plain(getattr(model, "lam_", getattr(model, "lam", None))),
@@ -30,7 +31,7 @@ def describe(model: Any) -> dict[str, Any]:
 
 
 def _kernels(model: Any) -> dict[str, dict[str, Any]]:
-    """Kernel and gamma of the views that have one; the others' facts are as they always were."""
+    """Kernel and gamma of the views with a kernel; other views have no such facts."""
     maps = {} if has_networks(model) else model.kernel_maps_
     return {
         view: {"kernel": _plain(kernel_map.kernel), "gamma": _plain(kernel_map.gamma_)}
@@ -38,12 +39,18 @@ def _kernels(model: Any) -> dict[str, dict[str, Any]]:
     }
 
 
+def _roles(model: Any, view: str) -> dict[str, Any]:
+    """Id column and number of known labels of a view that was read from a file."""
+    roles = model.roles_.get(view)
+    return {} if roles is None else {"id": roles.id, "labels": len(roles.labels)}
+
+
 def has_networks(model: Any) -> bool:
     return hasattr(type(model), "networks_")
 
 
 def n_inputs(model: Any, view: str) -> int:
-    """Features that a view's weights are for."""
+    """Number of features of a view, as its weights have them."""
     weights = model.weights_[view]["encoder.centre"] if has_networks(model) else model.coef_[view]
     return int(weights.shape[0])
 

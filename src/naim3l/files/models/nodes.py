@@ -1,9 +1,9 @@
-"""The nodes of a schema: which of them may occur, and what is made of each.
+"""The nodes of a schema: which are allowed, and the objects that are made from them.
 
-skops writes an object as a node. Its loader says how the object is kept, its module and class what
-it is. Here each loader has one entry: the classes that it may make, the fields that its nodes must
-have, and the function that makes the object. So what is checked is what is made. A loader without
-an entry is refused, and so is one with a class that is not its own.
+skops writes an object as a node, with a loader, which is the way in which the object is stored,
+and the module and class of the object. Here each loader has one entry: the classes that it may
+make, the fields that its nodes must have, and the function that makes the object, so that exactly
+what is made has been checked. Loaders without an entry are refused, as are other classes.
 """
 
 import importlib
@@ -18,12 +18,11 @@ from naim3l.files.models.archive import SCHEMA, Contents, ModelFileError, requir
 from naim3l.files.models.parts import ALLOWED, check_part, check_state_names
 from naim3l.files.models.stored_arrays import SPARSE, Arrays
 
-# What a field of a node is: a node, a list of nodes, or nodes by key; else a type that JSON has.
+# Kinds of fields of a node: a node, a list of nodes, or nodes by key; others are types of JSON.
 NODE, NODES, NAMED = "node", "nodes", "named"
 _ALWAYS = {"__loader__", "__module__", "__class__"}
 _ROOT = {"protocol", "_skops_version"}
-# Neither has a range more entries than this, nor a table more columns; or than the bytes of the
-# file, where those are more.
+# Largest number of entries of a range, and of columns of a table, unless the file has more bytes.
 LEAST_ROOM = 2**16
 _STATE_WORDS = 624  # of the one generator that a RandomState may have
 
@@ -37,9 +36,9 @@ SCALARS = _by_name(
     np.float16, np.float32, np.float64, np.str_,
 )  # fmt: skip
 TYPES = SCALARS | _by_name(bool, int, float, str, object, np.number)
-# Keys of a mapping are text in JSON; these types make of it what they were.
+# Keys of a mapping are text in JSON; these types convert them back.
 _KEY_TYPES = set(TYPES.values()) - {bool, np.bool, object, np.number}
-# Where functions of one number are found; the second is for NumPy that does not say it of them.
+# Modules of functions of one number; the second is that of ufuncs in some versions of NumPy.
 _FUNCTION_HOMES = ("numpy", "numpy._core._multiarray_umath")
 FUNCTIONS = {f"{home}.{name}": value for name, value in vars(np).items() for home in _FUNCTION_HOMES
              if isinstance(value, np.ufunc) and value.nin == value.nout == 1}  # fmt: skip
@@ -47,17 +46,18 @@ FUNCTIONS = {f"{home}.{name}": value for name, value in vars(np).items() for hom
 
 @dataclass(frozen=True)
 class Loader:
-    """A way in which objects are kept.
+    """A way in which objects are stored.
 
     Attributes
     ----------
     classes : collection of str
-        Full names of what it may make.
+        Full names of the classes that it may make.
     make : function of a node and a source
+        Makes the object.
     fields : dict of str to NODE, NODES, NAMED or a type
-        What its nodes have besides loader, module and class.
+        Fields of its nodes, in addition to loader, module and class.
     trusts : bool
-        Whether a user may name further classes.
+        Whether a user may trust further classes.
     """
 
     classes: Collection[str]
@@ -68,15 +68,15 @@ class Loader:
 
 @dataclass(frozen=True)
 class Source:
-    """What objects are made from.
+    """Data from which objects are made.
 
     Attributes
     ----------
     arrays : Arrays
     room : int
-        Entries that a range may have.
+        Largest number of entries of a range.
     trusted : collection of str
-        Full names of classes and functions that are made although no list has them.
+        Full names of classes and functions that are allowed in addition to the lists.
     """
 
     arrays: Arrays
@@ -85,7 +85,7 @@ class Source:
 
 
 class Node:
-    """A node whose class belongs to its loader, and that has the fields it must have."""
+    """A node, checked to have a class and the fields of its loader."""
 
     __slots__ = ("loader", "made", "name", "parts")
 
@@ -115,7 +115,7 @@ class Node:
         return self.name in self.loader.classes
 
     def expand(self) -> Iterator["Node"]:
-        """Put nodes in place of the fields that are some, and hand them out."""
+        """Replace fields by nodes, which are yielded."""
         for key, kind in self.loader.fields.items():
             part = self.parts[key]
             if kind == NODE:
@@ -129,7 +129,7 @@ class Node:
                 yield from self.parts[key].values()
 
     def __getitem__(self, key: str) -> Any:
-        """What was made of a field."""
+        """Object of a field."""
         part, kind = self.parts[key], self.loader.fields[key]
         if kind == NODE:
             return part.made
@@ -139,20 +139,20 @@ class Node:
 
 
 def read_nodes(schema: Any) -> list[Node]:
-    """All nodes of a schema, each before its parts; nothing is made of them, nor imported."""
+    """All nodes of a schema, each before its parts; no object is made, and nothing imported."""
     nodes = [Node(schema, root=True)]
-    for node in nodes:  # which grow in number on the way
+    for node in nodes:  # the list grows during the loop
         nodes.extend(node.expand())
     return nodes
 
 
 def room_of(contents: Contents) -> int:
-    """Entries that a range, and columns that a table of a model may have."""
+    """Largest number of entries of a range, and of columns of a table."""
     return max(LEAST_ROOM, contents.size)
 
 
 def make_object(nodes: list[Node], contents: Contents, trusted: Collection[str]) -> Any:
-    """The object that nodes stand for; ``trusted`` names classes and functions besides the list."""
+    """The object of the nodes; ``trusted`` names additional classes and functions."""
     room = room_of(contents)
     source = Source(Arrays(contents.members, room), room, trusted)
     for node in reversed(nodes):
@@ -169,7 +169,7 @@ def _make_json(node: Node, source: Source) -> Any:
 def _make_dict(node: Node, source: Source) -> dict[Any, Any]:
     content, kinds = node["content"], node["key_types"]
     fits = type(kinds) is list and len(kinds) == len(content) and _KEY_TYPES.issuperset(kinds)
-    require(fits, f"{SCHEMA} does not tell the types of all keys of a mapping.")
+    require(fits, f"{SCHEMA} lacks the types of some keys of a mapping.")
     return {kind(key): value for kind, (key, value) in zip(kinds, content.items(), strict=True)}
 
 
@@ -194,7 +194,7 @@ def _make_object_array(node: Node, source: Source) -> Any:
     items = node["content"]
     require(node["shape"] == (len(items),), f"{SCHEMA} has a table of objects.")
     array = np.empty(len(items), dtype=object)
-    for i, item in enumerate(items):  # at once, lists of one length would make a table
+    for i, item in enumerate(items):  # in one step, lists of equal length would become a table
         array[i] = item
     return array
 
@@ -217,7 +217,7 @@ def _make_range(node: Node, source: Source) -> range:
     ends = node["content"]
     fits = isinstance(ends, tuple) and list(map(type, ends)) == [int] * 3 and ends[2] != 0
     made = range(*ends) if fits else range(0)
-    # len() would not take those that are longer than memory.
+    # len() fails for ranges that are longer than memory.
     require(fits and not made[source.room :], f"{SCHEMA} has a range that is no range of columns.")
     return made
 
@@ -230,7 +230,7 @@ def _make_random_state(node: Node, source: Source) -> np.random.RandomState:
     state = node["content"]
     inner, gauss = state["state"], state["gauss"]
     key, position = inner["key"], inner["pos"]
-    # NumPy takes any position, and reads there.
+    # NumPy does not check the position, and reads there.
     fits = state["bit_generator"] == "MT19937" and type(position) is int and state["has_gauss"] in (
         0, 1) and isinstance(gauss, float) and 0 <= position <= _STATE_WORDS  # fmt: skip
     fits = fits and isinstance(key, np.ndarray) and key.dtype == np.uint32
@@ -241,7 +241,7 @@ def _make_random_state(node: Node, source: Source) -> np.random.RandomState:
 
 
 def _find(node: Node, source: Source) -> Any:
-    """What a class or function is called by; imported, since it is listed or trusted."""
+    """The class or function of a node, imported because it is listed or trusted."""
     require(node.listed or node.name in source.trusted, f"{node.name!r} is not trusted.")
     module, _, name = node.name.rpartition(".")
     return getattr(importlib.import_module(module), name)
@@ -256,8 +256,8 @@ def _make_function(node: Node, source: Source) -> Any:
 def _make_instance(node: Node, source: Source) -> Any:
     kind, state = _find(node, source), node["content"]
     require(isinstance(kind, type), f"{node.name!r} is no class.")
-    # Some versions of skops write a frozenset as an object, without what is in it.
-    require(kind.__module__ != "builtins", f"{node.name!r} is not kept as an object.")
+    # Some versions of skops write a frozenset as an object, without its contents.
+    require(kind.__module__ != "builtins", f"{node.name!r} is not stored as an object.")
     if node.listed:
         check_state_names(kind, state)
     made = kind.__new__(kind)
@@ -270,7 +270,7 @@ def _make_instance(node: Node, source: Source) -> Any:
     return made
 
 
-# By loader and type, where nodes have one.
+# Keys are the loader, and the type of the node if it has one.
 LOADERS = {
     ("JsonNode", ""): Loader({"builtins.str"}, _make_json, {"content": str, "is_json": bool}),
     ("ListNode", ""): Loader({"builtins.list"}, lambda n, _: n["content"], {"content": NODES}),

@@ -1,8 +1,8 @@
-"""Objects that a model file may hold, and what must hold of those that could do harm.
+"""Objects that a model file may contain, and checks of those that could do harm.
 
-The list has the models and transformers of this package, and those of scikit-learn that work on
-the numbers they are given with NumPy. Where code in C takes numbers of the file's for positions in
-memory, they are checked here; what cannot be checked, such as trees, is not on the list.
+The list has the models and transformers of this package, and those transformers of scikit-learn
+that compute with NumPy. If code in C uses numbers of the file as positions in memory, they are
+checked here; objects that cannot be checked, such as trees, are not on the list.
 """
 
 import inspect
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from naim3l.features.kernels import KernelMap, check_kernel
+from naim3l.features.kernels import KERNELS, KernelMap, check_kernel
 from naim3l.files.models.archive import require
 
 MODELS = ("naim3l.estimators.naim3l.NAIM3L", "naim3l.estimators.naim3l_cv.NAIM3LCV",
@@ -33,6 +33,7 @@ ALLOWED = frozenset({
     "naim3l.features.recipes.DropConstantColumns",
     "naim3l.features.recipes.LeadingComponents",
     "naim3l.features.recipes.RootHistogram",
+    "naim3l.input.roles.ViewRoles",
     "sklearn.compose._column_transformer.ColumnTransformer",
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.decomposition._incremental_pca.IncrementalPCA",
@@ -63,7 +64,7 @@ ALLOWED = frozenset({
     "sklearn.random_projection.GaussianRandomProjection",
     "sklearn.random_projection.SparseRandomProjection",
 })  # fmt: skip
-# Those that work on any numbers, so that one that fails on zeros is broken.
+# Those that accept any numbers, so that one that fails on zeros is broken.
 _OF_NUMBERS = {
     "KernelMap", "DropConstantColumns", "LeadingComponents", "RootHistogram", "IncrementalPCA",
     "PCA", "TruncatedSVD", "TfidfTransformer", "VarianceThreshold", "Nystroem", "RBFSampler",
@@ -71,14 +72,14 @@ _OF_NUMBERS = {
     "RobustScaler", "StandardScaler", "KBinsDiscretizer", "GaussianRandomProjection",
     "SparseRandomProjection",
 }  # fmt: skip
-# Parameters that reach outside of the process: a folder whose pickles a fit would load, and
-# documents that are names of files. In a file they have the one value that does not.
+# Parameters that access files: a folder whose pickles a fit would load, and documents that are
+# names of files. In a model file they must have the harmless value.
 _HARMLESS = {"memory": None, "input": "content"}
 MOST_JOBS = 256  # a transformer would start as many processes
 
 
 def check_state_names(kind: type, state: Any) -> None:
-    """Refuse attributes that would stand in for methods and settings of their class."""
+    """Refuse attributes that would replace methods and settings of their class."""
     fits = isinstance(state, dict) and all(isinstance(name, str) for name in state)
     require(fits, f"{kind.__name__} has no attributes by name.")
     taken = sorted(_names_of_class(kind) & set(state))
@@ -87,7 +88,7 @@ def check_state_names(kind: type, state: Any) -> None:
 
 @cache
 def _names_of_class(kind: type) -> frozenset[str]:
-    """What a class has itself, but for defaults of its parameters."""
+    """Names of the attributes of a class, except defaults of its parameters."""
     parameters = set(inspect.signature(kind).parameters)
     return frozenset(
         name
@@ -97,7 +98,7 @@ def _names_of_class(kind: type) -> frozenset[str]:
 
 
 def check_part(name: str, part: Any) -> None:
-    """Refuse an object of the list that could do harm, or whose parameters are none.
+    """Refuse an object of the list that could do harm, or that has invalid parameters.
 
     Parameters
     ----------
@@ -105,7 +106,7 @@ def check_part(name: str, part: Any) -> None:
         Full name of its class.
     part : object
     """
-    if name in (*MODELS, READER):  # `check_state` looks at them as a whole
+    if name in (*MODELS, READER):  # `check_state` checks them
         return
     if isinstance(part, BaseEstimator) and name.startswith("sklearn."):
         if hasattr(part, "_parameter_constraints"):
@@ -126,7 +127,7 @@ def check_part(name: str, part: Any) -> None:
 
 
 def steps_of(transformer: Any) -> Iterator[Any]:
-    """What a transformer is made of, also where pipelines and unions are nested."""
+    """Steps of a transformer, also of nested pipelines and unions."""
     if isinstance(transformer, Pipeline | FeatureUnion | ColumnTransformer):
         lists = ("steps", "transformer_list", "transformers_")
         for _, step, *_ in next(getattr(transformer, name) for name in lists
@@ -137,20 +138,20 @@ def steps_of(transformer: Any) -> Iterator[Any]:
 
 
 def takes_zeros(step: Any) -> bool:
-    """Whether a step of a transformer works on any numbers."""
+    """Whether a step of a transformer accepts any numbers."""
     by_user = callable(getattr(step, "kernel", None))
     listed = f"{type(step).__module__}.{type(step).__name__}" in ALLOWED
     return listed and type(step).__name__ in _OF_NUMBERS and not by_user
 
 
 def are_names(value: Any, count: Any) -> bool:
-    """Whether a value is an array of as many texts."""
+    """Whether a value is an array of ``count`` strings."""
     array = isinstance(value, np.ndarray) and value.shape == (count,)
     return array and all(isinstance(text, str) for text in value)
 
 
 def _check_one_hot(encoder: Any) -> None:
-    """Refuse cells beyond the columns that the categories have: they are written unchecked."""
+    """Refuse codes beyond the columns of the categories, which are written without a check."""
     n_columns, widths = len(encoder.categories_), encoder._n_features_outs
     require(encoder.n_features_in_ == n_columns, "OneHotEncoder: columns without categories.")
     dropped = encoder._drop_idx_after_grouping
@@ -167,19 +168,19 @@ def _check_one_hot(encoder: Any) -> None:
 
 
 def _count_codes(categories: Any, codes: Any) -> int:
-    """How many codes a column of an encoder has; -1 if some are out of range.
+    """Number of codes of a column of an encoder; -1 if some are out of range.
 
     Parameters
     ----------
     categories : ndarray of shape (n_categories,)
     codes : ndarray of shape (n_categories,), or None
-        Where rare categories share a code.
+        Codes of the categories, if rare categories share one.
     """
     if not isinstance(categories, np.ndarray) or categories.ndim != 1:
         return -1
     entries = categories.tolist()
     numbers = [entry for entry in entries if isinstance(entry, int | float) and entry == entry]
-    # Numbers are looked up by bisection, which finds places beyond the end where they are mixed.
+    # Numbers are found by bisection, which can return positions beyond the end if not sorted.
     if entries[: len(numbers)] != numbers or any(a >= b for a, b in pairwise(numbers)):
         return -1
     if codes is None:
@@ -190,7 +191,7 @@ def _count_codes(categories: Any, codes: Any) -> int:
 
 
 def _check_vocabulary(vectorizer: Any) -> None:
-    """Refuse words whose columns are not as many as there are words."""
+    """Refuse a vocabulary whose columns are not numbered from 0."""
     words = vectorizer.vocabulary_
     fits = isinstance(words, dict) and all(type(column) is int for column in words.values())
     require(fits and sorted(words.values()) == list(range(len(words))),
@@ -199,14 +200,14 @@ def _check_vocabulary(vectorizer: Any) -> None:
 
 def _check_kernel_map(kernel_map: KernelMap) -> None:
     check_kernel("kernel", kernel_map.kernel)
-    if isinstance(kernel_map.kernel, str) and kernel_map.kernel != "linear":
+    if isinstance(kernel_map.kernel, str) and KERNELS[kernel_map.kernel].distances is not None:
         gamma = kernel_map.gamma_
         known = isinstance(gamma, float) and 0 < gamma < np.inf
         require(known, f"KernelMap: gamma_ is {gamma!r}, no number above 0.")
 
 
 def _check_shapes(part: Any, shapes: dict[str, str]) -> None:
-    """Refuse arrays of other shapes than fitting gives them, and such as are not finite."""
+    """Refuse arrays that are not finite, or do not have the shape that a fit gives them."""
     sizes: dict[str, Any] = {"n": getattr(part, "n_features_in_", None)}
     for name, letters in shapes.items():
         array = getattr(part, name, None)

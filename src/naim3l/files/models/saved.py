@@ -1,4 +1,4 @@
-"""Saving and loading models, and looking into their files."""
+"""Functions that save, load and inspect model files."""
 
 import copy
 import json
@@ -33,15 +33,16 @@ PACKAGES = ("naim3l", "scikit-learn", "numpy", "scipy", "skops")
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to a file, whole or not at all.
+    """Write a fitted model to a file, completely or not at all.
 
     Parameters
     ----------
     model : NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic or DeepNAIM3L
-        Fitted. What cannot be read back, such as a transformer with a lambda, is a TypeError. The
-        parameter ``checkpoint`` is not kept: it names a file of this machine.
+        Fitted. A part that could not be loaded again, such as a transformer with a lambda
+        function, raises a TypeError. The parameter ``checkpoint`` is not saved, because it is the
+        name of a file on this machine.
     path : str or path-like
-        Replaced if it exists.
+        An existing file is replaced.
     """
     import skops.io
 
@@ -61,32 +62,46 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) -> Any:
-    """Model from a file that ``save`` wrote, whoever wrote it.
+    """Model from a file that its method ``save`` wrote; safe for files from others.
 
-    Nothing that the file names is imported or run unless it is on the list of types
-    (``naim3l.files.models.ALLOWED``, NumPy's arrays and functions of one number, Python's numbers,
-    text and containers) or trusted. A file takes at most 64 MiB and 50 times its size in memory.
-    What a model of the list then predicts is for whoever wrote the file to choose.
+    Nothing that the file names is imported or run unless it is trusted or on the list of allowed
+    types: ``naim3l.files.models.ALLOWED``, arrays and functions of one number of NumPy, and
+    numbers, text and containers of Python. Loading takes at most 64 MiB and 50 times the size of
+    the file in memory. The predictions of a model are only as trustworthy as the file's author.
 
     Parameters
     ----------
     path : str or path-like
-    trusted : iterable of types or functions, or of their full names
-        To make besides the listed ones. Their own code runs, on what the file gives them, so name
-        those alone that you know, in files of people you know. `inspect_file` lists them.
+        Path of the file.
+    trusted : iterable of types or functions, or of their full names, default=()
+        Types to allow in addition. Their own code is run on the contents of the file, so trust
+        only types that you know, in files of authors whom you trust. `inspect_file` lists the
+        types that a file needs.
 
     Returns
     -------
     NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic or DeepNAIM3L
+        The fitted model.
 
     Raises
     ------
     ModelFileError
-        The file is damaged, edited, of another kind, of a newer format, unpacks to too much, holds
-        types that are neither listed nor trusted, or a model that lacks a part or has one that
-        does not fit or is not finite.
+        The file is damaged, modified, of another kind or of a newer format, decompresses to too
+        much, or has types that are neither allowed nor trusted; or a part of the model is missing,
+        inconsistent or not finite.
     OSError
-        It cannot be opened.
+        The file cannot be opened.
+
+    Examples
+    --------
+    >>> import naim3l
+    >>> from naim3l.datasets import make_unpaired
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> naim3l.NAIM3L().fit(data.views, data.labels).save("model.skops")
+    >>> model = naim3l.load("model.skops")
+    >>> model.predict({"view1": data.views["view1"][:2]})["view1"]
+    array([[1, 1, 0],
+           [1, 1, 1]])
     """
     if isinstance(trusted, str):
         raise TypeError(f"trusted must be a list of types or their names, got {trusted!r}.")
@@ -103,22 +118,41 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) ->
 
 
 def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a model file says of itself; no object is made of it, and no module imported.
+    """Description of a model file, without creating an object or importing a module from it.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Path of the file.
 
     Returns
     -------
     dict
         "path", "size" (bytes), "sha256"; "format", "format_version", "versions" of the packages
         that wrote it; "class", "form" ("wide" or "apart"), "label_names", "fusion", "views" with
-        the numbers of "columns" and of rows of "weights", and "kernel" and "gamma" where they
-        have one, "lam", "ridge" (those chosen, where they were), "n_iter", "converged",
-        "parameters"; "allowed_types" and "other_types", which `load` makes only if they are
-        trusted. `load` compares all this with the model.
+        the numbers of "columns" and of rows of "weights", and "kernel" and "gamma" of views with a
+        kernel; "lam" and "ridge" (the chosen ones of a search), "n_iter", "converged",
+        "parameters"; "allowed_types" and "other_types", which `load` creates only if they are
+        trusted. `load` checks that the description agrees with the model.
 
     Raises
     ------
     ModelFileError
-        As for `load`, but for types that are not listed, and for parts of the model.
+        As for `load`, except that neither types nor the parts of the model are checked.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L, inspect_file
+    >>> from naim3l.datasets import make_unpaired
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> NAIM3L().fit(data.views, data.labels).save("model.skops")
+    >>> about = inspect_file("model.skops")
+    >>> about["class"], about["label_names"]
+    ('naim3l.estimators.naim3l.NAIM3L', ['label0', 'label1', 'label2'])
+    >>> about["views"]
+    {'view0': {'columns': 9, 'weights': 8}, 'view1': {'columns': 8, 'weights': 8}}
+    >>> about["other_types"]  # nothing to trust
+    []
     """
     data = Path(path).read_bytes()
     with _refusals_name(path):
@@ -141,12 +175,12 @@ def _refusals_name(path: Any) -> Iterator[None]:
 
 
 def _printable(error: Exception) -> str:
-    """Message of an error, which may quote a file, without codes that a terminal would follow."""
+    """Message of an error, which may quote a file, without control codes for terminals."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))
 
 
 def _culprit(model: Any) -> str:
-    """Attributes that cannot be written and read back, as the start of a message."""
+    """Names of the attributes that cannot be saved, as the beginning of a message."""
     import skops.io
 
     lost = []
@@ -162,7 +196,7 @@ def _culprit(model: Any) -> str:
 
 
 def _examine(data: bytes) -> tuple[Contents, list[Node]]:
-    """What is in a file, and the nodes of the model; it is not made."""
+    """Contents of a file, and the nodes of the model, which is not created."""
     contents = unpack(data)
     return contents, read_nodes(contents.schema)
 
@@ -172,19 +206,27 @@ def _unlisted(nodes: Iterable[Node]) -> set[str]:
 
 
 def _make_model(contents: Contents, nodes: list[Node], trusted: Collection[str]) -> Any:
-    """Model of an examined file, with ``trusted`` beside the listed types."""
+    """Model of an examined file, of allowed types and of those in ``trusted``."""
     require(nodes[0].name in MODELS, f"it holds {nodes[0].name!r}, not a model of naim3l.")
     model = make_object(nodes, contents, trusted)
     check_state(model, room_of(contents))
-    found = describe(model)
-    said = {name: contents.facts.get(name) for name in found}
-    wrong = [name for name in found if json.dumps(found[name]) != json.dumps(said[name])]
-    require(not wrong, f"{FACTS} contradicts the model: {', '.join(wrong)}.")
+    _check_facts(model, contents.facts)
     return model
 
 
+def _check_facts(model: Any, facts: dict[str, Any]) -> None:
+    """Refuse a model that differs from its description; newer parameters have their defaults."""
+    found, parameters = describe(model), facts.get("parameters") or {}
+    lacking = [name for name in parameters if name not in vars(model)]
+    require(not lacking, f"it lacks its parameters {lacking}.")
+    if parameters:
+        found["parameters"] = {k: v for k, v in found["parameters"].items() if k in parameters}
+    wrong = [name for name in found if json.dumps(found[name]) != json.dumps(facts.get(name))]
+    require(not wrong, f"{FACTS} contradicts the model: {', '.join(wrong)}.")
+
+
 def _without_checkpoint(model: Any) -> Any:
-    """The model, whose next fit shall not write where its file says."""
+    """The model without a checkpoint, so that its next fit does not write to that file."""
     if getattr(model, "checkpoint", None) is not None:
         model.checkpoint = None
     return model

@@ -1,8 +1,8 @@
-"""What must hold of a model that was loaded: its parts are there, fit together, and are finite."""
+"""Checks that the parts of a loaded model exist, are consistent, and are finite."""
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,15 @@ from sklearn.base import BaseEstimator
 
 from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import Evidence
+from naim3l.decisions.held_out import METRICS
+from naim3l.decisions.thresholds import LEARNED
 from naim3l.features.encoding import ViewFeatures
 from naim3l.files.models.archive import ModelFileError, require
 from naim3l.files.models.facts import n_inputs, type_name
 from naim3l.files.models.parts import are_names, steps_of, takes_zeros
 from naim3l.input.labels import CODINGS
 from naim3l.input.reader import FORMS, TableReader
+from naim3l.input.roles import ViewRoles
 from naim3l.input.tables import Table
 from naim3l.input.views import FUSED
 
@@ -24,21 +27,21 @@ _OUTPUTS = ("default", "pandas", "polars")
 
 @dataclass(frozen=True)
 class Part:
-    """What an attribute of a fitted model must be.
+    """Requirement on an attribute of a fitted model.
 
     Attributes
     ----------
     expected : str
-        In the words of a refusal.
+        Description in the error.
     holds : function of a value and the model
-        Whether it is that.
+        Whether the value meets the requirement.
     by : {"", "views", "blocks"}
         Whether the attribute is a mapping, with such a value for each view, or for each block of
-        scores: a view, or all of them where a wide table has them fused.
+        scores, which is a view, or all views of a wide table.
     empty : type, optional
-        Whose empty value will do: None, or a mapping without entries.
+        Type whose empty value is allowed as well: None, or a mapping without entries.
     optional : bool
-        Whether the attribute may be lacking.
+        Whether the attribute may be missing.
     """
 
     expected: str
@@ -49,7 +52,7 @@ class Part:
 
 
 def _numbers(value: Any, shape: tuple[int, ...]) -> bool:
-    """Whether a value is finite floats of a shape."""
+    """Whether a value is an array of finite floats of this shape."""
     array = isinstance(value, np.ndarray) and value.dtype.kind == "f"
     return array and value.shape == shape and bool(np.isfinite(value).all())
 
@@ -110,8 +113,19 @@ def _evidence(value: Any, model: Any) -> bool:
     )
 
 
+def _rules(value: Any, model: Any) -> bool:
+    """Whether a value has thresholds of every learned rule, for every block of scores."""
+    blocks = {FUSED} if model.reader_.wide else set(model.views_)
+    return (
+        isinstance(value, dict)
+        and set(value) == set(LEARNED)
+        and all(isinstance(of, dict) and set(of) == blocks for of in value.values())
+        and all(_of_labels(of_block, model) for of in value.values() for of_block in of.values())
+    )
+
+
 def _features(value: Any, model: Any) -> bool:
-    """Whether there is a transformer or None, and how it gets its rows."""
+    """Whether a value is a `ViewFeatures` with a transformer or None."""
     whole = isinstance(value, ViewFeatures) and {"transformer", "as_numbers"} <= set(vars(value))
     if not whole or type(value.as_numbers) is not bool:
         return False
@@ -122,8 +136,23 @@ def _features(value: Any, model: Any) -> bool:
     )
 
 
+def _roles(value: Any, model: Any) -> bool:
+    """Whether roles are column names that are consistent with the features and labels."""
+    names = {field.name for field in fields(ViewRoles)} - {"id"}
+    whole = isinstance(value, ViewRoles) and set(vars(value)) == {"id", *names}
+    if not whole or not isinstance(value.id, str | None):
+        return False
+    lists = [getattr(value, name) for name in names]
+    if not all(type(of) is list and all(isinstance(text, str) for text in of) for of in lists):
+        return False
+    view = next(name for name, roles in model.roles_.items() if roles is value)
+    features = set(model.reader_.column_names(view) or ())
+    fits = set(value.labels) <= set(model.label_names_) and set(value.text) <= features
+    return fits and not features & {value.id, *value.ignored}
+
+
 def _records(value: Any, model: Any) -> bool:
-    """Whether a history has one record per iteration, of numbers."""
+    """Whether a history is a list of records of numbers."""
     rows = isinstance(value, list) and all(isinstance(record, dict) for record in value)
     return rows and all(
         _flag(number) or isinstance(number, int | float | np.number)
@@ -142,12 +171,12 @@ def _columns_of_numbers(value: Any, model: Any) -> bool:
 
 
 def _network(value: Any, model: Any) -> bool:
-    """Whether arrays are those of a default network's layers."""
+    """Whether arrays have the names and shapes of a default network."""
     view = next(name for name, arrays in model.weights_.items() if arrays is value)
     centre = value.get("encoder.centre") if isinstance(value, dict) else None
     if not isinstance(centre, np.ndarray) or centre.ndim != 1:
         return False
-    shapes = model.weight_shapes(view)
+    shapes = model._weight_shapes(view)
     fits = set(value) == set(shapes) and all(
         _numbers(value[name], shape) and value[name].dtype == np.float32
         for name, shape in shapes.items()
@@ -156,20 +185,23 @@ def _network(value: Any, model: Any) -> bool:
 
 
 _LABELLED = "one finite number per label"
-READER = {
+READER_PARTS = {
     "form_": Part(f"one of {FORMS}", lambda value, _: value in list(FORMS)),
     "views_": Part("distinct names", _names),
     "label_names_": Part("distinct names", _names),
     "labels_named_": Part("True or False", lambda value, _: type(value) is bool),
     "one_column_": Part("True or False", lambda value, _: type(value) is bool),
     "label_coding": Part(f"one of {list(CODINGS)}", lambda value, _: value in list(CODINGS)),
+    "owner": Part("a name", lambda value, _: isinstance(value, str) and value.isidentifier()),
 }
 COMMON = {
-    "features_": Part("a transformer or None", _features, by="views"),
+    "features_": Part("features with a transformer or None", _features, by="views"),
     "thresholds_": Part(_LABELLED, _of_labels, by="blocks"),
+    "rules_": Part("thresholds by rule", _rules, empty=dict),
     "calibration_": Part("a curve per label", _calibration, by="blocks", empty=dict),
     "evidence_": Part("weights of all views", _evidence, empty=type(None)),
     "base_rates_": Part("a share per label", _rates),
+    "roles_": Part("names of columns", _roles, by="views", empty=dict),
     "_sklearn_output_config": Part(
         f"one of {_OUTPUTS}", lambda value, _: value in [{"transform": o} for o in _OUTPUTS],
         optional=True,
@@ -190,6 +222,7 @@ CHOSEN = {
     "lam_": Part("a number above 0", lambda value, _: _number(value, above=0)),
     "ridge_": Part("a number, 0 or above", lambda value, _: _number(value, above=0)),
     "best_score_": Part("a number", lambda value, _: _number(value, or_nan=True)),
+    "metric_": Part("the name of a metric", lambda value, _: value in METRICS),
     "cv_results_": Part("columns of numbers", _columns_of_numbers),
 }  # fmt: skip
 NETWORKS = {
@@ -210,22 +243,20 @@ PARTS = {
 
 
 def check_state(model: Any, room: int) -> None:
-    """Refuse a model that lacks a part, or whose parts do not fit together.
+    """Refuse a model with missing or inconsistent parts.
 
     Parameters
     ----------
-    model : one of the models that files hold
+    model : one of `naim3l.files.models.MODELS`
     room : int
-        Columns that a table may have.
+        Largest number of columns that a table may have.
     """
     require("_networks" not in vars(model), "its networks are not made of its weights.")
     reader: Any = getattr(model, "reader_", None)
     require(isinstance(reader, TableReader), "it lacks reader_.")
-    for name, part in READER.items():
+    for name, part in READER_PARTS.items():
         _check_attribute(reader, name, part)
     _check_columns(reader, room)
-    lacking = [name for name in model.get_params(deep=False) if name not in vars(model)]
-    require(not lacking, f"it lacks its parameters {lacking}.")
     for name, part in PARTS[type_name(model)].items():
         _check_attribute(model, name, part)
     for view in model.views_:
@@ -250,7 +281,7 @@ def _check_attribute(model: Any, name: str, part: Part) -> None:
 
 
 def _check_columns(reader: TableReader, room: int) -> None:
-    """Refuse numbers and names of columns that are not those of the views."""
+    """Refuse numbers and names of columns that are inconsistent with the views."""
     counts: Any = reader.n_features_in_
     names: Any = getattr(reader, "feature_names_in_", {})
     if reader.wide:
@@ -262,23 +293,31 @@ def _check_columns(reader: TableReader, room: int) -> None:
         require(fits, f"{where!r}: {count!r} columns, which this file has no room for.")
         require(where not in names or are_names(names[where], count),
                 f"{where!r}: feature_names_in_ are not the names of {count} columns.")  # fmt: skip
+    fits = reader.wide or set(counts) == set(reader.views_)
+    require(fits, "n_features_in_ are not those of the views.")
+    _check_positions(reader, counts)
+
+
+def _check_positions(reader: TableReader, counts: dict[str, int]) -> None:
+    """Refuse positions of columns that are out of range or occur twice."""
     chosen: Any = reader.columns_
-    if not reader.wide:
-        fits = set(counts) == set(reader.views_) and chosen is None
-        require(fits, "n_features_in_ are not those of the views.")
+    if chosen is None and not reader.wide:  # each view has all columns of its table
         return
     fits = isinstance(chosen, dict) and list(chosen) == reader.views_
     require(fits, "columns_ are not those of the views.")
     for view, positions in chosen.items():
         fits = isinstance(positions, list) and bool(positions) and all(map(_whole, positions))
-        require(fits and max(positions) < counts["X"], f"{view!r} has columns that X has not.")
+        fits = fits and len(set(positions)) == len(positions)
+        fits = fits and (reader.wide or sorted(positions) == positions)
+        most = counts["X" if reader.wide else view]
+        require(fits and max(positions) < most, f"{view!r} has columns that its table has not.")
 
 
 def _check_features(model: Any, view: str) -> None:
-    """Refuse a transformer that does not make the features that there are weights for.
+    """Refuse a transformer whose output does not match the weights, using a row of zeros.
 
-    A row of zeros tells. What works on any numbers must take it; others may refuse zeros, where
-    they want text, say, but not for a part that they lack.
+    Transformers of numbers must accept it. Others may refuse zeros, for example because they
+    expect text, but not because a part of them is missing.
     """
     n_columns, own = model.reader_.n_columns(view), model.features_[view]
     taken = getattr(own.transformer, "n_features_in_", n_columns)
@@ -288,7 +327,7 @@ def _check_features(model: Any, view: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             features, _ = own.encode(Table(row, f"view {view!r}"))
-    except Exception as error:  # whatever a transformer raises
+    except Exception as error:  # a transformer may raise any type
         strict = known and all(map(takes_zeros, steps_of(own.transformer)))
         if strict or _lacks_part(error):
             raise ModelFileError(f"view {view!r}: its transformer fails: {error}") from error
@@ -299,7 +338,7 @@ def _check_features(model: Any, view: str) -> None:
 
 
 def _row_of_zeros(model: Any, view: str) -> tuple[Any, bool]:
-    """A row of a view's table, and whether it is of the kind that the fit had."""
+    """A row of zeros for a view, and whether it is a table of the type used in training."""
     row, names = np.zeros((1, model.reader_.n_columns(view))), model.reader_.column_names(view)
     if names is None or model.features_[view].as_numbers:
         return row, True
@@ -311,7 +350,7 @@ def _row_of_zeros(model: Any, view: str) -> tuple[Any, bool]:
 
 
 def _lacks_part(error: BaseException | None) -> bool:
-    """Whether an error, or its cause, is that an estimator has not an attribute."""
+    """Whether an error, or its cause, is a missing attribute of an estimator."""
     while error is not None:
         owner = getattr(error, "obj", None)
         if isinstance(error, AttributeError) and (

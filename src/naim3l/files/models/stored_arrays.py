@@ -1,4 +1,4 @@
-"""Arrays of a model file: dense ones, and sparse ones whose indices are in range."""
+"""Arrays of a model file, dense or sparse, with their sizes and indices checked."""
 
 import math
 import warnings
@@ -14,22 +14,22 @@ from naim3l.files.models.archive import read_members, require
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0,
             (2, 0): np.lib.format.read_array_header_2_0}  # fmt: skip
-# Classes of sparse arrays that may be made; their names begin with the name of the format.
+# Allowed classes of sparse arrays; their names begin with the name of the format.
 SPARSE = {f"{kind.__module__}.{kind.__name__}": kind for kind in (
     sparse.csr_array, sparse.csc_array, sparse.csr_matrix, sparse.csc_matrix)}  # fmt: skip
 _SPARSE_PARTS = {"data.npy", "indices.npy", "indptr.npy", "shape.npy", "format.npy"}
-# Objects are pickled, and records are for trees, whose nodes nobody could check.
+# Objects are pickled, and records belong to trees, whose nodes cannot be checked.
 _KINDS = "biufcmMUS"
 
 
 class Arrays:
-    """Arrays by the names of their members; one that is named twice is one and the same.
+    """Arrays by the names of their members; each is read once.
 
     Parameters
     ----------
     members : mapping of str to bytes
     room : int
-        No array is longer than this in any direction.
+        Largest size of an array in any dimension.
     """
 
     def __init__(self, members: Mapping[str, bytes], room: int) -> None:
@@ -61,21 +61,21 @@ class Arrays:
         matrix.check_format(full_check=True)
         return matrix
 
-    def _member(self, name: str, ending: str) -> bytes:
-        has_role = name in self._members and name.endswith(ending)
+    def _member(self, name: str, extension: str) -> bytes:
+        has_role = name in self._members and name.endswith(extension)
         require(has_role, f"{name!r} is in a wrong role, or missing.")
         return self._members[name]
 
     def _array(self, name: str, content: bytes) -> NDArray[Any]:
         stream = BytesIO(content)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd characters in a damaged header
+            warnings.simplefilter("ignore")  # about odd characters in a damaged header
             shape, _, dtype = _HEADERS[np.lib.format.read_magic(stream)](stream)
         require(not dtype.hasobject, f"{name} holds pickled objects, which are never loaded.")
         require(dtype.kind in _KINDS, f"{name} holds {dtype}, which no model needs.")
         size = math.prod(shape) * dtype.itemsize
         fits = min(shape, default=0) >= 0 and size == len(content) - stream.tell()
-        require(fits, f"{name} has not the size that its header says.")
+        require(fits, f"{name} does not have the size that its header states.")
         fits = max(*shape, 0, 0 if math.prod(shape) else dtype.itemsize) <= self._room
         require(fits, f"{name} is longer than its file has room for.")
         stream.seek(0)

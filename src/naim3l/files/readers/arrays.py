@@ -1,4 +1,4 @@
-"""Tables in files of arrays: .npz of NumPy and .mat of MATLAB, nothing in them run as code."""
+"""Tables from .npz files of NumPy and .mat files of MATLAB; no code in them is run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,17 +23,17 @@ def read_npz(path: Path, name: str | None = None, *, n_rows: int | None = None) 
     ----------
     path : Path
     name : str, optional
-        Name of the array, with or without "view_" before it; where not given, the file must
-        have one array of two dimensions.
+        Name of the array, with or without the prefix "view_"; by default the file must have a
+        single array of two dimensions.
     n_rows : int, optional
-        Give the first rows only.
+        Maximum number of rows.
 
     Returns
     -------
     table : DataFrame
-        Columns are named for the array and counted from 0; those of ``labels`` are named by
-        ``label_names`` where the file has them. Of a view in a file in the form of
-        `naim3l.datasets.load_npz`, rows that lack the view are missing throughout.
+        Columns have the name of the array and a number from 0; those of ``labels`` are named by
+        ``label_names`` if the file has them. In a view of a file in the format of
+        `naim3l.datasets.load_npz`, rows that lack the view have missing cells only.
     """
     with path.open("rb") as file:
         stored = np.load(file, allow_pickle=False)
@@ -64,9 +64,9 @@ def read_mat(path: Path, name: str | None = None, *, n_rows: int | None = None) 
     ----------
     path : Path
     name : str, optional
-        Name of the variable; where not given, the file must have one matrix with several rows.
+        Name of the variable; by default the file must have a single matrix with several rows.
     n_rows : int, optional
-        Give the first rows only.
+        Maximum number of rows.
     """
     variables = {variable.name: variable for variable in list_variables(path)}
     if name is None:
@@ -122,6 +122,6 @@ def _frame(path: Path, name: str, values: Any, columns: list[str] | None = None)
             "two dimensions, of numbers or text, is expected."
         )
     pandas = load_extra("pandas")
-    # Files of other machines can have the other order of bytes, which pandas does not take.
+    # Files of other machines may have another byte order, which pandas does not support.
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     return pandas.DataFrame(native, columns=columns or [f"{name}_{j}" for j in range(len(array.T))])

@@ -1,4 +1,4 @@
-"""Words in cells: those that mean yes, no and unknown; labels as 1, 0 and NaN."""
+"""Labels from cells: words for yes, no and unknown become 1, 0 and NaN."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -20,18 +20,18 @@ _WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)
 def parse_labels(
     table: Any, *, yes: Iterable[str] = (), no: Iterable[str] = (), unknown: Iterable[str] = ()
 ) -> Any:
-    """Labels in words or numbers as 1 (yes), 0 (no) and NaN (unknown).
+    """Labels of a table as 1 (yes), 0 (no) and NaN (unknown).
 
-    Words are compared without regard to case and to spaces around them. Those in `YES`, `NO` and
+    Words are compared without regard to case and surrounding spaces. Those in `YES`, `NO` and
     `UNKNOWN` are known; missing cells are unknown. In a column that has "+", "-" means no. A
-    column with both 0 and -1 is refused, as either can mean no, unless it is said what one means.
+    column with both 0 and -1 is refused, because either can mean no, unless one is given below.
 
     Parameters
     ----------
     table : DataFrame of shape (n_rows, n_labels)
         Label columns of a table from `read_table`.
     yes, no, unknown : iterables of str
-        Further words; they come before those known.
+        Additional words, which take precedence over the known ones.
 
     Returns
     -------
@@ -40,9 +40,9 @@ def parse_labels(
     Raises
     ------
     ReadError
-        If a cell is none of these; names file, row, line, column and value.
+        If a cell is not a known word; the message names file, row, line, column and value.
     """
-    meanings, given = _meanings(yes, no, unknown)
+    meanings, given = meanings_of(yes, no, unknown)
     columns = [_label_column(table, j, meanings, given) for j in range(table.shape[1])]
     values = np.column_stack(columns) if columns else np.empty(table.shape)
     pandas = load_extra("pandas")
@@ -52,23 +52,23 @@ def parse_labels(
 
 
 def distinct(series: Any) -> tuple[NDArray[np.intp], list[Any]]:
-    """Different cells of a column, and for each row which it has; -1 where missing."""
+    """Code of each row, -1 where missing, and the distinct cells that codes stand for."""
     codes, cells = load_extra("pandas").factorize(series)
     return codes, list(cells)
 
 
 def word(cell: Any) -> str:
-    """A cell as words are compared: without case and outer spaces; 1 for 1.0, "" for missing."""
+    """Normalised cell, without case and outer spaces; "1" for 1.0, "" for missing."""
     if not isinstance(cell, str) and is_missing(cell):
         return ""
     text = str(cell).strip().casefold()
     return str(int(float(text))) if _WHOLE.fullmatch(text) else text
 
 
-def _meanings(
+def meanings_of(
     yes: Iterable[str], no: Iterable[str], unknown: Iterable[str]
 ) -> tuple[dict[str, float], set[str]]:
-    """Meaning of each word, and the words that the caller gave."""
+    """Meaning of each word (1, 0 or NaN), and those words that the caller gave."""
     meanings = {
         **dict.fromkeys(YES, 1.0),
         **dict.fromkeys(NO, 0.0),
@@ -100,7 +100,7 @@ def _label_column(
         meanings = {**meanings, "-": 0.0}
     if {"0", "-1"} <= set(words) and not {"0", "-1"} & given:
         raise ReadError(
-            f"{place(table, _first(codes, [words.index('-1')]), name)}: both 0 and -1 occur; say "
+            f"{place(table, _first(codes, [words.index('-1')]), name)}: both 0 and -1 occur; state "
             "which means no and which unknown, such as no=['-1'], unknown=['0']."
         )
     strange = [k for k, entry in enumerate(words) if entry not in meanings]
@@ -111,8 +111,7 @@ def _label_column(
             f"{place(table, row, name)}: {quote(cells[codes[row]])} is not a known label"
             f"{f' (nor are {some(others, 4)})' if others else ''}; allowed are yes "
             f"({_listed(meanings, 1.0)}), no ({_listed(meanings, 0.0)}), unknown "
-            f"({_listed(meanings, None)}, or empty); say with yes=, no= or unknown= what other "
-            "words mean."
+            f"({_listed(meanings, None)}, or empty); define other words with yes=, no= or unknown=."
         )
     values = np.array([meanings[entry] for entry in words] + [np.nan])
     return values[codes]

@@ -9,7 +9,7 @@ _UNNAMED_INDEX = "__index_level_"  # how pandas stores an index without a name
 
 
 def read_parquet(path: Path, *, n_rows: int | None = None) -> Any:
-    """Table of one Parquet file; names of folders add no columns."""
+    """Table of a single Parquet file, without columns from names of folders."""
     parquet = load_extra("pyarrow.parquet")
     with parquet.ParquetFile(path) as file:
         if n_rows is None:
@@ -22,14 +22,14 @@ def read_parquet(path: Path, *, n_rows: int | None = None) -> Any:
 
 
 def read_arrow(path: Path, *, n_rows: int | None = None) -> Any:
-    """Table of an Arrow file, which Feather is from its second version on, or an Arrow stream."""
+    """Table of an Arrow file, of Feather from version 2 on, or of an Arrow stream."""
     pyarrow = load_extra("pyarrow")
     with path.open("rb") as start:
         magic = start.read(6)
     if magic.startswith(b"FEA1"):
-        # pyarrow has given this form up, and a damaged file of it can end the program.
+        # pyarrow no longer maintains this format, and damaged files can crash the process.
         raise ReadError(
-            f"{path}: Feather of version 1, which is no longer read; write it anew as Parquet or "
+            f"{path}: Feather of version 1, which is no longer read; write it again as Parquet or "
             "with version=2."
         )
     with pyarrow.OSFile(str(path), "rb") as file:
@@ -46,27 +46,27 @@ def _table(batches: list[Any]) -> Any:
 
 def _frame(path: Path, table: Any) -> Any:
     load_extra("pandas")
-    table.validate(full=True)  # damage would otherwise be met by code that trusts the table
+    table.validate(full=True)  # later code does not check for damage
     names, columns = table.column_names, [_tamed(column) for column in table.columns]
-    # Without the notes that pandas leaves, which would turn columns into an index.
+    # Without the metadata of pandas, which would turn columns into an index.
     frame = load_extra("pyarrow").table(columns, names=names).to_pandas()
     frame.columns = ["" if name.startswith(_UNNAMED_INDEX) else name.strip() for name in names]
     return mark_origin(frame, str(path))
 
 
 def _tamed(column: Any) -> Any:
-    """A column in a type that can be converted, whatever its cells are."""
+    """A column in a type that can be converted for all values of its cells."""
     pyarrow = load_extra("pyarrow")
     if pyarrow.types.is_timestamp(column.type) and column.type.tz is not None:
-        # In a time zone, pandas cannot even go through dates beyond the year 9999.
+        # With a time zone, pandas fails on dates beyond the year 9999.
         return column.cast(pyarrow.timestamp(column.type.unit))
     return pyarrow.array(column.to_pylist()) if _has_views(column.type) else column
 
 
 def _has_views(kind: Any) -> bool:
-    """Whether cells of a type, or parts of them, say where in a buffer their content is.
+    """Whether cells of a type, or parts of them, are references into a buffer.
 
-    What missing cells say there is not validated, but followed by pyarrow's conversions.
+    References of missing cells are not validated, but conversions of pyarrow follow them.
     """
     types = load_extra("pyarrow").types
     if types.is_string_view(kind) or types.is_binary_view(kind):

@@ -1,4 +1,4 @@
-"""Which columns of a table are ids, labels and features: chosen by name, or guessed."""
+"""The roles of the columns of a table, ids, labels and features: chosen by name, or guessed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,31 +8,32 @@ from typing import Any, Literal
 
 import numpy as np
 
-from naim3l.files.readers.cells import NO, UNKNOWN, YES, distinct, word
+from naim3l.files.readers.cells import distinct, meanings_of, word
 from naim3l.files.readers.errors import ReadError, close_names, quote
 from naim3l.files.readers.ids import guess_id
 from naim3l.files.readers.kinds import is_plain, read_column
 from naim3l.files.readers.table import check_file
+from naim3l.input.id_columns import why_id
 
-# Text with more different values than this is no category.
+# Text with more different values than this is not categorical.
 MOST_CATEGORIES = 30
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table seem to be.
+    """Likely roles of the columns of a table.
 
     Attributes
     ----------
     id : str or None
     labels, features : list of str
     perhaps : list of str
-        Columns of 0 and 1 alone, which can be either: among the labels where no other column
-        looks like one, and else among the features.
+        Columns that have only 0 and 1, which may be either: they are among the labels if no other
+        column is a likely label, otherwise among the features.
     ignored : dict of str to str
-        Columns of no use as a feature, and why.
+        Columns that cannot be used as features, and the reasons.
     reasons : dict of str to str
-        Why the id and the labels are thought to be these.
+        Reasons for the choice of the id and the labels.
     """
 
     id: str | None
@@ -54,26 +55,26 @@ def choose_columns(
         Names to choose from.
     patterns : str or iterable of str
         Names, shell-style patterns such as ``"lab_*"``, or ``"@file"``: a file with a name or
-        pattern on each line. A name comes before what it would mean as a pattern.
+        pattern on each line. A name takes precedence over its meaning as a pattern.
     where : str
-        How errors call the table.
+        Name of the table in errors.
 
     Returns
     -------
     chosen : list of str
-        In the order of the patterns, and for each in that of the table; none twice.
+        In the order of the patterns, and for each in that of the table; no column occurs twice.
 
     Raises
     ------
     ReadError
-        If a name or pattern fits no column; says which names are close.
+        If a name or pattern matches no column; the message has similar names.
 
     Examples
     --------
     >>> choose_columns(["id", "flu", "lab_hb", "lab_crp"], ["lab_*", "flu"])
     ['lab_hb', 'lab_crp', 'flu']
     """
-    names = dict.fromkeys(columns)  # in their order, and looked up at once
+    names = dict.fromkeys(columns)  # ordered, with fast lookup
     chosen: dict[str, None] = {}
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         if pattern.startswith("@") and pattern not in names:
@@ -87,17 +88,21 @@ def choose_columns(
     return list(chosen)
 
 
-def guess_roles(table: Any) -> Roles:
-    """Roles of the columns by their names and cells; the same table gives the same roles.
+def guess_roles(
+    table: Any, *, yes: Iterable[str] = (), no: Iterable[str] = (), unknown: Iterable[str] = ()
+) -> Roles:
+    """Likely roles of the columns, by their names and cells.
 
     An id is named like one, or is the first column and looks like codes, and its cells differ.
-    A label has words for yes and no, unknown and missing cells aside. Columns that are empty or
-    constant, dates, free text, and numbers mixed with text are to be ignored.
+    A label has words for yes and no, apart from unknown and missing cells. Columns that are empty
+    or constant, dates, free text, numbers mixed with text, and further ids are ignored.
 
     Parameters
     ----------
     table : DataFrame
         From `read_table`; a named index is the id.
+    yes, no, unknown : iterables of str
+        Further words of labels, as for `parse_labels`.
     """
     columns = [str(name) for name in table.columns]
     reasons: dict[str, str] = {}
@@ -111,7 +116,7 @@ def guess_roles(table: Any) -> Roles:
     sure: list[str] = []
     perhaps: list[str] = []
     for name in rest:
-        likeness = label_likeness(table[name])
+        likeness = label_likeness(table[name], yes, no, unknown)
         reason = "" if likeness == "sure" else _useless(table[name])
         if reason:
             ignored[name] = reason
@@ -126,18 +131,31 @@ def guess_roles(table: Any) -> Roles:
     return Roles(id_column, labels, features, perhaps, ignored, reasons)
 
 
-def label_likeness(series: Any) -> Literal["sure", "perhaps"] | None:
-    """Whether a column looks like a label: "sure" by words, "perhaps" by 0 and 1 alone."""
-    if is_plain(series.dtype):
+def label_likeness(
+    series: Any, yes: Iterable[str] = (), no: Iterable[str] = (), unknown: Iterable[str] = ()
+) -> Literal["sure", "perhaps"] | None:
+    """Whether a column is a likely label: "sure" by words, "perhaps" if it has only 0 and 1.
+
+    Parameters
+    ----------
+    series : Series of shape (n_rows,)
+    yes, no, unknown : iterables of str
+        Additional words, as for `parse_labels`.
+    """
+    meanings, given = meanings_of(yes, no, unknown)
+    if is_plain(series.dtype) and not given:
         values = series.to_numpy()
         if not (np.isnan(values) | np.isin(values, (0, 1, -1))).all():
-            return None  # without a look at each cell: such columns can be very many
+            return None  # without reading each cell: there may be very many such columns
     try:
         _, cells = distinct(series)
     except TypeError:
         return None
-    known = {word(cell) for cell in cells} - set(UNKNOWN)
-    if not known or not known <= {*YES, *NO} or {"0", "-1"} <= known:
+    words = {word(cell) for cell in cells}
+    if not words <= set(meanings):
+        return None
+    known = {entry for entry in words if not np.isnan(meanings[entry])}
+    if not known or ({"0", "-1"} <= known and not {"0", "-1"} & given):
         return None
     return "perhaps" if known <= {"1", "0", "-1"} else "sure"
 
@@ -161,7 +179,7 @@ def _listed_names(path: str) -> list[str]:
 
 
 def _useless(series: Any) -> str:
-    """Why a column is of no use as a feature; empty if it is of use."""
+    """Reason why a column cannot be used as a feature; empty if it can."""
     column = read_column(series)
     if column.kind == "date":
         return "dates"
@@ -180,4 +198,5 @@ def _useless(series: Any) -> str:
         len(known) > MOST_CATEGORIES or (len(known) == n_known and n_known > 2)
     ):
         return f"free text, {len(known)} different values in {n_known} rows"
-    return ""
+    reason = why_id(str(series.name), column.values)
+    return f"an id: {reason}" if reason else ""

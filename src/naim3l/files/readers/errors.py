@@ -1,4 +1,4 @@
-"""The one error of all readers, where in a file a cell stands, and libraries that may be absent."""
+"""The error of all readers, positions of cells in files, and imports of optional libraries."""
 
 import difflib
 import importlib
@@ -19,9 +19,9 @@ _EXTRAS = {
 
 
 class ReadError(ValueError):
-    """A file, a query, a column or a setting cannot be used as it is.
+    """Error of a file, a query, a column or a setting that cannot be used.
 
-    The message names the file, the line and the column where they are known, and what to do.
+    The message names the file, the line and the column if they are known, and says what to do.
     """
 
 
@@ -31,7 +31,7 @@ def load_extra(module: str) -> Any:
     Raises
     ------
     ImportError
-        If the library is absent; says which extra of this package brings it.
+        If the library is missing; the message names the extra of this package that has it.
     """
     try:
         return importlib.import_module(module)
@@ -41,7 +41,7 @@ def load_extra(module: str) -> Any:
 
 
 def close_names(name: str, known: Iterable[str]) -> str:
-    """What was perhaps meant by an unknown name, else some of the known ones."""
+    """Known names that are similar to an unknown name, or else some of the known names."""
     names = [str(entry) for entry in known]
     folded = {entry.casefold(): entry for entry in reversed(names)}
     close = difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.6)
@@ -51,7 +51,7 @@ def close_names(name: str, known: Iterable[str]) -> str:
 
 
 class _Notes(dict[str, Any]):
-    """Notes that are never changed: pandas copies attrs deeply for every column it hands out."""
+    """Notes that are never copied: pandas makes a deep copy of attrs for every column."""
 
     def __deepcopy__(self, memo: Any) -> "_Notes":
         return self
@@ -65,20 +65,20 @@ def mark_origin(
     commas: bool = False,
     thousands: Mapping[str, str] | None = None,
 ) -> Any:
-    """Note in ``frame.attrs`` where a table came from, for the errors of later steps.
+    """Store the origin of a table in ``frame.attrs``, for errors of later steps.
 
     Parameters
     ----------
     frame : DataFrame
     source : str
-        As it was given; errors call it by what `show_source` makes of it.
+        Source as given by the user; errors show it as `show_source` does.
     shifts : sequence of (row, shift), optional
-        From this row on, row i (from 0) stands on line i + shift of the file (from 1). None
-        where the source has no lines.
+        From this row on, row i (from 0) is on line i + shift of the file (from 1). None if the
+        source has no lines.
     commas : bool
-        Whether its text may spell numbers with a decimal comma.
+        Whether numbers in its text may have a decimal comma.
     thousands : mapping of column to cell, optional
-        Columns read as numbers in which the decimal sign may separate thousands.
+        Columns read as numbers whose decimal separator may be a thousands separator.
     """
     frame.attrs["naim3l"] = _Notes(
         source=show_source(source),
@@ -96,14 +96,14 @@ def origin(frame: Any, key: str, default: Any = None) -> Any:
 
 
 def source_of(frame: Any) -> str:
-    """How errors call the file that a table came from."""
+    """Name of the file of a table in errors."""
     return str(origin(frame, "source", "the table"))
 
 
 def place(frame: Any, row: int, column: str | None = None) -> str:
-    """A row or cell as errors call it: file, row (from 0), line where the file has lines, column.
+    """Name of a row or cell in errors: file, row (from 0), line if the file has lines, column.
 
-    Lines are left out where the table has not as many rows as the file.
+    Lines are left out if the table does not have as many rows as the file.
     """
     shifts = origin(frame, "lines")
     line = ""

@@ -1,4 +1,4 @@
-"""Features of a table: one block of numbers, and columns of text that are to be encoded."""
+"""Features of a table: a block of numbers, and columns of text that are to be encoded."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -19,10 +19,10 @@ def parse_features(
     ignore: Iterable[str] = (),
     text: Iterable[str] = (),
 ) -> tuple[Any, list[str]]:
-    """Features as numbers where the cells of a column are numbers, and else as text.
+    """Features of a table: numbers if the cells of a column are numbers, otherwise text.
 
-    A few cells that are no numbers do not make a column text: up to a tenth of the known cells
-    are taken as missing, with a `DataWarning`; `naim3l.files.readers.kinds` has the whole rule.
+    A few cells that are not numbers do not make a column text: up to a tenth of the known cells
+    are treated as missing, with a `DataWarning`; `naim3l.files.readers.kinds` has the full rule.
 
     Parameters
     ----------
@@ -33,20 +33,20 @@ def parse_features(
     ignore : iterable of str
         Columns to leave out.
     text : iterable of str
-        Columns that are text, whatever their cells are.
+        Columns that are text, even if their cells are numbers.
 
     Returns
     -------
     features : DataFrame of shape (n_rows, n_columns less those ignored)
         float64 columns, NaN where missing, and object columns of str, None where missing.
     text_columns : list of str
-        Names of the latter, which are to be encoded.
+        Names of the text columns.
 
     Raises
     ------
     ReadError
-        If a column has dates, cells that are neither number nor text, or too many that are no
-        numbers among numbers; if a number is infinite or above 1e100.
+        If a column has dates, cells that are neither numbers nor text, or too many cells that are
+        not numbers among numbers; if a number is infinite or above 1e100.
     """
     left_out, as_text = set(ignore), set(text)
     names = [name for name in table.columns if name not in left_out]
@@ -62,17 +62,17 @@ def parse_features(
 
 
 def parse_known(table: Any, words: Collection[str], *, takes_missing: bool) -> Any:
-    """Features of new rows, in the types that their columns had at the fit.
+    """Features of new rows, in the types that their columns had in training.
 
     Parameters
     ----------
     table : DataFrame of shape (n_rows, n_columns)
-        Columns of the fit, from `read_table`.
+        Columns of the training data, from `read_table`.
     words : collection of str
-        Those of them that were text.
+        Columns that were text.
     takes_missing : bool
-        Whether the model fills in missing cells. A cell that is no number is then missing, with a
-        `DataWarning`, if it is the only one of its column or a tenth of the column at most.
+        Whether the model imputes missing cells. A cell that is not a number is then missing, with
+        a `DataWarning`, if it is the only one in its column, or if at most a tenth are such cells.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def parse_known(table: Any, words: Collection[str], *, takes_missing: bool) -> A
     Raises
     ------
     ReadError
-        If a cell cannot be used; names file, row, line, column and value.
+        If a cell cannot be used; the message names file, row, line, column and value.
     """
     columns = {name: read_words(table[name]) for name in words}
     for name in _not_plain(table):
@@ -99,12 +99,12 @@ def parse_known(table: Any, words: Collection[str], *, takes_missing: bool) -> A
 
 
 def _not_plain(table: Any) -> list[str]:
-    """Columns that are looked at cell by cell; all others are plain numbers, and can be many."""
+    """Columns that must be read cell by cell; all others are plain numbers, and may be many."""
     return [name for name, dtype in table.dtypes.items() if not is_plain(dtype)]
 
 
 def _settle(table: Any, name: str, column: Column) -> None:
-    """Refuse a column that cannot be used, and warn of cells that are not as the others."""
+    """Refuse a column that cannot be used, and warn of cells that differ from the others."""
     if column.kind in ("date", "other"):
         what = "dates" if column.kind == "date" else "neither numbers nor text"
         raise ReadError(
@@ -115,46 +115,46 @@ def _settle(table: Any, name: str, column: Column) -> None:
         _warn_of_sign(table, name, column.doubtful)
     if column.odd is None:
         return
-    told, setting = _told(table, name, column.odd), f"text = [{quote(name)}]"
+    report, setting = _report(table, name, column.odd), f"text = [{quote(name)}]"
     if column.kind == "mixed":
         raise ReadError(
-            f"{told}. Correct such cells, or leave unknown ones empty; or say in the settings of "
-            f"the view that the column is text, with {setting}, or is to be left out, with ignore."
+            f"{report}. Correct such cells, or leave unknown ones empty; or state in the settings "
+            f"of the view that the column is text, with {setting}, or leave it out, with ignore."
         )
     if column.kind == "text":
         warn_user(
-            f"{told}. There are several such codes, so the column is read as text; {setting} in "
-            "the settings of the view says that this is meant."
+            f"{report}. There are several such codes, so the column is read as text; {setting} in "
+            "the settings of the view confirms this."
         )
     else:
-        warn_user(f"{told}. Such cells are taken as missing; correct them, or leave them empty.")
+        warn_user(f"{report}. Such cells are taken as missing; correct them, or leave them empty.")
 
 
 def _check_few(table: Any, name: str, odd: Odd, *, takes_missing: bool) -> None:
-    """Refuse odd cells of new rows, unless they are few and can be filled in."""
+    """Refuse odd cells of new rows, unless they are few and can be imputed."""
     few = odd.n <= max(1, MOST_ODD * odd.n_known) and not odd.has_thousands
     if not (few and takes_missing):
         unknown = "or leave unknown ones empty" if takes_missing else "and leave none empty"
         raise ReadError(
-            f"{_told(table, name, odd)}. In training the column was numbers: correct such cells, "
+            f"{_report(table, name, odd)}. In training the column had numbers: correct such cells, "
             f"{unknown}."
         )
 
 
-def _told(table: Any, name: str, odd: Odd) -> str:
-    """The first odd cell of a column, and how many there are."""
+def _report(table: Any, name: str, odd: Odd) -> str:
+    """The first odd cell of a column, and their number, for an error or a warning."""
     cell = f"{place(table, odd.row, name)}: {quote(odd.cell)}"
     if odd.has_thousands:
         return (
-            f"{cell} seems to have thousands separators; beside them 1.234 can mean two things, so "
-            "numbers must be written without"
+            f"{cell} seems to have thousands separators, with which 1.234 is ambiguous, so that "
+            "numbers must be written without them"
         )
-    others = f" ({odd.n} of {odd.n_known} cells of the column are none)" if odd.n > 1 else ""
+    others = f" ({odd.n} of {odd.n_known} cells of the column are not)" if odd.n > 1 else ""
     return f"{cell} is not a number{others}"
 
 
 def _warn_of_thousands(table: Any, names: Collection[str]) -> None:
-    """Warn of plain numbers in whose text the decimal sign may have been another one."""
+    """Warn of plain numbers in whose text the decimal separator is ambiguous."""
     for name, cell in origin(table, "thousands", {}).items():
         if name in names:
             _warn_of_sign(table, name, cell)
@@ -169,9 +169,9 @@ def _warn_of_sign(table: Any, name: str, cell: str) -> None:
 
 
 def _assemble(table: Any, names: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> Any:
-    """Features of these names: the columns given, and plain numbers of the table.
+    """Features of these names: the given columns, and plain numbers of the table.
 
-    Numbers become one block at once: a data frame made column by column takes long.
+    Numbers are one block, because a data frame made column by column is slow.
     """
     pandas = load_extra("pandas")
     plain = [name for name in names if name not in columns]
@@ -181,7 +181,7 @@ def _assemble(table: Any, names: Sequence[str], columns: Mapping[str, NDArray[An
     if read:
         block = np.column_stack([block, *(columns[name] for name in read)])
     numbers = pandas.DataFrame(block, index=table.index, columns=[*plain, *read])
-    # As objects, or pandas would make a type of its own, with NaN where None is meant.
+    # As objects: otherwise pandas would use its own type, with NaN instead of None.
     texts = pandas.DataFrame(words, index=table.index, dtype=object)
     features = pandas.concat([numbers, texts], axis=1)[list(names)]
     features.attrs.update(table.attrs)
@@ -190,7 +190,7 @@ def _assemble(table: Any, names: Sequence[str], columns: Mapping[str, NDArray[An
 
 
 def _check_size(table: Any, numbers: Any) -> None:
-    """Refuse numbers that no model could use, by what the file says there."""
+    """Refuse numbers that are too large; the error shows the cell as in the file."""
     cell = first_cell(np.abs(numbers.to_numpy()) > LARGEST)
     if cell is not None:
         row, name = cell[0], numbers.columns[cell[1]]

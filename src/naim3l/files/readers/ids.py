@@ -1,6 +1,5 @@
-"""Columns that name the rows: how they are called, and ids as text, digit for digit."""
+"""Columns with the ids of rows: detection by name, and ids as text with all digits."""
 
-import re
 import uuid
 from collections.abc import Collection, Sequence
 from decimal import Decimal
@@ -10,47 +9,35 @@ import numpy as np
 
 from naim3l.files.readers.cells import distinct
 from naim3l.files.readers.errors import ReadError, close_names, load_extra, place, quote, source_of
-
-_NAMES = (  # the surest first
-    re.compile(r"id|uid|uuid|guid|key|index|idx", re.IGNORECASE),
-    re.compile(r".*[_\-. ](id|uid|uuid|key|nr)|(id|key)[_\-. ].*", re.IGNORECASE),
-    re.compile(r".*[a-z](Id|ID|Key|Nr)"),
-    re.compile(r"row[_ ]?names?|unnamed_\d+", re.IGNORECASE),
-)
-_CODE = re.compile(r"[A-Za-z]+[-_]?\d+")
-
-
-def is_named_like_id(name: str) -> bool:
-    """Whether a column is called as ids often are."""
-    return any(names.fullmatch(name) for names in _NAMES)
+from naim3l.input.id_columns import in_order_of_names, why_id
 
 
 def guess_id(table: Any, *, other_than: Collection[str] = ()) -> tuple[str | None, str]:
-    """A column that seems to name the rows, and why; None and "" if there is none.
+    """The likely id column, and the reason; None and "" if there is none.
 
-    It is named like an id, or is the first column and looks like codes, and its cells differ.
+    It is named like an id, or is the first column and looks like an id by its cells, see
+    `naim3l.input.id_columns`; and its cells differ.
 
     Parameters
     ----------
     table : DataFrame
         From `read_table`.
     other_than : collection of str
-        Columns that are known to be something else.
+        Columns that are known to have another role.
     """
     columns = [str(name) for name in table.columns]
-    for names in _NAMES:
-        for name in columns:
-            if names.fullmatch(name) and name not in other_than and _all_differ(table[name]):
-                return name, "named like an id, and its values differ"
-    if columns[0] not in other_than and len(table) > 1:
-        first = table[columns[0]]
-        if _all_differ(first) and all(_CODE.fullmatch(str(cell)) for cell in first):
-            return columns[0], "the first column, codes that differ"
+    for name in in_order_of_names(columns):
+        if name not in other_than and _all_differ(table[name]):
+            return name, "named like an id, and its values differ"
+    if columns[0] not in other_than and _all_differ(table[columns[0]]):
+        reason = why_id(columns[0], table[columns[0]].tolist())
+        if reason:
+            return columns[0], f"the first column, and {reason}"
     return None, ""
 
 
 def set_ids(table: Any, id_column: str) -> Any:
-    """The table with ids, as text, for its index; refuses ids that are missing or not unique."""
+    """The table with ids, as text, as its index; refuses missing and duplicate ids."""
     if id_column not in table.columns:
         raise ReadError(
             f"{source_of(table)}: no id column {quote(id_column)}; "
@@ -84,7 +71,7 @@ def _check_ids(table: Any, id_column: str, ids: Sequence[str | None]) -> None:
 
 
 def _id_text(cell: Any) -> str | None:
-    """An id as text, the same from whichever kind of file; None where missing."""
+    """An id as text, the same for all file formats; None if missing."""
     if cell is None or cell != cell:
         return None
     if isinstance(cell, float) and cell.is_integer():
@@ -94,7 +81,7 @@ def _id_text(cell: Any) -> str | None:
 
 
 def _all_differ(series: Any) -> bool:
-    """Whether no cell is missing and none occurs twice; never so for floats and dates."""
+    """Whether no cell is missing or occurs twice; always False for floats and dates."""
     try:
         codes, cells = distinct(series)
     except TypeError:

@@ -1,15 +1,15 @@
-"""What a column holds: numbers, text or dates, by what most of its cells are.
+"""The kind of a column: numbers, text or dates, determined from its cells.
 
-Only known cells count, those that are neither empty nor a word for a missing cell. A column has
-one decimal sign: the one under which more of its cells are numbers.
+Only known cells count, which are neither empty nor a word for a missing cell. A column has one
+decimal separator: the one with which more of its cells are numbers.
 
-- All cells are numbers: the column is numbers. None is: it is text, or dates.
-- At least half are words, not even like a number as ``<0.5`` and ``12 %`` are: text.
-- Several different codes such as ``V45`` are among the numbers: text.
-- A cell has thousands separators, ``1.234,5``: mixed, since ``1.234`` beside it would be read as
-  a thousandth of what is meant.
-- At most a tenth (`MOST_ODD`) are no numbers: numbers, and these odd cells are missing.
-- All else is mixed: someone must say what is meant.
+- If all cells are numbers, the column has numbers. If none is, it has text or dates.
+- If at least half are words, and not similar to numbers such as ``<0.5`` and ``12 %``: text.
+- If several different codes such as ``V45`` are among the numbers: text.
+- If a cell has thousands separators, ``1.234,5``: mixed, because another cell ``1.234`` would be
+  read as a thousandth of its value.
+- If at most a tenth (`MOST_ODD`) are not numbers: numbers, and these odd cells are missing.
+- All other columns are mixed, and the user must decide.
 """
 
 import datetime
@@ -33,7 +33,7 @@ from naim3l.files.readers.numbers import (
     read_numbers,
 )
 
-# Largest share of the known cells of a column of numbers that may be none.
+# Largest share of the known cells of a column of numbers that may be something else.
 MOST_ODD = 0.1
 
 _DATE = re.compile(
@@ -45,15 +45,16 @@ _TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.ti
 
 @dataclass(frozen=True)
 class Odd:
-    """Cells of a column that are no numbers, where others are.
+    """Cells of a column that are not numbers, while others are.
 
     Attributes
     ----------
     row, cell : int, object
-        The first of them, or the first with thousands separators where there is such a one.
+        The first of them, or the first with thousands separators if there is one.
     has_thousands : bool
+        Whether there is one with thousands separators.
     n, n_known : int
-        Rows that have such a cell, and rows in which the column is not missing.
+        Number of rows with such a cell, and number of rows in which the cell is not missing.
     """
 
     row: int
@@ -65,20 +66,20 @@ class Odd:
 
 @dataclass(frozen=True)
 class Column:
-    """What a column holds.
+    """The kind and the values of a column.
 
     Attributes
     ----------
     kind : "number", "text", "date", "mixed" or "other"
     values : array of shape (n_rows,)
         float64 for numbers, NaN where missing or odd; object for text, None where missing; empty
-        for the others.
+        for other kinds.
     example : object
-        A cell that made it what it is.
+        A cell that determined the kind.
     odd : Odd or None
-        What is no number in a column where other cells are.
+        Cells that are not numbers, if others are.
     doubtful : str or None
-        A cell of numbers whose decimal sign may as well separate thousands.
+        A number whose decimal separator may be a thousands separator.
     """
 
     kind: Literal["number", "text", "date", "mixed", "other"]
@@ -89,14 +90,14 @@ class Column:
 
 
 def is_plain(dtype: Any) -> bool:
-    """Whether all cells of a column are numbers or truth values of NumPy."""
+    """Whether a column has numbers or truth values of NumPy."""
     return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
 
 
 def read_column(
     series: Any, *, missing: Iterable[str] = UNKNOWN, known_as_number: bool = False
 ) -> Column:
-    """What a column holds, see `naim3l.files.readers.kinds`.
+    """Kind and values of a column, by the rules in `naim3l.files.readers.kinds`.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ def read_column(
     missing : iterable of str
         Words for a missing cell.
     known_as_number : bool
-        Read the column as numbers, however many of its cells are odd.
+        Read the column as numbers, even if many of its cells are odd.
     """
     types = load_extra("pandas").api.types
     if types.is_complex_dtype(series):
@@ -137,7 +138,7 @@ def read_column(
 
 
 def read_words(series: Any, *, missing: Iterable[str] = UNKNOWN) -> NDArray[Any]:
-    """Cells of a column as text, None where missing, even where all of them are numbers."""
+    """Cells of a column as text, None where missing, even if all of them are numbers."""
     try:
         codes, cells = _known_cells(series, missing)
     except TypeError:
@@ -150,7 +151,7 @@ def read_words(series: Any, *, missing: Iterable[str] = UNKNOWN) -> NDArray[Any]
 
 
 def _known_cells(series: Any, missing: Iterable[str]) -> tuple[NDArray[np.intp], list[Any]]:
-    """Different cells of a column, and for each row which it has; -1 where missing."""
+    """Code of each row, -1 where missing, and the distinct cells that codes stand for."""
     codes, cells = distinct(series)
     unknown = {word(entry) for entry in missing}
     known = np.array([word(cell) not in unknown for cell in cells], dtype=bool)
@@ -181,7 +182,7 @@ def _judge(
     counts: NDArray[np.intp],
     spelt: NDArray[np.bool_],
 ) -> Column:
-    """What a column is, some of whose cells are no numbers."""
+    """Kind and values of a column in which some cells are not numbers."""
     if odd.n == odd.n_known:
         if all(isinstance(cell, str) and _DATE.fullmatch(cell.strip()) for cell in cells):
             return Column("date", np.empty(0), cells[0])
@@ -197,7 +198,7 @@ def _judge(
 
 
 def _as_text(codes: NDArray[np.intp], cells: Sequence[Any]) -> NDArray[Any]:
-    """Text of each row; a whole number is written without a point, as a file of text has it."""
+    """Text of each row; whole numbers have no decimal point, as in text files."""
     texts = np.full(len(cells) + 1, None, dtype=object)  # the last is for code -1
     for k, cell in enumerate(cells):
         whole = isinstance(cell, float) and cell.is_integer()

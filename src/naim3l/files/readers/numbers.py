@@ -1,4 +1,4 @@
-"""How text spells numbers: decimal points and commas, and what only looks like a number."""
+"""Numbers in text: decimal points and commas, and cells that are similar to numbers."""
 
 import math
 import re
@@ -26,12 +26,12 @@ _ONE_GROUP = {
     sign: re.compile(rf"[+-]?[1-9]\d{{0,2}}{re.escape(sign)}\d{{3}}", re.ASCII) for sign in ".,"
 }
 _CODE = re.compile(r"[A-Za-z]{1,3}[-_.]?\d[\w.-]*", re.ASCII)
-# So many different codes beside numbers make a column one of codes.
+# Number of different codes that make a column with numbers one of codes.
 _SEVERAL = 3
 
 
 def read_numbers(cells: Sequence[Any], decimal: str) -> list[float | None]:
-    """Number of each cell, none of them missing; None where it spells none."""
+    """Number of each cell, None if it is not a number; no cell may be missing."""
     spelt = _NUMBER[decimal]
     numbers: list[float | None] = []
     for cell in cells:
@@ -45,16 +45,16 @@ def read_numbers(cells: Sequence[Any], decimal: str) -> list[float | None]:
 
 
 def choose_decimal(cells: Sequence[Any], counts: NDArray[np.intp], *, commas: bool) -> str:
-    """The decimal sign under which more cells of a column are numbers; the point of equals.
+    """The decimal separator with which more cells are numbers; the point if both are equal.
 
     Parameters
     ----------
     cells : sequence
-        Different cells of the column, none of them missing.
+        Distinct cells of the column, none of them missing.
     counts : ndarray of int, of shape (n_cells,)
-        Rows that have each.
+        Number of rows with each cell.
     commas : bool
-        Whether a comma may be the sign at all.
+        Whether a decimal comma is possible.
     """
     if not commas:
         return POINT
@@ -67,28 +67,28 @@ def choose_decimal(cells: Sequence[Any], counts: NDArray[np.intp], *, commas: bo
 
 
 def has_thousands(cell: Any) -> bool:
-    """Whether a cell spells a number in groups of three digits, such as 1.234,5 or 12,500."""
+    """Whether a cell is a number in groups of three digits, such as 1.234,5 or 12,500."""
     return isinstance(cell, str) and _THOUSANDS.fullmatch(cell.strip()) is not None
 
 
 def looks_like_a_number(cell: Any) -> bool:
-    """Whether a cell is a number but for signs around or within it: <0.5, 12 %, 1,234.5."""
+    """Whether a cell is a number with additional characters: <0.5, 12 %, 1,234.5."""
     return isinstance(cell, str) and _LIKE_A_NUMBER.fullmatch(cell.strip()) is not None
 
 
 def are_codes(cells: Sequence[Any], counts: NDArray[np.intp]) -> bool:
-    """Whether cells that are no numbers are mostly codes, such as V45 and E11.9, and several."""
+    """Whether cells that are not numbers are mostly codes, such as V45, and several of them."""
     marks = [isinstance(cell, str) and bool(_CODE.fullmatch(cell.strip())) for cell in cells]
     coded = np.array(marks, dtype=bool)
     return bool(coded.sum() >= _SEVERAL and 2 * counts[coded].sum() >= counts.sum())
 
 
 def perhaps_thousands(cells: Iterable[Any], decimal: str) -> str | None:
-    """A cell whose decimal sign may as well separate thousands; None where that is settled.
+    """A cell whose decimal separator may be a thousands separator; None if it is not ambiguous.
 
-    It is not where all cells with the sign have one to three digits before it and three after, and
-    all others are whole numbers below 1000: 950 beside 1.234. Without the latter, the two ways to
-    read the column differ in scale alone.
+    It is ambiguous if all cells with the separator have one to three digits before it and three
+    after it, and all others are whole numbers below 1000, such as 950 and 1.234. Without the
+    latter, the two readings of the column differ only in scale.
     """
     example, has_short = None, False
     for cell in cells:
@@ -105,5 +105,5 @@ def perhaps_thousands(cells: Iterable[Any], decimal: str) -> str | None:
 def _as_float(cell: Any) -> float:
     try:
         return float(cell)
-    except OverflowError:  # a whole number of hundreds of digits; as text it is infinite, too
+    except OverflowError:  # an integer of hundreds of digits, which as text is infinite, too
         return math.inf if cell > 0 else -math.inf

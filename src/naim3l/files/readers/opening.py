@@ -40,15 +40,15 @@ _WESTERN, _EVERY_BYTE = "cp1252", "latin-1"
 _OTHERS = (
     "cp1250", "cp1251", "koi8-r", "cp1253", "cp1255", "cp932", "euc-jp", "gb18030", "big5", "cp949",
 )  # fmt: skip
-# Letters of these encodings are never one of these bytes, and cells are cut at them.
+# Characters that separate cells; no letter of these encodings contains such a byte.
 _CUTS = re.compile(rb'[,;\t"\r\n]+')
-_NEAR = 1 << 20  # bytes after the first foreign one in which others are looked for
-_MOST_CELLS, _FEWEST_BYTES = 1000, 6  # of those that the encoding is guessed by
+_NEAR = 1 << 20  # bytes after the first foreign one that are searched for others
+_MOST_CELLS, _FEWEST_BYTES = 1000, 6  # on which the guess of the encoding is based
 
 
 @contextmanager
 def _bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, decompressed where its extension says so."""
+    """The bytes of a file, decompressed according to its extension."""
     openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
     extension = path.suffix.lower()
     if extension != ".zip":
@@ -60,7 +60,7 @@ def _bytes(path: Path) -> Iterator[IO[bytes]]:
         if len(members) != 1:
             raise ReadError(
                 f"{path}: {len(members)} files in the archive, where one table is expected; "
-                "unpack it and name one of them."
+                "extract it and name one of them."
             )
         with archive.open(members[0]) as file:
             yield file
@@ -68,13 +68,13 @@ def _bytes(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def open_text(path: Path, encoding: str) -> Iterator[TextIOWrapper]:
-    """The text of a file, with its line ends as they are."""
+    """The text of a file, with unchanged line ends."""
     with _bytes(path) as raw, TextIOWrapper(raw, encoding=encoding, newline="") as text:
         yield text
 
 
 def find_encoding(path: Path) -> str:
-    """Encoding by the byte order mark, else UTF-8 or UTF-16; refuses what is empty or not text."""
+    """Encoding by the byte order mark, or UTF-8 or UTF-16; refuses files that are not text."""
     with _bytes(path) as raw:
         start = raw.read(1 << 16)
     if not start:
@@ -83,7 +83,7 @@ def find_encoding(path: Path) -> str:
         if start.startswith(bom):
             return encoding
     for magic, kind in _KINDS.items():
-        # A header can begin with these letters too.
+        # The header of a table can begin with these letters, too.
         if start.startswith(magic) and (b"\0" in start or not magic.isalnum()):
             raise ReadError(f"{path}: not a text file but {kind}; give it its right extension.")
     if b"\0" not in start:
@@ -120,7 +120,7 @@ def _find_foreign(path: Path) -> tuple[int, int, bytes]:
 
 
 def _foreign_cells(lines: Sequence[bytes]) -> bytes:
-    """Different cells that are not ASCII, a line each: numbers say nothing of an encoding."""
+    """Distinct cells that are not ASCII, one per line: others do not depend on the encoding."""
     cells = (cell for line in lines for cell in _CUTS.split(line) if not cell.isascii())
     return b"\n".join(islice(dict.fromkeys(cells), _MOST_CELLS))
 

@@ -1,4 +1,4 @@
-"""Cells of text, rows already checked, into columns of numbers and text."""
+"""Columns of numbers and text from the cells of a text file whose rows are checked."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 
 from naim3l.files.readers.errors import load_extra
-from naim3l.files.readers.ids import is_named_like_id
 from naim3l.files.readers.numbers import COMMA, POINT, perhaps_thousands
 from naim3l.files.readers.opening import open_text
+from naim3l.input.id_columns import is_named_like_id
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text file is to be read.
+    """Layout of a text file.
 
     Attributes
     ----------
     encoding, separator : str
     names : list of str
-        Names in the header, stripped; "" where there is none.
+        Names in the header, stripped; "" if a column has none.
     n_rows, n_lines : int
-        Rows below the header, and lines of the file that they and the header take.
+        Number of rows below the header, and number of lines including the header.
     shifts : list of (row, shift)
         From this row on, row i (from 0) is on line i + shift of the file.
     """
@@ -40,17 +40,17 @@ class Layout:
 
     @property
     def has_commas(self) -> bool:
-        """Whether numbers may have a decimal comma: not where commas are between the cells."""
+        """Whether numbers may have a decimal comma: not if commas separate the cells."""
         return self.separator != COMMA
 
 
 def parse_cells(
     path: Path, layout: Layout, text_columns: Collection[str], n_rows: int | None
 ) -> tuple[Any, dict[str, str]]:
-    """The table, and columns whose decimal sign may separate thousands, each with such a cell.
+    """The table, and columns with an ambiguous decimal separator, each with such a cell.
 
-    A column is numbers where all of its cells are, under either decimal sign: the sign is that of
-    the column, not of the file. Columns that are named like an id are left as text: 007 is not 7.
+    A column has numbers if all of its cells are numbers with one decimal separator, which may
+    differ between columns. Columns that are named like an id remain text: 007 is not 7.
     """
     kept = {
         j
@@ -77,16 +77,16 @@ def parse_cells(
 
 
 def _perhaps_thousands(texts: Any, decimal: str) -> dict[int, str]:
-    """Columns of text whose decimal sign may separate thousands, each with such a cell."""
+    """Columns of text with an ambiguous decimal separator, each with such a cell."""
     found = {j: perhaps_thousands(texts[j].dropna(), decimal) for j in texts.columns}
     return {j: cell for j, cell in found.items() if cell is not None}
 
 
 def _read(path: Path, layout: Layout, n_rows: int | None, **options: Any) -> Any:
-    """What pandas makes of the file, columns named by their positions."""
+    """The file as read by pandas, with columns named by their positions."""
     pandas = load_extra("pandas")
     with open_text(path, layout.encoding) as text:
-        # A head is cut out first, since pandas reads on, perhaps into bytes that are not text.
+        # The first lines are copied: pandas would read on, perhaps into bytes that are not text.
         head = None if n_rows is None else StringIO("".join(islice(text, layout.n_lines)))
         frame = pandas.read_csv(
             text if head is None else head,
@@ -100,8 +100,8 @@ def _read(path: Path, layout: Layout, n_rows: int | None, **options: Any) -> Any
             **options,
             **_exact(pandas),
         )
-    # pandas has read each column into a block of its own; a copy has one for each type, and what
-    # is done to it does not take longer by the number of columns.
+    # pandas reads each column into a separate block; a copy has one block per type, which makes
+    # later operations on many columns fast.
     return frame.copy()
 
 
@@ -110,7 +110,7 @@ def _text_columns(frame: Any) -> list[int]:
 
 
 def _doubtful(frame: Any) -> Sequence[int]:
-    """Columns that may have thousands after a point: wholes below 1000 beside three decimals."""
+    """Columns of whole numbers below 1000 and numbers with three decimals, which are ambiguous."""
     columns = np.array([j for j, dtype in frame.dtypes.items() if dtype == np.float64], dtype=int)
     values = np.abs(frame[columns].to_numpy())
     with np.errstate(invalid="ignore", over="ignore"):
@@ -122,6 +122,6 @@ def _doubtful(frame: Any) -> Sequence[int]:
 
 
 def _exact(pandas: Any) -> dict[str, str]:
-    """What makes pandas read floats to the last digit, as it does by itself from 3.1 on."""
+    """Options with which pandas reads floats exactly, which is its default from 3.1 on."""
     version = tuple(int(number) for number in re.findall(r"\d+", pandas.__version__)[:2])
     return {} if version >= (3, 1) else {"float_precision": "round_trip"}

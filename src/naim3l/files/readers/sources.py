@@ -1,9 +1,9 @@
-"""Where tables come from, as it may be shown or stored: the one place that knows of passwords.
+"""Sources of tables, shown or stored without passwords.
 
-A source is a path, or a database URL, ``#`` and a query. Whatever names one to the user, in a
-message or a file, names it by `show_source`. Where it is not clear which part of a URL is the
-password, all of it is hidden. SQLAlchemy hides the password of a URL that it can read; what is
-done here beside that are tokens in its query, URLs that it cannot read, and errors of drivers.
+A source is a path, or a database URL, ``#`` and a query. All messages and files show it with
+`show_source`. If it is not clear which part of a URL is the password, the whole URL is hidden.
+SQLAlchemy hides the password of a URL that it can parse; this module also hides tokens in the
+query of a URL, URLs that SQLAlchemy cannot parse, and secrets in errors of drivers.
 """
 
 import os
@@ -13,29 +13,30 @@ from urllib.parse import quote, quote_plus
 
 HIDDEN = "***"
 WEB = ("http", "https", "ftp", "file", "s3", "gs")
-# Before "://" anything but a path: what is a URL by mistake, too, is hidden and never a file.
+# Anything but a path before "://": malformed URLs are hidden, too, and are never files.
 URL = re.compile(r"[^/\\]*://")
-_QUERY = re.compile(r"#(?=\s*(?:select|with)\b)", re.IGNORECASE)  # a password can have a #, too
+_QUERY = re.compile(r"#(?=\s*(?:select|with)\b)", re.IGNORECASE)  # a password may contain a #, too
 _KEY = re.compile(
     r"pass|pwd|^pw$|secret|token|key|auth|cred|sig|cert|dsn|odbc_connect|session", re.IGNORECASE
 )
-# Such as "PWD=x" of ODBC or "password = 'x'" of libpq, wherever it stands.
+# Such as "PWD=x" of ODBC or "password = 'x'" of libpq, anywhere in the text.
 _SETTING = re.compile(
     r"(\w*(?:pass|pwd|secret|token)\w*\s*=\s*)('[^']*'|\"[^\"]*\"|\{(?:[^}]|\}\})*\}|[^\s&;,#]+)",
     re.IGNORECASE,
 )
 _LOGIN = re.compile(r"(\w{2,}:/+[^\s:@/]*:)\S*@")
-_SHORT = 4  # a secret so short is looked for as a word: else it would be told by its gaps
+# Shorter secrets are replaced as whole words only: gaps in other words would reveal them.
+_SHORT = 4
 
 
 def split_source(source: str) -> tuple[str, str]:
-    """URL and query of a database source; the query is empty where none begins as one must."""
+    """URL and query of a database source; the query is empty if there is no valid one."""
     address, *query = _QUERY.split(source, maxsplit=1)
     return address if query else address.rstrip().removesuffix("#"), "".join(query).strip()
 
 
 def show_source(source: str | os.PathLike[str]) -> str:
-    """A source as it may be shown: with ``***`` for whatever can be a password.
+    """A source with ``***`` in place of everything that may be a password.
 
     Examples
     --------
@@ -49,7 +50,7 @@ def show_source(source: str | os.PathLike[str]) -> str:
     url = _parse(address)
     if url is None:
         scheme = re.match(r"[\w+-]+(?=://)", address)
-        # A path to a file, up to where settings or a damaged query begin, is no secret.
+        # The path of a file, up to settings or a damaged query, is not secret.
         path = re.match(r"sqlite:///[^?#@;\n]+", address)
         shown = (
             f"{hide_secrets(path[0])}{HIDDEN}"
@@ -69,7 +70,7 @@ def show_source(source: str | os.PathLike[str]) -> str:
 
 
 def drop_secrets(source: str) -> str:
-    """A source to be stored: its URL without what `show_source` hides, and else as it is."""
+    """A source for storage: its URL without the parts that `show_source` hides."""
     if not URL.match(source):
         return source
     address, query = split_source(source)
@@ -87,21 +88,21 @@ def drop_secrets(source: str) -> str:
 
 
 def scrub(error: BaseException, source: str) -> str:
-    """What an error of a database says, in one line, without the secrets of the source."""
+    """Message of a database error, in one line, without the secrets of the source."""
     message = str(getattr(error, "orig", None) or error)
     address = split_source(source)[0]
     url = _parse(address)
     if url is None:
         return (
-            f"{type(error).__name__}; more is not shown, as it may hold the password: write / @ : "
-            "and # in it as %2F %40 %3A %23"
+            f"{type(error).__name__}; more is not shown, as it may contain the password: write / "
+            "@ : and # in it as %2F %40 %3A %23"
         )
     forms = {
         form
         for secret in _secrets(url)
         for form in (secret, quote(secret, safe=""), quote_plus(secret), repr(secret)[1:-1])
     }
-    message = message.replace(address, show_source(address))  # encoded in ways of its own
+    message = message.replace(address, show_source(address))  # which may be encoded differently
     for form in sorted(forms - {""}, key=len, reverse=True):
         edges = (r"(?<!\w)", r"(?!\w)") if len(form) < _SHORT else ("", "")
         message = re.sub(re.escape(form).join(edges), HIDDEN, message, flags=re.IGNORECASE)
@@ -109,20 +110,20 @@ def scrub(error: BaseException, source: str) -> str:
 
 
 def hide_secrets(text: str) -> str:
-    """Running text with ``***`` for what is plainly a password in it."""
+    """Text with ``***`` in place of passwords that can be recognised in it."""
     return _SETTING.sub(rf"\1{HIDDEN}", _LOGIN.sub(rf"\1{HIDDEN}@", text))
 
 
 def _parse(address: str) -> Any:
-    """URL of SQLAlchemy; None where it cannot be told for sure what in it is secret."""
+    """URL of SQLAlchemy; None if it is not certain which parts of it are secret."""
     try:
         from sqlalchemy import make_url
 
         url = make_url(address)
-    except Exception:  # not there, or it cannot make anything of the address
+    except Exception:  # SQLAlchemy is missing, or cannot parse the address
         return None
     is_path = url.get_backend_name() == "sqlite" and url.username is None and url.host is None
-    # A second @, or one that ends no login, may be part of the password, as what is around it.
+    # A second @, or one that does not end a login, may be part of the password.
     n_marks = 0 if is_path else address.count("@")
     around = (url.username, url.host, url.database)
     unclear = (
@@ -142,12 +143,12 @@ def _pairs(url: Any) -> list[tuple[str, str]]:
 
 
 def _is_secret(key: str, value: str) -> bool:
-    """Whether a setting of a URL is a secret by its name, or has one within."""
+    """Whether a setting of a URL is secret by its name, or contains a secret."""
     return bool(_KEY.search(key) or _SETTING.search(value) or (":" in value and "@" in value))
 
 
 def _secrets(url: Any) -> list[str]:
-    """All that is hidden of a URL, decoded."""
+    """All secrets of a URL, decoded."""
     settings = [value for key, value in _pairs(url) if _is_secret(key, value)]
     within = [found[2].strip("'\"{}") for text in settings for found in _SETTING.finditer(text)]
     password = [] if url.password is None else [str(url.password)]

@@ -2,7 +2,7 @@
 
 A query must begin with SELECT or WITH and be one statement. It runs in a transaction that is
 rolled back. SQLite files are opened for reading only, and PostgreSQL, MySQL, MariaDB and Oracle
-are told that the transaction only reads; on other databases it rests on the rollback alone.
+get a read-only transaction; other databases are protected by the rollback only.
 """
 
 import re
@@ -25,12 +25,12 @@ def read_sql(source: str, *, n_rows: int | None = None) -> Any:
     source : str
         Such as ``"sqlite:///lab.db#select * from tests"``.
     n_rows : int, optional
-        Fetch so many rows at most.
+        Maximum number of rows to fetch.
 
     Raises
     ------
     ReadError
-        If the URL, the query or the database does not work; passwords are not shown.
+        If the URL, the query or the database fails; passwords are not shown.
     """
     address, query = split_source(source)
     shown = show_source(address)
@@ -44,7 +44,7 @@ def read_sql(source: str, *, n_rows: int | None = None) -> Any:
         names, rows = _fetch(engine, query, n_rows)
     except (ReadError, ImportError):
         raise
-    except Exception as error:  # drivers have errors of their own, which may show the URL
+    except Exception as error:  # drivers have their own errors, which may show the URL
         cause = scrub(error, address)
         raise ReadError(f"{shown}: the query failed ({cause}): {quote(query)}") from None
     finally:
@@ -57,7 +57,7 @@ def read_sql(source: str, *, n_rows: int | None = None) -> Any:
 
 
 def place_database(source: str, move: Callable[[str], str]) -> str:
-    """A source in which the path of an SQLite file is changed; others stay as they are."""
+    """A source with another path of its SQLite file; other sources are unchanged."""
     match = re.match(r"(sqlite(?:\+\w+)?:///)([^#?]+)(.*)", source, re.DOTALL | re.IGNORECASE)
     if match is None or match[2] == ":memory:":
         return source
@@ -107,7 +107,7 @@ def _engine(address: str) -> Any:
 
 
 def _sqlite_engine(sqlalchemy: Any, url: Any, shown: str) -> Any:
-    """Engine that reads a file and never makes one."""
+    """Engine that reads a file and never creates one."""
     path = Path(url.database or "")
     if not path.is_file():
         raise ReadError(
@@ -121,7 +121,7 @@ def _fetch(engine: Any, query: str, n_rows: int | None) -> tuple[list[str], list
     with engine.connect() as connection:  # rolled back at the end of the block
         if engine.dialect.name in _READ_ONLY:
             connection.exec_driver_sql("SET TRANSACTION READ ONLY")
-        # Without parameters, so that '%' and ':' mean what they mean to the database.
+        # Without parameters, so that '%' and ':' have their meaning in the database.
         options = {"no_parameters": True}
         result = connection.exec_driver_sql(query, execution_options=options)
         rows = result.fetchall() if n_rows is None else result.fetchmany(n_rows)

@@ -1,4 +1,4 @@
-"""A table from a file of any of the known kinds, or from a database."""
+"""Tables from files of all supported formats, and from databases."""
 
 import os
 import re
@@ -20,10 +20,10 @@ from naim3l.files.readers.sql import database_file, read_sql
 from naim3l.files.readers.text import read_text
 from naim3l.input.tables import DataWarning
 
-TEXT_ENDINGS = (".csv", ".tsv", ".txt")
-PACKED_ENDINGS = (".gz", ".zip", ".bz2", ".xz")
-ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
-DATABASE_ENDINGS = (".db", ".sqlite", ".sqlite3")
+TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
+COMPRESSED_EXTENSIONS = (".gz", ".zip", ".bz2", ".xz")
+ARROW_EXTENSIONS = (".arrow", ".feather", ".ipc")
+DATABASE_EXTENSIONS = (".db", ".sqlite", ".sqlite3")
 _PART = re.compile(r"(.+\.(?:npz|mat|xlsx))#(.+)", re.IGNORECASE | re.DOTALL)
 
 
@@ -39,40 +39,40 @@ def read_table(
     Parameters
     ----------
     source : path or str
-        - ``.csv``, ``.tsv``, ``.txt``, also packed as ``.gz``, ``.zip``, ``.bz2`` or ``.xz``: the
-          separator is found among comma, semicolon, tab and bar. A column in which all cells
-          are numbers is read as numbers, where the separator is not a comma also with a decimal
-          comma; each column has its own decimal sign. Columns that are named like an id are
-          left as text. UTF-8, UTF-16 and UTF-32 are recognised by their byte order mark; what
-          is not UTF-8 without one is read in the encoding that its text suggests, cp1252 unless
+        - ``.csv``, ``.tsv``, ``.txt``, also compressed as ``.gz``, ``.zip``, ``.bz2`` or ``.xz``:
+          the separator is detected among comma, semicolon, tab and bar. A column in which all
+          cells are numbers is read as numbers, also with a decimal comma unless the separator is a
+          comma; each column has its own decimal separator. Columns that are named like an id
+          remain text. UTF-8, UTF-16 and UTF-32 are recognised by their byte order mark; other text
+          that is not UTF-8 is read in the encoding that it suggests, which is cp1252 unless
           another is clear, with a `DataWarning`. An empty cell is missing.
         - ``.parquet``; ``.arrow``, ``.feather``, ``.ipc``.
-        - ``.npz`` or ``.mat``: ``file.npz#name`` where it holds several tables.
-        - ``.xlsx``: ``file.xlsx#sheet`` where several sheets have cells.
+        - ``.npz`` or ``.mat``: ``file.npz#name`` if it contains several tables.
+        - ``.xlsx``: ``file.xlsx#sheet`` if several sheets have cells.
         - an SQLAlchemy URL, ``#`` and a query, as ``sqlite:///lab.db#select * from tests``. Only
           one SELECT or WITH is run, in a transaction that is rolled back.
     id_column : str, optional
-        Column that names the rows: it becomes the index, as text, all digits kept. Ids must
-        differ, and none may be missing.
+        Column that names the rows. It becomes the index, as text with all digits. Ids must differ,
+        and none may be missing.
     text_columns : collection of str
-        Columns of text files that are left as text even where all of their cells are numbers;
-        names that the file does not have are passed over.
+        Columns of text files that remain text even if all of their cells are numbers; names that
+        are not in the file are ignored.
     n_rows : int, optional
-        Read so many rows at most.
+        Maximum number of rows to read.
 
     Returns
     -------
-    table : pandas.DataFrame
-        With at least one row and one column. A column without a name is called "unnamed_" and
-        its position from 1, or left out where it is empty. ``table.attrs`` remembers the file,
-        so that later errors can name it.
+    pandas.DataFrame
+        Table with at least one row and one column. A column without a name is called "unnamed_"
+        and its position from 1, or left out if it is empty. ``table.attrs`` contains the file, so
+        that later errors can name it.
 
     Raises
     ------
     ReadError
-        Whatever is wrong; names the file, the line and the column where known.
+        If the table cannot be read; the message names the file, the line and the column if known.
     ImportError
-        If a library is missing; says how to install it.
+        If a library is missing; the message says how to install it.
     """
     load_extra("pandas")
     kept = {*text_columns} if id_column is None else {*text_columns, id_column}
@@ -85,8 +85,8 @@ def read_table(
         where = show_source(source)
         cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise ReadError(
-            f"{where}: cannot be read as what its ending says ({cause}); it is damaged, cut short "
-            "or of another kind."
+            f"{where}: cannot be read as the format of its extension ({cause}); it is damaged, "
+            "incomplete or of another format."
         ) from error
     if not len(frame):
         raise ReadError(f"{source_of(frame)}: no rows.")
@@ -94,17 +94,17 @@ def read_table(
 
 
 def _reader(source: str, text_columns: Collection[str]) -> Callable[..., Any]:
-    """Function of ``n_rows`` that reads the source; its file is there and has a known ending."""
+    """Function of ``n_rows`` that reads the source, whose file and extension are checked."""
     if URL.match(source):
         return partial(read_sql, source)
     path, name = _path_and_part(source)
     check_file(path)
     kind = _kind(path)
-    if kind in TEXT_ENDINGS:
+    if kind in TEXT_EXTENSIONS:
         return partial(read_text, path, text_columns=text_columns)
     if kind == ".parquet":
         return partial(read_parquet, path)
-    if kind in ARROW_ENDINGS:
+    if kind in ARROW_EXTENSIONS:
         return partial(read_arrow, path)
     if kind == ".xlsx":
         return partial(read_excel, path, name)
@@ -112,7 +112,7 @@ def _reader(source: str, text_columns: Collection[str]) -> Callable[..., Any]:
 
 
 def source_file(source: str | os.PathLike[str]) -> Path | None:
-    """File that `read_table` reads; None for a database that is no file."""
+    """File that `read_table` reads; None for a database that is not a file."""
     text = os.fspath(source)
     return database_file(text) if URL.match(text) else _path_and_part(text)[0]
 
@@ -126,7 +126,7 @@ def _path_and_part(source: str) -> tuple[Path, str | None]:
 
 
 def check_file(path: Path) -> None:
-    """Refuse a path that is no file, or one that cannot be opened."""
+    """Refuse a path that is not a file or cannot be opened."""
     try:
         if path.is_dir():
             raise ReadError(f"{path}: a folder; name a file in it.")
@@ -146,29 +146,30 @@ def check_file(path: Path) -> None:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         if isinstance(error, ReadError):
             raise
-        cause = getattr(error, "strerror", None) or error  # the whole would tell the path again
+        cause = getattr(error, "strerror", None) or error  # the message would repeat the path
         raise ReadError(f"{quote(show_source(path))}: cannot be opened ({cause}).") from None
 
 
 def _kind(path: Path) -> str:
-    """Ending of a known kind of file, without that of packing."""
-    endings = [ending.lower() for ending in path.suffixes]
-    packed = bool(endings) and endings[-1] in PACKED_ENDINGS
-    others = (".parquet", *ARROW_ENDINGS, ".npz", ".mat", ".xlsx")
-    known = TEXT_ENDINGS if packed else (*TEXT_ENDINGS, *others)
-    kind = (["", *endings[:-1]] if packed else ["", *endings])[-1]
+    """Extension of a supported file format, without that of compression."""
+    extensions = [extension.lower() for extension in path.suffixes]
+    compressed = bool(extensions) and extensions[-1] in COMPRESSED_EXTENSIONS
+    known: tuple[str, ...] = TEXT_EXTENSIONS
+    if not compressed:
+        known = (*TEXT_EXTENSIONS, ".parquet", *ARROW_EXTENSIONS, ".xlsx", ".npz", ".mat")
+    kind = (["", *extensions[:-1]] if compressed else ["", *extensions])[-1]
     if kind in known:
         return kind
     if kind in (".xls", ".xlsm", ".xlsb", ".ods"):
         raise ReadError(f"{path}: a spreadsheet of another kind; save it as .xlsx, or as CSV.")
-    if kind in DATABASE_ENDINGS:
+    if kind in DATABASE_EXTENSIONS:
         raise ReadError(
             f"{path}: a database; name one of its tables in a query, such as "
             f"'sqlite:///{path}#select * from {_first_table(path)}' (needs naim3l[sql])."
         )
     raise ReadError(
-        f"{path}: unknown ending {''.join(endings[-2:])!r}; known are {', '.join(known)}"
-        f"{'' if packed else ', text also with ' + ', '.join(PACKED_ENDINGS)}."
+        f"{path}: unknown extension {''.join(extensions[-2:])!r}; known are {', '.join(known)}"
+        f"{'' if compressed else ', text also with ' + ', '.join(COMPRESSED_EXTENSIONS)}."
     )
 
 
@@ -184,7 +185,7 @@ def _first_table(path: Path) -> str:
 
 
 def _name_columns(frame: Any) -> Any:
-    """The table with a name for each column; refuses a name that two columns have."""
+    """The table with a name for each column; refuses duplicate names."""
     empty = [not name and frame.iloc[:, j].isna().all() for j, name in enumerate(frame.columns)]
     if any(empty):
         frame = frame.loc[:, [not flag for flag in empty]]

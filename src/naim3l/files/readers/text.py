@@ -1,7 +1,7 @@
-"""Tables in text: separators, quotes and encodings found out, rows checked.
+"""Tables in text files: detection of separators and encodings, checks of rows.
 
-The file is first gone through by the csv module, which tells lines and the number of cells in
-each row; then `naim3l.files.readers.parsing` reads the cells.
+First the csv module determines the lines and the number of cells of each row; then
+`naim3l.files.readers.parsing` reads the cells.
 """
 
 import csv
@@ -20,7 +20,7 @@ from naim3l.input.tables import warn_user
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _SEPARATOR_WORDS = ", ".join(SEPARATORS.values())
 _POINT_NUMBER = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
-_SAMPLE = 200  # lines in which the separator is looked for
+_SAMPLE = 200  # number of lines from which the separator is detected
 
 
 def read_text(path: Path, *, text_columns: Collection[str] = (), n_rows: int | None = None) -> Any:
@@ -34,7 +34,7 @@ def read_text(path: Path, *, text_columns: Collection[str] = (), n_rows: int | N
         if encoding != "utf-8":
             raise ReadError(
                 f"{path}: begins like a file in {encoding}, but is damaged ({error.reason}); "
-                "save it anew in UTF-8."
+                "save it again in UTF-8."
             ) from error
         line, byte, encoding = guess_encoding(path)
         warn_user(
@@ -46,7 +46,7 @@ def read_text(path: Path, *, text_columns: Collection[str] = (), n_rows: int | N
     if len(frame) != layout.n_rows:
         raise ReadError(
             f"{path}: {layout.n_rows} rows by lines, but {len(frame)} by cells; look for stray "
-            "quotes and carriage returns, or save it anew."
+            "quotes and carriage returns, or save it again."
         )
     return mark_origin(
         frame, str(path), layout.shifts, commas=layout.has_commas, thousands=thousands
@@ -54,7 +54,7 @@ def read_text(path: Path, *, text_columns: Collection[str] = (), n_rows: int | N
 
 
 def _scan(path: Path, encoding: str, n_rows: int | None) -> Layout:
-    """Go through the rows without keeping them; refuse what is not a table."""
+    """Layout of a file, by one pass over its rows; refuses files that are not a table."""
     with open_text(path, encoding) as text:
         sample = list(islice(text, _SAMPLE))
         cut = len(sample) == _SAMPLE
@@ -88,7 +88,7 @@ class _Record:
 
 
 def _records(path: Path, lines: Iterator[str], separator: str) -> Iterator[_Record]:
-    """Rows with the lines on which they stand; empty lines are passed over."""
+    """Rows with their lines; empty lines are skipped."""
     raw: list[str] = []
 
     def remember() -> Iterator[str]:
@@ -114,15 +114,15 @@ def _records(path: Path, lines: Iterator[str], separator: str) -> Iterator[_Reco
 
 
 def _separator(sample: Sequence[str], cut: bool, first: str) -> str:
-    """The separator under which rows have the most alike numbers of cells, and more than one."""
+    """The separator for which most rows have the same number of cells, and more than one."""
     best, best_score = first, (False, 0.0, 0)
     for separator in sorted(SEPARATORS, key=lambda entry: entry != first):
         try:
             widths = [len(row) for row in csv.reader(sample, delimiter=separator) if row]
-        except csv.Error:  # a cell without end: not this one
+        except csv.Error:  # a cell without an end: not this separator
             continue
         if cut and len(widths) > 1:
-            del widths[-1]  # perhaps half a row
+            del widths[-1]  # possibly an incomplete row
         if not widths or widths[0] == 1:
             continue
         alike = sum(width == widths[0] for width in widths) / len(widths)

@@ -1,4 +1,4 @@
-"""Tables written to files, whole or not at all."""
+"""Tables written to files, completely or not at all."""
 
 import bz2
 import csv
@@ -13,53 +13,55 @@ from pathlib import Path
 from typing import Any
 
 from naim3l.files.readers.errors import load_extra, quote
-from naim3l.files.readers.table import ARROW_ENDINGS
+from naim3l.files.readers.table import ARROW_EXTENSIONS
 from naim3l.files.whole import written_whole
 from naim3l.input.tables import warn_user
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-# Functions of an open file. Neither name nor time: the same table gives the same bytes.
-_PACKINGS: dict[str, Any] = {
+# Functions of an open file, without file name and time: the same table gives the same bytes.
+_COMPRESSORS: dict[str, Any] = {
     ".gz": lambda file: gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0),
     ".bz2": lambda file: bz2.BZ2File(file, "wb"),
     ".xz": lambda file: lzma.LZMAFile(file, "wb"),  # noqa: SIM115
 }
-# What a spreadsheet takes for the start of a formula, in wide letters too; numbers are none.
+# First characters of formulas in spreadsheets, also as full-width characters; and numbers, which
+# are not formulas.
 _FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"[+-](\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def write_table(table: Any, path: str | os.PathLike[str], *, spreadsheet_safe: bool = True) -> None:
-    """Write a table in the form that the ending of the path names.
+    """Write a table in the format of the path's extension.
 
     Parameters
     ----------
     table : DataFrame
-        An index with a name, or one that does not just count rows, is written as the first
-        column, called "id" where it has no name.
+        An index with a name, or other than the default one, is written as the first column, which
+        is called "id" if the index has no name.
     path : path
-        Ending in ``.csv`` or ``.tsv`` (also with ``.gz``, ``.bz2`` or ``.xz`` after it),
-        ``.parquet``, ``.arrow``, ``.feather`` or ``.ipc``. In text, missing cells are empty,
-        floats have all their digits, and the encoding is UTF-8.
+        With the extension ``.csv`` or ``.tsv`` (optionally followed by ``.gz``, ``.bz2`` or
+        ``.xz``), ``.parquet``, ``.arrow``, ``.feather`` or ``.ipc``. In text files, missing cells
+        are empty, floats have all digits, and the encoding is UTF-8.
     spreadsheet_safe : bool
-        In text, put ``'`` before names and cells that a spreadsheet would run as a formula: text
-        that begins with ``=``, ``+``, ``-``, ``@``, a tab or the end of a line and is no number.
-        A `DataWarning` says so, as the sign stays when the file is read again.
+        In text files, put ``'`` before names and cells that a spreadsheet would run as a formula:
+        text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break and is not a number.
+        A `DataWarning` reports it, because the character remains when the file is read again.
 
     Raises
     ------
     ValueError
-        If the ending is unknown, two columns have one name, or the form cannot hold the table.
+        If the extension is unknown, two columns have the same name, or the format cannot represent
+        the table.
     OSError
-        If the file cannot be written; what stood there before is kept.
+        If the file cannot be written; an existing file is kept.
     """
     target = Path(path)
-    kind, packing = check_target(target)
+    kind, compressor = check_target(target)
     frame = _with_ids(table, target)
     if kind in _SEPARATORS:
         frame = _without_formulas(frame, target) if spreadsheet_safe else frame
         with written_whole(target) as part:
-            _write_text(frame, part, _SEPARATORS[kind], packing)
+            _write_text(frame, part, _SEPARATORS[kind], compressor)
         return
     arrow = _as_arrow(frame, target)
     with written_whole(target) as part:
@@ -70,7 +72,7 @@ def write_table(table: Any, path: str | os.PathLike[str], *, spreadsheet_safe: b
 
 
 def check_target(path: Path) -> tuple[str, Any]:
-    """Form of a table that its path names; `naim3l.files.whole.check_outputs` tries the place.
+    """Format of a table, by the extension of its path.
 
     Parameters
     ----------
@@ -80,28 +82,28 @@ def check_target(path: Path) -> tuple[str, Any]:
     -------
     kind : str
         Extension without that of compression.
-    packing : function of an open file, or None
+    compressor : function of an open file, or None
 
     Raises
     ------
     ValueError
-        If no table is written in that form.
+        If the extension is unknown.
     """
-    endings = ["", *(ending.lower() for ending in path.suffixes)]
-    packing = _PACKINGS.get(endings[-1])
-    if packing is not None:
-        endings.pop()
-    kinds = (*_SEPARATORS,) if packing else (*_SEPARATORS, ".parquet", *ARROW_ENDINGS)
-    if endings[-1] not in kinds:
+    extensions = ["", *(extension.lower() for extension in path.suffixes)]
+    compressor = _COMPRESSORS.get(extensions[-1])
+    if compressor is not None:
+        extensions.pop()
+    kinds = (*_SEPARATORS,) if compressor else (*_SEPARATORS, ".parquet", *ARROW_EXTENSIONS)
+    if extensions[-1] not in kinds:
         raise ValueError(
-            f"{path}: unknown ending; tables are written to {', '.join(kinds)}"
-            f"{'' if packing else ', text also with ' + ', '.join(_PACKINGS)}."
+            f"{path}: unknown extension; tables are written to {', '.join(kinds)}"
+            f"{'' if compressor else ', text also with ' + ', '.join(_COMPRESSORS)}."
         )
-    return endings[-1], packing
+    return extensions[-1], compressor
 
 
 def _with_ids(table: Any, path: Path) -> Any:
-    """The table with its index as the first column, and text for names."""
+    """The table with its index as the first column, and names as text."""
     pandas = load_extra("pandas")
     index = table.index
     frame = table.reset_index(drop=True)
@@ -158,14 +160,14 @@ def _texts(frame: Any) -> Iterator[str]:
             yield from (cell for cell in frame[name] if isinstance(cell, str))
 
 
-def _write_text(frame: Any, part: Path, separator: str, packing: Any) -> None:
-    # The csv module leaves a bare carriage return unquoted, and readers end the line there.
+def _write_text(frame: Any, part: Path, separator: str, compressor: Any) -> None:
+    # The csv module does not quote carriage returns, at which readers would end the line.
     returns = any("\r" in text for text in _texts(frame))
     quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
     with (
         part.open("wb") as file,
-        (packing or nullcontext)(file) as packed,
-        TextIOWrapper(packed, encoding="utf-8", newline="") as text,
+        (compressor or nullcontext)(file) as target,
+        TextIOWrapper(target, encoding="utf-8", newline="") as text,
     ):
         frame.to_csv(text, sep=separator, index=False, lineterminator="\n", quoting=quoting)
 

@@ -1,0 +1,61 @@
+"""Public names are listed in docs/api.md, and all their parameters are documented."""
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from sklearn.base import BaseEstimator
+
+import naim3l
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
+LINES = re.findall(r"^\| `(naim3l(?:\.\w+)?)\.(\w+)` \| (.*) \|$", PAGE.read_text("utf-8"), re.M)
+MODULES = ["naim3l", *(f"naim3l.{name}" for name in naim3l._PUBLIC_MODULES)]
+
+each_module = pytest.mark.parametrize(
+    "module",
+    [pytest.param(m, marks=[pytest.mark.torch] if m == "naim3l.deep" else []) for m in MODULES],
+)
+
+
+def public(module):
+    """Public names of a module, and the objects."""
+    found = import_module(module)
+    return {name: getattr(found, name) for name in found.__all__ if name != "__version__"}
+
+
+def documented(found, section):
+    """Names of the entries in a section of a docstring."""
+    text = re.search(rf"^{section}\n-+\n(.*?)(\n\n|\Z)", inspect.getdoc(found), re.M | re.S)
+    entries = [line for line in text[1].split("\n") if line[0] != " "] if text else []
+    return [name.strip("*") for line in entries for name in line.split(" : ")[0].split(", ")]
+
+
+def test_dir_shows_the_public_names():
+    modules = ("datasets", "deep", "explain", "metrics", "missing", "report")
+    assert dir(naim3l) == sorted([*naim3l.__all__, *modules])
+
+
+@each_module
+def test_the_page_has_every_name_with_the_summary_of_its_docstring(module):
+    listed = {name: text for home, name, text in LINES if home == module}
+    expected = {
+        name: inspect.getdoc(found).split("\n")[0].removesuffix(".")
+        for name, found in public(module).items()
+        if callable(found)
+    }
+    assert {name: text for name, text in listed.items() if name in expected} == expected
+    assert sorted(listed) == sorted(public(module))
+
+
+@each_module
+def test_every_parameter_is_documented(module):
+    for name, found in public(module).items():
+        if not callable(found) or (inspect.isclass(found) and issubclass(found, Exception)):
+            continue
+        has_fields = hasattr(found, "__dataclass_fields__") or hasattr(found, "_fields")
+        record = has_fields and not issubclass(found, BaseEstimator)
+        given = documented(found, "Attributes" if record else "Parameters")
+        assert sorted(given) == sorted(inspect.signature(found).parameters), name
