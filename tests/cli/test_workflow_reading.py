@@ -87,7 +87,7 @@ def test_odd_cells_of_new_rows_are_missing_where_the_model_fills_in(fit, write):
     # Of one row, too; but not where more than one of ten are.
     with pytest.warns(DataWarning, match=r"row 0 \(line 2\), .*'low' is not a number"):
         read_new(model, write("a,low,1,2"))
-    with pytest.raises(ReadError, match=f"{AT_OLD} .2 of 4 cells.*In training .* was numbers"):
+    with pytest.raises(ReadError, match=f"{AT_OLD} .2 of 4 cells.*In training .* had numbers"):
         read_new(model, write(*BAD[:3], "d,1,new,3"))
     with pytest.raises(ReadError, match=r"row 0 \(line 2\), column 'hb': '1,234.5' seems to have"):
         read_new(model, write('a,"1,234.5",1,2', "b,1,2,3"))

@@ -61,7 +61,7 @@ class TableReader:
     n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
     columns_ : dict of str to list of int, or None
-        Positions of each view's columns in a wide table, or in its own where ids were set aside;
+        Positions of each view's columns in a wide table, or in its own table without ids;
         None if every view has all columns of its table.
     labels_named_ : bool
         Whether the label tables had column names.

@@ -86,7 +86,7 @@ def read_table(
         cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise ReadError(
             f"{where}: cannot be read as the format of its extension ({cause}); it is damaged, "
-            "incomplete or of another format."
+            "cut short or of another format."
         ) from error
     if not len(frame):
         raise ReadError(f"{source_of(frame)}: no rows.")
