@@ -141,6 +141,7 @@ class TestShapes:
         refused("view 'lab': every column is constant in all rows", model.fit, X, Y)
 
     @BOTH
+    @pytest.mark.filterwarnings("ignore:labels never observed negative")
     @pytest.mark.parametrize(
         ("transformer", "error"),
         [
@@ -216,8 +217,11 @@ class TestLabels:
         refused("view 'lab': no label is observed positive in it", model.fit, X, Y)
 
     @BOTH
-    @pytest.mark.parametrize(("value", "what"), [(nan, "observed"), (0.0, "observed positive")])
-    def test_label_never_observed_or_never_positive(self, form, value, what):
+    @pytest.mark.parametrize(
+        ("value", "what"),
+        [(nan, "observed"), (0.0, "observed positive"), (1.0, "observed negative")],
+    )
+    def test_label_that_cannot_be_learned(self, form, value, what):
         X, Y, model = make(form)
         for table in Y.values() if form == "apart" else [Y]:
             table["smoker"] = value

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from naim3l.decisions.fusion import fuse
     from naim3l.estimators import NAIM3L, NAIM3LCV, PerViewLogistic, PerViewRidge
     from naim3l.files.models import ModelFileError, inspect_file, load
+    from naim3l.input.joining import join_views
     from naim3l.input.tables import DataWarning
-    from naim3l.input.views import join_views
     from naim3l.metrics import evaluate
 
 __version__ = "0.1.0"
@@ -42,7 +42,7 @@ _HOMES = {
     "evaluate": "metrics",
     "fuse": "decisions.fusion",
     "inspect_file": "files.models",
-    "join_views": "input.views",
+    "join_views": "input.joining",
     "load": "files.models",
 }
 

@@ -37,6 +37,7 @@ def test_demo_prints_one_table(quick):
     assert "50 % of labels hidden" in result.stdout
     for word in ("NAIM3L", "NAIM3L-II (low rank only)", "1-HL", "1-RL", "AP", "AUC"):
         assert word in result.stdout
+    assert "(0.00)" not in result.stdout and "deviation" not in result.stdout  # of one seed
 
 
 def test_demo_prints_markdown(quick):

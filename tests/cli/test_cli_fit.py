@@ -61,7 +61,14 @@ def test_labels_are_filled_in(folder):
     assert result.exit_code == 0, result.output
     table = pd.read_csv("filled/lab.tsv", sep="\t")
     assert len(table) == 300 and set(table["flu"]) == {0, 1}
-    assert table["flu_confidence"].between(0, 1).all()
+    assert table["flu_confidence"].between(0.5, 1).all() and set(table["flu_filled"]) == {0, 1}
+    result = run("impute", "model.skops", *VIEWS, *ROLES, "-o", "sure", "--min-confidence", "0.9")
+    assert result.exit_code == 0, result.output
+    sure = pd.read_csv("sure/lab.csv")
+    expected = table["flu"].where(table["flu_confidence"] >= 0.9)
+    pd.testing.assert_series_equal(sure["flu"], expected, check_dtype=False)
+    wrong = run("impute", "model.skops", *VIEWS, *ROLES, "--min-confidence", "0.3")
+    assert wrong.exit_code == 2 and "'--min-confidence'" in wrong.stderr
 
 
 def test_evaluation_in_words_and_json(folder):

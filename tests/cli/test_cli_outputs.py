@@ -259,8 +259,9 @@ class TestNames:
         line = warned("impute", "odd.skops", "a=odd.csv", "-o", "filled")
         assert "confidences of 'flu' are in column 'flu_confidence_'" in line
         filled = pd.read_csv("filled/a.csv")
-        assert list(filled.columns) == ["patient_id", "flu", "flu_confidence_", "flu_confidence",
-                                        "flu_confidence_confidence"]  # fmt: skip
+        assert list(filled.columns) == ["patient_id", "flu", "flu_confidence_", "flu_filled",
+                                        "flu_confidence", "flu_confidence_confidence",
+                                        "flu_confidence_filled"]  # fmt: skip
         np.testing.assert_array_equal(filled["flu_confidence"], table["flu_confidence"])
         known = table["flu"].notna()
         np.testing.assert_array_equal(filled["flu"][known], table["flu"][known])

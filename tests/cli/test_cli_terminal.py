@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -109,6 +110,21 @@ class TestControlCharacters:
         shown = capsys.readouterr().out
         assert shown.startswith("Wrote a\\nnaim3l: all is well.\n")
         assert all(text in shown for text in ("b\\nc", "d\\ne", "f\\rg\\th", "1\\x1b2"))
+
+    @pytest.mark.parametrize("width", [40, 80, 200])
+    def test_tables_show_every_cell_whole_at_any_width(self, width, capsys, monkeypatch):
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("NO_COLOR", "1")
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", str(width))
+        header = ["a method with a long name", *(f"metric {letter}" for letter in "bcdefghijkl")]
+        numbers = [f"{70 + k}.25 (0.{k:02})" for k in range(11)]
+        print_table("Title", header, [["a method, its lam and ridge tuned", *numbers]])
+        print_table("Title", ["fact", "value"], [["sha256", "0a1b" * 16]], n_left=2)
+        shown = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
+        assert max(map(len, shown.splitlines())) <= width
+        assert all(shown.count(cell) == 1 for cell in [*header[1:], *numbers])
+        assert re.sub(r"[\s│]", "", shown).count("0a1b" * 16) == 1
 
     def test_progress(self, monkeypatch):
         terminal = io.StringIO()

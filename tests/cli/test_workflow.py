@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import logit
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, roc_auc_score
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning, evaluate, load
 from naim3l.cli.options import OPTIONS, check_combination
@@ -314,6 +314,31 @@ def test_unknown_labels_are_filled_in_and_known_ones_stay(model, data):
         assert filled.loc[~known, f"{name}_confidence"].between(0, 1, inclusive="neither").all()
 
 
+@pytest.mark.parametrize("least", [None, 0.8])
+def test_filled_labels_are_those_of_python_with_their_probability(model, data, least):
+    X, Y = split(data)
+    python, probabilities = model.impute_labels(X, Y, least), model.predict_proba(X)
+    for view, filled in impute(model, data, least).items():
+        for name in LABELS:
+            value, confidence = filled[name].astype(float), filled[f"{name}_confidence"]
+            pd.testing.assert_series_equal(value, python[view][name].astype(float))
+            yes, known = np.asarray(probabilities[view][name]), Y[view][name].notna()
+            added = filled[f"{name}_filled"] == 1
+            pd.testing.assert_series_equal(added, ~known & value.notna(), check_names=False)
+            expected = np.where(value == 1, yes, 1 - yes)
+            np.testing.assert_array_equal(confidence[added], expected[added])
+            assert (confidence[added] >= (least or 0.5)).all() and (confidence[known] == 1).all()
+            np.testing.assert_array_equal(confidence.isna(), value.isna())
+            assert value.isna().any() == (least is not None)
+
+
+def test_filling_in_needs_probabilities(data):
+    model = make_model({"lam": 0.4, "ridge": 1.0}, data).set_params(calibrate=False)
+    plain = fit_model(model, data)
+    with pytest.raises(ReadError, match="no probabilities; fit it with calibrate=True"):
+        impute(plain, data)
+
+
 def test_evaluation_beats_chance_and_fused_is_there_for_shared_ids(model, data):
     result = evaluate_views(model, data)
     assert list(result["views"]) == ["clinic", "lab", "survey", "fused"]
@@ -321,6 +346,21 @@ def test_evaluation_beats_chance_and_fused_is_there_for_shared_ids(model, data):
     assert result["labels"]["flu"]["yes"] == sum(
         int((view.labels["flu"] == 1).sum()) for view in data.values()
     )
+    by_view = result["labels_by_view"]
+    assert set(by_view) == set(result["views"]) and set(by_view["lab"]) == set(LABELS)
+    X, Y = split(data)
+    scores = np.asarray(model.decision_function({"lab": X["lab"]})["lab"])
+    decided = np.asarray(model.predict({"lab": X["lab"]})["lab"])
+    for k, name in enumerate(LABELS):
+        truth = Y["lab"][name].to_numpy(dtype=float)
+        known = ~np.isnan(truth)
+        expected = {
+            "yes": (truth == 1).sum(),
+            "no": (truth == 0).sum(),
+            "AUC": roc_auc_score(truth[known], scores[known, k]),
+            "F1": f1_score(truth[known], decided[known, k]),
+        }
+        assert by_view["lab"][name] == pytest.approx(expected)
 
 
 def test_labels_are_ranked_by_scores_and_decided_on_by_thresholds(model, data):

@@ -206,6 +206,42 @@ def test_imputed_labels_follow_the_thresholds(apart):
         np.testing.assert_array_equal(filled[view][unknown], predicted[view][unknown])
 
 
+@by_model
+@pytest.mark.parametrize("least", [None, 0.8])
+def test_imputed_labels_are_the_most_probable_ones(model, least, apart):
+    """Whatever the threshold; the calibrated probability of each is at least one half."""
+    fitted = fresh(model, threshold="f1", calibrate=True).fit(apart.views, apart.labels)
+    filled = fitted.impute_labels(apart.views, apart.labels, min_confidence=least)
+    for view, yes in fitted.predict_proba(apart.views).items():
+        Y, found = apart.labels[view], filled[view]
+        known = ~np.isnan(Y)
+        np.testing.assert_array_equal(found[known], Y[known])
+        for value, probability in ((1, yes), (0, 1 - yes)):
+            assert (probability[~known & (found == value)] >= (least or 0.5)).all()
+        probable = np.maximum(yes, 1 - yes) >= (least or 0.5)
+        np.testing.assert_array_equal(np.isnan(found), ~known & ~probable)
+        assert np.isnan(found).any() == (least is not None)
+
+
+def test_imputed_labels_of_a_wide_table_keep_its_coding(wide):
+    table, Y = wide
+    signed = np.where(np.isnan(Y), 0, 2 * np.nan_to_num(Y) - 1).astype(int)
+    signed[::3, 0] = 0
+    model = NAIM3L(views=VIEWS, calibrate=True, label_coding="signed", random_state=0)
+    model.fit(table, signed)
+    filled = model.impute_labels(table, signed, min_confidence=0.7)
+    yes = model.predict_proba(table)
+    expected = np.where(yes >= 0.7, 1, np.where(yes <= 0.3, -1, 0))
+    np.testing.assert_array_equal(filled, np.where(signed == 0, expected, signed))
+
+
+@pytest.mark.parametrize("wrong", [0.4, 1.1, "0.8", True, np.nan])
+def test_a_confidence_is_from_one_half_to_one(wrong, apart):
+    model = NAIM3L(calibrate=True, random_state=0).fit(apart.views, apart.labels)
+    with pytest.raises(ValueError, match=r"min_confidence must be a number from 0.5 to 1, got"):
+        model.impute_labels(apart.views, apart.labels, min_confidence=wrong)
+
+
 def test_same_seed_same_decisions(apart):
     fits = [NAIM3L(threshold="f1", calibrate=True, random_state=s) for s in (1, 1, 2)]
     first, again, other = [m.fit(apart.views, apart.labels).thresholds_["view0"] for m in fits]
@@ -230,9 +266,10 @@ def test_wrong_parameters_are_refused_before_the_fit(model, wrong, message, apar
 
 def test_without_calibration_the_error_says_what_to_do(apart):
     model = NAIM3L().fit(apart.views, apart.labels)
-    with pytest.raises(AttributeError, match="predict_proba") as error:
+    with pytest.raises(AttributeError, match=r"NAIM3L.predict_proba needs calibrate=True"):
         model.predict_proba(apart.views)
-    assert "calibrate=True" in str(error.value.__cause__)
+    with pytest.raises(ValueError, match=r"min_confidence needs calibrate=True"):
+        model.impute_labels(apart.views, apart.labels, min_confidence=0.8)
 
 
 def test_a_view_that_does_not_know_a_label_adds_nothing_to_it(apart):

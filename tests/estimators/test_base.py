@@ -72,6 +72,16 @@ def test_scores_of_a_wide_table_are_means_over_the_views_of_a_row(tables):
     assert isinstance(frame, pd.DataFrame) and list(frame.columns) == ["label0", "label1"]
 
 
+def test_the_score_of_one_label_is_the_share_of_right_decisions(tables):
+    X, Y = tables
+    Y = {view: labels[:, :1] for view, labels in Y.items()}
+    model = Sums(threshold=0.7).fit(X, Y)
+    decided = model.predict(X)
+    right = [np.mean((decided[v] == Y[v])[~np.isnan(Y[v])]) for v in X]
+    assert model.score(X, Y) == pytest.approx(np.mean(right))
+    assert model.score(X, Y) != pytest.approx(Sums().fit(X, Y).score(X, Y))
+
+
 def test_nothing_is_predicted_before_the_fit(tables):
     with pytest.raises(NotFittedError):
         Sums().decision_function(tables[0])

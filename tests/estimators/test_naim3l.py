@@ -394,6 +394,22 @@ class TestScikitLearn:
         assert not tags.input_tags.allow_nan
         assert get_tags(NAIM3L(transformer=SimpleImputer())).input_tags.allow_nan
 
+    def test_classes_are_aligned_with_scores(self, apart, wide):
+        X, Y = apart
+        assert not hasattr(NAIM3L(), "classes_")
+        labels = labels_framed(Y, "pandas")
+        model = NAIM3L(**FEW).fit(X, labels)
+        names = list(model.set_output(transform="pandas").decision_function(X)["view0"].columns)
+        assert list(model.classes_) == names == list(labels["view0"].columns)
+        table, Y, views = wide
+        model = NAIM3L(views=views, **FEW).fit(table, Y)
+        assert model.classes_.shape == Y.shape[1:]
+        for coding, no in (("binary", 0), ("signed", -1)):
+            model = NAIM3L(views=views, label_coding=coding, **FEW)
+            model.fit(table, np.where(Y[:, 0] == 1, 1, no))
+            assert set(model.predict(table)) <= set(model.classes_) == {no, 1}
+            assert list(model.classes_) == [no, 1]
+
     def test_a_failed_fit_leaves_no_model(self, apart):
         X, Y = apart
         model = NAIM3L(**FEW).fit(X, Y)

@@ -141,8 +141,16 @@ def _draw_mat(random: Any, folder: Path) -> tuple[str, bytes, Any]:
     return ".mat", damage.damage_bytes(sample, random), None
 
 
+def _draw_workbook(random: Any, folder: Path) -> tuple[str, bytes, Any]:
+    sample = random.choice(samples.workbooks())
+    if random.randrange(4) == 0:
+        return ".xlsx", damage.damage_bytes(sample, random), None
+    return ".xlsx", damage.damage_archive(sample, random, damage.damage_part), None
+
+
 def _draw_nothing(random: Any, folder: Path) -> tuple[str, bytes, Any]:
-    endings = (".csv", ".parquet", ".feather", ".npz", ".mat", ".csv.gz", ".csv.zip", ".csv.xz")
+    endings = (".csv", ".parquet", ".feather", ".npz", ".mat", ".xlsx", ".csv.gz", ".csv.zip",
+               ".csv.xz")  # fmt: skip
     return random.choice(endings), damage.from_nothing(random), None
 
 
@@ -181,6 +189,10 @@ def _read_npz(path: Path, random: Any, truth: Any) -> None:
 
 def _read_mat(path: Path, random: Any, truth: Any) -> None:
     read_as_table(path, random, ("X", "X", "label", "Y", "S", "word", "s", "flag"))
+
+
+def _read_workbook(path: Path, random: Any, truth: Any) -> None:
+    read_as_table(path, random, ("s", "s", "two"))
 
 
 def _read_views(open_views: Callable[[Path], Any], path: Path, random: Any, truth: Any) -> None:
@@ -315,6 +327,7 @@ FORMATS: dict[str, Format] = {
     "sqlite": Format(
         partial(_draw_bytes, samples.databases, (".db",)), _read_database, (ReadError,)
     ),
+    "xlsx": Format(_draw_workbook, _read_workbook, (ReadError,)),
     "any bytes": Format(_draw_nothing, read_as_table, (ReadError,)),
     "settings": Format(_draw_settings, _read_settings, (ReadError,)),
     "model": Format(partial(_draw_model, samples.models), _read_model, (ModelFileError,), weight=5),

@@ -94,6 +94,16 @@ def damage_array(name, content, random):
     return content[:8] + struct.pack("<H", len(header) & 0xFFFF) + header + content[end:]
 
 
+def damage_part(name, content, random):
+    """A part of a workbook: its text, places of cells and other numbers, or its bytes."""
+    if random.randrange(4) == 0:
+        return damage_bytes(content, random)
+    if random.randrange(3):
+        return damage_text(content, random)
+    place = f'r="{random.choice(("A", "C", "ZZ", "XFD", "ZZZZ", ""))}{random.choice(EDGES)}"'
+    return re.sub(rb'r="[A-Z]*\d+"', place.encode(), content, count=random.choice((1, 2, 0)))
+
+
 def damage_matrices(content, random):
     """A MATLAB file of version 5 with damage inside one variable, its length and packing mended."""
     parts = _variables(content)

@@ -22,6 +22,7 @@ from naim3l import NAIM3L, NAIM3LCV, join_views
 from naim3l.datasets import make_unpaired, save_npz
 from naim3l.estimators import PerViewRidge
 from naim3l.files.checkpoint import Checkpoint
+from workbooks import make_workbook
 
 VIEWS = {"a": np.arange(12.0).reshape(6, 2), "b": np.ones((6, 1), dtype=np.float32)}
 LABELS = np.array([[0, 1], [1, 1], [0, 0], [1, 0], [0, 1], [1, 1]])
@@ -276,6 +277,22 @@ def databases():
 
 
 @cache
+def workbooks():
+    day = datetime.datetime(2020, 1, 2, 12)
+    small = [["id", "x", "flu"], ["p", 1.5, "yes"], ["q", None, "no"], [], ["r", 2, "?"]]
+    large = [["id", "when", "true", "word", ""], *(
+        [100 + i, day if i % 3 else None, i % 2 == 0, "a<b" if i % 5 else "#N/A", None]
+        for i in range(20)
+    )]  # fmt: skip
+    return [
+        make_workbook({"s": small}),
+        make_workbook({"s": small}, shared=False),
+        make_workbook({"s": small, "two": large}),
+        make_workbook({"one": [], "s": large}),
+    ]
+
+
+@cache
 def models():
     """Fitted models by name, each with the bytes of its file."""
     data = make_unpaired((30, 25), n_features=(5, 4), n_labels=3, n_latent=3, missing_labels=0.2,
@@ -341,5 +358,6 @@ def make_all(with_torch):
     """Make all samples now, those of networks only where torch is installed."""
     if with_torch:
         deep_models()
-    for make in (texts, parquets, arrows, npzs, mats, hdf5_mats, databases, models, checkpoints):
+    for make in (texts, parquets, arrows, npzs, mats, hdf5_mats, databases, workbooks, models,
+                 checkpoints):  # fmt: skip
         make()

@@ -186,14 +186,15 @@ class TestRowsAndObservations:
             check_observed({"a": good, "b": -abs(good)}, ["x", "y"])
 
     def test_labels_that_cannot_be_learned(self):
-        signed = {"a": np.array([[1, 0, -1, 0]]), "b": np.array([[1, 0, 0, -1]])}
+        signed = {"a": np.array([[1, 0, -1, 0, 1]]), "b": np.array([[1, 0, 0, -1, -1]])}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            check_observed(signed, ["w", "x", "y", "z"])
+            check_observed(signed, ["v", "w", "x", "y", "z"])
         assert all(issubclass(warning.category, DataWarning) for warning in caught)
         assert [str(warning.message).split(";")[0] for warning in caught] == [
-            "labels never observed: ['x']",
-            "labels never observed positive: ['y', 'z']",
+            "labels never observed: ['w']",
+            "labels never observed positive: ['x', 'y']",
+            "labels never observed negative: ['v']",
         ]
 
 

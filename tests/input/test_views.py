@@ -1,19 +1,15 @@
-"""Views of both input forms: columns, rows that have a view, joining, and what is refused."""
+"""Views of both input forms: columns, rows that have a view, and what is refused."""
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
-from test_tables import CONTAINERS, SPARSE, dense
 
 from naim3l.input.tables import DataWarning, Table
 from naim3l.input.views import (
     check_same_columns,
     is_apart,
-    join_views,
     resolve_columns,
     tables_apart,
     tables_wide,
@@ -165,57 +161,3 @@ class TestSameColumns:
     def test_numbers_of_columns_differ_where_there_are_no_names(self):
         with pytest.raises(ValueError, match="view 'a': 3 columns, but 2 at the fit"):
             check_same_columns(Table(np.eye(3), "view 'a'"), ["x", "y"], 2)
-
-
-class TestJoin:
-    @pytest.mark.parametrize("kind", CONTAINERS)
-    def test_round_trip(self, kind, rng):
-        parts = {"one": rng.normal(size=(4, 2)), "two": rng.normal(size=(4, 3))}
-        parts["two"][1] = nan
-        wide, views = join_views({view: CONTAINERS[kind](part) for view, part in parts.items()})
-        table = Table(wide, "X")
-        for view, part in tables_wide(table, resolve_columns(views, table)).items():
-            assert_array_equal(dense(part.numbers()), parts[view])
-        assert sparse.issparse(wide) == (kind in SPARSE)
-
-    @pytest.mark.parametrize("build", [pd.DataFrame, pl.DataFrame, pa.table])
-    def test_frames_keep_library_and_name_columns_by_view(self, build):
-        frames = {"one": build({"x": [1, 2], "t": ["u", "v"]}), "two": build({"x": [3, 4]})}
-        wide, views = join_views(frames)
-        assert type(wide) is type(frames["one"])
-        assert views == {"one": ["one__x", "one__t"], "two": ["two__x"]}
-        assert Table(wide, "X").columns == ["one__x", "one__t", "two__x"]
-
-    def test_pandas_rows_keep_their_index(self):
-        one = pd.DataFrame({"x": [1.0, 2.0]}, index=["p", "q"])
-        two = pd.DataFrame({"x": [3.0, 4.0]}, index=["p", "q"])
-        wide, _ = join_views({"one": one, "two": two})
-        assert wide.index.tolist() == ["p", "q"]
-        assert wide.to_numpy().tolist() == [[1, 3], [2, 4]]
-
-    @pytest.mark.parametrize(
-        ("second", "error"),
-        [
-            (np.eye(3), r"same rows can be joined, got rows {'one': 2, 'two': 3}"),
-            (
-                pd.DataFrame({"x": [1, 2]}, index=["q", "p"]),
-                "view 'two' and view 'one' have different indexes",
-            ),
-            ([["text", 1], ["x", 2]], "view 'two', row 0, column 0: 'text' is not a number"),
-        ],
-        ids=["rows", "index", "text"],
-    )
-    def test_refused(self, second, error):
-        one = pd.DataFrame({"x": [1.0, 2.0]}, index=["p", "q"])
-        with pytest.raises(ValueError, match=error):
-            join_views({"one": one, "two": second})
-
-    @pytest.mark.parametrize(
-        "second",
-        [pl.DataFrame({"x": [3.0, 4.0]}), sparse.csr_array([[3.0], [4.0]]), [[3], [4]]],
-        ids=["polars", "sparse", "list"],
-    )
-    def test_a_mixture_becomes_an_array(self, second):
-        wide, views = join_views({"one": pd.DataFrame({"x": [1.0, 2.0]}), "two": second})
-        assert_array_equal(wide, [[1, 3], [2, 4]])
-        assert views == {"one": [0], "two": [1]}

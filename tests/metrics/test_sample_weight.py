@@ -16,7 +16,7 @@ from naim3l import metrics
 from naim3l.metrics.checked import read_scored
 from naim3l.metrics.scored import PROTOCOLS
 
-SINGLE = [name for name in metrics.__all__ if name != "evaluate"]
+SINGLE = [name for name in metrics.__all__ if name not in ("evaluate", "make_scorer")]
 
 
 @st.composite

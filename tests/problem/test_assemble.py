@@ -20,6 +20,7 @@ def make(presents, labels):
     return views, encoded
 
 
+@pytest.mark.filterwarnings("ignore:labels never observed negative")
 def test_tables_apart_are_stacked_without_the_rows_that_lack_the_view():
     labels = {"a": [[1], [-1], [1]], "b": [[0], [1]]}
     views, encoded = make({"a": [True, False, True], "b": [True, True]}, labels)

@@ -23,7 +23,8 @@ from naim3l._text import visible
 # The order in which users need them.
 ORDER = ("init", "fit", "predict", "impute", "evaluate", "report", "inspect", "demo", "datasets",
          "reproduce")  # fmt: skip
-
+# To this many characters the first columns of a table are wrapped to make room for numbers.
+LEAST_WIDTH = 16
 
 _UsageError: Any = typer.BadParameter.__bases__[0]  # of click, or of typer where it brings click
 
@@ -164,16 +165,41 @@ def print_table(
     """Print a table, its first columns aligned left, the others, which are numbers, right.
 
     Text is printed literally, brackets included; a ``rich`` Text keeps its style and, as a title,
-    its line breaks.
+    its line breaks. Where the terminal is too narrow, the first columns are wrapped, and numbers
+    that do not fit beside them are printed in tables below.
     """
-    table = Table(title=_cell(title) if isinstance(title, str) else title, title_justify="left")
-    for i, name in enumerate(header):
-        table.add_column(_cell(name), justify="left" if i < n_left else "right")
-    for row in rows:
-        table.add_row(*map(_cell, row))
-    # A pipe has no width of its own: never fold the table there.
     console = Console()
-    (console if console.is_terminal else Console(width=200)).print(table)
+    if not console.is_terminal:
+        console = Console(width=200)  # a pipe has no width of its own
+    console.print(_cell(title) if isinstance(title, str) else title, style="italic")
+    cells = [[_cell(text) for text in row] for row in (header, *rows)]
+    # A column also has two spaces and a line.
+    widths = [max(cell.cell_len for cell in column) + 3 for column in zip(*cells, strict=True)]
+    room = console.width - 1 - sum(min(width, LEAST_WIDTH) for width in widths[:n_left])
+    for group in _groups(widths[n_left:], room):
+        table = Table()
+        shown = [*range(n_left), *(n_left + j for j in group)]
+        for j in shown:
+            is_number = j >= n_left
+            table.add_column(
+                cells[0][j],
+                justify="right" if is_number else "left",
+                no_wrap=is_number and widths[j] <= room,
+                overflow="fold",
+            )
+        for row in cells[1:]:
+            table.add_row(*(row[j] for j in shown))
+        console.print(table)
+
+
+def _groups(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Neighbouring columns that fit into a width together; at least one in each group."""
+    groups: list[list[int]] = [[]]
+    for j, width in enumerate(widths):
+        if groups[-1] and sum(widths[k] for k in groups[-1]) + width > room:
+            groups.append([])
+        groups[-1].append(j)
+    return groups
 
 
 def _cell(text: str | Text) -> Text:

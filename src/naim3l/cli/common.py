@@ -13,8 +13,8 @@ from naim3l.cli.app import say
 
 Views = Annotated[
     list[str] | None,
-    typer.Argument(help="Views as name=path: CSV, TSV, Parquet, Arrow, .npz, .mat, or "
-                        "name=sqlite:///file.db#select ...", show_default=False),
+    typer.Argument(help="Views as name=path: CSV, TSV, Parquet, Arrow, .xlsx, .npz, .mat, "
+                        "or name=sqlite:///file.db#select ...", show_default=False),
 ]  # fmt: skip
 Settings = Annotated[
     Path | None, typer.Option("--config", help="Settings in TOML, as 'naim3l init' writes them.")

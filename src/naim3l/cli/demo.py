@@ -55,17 +55,19 @@ def demo(
     n_whole = len(records) // len(METHODS)
     if n_whole:  # a seed that some methods lack would bias the comparison
         records = records[: n_whole * len(METHODS)]
-    shown = "1 seed" if n_whole < 2 else f"{n_whole} seeds"
+    several = n_whole > 1
+    shown = (
+        f"{n_whole} seeds: mean (standard deviation) in percent" if several else "1 seed: percent"
+    )
     title = (
         f"yeast, {100 * ALPHA:.1f} % of each view's training rows removed, {100 * BETA:.0f} % of "
-        f"labels hidden, rows shuffled;\nlam {LAM}, {shown}: mean (standard deviation) in percent, "
-        "per view, averaged over views"
+        f"labels hidden, rows shuffled;\nlam {LAM}, {shown}, per view, averaged over views"
     )
     if as_json:
         about = {"dataset": "yeast", "alpha": ALPHA, "beta": BETA, "lam": LAM, "seeds": n_whole}
         print_json(about | {"records": records})
     else:
-        _print_summary(summarise(records), title, markdown=markdown)
+        _print_summary(summarise(records), title, markdown=markdown, spread=several)
     if n_whole < seeds:
         say(f"Interrupted: {n_whole} of {seeds} seeds are complete.", err=True)
         raise typer.Exit(130)
@@ -89,10 +91,11 @@ def _write_page(report: Path) -> None:
     write(model, trial.X_train, trial.Y_train, report, test=(trial.X_test, trial.Y_test))
 
 
-def _print_summary(summary: Summary, title: str, *, markdown: bool) -> None:
+def _print_summary(summary: Summary, title: str, *, markdown: bool, spread: bool) -> None:
     metrics = list(next(iter(summary.values())))
+    shown = "{:.2f} ({:.2f})" if spread else "{:.2f}"  # one seed has no standard deviation
     rows = [
-        [method, *(f"{mean:.2f} ({std:.2f})" for mean, std in values.values())]
+        [method, *(shown.format(*numbers) for numbers in values.values())]
         for method, values in summary.items()
     ]
     if markdown:

@@ -38,8 +38,9 @@ def evaluate(
 ) -> None:
     """Compare predictions with known labels: every metric per view, per label, and fused.
 
-    Rows of several views with the same id are also fused, as by predict --fused. The page of
-    --report adds intervals, figures, and what to be careful about.
+    Rows of several views with the same id are also fused, as by predict --fused. --json also has
+    the numbers of each label in each view. The page of --report adds intervals, figures, and what
+    to be careful about.
 
     Example: naim3l evaluate model.skops lab=test.csv clinic=later.csv --report test.html
     """
@@ -62,12 +63,12 @@ def evaluate(
     if as_json:
         print_json(result)
         return
-    metrics = list(next(iter(result["views"].values())))
+    of_views = result["views"].values()
     rows = [
-        [name, *(_number(value, metric) for metric, value in values.items())]
-        for name, values in result["views"].items()
+        [metric, *(_number(values[metric], metric) for values in of_views)]
+        for metric in next(iter(of_views))
     ]
-    print_table("Metrics (percent; coverage: labels)", ["view", *metrics], rows)
+    print_table("Metrics (percent; coverage: labels)", ["metric", *result["views"]], rows)
     header = ["label", "yes", "no", "AUC", "F1"]
     rows = [
         [

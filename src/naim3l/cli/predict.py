@@ -85,14 +85,24 @@ def impute(
     ending: Annotated[
         str, typer.Option(help="Extension of the files: csv, tsv, parquet or arrow.")
     ] = "csv",
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(
+            min=0.5, max=1, help="Leave a label unknown if its most probable value is less likely."
+        ),
+    ] = None,
     raw_cells: RawCells = False,
 ) -> None:
-    """Fill in the unknown labels of tables, with a confidence beside each.
+    """Fill in the unknown labels of tables with their most probable values.
 
+    Each label has two more columns: LABEL_confidence, the probability of the value that was filled
+    in, which is at least 0.5, and LABEL_filled, which is 1 where a value was filled in and else 0.
     Known labels stay as they are, with confidence 1. Ids are kept. The folder is created if it does
     not exist. Files are named after the views, without characters that file names cannot have.
 
     Example: naim3l impute model.skops --config study.toml -o filled
+
+    Example: naim3l impute model.skops --config study.toml --min-confidence 0.8 -o filled
     """
     with report_errors():
         from naim3l.cli.work import impute as fill
@@ -107,7 +117,7 @@ def impute(
             check_target(target)
         check_outputs(targets.values(), files_of(settings, model, config), make_folders=True)
         fitted = load_model(model)
-        tables = fill(fitted, read_known(fitted, settings))
+        tables = fill(fitted, read_known(fitted, settings), min_confidence)
         with new_folder(out), written_together():
             for view, table in tables.items():
                 write_table(table, targets[view], spreadsheet_safe=not raw_cells)

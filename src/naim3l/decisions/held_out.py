@@ -11,12 +11,13 @@ from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import log_loss
 from naim3l.decisions.fusion import fuse_arrays
 from naim3l.metrics import evaluate
+from naim3l.metrics.scored import LOSSES
 from naim3l.problem.rows import Problem
 
 # The only metric of held-out entries that `naim3l.evaluate` does not compute.
 LOG_LOSS = "log-loss"
 METRICS = (*evaluate([[1, 0]], [[1, 0]]), LOG_LOSS)
-LOWER_IS_BETTER = ("coverage", "one-error", LOG_LOSS)
+LOWER_IS_BETTER = (*LOSSES, LOG_LOSS)
 # They rank the labels of a row, so that a single label has no value, or always the same.
 OF_RANKS = ("1-RL", "AP", "AUC", "coverage", "one-error")
 AUTO = "auto"

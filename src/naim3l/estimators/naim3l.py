@@ -150,6 +150,9 @@ float, default="sign"
         Names of the views.
     label_names_ : list of str
         Columns of the label tables, or "label0", "label1", ... if they have no names.
+    classes_ : ndarray of shape (n_labels,)
+        Names of the labels, in the order of the columns of scores and probabilities. For a wide
+        table with labels of one dimension, the two values: no, then yes.
     n_iter_ : int
         Number of iterations.
     converged_ : bool

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import Evidence
 from naim3l.decisions.rules import Rulebook, Thresholds, fuse_views, thresholds_of
+from naim3l.estimators.calibrated import CalibratedMethod, check_confidence, most_probable
 from naim3l.estimators.output import OUTPUTS, contain
 from naim3l.features.encoding import ViewFeatures
 from naim3l.input.labels import CODINGS, LabelTable, fill_unknown
@@ -22,12 +22,6 @@ from naim3l.input.reader import TableReader, of_reader
 from naim3l.input.tables import Table, warn_of_rows
 from naim3l.input.views import FUSED
 from naim3l.metrics import evaluate
-
-
-def _calibrated(model: Any) -> bool:
-    if not model.calibrate:
-        raise AttributeError("predict_proba needs calibrate=True when the model is fitted.")
-    return True
 
 
 class ViewPredictor(BaseEstimator):
@@ -65,6 +59,7 @@ class ViewPredictor(BaseEstimator):
 
     views_ = of_reader("views_")
     label_names_ = of_reader("label_names_")
+    classes_ = of_reader("classes_")
     n_features_in_ = of_reader("n_features_in_")
     feature_names_in_ = of_reader("feature_names_in_")
 
@@ -169,10 +164,10 @@ class ViewPredictor(BaseEstimator):
                     f"predict from ({len(lacking)} such rows); drop these rows first."
                 )
         at = thresholds_of(decide, self.thresholds_, self.rules_)
-        decisions = {v: self._decide(S, at[v]).astype(np.int64) for v, S in scores.items()}
-        return self._contain(decisions, X)
+        decided = {view: self._coded(at[view] < S) for view, S in scores.items()}
+        return self._contain({view: D.astype(np.int64) for view, D in decided.items()}, X)
 
-    @available_if(_calibrated)
+    @CalibratedMethod
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the labels, for models with ``calibrate=True``.
 
@@ -199,17 +194,14 @@ class ViewPredictor(BaseEstimator):
                [0.99, 0.94, 1.  ]])
         """
         check_is_fitted(self)
-        if not self.calibration_:
-            raise NotFittedError(
-                "the fit was stopped before probabilities were learned; fit again, or use "
-                "decision_function."
-            )
-        scores = self._scores(X)
-        found = {view: self.calibration_[view].probabilities(S) for view, S in scores.items()}
+        found = {view: self._probabilities(view, S) for view, S in self._scores(X).items()}
         return self._contain(found, X)
 
-    def impute_labels(self, X: Any, y: Any) -> Any:
+    def impute_labels(self, X: Any, y: Any, min_confidence: float | None = None) -> Any:
         """Label tables with predictions in place of unknown entries.
+
+        With ``calibrate=True``, an unknown entry gets its most probable value, whatever the
+        thresholds. Otherwise it gets the decision of `predict`.
 
         Parameters
         ----------
@@ -217,6 +209,9 @@ class ViewPredictor(BaseEstimator):
             In the form of the fit.
         y : mapping of str to label table, or one label table
             Labels of the rows of ``X``.
+        min_confidence : float, optional
+            Smallest probability, from 0.5 to 1, of a value that is filled in; other entries stay
+            unknown. Only with ``calibrate=True``.
 
         Returns
         -------
@@ -235,10 +230,15 @@ class ViewPredictor(BaseEstimator):
         array([[1., 1., 0.],
                [1., 1., 1.]])
         """
+        check_confidence(min_confidence, self.calibrate)
         filled = {}
         for view, S, labels in self._scores_and_labels(X, y):
-            values = np.where(np.isnan(S), np.nan, self._decide(S, self.thresholds_[view]))
-            values = values[:, self.reader_.label_positions(labels)]
+            thresholds = self.thresholds_[view]
+            if self.calibrate:
+                is_yes = most_probable(self._probabilities(view, S), min_confidence)
+            else:
+                is_yes = np.where(np.isnan(S), np.nan, thresholds < S)
+            values = self._coded(is_yes)[:, self.reader_.label_positions(labels)]
             filled[view] = fill_unknown(labels, values, self.reader_.label_coding)
         return filled[FUSED] if self.reader_.wide else filled
 
@@ -268,11 +268,11 @@ class ViewPredictor(BaseEstimator):
         1.0
         """
         values = []
-        for _, S, labels in self._scores_and_labels(X, y):
+        for view, S, labels in self._scores_and_labels(X, y):
             signed = self.reader_.signed(labels)
             truth = np.where(signed == 0, np.nan, signed > 0)
             present = ~np.isnan(S).any(axis=1)
-            metrics = evaluate(truth[present], S[present])
+            metrics = evaluate(truth[present], S[present], threshold=self.thresholds_[view][0])
             values.append(metrics["1-HL" if S.shape[1] == 1 else "AP"])
         return float(np.mean(values))
 
@@ -349,9 +349,18 @@ class ViewPredictor(BaseEstimator):
         for view, S in scores.items():
             yield view, S, next(iter(labels.values())) if self.reader_.wide else labels[view]
 
-    def _decide(self, scores: NDArray, thresholds: NDArray) -> NDArray[np.float64]:
+    def _probabilities(self, block: str, scores: NDArray[np.float64]) -> Any:
+        if not self.calibration_:
+            raise NotFittedError(
+                "the fit was stopped before probabilities were learned; fit again, or use "
+                "decision_function."
+            )
+        return self.calibration_[block].probabilities(scores)
+
+    def _coded(self, is_yes: NDArray) -> NDArray[np.float64]:
+        """Labels in the coding of the fit: yes where 1, no where 0, NaN where NaN."""
         yes, no, _ = CODINGS[self.reader_.label_coding][0]
-        return np.where(scores > thresholds, yes, no)
+        return np.asarray(no + (yes - no) * is_yes, dtype=np.float64)
 
     def _contain(self, values: dict[str, NDArray], X: Any) -> Any:
         """Scores or decisions in the container that `set_output` chose."""

@@ -132,14 +132,14 @@ def check_rows(features: Table, labels: LabelTable) -> None:
             f"{features.where}: the labels have the same index as the features but in another "
             "order; reorder them with labels.loc[features.index]."
         )
-    if not (_is_default(index) or _is_default(label_index)):
+    if not (is_row_counter(index) or is_row_counter(label_index)):
         warn_user(
             f"{features.where}: features and labels have different indexes, for example "
             f"{index[0]!r} and {label_index[0]!r} in row 0; they are matched row by row."
         )
 
 
-def _is_default(index: Any) -> bool:
+def is_row_counter(index: Any) -> bool:
     """Whether a pandas index is the default one, which counts the rows."""
     return list(index) == list(range(len(index)))
 
@@ -155,11 +155,14 @@ def check_observed(signed: Mapping[str, NDArray[np.int8]], names: Sequence[str])
                 "other views; leave the view out, or give it some positives."
             )
     stacked = np.concatenate(list(signed.values()))
-    never_observed = ~(stacked != 0).any(axis=0)
-    never_positive = ~(stacked > 0).any(axis=0) & ~never_observed
-    for lacking, what in ((never_observed, "observed"), (never_positive, "observed positive")):
+    positive, negative = (stacked > 0).any(axis=0), (stacked < 0).any(axis=0)
+    for lacking, what in (
+        (~positive & ~negative, "observed"),
+        (~positive & negative, "observed positive"),
+        (positive & ~negative, "observed negative"),
+    ):
         if lacking.any():
-            which = [name for name, lacks in zip(names, lacking, strict=True) if lacks]
+            which = [names[k] for k in np.flatnonzero(lacking).tolist()]
             warn_user(f"labels never {what}: {which}; their scores carry little or no information.")
 
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from naim3l.input.id_columns import find_id_columns
-from naim3l.input.labels import LabelTable, check_rows, match_labels, read_labels
+from naim3l.input.labels import CODINGS, LabelTable, check_rows, match_labels, read_labels
 from naim3l.input.tables import Table, warn_user
 from naim3l.input.views import (
     check_same_columns,
@@ -115,7 +115,7 @@ class TableReader:
             if is_apart(X):
                 raise TypeError(
                     "the model was fitted on one wide table, got a mapping; naim3l.join_views "
-                    "makes one table of tables with the same rows."
+                    "makes one table of tables with the same rows or ids."
                 )
             table = Table(X, "X")
             resolve_columns(None, table)  # refuses an empty table
@@ -187,6 +187,17 @@ class TableReader:
     @property
     def wide(self) -> bool:
         return self.form_ == WIDE
+
+    @property
+    def classes_(self) -> NDArray:
+        """Names of the labels, (n_labels,); of labels of one dimension, the values no and yes.
+
+        As for scikit-learn's models of many labels, columns of scores are aligned with them.
+        """
+        if self.wide and self.one_column_:
+            yes, no, _ = CODINGS[self.label_coding][0]
+            return np.array([no, yes], dtype=np.int64)
+        return np.array(self.label_names_, dtype=object)
 
     def n_columns(self, view: str) -> int:
         """Number of a view's columns, without ids that are not used."""

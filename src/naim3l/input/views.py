@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
 from naim3l._text import some
-from naim3l.input.tables import Table, same_index, warn_user
+from naim3l.input.tables import Table, warn_user
 
 # Key of results over all views of a wide table.
 FUSED = "fused"
@@ -152,75 +151,6 @@ def check_same_columns(table: Table, names: Sequence[str] | None, n_columns: int
     if (names is None) != (given is None):
         lacking = "the table has" if given is None else "the fit had"
         warn_user(f"{table.where}: {lacking} no column names; columns are taken in order.")
-
-
-def join_views(tables: Mapping[str, Any]) -> tuple[Any, dict[str, list[Any]]]:
-    """One wide table from tables whose rows are the same samples in the same order.
-
-    Parameters
-    ----------
-    tables : mapping of str to table
-        Tables by view. A row that lacks a view has NaN in all of its columns.
-
-    Returns
-    -------
-    wide : ndarray, CSR array or data frame of shape (n_rows, sum of n_columns)
-        A data frame if all tables are data frames of one library with column names; its columns
-        are named ``view__column``. CSR if all tables are sparse.
-    views : dict of str to list
-        Names or positions of the columns of each view, for ``NAIM3L(views=...)``.
-
-    Raises
-    ------
-    ValueError
-        The tables have different numbers of rows, or different indexes.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from naim3l import join_views
-    >>> clinic = pd.DataFrame({"age": [61, 35], "fever": [37.2, 39.1]})
-    >>> lab = pd.DataFrame({"crp": [88.0, None]})
-    >>> wide, views = join_views({"clinic": clinic, "lab": lab})
-    >>> wide
-       clinic__age  clinic__fever  lab__crp
-    0           61           37.2      88.0
-    1           35           39.1       NaN
-    >>> views
-    {'clinic': ['clinic__age', 'clinic__fever'], 'lab': ['lab__crp']}
-    """
-    parts = tables_apart(tables)
-    n_rows = {view: table.shape[0] for view, table in parts.items()}
-    if len(set(n_rows.values())) > 1:
-        raise ValueError(f"only tables with the same rows can be joined, got rows {n_rows}.")
-    first, *others = parts.values()
-    for table in others:
-        if not same_index(first, table):
-            raise ValueError(
-                f"{table.where} and {first.where} have different indexes, so their rows are not "
-                "the same samples in the same order; reorder with table.reindex(other.index)."
-            )
-    frames = [table.frame for table in parts.values() if table.columns]
-    if len(frames) == len(parts) and len({frame.implementation for frame in frames if frame}) == 1:
-        return _join_frames(parts)
-    blocks = [table.numbers() for table in parts.values()]
-    stops = np.cumsum([block.shape[1] for block in blocks]).tolist()
-    positions = [
-        list(range(start, stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)
-    ]
-    views = dict(zip(parts, positions, strict=True))
-    if all(sparse.issparse(block) for block in blocks):
-        return sparse.hstack(blocks, format="csr"), views
-    return np.hstack([b.toarray() if sparse.issparse(b) else b for b in blocks]), views
-
-
-def _join_frames(parts: Mapping[str, Table]) -> tuple[Any, dict[str, list[Any]]]:
-    renamed, views = [], {}
-    for view, table in parts.items():
-        names = {name: f"{view}__{name}" for name in table.columns or []}
-        renamed.append(table.frame.rename(names))  # type: ignore[union-attr]
-        views[view] = list(names.values())
-    return nw.concat(renamed, how="horizontal").to_native(), views
 
 
 def check_not_empty(table: Table) -> None:

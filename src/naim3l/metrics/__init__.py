@@ -12,6 +12,7 @@ Conventions, the same for every function here:
 - a metric is NaN if nothing is left to measure.
 
 Labels and scores may be NumPy arrays, SciPy sparse arrays, data frames or nested lists.
+`make_scorer` makes a scorer for the model selection of scikit-learn of each of them.
 """
 
 from naim3l.metrics.evaluation import evaluate
@@ -28,6 +29,7 @@ from naim3l.metrics.functions import (
     one_error,
     ranking_loss,
 )
+from naim3l.metrics.scorers import make_scorer
 
 __all__ = [
     "adapted_auc",
@@ -38,6 +40,7 @@ __all__ = [
     "hamming_loss",
     "macro_auc",
     "macro_f1",
+    "make_scorer",
     "micro_auc",
     "micro_f1",
     "one_error",

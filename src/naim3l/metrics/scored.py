@@ -153,6 +153,9 @@ PAPER: dict[str, Metric] = {
     "micro-F1": ScoredLabels.micro_f1,
     "example-F1": ScoredLabels.example_f1,
 }
+# Metrics of yes and no, which depend on thresholds; and those of which less is better.
+OF_DECISIONS = ("1-HL", "macro-F1", "micro-F1", "example-F1")
+LOSSES = ("coverage", "one-error")
 PROTOCOLS = {"paper": PAPER, "fused": {**PAPER, "AP": ScoredLabels.average_precision_fused}}
 
 

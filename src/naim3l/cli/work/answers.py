@@ -21,10 +21,9 @@ from naim3l.files.readers import ReadError
 from naim3l.input.labels import CODINGS
 from naim3l.input.views import FUSED
 from naim3l.metrics import evaluate
+from naim3l.metrics.scored import OF_DECISIONS
 
 KINDS = ("labels", "scores", "probabilities")
-# Metrics of decisions; all others are of ranks, which do not depend on thresholds.
-OF_DECISIONS = ("1-HL", "macro-F1", "micro-F1", "example-F1")
 # Labels, scores, and how far the scores are above the thresholds: frames of the same rows.
 Judged = tuple[Any, ...]
 
@@ -45,8 +44,8 @@ def predict_tables(
         the view. It is called "view", or "view_" where that is a label or an id.
     """
     check_id_names(X, model.label_names_)
-    if kind == "probabilities" and not model.calibrate:
-        raise ReadError("this model has no probabilities; fit it with calibrate=True.")
+    if kind == "probabilities":
+        _check_calibrated(model)
     model.set_output(transform="pandas")
     warn_of_empty_rows(X)
     if fused:
@@ -136,30 +135,53 @@ def _stacked(tables: Mapping[str, Any]) -> Any:
     return name_rows(pd.concat(parts), names)
 
 
-def impute(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict[str, Any]:
-    """Labels of each view with the unknown ones filled in, and a confidence beside each.
+def impute(
+    model: LinearViewModel, data: Mapping[str, ViewData], min_confidence: float | None = None
+) -> dict[str, Any]:
+    """Labels of each view with the unknown ones filled in, as by `impute_labels`.
 
-    The confidence is the probability of the value that stands there; 1 where it was known. Its
-    column is named as the label with "_confidence" behind it, and "_" where that is taken.
+    Beside each label are its confidence, in a column with "_confidence" behind the name, and
+    whether it was filled in, 1 or 0, in one with "_filled"; "_" is added to names that are taken.
+    The confidence is the probability of the value that was filled in, 1 where the label was known,
+    and missing where it stays unknown.
+
+    Parameters
+    ----------
+    model : fitted model
+    data : mapping of view to ViewData
+    min_confidence : float, optional
+        Labels whose most probable value is less probable stay unknown.
     """
     import pandas as pd
 
     X, Y = split(data)
     check_id_names(X, model.label_names_)
-    filled, probabilities = model.impute_labels(X, Y), model.predict_proba(X)
+    _check_calibrated(model)
+    filled, probabilities = model.impute_labels(X, Y, min_confidence), model.predict_proba(X)
     tables = {}
     for name, labels in Y.items():
         columns: dict[str, Any] = {}
         taken = {*labels.columns, labels.index.name}
         for label in labels.columns:
-            value, probability = filled[name][label], np.asarray(probabilities[name][label])
+            value, yes = filled[name][label], np.asarray(probabilities[name][label])
+            known = labels[label].notna()
             columns[label] = value.astype("Int64")  # whole numbers, even beside missing ones
-            sure = np.where(np.asarray(value) > 0, probability, 1 - probability)
-            column = free_name(f"{label}_confidence", taken, f"confidences of {label!r} are")
-            taken.add(column)
-            columns[column] = np.where(labels[label].notna(), 1.0, sure)
+            sure = np.where(known, 1.0, np.where(value == 1, yes, 1 - yes))
+            beside = {
+                "confidence": (np.where(value.isna(), np.nan, sure), "confidences"),
+                "filled": ((~known & value.notna()).astype(int), "marks of filled-in labels"),
+            }
+            for word, (cells, what) in beside.items():
+                column = free_name(f"{label}_{word}", taken, f"{what} of {label!r} are")
+                taken.add(column)
+                columns[column] = cells
         tables[name] = name_rows(pd.DataFrame(columns, index=labels.index), [labels.index.name])
     return tables
+
+
+def _check_calibrated(model: LinearViewModel) -> None:
+    if not model.calibrate:
+        raise ReadError("this model has no probabilities; fit it with calibrate=True.")
 
 
 def evaluate_views(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict[str, Any]:
@@ -170,7 +192,7 @@ def evaluate_views(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict
     dict
         "views": all metrics of `naim3l.evaluate` by view, decisions at the model's thresholds, and
         under "fused" where two views share ids. "labels": known yes and no, AUC and F1 of each
-        label over the rows of all views.
+        label over the rows of all views. "labels_by_view": the same by view and label.
     """
     import pandas as pd
 
@@ -185,12 +207,14 @@ def evaluate_views(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict
     if not any(judged[0].notna().to_numpy().any() for judged in rows.values()):
         raise ReadError("no label is known in these tables, so there is nothing to compare with.")
     together = tuple(pd.concat(list(tables)) for tables in zip(*rows.values(), strict=True))
-    by_label = {name: _of_label(together, name) for name in model.label_names_}
     fused = _judged_fused(model, rows)
     if fused is not None:
         rows[FUSED] = fused
-    return {"views": {name: _measure(of_view) for name, of_view in rows.items()},
-            "labels": by_label}  # fmt: skip
+    return {
+        "views": {name: _measure(of_view) for name, of_view in rows.items()},
+        "labels": _by_label(together),
+        "labels_by_view": {name: _by_label(of_view) for name, of_view in rows.items()},
+    }
 
 
 def _judged_fused(model: LinearViewModel, rows: Mapping[str, Judged]) -> Judged | None:
@@ -216,8 +240,11 @@ def _measure(judged: Judged) -> dict[str, float]:
     return evaluate(Y, S) | {name: decided[name] for name in OF_DECISIONS}
 
 
-def _of_label(judged: Judged, name: str) -> dict[str, Any]:
-    values = _measure(tuple(table[[name]] for table in judged))
-    known = judged[0][name]
-    counts = {"yes": int((known == 1).sum()), "no": int((known == 0).sum())}
-    return counts | {"AUC": values["macro-AUC"], "F1": values["macro-F1"]}
+def _by_label(judged: Judged) -> dict[str, dict[str, Any]]:
+    """Known yes and no, AUC and F1 of each label."""
+    numbers = {}
+    for name, known in judged[0].items():
+        values = _measure(tuple(table[[name]] for table in judged))
+        counts = {"yes": int((known == 1).sum()), "no": int((known == 0).sum())}
+        numbers[name] = counts | {"AUC": values["macro-AUC"], "F1": values["macro-F1"]}
+    return numbers

@@ -1,7 +1,7 @@
 """Tables from files and databases, split into ids, features and labels.
 
-pandas and pyarrow (``pip install 'naim3l[files]'``) and SQLAlchemy (``'naim3l[sql]'``) are
-loaded when they are needed.
+pandas and pyarrow (``pip install 'naim3l[files]'``), SQLAlchemy (``'naim3l[sql]'``) and
+python-calamine (``'naim3l[excel]'``) are loaded when they are needed.
 """
 
 from naim3l.files.readers.cells import parse_labels

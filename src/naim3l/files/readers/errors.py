@@ -13,6 +13,7 @@ _EXTRAS = {
     "pandas": ("files", "tables in files need pandas and pyarrow"),
     "pyarrow": ("files", "Parquet and Arrow files need pyarrow"),
     "charset_normalizer": ("files", "text that is not in UTF-8 needs charset-normalizer"),
+    "python_calamine": ("excel", "Excel workbooks need python-calamine"),
     "sqlalchemy": ("sql", "tables in databases need SQLAlchemy"),
 }
 

@@ -2,8 +2,10 @@
 
 import os
 import re
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 from naim3l.files.readers.arrays import read_mat, read_npz
 from naim3l.files.readers.columnar import read_arrow, read_parquet
 from naim3l.files.readers.errors import ReadError, close_names, load_extra, quote, source_of
+from naim3l.files.readers.excel import read_excel
 from naim3l.files.readers.ids import set_ids
 from naim3l.files.readers.sources import URL, show_source
 from naim3l.files.readers.sql import database_file, read_sql
@@ -20,7 +23,8 @@ from naim3l.input.tables import DataWarning
 TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
 COMPRESSED_EXTENSIONS = (".gz", ".zip", ".bz2", ".xz")
 ARROW_EXTENSIONS = (".arrow", ".feather", ".ipc")
-_PART = re.compile(r"(.+\.(?:npz|mat))#(.+)", re.IGNORECASE | re.DOTALL)
+DATABASE_EXTENSIONS = (".db", ".sqlite", ".sqlite3")
+_PART = re.compile(r"(.+\.(?:npz|mat|xlsx))#(.+)", re.IGNORECASE | re.DOTALL)
 
 
 def read_table(
@@ -44,6 +48,7 @@ def read_table(
           another is clear, with a `DataWarning`. An empty cell is missing.
         - ``.parquet``; ``.arrow``, ``.feather``, ``.ipc``.
         - ``.npz`` or ``.mat``: ``file.npz#name`` if it contains several tables.
+        - ``.xlsx``: ``file.xlsx#sheet`` if several sheets have cells.
         - an SQLAlchemy URL, ``#`` and a query, as ``sqlite:///lab.db#select * from tests``. Only
           one SELECT or WITH is run, in a transaction that is rolled back.
     id_column : str, optional
@@ -101,6 +106,8 @@ def _reader(source: str, text_columns: Collection[str]) -> Callable[..., Any]:
         return partial(read_parquet, path)
     if kind in ARROW_EXTENSIONS:
         return partial(read_arrow, path)
+    if kind == ".xlsx":
+        return partial(read_excel, path, name)
     return partial(read_npz if kind == ".npz" else read_mat, path, name)
 
 
@@ -149,16 +156,32 @@ def _kind(path: Path) -> str:
     compressed = bool(extensions) and extensions[-1] in COMPRESSED_EXTENSIONS
     known: tuple[str, ...] = TEXT_EXTENSIONS
     if not compressed:
-        known = (*TEXT_EXTENSIONS, ".parquet", *ARROW_EXTENSIONS, ".npz", ".mat")
+        known = (*TEXT_EXTENSIONS, ".parquet", *ARROW_EXTENSIONS, ".xlsx", ".npz", ".mat")
     kind = (["", *extensions[:-1]] if compressed else ["", *extensions])[-1]
     if kind in known:
         return kind
-    if kind in (".xls", ".xlsx", ".ods"):
-        raise ReadError(f"{path}: a spreadsheet; save the sheet as CSV.")
+    if kind in (".xls", ".xlsm", ".xlsb", ".ods"):
+        raise ReadError(f"{path}: a spreadsheet of another kind; save it as .xlsx, or as CSV.")
+    if kind in DATABASE_EXTENSIONS:
+        raise ReadError(
+            f"{path}: a database; name one of its tables in a query, such as "
+            f"'sqlite:///{path}#select * from {_first_table(path)}' (needs naim3l[sql])."
+        )
     raise ReadError(
         f"{path}: unknown extension {''.join(extensions[-2:])!r}; known are {', '.join(known)}"
         f"{'' if compressed else ', text also with ' + ', '.join(COMPRESSED_EXTENSIONS)}."
     )
+
+
+def _first_table(path: Path) -> str:
+    """Name of a table of an SQLite file, for an example."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            query = "select name from sqlite_master where type in ('table', 'view')"
+            (name,) = database.execute(query).fetchone() or ("TABLE",)
+    except sqlite3.Error:  # not of SQLite, or damaged
+        return "TABLE"
+    return name if name.isidentifier() else '"{}"'.format(name.replace('"', '""'))
 
 
 def _name_columns(frame: Any) -> Any:

@@ -1,0 +1,97 @@
+"""Metrics as scorers, for the model selection of scikit-learn."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l.input.labels import CODINGS, read_labels
+from naim3l.input.tables import Table
+from naim3l.input.views import is_apart
+from naim3l.metrics.evaluation import evaluate
+from naim3l.metrics.scored import LOSSES, OF_DECISIONS, PAPER
+
+
+def make_scorer(metric: str, label_coding: str = "binary") -> "LabelScorer":
+    """Scorer that skips unknown labels, for ``scoring=`` of `GridSearchCV` or `cross_val_score`.
+
+    Parameters
+    ----------
+    metric : str
+        One of the keys that `evaluate` returns. "1-HL" and the F1 values are those of the model's
+        decisions, all others those of its scores. "coverage" and "one-error" are negated, because
+        scikit-learn maximises.
+    label_coding : {"binary", "signed"}, default="binary"
+        That of the model.
+
+    Returns
+    -------
+    callable
+        ``scorer(model, X, y)`` is the metric of a fitted model, or of a pipeline that ends in one,
+        averaged over the views of a mapping of tables. Rows that lack the view are left out. It
+        can be pickled.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from naim3l import NAIM3L, join_views
+    >>> from naim3l.datasets import make_unpaired
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, aligned=True, random_state=0)
+    >>> wide, views = join_views(data.views)
+    >>> model = NAIM3L(views=views)
+    >>> scorer = make_scorer("macro-AUC")
+    >>> cross_val_score(model, wide, data.labels["view0"], scoring=scorer).shape
+    (5,)
+    """
+    if metric not in PAPER:
+        raise ValueError(
+            f"metric is {metric!r}; the known ones are: {', '.join(map(repr, PAPER))}."
+        )
+    if label_coding not in CODINGS:
+        raise ValueError(f"label_coding must be one of {list(CODINGS)}, got {label_coding!r}.")
+    return LabelScorer(metric, label_coding)
+
+
+@dataclass(frozen=True)
+class LabelScorer:
+    """What `make_scorer` returns."""
+
+    metric: str
+    label_coding: str
+
+    def __call__(self, model: Any, X: Any, y: Any) -> float:
+        values = [evaluate(*tables)[self.metric] for tables in self._tables(model, X, y)]
+        sign = -1 if self.metric in LOSSES else 1
+        return sign * float(np.mean(values))
+
+    def _tables(self, model: Any, X: Any, y: Any) -> Iterator[tuple[NDArray, NDArray]]:
+        """Labels, and scores or decisions, of the rows of each view that have it."""
+        scores = model.decision_function(X)
+        for view in X if is_apart(X) else [None]:
+            rows, labels, S = (X, y, scores) if view is None else (X[view], y[view], scores[view])
+            where = "y" if view is None else f"view {view!r}"
+            truth, S = self._truth(model, labels, where), _columns(S)
+            present = np.asarray(~np.isnan(S).any(axis=1))
+            if self.metric in OF_DECISIONS and present.any():
+                rows = Table(rows, where).take_rows(present)
+                decided = model.predict(rows) if view is None else model.predict({view: rows})[view]
+                yield truth[present], _columns(decided)
+            else:
+                yield truth[present], S[present]
+
+    def _truth(self, model: Any, labels: Any, where: str) -> NDArray[np.float64]:
+        """Labels as 1, 0 and NaN, in the order of the model's where both have names."""
+        read = read_labels(labels, self.label_coding, where)
+        truth = np.where(read.signed == 0, np.nan, read.signed > 0)
+        names, classes = read.table.columns, list(model.classes_)
+        if names is None or names == classes or set(names) != set(classes):
+            return truth
+        return truth[:, [names.index(name) for name in classes]]
+
+
+def _columns(values: Any) -> NDArray[np.float64]:
+    """Scores or decisions of shape (n_rows, n_labels), whatever their container."""
+    array = np.asarray(values, dtype=np.float64)
+    return array.reshape(-1, 1) if array.ndim == 1 else array

@@ -1,0 +1,167 @@
+"""Scorers for the model selection of scikit-learn."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from naim3l import NAIM3L, evaluate
+from naim3l.metrics import make_scorer
+from naim3l.metrics.scored import LOSSES, OF_DECISIONS, PAPER
+
+VIEWS = {"a": [0, 1, 2], "b": [3, 4]}
+NAMES = ["flu", "asthma", "gout"]
+
+
+@pytest.fixture
+def wide(rng):
+    """Features with views that rows lack, and labels of which some are unknown."""
+    X = rng.normal(size=(60, 5))
+    Y = (X[:, :3] + 0.3 * rng.normal(size=(60, 3)) > 0).astype(float)
+    X[::5, :3] = np.nan
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    return X, Y
+
+
+def model(**parameters):
+    return NAIM3L(views=VIEWS, ridge=1.0, threshold=0.2, random_state=0, **parameters)
+
+
+def expected_value(metric, fitted, X, Y):
+    measured = fitted.predict(X) if metric in OF_DECISIONS else fitted.decision_function(X)
+    value = evaluate(Y, measured)[metric]
+    return -value if metric in LOSSES else value
+
+
+@pytest.mark.parametrize("metric", PAPER)
+def test_is_the_metric_of_scores_or_of_decisions(metric, wide):
+    X, Y = wide
+    fitted = model().fit(X, Y)
+    assert make_scorer(metric)(fitted, X, Y) == expected_value(metric, fitted, X, Y)
+
+
+@pytest.mark.parametrize("metric", ["AP", "micro-F1"])
+class TestForms:
+    def test_signed_labels(self, metric, wide):
+        X, Y = wide
+        signed = np.where(np.isnan(Y), 0, 2 * np.nan_to_num(Y) - 1)
+        fitted = model(label_coding="signed").fit(X, signed)
+        value = make_scorer(metric, label_coding="signed")(fitted, X, signed)
+        assert value == make_scorer(metric)(model().fit(X, Y), X, Y)
+
+    @pytest.mark.parametrize("library", ["pandas", "polars"])
+    def test_frames_are_matched_by_name(self, metric, wide, library):
+        X, Y = wide
+        build = {"pandas": pd.DataFrame, "polars": pl.DataFrame}[library]
+        X = build(dict(zip("uvwxy", X.T, strict=True)))
+        Y = build(dict(zip(NAMES, np.nan_to_num(Y).T, strict=True)))
+        fitted = model().set_output(transform=library).fit(X, Y)
+        scorer = make_scorer(metric)
+        assert scorer(fitted, X, Y[NAMES[::-1]]) == scorer(fitted, X, Y)
+
+    def test_rows_without_any_view_are_left_out(self, metric, wide):
+        X, Y = wide
+        fitted = model().fit(X, Y)
+        more = np.vstack([X, np.full((3, 5), np.nan)])
+        with pytest.warns(UserWarning, match="3 rows .* have no view at all"):
+            value = make_scorer(metric)(fitted, more, np.vstack([Y, Y[:3]]))
+        assert value == make_scorer(metric)(fitted, X, Y)
+
+    def test_views_apart_are_averaged(self, metric, wide):
+        X, Y = wide
+        X, Y = {"a": X[1:, :3], "b": X[:40, 3:]}, {"a": Y[1:], "b": Y[:40]}
+        fitted = NAIM3L(ridge=1.0, threshold=0.2).fit(X, Y)
+        values = []
+        for view in X:
+            there = ~np.isnan(X[view]).any(axis=1)
+            rows = {view: X[view][there]}
+            made = fitted.predict(rows) if metric == "micro-F1" else fitted.decision_function(rows)
+            values.append(evaluate(Y[view][there], made[view])[metric])
+        assert make_scorer(metric)(fitted, X, Y) == pytest.approx(np.mean(values))
+
+
+def test_one_column_of_labels(wide):
+    X, Y = wide
+    fitted = model().fit(X, Y[:, 0])
+    known = ~np.isnan(Y[:, 0])
+    right = fitted.predict(X)[known] == Y[known, 0]
+    assert make_scorer("1-HL")(fitted, X, Y[:, 0]) == pytest.approx(right.mean())
+
+
+class TestModelSelection:
+    def test_scores_of_folds(self, wide):
+        X, Y = wide
+        folds = KFold(3)
+        found = cross_val_score(model(), X, Y, cv=folds, scoring=make_scorer("macro-AUC"))
+        expected = [
+            expected_value("macro-AUC", model().fit(X[train], Y[train]), X[test], Y[test])
+            for train, test in folds.split(X)
+        ]
+        np.testing.assert_array_equal(found, expected)
+
+    def test_search_in_a_pipeline_by_several_metrics(self, wide):
+        X, Y = wide
+        X = np.nan_to_num(X)
+        pipeline = make_pipeline(StandardScaler(), model())
+        scoring = {name: make_scorer(name) for name in ("one-error", "example-F1")}
+        search = GridSearchCV(pipeline, {"naim3l__lam": [0.1, 1.0]}, scoring=scoring, cv=2,
+                              refit="one-error").fit(X, Y)  # fmt: skip
+        values = search.cv_results_["mean_test_one-error"]
+        assert (values <= 0).all() and search.best_score_ == max(values)
+
+    def test_can_be_pickled(self):
+        scorer = make_scorer("AP")
+        assert pickle.loads(pickle.dumps(scorer)) == scorer
+
+    @pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
+    def test_predictions_of_known_labels(self, wide, method):
+        X, Y = wide
+        Y = np.nan_to_num(Y)
+        found = cross_val_predict(model(calibrate=True), X, Y, cv=3, method=method)
+        expected = np.empty_like(Y)
+        for train, test in KFold(3).split(X):
+            fitted = model(calibrate=True).fit(X[train], Y[train])
+            expected[test] = getattr(fitted, method)(X[test])
+        np.testing.assert_array_equal(found, expected)
+        one = cross_val_predict(model(calibrate=True), X, Y[:, 0], cv=3, method=method)
+        assert one.shape == (60,)
+
+    def test_predictions_with_unknown_labels(self, wide):
+        """As ``y``, scikit-learn would number their values, and take NaN for a third one."""
+        X, Y = wide
+        options = {"cv": 3, "method": "predict_proba"}
+        found = cross_val_predict(model(calibrate=True), X, params={"y": Y}, **options)
+        for train, test in KFold(3).split(X):
+            fitted = model(calibrate=True).fit(X[train], Y[train])
+            np.testing.assert_array_equal(found[test], fitted.predict_proba(X[test]))
+
+    def test_without_a_scorer_it_is_average_precision(self, wide):
+        X, Y = wide
+        for scoring in (None, make_scorer("AP")):
+            found = cross_validate(model(), X, Y, cv=2, scoring=scoring)["test_score"]
+            expected = [expected_value("AP", model().fit(X[a], Y[a]), X[b], Y[b])
+                        for a, b in KFold(2).split(X)]  # fmt: skip
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("auc",), "metric is 'auc'; the known ones are: '1-HL'"),
+        (("AP", "words"), "label_coding must be one of"),
+    ],
+)
+def test_unknown_names_are_refused(arguments, error):
+    with pytest.raises(ValueError, match=error):
+        make_scorer(*arguments)
