@@ -56,6 +56,27 @@ def test_predictions_carry_ids(folder, what, ending):
     assert {"flu", "asthma", "gout"} <= set(table.columns)
 
 
+@pytest.mark.parametrize("rule", ["guarded", "cardinality", "f1", "half", "sign"])
+def test_the_rule_of_decision_can_be_changed(folder, rule):
+    out = f"{rule}.csv"
+    arguments = ["predict", "model.skops", "clinic=clinic_new.csv", "--decide", rule, "-o", out]
+    assert run(*arguments).exit_code == 0
+    model, scores = load("model.skops"), "scores.csv"
+    run("predict", "model.skops", "clinic=clinic_new.csv", "--what", "scores", "-o", scores)
+    at = 0 if rule == "sign" else model.rules_[rule]["clinic"]
+    decided, found = (pd.read_csv(file)[model.label_names_] for file in (out, scores))
+    assert (decided.to_numpy() == (found.to_numpy() > at)).all()
+    fused = run(*arguments[:-2], "--fused", "-o", f"fused-{out}")
+    assert fused.exit_code == 0, fused.output
+
+
+def test_an_unknown_rule_of_decision_is_refused(folder):
+    result = run(
+        "predict", "model.skops", "clinic=clinic_new.csv", "--decide", "f2", "-o", "f2.csv"
+    )
+    assert result.exit_code == 1 and "decide must be one of ['sign', 'guarded'" in result.stderr
+
+
 def test_labels_are_filled_in(folder):
     result = run("impute", "model.skops", *VIEWS, *ROLES, "-o", "filled", "--ending", "tsv")
     assert result.exit_code == 0, result.output

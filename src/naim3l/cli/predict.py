@@ -35,9 +35,14 @@ def predict(
         bool,
         typer.Option("--fused", help="One row per id: the evidence of its views is added up."),
     ] = False,
+    decide: Annotated[
+        str | None,
+        typer.Option(help="When to say yes: guarded, cardinality, f1, half or sign. Default: as in "
+                          "the fit."),
+    ] = None,
     ids: KnownIds = None,
     raw_cells: RawCells = False,
-) -> None:
+) -> None:  # fmt: skip
     """Predict the labels of new rows.
 
     Ids are kept; where a table has none, rows are numbered from 0. A row without any value has no
@@ -48,6 +53,8 @@ def predict(
     Example: naim3l predict model.skops lab=new.csv --what probabilities -o out.parquet
 
     Example: naim3l predict model.skops lab=new.csv clinic=later.csv --fused -o fused.csv
+
+    Example: naim3l predict model.skops lab=new.csv --decide cardinality -o tags.csv
     """
     with report_errors():
         from naim3l.cli.work import KINDS, predict_tables, read_new
@@ -66,7 +73,7 @@ def predict(
             {name: view.source for name, view in tables},
             ids={name: view.id for name, view in tables},
         )
-        table = predict_tables(fitted, X, kind, fused=fused)
+        table = predict_tables(fitted, X, kind, fused=fused, decide=decide)
         write_table(table, out, spreadsheet_safe=not raw_cells)
     say(f"Wrote {len(table)} rows to {out}.")
 

@@ -16,6 +16,7 @@ from naim3l.cli.work.row_ids import (
 )
 from naim3l.cli.work.study import ViewData, split
 from naim3l.decisions.fusion import LEAST_PROBABILITY, fuse
+from naim3l.decisions.rules import thresholds_of
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError
 from naim3l.input.labels import CODINGS
@@ -29,7 +30,12 @@ Judged = tuple[Any, ...]
 
 
 def predict_tables(
-    model: LinearViewModel, X: Mapping[str, Any], kind: str = "labels", *, fused: bool = False
+    model: LinearViewModel,
+    X: Mapping[str, Any],
+    kind: str = "labels",
+    *,
+    fused: bool = False,
+    decide: str | None = None,
 ) -> Any:
     """Predictions in one data frame, a row per row; ids, or numbers of rows, are the index.
 
@@ -42,6 +48,8 @@ def predict_tables(
         One row per id: what its views add to the frequency of a label is added up, see
         `naim3l.fuse`; scores are then log-odds. Otherwise, with several views, a first column names
         the view. It is called "view", or "view_" where that is a label or an id.
+    decide : str, optional
+        Another rule for labels than the model's.
     """
     check_id_names(X, model.label_names_)
     if kind == "probabilities":
@@ -49,38 +57,43 @@ def predict_tables(
     model.set_output(transform="pandas")
     warn_of_empty_rows(X)
     if fused:
-        return _fused(model, X, kind)
+        return _fused(model, X, kind, decide)
     if kind == "probabilities":
         return _stacked(model.predict_proba(X))
     scores = model.decision_function(X)
-    return _stacked(scores if kind == "scores" else _decided(model, scores))
+    return _stacked(scores if kind == "scores" else _decided(model, scores, decide))
 
 
-def _decided(model: LinearViewModel, scores: Mapping[str, Any]) -> dict[str, Any]:
+def _decided(
+    model: LinearViewModel, scores: Mapping[str, Any], decide: str | None
+) -> dict[str, Any]:
     """Labels as `predict` gives them, but unknown in rows that have no value."""
+    at = thresholds_of(decide, model.thresholds_, model.rules_)
     yes, no, _ = CODINGS[model.reader_.label_coding][0]
     decided = {}
     for view, table in scores.items():
-        labels = table.gt(model.thresholds_[view]).astype("int64") * int(yes - no) + int(no)
+        labels = table.gt(at[view]).astype("int64") * int(yes - no) + int(no)
         known = table.notna()
         decided[view] = labels if known.all(axis=None) else labels.astype("Int64").where(known)
     return decided
 
 
-def _fused(model: LinearViewModel, X: Mapping[str, Any], kind: str) -> Any:
+def _fused(model: LinearViewModel, X: Mapping[str, Any], kind: str, decide: str | None) -> Any:
     for view, table in X.items():
         if table.index.name is None:  # rows would be joined by their places
             raise ReadError(
                 f"view {view!r}: its rows have no ids to join them by; name the column with --id."
             )
     warn_of_unmatched(X)
-    probabilities, scores, margins = fuse_rows(model, model.decision_function(X))
+    probabilities, scores, margins = fuse_rows(model, model.decision_function(X), decide)
     yes = (margins > 0).astype("Int64").where(margins.notna())  # unknown where no view has a cell
     fused = {"labels": yes, "scores": scores, "probabilities": probabilities}[kind]
     return name_rows(fused, [table.index.name for table in X.values()])
 
 
-def fuse_rows(model: LinearViewModel, scores: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+def fuse_rows(
+    model: LinearViewModel, scores: Mapping[str, Any], decide: str | None = None
+) -> tuple[Any, Any, Any]:
     """Probabilities, scores, and margins above the thresholds of all ids that some view has.
 
     Evidence of calibrated probabilities is added up, scores are the log-odds of that, and
@@ -93,13 +106,16 @@ def fuse_rows(model: LinearViewModel, scores: Mapping[str, Any]) -> tuple[Any, A
     model : fitted model
     scores : mapping of view to DataFrame of shape (n_rows, n_labels)
         Ids are the index.
+    decide : str, optional
+        Another rule than the model's.
 
     Returns
     -------
     probabilities, scores, margins : DataFrame of shape (n_ids, n_labels)
     """
+    at = thresholds_of(decide, model.thresholds_, model.rules_)
     if not model.calibrate:
-        margins = {view: table - model.thresholds_[view] for view, table in scores.items()}
+        margins = {view: table - at[view] for view, table in scores.items()}
         return None, fuse(scores), fuse(margins)
     curves = {view: model.calibration_[view] for view in scores}
     probabilities = fuse(
@@ -113,7 +129,7 @@ def fuse_rows(model: LinearViewModel, scores: Mapping[str, Any]) -> tuple[Any, A
         # A view whose scores say nothing about a label has no part in its threshold.
         informative = np.where(curves[view].slope == 0, np.nan, 1)
         # The product keeps ids, and unknown the rows that lack the view.
-        thresholds[view] = 0 * table + informative * curves[view].log_odds(model.thresholds_[view])
+        thresholds[view] = 0 * table + informative * curves[view].log_odds(at[view])
     # Where no view is informative, nothing speaks for a yes: the margin is 0.
     return probabilities, log_odds, log_odds - fuse(thresholds).fillna(log_odds)
 
