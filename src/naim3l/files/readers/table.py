@@ -99,16 +99,21 @@ def _reader(source: str, text_columns: Collection[str]) -> Callable[..., Any]:
         return partial(read_sql, source)
     path, name = _path_and_part(source)
     check_file(path)
-    kind = _kind(path)
-    if kind in TEXT_EXTENSIONS:
-        return partial(read_text, path, text_columns=text_columns)
-    if kind == ".parquet":
-        return partial(read_parquet, path)
-    if kind in ARROW_EXTENSIONS:
-        return partial(read_arrow, path)
-    if kind == ".xlsx":
-        return partial(read_excel, path, name)
-    return partial(read_npz if kind == ".npz" else read_mat, path, name)
+    return READERS[_kind(path)](path, name, text_columns)
+
+
+# Readers by extension, as functions of a path, the name of a table in the file, and the columns
+# that are text; they return a function of ``n_rows``.
+READERS: dict[str, Callable[[Path, str | None, Collection[str]], Callable[..., Any]]] = {
+    **dict.fromkeys(
+        TEXT_EXTENSIONS, lambda path, name, text: partial(read_text, path, text_columns=text)
+    ),
+    ".parquet": lambda path, name, text: partial(read_parquet, path),
+    **dict.fromkeys(ARROW_EXTENSIONS, lambda path, name, text: partial(read_arrow, path)),
+    ".xlsx": lambda path, name, text: partial(read_excel, path, name),
+    ".npz": lambda path, name, text: partial(read_npz, path, name),
+    ".mat": lambda path, name, text: partial(read_mat, path, name),
+}
 
 
 def source_file(source: str | os.PathLike[str]) -> Path | None:
@@ -154,9 +159,7 @@ def _kind(path: Path) -> str:
     """Extension of a supported file format, without that of compression."""
     extensions = [extension.lower() for extension in path.suffixes]
     compressed = bool(extensions) and extensions[-1] in COMPRESSED_EXTENSIONS
-    known: tuple[str, ...] = TEXT_EXTENSIONS
-    if not compressed:
-        known = (*TEXT_EXTENSIONS, ".parquet", *ARROW_EXTENSIONS, ".xlsx", ".npz", ".mat")
+    known = TEXT_EXTENSIONS if compressed else tuple(READERS)
     kind = (["", *extensions[:-1]] if compressed else ["", *extensions])[-1]
     if kind in known:
         return kind
