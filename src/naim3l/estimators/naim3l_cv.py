@@ -75,8 +75,10 @@ class NAIM3LCV(LinearViewModel):
         themselves, which is recommended for probabilities and for fusion by evidence. "auto" is
         "AP" if every fold has a row with labels to rank, otherwise, as with a single label,
         "log-loss".
+    threshold : default="guarded"
+        The choices of `NAIM3L`, whose default is "sign".
     views, transformer, n_components, kernel, n_landmarks, gamma, low_rank, high_rank, \
-positive_weight, fit_intercept, label_coding, threshold, calibrate, fusion
+positive_weight, fit_intercept, label_coding, calibrate, fusion
         As in `NAIM3L`.
     max_iter, tol
         As in `NAIM3L`, for the final fit; fits within folds are less accurate.

@@ -136,7 +136,7 @@ def _says_no_to_all(summary: Summary) -> Iterator[str]:
             f"{_count(silent, 'label')} ({_some(silent)})"
             f"{'' if summary['data']['form'] == 'wide' else ' in some view'}: it predicts a label "
             "only where its score is positive, which seldom happens for rare labels. Rank by "
-            "score, or fit with threshold='f1' or 'cardinality'."
+            "score, or fit with threshold='guarded' or 'cardinality'."
         )
 
 
