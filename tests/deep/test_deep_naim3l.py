@@ -221,7 +221,8 @@ class TestFit:
         for table in (joined, apart):
             model = DeepNAIM3L(views=views, transformer=None, **QUICK)
             model.set_params(checkpoint=tmp_path / "fit.checkpoint", max_epochs=1)
-            problem = model._read_training(table, np.ones((len(table), 1)))
+            with pytest.warns(DataWarning, match="never observed negative"):
+                problem = model._read_training(table, np.ones((len(table), 1)))
             model._architecture = {"hidden": [8], "dropout": 0.5}
             training = model._training(problem, problem.Y, seed=0)
             for network in training.networks:  # start weights alone would tell base rates
