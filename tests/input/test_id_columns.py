@@ -182,3 +182,9 @@ def test_nothing_but_ids_is_refused(study):
     table, labels = study
     with pytest.warns(DataWarning), pytest.raises(ValueError, match="no column is left"):
         NAIM3L().fit({"t": table[["MRN"]]}, {"t": labels})
+
+
+def test_whole_numbers_beyond_floats_are_compared_as_text():
+    huge = [10**400 + i for i in range(12)]
+    assert not why_id("amount", huge)
+    assert why_id("patient_id", huge)

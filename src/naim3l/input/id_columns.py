@@ -123,7 +123,10 @@ def _known(cells: Any) -> tuple[NDArray[np.float64] | None, list[str]]:
         return None, [str(cell) for cell in known]
     if any(isinstance(cell, bool) or not isinstance(cell, int | float | Decimal) for cell in known):
         return None, []
-    return _known(np.array(known, dtype=float))
+    try:
+        return _known(np.array(known, dtype=float))
+    except OverflowError:  # whole numbers of hundreds of digits, as no measurement has
+        return None, [str(cell) for cell in known]
 
 
 def _why_numbers(name: str, numbers: NDArray[np.float64], n_values: int) -> str:
