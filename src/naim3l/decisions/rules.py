@@ -20,7 +20,6 @@ from naim3l.decisions.thresholds import (
     LEARNED,
     RULES,
     SIGN,
-    check_threshold,
     fit_thresholds,
     fixed_thresholds,
 )
@@ -71,7 +70,6 @@ class Decisions:
 
 def fixed_decisions(rules: Rules, blocks: Sequence[str], label_names: list[str]) -> Decisions:
     """Decisions that need no held-out entries; thresholds that are to be learned are 0."""
-    check_threshold(rules.threshold, label_names)
     known = rules.threshold
     if isinstance(known, str):
         known = "sign"

@@ -35,7 +35,7 @@ from naim3l.deep.refusals import check_features, check_scores
 from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
 from naim3l.deep.validation import Judge, as_scores, hold_out_validation
 from naim3l.estimators.base import ViewModel
-from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
+from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in, whole_seed
 from naim3l.input.tables import Table
 from naim3l.problem.rows import Problem
 
@@ -318,13 +318,8 @@ views_, label_names_, n_features_in_, feature_names_in_
     def _open_checkpoint(self, problem: Problem, training: Training) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        if not isinstance(self.random_state, int | np.integer):
-            raise ValueError(
-                f"checkpoint= needs a whole number as random_state, got {self.random_state!r}: "
-                "otherwise a resumed fit would have other random numbers."
-            )
         settings = {name: getattr(self, name) for name in RESUMED_WITH}
-        settings |= {**self._architecture, "random_state": int(self.random_state)}
+        settings |= {**self._architecture, "random_state": whole_seed(self.random_state)}
         # Weights do not show to which modules they belong, nor which of them are frozen.
         settings["networks"] = [repr(network) for network in training.networks]
         settings["trained"] = [

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +25,7 @@ from naim3l.estimators.naim3l import FOLD_MAX_ITER, FOLD_TOL, NAIM3L
 from naim3l.estimators.schema import is_sequence
 from naim3l.features.encoding import ViewFeatures
 from naim3l.features.kernels import of_view
-from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
+from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in, whole_seed
 from naim3l.input.tables import Table, warn_user
 from naim3l.problem.blocks import one_blas_thread
 from naim3l.problem.choice import choose_form
@@ -240,14 +239,9 @@ positive_weight, fit_intercept, label_coding, calibrate, fusion
         """The file of ``checkpoint``, opened for this search."""
         if self.checkpoint is None:
             return None
-        if not isinstance(self.random_state, Integral):
-            raise ValueError(
-                f"checkpoint= needs a whole number as random_state, got {self.random_state!r}: "
-                "otherwise a resumed fit would have other folds."
-            )
         names = ("cv", "metric_", "low_rank", "high_rank", "positive_weight", "fit_intercept")
         settings = {name: getattr(self, name) for name in names}
-        settings |= {"pairs": pairs, "random_state": int(self.random_state)}
+        settings |= {"pairs": pairs, "random_state": whole_seed(self.random_state)}
         samples = [] if problem.samples is None else [problem.samples]
         return Checkpoint(self.checkpoint, fingerprint([*problem.X, problem.Y, *samples], settings))
 

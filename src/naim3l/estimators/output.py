@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from naim3l.input.reader import TableReader
 from naim3l.input.views import FUSED
 
-OUTPUTS = ("default", "pandas", "polars")
-
 
 def contain(values: Mapping[str, NDArray], X: Any, reader: TableReader, container: str) -> Any:
     """Arrays or data frames by view, or a single one for a wide table.

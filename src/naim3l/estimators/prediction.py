@@ -15,11 +15,11 @@ from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import Evidence
 from naim3l.decisions.rules import Rulebook, Thresholds, fuse_views, thresholds_of
 from naim3l.estimators.calibrated import CalibratedMethod, check_confidence, most_probable
-from naim3l.estimators.output import OUTPUTS, contain
+from naim3l.estimators.output import contain
 from naim3l.features.encoding import ViewFeatures
 from naim3l.input.labels import CODINGS, LabelTable, fill_unknown
 from naim3l.input.reader import TableReader, of_reader
-from naim3l.input.tables import Table, warn_of_rows
+from naim3l.input.tables import OUTPUTS, Table, warn_of_rows
 from naim3l.input.views import FUSED
 from naim3l.metrics import evaluate
 

@@ -12,8 +12,8 @@ from naim3l.experiments.trials import Trial
 from naim3l.metrics import evaluate
 from naim3l.problem.rows import Problem
 
-NEVER, FREQUENT = GUESSES = ("always no", "more frequent value")
-SHRUNK, EXPECTED = COMPARED = ("f1, shrunk", "expected F1")
+NEVER, FREQUENT = "always no", "more frequent value"
+SHRUNK, EXPECTED = "f1, shrunk", "expected F1"
 MEASURES = ("example-F1", "micro-F1", "macro-F1", "1-HL")
 # Known positives at which a label's own threshold counts as much as the common one.
 HOLD = 20

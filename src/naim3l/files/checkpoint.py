@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,16 @@ def fingerprint(arrays: list[Any], settings: Mapping[str, Any]) -> str:
             # Without a copy, because a state may take much of the memory.
             digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def whole_seed(random_state: Any) -> int:
+    """``random_state`` of a fit with a checkpoint, which must draw the same numbers again."""
+    if not isinstance(random_state, Integral):
+        raise ValueError(
+            f"checkpoint= needs a whole number as random_state, got {random_state!r}: otherwise a "
+            "resumed fit would have other random numbers, and other folds."
+        )
+    return int(random_state)
 
 
 class Checkpoint:

@@ -12,6 +12,7 @@ from naim3l.input.id_columns import find_id_columns
 from naim3l.input.labels import CODINGS, LabelTable, check_rows, match_labels, read_labels
 from naim3l.input.tables import Table, warn_user
 from naim3l.input.views import (
+    check_not_empty,
     check_same_columns,
     is_apart,
     resolve_columns,
@@ -118,7 +119,7 @@ class TableReader:
                     "makes one table of tables with the same rows or ids."
                 )
             table = Table(X, "X")
-            resolve_columns(None, table)  # refuses an empty table
+            check_not_empty(table)
             self._validate(X, reset=False)
             assert self.columns_ is not None
             return tables_wide(table, self.columns_)

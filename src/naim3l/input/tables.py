@@ -20,6 +20,8 @@ from naim3l._text import quote
 
 # Squares of such numbers, their sums and their products with weights are finite, and not 0.
 SMALLEST, LARGEST = 1e-100, 1e100
+# Containers that results may have; "default" is NumPy.
+OUTPUTS = ("default", "pandas", "polars")
 
 
 class DataWarning(UserWarning):

@@ -120,8 +120,7 @@ def fuse_rows(
     curves = {view: model.calibration_[view] for view in scores}
     probabilities = fuse(
         {view: curves[view].probabilities(table) for view, table in scores.items()},
-        # Of files older than base rates, the mean.
-        base_rates=getattr(model, "base_rates_", None),
+        base_rates=model.base_rates_,
     )
     log_odds = logit(probabilities.clip(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
     thresholds = {}

@@ -19,10 +19,8 @@ from naim3l.files.models.parts import are_names, steps_of, takes_zeros
 from naim3l.input.labels import CODINGS
 from naim3l.input.reader import FORMS, TableReader
 from naim3l.input.roles import ViewRoles
-from naim3l.input.tables import Table
+from naim3l.input.tables import OUTPUTS, Table
 from naim3l.input.views import FUSED
-
-_OUTPUTS = ("default", "pandas", "polars")
 
 
 @dataclass(frozen=True)
@@ -203,7 +201,7 @@ COMMON = {
     "base_rates_": Part("a share per label", _rates),
     "roles_": Part("names of columns", _roles, by="views", empty=dict),
     "_sklearn_output_config": Part(
-        f"one of {_OUTPUTS}", lambda value, _: value in [{"transform": o} for o in _OUTPUTS],
+        f"one of {OUTPUTS}", lambda value, _: value in [{"transform": o} for o in OUTPUTS],
         optional=True,
     ),
 }  # fmt: skip
