@@ -34,7 +34,7 @@ def documented(found, section):
 
 
 def test_dir_shows_the_public_names():
-    modules = ("datasets", "deep", "explain", "metrics", "missing", "report")
+    modules = ("datasets", "deep", "estimators", "explain", "metrics", "missing", "report")
     assert dir(naim3l) == sorted([*naim3l.__all__, *modules])
 
 

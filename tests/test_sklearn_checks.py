@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning, PerViewLogistic, PerViewRidge
+from naim3l.estimators import FusedRidge
 
 OUTSIDE_CODING = "the check's targets are not 0 and 1, and others are refused by design"
 EXPECTED_FAILURES = dict.fromkeys(
@@ -71,6 +72,10 @@ class LogisticOfAnyTarget(OfAnyTarget, PerViewLogistic):
     pass
 
 
+class FusedRidgeOfAnyTarget(OfAnyTarget, FusedRidge):
+    pass
+
+
 def as_binary(y):
     try:
         values = np.asarray(y if not np.iscomplexobj(y) else None, dtype=float)
@@ -101,8 +106,9 @@ SMALL_SEARCH = {"lams": (0.4,), "ridges": (1.0,), "cv": 2, "max_iter": 10, "tol"
         NAIM3LCVOfAnyTarget(**SMALL_SEARCH),
         RidgeOfAnyTarget(),
         LogisticOfAnyTarget(),
+        FusedRidgeOfAnyTarget(),
     ],
-    ids=["NAIM3L scale", "NAIM3L as given", "NAIM3LCV", "ridge", "logistic"],
+    ids=["NAIM3L scale", "NAIM3L as given", "NAIM3LCV", "ridge", "logistic", "fused ridge"],
 )
 def test_all_checks_pass_on_binary_targets(model):
     results = run_checks(clone(model), {})

@@ -170,6 +170,6 @@ def test_networks_have_no_report_and_that_is_told_in_one_line(folder, command):
     result = run(command[0], "deep.skops", "lab=lab.txt", *command[1:])
     assert result.exit_code == 1 and not result.stdout
     (line,) = result.stderr.splitlines()
-    assert line.startswith("naim3l: DeepNAIM3L has no readable weights: explanations and")
+    assert line.startswith("naim3l: DeepNAIM3L has no readable weights per view: explanations")
     assert not Path("deep.html").exists()
     assert run("evaluate", "deep.skops", "lab=lab.txt").exit_code == 0

@@ -150,6 +150,7 @@ views_, label_names_, n_features_in_, feature_names_in_
     lam: float = 0.1
     _: KW_ONLY
     transformer: Any = "scale"
+    fusion: str = "mean"
     encoders: Any = None
     hidden: Any = (1024, 512)
     dropout: float = 0.5

@@ -1,8 +1,9 @@
 """Models by name: `NAIM3L`, its search, and the methods that it is compared with."""
 
+from naim3l.estimators.fused_ridge import FusedRidge
 from naim3l.estimators.logistic import PerViewLogistic
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.estimators.ridge import PerViewRidge
 
-__all__ = ["NAIM3L", "NAIM3LCV", "PerViewLogistic", "PerViewRidge"]
+__all__ = ["NAIM3L", "NAIM3LCV", "FusedRidge", "PerViewLogistic", "PerViewRidge"]

@@ -56,10 +56,17 @@ class ViewModel(ViewPredictor):
     label_coding: str = "binary"
     threshold: Any = "sign"
     calibrate: bool = False
-    fusion: str = "mean"
     random_state: Any = None
 
-    fit_intercept = False  # a parameter of the models that can have an intercept
+    # Parameters of some of the models; the others have these values.
+    fit_intercept = False
+    fusion = "mean"
+
+    @property
+    def kernel_maps_(self) -> dict[str, KernelMap]:
+        """Fitted kernel maps of the views with a kernel."""
+        maps = {view: features.kernel_map for view, features in self.features_.items()}
+        return {view: kernel_map for view, kernel_map in maps.items() if kernel_map is not None}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, completely or not at all; `naim3l.load` reads it.

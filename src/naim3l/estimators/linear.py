@@ -7,24 +7,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.estimators.base import ViewModel
-from naim3l.features.kernels import N_LANDMARKS, KernelMap, of_view
+from naim3l.estimators.kernel_model import KernelModel
 from naim3l.problem.rows import Problem
 from naim3l.solvers import SolverResult
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearViewModel(ViewModel):
+class LinearViewModel(KernelModel):
     """Base of the methods that learn one linear model per view.
 
     ``fit`` of a subclass computes stacked weights of the problem, passes them to
     ``_keep_weights``, and ends with ``_learn``.
     """
 
-    kernel: Any = None
-    n_landmarks: int | None = N_LANDMARKS
-    gamma: Any = "auto"
     fit_intercept: bool = True
+    fusion: str = "mean"
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
@@ -39,25 +36,6 @@ class LinearViewModel(ViewModel):
             view: kernel_map.normalization_ @ self.coef_[view]
             for view, kernel_map in self.kernel_maps_.items()
         }
-
-    @property
-    def kernel_maps_(self) -> dict[str, KernelMap]:
-        """Fitted kernel maps of the views with a kernel."""
-        maps = {view: features.kernel_map for view, features in self.features_.items()}
-        return {view: kernel_map for view, kernel_map in maps.items() if kernel_map is not None}
-
-    @property
-    def gamma_(self) -> dict[str, float | None]:
-        """Gamma of the kernel of each view, None for views without one."""
-        maps = self.kernel_maps_
-        return {view: maps[view].gamma_ if view in maps else None for view in self.views_}
-
-    def _kernel_map(self, view: str) -> KernelMap | None:
-        kernel = of_view("kernel", self.kernel, view)
-        if kernel is None:
-            return None
-        gamma = of_view("gamma", self.gamma, view)
-        return KernelMap(kernel, n_landmarks=self.n_landmarks, gamma=gamma)
 
     def _score_features(self, view: str, features: Any) -> NDArray[np.floating]:
         return features @ self.coef_[view] + self.intercept_[view]

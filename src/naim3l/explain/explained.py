@@ -8,7 +8,7 @@ from naim3l.estimators.linear import LinearViewModel
 
 
 def check_explained(model: Any) -> None:
-    """Refuse models that are not fitted, and models of networks, which have no readable weights.
+    """Refuse models that are not fitted, and those without linear or kernel weights per view.
 
     Parameters
     ----------
@@ -18,7 +18,8 @@ def check_explained(model: Any) -> None:
     Raises
     ------
     ValueError
-        It is not a linear model, with or without kernels.
+        It does not have linear or kernel weights of each view: a network, or a method that needs
+        aligned rows.
     NotFittedError
         It is not fitted.
 
@@ -33,8 +34,8 @@ def check_explained(model: Any) -> None:
     """
     if not isinstance(model, LinearViewModel):
         raise ValueError(
-            f"{type(model).__name__} has no readable weights: explanations and reports are only "
-            "available for linear models and kernels."
+            f"{type(model).__name__} has no readable weights per view: explanations and reports "
+            "are only available for linear models of each view, with or without kernels."
         )
     check_is_fitted(model, "coef_")
 

@@ -131,7 +131,7 @@ def _check_estimate(problem: Problem, estimate: Estimate) -> None:
     if max(n_bytes) >= estimate.blocks.n_bytes:
         check_memory(problem, int(np.argmax(n_bytes)), estimate.total.n_bytes)
     else:
-        _refuse_beyond(
+        refuse_beyond(
             f"{problem.n_positives} labels observed positive, out of {problem.n_labels}",
             estimate.total.n_bytes,
             "Fit fewer labels at a time, or fewer rows.",
@@ -150,14 +150,15 @@ def check_memory(problem: Problem, v: int, n_bytes: float) -> None:
         Memory that it needs.
     """
     n_rows, n_columns = problem.X[v].shape
-    _refuse_beyond(
+    refuse_beyond(
         f"view {problem.names[v]!r} ({n_rows} rows, {n_columns - problem.fit_intercept} columns)",
         n_bytes,
         "Give it transformer='scale', which keeps at most n_components of it, or fewer columns.",
     )
 
 
-def _refuse_beyond(what: str, n_bytes: float, cure: str) -> None:
+def refuse_beyond(what: str, n_bytes: float, cure: str) -> None:
+    """Refuse what needs more memory than the machine has; ``cure`` says what to do instead."""
     most = physical_memory()
     if most is not None and n_bytes > most:
         raise MemoryError(

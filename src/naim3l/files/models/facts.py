@@ -32,10 +32,9 @@ def describe(model: Any) -> dict[str, Any]:
 
 def _kernels(model: Any) -> dict[str, dict[str, Any]]:
     """Kernel and gamma of the views with a kernel; other views have no such facts."""
-    maps = {} if has_networks(model) else model.kernel_maps_
     return {
         view: {"kernel": _plain(kernel_map.kernel), "gamma": _plain(kernel_map.gamma_)}
-        for view, kernel_map in maps.items()
+        for view, kernel_map in model.kernel_maps_.items()
     }
 
 
@@ -51,6 +50,8 @@ def has_networks(model: Any) -> bool:
 
 def n_inputs(model: Any, view: str) -> int:
     """Number of features of a view, as its weights have them."""
+    if hasattr(model, "n_encoded_"):
+        return int(model.n_encoded_[view])
     weights = model.weights_[view]["encoder.centre"] if has_networks(model) else model.coef_[view]
     return int(weights.shape[0])
 

@@ -6,7 +6,7 @@ checked here; objects that cannot be checked, such as trees, are not on the list
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -19,9 +19,10 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from naim3l.features.kernels import KERNELS, KernelMap, check_kernel
 from naim3l.files.models.archive import require
 
+ALIGNED_MODELS = ("naim3l.estimators.fused_ridge.FusedRidge",)
 MODELS = ("naim3l.estimators.naim3l.NAIM3L", "naim3l.estimators.naim3l_cv.NAIM3LCV",
           "naim3l.estimators.ridge.PerViewRidge", "naim3l.estimators.logistic.PerViewLogistic",
-          "naim3l.deep.deep_naim3l.DeepNAIM3L")  # fmt: skip
+          "naim3l.deep.deep_naim3l.DeepNAIM3L", *ALIGNED_MODELS)  # fmt: skip
 READER = "naim3l.input.reader.TableReader"
 ALLOWED = frozenset({
     *MODELS,
@@ -123,7 +124,7 @@ def check_part(name: str, part: Any) -> None:
         require(known, f"{type(part).__name__}: feature_names_in_ are not names of its columns.")
     if name in _CHECKS and any(attribute.endswith("_") for attribute in vars(part)):  # fitted
         _CHECKS[name](part)
-    _check_shapes(part, _SHAPES.get(name, {}))
+    check_shapes(part, _SHAPES.get(name, {}), {"n": getattr(part, "n_features_in_", None)})
 
 
 def steps_of(transformer: Any) -> Iterator[Any]:
@@ -206,9 +207,18 @@ def _check_kernel_map(kernel_map: KernelMap) -> None:
         require(known, f"KernelMap: gamma_ is {gamma!r}, no number above 0.")
 
 
-def _check_shapes(part: Any, shapes: dict[str, str]) -> None:
-    """Refuse arrays that are not finite, or do not have the shape that a fit gives them."""
-    sizes: dict[str, Any] = {"n": getattr(part, "n_features_in_", None)}
+def check_shapes(part: Any, shapes: Mapping[str, str], known: Mapping[str, Any]) -> None:
+    """Refuse arrays that are not finite, or do not have the shape that a fit gives them.
+
+    Parameters
+    ----------
+    part : object
+    shapes : mapping of str to str
+        Shapes of attributes, one letter for each size.
+    known : mapping of str to int
+        Known sizes by letter.
+    """
+    sizes = dict(known)
     for name, letters in shapes.items():
         array = getattr(part, name, None)
         if array is None:  # not fitted, or not needed

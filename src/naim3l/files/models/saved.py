@@ -37,7 +37,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic or DeepNAIM3L
+    model : one of `naim3l.files.models.MODELS`
         Fitted. A part that could not be loaded again, such as a transformer with a lambda
         function, raises a TypeError. The parameter ``checkpoint`` is not saved, because it is the
         name of a file on this machine.

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,13 @@ from naim3l.decisions.thresholds import LEARNED
 from naim3l.features.encoding import ViewFeatures
 from naim3l.files.models.archive import ModelFileError, require
 from naim3l.files.models.facts import n_inputs, type_name
-from naim3l.files.models.parts import are_names, steps_of, takes_zeros
+from naim3l.files.models.parts import (
+    ALIGNED_MODELS,
+    are_names,
+    check_shapes,
+    steps_of,
+    takes_zeros,
+)
 from naim3l.input.labels import CODINGS
 from naim3l.input.reader import FORMS, TableReader
 from naim3l.input.roles import ViewRoles
@@ -231,12 +237,20 @@ NETWORKS = {
     "best_epoch_": ITERATED["n_iter_"],
     "history_": ITERATED["history_"],
 }
+ALIGNED = {
+    "n_encoded_": Part("a whole number above 0", lambda value, _: _whole(value) and value, "views"),
+    **{
+        name: replace(ITERATED[name], optional=True)
+        for name in ("n_iter_", "converged_", "objective_", "history_")
+    },
+}
 PARTS = {
     "naim3l.estimators.naim3l.NAIM3L": COMMON | LINEAR | ITERATED,
     "naim3l.estimators.naim3l_cv.NAIM3LCV": COMMON | LINEAR | ITERATED | CHOSEN,
     "naim3l.estimators.ridge.PerViewRidge": COMMON | LINEAR,
     "naim3l.estimators.logistic.PerViewLogistic": COMMON | LINEAR,
     "naim3l.deep.deep_naim3l.DeepNAIM3L": COMMON | NETWORKS,
+    **dict.fromkeys(ALIGNED_MODELS, COMMON | ALIGNED),
 }
 
 
@@ -257,8 +271,23 @@ def check_state(model: Any, room: int) -> None:
     _check_columns(reader, room)
     for name, part in PARTS[type_name(model)].items():
         _check_attribute(model, name, part)
+    if type_name(model) in ALIGNED_MODELS:
+        _check_learned(model)
     for view in model.views_:
         _check_features(model, view)
+
+
+def _check_learned(model: Any) -> None:
+    """Refuse a model of aligned rows without its learned arrays, or with arrays of other shapes."""
+    require(model.reader_.wide, "its method needs one wide table.")
+    shapes = {f"{name}_": shape for name, shape in model._shapes.items()}
+    for name in shapes:
+        array, kind = getattr(model, name, None), "b" if name[:-1] in model._masks else "f"
+        fits = isinstance(array, np.ndarray) and array.dtype.kind == kind
+        require(fits, f"it lacks {name}, or has it in another type.")
+    n_features = sum(model.n_encoded_.values())
+    sizes = {"d": n_features, "c": len(model.label_names_), "v": len(model.views_)}
+    check_shapes(model, shapes, sizes)
 
 
 def _check_attribute(model: Any, name: str, part: Part) -> None:

@@ -1,0 +1,168 @@
+"""Base of the methods that need aligned rows: one table, whose rows are samples."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from naim3l._arrays import Mask, Matrix
+from naim3l.estimators.base import ViewModel
+from naim3l.input.tables import warn_user
+from naim3l.input.views import FUSED, is_apart
+from naim3l.problem.aligned_rows import AlignedRows, spread
+from naim3l.problem.rows import Problem
+from naim3l.solvers.alternation import Learned
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AlignedModel(ViewModel):
+    """Base of the methods that score a sample from all its views at once.
+
+    A subclass is a dataclass whose fields are its own parameters, and has the two methods and the
+    ``_shapes`` below. Learned arrays become attributes: "basis" becomes ``basis_``. They are saved
+    with the model, and their shapes are checked when it is loaded.
+    """
+
+    # Shape of each learned array, one letter for each size: d is the number of features of all
+    # views, c that of labels, v that of views; other letters stand for any size, the same wherever
+    # they occur. Arrays contain finite floats, except for the masks.
+    _shapes: ClassVar[Mapping[str, str]]
+    _masks: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
+        """What is learned from training rows, in arrays named as in ``_shapes``."""
+
+    def _solve_loosely(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
+        """What is accurate enough to score held-out entries; by default the same."""
+        return self._solve(rows, rng)
+
+    @abstractmethod
+    def _score_rows(
+        self, arrays: Mapping[str, NDArray], features: list[Matrix], present: Mask
+    ) -> Matrix:
+        """Scores (n_rows, n_labels) of rows, each of which has at least one view.
+
+        Parameters
+        ----------
+        arrays : mapping of str to ndarray
+            The learned arrays.
+        features : list of ndarray, each of shape (n_rows, n_features_v)
+            Zero in rows that lack the view.
+        present : bool ndarray of shape (n_views, n_rows)
+        """
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "thresholds_")
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model to one wide table.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_columns)
+            A NumPy array, SciPy sparse matrix or data frame with a row for each sample; ``views``
+            names the columns of each view. A row that is entirely NaN in the columns of a view
+            lacks the view.
+        y : label table of shape (n_rows, n_labels)
+            Labels of the rows of ``X``, in the coding that ``label_coding`` names.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. An iterative method keeps the result of the last iteration.
+
+        Examples
+        --------
+        >>> from naim3l import join_views
+        >>> from naim3l.datasets import make_unpaired
+        >>> from naim3l.estimators import FusedRidge
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, aligned=True, random_state=0)
+        >>> wide, views = join_views(data.views)
+        >>> model = FusedRidge(views=views).fit(wide, data.labels["view0"])
+        >>> model.score(wide, data.labels["view0"])
+        1.0
+        """
+        if is_apart(X):
+            raise TypeError(
+                f"{type(self).__name__} needs aligned rows: one table with a row for each sample, "
+                "got a mapping of tables. NAIM3L and PerViewRidge take tables apart; "
+                "naim3l.join_views makes one table of tables with the same rows or ids."
+            )
+        self._check_parameters(X)
+        rows = AlignedRows.from_problem(self._read_training(X, y))
+        self.n_encoded_ = dict(zip(self.views_, rows.widths, strict=True))
+        self._keep_learned(self._solve(rows, check_random_state(self.random_state)))
+
+        def scores_of_fit(part: Problem) -> Matrix:
+            rng = check_random_state(self.random_state)
+            learned = self._solve_loosely(rows.with_labels(part.Y), rng)
+            if learned.interrupted:
+                raise KeyboardInterrupt
+            return self._score_rows(learned.arrays, rows.features, rows.present)
+
+        self._learn(rows.as_scores(), scores_of_fit)
+        return self
+
+    def _keep_learned(self, learned: Learned) -> None:
+        """Set the attributes of what was learned; then raise the interrupt that ended it."""
+        if learned.history or not learned.interrupted:
+            for name in self._shapes:
+                setattr(self, f"{name}_", learned.arrays[name])
+            if learned.history:
+                self.history_, self.n_iter_ = learned.history, len(learned.history)
+                self.converged_ = learned.converged
+                self.objective_ = learned.history[-1]["objective"]
+            self._keep_decisions(self._fixed_decisions())
+        if learned.interrupted:
+            raise KeyboardInterrupt
+        options = self._values()
+        if not learned.converged and options.get("tol", 0) > 0:
+            warn_user(
+                f"{type(self).__name__} did not converge in max_iter={options['max_iter']} "
+                f"iterations (tol={options['tol']:g}). Raise max_iter or tol; history_ shows "
+                "whether the objective still moves.",
+                ConvergenceWarning,
+            )
+
+    @property
+    def _arrays(self) -> dict[str, NDArray]:
+        return {name: getattr(self, f"{name}_") for name in self._shapes}
+
+    def _score_features(self, view: str, features: Any) -> NDArray[np.floating]:
+        """Scores of rows that have one view only."""
+        n_rows = features.shape[0]
+        present = np.array([[name == view] * n_rows for name in self.views_])
+        blocks = [
+            spread(features, rows, self.n_encoded_[name])
+            for name, rows in zip(self.views_, present, strict=True)
+        ]
+        return self._score_rows(self._arrays, blocks, present)
+
+    def _scores(self, X: Any) -> dict[str, NDArray[np.float64]]:
+        """Scores of the rows of a wide table, from all views that a row has, under FUSED."""
+        check_is_fitted(self)
+        encoded = {
+            view: self._encode(view, table) for view, table in self.reader_.tables(X).items()
+        }
+        present = np.stack([rows for _, rows in encoded.values()])
+        seen = present.any(axis=0)
+        scores = np.full((present.shape[1], len(self.label_names_)), np.nan)
+        if seen.any():
+            blocks = [
+                spread(features, rows, self.n_encoded_[view])[seen]
+                for view, (features, rows) in encoded.items()
+            ]
+            scores[seen] = self._score_rows(self._arrays, blocks, present[:, seen])
+        return {FUSED: scores}

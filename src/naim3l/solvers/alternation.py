@@ -1,0 +1,61 @@
+"""Alternating minimisation, and what a method has learned from aligned rows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from numpy.typing import NDArray
+
+from naim3l.solvers.result import Record
+
+
+@dataclass
+class Learned:
+    """What a method has learned.
+
+    Attributes
+    ----------
+    arrays : dict of str to ndarray
+        Arrays by name, which are all that scores of new rows need.
+    history : list of dict
+        One record per iteration, with "objective"; empty if the method is not iterative.
+    converged : bool
+        Whether the stopping rule was met.
+    interrupted : bool
+        Whether the loop was ended by a KeyboardInterrupt.
+    """
+
+    arrays: dict[str, NDArray]
+    history: list[Record] = field(default_factory=list)
+    converged: bool = True
+    interrupted: bool = False
+
+
+def alternate(update: Callable[[], Record], max_iter: int, tol: float) -> Learned:
+    """Repeat an update until the objective falls by less than a share of itself.
+
+    Parameters
+    ----------
+    update : callable
+        Updates all blocks of variables once, and returns a record with the "objective". It
+        replaces whole arrays, so that a KeyboardInterrupt leaves none half changed.
+    max_iter : int
+    tol : float
+        Relative decrease of the objective at which to stop; 0 runs all iterations.
+
+    Returns
+    -------
+    Learned
+        Without arrays, which the caller adds.
+    """
+    learned = Learned({}, converged=False)
+    try:
+        for _ in range(max_iter):
+            learned.history.append(update())
+            if len(learned.history) > 1:
+                before, after = (record["objective"] for record in learned.history[-2:])
+                learned.converged = tol > 0 and before - after <= tol * abs(before)
+            if learned.converged:
+                break
+    except KeyboardInterrupt:
+        learned.interrupted = True
+    return learned

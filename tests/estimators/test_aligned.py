@@ -1,0 +1,239 @@
+"""What every method for aligned rows has, on one that learns next to nothing and on a ridge."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import naim3l
+from naim3l import DataWarning, ModelFileError
+from naim3l.datasets import make_unpaired
+from naim3l.estimators import FusedRidge
+from naim3l.estimators.aligned import AlignedModel
+from naim3l.explain import check_explained
+from naim3l.files.models.state import check_state
+from naim3l.metrics import make_scorer
+from naim3l.solvers.alternation import Learned, alternate
+
+VIEWS = {"a": [0, 1, 2], "b": [3, 4]}
+
+
+@dataclass(eq=False, repr=False)
+class Sums(AlignedModel):
+    """Score of label k: the sum of all features of a row, less k, times its number of views."""
+
+    _shapes = {"offsets": "c"}  # noqa: RUF012
+
+    max_iter: int = 4
+    tol: float = 0.0
+    stop_in: int = 99
+
+    def _solve(self, rows, rng):
+        done = []
+
+        def update():
+            if len(done) == self.stop_in:
+                raise KeyboardInterrupt
+            done.append(rng.normal())
+            return {"objective": 1 / len(done)}
+
+        learned = alternate(update, self.max_iter, self.tol)
+        learned.arrays["offsets"] = np.arange(float(rows.Y.shape[1]))
+        return learned
+
+    def _score_rows(self, arrays, features, present):
+        sums = sum(X.sum(axis=1) for X in features)[:, None] - arrays["offsets"]
+        return sums * present.sum(axis=0)[:, None]
+
+
+@pytest.fixture
+def table(rng):
+    """Two views of 30 rows and three labels; some rows lack a view, some labels are unknown."""
+    X = rng.normal(size=(30, 5))
+    Y = (X @ rng.normal(size=(5, 3)) > 0).astype(float)
+    X[::5, 3:], X[1::5, :3], Y[::4, 1] = np.nan, np.nan, np.nan
+    return X, Y
+
+
+def of_sums(X):
+    n_views = 2.0 - np.isnan(X[:, [0, 3]]).sum(axis=1, keepdims=True)
+    return (np.nansum(X, axis=1)[:, None] - np.arange(3)) * n_views
+
+
+def fit_sums(table, **options):
+    return Sums(views=VIEWS, transformer=None, **options).fit(*table)
+
+
+class TestScores:
+    def test_are_those_of_all_views_of_a_row_at_once(self, table):
+        X, Y = table
+        model = fit_sums(table)
+        np.testing.assert_allclose(model.decision_function(X), of_sums(X))
+        np.testing.assert_array_equal(model.predict(X), of_sums(X) > 0)
+        filled = model.impute_labels(X, Y)
+        np.testing.assert_array_equal(filled[~np.isnan(Y)], Y[~np.isnan(Y)])
+        np.testing.assert_array_equal(filled[np.isnan(Y)], (of_sums(X) > 0)[np.isnan(Y)])
+        assert 0 <= model.score(X, Y) <= 1
+
+    def test_of_a_view_are_those_of_a_row_without_the_others(self, table):
+        X, _ = table
+        model = fit_sums(table)
+        for view, columns in VIEWS.items():
+            alone = np.full_like(X, np.nan)
+            alone[:, columns] = X[:, columns]
+            expected = np.where(np.isnan(X[:, columns[:1]]), np.nan, of_sums(alone))
+            np.testing.assert_allclose(model.view_scores(X)[view], expected)
+
+    def test_are_nan_in_a_row_without_views(self, table):
+        X, _ = table
+        X[7] = np.nan
+        with pytest.warns(DataWarning, match="have no view at all and are left out"):
+            model = fit_sums(table)
+        with pytest.warns(DataWarning, match="their scores are NaN"):
+            scores = model.decision_function(X)
+        np.testing.assert_allclose(np.delete(scores, 7, 0), of_sums(np.delete(X, 7, 0)))
+        assert np.isnan(scores[7]).all()
+        with pytest.raises(ValueError, match="row 7: all values are missing"):
+            model.predict(X)
+        with pytest.warns(DataWarning, match="their scores are NaN"):
+            assert np.isnan(model.decision_function(X[[7, 7]])).all()
+
+    def test_need_a_fit(self, table):
+        for method in ("decision_function", "view_scores", "predict"):
+            with pytest.raises(NotFittedError):
+                getattr(Sums(), method)(table[0])
+
+    def test_are_in_the_container_of_the_user(self, table):
+        X, Y = pd.DataFrame(table[0]).add_prefix("x"), pd.DataFrame(table[1]).add_prefix("y")
+        model = FusedRidge(views={"a": ["x0", "x1", "x2"], "b": ["x3", "x4"]}).fit(X, Y)
+        frame = model.set_output(transform="pandas").predict(X)
+        assert list(frame.columns) == ["y0", "y1", "y2"] == model.label_names_
+        assert list(model.feature_names_in_) == list(X.columns)
+
+
+class TestFit:
+    @pytest.mark.parametrize("model", [Sums(), FusedRidge()], ids=["own", "ridge"])
+    def test_tables_apart_are_refused_with_what_to_do_instead(self, model):
+        data = make_unpaired(20, n_features=(4, 3), n_labels=3, n_latent=3, random_state=0)
+        message = rf"{type(model).__name__} needs aligned rows.*NAIM3L and PerViewRidge.*join_views"
+        with pytest.raises(TypeError, match=message):
+            model.fit(data.views, data.labels)
+
+    def test_there_is_no_fusion(self):
+        with pytest.raises(TypeError, match="fusion"):
+            FusedRidge(fusion="mean")
+
+    def test_records_are_kept_and_a_lack_of_convergence_is_a_warning(self, table):
+        model = fit_sums(table)
+        assert model.n_iter_ == len(model.history_) == 4 and not model.converged_
+        assert model.objective_ == 0.25
+        with pytest.warns(ConvergenceWarning, match="Sums did not converge in max_iter=4 .*1e-05"):
+            fit_sums(table, tol=1e-5)
+        assert fit_sums(table, tol=0.6).converged_
+        assert not hasattr(FusedRidge().fit(np.nan_to_num(table[0]), table[1]), "history_")
+
+    def test_an_interrupt_keeps_what_was_learned(self, table):
+        model = Sums(views=VIEWS, transformer=None, stop_in=2, calibrate=True)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(*table)
+        assert model.n_iter_ == 2
+        np.testing.assert_allclose(model.decision_function(table[0]), of_sums(table[0]))
+        with pytest.raises(KeyboardInterrupt):
+            clone(model).set_params(stop_in=0).fit(*table)
+        with pytest.raises(NotFittedError, match="before probabilities were learned"):
+            model.predict_proba(table[0])
+
+    def test_an_interrupt_before_the_first_iteration_leaves_no_model(self, table):
+        model = Sums(views=VIEWS, transformer=None, stop_in=0)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(*table)
+        with pytest.raises(NotFittedError):
+            model.predict(table[0])
+
+
+class TestDecisions:
+    @pytest.mark.parametrize("threshold", ["guarded", "f1", "cardinality", "half"])
+    def test_are_learned_from_scores_of_fits_without_the_entries(self, table, threshold):
+        X, Y = table
+        seen = []
+
+        class Spy(FusedRidge):
+            def _solve(self, rows, rng):
+                seen.append(rows.Y)
+                return super()._solve(rows, rng)
+
+        model = Spy(views=VIEWS, threshold=threshold, calibrate=True, random_state=0).fit(X, Y)
+        whole, *folds = seen
+        hidden = sum((part == 0) & (whole != 0) for part in folds)
+        assert len(folds) == 3 and hidden.max() == 1
+        assert (hidden == (whole != 0)).all()  # each known entry is held out once
+        probabilities = model.predict_proba(X)
+        assert ((probabilities > 0) & (probabilities < 1)).all()
+        assert np.mean((model.predict(X) == Y)[~np.isnan(Y)]) > 0.7
+        assert set(model.thresholds_) == set(model.calibration_) == {"fused"}
+
+    def test_are_the_same_for_the_same_seed(self, table):
+        one, two = (FusedRidge(views=VIEWS, threshold="f1", random_state=3).fit(*table)
+                    for _ in range(2))  # fmt: skip
+        np.testing.assert_array_equal(one.thresholds_["fused"], two.thresholds_["fused"])
+
+
+class TestWithOthers:
+    def test_in_a_search_and_a_pipeline(self, table):
+        X, Y = table
+        as_is = FunctionTransformer()
+        search = GridSearchCV(make_pipeline(as_is, FusedRidge(views=VIEWS)),
+                              {"fusedridge__ridge": [0.1, 10.0]}, cv=2,
+                              scoring=make_scorer("macro-AUC"))  # fmt: skip
+        search.fit(X, Y)
+        assert search.best_score_ > 0.6 and search.predict(X).shape == Y.shape
+
+    def test_explanations_are_refused(self, table):
+        with pytest.raises(ValueError, match="FusedRidge has no readable weights per view"):
+            check_explained(FusedRidge(views=VIEWS).fit(*table))
+
+
+class TestFiles:
+    @pytest.fixture
+    def saved(self, table, tmp_path):
+        model = FusedRidge(views=VIEWS, calibrate=True, random_state=0).fit(*table)
+        model.save(tmp_path / "m.skops")
+        return model, tmp_path / "m.skops"
+
+    def test_a_loaded_model_is_the_same(self, saved, table):
+        model, path = saved
+        again = naim3l.load(path)
+        for method in ("decision_function", "predict", "predict_proba"):
+            expected = getattr(model, method)(table[0])
+            np.testing.assert_array_equal(getattr(again, method)(table[0]), expected)
+        facts = naim3l.inspect_file(path)
+        assert facts["class"].endswith("FusedRidge") and facts["views"]["a"]["weights"] == 3
+
+    @pytest.mark.parametrize("name", ["coef_", "fill_", "intercept_", "n_encoded_", "thresholds_"])
+    def test_a_file_without_a_part_is_refused(self, saved, name):
+        forged = clone(saved[0])
+        vars(forged).update({key: value for key, value in vars(saved[0]).items() if key != name})
+        with pytest.raises(ModelFileError, match=f"it lacks {name}"):
+            check_state(forged, room=100)
+
+    @pytest.mark.parametrize("change", [
+        lambda a: a[:-1], lambda a: a[:, None], lambda a: np.full_like(a, np.nan),
+        lambda a: a > 0, lambda a: a.tolist(), lambda a: None,
+    ], ids=["shorter", "deeper", "NaN", "mask", "list", "None"])  # fmt: skip
+    def test_arrays_of_another_form_are_refused(self, saved, change):
+        model, _ = saved
+        for name in ("coef_", "fill_", "intercept_"):
+            forged = clone(model)
+            vars(forged).update(vars(model) | {name: change(getattr(model, name))})
+            with pytest.raises(ModelFileError, match=name):
+                check_state(forged, room=100)
+
+
+def test_learned_arrays_need_no_history():
+    assert Learned({}).converged and not Learned({}).history
