@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning, PerViewLogistic, PerViewRidge
-from naim3l.estimators import FusedRidge
+from naim3l.estimators import IMSF, LVSL, FusedRidge, MultiGraph
 
 OUTSIDE_CODING = "the check's targets are not 0 and 1, and others are refused by design"
 EXPECTED_FAILURES = dict.fromkeys(
@@ -76,6 +76,18 @@ class FusedRidgeOfAnyTarget(OfAnyTarget, FusedRidge):
     pass
 
 
+class IMSFOfAnyTarget(OfAnyTarget, IMSF):
+    pass
+
+
+class LVSLOfAnyTarget(OfAnyTarget, LVSL):
+    pass
+
+
+class MultiGraphOfAnyTarget(OfAnyTarget, MultiGraph):
+    pass
+
+
 def as_binary(y):
     try:
         values = np.asarray(y if not np.iscomplexobj(y) else None, dtype=float)
@@ -107,8 +119,21 @@ SMALL_SEARCH = {"lams": (0.4,), "ridges": (1.0,), "cv": 2, "max_iter": 10, "tol"
         RidgeOfAnyTarget(),
         LogisticOfAnyTarget(),
         FusedRidgeOfAnyTarget(),
+        IMSFOfAnyTarget(),
+        LVSLOfAnyTarget(),
+        MultiGraphOfAnyTarget(),
     ],
-    ids=["NAIM3L scale", "NAIM3L as given", "NAIM3LCV", "ridge", "logistic", "fused ridge"],
+    ids=[
+        "NAIM3L scale",
+        "NAIM3L as given",
+        "NAIM3LCV",
+        "ridge",
+        "logistic",
+        "fused ridge",
+        "IMSF",
+        "LVSL",
+        "multi-graph",
+    ],
 )
 def test_all_checks_pass_on_binary_targets(model):
     results = run_checks(clone(model), {})

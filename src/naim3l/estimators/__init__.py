@@ -1,9 +1,21 @@
 """Models by name: `NAIM3L`, its search, and the methods that it is compared with."""
 
 from naim3l.estimators.fused_ridge import FusedRidge
+from naim3l.estimators.imsf import IMSF
 from naim3l.estimators.logistic import PerViewLogistic
+from naim3l.estimators.lvsl import LVSL
+from naim3l.estimators.multigraph import MultiGraph
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.estimators.ridge import PerViewRidge
 
-__all__ = ["NAIM3L", "NAIM3LCV", "FusedRidge", "PerViewLogistic", "PerViewRidge"]
+__all__ = [
+    "IMSF",
+    "LVSL",
+    "NAIM3L",
+    "NAIM3LCV",
+    "FusedRidge",
+    "MultiGraph",
+    "PerViewLogistic",
+    "PerViewRidge",
+]
