@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning, PerViewLogistic, PerViewRidge
-from naim3l.estimators import FusedRidge
+from naim3l.estimators import DM2L, GLOCAL, FusedRidge
 
 OUTSIDE_CODING = "the check's targets are not 0 and 1, and others are refused by design"
 EXPECTED_FAILURES = dict.fromkeys(
@@ -76,6 +76,14 @@ class FusedRidgeOfAnyTarget(OfAnyTarget, FusedRidge):
     pass
 
 
+class DM2LOfAnyTarget(OfAnyTarget, DM2L):
+    pass
+
+
+class GLOCALOfAnyTarget(OfAnyTarget, GLOCAL):
+    pass
+
+
 def as_binary(y):
     try:
         values = np.asarray(y if not np.iscomplexobj(y) else None, dtype=float)
@@ -107,8 +115,19 @@ SMALL_SEARCH = {"lams": (0.4,), "ridges": (1.0,), "cv": 2, "max_iter": 10, "tol"
         RidgeOfAnyTarget(),
         LogisticOfAnyTarget(),
         FusedRidgeOfAnyTarget(),
+        DM2LOfAnyTarget(max_iter=10, tol=0),
+        GLOCALOfAnyTarget(max_iter=5, tol=0),
     ],
-    ids=["NAIM3L scale", "NAIM3L as given", "NAIM3LCV", "ridge", "logistic", "fused ridge"],
+    ids=[
+        "NAIM3L scale",
+        "NAIM3L as given",
+        "NAIM3LCV",
+        "ridge",
+        "logistic",
+        "fused ridge",
+        "DM2L",
+        "GLOCAL",
+    ],
 )
 def test_all_checks_pass_on_binary_targets(model):
     results = run_checks(clone(model), {})

@@ -19,7 +19,11 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from naim3l.features.kernels import KERNELS, KernelMap, check_kernel
 from naim3l.files.models.archive import require
 
-ALIGNED_MODELS = ("naim3l.estimators.fused_ridge.FusedRidge",)
+ALIGNED_MODELS = (
+    "naim3l.estimators.dm2l.DM2L",
+    "naim3l.estimators.fused_ridge.FusedRidge",
+    "naim3l.estimators.glocal.GLOCAL",
+)
 MODELS = ("naim3l.estimators.naim3l.NAIM3L", "naim3l.estimators.naim3l_cv.NAIM3LCV",
           "naim3l.estimators.ridge.PerViewRidge", "naim3l.estimators.logistic.PerViewLogistic",
           "naim3l.deep.deep_naim3l.DeepNAIM3L", *ALIGNED_MODELS)  # fmt: skip
