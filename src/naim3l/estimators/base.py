@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from naim3l.decisions.rules import Decisions, Rules, fixed_decisions, learn_decisions
+from naim3l.decisions.held_out import held_out_scores, hold_out_folds
+from naim3l.decisions.rules import N_FOLDS, Decisions, Rules, fixed_decisions, learn_decisions
 from naim3l.decisions.thresholds import check_threshold
 from naim3l.estimators.prediction import ViewPredictor
 from naim3l.estimators.schema import (
@@ -180,10 +181,10 @@ class ViewModel(ViewPredictor):
     def _learn(self, problem: Problem, solve: Callable[[Problem], NDArray]) -> None:
         """Learn thresholds, probabilities and view weights, after the rest of the model."""
         if self._rules.learn(self.reader_.wide):
-            decisions = self._fixed_decisions()
-            rng = check_random_state(self.random_state)
-            learn_decisions(decisions, self._rules, problem, solve, rng)
-            self._keep_decisions(decisions)
+            fold_of = hold_out_folds(problem, N_FOLDS, check_random_state(self.random_state))
+            scores = held_out_scores(problem, fold_of, solve)
+            start = self._fixed_decisions()
+            self._keep_decisions(learn_decisions(self._rules, start, problem, scores))
 
     def _fixed_decisions(self) -> Decisions:
         blocks = [FUSED] if self.reader_.wide else self.views_
