@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from naim3l._arrays import Matrix
 from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import Calibration, fit_calibration
+from naim3l.decisions.contenders import Answers
 from naim3l.decisions.fusion import Evidence, fuse_arrays
 from naim3l.decisions.thresholds import (
     LEARNED,
@@ -106,6 +107,53 @@ def learn_decisions(rules: Rules, start: Decisions, problem: Problem, scores: Ma
     if rules.calibrate:
         decisions.calibrations = calibrations
     return decisions
+
+
+def rates_by_block(problem: Problem, names: Sequence[str]) -> dict[str, Matrix]:
+    """Share of positives of each label among the known entries of each table of scores.
+
+    Two additional entries with the rate of the label in all views avoid shares of 0 and 1.
+    """
+    truths = scores_by_block(problem, problem.truth_of(problem.Y != 0), None, names)
+    return {
+        name: np.asarray(
+            ((truth == 1).sum(axis=0) + 2 * problem.base_rates)
+            / (np.isfinite(truth).sum(axis=0) + 2)
+        )
+        for name, truth in truths.items()
+    }
+
+
+def held_out_answers(
+    rules: Rules,
+    start: Decisions,
+    problem: Problem,
+    scores: Matrix,
+    fold_of: NDArray[np.intp],
+) -> dict[str, Answers]:
+    """Answers about held-out entries, by view, or of the samples of a wide table.
+
+    Whatever decides on the entries of a fold is learned from the other folds, so that rare labels
+    are not decided on by thresholds that were chosen for the same entries.
+
+    Parameters
+    ----------
+    rules, start, problem, scores
+        As in `learn_decisions`.
+    fold_of : ndarray of int, of shape (n_rows, n_labels)
+        Result of `hold_out_folds`.
+    """
+    names, found = list(start.thresholds), dict[str, Answers]()
+    for fold in range(max(fold_of.max(), 0) + 1):  # without entries, all answers are NaN
+        here = fold_of == fold
+        decisions = learn_decisions(rules, start, problem, np.where(here, np.nan, scores))
+        own = scores_by_block(problem, np.where(here, scores, np.nan), decisions.evidence, names)
+        for name, S in own.items():
+            curve = decisions.calibrations.get(name)
+            probabilities = None if curve is None else curve.probabilities(S)
+            answers = Answers(S, S - decisions.thresholds[name], probabilities)
+            found[name] = answers.beside(found[name]) if name in found else answers
+    return found
 
 
 def scores_by_block(
