@@ -33,6 +33,8 @@ ALLOWED = frozenset({
     READER,
     "naim3l.decisions.calibration.Calibration",
     "naim3l.decisions.fusion.Evidence",
+    "naim3l.decisions.rules.Decisions",
+    "naim3l.estimators.compared.Uncoupled",
     "naim3l.features.encoding.ViewFeatures",
     "naim3l.features.kernels.KernelMap",
     "naim3l.features.recipes.DropConstantColumns",
