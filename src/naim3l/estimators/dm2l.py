@@ -28,10 +28,10 @@ class DM2L(ConcatenatedModel):
 
     Parameters
     ----------
-    lam : float, default=0.1
+    lam : float, default=0.4
         Weight of the regulariser; greater than 0. Choose it on held-out data: values from 1e-4 to
         10 are usual.
-    ridge : float, default=1.0
+    ridge : float, default=5.0
         Adds ``ridge / 2`` times the squared weights, intercepts excluded.
     views : mapping of str to columns, optional
         Columns of each view: names, positions, a slice or a mask. Other columns are ignored. With
@@ -54,8 +54,8 @@ label_coding, threshold, calibrate, random_state
         Features of a missing view: the means of the training rows.
     n_encoded_ : dict of str to int
         Number of features of each view, after its transformer.
-    gamma_, thresholds_, rules_, calibration_, base_rates_, transformers_, views_, label_names_, \
-classes_, n_iter_, converged_, objective_, history_, n_features_in_, feature_names_in_
+    gamma_, thresholds_, rules_, calibration_, base_rates_, view_rates_, transformers_, views_, \
+label_names_, classes_, n_iter_, converged_, objective_, history_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
     References
@@ -72,15 +72,15 @@ classes_, n_iter_, converged_, objective_, history_, n_features_in_, feature_nam
     ...     60, n_features=(9, 8), n_labels=4, aligned=True, missing_labels=0.3, random_state=0
     ... )
     >>> wide, views = join_views(data.views)
-    >>> model = DM2L(lam=0.1, views=views).fit(wide, data.labels["view0"])
+    >>> model = DM2L(lam=0.4, views=views).fit(wide, data.labels["view0"])
     >>> metrics = evaluate(data.complete_labels["view0"], model.decision_function(wide))
     >>> round(metrics["AP"], 2)
     0.99
     """
 
-    lam: float = 0.1
+    lam: float = 0.4
     _: KW_ONLY
-    ridge: float = 1.0
+    ridge: float = 5.0
     max_iter: int = 200
     tol: float = 1e-4
 
