@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning, PerViewLogistic, PerViewRidge
-from naim3l.estimators import IMSF, LVSL, FusedRidge, MultiGraph
+from naim3l.estimators import DM2L, GLOCAL, IMSF, LVSL, FusedRidge, MultiGraph
 
 OUTSIDE_CODING = "the check's targets are not 0 and 1, and others are refused by design"
 EXPECTED_FAILURES = dict.fromkeys(
@@ -76,6 +76,14 @@ class FusedRidgeOfAnyTarget(OfAnyTarget, FusedRidge):
     pass
 
 
+class DM2LOfAnyTarget(OfAnyTarget, DM2L):
+    pass
+
+
+class GLOCALOfAnyTarget(OfAnyTarget, GLOCAL):
+    pass
+
+
 class IMSFOfAnyTarget(OfAnyTarget, IMSF):
     pass
 
@@ -119,6 +127,8 @@ SMALL_SEARCH = {"lams": (0.4,), "ridges": (1.0,), "cv": 2, "max_iter": 10, "tol"
         RidgeOfAnyTarget(),
         LogisticOfAnyTarget(),
         FusedRidgeOfAnyTarget(),
+        DM2LOfAnyTarget(max_iter=10, tol=0),
+        GLOCALOfAnyTarget(max_iter=5, tol=0),
         IMSFOfAnyTarget(),
         LVSLOfAnyTarget(),
         MultiGraphOfAnyTarget(),
@@ -130,6 +140,8 @@ SMALL_SEARCH = {"lams": (0.4,), "ridges": (1.0,), "cv": 2, "max_iter": 10, "tol"
         "ridge",
         "logistic",
         "fused ridge",
+        "DM2L",
+        "GLOCAL",
         "IMSF",
         "LVSL",
         "multi-graph",

@@ -1,6 +1,8 @@
 """Models by name: `NAIM3L`, its search, and the methods that it is compared with."""
 
+from naim3l.estimators.dm2l import DM2L
 from naim3l.estimators.fused_ridge import FusedRidge
+from naim3l.estimators.glocal import GLOCAL
 from naim3l.estimators.imsf import IMSF
 from naim3l.estimators.logistic import PerViewLogistic
 from naim3l.estimators.lvsl import LVSL
@@ -10,6 +12,8 @@ from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.estimators.ridge import PerViewRidge
 
 __all__ = [
+    "DM2L",
+    "GLOCAL",
     "IMSF",
     "LVSL",
     "NAIM3L",

@@ -10,10 +10,19 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from naim3l.decisions.rules import Decisions, Rules, fixed_decisions, learn_decisions
+from naim3l.decisions.held_out import held_out_scores, hold_out_folds
+from naim3l.decisions.rules import (
+    N_FOLDS,
+    Decisions,
+    Rules,
+    fixed_decisions,
+    learn_decisions,
+    rates_by_block,
+)
 from naim3l.decisions.thresholds import check_threshold
 from naim3l.estimators.prediction import ViewPredictor
 from naim3l.estimators.schema import (
@@ -164,6 +173,7 @@ class ViewModel(ViewPredictor):
             positive_weight=self.positive_weight,
         )
         self.base_rates_ = problem.base_rates
+        self.view_rates_ = rates_by_block(problem, self._blocks)
         return problem
 
     def _forget(self) -> None:
@@ -187,14 +197,25 @@ class ViewModel(ViewPredictor):
     def _learn(self, problem: Problem, solve: Callable[[Problem], NDArray]) -> None:
         """Learn thresholds, probabilities and view weights, after the rest of the model."""
         if self._rules.learn(self.reader_.wide):
-            decisions = self._fixed_decisions()
-            rng = check_random_state(self.random_state)
-            learn_decisions(decisions, self._rules, problem, solve, rng)
-            self._keep_decisions(decisions)
+            self._learn_held_out(problem, solve)
+
+    def _learn_held_out(
+        self, problem: Problem, solve: Callable[[Problem], NDArray]
+    ) -> tuple[NDArray[np.intp], NDArray[np.floating]]:
+        """Learn decisions; the fold of each entry, and its score by a fit without it."""
+        fold_of = hold_out_folds(problem, N_FOLDS, check_random_state(self.random_state))
+        scores = held_out_scores(problem, fold_of, solve)
+        start = self._fixed_decisions()
+        self._keep_decisions(learn_decisions(self._rules, start, problem, scores))
+        return fold_of, scores
 
     def _fixed_decisions(self) -> Decisions:
-        blocks = [FUSED] if self.reader_.wide else self.views_
-        return fixed_decisions(self._rules, blocks, self.label_names_)
+        return fixed_decisions(self._rules, self._blocks, self.label_names_)
+
+    @property
+    def _blocks(self) -> list[str]:
+        """Names of the tables of scores: the views, or all views of a wide table together."""
+        return [FUSED] if self.reader_.wide else self.views_
 
     def _keep_decisions(self, decisions: Decisions) -> None:
         self.thresholds_, self.rules_ = decisions.thresholds, decisions.rules

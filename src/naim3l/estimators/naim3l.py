@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from naim3l._progress import progress_bar
-from naim3l.estimators.linear import LinearViewModel
+from naim3l.estimators.compared import ComparedModel
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.input.tables import warn_user
 from naim3l.problem.rows import Problem
@@ -25,7 +25,7 @@ FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 
 
 @dataclass(eq=False, repr=False)
-class NAIM3L(LinearViewModel):
+class NAIM3L(ComparedModel):
     """Multi-label model of several views whose rows cannot be matched.
 
     Each view has a linear model of its own. A regulariser couples them: the scores of rows that
@@ -89,6 +89,9 @@ float, default="sign"
     calibrate : bool, default=False
         Whether to learn the probabilities of `predict_proba`, from held-out entries as well: a
         calibration curve per label, shrunk towards a common one if few of its entries are known.
+    compare : bool, default=False
+        Whether to measure the model on held-out entries, beside guessing by the frequencies of
+        the labels and beside ridge regression per view, which does not couple the views.
     fusion : {"mean", "evidence", "learned"}, default="mean"
         How the views of a row of a wide table are fused. "mean" is the mean of their scores.
         "evidence" calibrates each view on held-out entries, and adds up its evidence beyond the
@@ -140,6 +143,13 @@ float, default="sign"
         divided by 1 + overlap (n - 1). 0 for ``fusion="evidence"``.
     base_rates_ : ndarray of shape (n_labels,)
         Share of positives among the known labels of training rows.
+    view_rates_ : dict of str to ndarray of shape (n_labels,)
+        The same by view, shrunk towards the share in all views; with the keys of ``thresholds_``.
+    held_out_ : dict
+        With ``compare``, metrics of held-out entries: "blocks", "labels" and "calibration", as
+        in the result of `naim3l.report.summarise`.
+    uncoupled_ : PerViewRidge
+        With ``compare``, the model without coupling, with a ridge chosen on the same folds.
     dual_coef_ : dict of str to ndarray of shape (n_landmarks, n_labels)
         Weights of the kernel values of the landmarks, for views with a kernel.
     gamma_ : dict of str to float or None
@@ -210,7 +220,6 @@ float, default="sign"
     tol: float = 1e-4
     init: Mapping[str, NDArray] | None = None
     checkpoint: str | os.PathLike[str] | None = None
-    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the weights of all views.

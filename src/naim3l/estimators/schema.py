@@ -147,6 +147,7 @@ PARAMETERS: dict[str, Parameter] = {
     # Decisions.
     "threshold": Parameter(lambda name, value: check_threshold(value), (float, str)),
     "calibrate": one_of((True, False)),
+    "compare": one_of((True, False)),
     "fusion": one_of(FUSIONS),
     # The search.
     "lams": Parameter(_check_lams),

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
+from naim3l.decisions.quality import MEAN
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import view_kernels
 from naim3l.explain.steps import column_names, fitted_steps
@@ -73,11 +74,16 @@ def count_entries(truth: Matrix) -> list[dict[str, Any]]:
 
 
 def count_by_block(model: LinearViewModel, X: Any, y: Any) -> dict[str, list[dict[str, Any]]]:
-    """`count_entries` for the rows of each view; for a wide table, of all rows under "fused"."""
+    """`count_entries` for the rows of each view, and of all views together.
+
+    The latter are those of the mean over views, and of fused answers.
+    """
     truth = _read_truth(model, X, y)
     if model.reader_.wide:
         return {FUSED: count_entries(next(iter(truth.values())))}
-    return {view: count_entries(labels) for view, labels in truth.items()}
+    together = count_entries(np.concatenate(list(truth.values())))
+    counts = {view: count_entries(labels) for view, labels in truth.items()}
+    return counts | {MEAN: together, FUSED: together}
 
 
 def _describe_view(

@@ -22,7 +22,7 @@ from model_files import (
 )
 from naim3l import NAIM3L, NAIM3LCV, ModelFileError, join_views, load
 from naim3l.datasets import make_unpaired
-from naim3l.estimators import PerViewLogistic
+from naim3l.estimators import GLOCAL, PerViewLogistic
 from naim3l.files.models import save
 from naim3l.files.models.archive import sha256
 from naim3l.input.roles import ViewRoles
@@ -43,12 +43,12 @@ def apart():
 
 def fit(kind):
     """A fitted model, and tables to predict from."""
-    if kind == "wide":
+    if kind in ("wide", "aligned"):
         data = make_unpaired(40, n_features=(4, 3), n_labels=3, n_latent=3, aligned=True,
                              random_state=1)  # fmt: skip
         table, views = join_views(data.views)
-        model = NAIM3L(views=views, fusion="learned", calibrate=True, transformer=None,
-                       **FEW | {"max_iter": 1})  # fmt: skip
+        model = GLOCAL() if kind == "aligned" else NAIM3L(fusion="learned")
+        model.set_params(views=views, calibrate=True, transformer=None, **FEW | {"max_iter": 1})
         return model.fit(table, data.complete_labels["view0"]), table
     X, Y = apart()
     if kind == "deep":
@@ -68,7 +68,7 @@ def fit(kind):
     return model.fit(X, Y), X
 
 
-KINDS = ("chosen", "logistic", "wide", "deep")
+KINDS = ("chosen", "logistic", "wide", "aligned", "deep")
 
 
 class Edited:

@@ -19,9 +19,14 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from naim3l.features.kernels import KERNELS, KernelMap, check_kernel
 from naim3l.files.models.archive import require
 
-ALIGNED_MODELS = ("naim3l.estimators.fused_ridge.FusedRidge", "naim3l.estimators.imsf.IMSF",
-                  "naim3l.estimators.lvsl.LVSL",
-                  "naim3l.estimators.multigraph.MultiGraph")  # fmt: skip
+ALIGNED_MODELS = (
+    "naim3l.estimators.dm2l.DM2L",
+    "naim3l.estimators.fused_ridge.FusedRidge",
+    "naim3l.estimators.glocal.GLOCAL",
+    "naim3l.estimators.imsf.IMSF",
+    "naim3l.estimators.lvsl.LVSL",
+    "naim3l.estimators.multigraph.MultiGraph",
+)
 MODELS = ("naim3l.estimators.naim3l.NAIM3L", "naim3l.estimators.naim3l_cv.NAIM3LCV",
           "naim3l.estimators.ridge.PerViewRidge", "naim3l.estimators.logistic.PerViewLogistic",
           "naim3l.deep.deep_naim3l.DeepNAIM3L", *ALIGNED_MODELS)  # fmt: skip
@@ -31,6 +36,8 @@ ALLOWED = frozenset({
     READER,
     "naim3l.decisions.calibration.Calibration",
     "naim3l.decisions.fusion.Evidence",
+    "naim3l.decisions.rules.Decisions",
+    "naim3l.estimators.compared.Uncoupled",
     "naim3l.features.encoding.ViewFeatures",
     "naim3l.features.kernels.KernelMap",
     "naim3l.features.recipes.DropConstantColumns",
