@@ -8,7 +8,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-import naim3l
 from naim3l.estimators import IMSF
 from naim3l.problem.patterns import columns_of_patterns
 
@@ -173,12 +172,3 @@ def test_labels_of_one_value_and_constant_columns_are_no_error(table):
 def test_sparsity_is_from_0_to_1(table, sparsity):
     with pytest.raises(ValueError, match="sparsity must be"):
         IMSF(sparsity=sparsity).fit(*table)
-
-
-def test_a_loaded_model_scores_the_same(table, tmp_path):
-    X, Y = table
-    X[::3, :4] = np.nan
-    model = IMSF(views=VIEWS, calibrate=True, random_state=0).fit(X, Y)
-    model.save(tmp_path / "m.skops")
-    again = naim3l.load(tmp_path / "m.skops")
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))

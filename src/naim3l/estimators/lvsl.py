@@ -40,11 +40,12 @@ class LVSL(AlignedModel, KernelModel):
     ``theta`` are found exactly in turn, and ``C`` takes a proximal gradient step, so that the
     objective never rises. The score of a row is the mean over its views, with weights ``theta``.
 
-    This is LVSL [1]_ as its published code has it, with four changes. Terms of views that a row
-    lacks and of labels that are unknown are left out; the original needs complete data. The first
-    term with ``Y`` is added, because without it the objective is lowest when everything is zero.
-    Labels are centred at their means over known entries. ``view_smoothing`` is relative to the
-    number of labels, and the weights of views in the score of a row are divided by their sum.
+    This is LVSL [1]_ as its published code has it, except for the following. Terms of views that a
+    row lacks and of labels that are unknown are left out; the original needs complete data, and
+    aligned rows in spite of its title. The first term with ``Y`` is added, because without it
+    the objective is lowest when everything is zero. Labels are centred at their means over known
+    entries, Laplacians are normalised, and the bandwidths of kernels are those of this package.
+    View weights are divided by their sum over the views that a row has.
 
     With kernel matrices of all rows, time grows with the cube of their number. Kernels are
     therefore represented by landmarks, with time linear in the number of rows;
@@ -63,7 +64,7 @@ class LVSL(AlignedModel, KernelModel):
     low_rank_weight : float, default=0.001
         Weight of the sum of the singular values of ``C``, lambda 5 in [1]_.
     view_smoothing : float, default=1.0
-        How equal view weights are; lambda 2 in [1]_, there of order 0.1 to 10 in our units.
+        How equal view weights are: lambda 2 in [1]_, divided by the number of label entries.
     n_neighbors : int, default=10
         Number of neighbours of a row in the graph of a view.
     max_iter : int, default=200
@@ -100,7 +101,8 @@ classes_, n_features_in_, feature_names_in_
 
     References
     ----------
-    .. [1] D. Zhao, Q. Gao, Y. Lu, D. Sun. IEEE Transactions on Multimedia 25 (2023).
+    .. [1] D. Zhao, Q. Gao, Y. Lu, D. Sun. "Non-aligned multi-view multi-label classification via
+       learning view-specific labels". IEEE Transactions on Multimedia 25 (2023) 7235-7247.
 
     Examples
     --------
@@ -177,12 +179,12 @@ class ViewRows:
     def __init__(self, X: Matrix, Y: Matrix, P: Matrix, n_neighbors: int):
         self.X, self.Y, self.P = X, Y, P
         self.laplacian = normalized_laplacian(heat_graph(X, n_neighbors)[0])
-        self._eigenvalues, self._vectors = np.linalg.eigh(X.T @ X)
+        self._U, self._sigma, self._Vt = np.linalg.svd(X, full_matrices=False)
 
     def regress(self, T: Matrix, ridge: float) -> Matrix:
         """Weights (n_features, n_labels) that minimise ``|X B - T|^2 + ridge |B|^2``."""
-        rotated = self._vectors.T @ (self.X.T @ T)
-        return self._vectors @ (rotated / (self._eigenvalues + ridge)[:, None])
+        shrunk = self._sigma / (self._sigma**2 + ridge)
+        return self._Vt.T @ (shrunk[:, None] * (self._U.T @ T))
 
     def roughness(self, T: Matrix) -> float:
         """``tr(T' L T)``, the differences of targets between neighbours."""

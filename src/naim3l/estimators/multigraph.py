@@ -42,11 +42,12 @@ class MultiGraph(AlignedModel):
     because labels are known in different rows; conjugate gradients solve all of them with common
     products. For given ``F``, ``theta_v`` is proportional to ``tr(F' L_v F)^(-1/(power-1))``.
 
-    This is our reconstruction of a method that the paper calls "LabelMe" and describes as a
-    combination of views by a multi-graph Laplacian; neither its code nor its text is public.
-    Centred labels, divided Laplacians and the scores of new rows are ours. A method of this kind
-    has no function of features: the score of a new row is the mean of the scores of its nearest
-    training rows in each view that it has, weighted as edges are, and averaged with ``theta``.
+    This is a reconstruction of the method that the paper calls "LabelMe" and describes as a
+    combination of views by a multi-graph Laplacian. Neither code nor text of the original is
+    public, so its results are not those of "LabelMe". Centred labels, divided Laplacians and the
+    scores of new rows are ours. A method of this kind has no function of features: the score of a
+    new row is the mean of the scores of its nearest training rows in each view that it has,
+    weighted as edges are, and averaged with ``theta``.
 
     **A model contains the features of all training rows**, and so does its file. Do not pass on
     a file if the rows are confidential.
