@@ -130,7 +130,7 @@ def test_lam_and_ridge_are_tuned_unless_given(data):
         check_combination({"metric": "log-loss", "lam": 0.2})
     check_combination({"lam": 0.2, "ridge": "auto"})
     assert make_model({"lam": 0.2, "ridge": "auto"}, data).ridge == "auto"
-    with pytest.raises(ReadError, match="ridge = .auto. is for a given lam"):
+    with pytest.raises(ReadError, match=r"ridge = .auto. is for a given lam"):
         check_combination({"lam": 0.2, "ridge": "auto", "tune": True})
 
 
