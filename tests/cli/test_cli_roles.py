@@ -96,10 +96,10 @@ def test_nothing_need_be_said_again(folder):
             done = run(command, "model.skops", *config, "-o", out)
             assert done.exit_code == 0, done.output
         result = json.loads(run("evaluate", "model.skops", *config, "--json").stdout)
-        assert set(result["views"]) == {"clinic", "lab", "fused"}
+        assert set(result["views"]) == {"mean over views", "clinic", "lab", "fused"}
         # Labels that a view does not know are those of the others.
         lab = pd.read_csv("lab.csv")
-        assert result["labels"]["asthma"]["yes"] == (lab["asthma"] == "used").sum()
+        assert result["labels"]["asthma"]["lab"]["yes"] == (lab["asthma"] == "used").sum()
     table = pd.read_csv("p.csv")
     assert list(table.columns) == ["id", "view", "flu", "gout", "asthma"]
     assert list(table["id"]) == [*NUMBERS, *NUMBERS[: 2 * N // 3]]

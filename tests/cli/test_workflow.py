@@ -11,6 +11,7 @@ from scipy.special import logit
 from sklearn.metrics import f1_score, roc_auc_score
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning, evaluate, load
+from naim3l.cli.measured import by_name
 from naim3l.cli.options import OPTIONS, check_combination
 from naim3l.cli.settings import Config, ViewConfig
 from naim3l.cli.work import (
@@ -292,7 +293,7 @@ def test_models_without_probabilities_are_fused_by_the_mean(data):
     np.testing.assert_allclose(predict_tables(plain, X, "scores", fused=True).loc[someone], mean)
     labels = predict_tables(plain, X, fused=True).loc[someone]
     assert labels.tolist() == (mean > 0.1).tolist()
-    assert "fused" in evaluate_views(plain, views)["views"]
+    assert evaluate_views(plain, views)["blocks"][-1]["name"] == "fused"
     for fused in (True, False):
         with pytest.raises(ReadError, match=r"no probabilities.*calibrate=True"):
             predict_tables(plain, X, "probabilities", fused=fused)
@@ -345,13 +346,15 @@ def test_filling_in_needs_probabilities(data):
 
 def test_evaluation_beats_chance_and_fused_is_there_for_shared_ids(model, data):
     result = evaluate_views(model, data)
-    assert list(result["views"]) == ["clinic", "lab", "survey", "fused"]
-    assert min(values["macro-AUC"] for values in result["views"].values()) > 0.7
-    assert result["labels"]["flu"]["yes"] == sum(
+    found = by_name(result)
+    assert list(found["views"]) == ["mean over views", "clinic", "lab", "survey", "fused"]
+    for metrics in found["views"].values():
+        assert metrics["macro-AUC"]["value"] > 0.7 > metrics["macro-AUC"]["guessing"] == 0.5
+        assert metrics["macro-AUC"]["uncoupled"] > 0.6
+    assert found["labels"]["flu"]["mean over views"]["yes"] == sum(
         int((view.labels["flu"] == 1).sum()) for view in data.values()
     )
-    by_view = result["labels_by_view"]
-    assert set(by_view) == set(result["views"]) and set(by_view["lab"]) == set(LABELS)
+    assert list(found["labels"]) == LABELS and set(found["labels"]["flu"]) == set(found["views"])
     X, Y = split(data)
     scores = np.asarray(model.decision_function({"lab": X["lab"]})["lab"])
     decided = np.asarray(model.predict({"lab": X["lab"]})["lab"])
@@ -361,18 +364,32 @@ def test_evaluation_beats_chance_and_fused_is_there_for_shared_ids(model, data):
         expected = {
             "yes": (truth == 1).sum(),
             "no": (truth == 0).sum(),
-            "AUC": roc_auc_score(truth[known], scores[known, k]),
-            "F1": f1_score(truth[known], decided[known, k]),
+            "auc": roc_auc_score(truth[known], scores[known, k]),
+            "f1": f1_score(truth[known], decided[known, k]),
         }
-        assert by_view["lab"][name] == pytest.approx(expected)
+        of_lab = found["labels"][name]["lab"]
+        assert {key: of_lab[key] for key in expected} == pytest.approx(expected)
+
+
+def test_the_model_without_coupling_is_ridge_regression_of_each_table(model, data):
+    """Its figures are those of the model that is kept for the purpose, on the same rows."""
+    X, Y = split(data)
+    scores = model.uncoupled_.set_output(transform="default").decision_function(X)
+    found = by_name(evaluate_views(model, data))["views"]
+    for view, S in scores.items():
+        expected = evaluate(Y[view][LABELS].to_numpy(), S)
+        assert found[view]["AP"]["uncoupled"] == pytest.approx(expected["AP"])
+        gain = found[view]["AP"]["value"] - expected["AP"]
+        assert found[view]["AP"]["gain"]["value"] == pytest.approx(gain)
 
 
 def test_labels_are_ranked_by_scores_and_decided_on_by_thresholds(model, data):
-    result = evaluate_views(model, data)["views"]["lab"]
+    of_lab = by_name(evaluate_views(model, data))["views"]["lab"]
+    result = {name: metric["value"] for name, metric in of_lab.items()}
     X, Y = data["lab"].features, data["lab"].labels[LABELS].to_numpy()
     scores = np.asarray(model.decision_function({"lab": X})["lab"])
     decided = np.asarray(model.predict({"lab": X})["lab"])
-    assert result["AP"] == evaluate(Y, scores)["AP"]
+    assert result["AP"] == pytest.approx(evaluate(Y, scores)["AP"])
     assert evaluate(Y, scores)["AP"] != evaluate(Y, scores - model.thresholds_["lab"])["AP"]
     known = ~np.isnan(Y)
     assert result["1-HL"] == pytest.approx((decided[known] == Y[known]).mean())

@@ -64,7 +64,8 @@ AT_OLD = r"new\.csv, row 2 \(line 5\), column 'crp': 'old' is not a number"
 
 def auc(model, path):
     view = ViewConfig(str(path), id="id", labels=LABELS)
-    return evaluate_views(model, read_known(model, Config({"lab": view})))["views"]["lab"]["AUC"]
+    measured = evaluate_views(model, read_known(model, Config({"lab": view})))
+    return measured["blocks"][0]["metrics"]["AUC"]["value"]
 
 
 def test_one_odd_cell_costs_no_accuracy(fit, tmp_path):

@@ -64,6 +64,7 @@ def make_model(
         "transformer": transformers,
         "kernel": kernels if len(set(kernels.values())) > 1 else next(iter(kernels.values())),
         "calibrate": True,
+        "compare": True,
         "verbose": verbose,
         "checkpoint": None if options.get("solver") == "paper" else checkpoint,  # keeps no state
     }

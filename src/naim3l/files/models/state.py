@@ -16,7 +16,7 @@ from naim3l.decisions.thresholds import LEARNED
 from naim3l.features.encoding import ViewFeatures
 from naim3l.files.models.archive import ModelFileError, require
 from naim3l.files.models.facts import n_inputs, type_name
-from naim3l.files.models.measured import is_measured
+from naim3l.files.models.held_out_parts import is_measured
 from naim3l.files.models.parts import are_names, steps_of, takes_zeros
 from naim3l.input.labels import CODINGS
 from naim3l.input.reader import FORMS, TableReader
