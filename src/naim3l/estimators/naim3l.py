@@ -72,9 +72,9 @@ default=None
     ridge : float or "auto", default="auto"
         Adds ``ridge / 2`` times the squared weights. Intercepts are excluded, unless their label
         is known in no row of the view. Increase it when few labels are known. "auto" is the
-        smallest value for which the objective has a lower bound, and scores that no label
-        determines stay between about -1 and 1; it is 0 if most rows have an observed positive, or
-        enough labels are known. With solver "paper", "auto" is 0.
+        smallest value for which the high-rank term alone cannot raise the scores of one label in
+        one view beyond the size of labels, apart from intercepts; the objective then has a lower
+        bound. It is 0 if enough labels are known. With solver "paper", "auto" is 0.
     positive_weight : float, default=1.0
         Weight of an observed yes in the loss, relative to that of a no. Values above 1 raise the
         scores of rare labels.
