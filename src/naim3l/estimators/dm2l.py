@@ -6,6 +6,7 @@ import numpy as np
 
 from naim3l.estimators.concatenated import ConcatenatedModel, linear_arrays
 from naim3l.estimators.naim3l import FOLD_MAX_ITER, FOLD_TOL
+from naim3l.estimators.schema import PARAMETERS, in_range
 from naim3l.problem.aligned_rows import AlignedRows
 from naim3l.solvers import solve_fast
 from naim3l.solvers.alternation import Learned
@@ -68,6 +69,8 @@ label_names_, classes_, n_iter_, converged_, objective_, history_, n_features_in
     >>> round(metrics["AP"], 2)
     0.99
     """
+
+    _schema = PARAMETERS | {"ridge": in_range("ridge", or_zero=True)}  # not "auto"
 
     lam: float = 0.4
     _: KW_ONLY
