@@ -129,6 +129,10 @@ def test_lam_and_ridge_are_tuned_unless_given(data):
     assert make_model({"metric": "log-loss"}, data).metric == "log-loss"
     with pytest.raises(ReadError, match="metric is what lam and ridge are chosen by"):
         check_combination({"metric": "log-loss", "lam": 0.2})
+    check_combination({"lam": 0.2, "ridge": "auto"})
+    assert make_model({"lam": 0.2, "ridge": "auto"}, data).ridge == "auto"
+    with pytest.raises(ReadError, match=r"ridge = .auto. is for a given lam"):
+        check_combination({"lam": 0.2, "ridge": "auto", "tune": True})
 
 
 def test_plain_numbers_keep_the_recipe_and_words_are_encoded(model):

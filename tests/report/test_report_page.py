@@ -55,7 +55,8 @@ def test_numbers_are_on_the_page(chosen):
     for block in chosen["quality"]["blocks"]:
         assert block["name"] in cells and str(block["n_entries"]) in cells
         for name in METRIC_TEXTS:
-            assert show_number(block["metrics"][name]["value"]) in cells
+            metric = block["metrics"][name]
+            assert show_number(metric["value"]) in cells
             assert f"{show_number(metric['low'])} to {show_number(metric['high'])}" in cells
     for entry in chosen["labels"]:
         for key in ("auc", "average_precision", "f1", "threshold"):

@@ -81,7 +81,7 @@ def coupling_in_words(metric: Mapping[str, Any], *, tables: bool = True) -> str:
     gain = metric["gain"]
     if gain is None or gain["value"] is None:
         return ""
-    value, low, high = (100 * gain[key] for key in ("value", "low", "high"))
+    value, low, high = (round(100 * gain[key], 1) + 0.0 for key in ("value", "low", "high"))
     what = f"Coupling the {'tables' if tables else 'labels'}"
     interval = f"(95 % interval {low:.1f} to {high:.1f})"
     if low > 0:
@@ -151,5 +151,8 @@ def _gain(gain: Mapping[str, float | None] | None, metric: str) -> str:
     if gain is None or gain["value"] is None:
         return DASH
     scale, digits = (1, 2) if metric == COUNTED else (100, 1)
-    value, low, high = (scale * (gain[key] or 0.0) for key in ("value", "low", "high"))
+    # Adding 0 makes a rounded -0.0 a plain zero.
+    value, low, high = (
+        round(scale * (gain[key] or 0.0), digits) + 0.0 for key in ("value", "low", "high")
+    )
     return f"{value:+.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"

@@ -53,16 +53,13 @@ class GLOCAL(ConcatenatedModel):
         Increase it if there are many labels.
     n_clusters : int, default=3
         Number of clusters of rows, found by k-means.
-    views : mapping of str to columns, optional
-        Columns of each view: names, positions, a slice or a mask. Other columns are ignored. With
-        None all columns are one view.
     max_iter : int, default=100
         Maximum number of iterations. A fit that has not converged by then warns.
     tol : float, default=1e-3
         Relative decrease of the objective at which to stop; 0 runs all iterations.
-    transformer, n_components, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
-label_coding, threshold, calibrate
-        As in :class:`naim3l.NAIM3L`. The kernel of a row is the sum of those of its views.
+    views, transformer, n_components, kernel, n_landmarks, gamma, positive_weight, \
+fit_intercept, label_coding, threshold, calibrate
+        As in :class:`naim3l.estimators.FusedRidge`.
     random_state : int, RandomState or None, default=None
         Determines the start, the clusters, and the folds of held-out entries.
 
@@ -70,12 +67,8 @@ label_coding, threshold, calibrate
     ----------
     coef_ : ndarray of shape (n_features, n_labels)
         Weights ``WU'`` of the features of all views, in the order of ``views_``.
-    intercept_ : ndarray of shape (n_labels,)
-        Intercepts.
-    fill_ : ndarray of shape (n_features,)
-        Features of a missing view: the means of the training rows.
-    n_encoded_ : dict of str to int
-        Number of features of each view, after its transformer.
+    intercept_, fill_, n_encoded_
+        As in :class:`naim3l.estimators.FusedRidge`.
     history_ : list of dict
         One record per iteration, with the "objective".
     gamma_, thresholds_, rules_, calibration_, base_rates_, view_rates_, transformers_, views_, \

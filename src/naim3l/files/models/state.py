@@ -238,13 +238,14 @@ ITERATED = {
     "objective_": Part("a number", lambda value, _: _number(value, or_nan=True)),
     "history_": Part("records of numbers", _records),
 }
+RIDGE = Part("a number, 0 or above", lambda value, _: _number(value, above=0))
 COMPARED = {
     "uncoupled_parts_": Part("a model of the same features", _uncoupled, optional=True),
     "held_out_": Part("metrics of blocks and labels", is_measured, optional=True),
 }
 CHOSEN = {
     "lam_": Part("a number above 0", lambda value, _: _number(value, above=0)),
-    "ridge_": Part("a number, 0 or above", lambda value, _: _number(value, above=0)),
+    "ridge_": RIDGE,
     "best_score_": Part("a number", lambda value, _: _number(value, or_nan=True)),
     "metric_": Part("the name of a metric", lambda value, _: value in METRICS),
     "cv_results_": Part("columns of numbers", _columns_of_numbers),
@@ -265,7 +266,7 @@ ALIGNED = {
     },
 }
 PARTS = {
-    "naim3l.estimators.naim3l.NAIM3L": COMMON | LINEAR | ITERATED | COMPARED,
+    "naim3l.estimators.naim3l.NAIM3L": COMMON | LINEAR | ITERATED | COMPARED | {"ridge_": RIDGE},
     "naim3l.estimators.naim3l_cv.NAIM3LCV": COMMON | LINEAR | ITERATED | COMPARED | CHOSEN,
     "naim3l.estimators.ridge.PerViewRidge": COMMON | LINEAR,
     "naim3l.estimators.logistic.PerViewLogistic": COMMON | LINEAR,
