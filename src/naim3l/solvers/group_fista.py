@@ -48,25 +48,30 @@ class GroupFista:
         return {"objective": float(self.objectives.sum()), "labels": len(at)}
 
     def _step_from(self, S: Matrix, labels: NDArray) -> tuple[Matrix, Matrix]:
-        """Weights after a gradient step and the prox, and their objectives.
+        """Weights after a gradient step and the prox, and their objectives."""
+        losses, gradient = self.tasks.losses(S, labels), self.tasks.gradient(S, labels)
+        W, losses = self._search(S, losses, gradient, labels)
+        return W, self._objectives(W, losses, self.penalties[labels])
 
-        The step of a label is shortened until a quadratic function of its length bounds the loss.
+    def _search(
+        self, S: Matrix, losses: Matrix, gradient: Matrix, labels: NDArray
+    ) -> tuple[Matrix, Matrix]:
+        """Weights after the step, and their losses.
+
+        The step of a label is halved until a quadratic function of it bounds the loss.
         """
-        tasks = self.tasks
-        losses, gradient = tasks.losses(S, labels), tasks.gradient(S, labels)
-        new, new_losses, todo = np.empty_like(S), np.empty_like(losses), np.arange(len(labels))
-        while len(todo):
-            curvatures = self.curvatures[labels[todo]]
-            V = S[:, todo] - gradient[:, todo] / curvatures
-            V = tasks.prox(V, self.penalties[labels[todo]] / curvatures)
-            moved = V - S[:, todo]
-            bound = losses[todo] + np.einsum(
-                "ij,ij->j", moved, gradient[:, todo] + curvatures / 2 * moved
+        curvatures = self.curvatures[labels]
+        W = self.tasks.prox(S - gradient / curvatures, self.penalties[labels] / curvatures)
+        moved = W - S
+        bounds = losses + np.einsum("ij,ij->j", moved, gradient + curvatures / 2 * moved)
+        new_losses = self.tasks.losses(W, labels)
+        beyond = np.flatnonzero(new_losses > bounds + ROUNDING * losses)
+        if beyond.size:
+            self.curvatures[labels[beyond]] *= 2
+            W[:, beyond], new_losses[beyond] = self._search(
+                S[:, beyond], losses[beyond], gradient[:, beyond], labels[beyond]
             )
-            new[:, todo], new_losses[todo] = V, tasks.losses(V, labels[todo])
-            todo = todo[new_losses[todo] > bound + ROUNDING * losses[todo]]
-            self.curvatures[labels[todo]] *= 2
-        return new, self._objectives(new, new_losses, self.penalties[labels])
+        return W, new_losses
 
     def _objectives(self, W: Matrix, losses: Matrix, penalties: Matrix) -> Matrix:
         return losses + penalties * self.tasks.norms(W).sum(axis=0)
