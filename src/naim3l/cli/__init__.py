@@ -3,10 +3,21 @@
 import sys
 from io import TextIOWrapper
 
-from naim3l.cli import datasets, demo, evaluate, fit, predict, report, reproduce
+from naim3l.cli import compare, datasets, demo, evaluate, fit, predict, report, reproduce
 from naim3l.cli.app import app
 
-__all__ = ["app", "datasets", "demo", "evaluate", "fit", "main", "predict", "report", "reproduce"]
+__all__ = [
+    "app",
+    "compare",
+    "datasets",
+    "demo",
+    "evaluate",
+    "fit",
+    "main",
+    "predict",
+    "report",
+    "reproduce",
+]
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from naim3l._text import visible
 
 # The order in which users need them.
 ORDER = ("init", "fit", "predict", "impute", "evaluate", "report", "inspect", "demo", "datasets",
-         "reproduce")  # fmt: skip
+         "reproduce", "compare")  # fmt: skip
 # To this many characters the first columns of a table are wrapped to make room for numbers.
 LEAST_WIDTH = 16
 

@@ -3,6 +3,7 @@
 import shlex
 import sys
 from concurrent.futures import BrokenExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,28 @@ from rich.text import Text
 from naim3l.cli.app import app, need_libraries, print_table, report_errors, say
 
 ALL = "all"
+LIBRARIES = ("jinja2", "matplotlib", "scikit_posthocs")
+
+
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Folder of the datasets; yeast needs none.")
+]
+Datasets = Annotated[
+    list[str] | None,
+    typer.Option("--dataset", help="Dataset by name; repeat for several. Default: all found."),
+]
+Repeats = Annotated[int, typer.Option(min=1, help="Number of random splits.")]
+Out = Annotated[
+    Path, typer.Option("--out", "-o", help="Results folder; resumes an interrupted run there.")
+]
+OUT = Path("naim3l-results")
+Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Number of fits at a time. Default: one per core.")
+]
+ReportOnly = Annotated[
+    bool, typer.Option("--report-only", help="Compute nothing; show the results so far.")
+]
+Markdown = Annotated[Path | None, typer.Option(help="Markdown document whose tables to update.")]
 
 
 @app.command()
@@ -19,34 +42,21 @@ def reproduce(
     items: Annotated[
         list[str],
         typer.Argument(help="table1 to table7, fig2 to fig8, ablation, beside, decisions, rules, "
-                            "fusion, accuracy, frontier; or all."),
+                            "fusion, accuracy, frontier, compare; or all."),
     ],
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Folder of the datasets; yeast needs none.")
-    ] = None,
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option("--dataset", help="Dataset by name; repeat for several. Default: all found."),
-    ] = None,
+    data: Data = None,
+    dataset: Datasets = None,
     protocol: Annotated[
         list[str] | None,
         typer.Option("--protocol", help="paper, clean or fused; repeat for several. Default: "
                                         "paper; all three for 'all'."),
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 10,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Results folder; resumes an interrupted run there.")
-    ] = Path("naim3l-results"),
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Number of fits at a time. Default: one per core.")
-    ] = None,
+    repeats: Repeats = 10,
+    out: Out = OUT,
+    jobs: Jobs = None,
     quick: Annotated[bool, typer.Option(help="Table 7: small sizes only.")] = False,
-    report_only: Annotated[
-        bool, typer.Option("--report-only", help="Compute nothing; show the results so far.")
-    ] = False,
-    markdown: Annotated[
-        Path | None, typer.Option(help="Markdown document whose tables to update.")
-    ] = None,
+    report_only: ReportOnly = False,
+    markdown: Markdown = None,
 ) -> None:  # fmt: skip
     """Reproduce a table or figure of the paper, with our numbers beside the published ones.
 
@@ -57,49 +67,75 @@ def reproduce(
     Example: naim3l reproduce table2 --dataset corel5k --data ~/lear --repeats 10
     """
     with report_errors():
-        need_libraries("'naim3l reproduce'", "reproduce", "jinja2", "matplotlib", "scikit_posthocs")
-        from naim3l.experiments.records import Store
-        from naim3l.experiments.results import (
-            collect_results,
-            split_document,
-            update_document,
-            write_results,
-            written_files,
-        )
-        from naim3l.experiments.results import (
-            markdown as to_markdown,
-        )
-        from naim3l.files.whole import check_outputs
-
+        need_libraries("'naim3l reproduce'", "reproduce", *LIBRARIES)
         names = _items(items)
-        plan = _plan(names, data, dataset, protocol, repeats, quick)
-        outputs = written_files(out)
-        if markdown is not None:
-            split_document(markdown)  # refuse a wrong document before hours of work, not after
-            outputs.append(markdown)
-        inputs = [path for source in plan.sources.values() for path in source.files]
-        check_outputs(outputs, inputs, make_folders=True)
-        _check_folder(out, written_files(out))
-        store = Store(out)
-        interrupted = False
-        if not report_only:
-            interrupted = _compute(plan, names, store, jobs)
-        results = collect_results(plan, names, store)
-        page = write_results(out, plan, results, shlex.join(["naim3l", *sys.argv[1:]]))
-        if markdown is not None:
-            update_document(markdown, to_markdown(results))
-    for result in results:
-        for table in result.tables:
-            rows = [[_shown(cell) for cell in row] for row in table.rows]
-            if rows:
-                print_table(table.title, table.header, rows, n_left=2)
-                say(*([table.note, ""] if table.note else [""]))
-        for missing in result.missing:
-            say(f"{missing}.", err=True)
-    say(f"Page: {page}")
-    if interrupted:
-        say("Interrupted. The same command resumes from here.", err=True)
-        raise typer.Exit(130)
+        plan = make_plan(names, data, dataset, protocol, repeats=repeats, quick=quick)
+        shown = run_items(names, plan, out, jobs, report_only, markdown)
+    shown.print()
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Results of a command, to be printed."""
+
+    results: list[Any]
+    page: Path
+    interrupted: bool
+
+    def print(self) -> None:
+        """Print all tables and what they lack; exit with 130 if Ctrl-C ended the computations."""
+        for result in self.results:
+            for table in result.tables:
+                rows = [[_shown(cell) for cell in row] for row in table.rows]
+                if rows:
+                    print_table(table.title, table.header, rows, n_left=2)
+                    say(*([table.note, ""] if table.note else [""]))
+            for missing in result.missing:
+                say(f"{missing}.", err=True)
+        say(f"Page: {self.page}")
+        if self.interrupted:
+            say("Interrupted. The same command resumes from here.", err=True)
+            raise typer.Exit(130)
+
+
+def run_items(
+    names: list[str],
+    plan: Any,
+    out: Path,
+    jobs: int | None,
+    report_only: bool,
+    markdown: Path | None,
+) -> Shown:
+    """Compute what the results folder lacks of the items, and write its page."""
+    from naim3l.experiments.records import Store
+    from naim3l.experiments.results import (
+        collect_results,
+        split_document,
+        update_document,
+        write_results,
+        written_files,
+    )
+    from naim3l.experiments.results import (
+        markdown as to_markdown,
+    )
+    from naim3l.files.whole import check_outputs
+
+    outputs = written_files(out)
+    if markdown is not None:
+        split_document(markdown)  # refuse a wrong document before hours of work, not after
+        outputs.append(markdown)
+    inputs = [path for source in plan.sources.values() for path in source.files]
+    check_outputs(outputs, inputs, make_folders=True)
+    _check_folder(out, written_files(out))
+    store = Store(out)
+    interrupted = False
+    if not report_only:
+        interrupted = _compute(plan, names, store, jobs)
+    results = collect_results(plan, names, store)
+    page = write_results(out, plan, results, shlex.join(["naim3l", *sys.argv[1:]]))
+    if markdown is not None:
+        update_document(markdown, to_markdown(results))
+    return Shown(results, page, interrupted)
 
 
 def _check_folder(folder: Path, files: list[Path]) -> None:
@@ -124,14 +160,14 @@ def _items(items: list[str]) -> list[str]:
     return list(ITEMS) if ALL in names else list(dict.fromkeys(names))
 
 
-def _plan(
+def make_plan(
     names: list[str],
     data: Path | None,
     dataset: list[str] | None,
     protocol: list[str] | None,
-    repeats: int,
-    quick: bool,
+    **options: Any,
 ) -> Any:
+    """What was asked for, as `Plan`, which has the options."""
     from naim3l.datasets import available, open_dataset
     from naim3l.datasets.catalog import GENUINE, STAND_IN
     from naim3l.experiments.items import ITEMS
@@ -146,7 +182,7 @@ def _plan(
         for name, source in list(sources.items()):
             if any(view.endswith(STAND_IN) for view in source.views):
                 sources[name + GENUINE] = open_dataset(name + GENUINE, data)
-    return Plan(sources, repeats=repeats, protocols=chosen, quick=quick)
+    return Plan(sources, protocols=chosen, **options)
 
 
 def _compute(plan: Any, names: list[str], store: Any, jobs: int | None) -> bool:
@@ -157,7 +193,7 @@ def _compute(plan: Any, names: list[str], store: Any, jobs: int | None) -> bool:
 
     tasks = [task for name in names for task in ITEMS[name].tasks(plan)]
     todo = missing_tasks(tasks, store)
-    with progress_bar("reproduce", len(todo), shown=True) as advance:
+    with progress_bar("fits", len(todo), shown=True) as advance:
         try:
             run_tasks(
                 todo,

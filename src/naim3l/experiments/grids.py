@@ -4,6 +4,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+# Candidates of every method that is compared with others.
+BUDGET = 8
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+
+
+def _rivals() -> dict[str, dict[str, tuple[Any, ...]]]:
+    """Values by method and parameter; candidates are all combinations.
+
+    They surround the defaults and cover what the papers of the methods suggest, as far as they do.
+    """
+    tuned = {"lam": (0.1, 0.2, 0.4, 0.8), "ridge": (0.3, 5.0)}
+    return {
+        "NAIM3L": {"lam": (0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2), "ridge": (0.0,)},
+        "NAIM3L-tuned": tuned,
+        "PerViewRidge": {"ridge": STRENGTHS},
+        "PerViewLogistic": {"C": STRENGTHS},
+        "FusedRidge": {"ridge": STRENGTHS},
+        "DM2L": {"lam": (0.01, 0.1, 0.4, 1.6), "ridge": (1.0, 10.0)},
+        "GLOCAL": {"lam": (0.1, 1.0), "ridge": (0.125, 0.5), "rank": (20, 50)},
+        "MultiGraph": {"label_weight": (1.0, 3.0, 10.0, 100.0), "n_neighbors": (10, 20)},
+        "IMSF": {"sparsity": (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)},
+        "LVSL": {"ridge": (0.1, 1.0), "agreement": (1.0, 100.0), "smoothness": (1e-3, 0.1)},
+        "NAIM3L-aligned": tuned,
+        "NAIM3L-evidence": tuned,
+    }
+
 
 @dataclass(frozen=True)
 class Grids:
@@ -29,6 +55,9 @@ class Grids:
         Of kernel models.
     deep : mapping of str to object
         Parameters of the networks that are not their defaults.
+    rivals : mapping of str to mapping of str to tuple
+        Of each method that is compared, by parameter; the candidates are all combinations, at most
+        ``BUDGET``.
     """
 
     lams: tuple[float, ...] = (0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
@@ -44,3 +73,4 @@ class Grids:
     kernel_Cs: tuple[float, ...] = (1.0, 10.0, 100.0)
     n_landmarks: int = 400
     deep: Mapping[str, Any] = field(default_factory=lambda: {"n_components": 200})
+    rivals: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=_rivals)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from naim3l.experiments.beyond import (
     accuracy,
+    all_methods,
     beside,
     decisions_learned,
     default_rule,
@@ -65,6 +66,7 @@ ITEMS: dict[str, Item] = {
     "fusion": fusions,
     "accuracy": accuracy,
     "frontier": frontier,
+    "compare": all_methods,
 }
 # Other names that readers of the paper would try.
 ALIASES = {"fig3": "table5"}

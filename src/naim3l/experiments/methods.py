@@ -4,8 +4,7 @@ To add one, write a function of a trial, its parameters and a seed, and name it 
 """
 
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
@@ -23,9 +22,12 @@ from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.estimators.ridge import masked_ridge
 from naim3l.experiments.decided import measure_rules
+from naim3l.experiments.outcome import Method, Outcome, Parameters
+from naim3l.experiments.rivals import RIVAL_METHODS
 from naim3l.experiments.trials import METRICS as METRIC_NAMES
 from naim3l.experiments.trials import (
     Trial,
+    WideTrial,
     by_sample,
     measure,
     measure_calibrated,
@@ -36,26 +38,13 @@ from naim3l.features.encoding import make_transformer
 from naim3l.features.recipes import LeadingComponents
 from naim3l.input.tables import DataWarning
 from naim3l.metrics import evaluate
-from naim3l.problem.blocks import blas_threads, consecutive_slices
+from naim3l.problem.blocks import blas_threads
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_paper
 from naim3l.solvers.objective import Objective
 
-Parameters = Mapping[str, Any]
 # The model of the paper, whatever the data are, unless a task asks for a ridge.
 NO_RIDGE = {"ridge": 0.0}
-
-
-@dataclass
-class Outcome:
-    """Scores of the test rows of every view, and what else a method reports."""
-
-    scores: dict[str, NDArray[np.float64]]
-    numbers: dict[str, Any] = field(default_factory=dict)
-    calibrations: Mapping[str, Calibration] = field(default_factory=dict)  # of scores, by view
-
-
-Method = Callable[[Trial, Parameters, int], Outcome]
 
 
 def run_method(trial: Trial, name: str, parameters: Parameters, seed: int) -> dict[str, Any]:
@@ -73,14 +62,15 @@ def run_method(trial: Trial, name: str, parameters: Parameters, seed: int) -> di
         except (FloatingPointError, ValueError) as error:  # diverged, or too little left to fit on
             return {"impossible": str(error)}
     seconds = perf_counter() - start
-    metrics = measure(trial, outcome.scores)
+    metrics = (measure(trial, outcome.scores) if outcome.scores else {}) | outcome.metrics
     if outcome.calibrations:
         curves = outcome.calibrations
         log_odds = {view: curves[view].log_odds(S) for view, S in outcome.scores.items()}
         metrics |= measure_calibrated(trial, log_odds, next(iter(curves.values())).base)
+    spectrum = spectrum_of_scores(trial, outcome.scores) if outcome.scores else None
     return {
         "metrics": metrics,
-        "spectrum": spectrum_of_scores(trial, outcome.scores),
+        "spectrum": spectrum,
         "numbers": outcome.numbers,
         "seconds": seconds,
     }
@@ -254,16 +244,10 @@ def _explained(truth: NDArray, probabilities: NDArray, rates: NDArray) -> float:
 
 def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Ways to fuse the views of samples that are known to be the same, in training too."""
-    n_samples = 1 + max(rows.max() for rows in trial.train_rows.values())
-    columns = consecutive_slices(X.shape[1] for X in trial.X_train.values())
-    wide = np.full((n_samples, columns[-1].stop), np.nan)
-    Y = np.full((n_samples, trial.truth.shape[1]), np.nan)
-    for view, at in zip(trial.X_train, columns, strict=True):
-        wide[trial.train_rows[view], at] = trial.X_train[view]
-        Y[trial.train_rows[view]] = trial.Y_train[view]
-    model = NAIM3L(views=dict(zip(trial.X_train, columns, strict=True)), transformer=None,
-                   fusion="learned", random_state=seed, **{**NO_RIDGE, **parameters})  # fmt: skip
-    model.fit(wide, Y)
+    wide = WideTrial.of(trial)
+    model = NAIM3L(views=wide.views, transformer=None, fusion="learned", random_state=seed,
+                   **{**NO_RIDGE, **parameters})  # fmt: skip
+    model.fit(wide.X_train, wide.Y_train)
     scores = {v: X @ model.coef_[v] + model.intercept_[v] for v, X in trial.X_test.items()}
     evidence = model.evidence_
     assert evidence is not None
@@ -334,4 +318,5 @@ METHODS: dict[str, Method] = {
     "logistic, tuned": _logistic_cv,
     "deep": _deep,
     "fusions": _fusions,
+    **RIVAL_METHODS,
 }

@@ -70,6 +70,8 @@ class Plan:
         Leave out what takes minutes and shows nothing new: the large sizes of Table 7.
     grids : Grids
         Values to try.
+    methods : tuple of str
+        Keys of ``rivals.RIVALS`` that item "compare" compares; none for all.
     """
 
     sources: Mapping[str, MultiView]
@@ -77,6 +79,7 @@ class Plan:
     protocols: tuple[str, ...] = ("paper",)
     quick: bool = False
     grids: Grids = field(default_factory=Grids)
+    methods: tuple[str, ...] = ()
 
     @property
     def seeds(self) -> range:

@@ -14,6 +14,7 @@ from naim3l.decisions.fusion import add_evidence, fuse_arrays, rank_labels
 from naim3l.features.encoding import make_transformer
 from naim3l.metrics import evaluate
 from naim3l.missing import Challenge, make_challenge, remove_views
+from naim3l.problem.blocks import consecutive_slices
 from naim3l.solvers.nuclear import trace_norm
 
 RECIPE = "paper"
@@ -51,6 +52,48 @@ class Trial:
     train_rows: Arrays
     test_rows: Arrays
     shown: NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True)
+class WideTrial:
+    """A trial for methods that need aligned rows: a row is a sample, and has NaN in missing views.
+
+    Attributes
+    ----------
+    X_train, X_test : ndarray of shape (n_samples, n_features of all views)
+    X_shown : ndarray of the shape of X_test, or None
+        ``X_test`` without the views that protocol "fused" hides.
+    Y_train : ndarray of shape (n_samples, n_labels)
+        1, 0, NaN = hidden.
+    views : dict of str to slice
+        Columns of each view.
+    """
+
+    X_train: NDArray[np.float64]
+    X_test: NDArray[np.float64]
+    X_shown: NDArray[np.float64] | None
+    Y_train: NDArray[np.float64]
+    views: dict[str, slice]
+
+    @classmethod
+    def of(cls, trial: Trial) -> "WideTrial":
+        """The rows of a trial, those that are one sample side by side."""
+        columns = consecutive_slices(X.shape[1] for X in trial.X_train.values())
+        views = dict(zip(trial.X_train, columns, strict=True))
+        n_train = 1 + max(rows.max() for rows in trial.train_rows.values())
+        n_test, n_labels = trial.truth.shape
+        X_train, X_test = (np.full((n, columns[-1].stop), np.nan) for n in (n_train, n_test))
+        Y_train = np.full((n_train, n_labels), np.nan)
+        for view, at in views.items():
+            X_train[trial.train_rows[view], at] = trial.X_train[view]
+            X_test[trial.test_rows[view], at] = trial.X_test[view]
+            Y_train[trial.train_rows[view]] = trial.Y_train[view]
+        if trial.shown is None:
+            return cls(X_train, X_test, None, Y_train, views)
+        X_shown = X_test.copy()
+        for at, shown in zip(columns, trial.shown.T, strict=True):
+            X_shown[~shown, at] = np.nan
+        return cls(X_train, X_test, X_shown, Y_train, views)
 
 
 def draw_challenge(source: MultiView, settings: Mapping[str, Any]) -> Challenge:

@@ -83,7 +83,7 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
     made = []
     for key, tests in numbers.items():
         for source, test in tests.items():
-            note = _note(test)
+            note = describe_test(test)
             if source == "published":
                 note += " " + _verdict(key, test)
             made.append(
@@ -132,7 +132,8 @@ def _has_pair(pairs: list[list[str]], method: str) -> bool:
     return [OURS, method] in pairs or [method, OURS] in pairs
 
 
-def _note(test: dict[str, Any]) -> str:
+def describe_test(test: Mapping[str, Any]) -> str:
+    """How the test was made, and which pairs differ."""
     n_methods, n_blocks = len(test["ranks"]), test["n_blocks"]
     n_datasets = n_blocks // len(METRICS)
     few = critical_distance(n_methods, n_datasets)
@@ -180,7 +181,7 @@ def figures(numbers: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def draw_diagram(ax: Any, test: dict[str, Any]) -> None:
+def draw_diagram(ax: Any, test: Mapping[str, Any]) -> None:
     """Average ranks on an axis, thick bars over methods that do not differ, and the distance.
 
     The better half of the methods is named on the left, the other on the right.

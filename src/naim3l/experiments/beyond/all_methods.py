@@ -1,0 +1,154 @@
+"""Tables 2 to 4 with all methods fitted by us, and what the paper does not have beside them.
+
+Every method gets the same splits, missing views and labels, and features, and chooses among as many
+candidates in the same way. Methods that need aligned rows are told which rows are one sample.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from naim3l.experiments.beyond.method_tables import RANKED, draw_ranks, make_tables
+from naim3l.experiments.nemenyi import nemenyi
+from naim3l.experiments.present import METRICS, ResultTable, spread
+from naim3l.experiments.records import Record, Store
+from naim3l.experiments.rivals import GUESSING, RIVALS, method_name
+from naim3l.experiments.tasks import Plan, Task, paper_lam
+
+TITLE = "Comparison of all methods on the same splits"
+
+# Shares of missing views and labels by table of the paper. The methods of Tables 3 and 4 are those
+# that the paper has there, and the tuned model.
+CHALLENGES: dict[str, dict[str, Any]] = {
+    "Table 2": {}, "Table 3": {"beta": 0.0}, "Table 4": {"alpha": 0.0},
+}  # fmt: skip
+ONLY = {
+    "Table 3": ("NAIM3L", "NAIM3L-tuned", "IMVWL"),
+    "Table 4": ("NAIM3L", "NAIM3L-tuned", "IMVWL"),
+}
+MEASURED = (*METRICS, "macro-AUC")
+SCORINGS = ("per view", "all views", "fused")
+
+
+def candidates(plan: Plan, dataset: str, rival: str) -> list[dict[str, Any]]:
+    """What a method chooses from; NAIM3L has the paper's lambda where there is one."""
+    lam = paper_lam(dataset)
+    if rival == "NAIM3L" and lam is not None:
+        return [{"lam": lam, "ridge": 0.0}]
+    grid = plan.grids.rivals[rival]
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+
+
+def _methods(plan: Plan, table: str) -> list[str]:
+    """Names of the methods of a table; guessing is always the first."""
+    chosen = [name for name in RIVALS if not plan.methods or name in plan.methods]
+    return [GUESSING, *(name for name in chosen if name in ONLY.get(table, chosen))]
+
+
+def _fits(plan: Plan, dataset: str, protocol: str, table: str, method: str) -> list[Task]:
+    parameters = {} if method == GUESSING else {"candidates": candidates(plan, dataset, method)}
+    return plan.fits(
+        dataset, method_name(method), parameters, protocol=protocol, **CHALLENGES[table]
+    )
+
+
+def _groups(plan: Plan) -> Iterator[tuple[str, str, str, str]]:
+    """Dataset, protocol, table and method of all fits.
+
+    Protocol fused differs from clean only in what is measured, which the tables have anyway.
+    """
+    protocols = dict.fromkeys("clean" if name == "fused" else name for name in plan.protocols)
+    for dataset, protocol, table in product(plan.sources, protocols, CHALLENGES):
+        for method in _methods(plan, table):
+            yield dataset, protocol, table, method
+
+
+def tasks(plan: Plan) -> list[Task]:
+    return [task for group in _groups(plan) for task in _fits(plan, *group)]
+
+
+def numbers(plan: Plan, store: Store) -> dict[str, Any]:
+    """Summaries of all fits, and the tests of their ranks.
+
+    ``{"methods": {protocol: {dataset: {table: {method: summary}}}}, "ranks": {protocol: {table:
+    test}}}``. A summary is that of `_summarise`.
+    """
+    found: dict[str, Any] = {}
+    for dataset, protocol, table, method in _groups(plan):
+        done = [store.get(task) for task in _fits(plan, dataset, protocol, table, method)]
+        records = [record for record in done if record is not None]
+        if records:
+            by_table = found.setdefault(protocol, {}).setdefault(dataset, {})
+            by_table.setdefault(table, {})[method] = _summarise(records)
+    ranks = {protocol: rank_methods(by_dataset) for protocol, by_dataset in found.items()}
+    return {"methods": found, "ranks": ranks}
+
+
+def _summarise(records: Sequence[Record]) -> dict[str, Any]:
+    """Spreads in percent by way of scoring and metric, and how the fits went.
+
+    "fit_seconds" and "choice_seconds" are medians; "chosen" counts the choices, most frequent
+    first; "failed" has the reasons.
+    """
+    done = [record for record in records if "impossible" not in record]
+    told = [record["numbers"] for record in done if record["numbers"]]
+    chosen = Counter(_shown_parameters(of["chosen"]) for of in told)
+    summary: dict[str, Any] = {
+        "n_fits": len(done),
+        "failed": [record["impossible"] for record in records if "impossible" in record],
+        "not_converged": sum(not of["converged"] for of in told),
+        "chosen": dict(chosen.most_common()),
+        "candidates": len(records[0]["settings"]["parameters"].get("candidates", [])),
+    }
+    for name in ("fit_seconds", "choice_seconds"):
+        summary[name] = float(np.median([of[name] for of in told])) if told else None
+    for scoring in SCORINGS:
+        measured = [record["metrics"].get(scoring) for record in done]
+        kept = [metrics for metrics in measured if metrics]
+        summary[scoring] = _spreads(kept) if kept else None
+    return summary
+
+
+def _spreads(measured: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    return {name: spread([100 * metrics[name] for metrics in measured]) for name in MEASURED}
+
+
+def _shown_parameters(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in parameters.items())
+
+
+def rank_methods(by_dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """Nemenyi tests of the tables, with the four metrics of every dataset as blocks.
+
+    Methods without results on one of the datasets are left out, and named under "left_out".
+    """
+    summaries = [by_table.get("Table 2", {}) for by_table in by_dataset.values()]
+    methods = list(dict.fromkeys(name for by_method in summaries for name in by_method))
+    tests = {}
+    for table, scoring_of in RANKED.items():
+        scores, left_out = dict[str, list[float]](), []
+        for method in methods:
+            scoring = scoring_of(method)
+            found = [by_method.get(method, {}).get(scoring) for by_method in summaries]
+            if all(found):
+                scores[method] = [of[metric]["mean"] for of in found for metric in METRICS]
+            elif scoring is not None:
+                left_out.append(method)
+        if len(scores) > 1:
+            tests[table] = nemenyi(scores) | {"left_out": left_out}
+    return tests
+
+
+def tables(numbers: dict[str, Any]) -> list[ResultTable]:
+    return make_tables(numbers) or [ResultTable(TITLE, ["method"])]
+
+
+def figures(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {
+        f"compare-ranks-{protocol}": draw_ranks(tests)
+        for protocol, tests in numbers["ranks"].items()
+        if tests
+    }
