@@ -3,7 +3,10 @@
 from naim3l.estimators.dm2l import DM2L
 from naim3l.estimators.fused_ridge import FusedRidge
 from naim3l.estimators.glocal import GLOCAL
+from naim3l.estimators.imvwl import IMVWL
 from naim3l.estimators.logistic import PerViewLogistic
+from naim3l.estimators.lrmmc import LRMMC
+from naim3l.estimators.mvliv import MVLIV
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.estimators.ridge import PerViewRidge
@@ -11,6 +14,9 @@ from naim3l.estimators.ridge import PerViewRidge
 __all__ = [
     "DM2L",
     "GLOCAL",
+    "IMVWL",
+    "LRMMC",
+    "MVLIV",
     "NAIM3L",
     "NAIM3LCV",
     "FusedRidge",
