@@ -153,7 +153,7 @@ def test_all_checks_pass_on_binary_targets(model):
     skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
     assert not failed
     assert skipped <= {"check_array_api_input"}  # needs SciPy's experimental array API switch
-    assert sum(r["status"] == "passed" for r in results) > 40
+    assert sum(r["status"] == "passed" for r in results) >= 40
 
 
 @pytest.mark.parametrize(
