@@ -21,9 +21,15 @@ def block_rows(features, fit_intercept=True):
     return np.array(rows)
 
 
-def penalised(features, fit_intercept=True):
-    """1 for weights that a ridge applies to, 0 for intercepts."""
-    return np.concatenate([[1.0] * X_v.shape[1] + [0.0] * fit_intercept for X_v in features])
+def penalised(features, labels, fit_intercept=True):
+    """1 for weights that a ridge applies to, 0 for intercepts of labels known in the view."""
+    columns = []
+    for k in range(labels[0].shape[1]):
+        column = []
+        for X_v, Y_v in zip(features, labels, strict=True):
+            column += [1.0] * X_v.shape[1] + [float((Y_v[:, k] == 0).all())] * fit_intercept
+        columns.append(column)
+    return np.array(columns).T
 
 
 def shrink(A, threshold):
@@ -47,19 +53,23 @@ def iterate(features, labels, W, *, lam, mu=5.0, ridge=0.0, low_rank=True, high_
     n_labels = Y.shape[1]
     X_k = [np.array([X[i] for i in range(len(X)) if Y[i, k] == 1]).reshape(-1, X.shape[1])
            for k in range(n_labels)]  # fmt: skip
-    penalty = penalised(features, fit_intercept)
+    penalty = penalised(features, labels, fit_intercept)
     Z = [np.zeros((len(A), n_labels)) for A in X_k]
     Lambda = [np.zeros((len(A), n_labels)) for A in X_k]
     while True:
         right = lam * X.T @ subgradient(X @ W) if high_rank else np.zeros_like(W)
         for x, p, y in zip(X, P, Y, strict=True):
             right = right - np.outer(x, p * (x @ W - y))
-        left = ridge * np.diag(penalty)
+        left = np.zeros((X.shape[1], X.shape[1]))
         for k in range(n_labels):
             right = right + X_k[k].T @ (mu * Z[k] - Lambda[k])
             left = left + mu * X_k[k].T @ X_k[k]
         # Eq. (13); the pseudo-inverse where a view has too few positive rows
-        W = np.linalg.pinv(left, rcond=len(left) * np.finfo(float).eps, hermitian=True) @ right
+        W = np.empty_like(right)
+        for k in range(n_labels):
+            A = left + ridge * np.diag(penalty[:, k])
+            inverse = np.linalg.pinv(A, rcond=len(A) * np.finfo(float).eps, hermitian=True)
+            W[:, k] = inverse @ right[:, k]
         for k in range(n_labels):
             Z[k] = shrink(X_k[k] @ W + Lambda[k] / mu, lam / mu if low_rank else 0.0)
             Lambda[k] = Lambda[k] + mu * (X_k[k] @ W - Z[k])  # Eq. (16)
@@ -74,4 +84,4 @@ def objective(features, labels, W, *, lam, ridge=0.0, low_rank=True, high_rank=T
     for k in range(Y.shape[1]):
         value += low_rank * lam * np.linalg.norm(X[Y[:, k] == 1] @ W, "nuc")
     value -= high_rank * lam * np.linalg.norm(X @ W, "nuc")
-    return value + 0.5 * ridge * np.sum((penalised(features, fit_intercept)[:, None] * W) ** 2)
+    return value + 0.5 * ridge * np.sum(penalised(features, labels, fit_intercept) * W**2)

@@ -76,8 +76,9 @@ def test_files_on_the_command_line(tmp_path, monkeypatch, n_labels):
     told = run("evaluate", "model.skops", *files, "--report", "test.html", "--json")
     assert told.exit_code == 0, told.output
     values = json.loads(told.stdout)
-    assert (values["views"]["fused"]["AP"] is None) == (n_labels == 1)
-    assert values["views"]["fused"]["micro-AUC"] > 0.6
+    fused = values["views"]["fused"]
+    assert (fused["AP"]["value"] is None) == (n_labels == 1)
+    assert fused["macro-AUC"]["value"] > 0.6
     for what in ("labels", "probabilities", "scores"):
         done = run("predict", "model.skops", *files, "--fused", "--what", what, "-o", "out.csv")
         assert done.exit_code == 0, done.output

@@ -100,7 +100,7 @@ def test_ridge_by_rows_is_ridge_by_columns(rng, container, fit_intercept):
     if fit_intercept:
         mean, Y = counts @ X / counts.sum(), Y - counts @ Y / counts.sum()
     by_columns, by_rows = (
-        solve(X, mean, Y, counts, 0.7) for solve in (ridge._by_columns, ridge._by_rows)
+        solve(X, mean, Y, counts, [0.7]) for solve in (ridge._by_columns, ridge._by_rows)
     )
     np.testing.assert_allclose(by_rows, by_columns, atol=1e-10)
 

@@ -71,7 +71,7 @@ class TestTablesOfAModel:
     def test_labels_that_are_not_named_are_unknown(self, folder):
         result = run("evaluate", "model.skops", "lab=lab.txt", "--labels", "gout", "--json")
         labels = json.loads(result.stdout)["labels"]
-        assert labels["flu"]["yes"] == 0 and labels["gout"]["yes"] > 0
+        assert labels["flu"]["lab"]["yes"] == 0 and labels["gout"]["lab"]["yes"] > 0
         assert (
             run("impute", "model.skops", "lab=lab.txt", "--labels", "gout", "-o", "one").exit_code
             == 0

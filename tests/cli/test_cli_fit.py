@@ -29,7 +29,9 @@ def test_lam_is_chosen_where_none_is_given(folder):
     result = run("fit", "lab=lab.txt", *ROLES, "-o", "tuned.skops", "--json")
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
-    assert 0.5 < summary["held_out"] <= 1
+    held_out = summary["held_out"]["views"]["lab"]["macro-AUC"]
+    assert 0.5 == held_out["guessing"] < held_out["value"] <= 1
+    assert set(summary["held_out"]["labels"]) == {"flu", "asthma", "gout"}
     assert load("tuned.skops").lam_ == summary["lam"] and summary["metric"] == "AP"
 
 
@@ -39,8 +41,18 @@ def test_lam_can_be_chosen_for_the_best_probabilities(folder):
     (folder / "loss.toml").write_text(text + 'metric = "log-loss"\n')
     result = run("fit", "--config", "loss.toml", "-o", "loss.skops")
     assert result.exit_code == 0, result.output
-    value = load("loss.skops").best_score_
-    assert 0 < value < 0.7 and f"; log-loss {value:.3f} on held-out labels" in result.stdout
+    fitted = load("loss.skops")
+    assert 0 < fitted.best_score_ < 0.7 and fitted.metric_ == "log-loss"
+
+
+def test_fit_shows_what_guessing_and_not_coupling_reach(folder):
+    result = run("fit", *VIEWS, *ROLES, *QUICK, "-o", "beside.skops")
+    assert result.exit_code == 0, result.output
+    shown = " ".join(result.stdout.split())
+    assert "guessing" in shown and "uncoupled" in shown and "right answers (1-HL)" in shown
+    metric = load("beside.skops").held_out_["blocks"][0]["metrics"]["macro-AUC"]
+    assert f"│ macro-AUC │ {100 * metric['value']:.1f} │ 50.0 │" in shown
+    assert "Coupling the tables" in shown and "Of 3 labels:" in shown
 
 
 @pytest.mark.parametrize("what", ["labels", "scores", "probabilities"])
@@ -96,8 +108,8 @@ def test_evaluation_in_words_and_json(folder):
     shown = run("evaluate", "model.skops", *VIEWS, *ROLES)
     assert shown.exit_code == 0 and "macro-F1" in shown.stdout and "fused" in shown.stdout
     result = json.loads(run("evaluate", "model.skops", *VIEWS, *ROLES, "--json").stdout)
-    assert set(result["views"]) == {"clinic", "lab", "survey", "fused"}
-    assert result["labels"]["gout"]["AUC"] > 0.7
+    assert set(result["views"]) == {"mean over views", "clinic", "lab", "survey", "fused"}
+    assert result["labels"]["gout"]["mean over views"]["auc"] > 0.7
 
 
 def test_inspection_names_views_and_labels(folder):
@@ -124,7 +136,7 @@ def test_fit_can_write_its_report(folder):
     out = ["-o", "third.skops", "--report", "fit.html"]
     result = run("fit", "lab=lab.txt", *ROLES, *QUICK, *out)
     assert result.exit_code == 0, result.output
-    assert json.loads((folder / "fit.json").read_text())["quality"]["on"] == "training"
+    assert json.loads((folder / "fit.json").read_text())["quality"]["on"] == "held-out"
     assert "Wrote third.skops and fit.html." in result.stdout
 
 
@@ -139,7 +151,7 @@ def test_evaluation_can_write_its_report(folder):
     assert page["quality"]["on"] == "given"
     (block,) = page["quality"]["blocks"]
     for name, metric in block["metrics"].items():
-        assert metric["value"] == pytest.approx(result["views"]["clinic"][name]), name
+        assert metric == result["views"]["clinic"][name], name
     text = (folder / "new.html").read_text(encoding="utf-8")
     assert "Measured on the given rows" in text
     assert "report" not in json.loads(run(*arguments, "--json").stdout)

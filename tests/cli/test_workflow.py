@@ -11,6 +11,7 @@ from scipy.special import logit
 from sklearn.metrics import f1_score, roc_auc_score
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning, evaluate, load
+from naim3l.cli.measured import by_name
 from naim3l.cli.options import OPTIONS, check_combination
 from naim3l.cli.settings import Config, ViewConfig
 from naim3l.cli.work import (
@@ -75,7 +76,7 @@ def test_names_of_a_model_are_names_and_nothing_else(name, model, folder, tmp_pa
         read_new(other, {"clinic": source})
     assert "password" not in str(caught.value) and "\x1b" not in str(caught.value)
     other = copy.deepcopy(model)
-    other.roles_["clinic"] = ViewRoles(id=name, labels=[name], text=["ward"], ignored=[name])
+    other.roles_["clinic"] = ViewRoles(id=name, labels=[name], ignored=[name])
     assert read_new(other, {"clinic": source})["clinic"].index.name == "patient_id"
     other = copy.deepcopy(model)
     other.label_names_[0] = name
@@ -128,12 +129,14 @@ def test_lam_and_ridge_are_tuned_unless_given(data):
     assert make_model({"metric": "log-loss"}, data).metric == "log-loss"
     with pytest.raises(ReadError, match="metric is what lam and ridge are chosen by"):
         check_combination({"metric": "log-loss", "lam": 0.2})
+    check_combination({"lam": 0.2, "ridge": "auto"})
+    assert make_model({"lam": 0.2, "ridge": "auto"}, data).ridge == "auto"
+    with pytest.raises(ReadError, match=r"ridge = .auto. is for a given lam"):
+        check_combination({"lam": 0.2, "ridge": "auto", "tune": True})
 
 
-def test_plain_numbers_keep_the_recipe_and_words_are_encoded(model):
-    assert model.transformer["lab"] == "scale"
-    names = model.transformers_["clinic"][0].get_feature_names_out()
-    assert {"words__ward_north", "numbers__bmi"} <= set(names)
+def test_names_of_columns_and_of_their_words_are_plain(model):
+    assert {"ward_north", "bmi"} <= set(model.transformers_["clinic"][0].get_feature_names_out())
 
 
 QUICK = {"lam": 0.4, "ridge": 1.0}
@@ -158,7 +161,7 @@ def test_views_of_numbers_and_of_words_keep_as_many_components(data):
 def test_words_and_holes_are_filled_in_before_the_kernel(data, folder):
     model = fit_model(make_model(QUICK | {"kernel": "rbf", "n_landmarks": 30}, data), data)
     chain, kernel_map = model.transformers_["clinic"]
-    assert "words__ward_north" in chain[0].get_feature_names_out()
+    assert "ward_north" in chain[0].get_feature_names_out()
     assert isinstance(kernel_map, KernelMap) and model.coef_["clinic"].shape[0] <= 30
     # Words are read as in training, though the chain is in another one.
     again = read_new(model, {"clinic": str(folder / "clinic.csv")})["clinic"]
@@ -174,9 +177,8 @@ def test_histograms_are_compared_as_they_are(rng, kernel):
     holes = ViewData(counts.mask(counts > 7).assign(ward="north"), ["ward"], labels)
     data = {"whole": whole, "holes": holes}
     model = make_model(QUICK | {"kernel": kernel, "n_landmarks": 20}, data)
-    assert model.transformer["whole"] is None
     fit_model(model, data)
-    assert isinstance(model.transformers_["whole"], KernelMap)
+    assert isinstance(model.transformers_["whole"][1], KernelMap)
     filled = model.transformers_["holes"][0].transform(holes.features)
     mean = holes.features["a"].mean()
     assert filled[:, 0].tolist() == holes.features["a"].fillna(mean).tolist()
@@ -288,7 +290,7 @@ def test_models_without_probabilities_are_fused_by_the_mean(data):
     np.testing.assert_allclose(predict_tables(plain, X, "scores", fused=True).loc[someone], mean)
     labels = predict_tables(plain, X, fused=True).loc[someone]
     assert labels.tolist() == (mean > 0.1).tolist()
-    assert "fused" in evaluate_views(plain, views)["views"]
+    assert evaluate_views(plain, views)["blocks"][-1]["name"] == "fused"
     for fused in (True, False):
         with pytest.raises(ReadError, match=r"no probabilities.*calibrate=True"):
             predict_tables(plain, X, "probabilities", fused=fused)
@@ -341,13 +343,15 @@ def test_filling_in_needs_probabilities(data):
 
 def test_evaluation_beats_chance_and_fused_is_there_for_shared_ids(model, data):
     result = evaluate_views(model, data)
-    assert list(result["views"]) == ["clinic", "lab", "survey", "fused"]
-    assert min(values["macro-AUC"] for values in result["views"].values()) > 0.7
-    assert result["labels"]["flu"]["yes"] == sum(
+    found = by_name(result)
+    assert list(found["views"]) == ["mean over views", "clinic", "lab", "survey", "fused"]
+    for metrics in found["views"].values():
+        assert metrics["macro-AUC"]["value"] > 0.7 > metrics["macro-AUC"]["guessing"] == 0.5
+        assert metrics["macro-AUC"]["uncoupled"] > 0.6
+    assert found["labels"]["flu"]["mean over views"]["yes"] == sum(
         int((view.labels["flu"] == 1).sum()) for view in data.values()
     )
-    by_view = result["labels_by_view"]
-    assert set(by_view) == set(result["views"]) and set(by_view["lab"]) == set(LABELS)
+    assert list(found["labels"]) == LABELS and set(found["labels"]["flu"]) == set(found["views"])
     X, Y = split(data)
     scores = np.asarray(model.decision_function({"lab": X["lab"]})["lab"])
     decided = np.asarray(model.predict({"lab": X["lab"]})["lab"])
@@ -357,18 +361,32 @@ def test_evaluation_beats_chance_and_fused_is_there_for_shared_ids(model, data):
         expected = {
             "yes": (truth == 1).sum(),
             "no": (truth == 0).sum(),
-            "AUC": roc_auc_score(truth[known], scores[known, k]),
-            "F1": f1_score(truth[known], decided[known, k]),
+            "auc": roc_auc_score(truth[known], scores[known, k]),
+            "f1": f1_score(truth[known], decided[known, k]),
         }
-        assert by_view["lab"][name] == pytest.approx(expected)
+        of_lab = found["labels"][name]["lab"]
+        assert {key: of_lab[key] for key in expected} == pytest.approx(expected)
+
+
+def test_the_model_without_coupling_is_ridge_regression_of_each_table(model, data):
+    """Its figures are those of the model that is kept for the purpose, on the same rows."""
+    X, Y = split(data)
+    scores = model.uncoupled_.set_output(transform="default").decision_function(X)
+    found = by_name(evaluate_views(model, data))["views"]
+    for view, S in scores.items():
+        expected = evaluate(Y[view][LABELS].to_numpy(), S)
+        assert found[view]["AP"]["uncoupled"] == pytest.approx(expected["AP"])
+        gain = found[view]["AP"]["value"] - expected["AP"]
+        assert found[view]["AP"]["gain"]["value"] == pytest.approx(gain)
 
 
 def test_labels_are_ranked_by_scores_and_decided_on_by_thresholds(model, data):
-    result = evaluate_views(model, data)["views"]["lab"]
+    of_lab = by_name(evaluate_views(model, data))["views"]["lab"]
+    result = {name: metric["value"] for name, metric in of_lab.items()}
     X, Y = data["lab"].features, data["lab"].labels[LABELS].to_numpy()
     scores = np.asarray(model.decision_function({"lab": X})["lab"])
     decided = np.asarray(model.predict({"lab": X})["lab"])
-    assert result["AP"] == evaluate(Y, scores)["AP"]
+    assert result["AP"] == pytest.approx(evaluate(Y, scores)["AP"])
     assert evaluate(Y, scores)["AP"] != evaluate(Y, scores - model.thresholds_["lab"])["AP"]
     known = ~np.isnan(Y)
     assert result["1-HL"] == pytest.approx((decided[known] == Y[known]).mean())

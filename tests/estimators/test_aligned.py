@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -12,16 +13,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import naim3l
-from naim3l import DataWarning, ModelFileError
+from naim3l import DataWarning, ModelFileError, estimators
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import FusedRidge
 from naim3l.estimators.aligned import AlignedModel
 from naim3l.explain import check_explained
+from naim3l.files.models.parts import ALIGNED_MODELS
 from naim3l.files.models.state import check_state
 from naim3l.metrics import make_scorer
 from naim3l.solvers.alternation import Learned, alternate
 
 VIEWS = {"a": [0, 1, 2], "b": [3, 4]}
+EVERY = [kind for kind in vars(estimators).values()
+         if isinstance(kind, type) and issubclass(kind, AlignedModel)]  # fmt: skip
 
 
 @dataclass(eq=False, repr=False)
@@ -233,6 +237,47 @@ class TestFiles:
             vars(forged).update(vars(model) | {name: change(getattr(model, name))})
             with pytest.raises(ModelFileError, match=name):
                 check_state(forged, room=100)
+
+
+@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+class TestEveryMethod:
+    def test_takes_missing_views_and_labels_and_is_saved(self, kind, table, tmp_path):
+        X, Y = table
+        model = kind(views=VIEWS, threshold="guarded", calibrate=True, random_state=0).fit(X, Y)
+        scores = model.decision_function(X)
+        assert scores.shape == Y.shape and np.isfinite(scores).all()
+        assert np.mean((scores > 0) == Y) > 0.5
+        for view, columns in VIEWS.items():
+            lacking = np.isnan(X[:, columns]).all(axis=1)
+            np.testing.assert_array_equal(np.isnan(model.view_scores(X)[view][:, 0]), lacking)
+        model.save(tmp_path / "m.skops")
+        again = naim3l.load(tmp_path / "m.skops")
+        np.testing.assert_array_equal(again.decision_function(X), scores)
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+    def test_labels_of_one_dimension_and_a_sparse_table(self, kind, rng):
+        X = rng.normal(size=(40, 6))
+        y = (X[:, 0] + 0.3 * rng.normal(size=40) > 0).astype(float)
+        model = kind(random_state=0).fit(sparse.csr_array(X), y)
+        assert model.predict(X).shape == (40,)
+        assert np.mean(model.predict(X) == y) > 0.6
+
+    @pytest.mark.parametrize("scale", [1e-99, 1e-8, 1e8, 1e99])
+    @pytest.mark.filterwarnings("ignore::naim3l.DataWarning")
+    def test_columns_of_any_size_give_finite_scores(self, kind, table, scale):
+        model = kind(views=VIEWS, random_state=0).fit(scale * table[0], table[1])
+        assert np.isfinite(model.decision_function(scale * table[0])).all()
+
+    def test_a_label_that_is_never_known_in_a_fold(self, kind, table):
+        X, Y = table
+        Y[2:, 2] = np.nan
+        Y[:2, 2] = [0, 1]
+        model = kind(views=VIEWS, threshold="f1", random_state=0).fit(X, Y)
+        assert np.isfinite(model.decision_function(X)).all()
+
+    def test_is_in_the_list_of_what_files_may_contain(self, kind):
+        assert f"{kind.__module__}.{kind.__qualname__}" in ALIGNED_MODELS
 
 
 def test_learned_arrays_need_no_history():

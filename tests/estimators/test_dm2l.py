@@ -76,6 +76,11 @@ def test_recovers_planted_labels_of_complete_rows(rng):
     assert np.mean(model.predict(X[200:]) == Y[200:]) > 0.9
 
 
+def test_the_ridge_is_a_number(table):
+    with pytest.raises(ValueError, match=r"^ridge must be a finite number >= 0, got 'auto'"):
+        DM2L(ridge="auto").fit(*table)
+
+
 def test_is_saved(table, tmp_path):
     X, Y = table
     model = DM2L(calibrate=True, random_state=0, **AS_GIVEN).fit(X, Y)

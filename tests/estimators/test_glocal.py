@@ -56,6 +56,15 @@ def test_fewer_rows_than_clusters(rng, n_rows):
     assert GLOCAL(n_clusters=5, **AS_GIVEN).fit(X[:n_rows], Y[:n_rows]).predict(X).shape == Y.shape
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e8])
+@pytest.mark.filterwarnings("ignore:view .*varies by:naim3l.DataWarning")
+def test_more_columns_than_rows_and_next_to_no_ridge(rng, scale):
+    X = scale * rng.normal(size=(12, 40))
+    Y = (X[:, :3] > 0).astype(float)
+    model = GLOCAL(ridge=1e-10, max_iter=5, tol=0, transformer=None, random_state=0).fit(X, Y)
+    assert (model.predict(X) == Y).all()
+
+
 def test_equal_rows_are_one_cluster():
     X, Y = np.ones((6, 9)), np.tile([[1.0], [0.0]], (3, 1))
     model = GLOCAL(**AS_GIVEN).fit(X, Y)

@@ -25,6 +25,8 @@ import oracle
 from naim3l import NAIM3L, DataWarning, evaluate, join_views
 from naim3l.datasets import make_unpaired
 from naim3l.problem.blocks import blas_threads
+from naim3l.problem.boundedness import bounding_ridge
+from naim3l.problem.rows import Problem
 
 FEW = {"max_iter": 15, "tol": 0, "random_state": 0}
 
@@ -48,6 +50,15 @@ def wide():
     table[:15, views["view0"]] = np.nan
     table[20:35, views["view1"]] = np.nan
     return table, data.complete_labels["view0"].astype(float), views
+
+
+def runaway():
+    """A table with more columns than known rows of a label, and few rows with a positive."""
+    rng = np.random.default_rng(0)
+    Y = (rng.random((200, 6)) < 0.15).astype(float)
+    Y[rng.random(Y.shape) > 0.06] = np.nan
+    Y[:3], Y[3:6] = 1, 0
+    return {"a": rng.normal(size=(200, 30))}, {"a": Y}
 
 
 def framed(tables, library):
@@ -174,6 +185,45 @@ class TestFit:
                 model = NAIM3L(solver=solver, max_iter=3).fit(X, Y)
             assert not model.converged_
             assert NAIM3L(solver=solver, tol=0.5, max_iter=500).fit(X, Y).converged_
+
+    def test_the_ridge_that_was_used_is_an_attribute(self, apart):
+        X, Y = apart
+        assert NAIM3L(ridge=0.3, **FEW).fit(X, Y).ridge_ == 0.3
+        model = NAIM3L(transformer=None, **FEW).fit(X, Y)
+        signed = [np.where(np.isnan(Y[v]), 0, 2 * Y[v] - 1) for v in X]
+        problem = Problem([np.asarray(X[v], dtype=float) for v in X], signed)
+        assert model.ridge_ == pytest.approx(bounding_ridge(problem, model.lam))
+
+    @pytest.mark.parametrize("choice", [{"solver": "paper"}, {"high_rank": False}])
+    def test_an_automatic_ridge_is_zero_for_the_paper_and_without_high_rank(self, choice):
+        X, Y = runaway()
+        assert NAIM3L(transformer=None, tol=0, max_iter=2, **choice).fit(X, Y).ridge_ == 0
+
+    def test_the_default_converges_where_no_ridge_would_run_away(self):
+        X, Y = runaway()
+        with pytest.raises(FloatingPointError, match="ridge='auto'"):
+            NAIM3L(transformer=None, ridge=0.0, max_iter=2000).fit(X, Y)
+        model = NAIM3L(transformer=None, threshold="f1", random_state=0).fit(X, Y)
+        assert model.converged_ and model.ridge_ > 0
+        assert np.abs(model.decision_function(X)["a"]).max() < 10
+
+    @pytest.mark.parametrize("solver", ["fast", "paper"])
+    def test_where_scores_run_away_the_advice_is_a_ridge_and_not_more_iterations(self, solver):
+        X, Y = runaway()
+        few = {"transformer": None, "solver": solver, "max_iter": 3, "random_state": 0}
+        needed = NAIM3L(transformer=None, tol=0, max_iter=1).fit(X, Y).ridge_
+        with pytest.warns(ConvergenceWarning, match=f"Use ridge={needed:.2g}") as caught:
+            NAIM3L(ridge=0.0, **few).fit(X, Y)
+        (message,) = (str(w.message) for w in caught if w.category is ConvergenceWarning)
+        assert "Raise max_iter" not in message
+        assert ("'auto'" in message) == (solver == "fast")
+        with pytest.warns(ConvergenceWarning, match="Raise max_iter"):
+            NAIM3L(ridge=2 * needed, **few).fit(X, Y)
+
+    @pytest.mark.parametrize("ridge", ["automatic", -1.0, None, True, 1e30])
+    def test_a_ridge_is_a_number_or_auto(self, apart, ridge):
+        with pytest.raises(ValueError, match="ridge must be"):
+            NAIM3L(ridge=ridge).fit(*apart)
 
     def test_fast_is_the_default_and_certifies_its_solution(self, apart):
         X, Y = apart
@@ -391,7 +441,8 @@ class TestScikitLearn:
         tags = get_tags(NAIM3L())
         assert tags.target_tags.required and tags.target_tags.multi_output
         assert tags.target_tags.two_d_labels and tags.input_tags.sparse
-        assert not tags.input_tags.allow_nan
+        assert tags.input_tags.allow_nan
+        assert not get_tags(NAIM3L(transformer="scale")).input_tags.allow_nan
         assert get_tags(NAIM3L(transformer=SimpleImputer())).input_tags.allow_nan
 
     def test_classes_are_aligned_with_scores(self, apart, wide):

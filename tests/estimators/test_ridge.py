@@ -31,7 +31,7 @@ def test_minimises_its_objective_with_sparse_rows_and_shared_masks(make_problem,
     problem = Problem([sparse.csr_array(X) for X in features], labels)
     W = masked_ridge(problem, 0.5)
     gradient = problem.multiply_transposed(problem.residual(problem.multiply(W)))
-    gradient += 0.5 * problem.penalised[:, None] * W
+    gradient += 0.5 * problem.penalised * W
     assert np.abs(gradient).max() < 1e-10
 
 

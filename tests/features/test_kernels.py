@@ -289,3 +289,12 @@ def test_checkpoints_take_the_numbers_of_numpy(data, tmp_path):
     options = {"ridge": np.int64(1), "positive_weight": np.float32(2), "lam": np.float64(0.4)}
     model = NAIM3L(**options, checkpoint=tmp_path / "fit.checkpoint", kernel="rbf")
     assert model.fit(data.views, data.labels).converged_
+
+
+def test_a_landmark_similar_to_no_row_is_no_error(rng):
+    X = 0.1 * rng.normal(size=(40, 1))
+    X[:2] = [[100.0], [132.0]]  # their centre is so far from both that squares of exp(-256) vanish
+    model = PerViewRidge(kernel="rbf", gamma=1.0, n_landmarks=2, transformer=None)
+    model.fit(X, (X > 0).astype(float))
+    assert np.sort(model.kernel_maps_["all"].landmarks_.ravel())[-1] == 116
+    assert np.isfinite(model.decision_function(X)).all()

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import oracle
 from naim3l.problem.blocks import blas_threads, consecutive_slices, one_blas_thread, thread_map
+from naim3l.problem.compressed import CompressedProblem
 from naim3l.problem.rows import Problem
 
 
@@ -51,7 +53,15 @@ class TestLabelBlocks:
         problem = Problem(features, labels, fit_intercept=fit_intercept)
         last = [X.shape[1] for X in features]
         expected = np.concatenate([np.arange(n + fit_intercept) < n for n in last])
-        np.testing.assert_array_equal(problem.penalised, expected)
+        np.testing.assert_array_equal(problem.penalised.T, [expected] * problem.n_labels)
+
+    def test_an_intercept_that_no_label_entry_determines_is_penalised(self, make_problem):
+        features, labels, _ = make_problem()
+        labels[1][:, 3] = 0
+        problem = Problem(features, labels)
+        np.testing.assert_array_equal(problem.penalised, oracle.penalised(features, labels))
+        compressed = CompressedProblem.from_problem(problem)
+        np.testing.assert_array_equal(compressed.penalised, problem.penalised)
 
     def test_loss_is_half_the_sum_of_squared_errors_of_known_entries(self, make_problem, rng):
         _, labels, problem = make_problem()

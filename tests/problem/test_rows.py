@@ -83,7 +83,7 @@ def test_split_weights_puts_the_intercept_last(make_problem, rng):
     coefficients, intercepts = problem.split_weights(W)
     scores = [X @ C + b for X, C, b in zip(features, coefficients, intercepts, strict=True)]
     np.testing.assert_allclose(np.concatenate(scores), problem.multiply(W))
-    assert problem.penalised.sum() == sum(X.shape[1] for X in features)
+    assert problem.penalised[:, 0].sum() == sum(X.shape[1] for X in features)
 
     without = Problem(features, labels, fit_intercept=False)
     _, intercepts = without.split_weights(W[: without.n_weights])

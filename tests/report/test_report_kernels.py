@@ -100,14 +100,14 @@ def test_weights_of_fusion_are_means_over_labels(fused):
 def test_views_fused_by_evidence_are_judged_as_rows_that_have_them_alone(fused):
     model, X, Y = fused
     blocks = {block.name: block for block in read_blocks(model, X, Y)}
-    np.testing.assert_allclose(blocks["fused"].scores, model.decision_function(X))
+    np.testing.assert_allclose(blocks["fused"].model.scores, model.decision_function(X))
     for view, others in (("clinic", slice(6, 11)), (LONG, slice(0, 6))):
         alone = X.copy()
         alone.iloc[:, others] = np.nan
         alone, truth = alone.dropna(how="all"), Y.loc[alone.notna().any(axis=1)]
         scores = model.decision_function(alone)
-        np.testing.assert_allclose(blocks[view].scores, scores)
-        found = evaluate(truth.to_numpy(), blocks[view].scores)["AP"]
+        np.testing.assert_allclose(blocks[view].model.scores, scores)
+        found = evaluate(truth.to_numpy(), blocks[view].model.scores)["AP"]
         assert found == pytest.approx(model.score(alone, truth))
 
 

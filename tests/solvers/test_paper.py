@@ -111,9 +111,9 @@ def test_variant_one_tends_to_masked_ridge_regression(make_problem, n_features, 
     objective = Objective(problem, 1.0, low_rank=False, high_rank=False, ridge=ridge)
     W = solve_paper(objective, start(problem), max_iter=5000, tol=1e-10).W
     X, Y = oracle.block_rows(features), np.concatenate(labels).astype(float)
-    penalty = ridge * np.diag(problem.penalised.astype(float))
     for k in range(problem.n_labels):
         known = Y[:, k] != 0
+        penalty = ridge * np.diag(problem.penalised[:, k].astype(float))
         exact = np.linalg.solve(X[known].T @ X[known] + penalty, X[known].T @ Y[known, k])
         np.testing.assert_allclose(W[:, k], exact, atol=1e-6)
 

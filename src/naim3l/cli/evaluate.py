@@ -20,6 +20,7 @@ from naim3l.cli.common import (
     make_settings,
     print_json,
 )
+from naim3l.cli.measured import by_name, print_labels, print_measured, print_views
 from naim3l.cli.report import page_files, write
 
 
@@ -36,11 +37,12 @@ def evaluate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare predictions with known labels: every metric per view, per label, and fused.
+    """Compare predictions with known labels: per view, per label, and fused.
 
-    Rows of several views with the same id are also fused, as by predict --fused. --json also has
-    the numbers of each label in each view. The page of --report adds intervals, figures, and what
-    to be careful about.
+    Every metric stands beside what guessing by the frequencies of the labels reaches, and beside
+    what ridge regression of each table alone reaches. Rows of several views with the same id are
+    also fused, as by predict --fused. --json also has intervals, and the numbers of each label in
+    each view. The page of --report adds figures, and what to be careful about.
 
     Example: naim3l evaluate model.skops lab=test.csv clinic=later.csv --report test.html
     """
@@ -56,31 +58,16 @@ def evaluate(
         if report is not None:
             check_explained(fitted)
         data = read_known(fitted, settings)
-        result = evaluate_views(fitted, data)
+        measured = evaluate_views(fitted, data)
         if report is not None:
             write(fitted, *split(data), report, fitted=False)
-            result["report"] = str(report)
     if as_json:
-        print_json(result)
+        print_json(by_name(measured) | ({} if report is None else {"report": str(report)}))
         return
-    of_views = result["views"].values()
-    rows = [
-        [metric, *(_number(values[metric], metric) for values in of_views)]
-        for metric in next(iter(of_views))
-    ]
-    print_table("Metrics (percent; coverage: labels)", ["metric", *result["views"]], rows)
-    header = ["label", "yes", "no", "AUC", "F1"]
-    rows = [
-        [
-            label,
-            str(values["yes"]),
-            str(values["no"]),
-            _number(values["AUC"]),
-            _number(values["F1"]),
-        ]
-        for label, values in result["labels"].items()
-    ]
-    print_table("Per label, all views together", header, rows)
+    name = measured["blocks"][0]["name"]
+    print_measured(measured, f"How good the predictions are ({name})")
+    print_views(measured)
+    print_labels(measured)
     if report is not None:
         say(f"Wrote {report}.")
 
@@ -106,12 +93,6 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     header = list(dict.fromkeys(key for view in views.values() for key in view))
     rows = [[name, *(_fact(view.get(key)) for key in header)] for name, view in views.items()]
     print_table("Views", ["view", *header], rows)
-
-
-def _number(value: float, metric: str = "") -> str:
-    if value != value:
-        return "–"
-    return f"{value:.2f}" if metric == "coverage" else f"{100 * value:.1f}"
 
 
 def _fact(value: Any) -> str:

@@ -21,6 +21,7 @@ from naim3l.cli.common import (
     make_settings,
     print_json,
 )
+from naim3l.cli.measured import by_name, print_measured, verdicts_in_words
 from naim3l.cli.report import page_files, write
 
 
@@ -134,8 +135,10 @@ def fit(
     print_table(f"{len(model.label_names_)} labels", header, rows)
     say(
         f"lam {summary['lam']:g}, ridge {summary['ridge']:g}, {summary['iterations']} iterations"
-        f"{'' if summary['converged'] else ' (NOT converged)'}{_held_out_in_words(summary)}"
+        f"{'' if summary['converged'] else ' (NOT converged)'}"
     )
+    print_measured(model.held_out_, "On labels that were held out of the fit")
+    say(verdicts_in_words(model.held_out_))
     if set(summary["kernel"].values()) != {"linear"}:
         say(f"kernels: {_kernels_in_words(summary)}")
     say(f"Wrote {target}{'' if report is None else f' and {report}'}.")
@@ -250,15 +253,6 @@ def _kernel(given: list[str] | None) -> Any:
     return kernels
 
 
-def _held_out_in_words(summary: dict[str, Any]) -> str:
-    """Such as "; AP 95.2 on held-out labels"; empty where nothing was chosen on them."""
-    metric, value = summary["metric"], summary["held_out"]
-    if value is None:
-        return ""
-    number = f"{value:.3f}" if metric in ("log-loss", "coverage") else f"{100 * value:.1f}"
-    return f"; {metric} {number} on held-out labels"
-
-
 def _kernels_in_words(summary: dict[str, Any]) -> str:
     """Such as "clinic rbf (gamma 0.5), lab linear"."""
     parts = []
@@ -289,7 +283,7 @@ def _summary(model: Any, data: Any, target: Path) -> dict[str, Any]:
         "kernel": {name: kernel.name for name, kernel in kernels.items()},
         "gamma": {name: kernel.gamma for name, kernel in kernels.items()},
         "metric": getattr(model, "metric_", None),
-        "held_out": getattr(model, "best_score_", None),
+        "held_out": by_name(model.held_out_),
         "iterations": model.n_iter_,
         "converged": model.converged_,
     }

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from naim3l.estimators.naim3l import NAIM3L
-from naim3l.estimators.schema import PARAMETERS, Parameter, check_together, one_of
+from naim3l.estimators.schema import AUTO, PARAMETERS, Parameter, check_together, one_of
 from naim3l.features.kernels import HISTOGRAM_KERNELS
 from naim3l.features.recipes import RECIPES
 from naim3l.files.readers.errors import ReadError, close_names, quote
@@ -63,6 +63,8 @@ def check_combination(options: Mapping[str, Any]) -> None:
         raise ReadError("metric is what lam and ridge are chosen by, and they are given.")
     if "solver" in options and is_tuned(options):
         raise ReadError("solver is for a given lam and ridge; with tune = true, leave it out.")
+    if options.get("ridge") == AUTO and is_tuned(options):
+        raise ReadError('ridge = "auto" is for a given lam; with tune = true, give numbers.')
     try:
         check_together(NAIM3L().get_params(deep=False) | options)
     except ValueError as error:

@@ -4,8 +4,8 @@ All three are learned from scores of entries that are held out in turn, so that 
 additional fits is enough for them.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from naim3l._arrays import Matrix
 from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import Calibration, fit_calibration
+from naim3l.decisions.contenders import Answers
 from naim3l.decisions.fusion import Evidence, fuse_arrays
-from naim3l.decisions.held_out import held_out_scores, hold_out_folds
 from naim3l.decisions.thresholds import (
     LEARNED,
     RULES,
@@ -76,37 +76,27 @@ def fixed_decisions(rules: Rules, blocks: Sequence[str], label_names: list[str])
     return Decisions({block: fixed_thresholds(known, label_names) for block in blocks})
 
 
-def learn_decisions(
-    decisions: Decisions,
-    rules: Rules,
-    problem: Problem,
-    solve: Callable[[Problem], Matrix],
-    rng: np.random.RandomState,
-) -> None:
-    """Learn what the rules require, from scores of entries that are held out in turn.
+def learn_decisions(rules: Rules, start: Decisions, problem: Problem, scores: Matrix) -> Decisions:
+    """Decisions as the rules require, learned from scores of entries by fits without them.
 
     Parameters
     ----------
-    decisions : Decisions
-        Changed in place.
     rules : Rules
+    start : Decisions
+        Result of `fixed_decisions`.
     problem : Problem
-    solve : callable
-        Function of a problem that returns its weights, (n_weights, n_labels).
-    rng : RandomState
-        Determines the folds.
+    scores : ndarray of shape (n_rows, n_labels)
+        Result of `held_out_scores`; NaN elsewhere.
     """
-    scores = held_out_scores(problem, hold_out_folds(problem, N_FOLDS, rng), solve)
-    truth, rates = problem.truth_of(problem.Y != 0), problem.base_rates
-    if problem.samples is None:
-        rows = zip(decisions.thresholds, problem.row_slices, strict=True)
-        blocks = {view: (scores[r], truth[r]) for view, r in rows}
-    else:
+    decisions = replace(start)
+    rates, names = problem.base_rates, list(start.thresholds)
+    truths = scores_by_block(problem, problem.truth_of(problem.Y != 0), None, names)
+    if problem.samples is not None and rules.fusion != "mean":
         by_view = problem.by_view_and_sample(scores)
-        truth = fuse_arrays(problem.by_view_and_sample(truth))  # the same in all views of a sample
-        if rules.fusion != "mean":
-            decisions.evidence = _fit_evidence(by_view, truth, rates, rules.fusion == "learned")
-        blocks = {FUSED: (fuse_views(by_view, decisions.evidence), truth)}
+        learned = rules.fusion == "learned"
+        decisions.evidence = _fit_evidence(by_view, truths[FUSED], rates, learned)
+    found = scores_by_block(problem, scores, decisions.evidence, names)
+    blocks = {name: (found[name], truths[name]) for name in names}
     calibrations = {block: fit_calibration(*of, rates) for block, of in blocks.items()}
     decisions.rules = {
         rule: {name: fit_thresholds(*of, rule, calibrations[name]) for name, of in blocks.items()}
@@ -116,6 +106,74 @@ def learn_decisions(
         decisions.thresholds = decisions.rules[rules.threshold]
     if rules.calibrate:
         decisions.calibrations = calibrations
+    return decisions
+
+
+def rates_by_block(problem: Problem, names: Sequence[str]) -> dict[str, Matrix]:
+    """Share of positives of each label among the known entries of each table of scores.
+
+    Two additional entries with the rate of the label in all views avoid shares of 0 and 1.
+    """
+    truths = scores_by_block(problem, problem.truth_of(problem.Y != 0), None, names)
+    return {
+        name: np.asarray(
+            ((truth == 1).sum(axis=0) + 2 * problem.base_rates)
+            / (np.isfinite(truth).sum(axis=0) + 2)
+        )
+        for name, truth in truths.items()
+    }
+
+
+def held_out_answers(
+    rules: Rules,
+    start: Decisions,
+    problem: Problem,
+    scores: Matrix,
+    fold_of: NDArray[np.intp],
+) -> dict[str, Answers]:
+    """Answers about held-out entries, by view, or of the samples of a wide table.
+
+    Whatever decides on the entries of a fold is learned from the other folds, so that rare labels
+    are not decided on by thresholds that were chosen for the same entries.
+
+    Parameters
+    ----------
+    rules, start, problem, scores
+        As in `learn_decisions`.
+    fold_of : ndarray of int, of shape (n_rows, n_labels)
+        Result of `hold_out_folds`.
+    """
+    names, found = list(start.thresholds), dict[str, Answers]()
+    for fold in range(max(fold_of.max(), 0) + 1):  # without entries, all answers are NaN
+        here = fold_of == fold
+        decisions = learn_decisions(rules, start, problem, np.where(here, np.nan, scores))
+        own = scores_by_block(problem, np.where(here, scores, np.nan), decisions.evidence, names)
+        for name, S in own.items():
+            curve = decisions.calibrations.get(name)
+            probabilities = None if curve is None else curve.probabilities(S)
+            answers = Answers(S, S - decisions.thresholds[name], probabilities)
+            found[name] = answers.beside(found[name]) if name in found else answers
+    return found
+
+
+def scores_by_block(
+    problem: Problem, scores: Matrix, evidence: Evidence | None, names: Sequence[str]
+) -> dict[str, Matrix]:
+    """Scores of stacked rows by view, or of the samples of a wide table, fused.
+
+    Parameters
+    ----------
+    problem : Problem
+    scores : ndarray of shape (n_rows, n_labels)
+        Scores or labels, which are the same in all views of a sample; NaN where there are none.
+    evidence : Evidence or None
+        How the views of a sample are fused; None is the mean.
+    names : sequence of str
+        Names of the views, or ``FUSED`` alone.
+    """
+    if problem.samples is not None:
+        return {FUSED: fuse_views(problem.by_view_and_sample(scores), evidence)}
+    return {name: scores[rows] for name, rows in zip(names, problem.row_slices, strict=True)}
 
 
 def thresholds_of(rule: str | None, thresholds: Thresholds, learned: Rulebook) -> Thresholds:

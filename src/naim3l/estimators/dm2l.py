@@ -6,6 +6,7 @@ import numpy as np
 
 from naim3l.estimators.concatenated import ConcatenatedModel, linear_arrays
 from naim3l.estimators.naim3l import FOLD_MAX_ITER, FOLD_TOL
+from naim3l.estimators.schema import PARAMETERS, in_range
 from naim3l.problem.aligned_rows import AlignedRows
 from naim3l.solvers import solve_fast
 from naim3l.solvers.alternation import Learned
@@ -28,34 +29,25 @@ class DM2L(ConcatenatedModel):
 
     Parameters
     ----------
-    lam : float, default=0.1
+    lam : float, default=0.4
         Weight of the regulariser; greater than 0. Choose it on held-out data: values from 1e-4 to
         10 are usual.
-    ridge : float, default=1.0
+    ridge : float, default=5.0
         Adds ``ridge / 2`` times the squared weights, intercepts excluded.
-    views : mapping of str to columns, optional
-        Columns of each view: names, positions, a slice or a mask. Other columns are ignored. With
-        None all columns are one view.
     max_iter : int, default=200
         Maximum number of iterations. A fit that has not converged by then warns.
     tol : float, default=1e-4
         Relative residuals of stationarity and feasibility at which to stop; 0 runs all iterations.
-    transformer, n_components, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
-label_coding, threshold, calibrate, random_state
-        As in :class:`naim3l.NAIM3L`. The kernel of a row is the sum of those of its views.
+    views, transformer, n_components, kernel, n_landmarks, gamma, positive_weight, \
+fit_intercept, label_coding, threshold, calibrate, random_state
+        As in :class:`naim3l.estimators.FusedRidge`.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features, n_labels)
-        Weights of the features of all views, in the order of ``views_``.
-    intercept_ : ndarray of shape (n_labels,)
-        Intercepts.
-    fill_ : ndarray of shape (n_features,)
-        Features of a missing view: the means of the training rows.
-    n_encoded_ : dict of str to int
-        Number of features of each view, after its transformer.
-    gamma_, thresholds_, rules_, calibration_, base_rates_, transformers_, views_, label_names_, \
-classes_, n_iter_, converged_, objective_, history_, n_features_in_, feature_names_in_
+    coef_, intercept_, fill_, n_encoded_
+        As in :class:`naim3l.estimators.FusedRidge`.
+    gamma_, thresholds_, rules_, calibration_, base_rates_, view_rates_, transformers_, views_, \
+label_names_, classes_, n_iter_, converged_, objective_, history_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
     References
@@ -72,15 +64,17 @@ classes_, n_iter_, converged_, objective_, history_, n_features_in_, feature_nam
     ...     60, n_features=(9, 8), n_labels=4, aligned=True, missing_labels=0.3, random_state=0
     ... )
     >>> wide, views = join_views(data.views)
-    >>> model = DM2L(lam=0.1, views=views).fit(wide, data.labels["view0"])
+    >>> model = DM2L(lam=0.4, views=views).fit(wide, data.labels["view0"])
     >>> metrics = evaluate(data.complete_labels["view0"], model.decision_function(wide))
     >>> round(metrics["AP"], 2)
     0.99
     """
 
-    lam: float = 0.1
+    _schema = PARAMETERS | {"ridge": in_range("ridge", or_zero=True)}  # not "auto"
+
+    lam: float = 0.4
     _: KW_ONLY
-    ridge: float = 1.0
+    ridge: float = 5.0
     max_iter: int = 200
     tol: float = 1e-4
 

@@ -22,7 +22,7 @@ class FusedRidge(ConcatenatedModel):
 
     Parameters
     ----------
-    ridge : float, default=1.0
+    ridge : float, default=5.0
         Weight of the squared weights; greater than 0. Increase it when few labels are known.
     views : mapping of str to columns, optional
         Columns of each view: names, positions, a slice or a mask. Other columns are ignored. With
@@ -41,8 +41,8 @@ label_coding, threshold, calibrate, random_state
         Features of a missing view: the means of the training rows.
     n_encoded_ : dict of str to int
         Number of features of each view, after its transformer.
-    gamma_, thresholds_, rules_, calibration_, base_rates_, transformers_, views_, label_names_, \
-classes_, n_features_in_, feature_names_in_
+    gamma_, thresholds_, rules_, calibration_, base_rates_, view_rates_, transformers_, views_, \
+label_names_, classes_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
     Examples
@@ -54,7 +54,7 @@ classes_, n_features_in_, feature_names_in_
     ...     60, n_features=(9, 8), n_labels=4, aligned=True, missing_labels=0.3, random_state=0
     ... )
     >>> wide, views = join_views(data.views)
-    >>> model = FusedRidge(ridge=1.0, views=views).fit(wide, data.labels["view0"])
+    >>> model = FusedRidge(ridge=5.0, views=views).fit(wide, data.labels["view0"])
     >>> metrics = evaluate(data.complete_labels["view0"], model.decision_function(wide))
     >>> round(metrics["AP"], 2)
     0.99
@@ -62,7 +62,7 @@ classes_, n_features_in_, feature_names_in_
 
     _schema = PARAMETERS | {"ridge": in_range("ridge")}  # with 0, weights need not be unique
 
-    ridge: float = 1.0
+    ridge: float = 5.0
 
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
         fill = rows.means()

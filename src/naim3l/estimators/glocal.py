@@ -16,11 +16,6 @@ from naim3l.solvers.alternation import Learned, alternate
 from naim3l.solvers.correlations import Factors, LabelCorrelations, Weights
 from naim3l.solvers.result import Record
 
-# Rounds without correlations, from which the iterations start.
-WARM_UP = 15
-# Inside folds: scores of held-out entries are accurate long before the factors are.
-FOLD_TOL = 1e-3
-
 
 @dataclass(eq=False, repr=False)
 class GLOCAL(ConcatenatedModel):
@@ -35,36 +30,36 @@ class GLOCAL(ConcatenatedModel):
         + sum_q [b lam2 n_q/n / 2 tr(F L_q F') + c lam1/2 tr(F_q L_q F_q')]
         + ridge/2 (d |V|^2 + e |U|^2 + f |W|^2)
 
-    Objective and the scales a to f, which make the parameters independent of the size of the data,
-    are those of the authors' program. Its updates by gradient descent are replaced by exact ones:
-    of V, U and W in turn, and of Z row by row, so that the objective never rises. An intercept is
-    a further feature, whose weights are penalised as well. How views are concatenated and filled
-    follows later comparisons.
+    Objective and the scales a to f, which adapt the parameters to the size of the data, are those
+    of the authors' program, as are the defaults for one of their datasets, except that of
+    ``ridge`` (0.125 there). Its updates by gradient descent are replaced by exact ones of V, U and
+    W in turn, and of Z row by row, so that the objective never rises; its first rounds without
+    correlations are left out. An intercept is a further feature, whose weights are penalised as
+    well. How views are concatenated and filled follows later comparisons.
 
     Parameters
     ----------
     lam : float, default=1.0
         Weight of the distance of the latent labels from those that features predict.
     lam1 : float, default=1e-5
-        Weight of the label correlations in clusters; 0 leaves them out.
+        Weight of the label correlations in clusters; 0 leaves them out. By default both kinds of
+        correlations change scores very little.
     lam2 : float, default=1e-3
         Weight of the label correlations over all rows; 0 leaves them out.
-    ridge : float, default=0.125
+    ridge : float, default=0.25
         Weight of the squared factors; greater than 0. Increase it when few labels are known.
     rank : int, default=20
-        Number of latent labels; at most that of the labels is used.
+        Number of latent labels, and of columns of ``Z_q``; at most that of the labels is used.
+        Increase it if there are many labels.
     n_clusters : int, default=3
         Number of clusters of rows, found by k-means.
-    views : mapping of str to columns, optional
-        Columns of each view: names, positions, a slice or a mask. Other columns are ignored. With
-        None all columns are one view.
     max_iter : int, default=100
         Maximum number of iterations. A fit that has not converged by then warns.
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         Relative decrease of the objective at which to stop; 0 runs all iterations.
-    transformer, n_components, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
-label_coding, threshold, calibrate
-        As in :class:`naim3l.NAIM3L`. The kernel of a row is the sum of those of its views.
+    views, transformer, n_components, kernel, n_landmarks, gamma, positive_weight, \
+fit_intercept, label_coding, threshold, calibrate
+        As in :class:`naim3l.estimators.FusedRidge`.
     random_state : int, RandomState or None, default=None
         Determines the start, the clusters, and the folds of held-out entries.
 
@@ -72,16 +67,12 @@ label_coding, threshold, calibrate
     ----------
     coef_ : ndarray of shape (n_features, n_labels)
         Weights ``WU'`` of the features of all views, in the order of ``views_``.
-    intercept_ : ndarray of shape (n_labels,)
-        Intercepts.
-    fill_ : ndarray of shape (n_features,)
-        Features of a missing view: the means of the training rows.
-    n_encoded_ : dict of str to int
-        Number of features of each view, after its transformer.
+    intercept_, fill_, n_encoded_
+        As in :class:`naim3l.estimators.FusedRidge`.
     history_ : list of dict
         One record per iteration, with the "objective".
-    gamma_, thresholds_, rules_, calibration_, base_rates_, transformers_, views_, label_names_, \
-classes_, n_iter_, converged_, objective_, n_features_in_, feature_names_in_
+    gamma_, thresholds_, rules_, calibration_, base_rates_, view_rates_, transformers_, views_, \
+label_names_, classes_, n_iter_, converged_, objective_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
     References
@@ -116,41 +107,31 @@ classes_, n_iter_, converged_, objective_, n_features_in_, feature_names_in_
     _: KW_ONLY
     lam1: float = 1e-5
     lam2: float = 1e-3
-    ridge: float = 0.125
+    ridge: float = 0.25
     rank: int = 20
     n_clusters: int = 3
     max_iter: int = 100
-    tol: float = 1e-4
+    tol: float = 1e-3
 
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
-        return self._minimise(rows, rng, self.tol)
-
-    def _solve_loosely(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
-        return self._minimise(rows, rng, max(self.tol, FOLD_TOL))
-
-    def _minimise(self, rows: AlignedRows, rng: np.random.RandomState, tol: float) -> Learned:
         fill = rows.means()
         problem = self._fused_problem(rows, fill)
         [X], clusters = problem.X, _clusters(problem, self.n_clusters, rng)
         rank = min(self.rank, problem.n_labels)
-        scaled = self._scaled(problem, rank)
-        full = LabelCorrelations(X, problem.Y, problem.P, clusters, scaled)
+        objective = LabelCorrelations(
+            X, problem.Y, problem.P, clusters, self._scaled(problem, rank)
+        )
         at = _start(problem, rank, len(clusters), rng)
-        without = replace(scaled, local=0.0, overall=0.0)
-        plain = LabelCorrelations(X, problem.Y, problem.P, clusters, without)
 
-        def update(objective: LabelCorrelations) -> Record:
+        def update() -> Record:
             nonlocal at
-            if objective is full:
-                at = replace(at, Z=objective.solve_Z(at))
             at = replace(at, V=objective.solve_V(at))
             at = replace(at, U=objective.solve_U(at))
             at = replace(at, W=objective.solve_W(at))
+            at = replace(at, Z=objective.solve_Z(at))
             return {"objective": objective.objective(at)}
 
-        learned = alternate(lambda: update(plain), WARM_UP, FOLD_TOL)
-        if not learned.interrupted:
-            learned = alternate(lambda: update(full), self.max_iter, tol)
+        learned = alternate(update, self.max_iter, self.tol)
         learned.arrays = linear_arrays(problem, at.W @ at.U.T, fill)
         return learned
 

@@ -11,9 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from naim3l._progress import progress_bar
-from naim3l.estimators.linear import LinearViewModel
+from naim3l.estimators.compared import ComparedModel
+from naim3l.estimators.schema import AUTO
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.input.tables import warn_user
+from naim3l.problem.boundedness import bounding_ridge
+from naim3l.problem.choice import choose_form
 from naim3l.problem.rows import Problem
 from naim3l.solvers import SOLVERS, SolverResult, solve_fast
 from naim3l.solvers.objective import Objective
@@ -25,7 +28,7 @@ FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 
 
 @dataclass(eq=False, repr=False)
-class NAIM3L(LinearViewModel):
+class NAIM3L(ComparedModel):
     """Multi-label model of several views whose rows cannot be matched.
 
     Each view has a linear model of its own. A regulariser couples them: the scores of rows that
@@ -48,7 +51,10 @@ default="auto"
         without standardising, and drops only columns of zeros. "histogram", for counts, divides
         by the row's sum, takes square roots, applies PCA and normalises rows. None leaves the
         columns unchanged. A scikit-learn transformer is cloned for each view and receives the
-        view's table unchanged. "auto" is "scale", or None for a kernel of histograms.
+        view's table unchanged. "auto" turns cells of all kinds into numbers, then applies
+        "scale": missing numbers are replaced by the mean, dates become days, and each frequent
+        value of text becomes a column; ids, free text and columns that are almost empty are set
+        aside, see ``columns_``. For a kernel of histograms, "auto" is None without ids.
     n_components : int, default=50
         Maximum number of principal components per view in the recipes "scale", "paper" and
         "histogram". Increase it for wide views with many rows.
@@ -66,9 +72,12 @@ default=None
     low_rank, high_rank : bool, default=True
         Whether the objective has the term. Without both, the model is the masked least-squares
         fit (the paper's variant I); without ``high_rank`` alone it is variant II.
-    ridge : float, default=0.0
-        Adds ``ridge / 2`` times the squared weights, intercepts excluded. Increase it when few
-        labels are known.
+    ridge : float or "auto", default="auto"
+        Adds ``ridge / 2`` times the squared weights. Intercepts are excluded, unless their label
+        is known in no row of the view. Increase it when few labels are known. "auto" is the
+        smallest value for which the high-rank term alone cannot raise the scores of one label in
+        one view beyond the size of labels, apart from intercepts; the objective then has a lower
+        bound. It is 0 if enough labels are known. With solver "paper", "auto" is 0.
     positive_weight : float, default=1.0
         Weight of an observed yes in the loss, relative to that of a no. Values above 1 raise the
         scores of rare labels.
@@ -89,6 +98,9 @@ float, default="sign"
     calibrate : bool, default=False
         Whether to learn the probabilities of `predict_proba`, from held-out entries as well: a
         calibration curve per label, shrunk towards a common one if few of its entries are known.
+    compare : bool, default=False
+        Whether to measure the model on held-out entries, beside guessing by the frequencies of
+        the labels and beside ridge regression per view, which does not couple the views.
     fusion : {"mean", "evidence", "learned"}, default="mean"
         How the views of a row of a wide table are fused. "mean" is the mean of their scores.
         "evidence" calibrates each view on held-out entries, and adds up its evidence beyond the
@@ -140,12 +152,22 @@ float, default="sign"
         divided by 1 + overlap (n - 1). 0 for ``fusion="evidence"``.
     base_rates_ : ndarray of shape (n_labels,)
         Share of positives among the known labels of training rows.
+    view_rates_ : dict of str to ndarray of shape (n_labels,)
+        The same by view, shrunk towards the share in all views; with the keys of ``thresholds_``.
+    held_out_ : dict
+        With ``compare``, metrics of held-out entries: "blocks", "labels" and "calibration", as
+        in the result of `naim3l.report.summarise`.
+    uncoupled_ : PerViewRidge
+        With ``compare``, the model without coupling, with a ridge chosen on the same folds.
     dual_coef_ : dict of str to ndarray of shape (n_landmarks, n_labels)
         Weights of the kernel values of the landmarks, for views with a kernel.
     gamma_ : dict of str to float or None
         Gamma of the kernel of each view, None for views without one.
     transformers_ : dict of str to fitted transformer or None
         Transformers by view.
+    columns_ : dict of str to list of ColumnUse
+        What became of each column of a view: its name, kind and share of missing cells, how it
+        is used, and why not if it is set aside.
     views_ : list of str
         Names of the views.
     label_names_ : list of str
@@ -153,6 +175,8 @@ float, default="sign"
     classes_ : ndarray of shape (n_labels,)
         Names of the labels, in the order of the columns of scores and probabilities. For a wide
         table with labels of one dimension, the two values: no, then yes.
+    ridge_ : float
+        The ridge that was used.
     n_iter_ : int
         Number of iterations.
     converged_ : bool
@@ -203,14 +227,13 @@ float, default="sign"
     _: KW_ONLY
     low_rank: bool = True
     high_rank: bool = True
-    ridge: float = 0.0
+    ridge: float | str = AUTO
     solver: str = "auto"
     mu: float | None = None
     max_iter: int = 200
     tol: float = 1e-4
     init: Mapping[str, NDArray] | None = None
     checkpoint: str | os.PathLike[str] | None = None
-    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the weights of all views.
@@ -270,12 +293,18 @@ float, default="sign"
         return Checkpoint(self.checkpoint, fingerprint([*problem.X, problem.Y, *start], settings))
 
     def _objective(self, problem: Problem) -> Objective:
-        return Objective(
-            problem, self.lam, low_rank=self.low_rank, high_rank=self.high_rank, ridge=self.ridge
-        )
+        """The objective, in the form that the solver works on."""
+        form = problem if self.solver == "paper" else choose_form(problem)
+        terms = {"low_rank": self.low_rank, "high_rank": self.high_rank}
+        ridge = self.ridge
+        if ridge == AUTO:
+            may_fall = self.high_rank and self.solver != "paper"
+            ridge = bounding_ridge(problem, self.lam, form) if may_fall else 0.0
+        return Objective(form, self.lam, ridge=float(ridge), **terms)
 
     def _solve(self, problem: Problem, checkpoint: Checkpoint | None = None) -> SolverResult:
         objective = self._objective(problem)
+        self.ridge_ = objective.ridge
         W = self._start_weights(problem)
         if W is not None:
             _check_start(problem, W)
@@ -291,8 +320,22 @@ float, default="sign"
                 **kept,
             )
         if self.tol > 0 and not result.converged and not result.interrupted:
-            warn_user(_not_converged(result, self.max_iter, self.tol), ConvergenceWarning)
+            advice = self._advice(problem, objective)
+            message = _not_converged(result, self.max_iter, self.tol)
+            warn_user(f"{message} {advice}", ConvergenceWarning)
         return result
+
+    def _advice(self, problem: Problem, objective: Objective) -> str:
+        """What to do if a fit has not converged."""
+        needed = bounding_ridge(problem, self.lam, objective.problem) if self.high_rank else 0.0
+        if objective.ridge >= needed:
+            return "Raise max_iter or tol; history_ shows whether the objective still moves."
+        return (
+            "More iterations will not help: rows without an observed positive are rewarded for "
+            f"high rank, and a ridge of {objective.ridge:g} does not limit their scores. Use "
+            f"ridge={needed:.2g}{'' if self.solver == 'paper' else ' or ridge=' + repr(AUTO)}, "
+            "lower lam, or use high_rank=False."
+        )
 
     def _solve_loosely(self, problem: Problem) -> NDArray[np.floating]:
         """Weights that are accurate enough to score held-out entries."""
@@ -346,12 +389,4 @@ def _not_converged(result: SolverResult, max_iter: int, tol: float) -> str:
         name for name in ("stationarity", "feasibility", "concave_gap", "change") if name in last
     ]
     reached = ", ".join(f"{name} {last[name]:.1e}" for name in shown)
-    advice = "Raise max_iter or tol; history_ shows whether the objective still moves."
-    if last["objective"] < 0:
-        advice = (
-            "Its objective is negative, so the high-rank term outweighs the others and may be "
-            "without bound: lower lam, add a ridge, or use high_rank=False."
-        )
-    return f"NAIM3L did not converge in max_iter={max_iter} iterations (tol={tol:g}): " + (
-        f"{reached}. {advice}"
-    )
+    return f"NAIM3L did not converge in max_iter={max_iter} iterations (tol={tol:g}): {reached}."

@@ -20,7 +20,7 @@ from naim3l.decisions.held_out import (
     hold_out_folds,
 )
 from naim3l.estimators.bandwidths import choose_gammas
-from naim3l.estimators.linear import LinearViewModel
+from naim3l.estimators.compared import ComparedModel
 from naim3l.estimators.naim3l import FOLD_MAX_ITER, FOLD_TOL, NAIM3L
 from naim3l.estimators.schema import is_sequence
 from naim3l.features.encoding import ViewFeatures
@@ -45,7 +45,7 @@ _ALL_UNBOUNDED = (
 
 
 @dataclass(eq=False, repr=False)
-class NAIM3LCV(LinearViewModel):
+class NAIM3LCV(ComparedModel):
     """NAIM3L with ``lam`` and ``ridge`` chosen on held-out label entries.
 
     The observed entries of each label in each view, positives and negatives separately, are
@@ -77,7 +77,7 @@ class NAIM3LCV(LinearViewModel):
     threshold : default="guarded"
         The choices of `NAIM3L`, whose default is "sign".
     views, transformer, n_components, kernel, n_landmarks, gamma, low_rank, high_rank, \
-positive_weight, fit_intercept, label_coding, calibrate, fusion
+positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
         As in `NAIM3L`.
     max_iter, tol
         As in `NAIM3L`, for the final fit; fits within folds are less accurate.
@@ -137,7 +137,6 @@ positive_weight, fit_intercept, label_coding, calibrate, fusion
     tol: float = 1e-4
     n_jobs: int | None = None
     checkpoint: str | os.PathLike[str] | None = None
-    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose ``lam`` and ``ridge``, and fit the weights of all views.

@@ -1,5 +1,6 @@
 """Per-view ridge regression on the observed entries, the simplest method to compare with."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +58,12 @@ feature_names_in_
 
 def masked_ridge(problem: Problem, ridge: float) -> NDArray[np.float64]:
     """Stacked weights (n_weights, n_labels) of the ridge fits of all views and labels."""
-    W = np.zeros((problem.n_weights, problem.n_labels))
+    return masked_ridges(problem, [ridge])[0]
+
+
+def masked_ridges(problem: Problem, ridges: Sequence[float]) -> NDArray[np.float64]:
+    """Weights (n_ridges, n_weights, n_labels) of `masked_ridge` for several ridges."""
+    W = np.zeros((len(ridges), problem.n_weights, problem.n_labels))
     blocks = zip(problem.features, problem.row_slices, problem.weight_slices, strict=True)
     for v, (X_v, rows, weights) in enumerate(blocks):
         # Sparse rows stay as they are, others are centred; the matrix is copied to be factored.
@@ -69,24 +75,30 @@ def masked_ridge(problem: Problem, ridge: float) -> NDArray[np.float64]:
             known, labels = counts > 0, np.flatnonzero(pattern_of == pattern)
             if known.any():
                 Y = problem.Y[rows][known][:, labels]
-                W[weights][:, labels] = _ridge(
-                    X_v[known], Y, counts[known], ridge, problem.fit_intercept
+                W[:, weights, labels] = _ridges(
+                    X_v[known], Y, counts[known], ridges, problem.fit_intercept
                 )
     return W
 
 
-def _ridge(X: Any, Y: NDArray, counts: NDArray, ridge: float, fit_intercept: bool) -> NDArray:
-    """Weights (n_weights, n_labels) of rows with weights ``counts``; intercepts last."""
+def _ridges(
+    X: Any, Y: NDArray, counts: NDArray, ridges: Sequence[float], fit_intercept: bool
+) -> NDArray:
+    """Weights (n_ridges, n_weights, n_labels) of rows weighted by ``counts``; intercepts last."""
     x_mean, y_mean = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
     if fit_intercept:
         # Centred rows need no intercept, and large means cannot cost digits.
         x_mean, y_mean = counts @ X / counts.sum(), counts @ Y / counts.sum()
     solve = _by_columns if X.shape[1] <= X.shape[0] else _by_rows
-    w = solve(X, x_mean, Y - y_mean, counts, ridge)
-    return np.vstack([w, y_mean - x_mean @ w]) if fit_intercept else w
+    found = solve(X, x_mean, Y - y_mean, counts, ridges)
+    if fit_intercept:
+        found = [np.vstack([w, y_mean - x_mean @ w]) for w in found]
+    return np.stack(found)
 
 
-def _by_columns(X: Any, x_mean: NDArray, Y: NDArray, counts: NDArray, ridge: float) -> NDArray:
+def _by_columns(
+    X: Any, x_mean: NDArray, Y: NDArray, counts: NDArray, ridges: Sequence[float]
+) -> list[NDArray]:
     """``(X'CX + ridge I)^(-1) X'CY`` of rows around their mean, with ``C = diag(counts)``."""
     if sparse.issparse(X):  # centring would make it dense
         gram = (X.T @ (sparse.diags_array(counts) @ X)).toarray()
@@ -94,11 +106,13 @@ def _by_columns(X: Any, x_mean: NDArray, Y: NDArray, counts: NDArray, ridge: flo
     else:
         X = X - x_mean
         gram = X.T @ (counts[:, None] * X)
-    gram[np.diag_indices_from(gram)] += ridge
-    return _solve(gram, X.T @ (counts[:, None] * Y))
+    right = X.T @ (counts[:, None] * Y)
+    return [_solve(gram, ridge, right) for ridge in ridges]
 
 
-def _by_rows(X: Any, x_mean: NDArray, Y: NDArray, counts: NDArray, ridge: float) -> NDArray:
+def _by_rows(
+    X: Any, x_mean: NDArray, Y: NDArray, counts: NDArray, ridges: Sequence[float]
+) -> list[NDArray]:
     """The same as ``X'(XX' + ridge C^(-1))^(-1) Y``, with a matrix of pairs of rows."""
     if sparse.issparse(X):
         along = X @ x_mean
@@ -106,13 +120,18 @@ def _by_rows(X: Any, x_mean: NDArray, Y: NDArray, counts: NDArray, ridge: float)
     else:
         X = X - x_mean
         gram = X @ X.T
-    gram[np.diag_indices_from(gram)] += ridge / counts
-    dual = _solve(gram, Y)
-    w = X.T @ dual
-    return w - np.outer(x_mean, dual.sum(axis=0)) if sparse.issparse(X) else w
+    found = []
+    for ridge in ridges:
+        dual = _solve(gram, ridge / counts, Y)
+        w = X.T @ dual
+        found.append(w - np.outer(x_mean, dual.sum(axis=0)) if sparse.issparse(X) else w)
+    return found
 
 
-def _solve(matrix: NDArray, right: NDArray) -> NDArray:
+def _solve(gram: NDArray, diagonal: Any, right: NDArray) -> NDArray:
+    """``(gram + diag(diagonal))^(-1) right``."""
+    matrix = gram.copy()
+    matrix[np.diag_indices_from(matrix)] += diagonal
     try:
         return linalg.cho_solve(linalg.cho_factor(matrix), right)
     except linalg.LinAlgError:  # singular to working precision, because the ridge is too small

@@ -25,6 +25,8 @@ from naim3l.solvers import SOLVERS
 # Every lam and every fold of a search is a fit.
 MOST_LAMS = MOST_FOLDS = 1000
 ALL_CORES = -1
+# The ridge that bounds the objective.
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,13 @@ def _check_numbers(name: str, values: Any, *, of: str, or_zero: bool) -> None:
         check_in_range(f"{name}[{i}]", value, of=of, or_zero=or_zero)
 
 
+def _check_ridge(name: str, ridge: Any) -> None:
+    if isinstance(ridge, str) and ridge != AUTO:
+        raise ValueError(f"{name} must be a number or {AUTO!r}, got {ridge!r}.")
+    if ridge != AUTO:
+        check_in_range(name, ridge, of="ridge", or_zero=True)
+
+
 def _check_lams(name: str, lams: Any) -> None:
     if is_sequence(lams):
         _check_numbers(name, lams, of="lam", or_zero=False)
@@ -130,7 +139,7 @@ CHECKED_BY_FIT = Parameter()
 PARAMETERS: dict[str, Parameter] = {
     # The objective.
     "lam": in_range("lam"),
-    "ridge": in_range("ridge", or_zero=True),
+    "ridge": Parameter(_check_ridge, (float, str)),
     "positive_weight": in_range("positive_weight"),
     "low_rank": SWITCH,
     "high_rank": SWITCH,
@@ -147,6 +156,7 @@ PARAMETERS: dict[str, Parameter] = {
     # Decisions.
     "threshold": Parameter(lambda name, value: check_threshold(value), (float, str)),
     "calibrate": one_of((True, False)),
+    "compare": one_of((True, False)),
     "fusion": one_of(FUSIONS),
     # The search.
     "lams": Parameter(_check_lams),

@@ -25,7 +25,7 @@ Fit = Callable[[Mapping[str, Any], Mapping[str, Any], int], Any]
 
 
 def _naim3l(**terms: Any) -> Fit:
-    return lambda X, Y, seed: NAIM3L(LAM, random_state=seed, **terms).fit(X, Y)
+    return lambda X, Y, seed: NAIM3L(LAM, ridge=0.0, random_state=seed, **terms).fit(X, Y)
 
 
 def _tuned_ridge(X: Mapping[str, Any], Y: Mapping[str, Any], seed: int) -> Any:

@@ -77,6 +77,9 @@ MEDIAN_ROWS = 1000
 KMEANS_ROUNDS, KMEANS_ROWS = 10, 50
 # Directions of the landmarks' kernel matrix below this share of the largest are rounding error.
 LEAST_SHARE = 1e-10
+# Values of a kernel below this are 0: a centre between distant rows is similar to none of them, and
+# a column of numbers that vanish when squared would be refused.
+LEAST_VALUE = 1e-50
 
 
 class KernelMap(TransformerMixin, BaseEstimator):
@@ -196,7 +199,8 @@ class KernelMap(TransformerMixin, BaseEstimator):
         if self._distances is None:
             return np.asarray(linear_kernel(A, B, dense_output=True))
         assert self.gamma_ is not None
-        return np.exp(-self.gamma_ * self._distances(A, B))
+        values = np.exp(-self.gamma_ * self._distances(A, B))
+        return np.where(values < LEAST_VALUE, 0, values)
 
     def _bandwidth(self, rows: Any, rng: np.random.RandomState) -> float | None:
         if self._distances is None:

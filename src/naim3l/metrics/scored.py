@@ -71,14 +71,19 @@ class ScoredLabels:
         return _row_mean(weights, np.where(self.positive.any(axis=1), wrong, np.nan))
 
     def macro_auc(self, weights: Matrix) -> Matrix:
+        return label_mean(weights, self.label_aucs(weights))
+
+    def label_aucs(self, weights: Matrix) -> Matrix:
+        """AUC of each label, (n_labels, n_draws)."""
         columns = zip(self.scores.T, self.positive.T, self.negative.T, strict=True)
-        return _label_mean(weights, [_roc_auc(weights, *column) for column in columns])
+        aucs = [_roc_auc(weights, *column) for column in columns]
+        return np.reshape(aucs, (-1, len(weights)))  # also without labels
 
     def micro_auc(self, weights: Matrix) -> Matrix:
         return _roc_auc(weights, self.scores, self.positive, self.negative)
 
     def macro_f1(self, weights: Matrix) -> Matrix:
-        return _label_mean(weights, _f1(*(weights @ counts for counts in self._f1_counts)).T)
+        return label_mean(weights, _f1(*(weights @ counts for counts in self._f1_counts)).T)
 
     def micro_f1(self, weights: Matrix) -> Matrix:
         return _f1(*(weights @ counts.sum(axis=1) for counts in self._f1_counts))
@@ -172,9 +177,8 @@ def _row_mean(weights: Matrix, values: Matrix) -> Matrix:
     return _divide((weights * values[defined]).sum(axis=1), weights.sum(axis=1))
 
 
-def _label_mean(weights: Matrix, values: Any) -> Matrix:
+def label_mean(weights: Matrix, values: Any) -> Matrix:
     """Mean, (n_draws,), of the values of the labels, (n_labels, n_draws), that are not NaN."""
-    values = np.reshape(values, (-1, len(weights)))
     defined = ~np.isnan(values)
     return _divide(values.sum(axis=0, where=defined), defined.sum(axis=0))
 

@@ -68,11 +68,20 @@ class LabelBlocks(ABC):
 
     @cached_property
     def penalised(self) -> NDArray[np.bool_]:
-        """Mask (n_weights,) of the rows of ``W`` that a ridge applies to: all but intercepts."""
-        mask = np.ones(self.n_weights, dtype=bool)
+        """Mask (n_weights, n_labels) of the weights that a ridge applies to: all but intercepts.
+
+        The intercept of a label that is known in no row of the view is an ordinary weight,
+        because the loss does not limit it.
+        """
+        mask = np.ones((self.n_weights, self.n_labels), dtype=bool)
         if self.fit_intercept:
-            mask[[weights.stop - 1 for weights in self.weight_slices]] = False
+            mask[[weights.stop - 1 for weights in self.weight_slices]] = ~self.known_labels
         return mask
+
+    @property
+    @abstractmethod
+    def known_labels(self) -> NDArray[np.bool_]:
+        """Whether each label is known in some row of each view, (n_views, n_labels)."""
 
     @property
     def n_labels(self) -> int:
@@ -161,3 +170,11 @@ def consecutive_slices(sizes: Iterable[int]) -> list[slice]:
     """Slices of the given sizes, one after the other."""
     stops = np.cumsum(list(sizes)).tolist()
     return [slice(start, stop) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+
+
+def distinct(arrays: NDArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """First index of each distinct array of a stack, and the index of each among these."""
+    seen: dict[bytes, int] = {}
+    inverse = np.array([seen.setdefault(A.tobytes(), len(seen)) for A in arrays])
+    _, first = np.unique(inverse, return_index=True)
+    return first, inverse

@@ -183,6 +183,11 @@ class CompressedProblem(LabelBlocks):
         return max(0.0, loss), gradient
 
     @property
+    def known_labels(self) -> NDArray[np.bool_]:
+        """Whether each label is known in some row of each view, (n_views, n_labels)."""
+        return np.array([view.known_grams.any(axis=(1, 2)) for view in self.views])
+
+    @property
     def n_observed_positives(self) -> int:
         """Number of labels observed positive, over all rows."""
         return sum(view.n_positives for view in self.views)

@@ -193,6 +193,11 @@ class Problem(LabelBlocks):
         return 0.5 * float(np.vdot(residual, error)), self.multiply_transposed(residual)
 
     @property
+    def known_labels(self) -> NDArray[np.bool_]:
+        """Whether each label is known in some row of each view, (n_views, n_labels)."""
+        return np.array([self.P[rows].any(axis=0) for rows in self.row_slices])
+
+    @property
     def n_observed_positives(self) -> int:
         """Number of labels observed positive, over all rows."""
         return self.n_positives

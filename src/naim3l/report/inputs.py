@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
+from naim3l.decisions.quality import MEAN
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import view_kernels
-from naim3l.explain.steps import column_names, fitted_steps
-from naim3l.features.recipes import DropConstantColumns
+from naim3l.features.column_uses import CONSTANT
 from naim3l.input.views import FUSED
 from naim3l.report.judged import truth_of
 
@@ -73,11 +73,16 @@ def count_entries(truth: Matrix) -> list[dict[str, Any]]:
 
 
 def count_by_block(model: LinearViewModel, X: Any, y: Any) -> dict[str, list[dict[str, Any]]]:
-    """`count_entries` for the rows of each view; for a wide table, of all rows under "fused"."""
+    """`count_entries` for the rows of each view, and of all views together.
+
+    The latter are those of the mean over views, and of fused answers.
+    """
     truth = _read_truth(model, X, y)
     if model.reader_.wide:
         return {FUSED: count_entries(next(iter(truth.values())))}
-    return {view: count_entries(labels) for view, labels in truth.items()}
+    together = count_entries(np.concatenate(list(truth.values())))
+    counts = {view: count_entries(labels) for view, labels in truth.items()}
+    return counts | {MEAN: together, FUSED: together}
 
 
 def _describe_view(
@@ -103,11 +108,7 @@ def _describe_view(
 
 def _dropped(model: LinearViewModel, view: str) -> list[str]:
     """Columns that the view's recipe dropped because they are constant."""
-    steps = fitted_steps(model, view)
-    if not steps or not isinstance(steps[0], DropConstantColumns):
-        return []
-    names = column_names(model, view)
-    return [name for name, kept in zip(names, steps[0].kept_, strict=True) if not kept]
+    return [use.name for use in model.columns_[view] if use.reason == CONSTANT]
 
 
 def _map(name: str, truth: Matrix, present: dict[str, NDArray[np.bool_]]) -> dict[str, Any]:

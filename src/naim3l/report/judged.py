@@ -1,62 +1,35 @@
-"""Scores together with the true labels: a block for each view, and one for fused scores."""
+"""Answers about tables with known labels: a block for each view, and one for fused scores."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import logit
 
 from naim3l._arrays import Matrix
-from naim3l.decisions.calibration import Calibration
-from naim3l.decisions.rules import fuse_views
+from naim3l.decisions.contenders import Answers, Judged, guess
+from naim3l.decisions.fusion import LEAST_PROBABILITY, fuse
+from naim3l.decisions.rules import fuse_views, thresholds_of
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.input.labels import LabelTable
 from naim3l.input.views import FUSED
 
 
-@dataclass(frozen=True)
-class Block:
-    """Rows that have a score.
+def read_blocks(model: LinearViewModel, X: Any, y: Any) -> list[Judged]:
+    """Blocks of tables and labels in the form of the fit.
 
-    Attributes
-    ----------
-    name : str
-        Name of the view, or "fused".
-    fused : bool
-    truth : ndarray of shape (n_rows, n_labels)
-        1, 0, NaN = unknown.
-    scores : ndarray of shape (n_rows, n_labels)
-        Where decisions are based on fused scores, those of a view are computed as if rows had no
-        other view.
-    thresholds : ndarray of shape (n_labels,)
-        Where decisions are based on fused scores, the views use the same thresholds.
-    calibration : Calibration or None
+    Those of tables apart are the views, and a last one with fused answers if they are data frames
+    of pandas with named indexes, some of which occur in two views. Those of a wide table are the
+    fused answers, on which the model decides, and then the views, as if rows had no other view.
     """
-
-    name: str
-    fused: bool
-    truth: Matrix
-    scores: Matrix
-    thresholds: Matrix
-    calibration: Calibration | None
-
-
-def read_blocks(model: LinearViewModel, X: Any, y: Any) -> list[Block]:
-    """Blocks of tables and labels in the form of the fit; the fused one, if any, comes first."""
     labels = model.reader_.labels(X, y)
     truth = {view: truth_of(model, table) for view, table in labels.items()}
-    scores = model.view_scores(X)
-    if not model.reader_.wide:
-        blocks = [_block(model, view, view, truth[view], S) for view, S in scores.items()]
-        return [block for block in blocks if len(block.scores)]
-    stacked = np.stack(list(scores.values()))
-    fused = fuse_views(stacked, model.evidence_)
-    blocks = [_block(model, FUSED, FUSED, next(iter(truth.values())), fused)]
-    for k, view in enumerate(scores):
-        alone = np.full_like(stacked, np.nan)
-        alone[k] = stacked[k]
-        of_view = fuse_views(alone, model.evidence_)
-        blocks.append(_block(model, view, FUSED, truth[view], of_view))
-    return [block for block in blocks if len(block.scores)]
+    uncoupled = getattr(model, "uncoupled_", None)
+    models = [model] if uncoupled is None else [model, uncoupled]
+    if model.reader_.wide:
+        blocks = _wide_blocks(models, X, truth)
+    else:
+        blocks = _view_blocks(models, X, truth)
+    return [block for block in blocks if len(block.truth)]
 
 
 def truth_of(model: LinearViewModel, labels: LabelTable) -> Matrix:
@@ -65,18 +38,138 @@ def truth_of(model: LinearViewModel, labels: LabelTable) -> Matrix:
     return np.where(signed == 0, np.nan, signed > 0)
 
 
-def decided_blocks(blocks: list[Block]) -> list[Block]:
-    """Blocks on which the model decides: only the fused one, if there is one."""
-    return [block for block in blocks if block.fused] or blocks
+def fuse_rows(
+    model: LinearViewModel, scores: dict[str, Any], decide: str | None = None
+) -> tuple[Any, Any, Any]:
+    """Probabilities, scores, and margins above the thresholds of all ids that some view has.
+
+    Evidence of calibrated probabilities is added up, scores are the log-odds of that, and
+    thresholds are the means of what those of an id's views come to in log-odds: an id with one
+    view is decided on as in that view. A model without calibration has no probabilities (None),
+    and takes means of scores and of margins.
+
+    Parameters
+    ----------
+    model : fitted model
+    scores : mapping of view to DataFrame of shape (n_rows, n_labels)
+        Ids are the index.
+    decide : str, optional
+        Another rule than the model's.
+
+    Returns
+    -------
+    probabilities, scores, margins : DataFrame of shape (n_ids, n_labels)
+    """
+    at = thresholds_of(decide, model.thresholds_, model.rules_)
+    if not model.calibrate:
+        margins = {view: table - at[view] for view, table in scores.items()}
+        return None, fuse(scores), fuse(margins)
+    curves = {view: model.calibration_[view] for view in scores}
+    probabilities = fuse(
+        {view: curves[view].probabilities(table) for view, table in scores.items()},
+        base_rates=model.base_rates_,
+    )
+    log_odds = logit(probabilities.clip(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
+    thresholds = {}
+    for view, table in scores.items():
+        # A view whose scores say nothing about a label has no part in its threshold.
+        informative = np.where(curves[view].slope == 0, np.nan, 1)
+        # The product keeps ids, and unknown the rows that lack the view.
+        thresholds[view] = 0 * table + informative * curves[view].log_odds(at[view])
+    # Where no view is informative, nothing speaks for a yes: the margin is 0.
+    return probabilities, log_odds, log_odds - fuse(thresholds).fillna(log_odds)
 
 
-def _block(model: LinearViewModel, name: str, decided: str, truth: Matrix, scores: Matrix) -> Block:
-    present = ~np.isnan(scores).any(axis=1)
-    return Block(
-        name,
-        name == FUSED,
-        truth[present],
-        scores[present],
-        np.asarray(model.thresholds_[decided], dtype=np.float64),
-        model.calibration_.get(decided) if decided == name else None,
+def _view_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[Judged]:
+    """Blocks of tables apart."""
+    model = models[0]
+    scores = [each.view_scores(X) for each in models]
+    blocks = [
+        _block(
+            view,
+            "view",
+            truth[view],
+            [_answers(each, S[view], view) for each, S in zip(models, scores, strict=True)],
+            model.view_rates_[view],
+        )
+        for view in scores[0]
+    ]
+    ids = {view: X[view].index for view in scores[0] if _has_ids(X[view])}
+    fused = _fused_block(models, scores, truth, ids) if len(ids) > 1 else None
+    return blocks if fused is None else [*blocks, fused]
+
+
+def _has_ids(table: Any) -> bool:
+    """Whether rows have ids, which identify them: a named index of pandas without repetitions."""
+    index: Any = getattr(table, "index", None)
+    named = getattr(index, "name", None) is not None
+    return named and bool(index.is_unique) and not index.hasnans
+
+
+def _fused_block(
+    models: list[Any], scores: list[dict[str, Matrix]], truth: dict[str, Matrix], ids: Any
+) -> Judged | None:
+    """Block of the ids of all views that have some; None if no id is in two views."""
+    import pandas as pd
+
+    def table(values: Matrix, view: str) -> Any:
+        present = ~np.isnan(scores[0][view]).any(axis=1)
+        return pd.DataFrame(values[present], index=ids[view][present])
+
+    known = pd.concat([table(truth[view], view) for view in ids])
+    if known.index.is_unique:
+        return None
+    known, answers = known.groupby(level=0).max(), []
+    for model, of_model in zip(models, scores, strict=True):
+        fused = fuse_rows(model, {view: table(of_model[view], view) for view in ids})
+        probabilities, S, margins = (
+            np.full(known.shape, np.nan) if part is None else part.loc[known.index].to_numpy()
+            for part in fused
+        )
+        answers.append(Answers(S, margins, probabilities if model.calibrate else None))
+    return _block(FUSED, "fused", known.to_numpy(), answers, models[0].base_rates_)
+
+
+def _wide_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[Judged]:
+    """Blocks of a wide table."""
+    stacked = [np.stack(list(each.view_scores(X).values())) for each in models]
+    rates = models[0].view_rates_[FUSED]
+
+    def answers(shown: slice) -> list[Answers]:
+        found = []
+        for model, scores in zip(models, stacked, strict=True):
+            alone = np.full_like(scores, np.nan)
+            alone[shown] = scores[shown]
+            found.append(_answers(model, fuse_views(alone, model.evidence_), FUSED))
+        return found
+
+    views = list(truth)
+    blocks = [_block(FUSED, "fused", truth[views[0]], answers(slice(None)), rates)]
+    for k, view in enumerate(views):
+        of_view = answers(slice(k, k + 1))
+        blocks.append(_block(view, "view", truth[view], of_view, rates, decided=False))
+    return blocks
+
+
+def _answers(model: LinearViewModel, scores: Matrix, block: str) -> Answers:
+    curve = model.calibration_.get(block)
+    probabilities = None if curve is None else curve.probabilities(scores)
+    return Answers(scores, scores - model.thresholds_[block], probabilities)
+
+
+def _block(
+    name: str,
+    kind: str,
+    truth: Matrix,
+    answers: list[Answers],
+    rates: Matrix,
+    *,
+    decided: bool = True,
+) -> Judged:
+    """Block of the rows that have a score."""
+    present = np.asarray(~np.isnan(answers[0].scores).any(axis=1))
+    model, *others = (each.take(present) for each in answers)
+    guessing = guess(rates, int(present.sum()))
+    return Judged(
+        name, kind, truth[present], model, guessing, others[0] if others else None, decided
     )

@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from naim3l._text import CONTROLS, visible
+from naim3l.decisions.quality import LEVEL, N_RESAMPLES
 from naim3l.files.whole import write_text
 from naim3l.report import figures
 from naim3l.report.figures import Drawing
 from naim3l.report.plots import to_svg
-from naim3l.report.quality import LEVEL, METRICS, N_RESAMPLES
 from naim3l.report.svg import inline_svg
 
 TEMPLATE, SCRIPT = "report.html.jinja", "report.js"
@@ -34,6 +34,7 @@ THEME = {
     "#009e73": "var(--green)",
 }
 METRIC_TEXTS = {
+    "macro-AUC": "how well rows with a label are ranked above rows without it, mean over labels",
     "1-HL": "share of correct decisions among known entries",
     "1-RL": "share of pairs of a positive and a negative label of a row that are ranked correctly",
     "AP": "average precision: mean over rows of the precision at the ranks of the positive labels",
@@ -41,7 +42,7 @@ METRIC_TEXTS = {
     "macro-F1": "F1 of the decisions, averaged over labels",
     "example-F1": "F1 of the decisions, averaged over rows",
 }
-TILES = ("AP", "AUC", "1-HL", "macro-F1")
+TILES = ("macro-AUC", "1-HL", "AP", "macro-F1")
 
 
 def write_report(path: str | os.PathLike[str], summary: dict[str, Any]) -> None:
@@ -207,7 +208,7 @@ def _printable(text: str) -> str:
 def _whiskers(blocks: list[dict[str, Any]]) -> dict[str, list[dict[str, float] | None]]:
     """Positions of low, value and high of each block, by metric, in percent of a common range."""
     places: dict[str, list[dict[str, float] | None]] = {}
-    for name in METRICS:
+    for name in METRIC_TEXTS:
         found = [block["metrics"][name] for block in blocks]
         known = [entry for entry in found if entry["value"] is not None]
         low = min((entry["low"] for entry in known), default=0.0)
@@ -215,7 +216,10 @@ def _whiskers(blocks: list[dict[str, Any]]) -> dict[str, list[dict[str, float] |
         places[name] = [
             None
             if entry["value"] is None
-            else {key: round(4 + 92 * (entry[key] - low) / width, 1) for key in entry}
+            else {
+                key: round(4 + 92 * (entry[key] - low) / width, 1)
+                for key in ("low", "value", "high")
+            }
             for entry in found
         ]
     return places

@@ -6,6 +6,7 @@ import numpy as np
 
 from naim3l import __version__
 from naim3l._text import plain
+from naim3l.decisions.quality import measure
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import (
     check_explained,
@@ -18,8 +19,7 @@ from naim3l.explain import (
 from naim3l.report.cautions import find_cautions
 from naim3l.report.fitting import describe_choice, describe_convergence
 from naim3l.report.inputs import count_by_block, describe_data
-from naim3l.report.judged import decided_blocks, read_blocks
-from naim3l.report.quality import measure, measure_calibration, measure_labels
+from naim3l.report.judged import read_blocks
 
 N_PAIRS, N_FEATURES = 20, 3
 SEEN = "seen in training, optimistic"
@@ -88,11 +88,12 @@ def summarise(
     if test is not None and not fitted:
         raise ValueError("test= is for reports with the tables of the fit; give one of the two.")
     on = "test" if test is not None else "training" if fitted else "given"
-    blocks = read_blocks(model, *((X, y) if test is None else test))
-    decided = decided_blocks(blocks)
+    if on == "training" and hasattr(model, "held_out_"):
+        on, measured = "held-out", model.held_out_
+    else:
+        blocks = read_blocks(model, *((X, y) if test is None else test))
+        measured = measure(blocks, model.label_names_)
     counts = count_by_block(model, X, y)
-    measured = {block.name: measure_labels(block, model.label_names_) for block in decided}
-    calibrations = [measure_calibration(block) for block in decided]
     summary: dict[str, Any] = {
         "version": __version__,
         "model": _describe_model(model),
@@ -102,14 +103,10 @@ def summarise(
         "quality": {
             "on": on,
             "caveat": SEEN if on == "training" else None,
-            "blocks": measure(blocks),
+            "blocks": measured["blocks"],
         },
-        "labels": [
-            _label_entry(block.name, measured[block.name][k], counts[block.name][k])
-            for k in range(len(model.label_names_))
-            for block in decided
-        ],
-        "calibration": [found for found in calibrations if found is not None],
+        "labels": [_label_entry(model, entry, counts) for entry in measured["labels"]],
+        "calibration": measured["calibration"],
         "relations": _relations(model, X),
         "shares": {view: _mean(share) for view, share in view_shares(model, X).items()},
         "features": _features(model, X),
@@ -138,16 +135,24 @@ def _describe_model(model: LinearViewModel) -> dict[str, Any]:
     }
 
 
-def _label_entry(view: str, entry: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def _label_entry(
+    model: LinearViewModel, entry: dict[str, Any], counts: dict[str, list[dict[str, Any]]]
+) -> dict[str, Any]:
+    """A measured label, with its numbers at the fit, its threshold and its calibration curve."""
+    k, view = model.label_names_.index(entry["label"]), entry["view"]
+    known = counts[view][k]
     n = known["yes"] + known["no"]
+    curve, at = model.calibration_.get(view), model.thresholds_.get(view)
     return {
         **entry,
-        "view": view,
         "yes": known["yes"],
         "no": known["no"],
         "frequency": known["yes"] / n if n else None,
         "measured_yes": entry["yes"],
         "measured_no": entry["no"],
+        "threshold": None if at is None else float(at[k]),
+        "slope": None if curve is None else float(curve.slope[k]),
+        "own_curve": None if curve is None else bool(curve.own[k]),
     }
 
 

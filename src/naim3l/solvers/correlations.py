@@ -17,6 +17,7 @@ from naim3l._arrays import Mask, Matrix
 PAIR_NUMBERS = 2**22
 # A system is solved to this accuracy, or for this many steps, each of which lowers the objective.
 CG_TOL, CG_STEPS = 1e-8, 100
+ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,13 @@ class LabelCorrelations:
                 for rows in clusters
             ]
         )
-        penalised = weights.latent * gram
-        penalised[np.diag_indices_from(penalised)] += weights.W
-        self._W_system = penalised
-        self._W_factor = linalg.cho_factor(penalised)
+        diagonal = np.diag_indices_from(gram)
+        self._W_system = weights.latent * gram
+        self._W_system[diagonal] += weights.W
+        # Only a preconditioner, which rounding errors must not make indefinite.
+        near = self._W_system.copy()
+        near[diagonal] += ROUNDING * np.trace(near)
+        self._W_factor = linalg.cho_factor(near)
 
     def objective(self, at: Factors) -> float:
         """Value of the objective."""

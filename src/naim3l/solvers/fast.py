@@ -40,9 +40,9 @@ STATE_LIMIT, STATE_TIMES = 2**25, 8
 # Labels are 1 and -1; scores beyond this mean that the objective is unbounded below.
 SCORE_LIMIT = 1e6
 _UNBOUNDED_MESSAGE = (
-    "solver 'fast': the objective falls without bound: lower lam, add a ridge, or use "
-    "high_rank=False. Rows without an observed positive are rewarded for high rank, and here "
-    "nothing limits them."
+    "solver 'fast': the objective falls without bound. Rows without an observed positive are "
+    "rewarded for high rank, and here nothing limits them: use ridge='auto' or a larger ridge, "
+    "lower lam, or use high_rank=False."
 )
 
 

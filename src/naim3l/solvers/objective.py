@@ -104,7 +104,7 @@ class Objective:
 
     def ridge_gradient(self, W: Matrix) -> Matrix:
         """Gradient of the ridge term, of shape (n_weights, n_labels)."""
-        return self.ridge * self.problem.penalised[:, None] * W
+        return self.ridge * self.problem.penalised * W
 
     def subgradient(self, W: Matrix) -> Matrix:
         """Gradient of ``F`` where it has one, of shape (n_weights, n_labels).

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from naim3l._arrays import Matrix
-from naim3l.problem.blocks import one_blas_thread
+from naim3l.problem.blocks import distinct, one_blas_thread
 from naim3l.problem.choice import check_memory
 from naim3l.problem.rows import Problem
 from naim3l.solvers.nuclear import singular_value_threshold
@@ -147,18 +147,25 @@ class _WeightStep:
             check_memory(problem, v, PAPER_MATRICES * 8 * (weights.stop - weights.start) ** 2)
             gram = problem.positive_gram(v)
             Q = _positive_part(problem.labelled_gram(v) - mu / 2 * gram) if guarded else None
-            left = mu * gram + ridge * np.diag(problem.penalised[weights].astype(float))
-            eigenvalues, vectors = np.linalg.eigh(left if Q is None else left + Q)
-            cutoff = np.finfo(np.float64).eps * len(left) * max(eigenvalues[-1], 0.0)
-            kept = eigenvalues > cutoff
-            vectors = vectors[:, kept]
-            self.blocks.append((weights, vectors, vectors / eigenvalues[kept], Q))
+            # Labels whose intercept the ridge applies to have a matrix of their own.
+            which, inverse = distinct(problem.penalised[weights].T)
+            for group, k in enumerate(which):
+                penalty = ridge * problem.penalised[weights, k].astype(float)
+                left = mu * gram + np.diag(penalty)
+                eigenvalues, vectors = np.linalg.eigh(left if Q is None else left + Q)
+                cutoff = np.finfo(np.float64).eps * len(left) * max(eigenvalues[-1], 0.0)
+                kept = eigenvalues > cutoff
+                vectors = vectors[:, kept]
+                at = np.ix_(
+                    np.arange(weights.start, weights.stop), np.flatnonzero(inverse == group)
+                )
+                self.blocks.append((at, vectors, vectors / eigenvalues[kept], Q))
 
     def __call__(self, B: Matrix, W_old: Matrix) -> Matrix:
         W = np.empty_like(W_old)
-        for weights, vectors, scaled, Q in self.blocks:
-            right = B[weights] if Q is None else B[weights] + Q @ W_old[weights]
-            W[weights] = scaled @ (vectors.T @ right)
+        for at, vectors, scaled, Q in self.blocks:
+            right = B[at] if Q is None else B[at] + Q @ W_old[at]
+            W[at] = scaled @ (vectors.T @ right)
         return W
 
 

@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from naim3l._arrays import Matrix
-from naim3l.problem.blocks import one_blas_thread, thread_map
+from naim3l.problem.blocks import distinct, one_blas_thread, thread_map
 from naim3l.problem.compressed import CompressedProblem, Form
 from naim3l.problem.rows import Problem
 
@@ -55,10 +54,11 @@ class DirectWeightStep:
         self.slices = problem.weight_slices
         self.blocks = []
         for view, weights in zip(problem.views, self.slices, strict=True):
-            penalty = ridge * np.diag(problem.penalised[weights].astype(view.gram.dtype))
             # Labels known in the same rows share one matrix.
-            which, inverse = _distinct(view.known_grams)
-            curvature = view.known_grams[which] + penalty
+            which, inverse = distinct(view.known_grams)
+            curvature = view.known_grams[which]
+            diagonal = np.arange(len(view.gram))
+            curvature[:, diagonal, diagonal] += ridge * problem.penalised[weights].T[which]
             T, alpha, beta = _diagonalise(curvature, view.positive_gram, problem.n_threads)
             self.blocks.append((T, alpha, beta, inverse))
 
@@ -74,14 +74,6 @@ class DirectWeightStep:
             w = ((b @ T) * scale[:, None, :]) @ np.swapaxes(T, 1, 2)
             solution[weights] = w[:, 0].T
         return solution
-
-
-def _distinct(matrices: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """First index of each distinct matrix of a stack, and the index of each among these."""
-    seen: dict[bytes, int] = {}
-    inverse = np.array([seen.setdefault(A.tobytes(), len(seen)) for A in matrices])
-    _, first = np.unique(inverse, return_index=True)
-    return first, inverse
 
 
 def _diagonalise(C: Matrix, S: Matrix, n_threads: int) -> tuple[Matrix, Matrix, Matrix]:
@@ -145,7 +137,7 @@ class IterativeWeightStep:
         X, rows = self.problem.X[v], self.problem.row_slices[v]
         weights = self.problem.weight_slices[v]
         row_weights = self.counts[rows] + self.mu * self.positives[rows]
-        penalty = self.ridge * self.problem.penalised[weights, None].astype(B.dtype)
+        penalty = self.ridge * self.problem.penalised[weights].astype(B.dtype)
 
         def apply(V: Matrix) -> Matrix:
             XV = X @ V
@@ -159,7 +151,7 @@ class IterativeWeightStep:
         """Approximate inverse of the matrix of all labels of a view."""
         problem, weights = self.problem, self.problem.weight_slices[v]
         gram, positive_gram = problem.grams[v], problem.positive_grams[v]
-        penalty = self.ridge * problem.penalised[weights].astype(problem.Y.dtype)
+        penalty = self.ridge * problem.penalised[weights].mean(axis=1, dtype=problem.Y.dtype)
         if gram is None or positive_gram is None:
             row_weights = self.share + self.mu * self.positives[problem.row_slices[v], 0]
             diagonal = _squares(problem.X[v], row_weights) + penalty

@@ -11,17 +11,14 @@ from sklearn.base import BaseEstimator
 from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import Evidence
 from naim3l.decisions.held_out import METRICS
+from naim3l.decisions.rules import Decisions
 from naim3l.decisions.thresholds import LEARNED
 from naim3l.features.encoding import ViewFeatures
 from naim3l.files.models.archive import ModelFileError, require
 from naim3l.files.models.facts import n_inputs, type_name
-from naim3l.files.models.parts import (
-    ALIGNED_MODELS,
-    are_names,
-    check_shapes,
-    steps_of,
-    takes_zeros,
-)
+from naim3l.files.models.held_out_parts import is_measured
+from naim3l.files.models.learned import check_learned
+from naim3l.files.models.parts import ALIGNED_MODELS, are_names, are_uses, steps_of, takes_zeros
 from naim3l.input.labels import CODINGS
 from naim3l.input.reader import FORMS, TableReader
 from naim3l.input.roles import ViewRoles
@@ -151,8 +148,10 @@ def _roles(value: Any, model: Any) -> bool:
         return False
     view = next(name for name, roles in model.roles_.items() if roles is value)
     features = set(model.reader_.column_names(view) or ())
-    fits = set(value.labels) <= set(model.label_names_) and set(value.text) <= features
-    return fits and not features & {value.id, *value.ignored}
+    return set(value.labels) <= set(model.label_names_) and not features & {
+        value.id,
+        *value.ignored,
+    }
 
 
 def _records(value: Any, model: Any) -> bool:
@@ -188,6 +187,24 @@ def _network(value: Any, model: Any) -> bool:
     return fits and bool(value["encoder.scale"] > 0)  # features are divided by it
 
 
+def _uncoupled(value: Any, model: Any) -> bool:
+    """Whether a value is what the model without coupling has learned, for the same features."""
+    whole = type_name(value) == "naim3l.estimators.compared.Uncoupled" and set(vars(value)) == {
+        "ridge", "coef", "intercept", "decisions",
+    }  # fmt: skip
+    if not whole or not isinstance(value.decisions, Decisions):
+        return False
+    if set(vars(value.decisions)) != {field.name for field in fields(Decisions)}:
+        return False
+    other = model.uncoupled_
+    for name in ("thresholds_", "rules_", "calibration_", "evidence_"):
+        _check_attribute(other, name, COMMON[name])
+    for name, part in LINEAR.items():
+        _check_attribute(other, name, part)
+    same = all(value.coef[view].shape == model.coef_[view].shape for view in model.views_)
+    return same and _number(value.ridge, above=0)
+
+
 _LABELLED = "one finite number per label"
 READER_PARTS = {
     "form_": Part(f"one of {FORMS}", lambda value, _: value in list(FORMS)),
@@ -205,6 +222,8 @@ COMMON = {
     "calibration_": Part("a curve per label", _calibration, by="blocks", empty=dict),
     "evidence_": Part("weights of all views", _evidence, empty=type(None)),
     "base_rates_": Part("a share per label", _rates),
+    "aside_": Part("uses of columns", lambda value, _: are_uses(value), by="views"),
+    "view_rates_": Part("a share per label", _rates, by="blocks"),
     "roles_": Part("names of columns", _roles, by="views", empty=dict),
     "_sklearn_output_config": Part(
         f"one of {OUTPUTS}", lambda value, _: value in [{"transform": o} for o in OUTPUTS],
@@ -222,9 +241,14 @@ ITERATED = {
     "objective_": Part("a number", lambda value, _: _number(value, or_nan=True)),
     "history_": Part("records of numbers", _records),
 }
+RIDGE = Part("a number, 0 or above", lambda value, _: _number(value, above=0))
+COMPARED = {
+    "uncoupled_parts_": Part("a model of the same features", _uncoupled, optional=True),
+    "held_out_": Part("metrics of blocks and labels", is_measured, optional=True),
+}
 CHOSEN = {
     "lam_": Part("a number above 0", lambda value, _: _number(value, above=0)),
-    "ridge_": Part("a number, 0 or above", lambda value, _: _number(value, above=0)),
+    "ridge_": RIDGE,
     "best_score_": Part("a number", lambda value, _: _number(value, or_nan=True)),
     "metric_": Part("the name of a metric", lambda value, _: value in METRICS),
     "cv_results_": Part("columns of numbers", _columns_of_numbers),
@@ -245,8 +269,8 @@ ALIGNED = {
     },
 }
 PARTS = {
-    "naim3l.estimators.naim3l.NAIM3L": COMMON | LINEAR | ITERATED,
-    "naim3l.estimators.naim3l_cv.NAIM3LCV": COMMON | LINEAR | ITERATED | CHOSEN,
+    "naim3l.estimators.naim3l.NAIM3L": COMMON | LINEAR | ITERATED | COMPARED | {"ridge_": RIDGE},
+    "naim3l.estimators.naim3l_cv.NAIM3LCV": COMMON | LINEAR | ITERATED | COMPARED | CHOSEN,
     "naim3l.estimators.ridge.PerViewRidge": COMMON | LINEAR,
     "naim3l.estimators.logistic.PerViewLogistic": COMMON | LINEAR,
     "naim3l.deep.deep_naim3l.DeepNAIM3L": COMMON | NETWORKS,
@@ -272,22 +296,9 @@ def check_state(model: Any, room: int) -> None:
     for name, part in PARTS[type_name(model)].items():
         _check_attribute(model, name, part)
     if type_name(model) in ALIGNED_MODELS:
-        _check_learned(model)
+        check_learned(model)
     for view in model.views_:
         _check_features(model, view)
-
-
-def _check_learned(model: Any) -> None:
-    """Refuse a model of aligned rows without its learned arrays, or with arrays of other shapes."""
-    require(model.reader_.wide, "its method needs one wide table.")
-    shapes = {f"{name}_": shape for name, shape in model._shapes.items()}
-    for name in shapes:
-        array, kind = getattr(model, name, None), "b" if name[:-1] in model._masks else "f"
-        fits = isinstance(array, np.ndarray) and array.dtype.kind == kind
-        require(fits, f"it lacks {name}, or has it in another type.")
-    n_features = sum(model.n_encoded_.values())
-    sizes = {"d": n_features, "c": len(model.label_names_), "v": len(model.views_)}
-    check_shapes(model, shapes, sizes)
 
 
 def _check_attribute(model: Any, name: str, part: Part) -> None:
@@ -367,6 +378,8 @@ def _check_features(model: Any, view: str) -> None:
 def _row_of_zeros(model: Any, view: str) -> tuple[Any, bool]:
     """A row of zeros for a view, and whether it is a table of the type used in training."""
     row, names = np.zeros((1, model.reader_.n_columns(view))), model.reader_.column_names(view)
+    if (encoder := model.features_[view].cell_encoder) is not None:
+        return encoder.row_of_zeros(), True
     if names is None or model.features_[view].as_numbers:
         return row, True
     try:
@@ -380,9 +393,7 @@ def _lacks_part(error: BaseException | None) -> bool:
     """Whether an error, or its cause, is a missing attribute of an estimator."""
     while error is not None:
         owner = getattr(error, "obj", None)
-        if isinstance(error, AttributeError) and (
-            owner is None or isinstance(owner, BaseEstimator)
-        ):
+        if isinstance(error, AttributeError) and isinstance(owner, BaseEstimator | None):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -1,0 +1,158 @@
+"""Metrics of a model on the terminal, beside guessing and beside not coupling the tables."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from naim3l._text import some
+from naim3l.cli.app import print_table, say
+
+DASH = "–"
+# Names on the terminal; the others are those of the paper.
+NAMES = {
+    "1-HL": "right answers (1-HL)",
+    "AUC": "adapted AUC (as in the paper)",
+    "coverage": "coverage (less is better)",
+    "one-error": "one-error (less is better)",
+}
+# Not in percent: a number of labels.
+COUNTED = "coverage"
+HEADLINE = "macro-AUC"
+
+
+def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics by view, and by label and view, for JSON.
+
+    Parameters
+    ----------
+    measured : mapping
+        Result of `naim3l.decisions.quality.measure`.
+    """
+    labels: dict[str, dict[str, Any]] = {}
+    for entry in measured["labels"]:
+        rest = {key: value for key, value in entry.items() if key not in ("label", "view")}
+        labels.setdefault(entry["label"], {})[entry["view"]] = rest
+    return {
+        "views": {block["name"]: block["metrics"] for block in measured["blocks"]},
+        "labels": labels,
+    }
+
+
+def print_measured(measured: Mapping[str, Any], title: str) -> None:
+    """Print the first block beside simpler methods, and what coupling added.
+
+    Parameters
+    ----------
+    measured : mapping
+        Result of `naim3l.decisions.quality.measure`, None for NaN.
+    title : str
+        Title of the table.
+    """
+    block = measured["blocks"][0]
+    header = ["measure", "model", "guessing", "uncoupled", "coupling added"]
+    rows = [
+        [
+            NAMES.get(name, name),
+            *(show(metric[key], name) for key in ("value", "guessing", "uncoupled")),
+            _gain(metric["gain"], name),
+        ]
+        for name, metric in block["metrics"].items()
+    ]
+    print_table(title, header, rows)
+    say(
+        f"In percent, coverage in labels. {HEADLINE} is how well rows with a label are ranked "
+        "above rows without it. Uncoupled is ridge regression of each table alone."
+    )
+    n_views = sum(each["kind"] == "view" for each in measured["blocks"])
+    if sentence := coupling_in_words(block["metrics"][HEADLINE], tables=n_views > 1):
+        say(sentence)
+
+
+def coupling_in_words(metric: Mapping[str, Any], *, tables: bool = True) -> str:
+    """What coupling added to a metric, as a sentence; empty if that is not known.
+
+    Parameters
+    ----------
+    metric : mapping
+        Entry of the headline metric of a block.
+    tables : bool
+        Whether there are several tables to couple, and not only labels.
+    """
+    gain = metric["gain"]
+    if gain is None or gain["value"] is None:
+        return ""
+    value, low, high = (round(100 * gain[key], 1) + 0.0 for key in ("value", "low", "high"))
+    what = f"Coupling the {'tables' if tables else 'labels'}"
+    interval = f"(95 % interval {low:.1f} to {high:.1f})"
+    if low > 0:
+        return f"{what} added {value:.1f} points of {HEADLINE} {interval}."
+    if high < 0:
+        lost = f"(95 % interval {-high:.1f} to {-low:.1f})"
+        return f"{what} cost {-value:.1f} points of {HEADLINE} {lost}."
+    return (
+        f"{what} added nothing that can be told from chance: {value:+.1f} points of {HEADLINE} "
+        f"{interval}."
+    )
+
+
+def print_views(measured: Mapping[str, Any]) -> None:
+    """Print the metrics of all blocks, if there are several."""
+    blocks = measured["blocks"]
+    if len(blocks) < 2:
+        return
+    rows = [
+        [NAMES.get(name, name), *(show(block["metrics"][name]["value"], name) for block in blocks)]
+        for name in blocks[0]["metrics"]
+    ]
+    print_table("By table", ["measure", *(block["name"] for block in blocks)], rows)
+
+
+def print_labels(measured: Mapping[str, Any]) -> None:
+    """Print a line for each label, with a verdict on it, and count the verdicts."""
+    entries = list({entry["label"]: entry for entry in reversed(measured["labels"])}.values())
+    rows = [
+        [
+            entry["label"],
+            *(str(entry[key]) for key in ("yes", "no")),
+            *(show(entry[key]) for key in ("auc", "f1", "right", "right_guessing")),
+            entry["verdict"],
+        ]
+        for entry in reversed(entries)
+    ]
+    header = ["label", "yes", "no", "AUC", "F1", "right", "guessing", "verdict"]
+    print_table("Labels: right answers of the model and of guessing", header, rows)
+    say(verdicts_in_words(measured))
+
+
+def verdicts_in_words(measured: Mapping[str, Any]) -> str:
+    """How many labels have which verdict; the names of those that are no better than guessing."""
+    from naim3l.decisions.quality import NO_BETTER, VERDICTS
+
+    first = {entry["label"]: entry["verdict"] for entry in reversed(measured["labels"])}
+    counts = Counter(first.values())
+    parts = []
+    for verdict in VERDICTS:
+        if counts[verdict]:
+            named = [label for label in reversed(first) if first[label] == verdict]
+            names = f" ({some(named, 5, str)})" if verdict == NO_BETTER else ""
+            parts.append(f"{counts[verdict]} {verdict}{names}")
+    return f"Of {len(first)} label{'' if len(first) == 1 else 's'}: {', '.join(parts)}."
+
+
+def show(value: float | None, metric: str = "") -> str:
+    """A metric in percent, or a dash where it is undefined."""
+    if value is None:
+        return DASH
+    return f"{value:.2f}" if metric == COUNTED else f"{100 * value:.1f}"
+
+
+def _gain(gain: Mapping[str, float | None] | None, metric: str) -> str:
+    """Such as "+1.2 (0.8 to 1.6)"."""
+    if gain is None or gain["value"] is None:
+        return DASH
+    scale, digits = (1, 2) if metric == COUNTED else (100, 1)
+    # Adding 0 makes a rounded -0.0 a plain zero.
+    value, low, high = (
+        round(scale * (gain[key] or 0.0), digits) + 0.0 for key in ("value", "low", "high")
+    )
+    return f"{value:+.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"

@@ -1,0 +1,212 @@
+"""The ridge with which the objective has a lower bound, and scores stay of the size of labels.
+
+``||XW||_*`` rewards scores of all rows, and ``sum_k ||X_k W||_*`` limits those of rows with an
+observed positive. Scores of the other rows are limited only by the loss of their known labels, and
+by the ridge. docs/solver.md has the proofs.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from naim3l._arrays import Matrix
+from naim3l.problem.blocks import distinct, thread_map
+from naim3l.problem.compressed import CompressedProblem, Form
+from naim3l.problem.rows import GRAM_COLUMNS, Problem
+
+# Relative accuracy of eigenvalues of views with too many rows and columns for a dense matrix.
+LANCZOS_ACCURACY = 1e-2
+
+
+def bounding_ridge(problem: Problem, lam: float, form: Form | None = None) -> float:
+    """Smallest ridge for which the scores that no label determines stay of the size of labels.
+
+    In view v let ``X_P`` be the rows with label k known, weighted by their loss, and ``X_0`` the
+    n_0 rows with label k unknown and no observed positive. The result is the largest eigenvalue of
+
+        lam / sqrt(n_0) X_0'X_0 - X_P'X_P
+
+    over all views and labels, or 0 if none is positive. Features are measured from the mean of
+    ``X_P``, where the loss determines the intercept. If the label is known in no row of the view,
+    the intercept is an ordinary column. Views in which the low-rank term outweighs the high-rank
+    term do not count.
+
+    Parameters
+    ----------
+    problem : Problem
+    lam : float
+        Weight of the regulariser, which has both of its terms.
+    form : Problem or CompressedProblem, optional
+        The same problem in the form of the solver, whose statistics are used if it has some.
+
+    Returns
+    -------
+    float
+        0 means that the objective has a lower bound without a ridge.
+    """
+    open_entries = (problem.P == 0) & (problem.n_positives_of_rows == 0)
+    if not open_entries.any():
+        return 0.0
+    ridge, covered = 0.0, _covered_views(problem)
+    for v, rows in enumerate(problem.row_slices):
+        if covered[v] or not open_entries[rows].any():
+            continue
+        stored = form.views[v].known_grams if isinstance(form, CompressedProblem) else None
+        view = _View(problem, v, lam, open_entries[rows], stored)
+        labels = distinct(problem.P[rows].T)[0]  # those known in the same rows share one matrix
+        chunks = np.array_split(labels, min(problem.n_threads, len(labels)))
+        ridge = max(thread_map(partial(view.raised, ridge), chunks, len(chunks)))
+    return float(ridge)
+
+
+class _View:
+    """A view in which the ridge has to limit scores.
+
+    Parameters
+    ----------
+    problem : Problem
+    v : int
+        Position of the view.
+    lam : float
+    free : ndarray of bool, of shape (n_rows_v, n_labels)
+        Unknown labels of rows without an observed positive.
+    known_grams : ndarray of shape (n_labels, d, d), optional
+        ``X_P'X_P`` of every label, if they are known already.
+    """
+
+    def __init__(
+        self, problem: Problem, v: int, lam: float, free: Matrix, known_grams: Matrix | None
+    ) -> None:
+        self.fit_intercept, self.lam, self.free = problem.fit_intercept, lam, free
+        self.P = problem.P[problem.row_slices[v]]
+        self.X = _reduced(problem.X[v], problem.fit_intercept)
+        self.known_grams = known_grams if self.X is problem.X[v] else None
+
+    def raised(self, ridge: float, labels: NDArray[np.intp]) -> float:
+        """The ridge, or the largest eigenvalue of the labels' matrices if that is larger."""
+        for k in labels[self.free[:, labels].any(axis=0)]:
+            X, known, free = self.X, self.P[:, k], self.free[:, k]
+            gains = self.lam / np.sqrt(free.sum()) * free
+            if min(X.shape) > GRAM_COLUMNS:
+                ridge = max(ridge, _by_products(X, known, gains, self.fit_intercept))
+            else:
+                loss = _gram(X, known) if self.known_grams is None else self.known_grams[k]
+                ridge = _raised(ridge, _gram(X, gains), loss, self.fit_intercept)
+        return ridge
+
+
+def _covered_views(problem: Problem) -> list[bool]:
+    """Whether the low-rank term outweighs the high-rank term in each view.
+
+    It does if ``sum_k a_k X_k'X_k - X'X`` is positive semi-definite, for factors a_k of the labels
+    with ``a_k^2 X_k'X_k <= X'X`` in all views. 1 is such a factor; those of rare labels are larger.
+    """
+    covered = [_outweighs(problem.positive_grams[v], gram) for v, gram in enumerate(problem.grams)]
+    grams = [gram for gram in problem.grams if gram is not None]
+    if all(covered) or len(grams) < len(covered):
+        return covered
+    factors = _label_factors(problem, grams)
+    for v, gram in enumerate(grams):
+        if not covered[v]:
+            positives = problem.Y[problem.row_slices[v]] > 0
+            covered[v] = _outweighs(_gram(problem.X[v], positives @ factors), gram)
+    return covered
+
+
+def _label_factors(problem: Problem, grams: list[Matrix]) -> Matrix:
+    """Largest ``a_k`` with ``a_k^2 X_k'X_k <= X'X`` in all views, (n_labels,)."""
+    shares = np.zeros(problem.n_labels)
+    for X, gram, rows in zip(problem.X, grams, problem.row_slices, strict=True):
+        squares, vectors = np.linalg.eigh(gram)
+        kept = squares > len(squares) * np.finfo(squares.dtype).eps * squares[-1]
+        whitening = vectors[:, kept] / np.sqrt(squares[kept])
+        for k, positive in enumerate((problem.Y[rows] > 0).T):
+            if positive.any():
+                A = X[np.flatnonzero(positive)] @ whitening
+                share = np.linalg.eigvalsh(A @ A.T if len(A) < A.shape[1] else A.T @ A)[-1]
+                shares[k] = max(shares[k], share)
+    return 1 / np.sqrt(np.where(shares > 0, np.minimum(shares, 1), 1))
+
+
+def _outweighs(A: Matrix | None, B: Matrix | None) -> bool:
+    return A is not None and B is not None and _is_at_least(A, B, _rounding(A, B))
+
+
+def _reduced(X: Any, fit_intercept: bool) -> Any:
+    """Rows in an orthonormal basis of their own span, if that has fewer columns."""
+    n_rows, n_columns = X.shape
+    if n_rows >= n_columns - fit_intercept or n_rows > GRAM_COLUMNS:
+        return X
+    features = X[:, :-1] if fit_intercept else X
+    squares, vectors = np.linalg.eigh(_dense(features @ features.T))
+    reduced = vectors * np.sqrt(np.maximum(squares, 0))
+    return np.column_stack([reduced, np.ones(n_rows)]) if fit_intercept else reduced
+
+
+def _gram(X: Any, weights: Matrix) -> Matrix:
+    """``X' diag(w) X``, from the rows whose weight is not zero."""
+    rows = np.flatnonzero(weights)
+    part, roots = X[rows], np.sqrt(weights[rows].astype(X.dtype))
+    if (roots != 1).any():
+        part = sparse.diags_array(roots) @ part
+    return _dense(part.T @ part)
+
+
+def _raised(ridge: float, gain: Matrix, loss: Matrix, fit_intercept: bool) -> float:
+    """The ridge, or the largest eigenvalue of ``gain - loss`` if that is larger."""
+    rounding = _rounding(gain, loss)
+    excess = gain - loss
+    if fit_intercept and loss[-1, -1] > 0:
+        # Relative to the mean of the known rows; the column of ones becomes zero.
+        mean, last = loss[-1] / loss[-1, -1], excess[-1].copy()
+        shift = np.outer(mean, last)
+        excess += last[-1] * np.outer(mean, mean) - shift - shift.T
+    if _is_at_least(ridge * np.eye(len(excess)), excess, rounding):
+        return ridge
+    top = [len(excess) - 1] * 2
+    largest = linalg.eigh(excess, eigvals_only=True, subset_by_index=top)[0]
+    return max(ridge, largest) if largest > rounding else ridge
+
+
+def _by_products(X: Any, known: Matrix, gains: Matrix, fit_intercept: bool) -> float:
+    """The largest eigenvalue of the same matrix, by Lanczos iterations; 0 if it is negative."""
+    mean = np.zeros(X.shape[1])
+    if fit_intercept and known.any():
+        mean = X.T @ known / known.sum()
+    weights = gains - known
+
+    def apply(w: Matrix) -> Matrix:
+        scores = weights * (X @ w - mean @ w)
+        return np.asarray(X.T @ scores - scores.sum() * mean)
+
+    matrix = LinearOperator((X.shape[1], X.shape[1]), matvec=apply, dtype=np.float64)
+    start = X.T @ gains - gains.sum() * mean + 1e-3
+    largest = eigsh(
+        matrix, k=1, which="LA", tol=LANCZOS_ACCURACY, v0=start, return_eigenvectors=False
+    )
+    return max(0.0, (1 + LANCZOS_ACCURACY) * largest[0])
+
+
+def _is_at_least(A: Matrix, B: Matrix, rounding: float) -> bool:
+    """Whether ``A - B`` is positive semi-definite up to a rounding error."""
+    difference = A - B
+    difference[np.diag_indices_from(difference)] += rounding
+    try:
+        np.linalg.cholesky(difference)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _rounding(A: Matrix, B: Matrix) -> float:
+    """Error of the eigenvalues of ``A - B``."""
+    size = float(np.trace(A) + np.trace(B))
+    return len(A) * float(np.finfo(A.dtype).eps) * size + float(np.finfo(A.dtype).tiny)
+
+
+def _dense(A: Any) -> Matrix:
+    return A.toarray() if sparse.issparse(A) else np.asarray(A)
