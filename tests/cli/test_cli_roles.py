@@ -73,7 +73,7 @@ def quietly(*arguments):
 
 def test_roles_are_those_of_the_fit(folder):
     clinic, lab = load("model.skops").roles_.values()
-    assert (clinic.id, clinic.labels, clinic.text) == ("patient_no", ["flu", "gout"], ["ward"])
+    assert (clinic.id, clinic.labels) == ("patient_no", ["flu", "gout"])
     assert (lab.id, lab.labels, lab.ignored) == ("case", ["flu", "asthma"], ["alt"])
     assert (lab.yes, lab.no, lab.unknown) == (["used"], ["never"], ["not asked"])
     facts = json.loads(run("inspect", "model.skops", "--json").stdout)
@@ -185,8 +185,8 @@ def test_no_id_of_a_training_row_is_in_the_file(folder, tmp_path):
     done, told = quietly("fit", "clinic=more.csv", "lab=lab.csv", *LABELS, *WORDS, *QUICK, *kernel,
                          "-o", tmp_path / "more.skops")  # fmt: skip
     assert done.exit_code == 0, done.output
-    for column in ("'mrn' is taken for the id", "'case' is taken for the id", "column 'code': its",
-                   "column 'visit': its"):  # fmt: skip
+    taken = ["'mrn' is taken for the id", "'case' is taken for the id"]
+    for column in (*taken, "column 'code': an id", "column 'visit': an id"):
         assert any(column in line for line in told), told
     assert not found_ids(tmp_path / "more.skops", clinic["code"], clinic["visit"])
     assert not found_ids(folder / "model.skops", clinic["code"])
@@ -264,7 +264,7 @@ def test_a_number_that_looks_like_an_id_is_kept_where_it_is_listed(folder, tmp_p
     table.to_csv(tmp_path / "t.csv", index=False)
     fit = ["--labels", "flu", *WORDS, *QUICK, "-o", tmp_path / "t.skops"]
     _, told = quietly("fit", f"lab={tmp_path / 't.csv'}", *fit)
-    assert any("column 'turn': it counts the rows. It is left out" in line for line in told)
+    assert any("column 'turn': an id: it counts the rows. It is set aside" in line for line in told)
     assert "turn" not in load(tmp_path / "t.skops").feature_names_in_["lab"]
     (tmp_path / "t.toml").write_text(
         '[views.lab]\nsource = "t.csv"\nignore = ["asthma"]\nfeatures = ["*", "turn"]\n'

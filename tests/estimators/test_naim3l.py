@@ -441,7 +441,8 @@ class TestScikitLearn:
         tags = get_tags(NAIM3L())
         assert tags.target_tags.required and tags.target_tags.multi_output
         assert tags.target_tags.two_d_labels and tags.input_tags.sparse
-        assert not tags.input_tags.allow_nan
+        assert tags.input_tags.allow_nan
+        assert not get_tags(NAIM3L(transformer="scale")).input_tags.allow_nan
         assert get_tags(NAIM3L(transformer=SimpleImputer())).input_tags.allow_nan
 
     def test_classes_are_aligned_with_scores(self, apart, wide):

@@ -27,6 +27,7 @@ from naim3l.cli.draft import make_config
 from naim3l.cli.settings import read_config
 from naim3l.cli.work import read_new
 from naim3l.datasets import open_npz, open_six_view
+from naim3l.features.dates import is_date_like
 from naim3l.files.checkpoint import Checkpoint
 from naim3l.files.models import inspect_file
 from naim3l.files.readers import ReadError, guess_roles, parse_features, parse_labels, read_table
@@ -171,7 +172,9 @@ def use_table(source: str, random: Any) -> None:
     assert labels.isin([0.0, 1.0]).to_numpy().sum() == labels.notna().to_numpy().sum()
     features, words = parse_features(table[roles.features])
     for name in features.columns:
-        assert name in words or features[name].dtype == float, f"column {name!r} is no number"
+        dated = [cell for cell in features[name] if cell is not None]
+        known = name in words or features[name].dtype == float or all(map(is_date_like, dated))
+        assert known, f"column {name!r} is no number"
     if random.randrange(8) == 0:
         config, _ = make_config([source], Path(source.partition("#")[0]).parent)
         assert len(config.views) == 1

@@ -130,8 +130,8 @@ def test_ids_of_tables_apart_are_set_aside(study, tmp_path):
     table, labels = study
     bare = table[list("abc")]
     model, told = fit({"t": table}, {"t": labels})
-    assert told[0].startswith("view 't', column 'MRN': it is named like an id")
-    assert told[1].startswith("view 't', column 'code': its values are codes")
+    assert told[0].startswith("view 't', column 'MRN': an id: it is named like an id")
+    assert told[1].startswith("view 't', column 'code': an id: its values are codes")
     assert all('transformer="scale"' in message for message in told)
     expected = NAIM3L(ridge=1.0, max_iter=20).fit({"t": bare}, {"t": labels})
     np.testing.assert_array_equal(model.coef_["t"], expected.coef_["t"])

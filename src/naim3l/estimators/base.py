@@ -5,7 +5,7 @@ A method adds how features of a view become scores, and how that is learned: lin
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,13 +32,15 @@ from naim3l.estimators.schema import (
     check_views,
     without_effect,
 )
+from naim3l.features.column_uses import ColumnUse
 from naim3l.features.encoding import ViewFeatures, accepts_missing, is_automatic
 from naim3l.features.kernels import KernelMap
 from naim3l.features.recipes import MAX_COMPONENTS
+from naim3l.features.unused_columns import set_aside
 from naim3l.files.checkpoint import Checkpoint, remove_checkpoint
 from naim3l.files.models import save
 from naim3l.input.reader import TableReader
-from naim3l.input.tables import warn_user
+from naim3l.input.tables import Table, warn_user
 from naim3l.input.views import FUSED, is_apart
 from naim3l.problem.assemble import assemble
 from naim3l.problem.rows import Problem
@@ -52,8 +54,9 @@ class ViewModel(ViewPredictor):
     ``_check_parameters`` and ``_read_training``, learns from the resulting problem what
     ``_score_features`` needs, calls ``_keep_decisions`` as soon as that is known, and ends with
     ``_learn``. Explanations, reports and model files use, in addition to the public attributes,
-    ``reader_``, ``features_``, ``evidence_``, ``roles_`` (`ViewRoles` of views that were read from
-    files) and `view_scores`.
+    ``reader_``, ``features_``, ``evidence_``, ``aside_`` (`ColumnUse` of columns that are not
+    features, by view), ``roles_`` (`ViewRoles` of views that were read from files) and
+    `view_scores`.
     """
 
     _schema: ClassVar[Mapping[str, Parameter]] = PARAMETERS  # allowed values of the parameters
@@ -106,6 +109,14 @@ class ViewModel(ViewPredictor):
         save(self, path)
         self._remove_checkpoint()
 
+    @property
+    def columns_(self) -> dict[str, list[ColumnUse]]:
+        """What became of each column, by view; those that are set aside come last."""
+        return {
+            view: self.features_[view].uses(self.reader_.column_labels(view)) + self.aside_[view]
+            for view in self.views_
+        }
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
@@ -113,9 +124,8 @@ class ViewModel(ViewPredictor):
         tags.target_tags.two_d_labels = True
         tags.input_tags.sparse = True
         # A row of NaN lacks the view; other NaN are allowed if the transformer accepts them.
-        tags.input_tags.allow_nan = not isinstance(self.transformer, Mapping) and accepts_missing(
-            self.transformer
-        )
+        one = not isinstance(self.transformer, Mapping)
+        tags.input_tags.allow_nan = one and accepts_missing(self.transformer)
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
@@ -158,7 +168,8 @@ class ViewModel(ViewPredictor):
     def _read(self, X: Any, y: Any) -> Problem:
         """The problem of all views: tables and labels, checked and turned into features."""
         reader = TableReader(self.views, self.label_coding, type(self).__name__)
-        views = reader.read_training(X, y, lambda view: is_automatic(self.transformer, view))
+        self.aside_: dict[str, list[ColumnUse]] = {}
+        views = reader.read_training(X, y, self._set_aside)
         check_views(self._values(), self._schema, list(views))
         check_threshold(self.threshold, reader.label_names_)
         self.reader_, self.roles_ = reader, dict[str, Any]()
@@ -175,6 +186,12 @@ class ViewModel(ViewPredictor):
         self.base_rates_ = problem.base_rates
         self.view_rates_ = rates_by_block(problem, self._blocks)
         return problem
+
+    def _set_aside(self, view: str, table: Table) -> Collection[int]:
+        """Positions of the columns of a view that are not features."""
+        unused = set_aside(table) if is_automatic(self.transformer, view) else {}
+        self.aside_[view] = list(unused.values())
+        return unused
 
     def _forget(self) -> None:
         """Delete everything that an earlier fit has learned."""

@@ -51,7 +51,10 @@ default="auto"
         without standardising, and drops only columns of zeros. "histogram", for counts, divides
         by the row's sum, takes square roots, applies PCA and normalises rows. None leaves the
         columns unchanged. A scikit-learn transformer is cloned for each view and receives the
-        view's table unchanged. "auto" is "scale", or None for a kernel of histograms.
+        view's table unchanged. "auto" turns cells of all kinds into numbers, then applies
+        "scale": missing numbers are replaced by the mean, dates become days, and each frequent
+        value of text becomes a column; ids, free text and columns that are almost empty are set
+        aside, see ``columns_``. For a kernel of histograms, "auto" is None without ids.
     n_components : int, default=50
         Maximum number of principal components per view in the recipes "scale", "paper" and
         "histogram". Increase it for wide views with many rows.
@@ -162,6 +165,9 @@ float, default="sign"
         Gamma of the kernel of each view, None for views without one.
     transformers_ : dict of str to fitted transformer or None
         Transformers by view.
+    columns_ : dict of str to list of ColumnUse
+        What became of each column of a view: its name, kind and share of missing cells, how it
+        is used, and why not if it is set aside.
     views_ : list of str
         Names of the views.
     label_names_ : list of str

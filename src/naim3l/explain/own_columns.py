@@ -14,6 +14,7 @@ from naim3l.explain.steps import (
     column_deviations,
     component_variances,
     is_root_histogram,
+    keep_columns,
     linear_end,
     mean_squares,
     names_after,
@@ -181,7 +182,7 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
         names_after(model, view, steps, len(W)),
         list(model.label_names_),
         W if deviation is None else W * deviation[:, None],
-        "roots" if is_root_histogram(steps) else "features" if steps else "columns",
+        "roots" if is_root_histogram(steps) else "columns" if keep_columns(steps) else "features",
         length if normalised and length else 1.0,
     )
 

@@ -11,6 +11,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from naim3l._arrays import Matrix
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.kernel_views import is_linear
+from naim3l.features.cell_encoder import CellEncoder
 from naim3l.features.kernels import KernelMap
 from naim3l.features.recipes import LeadingComponents, RootHistogram
 from naim3l.input.tables import Table
@@ -55,6 +56,13 @@ def linear_end(model: LinearViewModel, view: str) -> tuple[Matrix, list[Any], bo
 def is_root_histogram(steps: list[Any]) -> bool:
     """Whether the only step is the square root of shares, which keeps columns separate."""
     return len(steps) == 1 and isinstance(steps[0], RootHistogram)
+
+
+def keep_columns(steps: list[Any]) -> bool:
+    """Whether the steps do no more than fill in missing cells of columns."""
+    return not steps or (
+        len(steps) == 1 and isinstance(steps[0], CellEncoder) and steps[0].encoder_ is None
+    )
 
 
 def pull_back(step: Any, W: Matrix, deviation: Matrix | None) -> Any:
@@ -113,7 +121,7 @@ def column_deviations(numbers: Any) -> Matrix:
 
 def names_after(model: LinearViewModel, view: str, steps: list[Any], n: int) -> list[str]:
     """Names of the table's columns, or of the output of the steps."""
-    names = column_names(model, view)
+    names = model.reader_.column_labels(view)
     if not is_root_histogram(steps):
         for step in steps:
             try:
@@ -121,12 +129,3 @@ def names_after(model: LinearViewModel, view: str, steps: list[Any], n: int) -> 
             except (AttributeError, ValueError, TypeError):
                 names = []
     return names if len(names) == n else [f"feature {j}" for j in range(n)]
-
-
-def column_names(model: LinearViewModel, view: str) -> list[str]:
-    """Names of a view's columns, or where they stand in the table."""
-    names, positions = model.reader_.column_names(view), model.reader_.columns_
-    if names is not None:
-        return names
-    at = range(model.reader_.n_columns(view)) if positions is None else positions[view]
-    return [f"column {j}" for j in at]

@@ -1,7 +1,7 @@
 """Features of a view: its transformer, and how the table is passed to it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.utils import get_tags
 
 from naim3l._arrays import Mask
+from naim3l.features.cell_encoder import CellEncoder
+from naim3l.features.column_uses import ColumnUse, column_uses
 from naim3l.features.kernels import KernelMap
 from naim3l.features.recipes import MAX_COMPONENTS, RECIPES, RootHistogram
 from naim3l.input.numeric import (
@@ -37,7 +39,7 @@ class ViewFeatures:
     transformer : transformer or None
         None if the columns are the features.
     as_numbers : bool
-        Whether rows are read as numbers and checked, as for the built-in recipes and without a
+        Whether rows are read as numbers and checked, as for the recipes by name and without a
         transformer. Other transformers receive the rows unchanged, including text.
     """
 
@@ -55,7 +57,8 @@ class ViewFeatures:
         """Unfitted features from the parameters of a model; see `make_transformer`."""
         made = make_transformer(transformer, view, kernel_map, n_components)
         given = _of_view(transformer, view)
-        return cls(made, as_numbers=given is None or isinstance(given, str))
+        by_name = given is None or isinstance(given, str)
+        return cls(made, as_numbers=by_name and not isinstance(_first_step(made), CellEncoder))
 
     def fit_encode(self, table: Table) -> tuple[Any, Mask]:
         """`encode` of training rows, on which the transformer is fitted."""
@@ -88,7 +91,9 @@ class ViewFeatures:
         """Rows that have the view, as the transformer receives them, and which rows these are."""
         if not self.as_numbers:
             present = present_rows(table, allow_missing=self.accepts_missing)
-            return table.take_rows(present), present
+            # Errors of a CellEncoder name the rows of the whole table.
+            whole = self.cell_encoder is not None
+            return table.part(present) if whole else table.take_rows(present), present
         rows, present = read_numbers(table)
         if _of_histograms(_first_step(self.transformer)):
             check_not_negative(table, rows, present)
@@ -98,6 +103,16 @@ class ViewFeatures:
     def accepts_missing(self) -> bool:
         """Whether single cells of a row may be missing."""
         return not self.as_numbers and accepts_missing(self.transformer)
+
+    @property
+    def cell_encoder(self) -> CellEncoder | None:
+        """The encoder of cells at the start of the transformer, if there is one."""
+        first = _first_step(self.transformer)
+        return first if isinstance(first, CellEncoder) else None
+
+    def uses(self, names: Sequence[str]) -> list[ColumnUse]:
+        """What became of the columns of these names, after the fit."""
+        return column_uses(self.transformer, self.as_numbers, names)
 
     @property
     def kernel_map(self) -> KernelMap | None:
@@ -120,6 +135,8 @@ class ViewFeatures:
         try:
             features = method(rows)
         except (ValueError, TypeError) as error:
+            if str(error).startswith(table.where):  # of a CellEncoder, which names the cell
+                raise
             _name_cell(table, str(error))
             if "'y'" in str(error):
                 raise ValueError(
@@ -151,7 +168,7 @@ def make_transformer(
     Parameters
     ----------
     transformer : str, transformer, None, or mapping of str to one of these
-        "auto" is "scale", or None for a kernel of histograms.
+        "auto" is "scale" after a `CellEncoder`, or None for a kernel of histograms.
     view : str
     kernel_map : KernelMap, optional
         Last step of the transformer.
@@ -162,6 +179,23 @@ def make_transformer(
     if kernel_map is None or recipe is None:
         return recipe if kernel_map is None else kernel_map
     return make_pipeline(recipe, kernel_map)
+
+
+def encode_cells(
+    recipe: str | None, n_components: int = MAX_COMPONENTS, text: Sequence[str] = ()
+) -> Pipeline:
+    """Unfitted transformer of tables with missing cells, text and dates: a recipe after encoding.
+
+    Parameters
+    ----------
+    recipe : {"scale", "paper", "histogram"} or None
+    n_components : int
+        Maximum number of components in the PCA of the recipe.
+    text : sequence of str
+        Columns that are text, even if their cells are numbers.
+    """
+    steps = [] if recipe is None else [step for _, step in RECIPES[recipe](n_components).steps]
+    return make_pipeline(CellEncoder(text), *steps)
 
 
 def _make_recipe(
@@ -175,7 +209,7 @@ def _make_recipe(
             )
         transformer = transformer[view]
     if isinstance(transformer, str) and transformer == "auto":
-        transformer = None if _of_histograms(kernel_map) else "scale"
+        return None if _of_histograms(kernel_map) else encode_cells("scale", n_components)
     if transformer is None:
         return None
     if isinstance(transformer, str) and transformer in RECIPES:
@@ -219,7 +253,9 @@ def _of_histograms(step: Any) -> bool:
 
 
 def accepts_missing(transformer: Any) -> bool:
-    """Whether a transformer accepts NaN, by its tags or those of its parts."""
+    """Whether a transformer accepts NaN: "auto", or by its tags or those of its parts."""
+    if isinstance(transformer, str):
+        return transformer == "auto"
     if isinstance(transformer, Pipeline):
         steps = [step for _, step in transformer.steps if step not in (None, "passthrough")]
         return not steps or accepts_missing(steps[0])

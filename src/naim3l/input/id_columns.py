@@ -99,8 +99,9 @@ def find_id_columns(table: Table) -> dict[int, str]:
         chosen = [j for j, perhaps in possible if perhaps or is_named_like_id(table.columns[j])]
         if chosen:
             cells |= zip(chosen, table.select_columns(chosen, table.where).numbers().T, strict=True)
-    numeric = set(head.positions or ())
-    cells |= {j: table.frame[:, j].to_list() for j in range(table.shape[1]) if j not in numeric}
+    numeric, dtypes = set(head.positions or ()), table.frame.schema.dtypes()
+    cells |= {j: table.cells(j) for j, dtype in enumerate(dtypes)
+              if j not in numeric and not dtype.is_temporal()}  # fmt: skip
     reasons = {j: why_id(table.columns[j], cells[j]) for j in sorted(cells)}
     return {j: reason for j, reason in reasons.items() if reason}
 

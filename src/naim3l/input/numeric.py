@@ -136,4 +136,4 @@ def warn_of_scales(table: Table, numbers: Any) -> None:
 def _place(table: Table, rows: NDArray[np.bool_], cell: tuple[int, int]) -> str:
     """Name of a cell in errors, given the rows of the table among which it is counted."""
     i, j = cell
-    return f"{table.where}, row {np.flatnonzero(rows)[i]}, {table.column_label(j)}"
+    return table.place(int(np.flatnonzero(rows)[i]), j)

@@ -1,6 +1,6 @@
 """Checked views from the tables and labels of users, for training and for prediction."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from naim3l.input.id_columns import find_id_columns
 from naim3l.input.labels import CODINGS, LabelTable, check_rows, match_labels, read_labels
 from naim3l.input.tables import Table, warn_user
 from naim3l.input.views import (
@@ -62,8 +61,8 @@ class TableReader:
     n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
     columns_ : dict of str to list of int, or None
-        Positions of each view's columns in a wide table, or in its own table without ids;
-        None if every view has all columns of its table.
+        Positions of each view's columns in its table, without those set aside; None if every
+        view has all columns of its own table.
     labels_named_ : bool
         Whether the label tables had column names.
     one_column_ : bool
@@ -81,7 +80,10 @@ class TableReader:
         self.owner = owner
 
     def read_training(
-        self, X: Any, y: Any, without_ids: Callable[[str], bool] = lambda view: False
+        self,
+        X: Any,
+        y: Any,
+        set_aside: Callable[[str, Table], Collection[int]] = lambda view, table: (),
     ) -> dict[str, View]:
         """Checked views of the training data, whose form and names are stored.
 
@@ -89,8 +91,8 @@ class TableReader:
         ----------
         X : mapping of str to table, or one wide table
         y : mapping of str to label table, or one label table
-        without_ids : function of the name of a view
-            Whether likely ids are not used as features of a view, with a `DataWarning`.
+        set_aside : function of the name of a view and its table
+            Positions of the columns that are not used as features.
 
         Returns
         -------
@@ -99,7 +101,7 @@ class TableReader:
         """
         tables = self._first_tables(X)
         labels = self._read_labels(X, y, tables)
-        tables = {view: self._set_ids_aside(view, table) if without_ids(view) else table
+        tables = {view: self._without(view, table, set_aside(view, table))
                   for view, table in tables.items()}  # fmt: skip
         signed, self.label_names_ = match_labels(labels)
         self.labels_named_ = any(table.table.columns for table in labels.values())
@@ -127,7 +129,7 @@ class TableReader:
         return {view: self._columns_of_fit(view, table) for view, table in tables.items()}
 
     def _columns_of_fit(self, view: str, table: Table) -> Table:
-        """The columns that the fit used; its ids may be missing in new tables."""
+        """The columns that the fit used; new tables may lack those set aside."""
         n_columns = self.n_features_in_[view]
         set_aside = self.n_columns(view) < n_columns
         if set_aside and table.columns is not None and table.columns == self.column_names(view):
@@ -201,17 +203,24 @@ class TableReader:
         return np.array(self.label_names_, dtype=object)
 
     def n_columns(self, view: str) -> int:
-        """Number of a view's columns, without ids that are not used."""
+        """Number of a view's columns, without those set aside."""
         return int(self.n_features_in_[view]) if self.columns_ is None else len(self.columns_[view])
 
     def column_names(self, view: str) -> list[str] | None:
-        """Names of a view's columns, without ids that are not used; None if it has no names."""
+        """Names of a view's columns, without those set aside; None if it has no names."""
         names: Any = getattr(self, "feature_names_in_", None)
         if names is not None and not self.wide:
             names = names.get(view)
         if names is not None and self.columns_ is not None:
             names = names[self.columns_[view]]
         return None if names is None else [str(name) for name in names]
+
+    def column_labels(self, view: str) -> list[str]:
+        """Names of a view's columns, or where they are in the table: "column 3"."""
+        if (names := self.column_names(view)) is not None:
+            return names
+        at = range(self.n_columns(view)) if self.columns_ is None else self.columns_[view]
+        return [f"column {j}" for j in at]
 
     def _first_tables(self, X: Any) -> dict[str, Table]:
         """Table of each view; stores the form, the views and the column names."""
@@ -243,20 +252,13 @@ class TableReader:
         validate_data(checked, X, skip_check_array=True, reset=reset)
         vars(self).update(vars(checked))
 
-    def _set_ids_aside(self, view: str, table: Table) -> Table:
-        """The table without likely ids, of which it warns; stores the positions of the rest."""
-        found = find_id_columns(table)
-        kept = [j for j in range(table.shape[1]) if j not in found]
-        for j, reason in found.items():
-            warn_user(
-                f"{table.where}, {table.column_label(j)}: {reason}. It is set aside, since an id "
-                "is not a feature; make it the index or leave it out. If it is a feature, name a "
-                'transformer such as transformer="scale", which uses every column.'
-            )
-        if not kept:
-            raise ValueError(f"{table.where}: no column is left, as all of them seem to be ids.")
-        if not found:
+    def _without(self, view: str, table: Table, unused: Collection[int]) -> Table:
+        """The table without unused columns; stores the positions of the rest."""
+        if not unused:
             return table
+        kept = [j for j in range(table.shape[1]) if j not in unused]
+        if not kept:
+            raise ValueError(f"{table.where}: no column is left, as all of them are set aside.")
         if self.columns_ is None:
             self.columns_ = {name: list(range(n)) for name, n in self.n_features_in_.items()}
         self.columns_[view] = [self.columns_[view][j] for j in kept]

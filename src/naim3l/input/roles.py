@@ -17,8 +17,6 @@ class ViewRoles:
         Labels that are known in the view.
     yes, no, unknown : list of str
         Words of label cells, in addition to the usual ones.
-    text : list of str
-        Features that were read as text; the others are numbers.
     ignored : list of str
         Columns that were left out, or set aside.
     """
@@ -28,5 +26,4 @@ class ViewRoles:
     yes: list[str] = field(default_factory=list)
     no: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    text: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)

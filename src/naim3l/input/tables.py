@@ -22,6 +22,8 @@ from naim3l._text import quote
 SMALLEST, LARGEST = 1e-100, 1e100
 # Containers that results may have; "default" is NumPy.
 OUTPUTS = ("default", "pandas", "polars")
+# Words that people write into cells of which the value is unknown.
+UNKNOWN = ("", "?", "unknown", "na", "n/a", "nan", "null", "none", "missing", "-")
 
 
 class DataWarning(UserWarning):
@@ -66,6 +68,8 @@ class Table:
         Word for a column in errors: "column" or "label".
     positions : sequence of int, optional
         Numbers of columns without names in errors, if the table is part of a wider one.
+    rows : sequence of int, optional
+        Numbers of rows in errors, if the table is part of a longer one.
 
     Attributes
     ----------
@@ -84,8 +88,10 @@ class Table:
         where: str,
         column_word: str = "column",
         positions: Sequence[int] | None = None,
+        rows: Sequence[int] | None = None,
     ) -> None:
-        self.where, self.column_word, self.positions = where, column_word, positions
+        self.where, self.column_word = where, column_word
+        self.positions, self.rows = positions, rows
         self.given_type = type(data)
         self.frame = as_frame(data, where, column_word)
         if self.frame is None:
@@ -101,6 +107,15 @@ class Table:
         if self.columns:
             return f"{self.column_word} {self.columns[j]!r}"
         return f"{self.column_word} {j if self.positions is None else self.positions[j]}"
+
+    def place(self, i: int, j: int) -> str:
+        """Cell in row ``i`` and column ``j`` in errors."""
+        row = i if self.rows is None else self.rows[i]
+        return f"{self.where}, row {row}, {self.column_label(j)}"
+
+    def cells(self, j: int) -> list[Any]:
+        """Cells of a column as Python objects."""
+        return self.data[:, j].tolist() if self.frame is None else self.frame[:, j].to_list()
 
     def numbers(self, *, allowed: str = "numbers") -> Any:
         """Cells as a float64 array, NaN where missing; a sparse table stays sparse.
@@ -138,11 +153,11 @@ class Table:
             part = self.data[:, list(columns)]
         else:
             part = self.data.take(columns, axis=1)
-        return Table(part, where, self.column_word, columns)
+        return Table(part, where, self.column_word, columns, self.rows)
 
     def numeric_columns(self) -> "Table":
         """Table of the numeric columns of a data frame; an array is returned unchanged."""
-        return self if self.frame is None else self.select_columns(self._numeric, self.where)
+        return self if self.frame is None else self.select_columns(self.numeric, self.where)
 
     def find_cells(self, written: str) -> list[tuple[int, int]]:
         """Rows and columns of the cells that are not numbers whose repr is ``written``."""
@@ -160,8 +175,17 @@ class Table:
             return self.frame.filter(mask.tolist()).to_native()
         return self.data[mask]
 
+    def part(self, mask: NDArray[np.bool_]) -> "Table":
+        """Table of the rows where ``mask`` is True, which keep their numbers in errors."""
+        if mask.all():
+            return self
+        rows = np.flatnonzero(mask) if self.rows is None else np.asarray(self.rows)[mask]
+        return Table(
+            self.take_rows(mask), self.where, self.column_word, self.positions, rows.tolist()
+        )
+
     @cached_property
-    def _numeric(self) -> list[int]:
+    def numeric(self) -> list[int]:
         """Columns of a data frame whose type is a number or a truth value."""
         assert self.frame is not None
         dtypes = self.frame.schema.dtypes()
@@ -169,13 +193,13 @@ class Table:
 
     @property
     def _not_numeric(self) -> list[int]:
-        return sorted(set(range(self.shape[1])) - set(self._numeric))
+        return sorted(set(range(self.shape[1])) - set(self.numeric))
 
     def _numeric_block(self) -> NDArray[np.float64]:
         assert self.frame is not None
-        if not self._numeric:
+        if not self.numeric:
             return np.empty((self.shape[0], 0))
-        chosen = self.frame[:, self._numeric]
+        chosen = self.frame[:, self.numeric]
         if _is_of_numpy(chosen.to_native()):  # at once: column by column is slow
             return chosen.to_native().to_numpy(dtype=np.float64)
         frame = chosen.select(nw.all().cast(nw.Float64))
@@ -187,10 +211,10 @@ class Table:
     def _frame_numbers(self, allowed: str) -> NDArray[np.float64]:
         assert self.frame is not None
         block = self._numeric_block()
-        if len(self._numeric) == self.shape[1]:
+        if len(self.numeric) == self.shape[1]:
             return block
         numbers = np.empty(self.shape)
-        numbers[:, self._numeric] = block
+        numbers[:, self.numeric] = block
         for j in self._not_numeric:
             series = self.frame[:, j]
             values = series.to_numpy()  # numbers, if pandas stores them as "Sparse"
@@ -202,7 +226,7 @@ class Table:
     def _frame_missing(self) -> NDArray[np.bool_]:
         assert self.frame is not None
         missing = np.empty(self.shape, dtype=bool)
-        missing[:, self._numeric] = np.isnan(self._numeric_block())
+        missing[:, self.numeric] = np.isnan(self._numeric_block())
         for j in self._not_numeric:
             missing[:, j] = self.frame[:, j].is_null().to_numpy()
         return missing
@@ -218,8 +242,8 @@ class Table:
             except (TypeError, ValueError, OverflowError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 raise kind(
-                    f"{self.where}, row {i}, {self.column_label(j)}: {quote(cell)} is not "
-                    f"a number ({error}); expected {allowed}."
+                    f"{self.place(i, j)}: {quote(cell)} is not a number ({error}); expected "
+                    f"{allowed}."
                 ) from None
         return numbers
 

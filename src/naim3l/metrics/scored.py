@@ -76,7 +76,8 @@ class ScoredLabels:
     def label_aucs(self, weights: Matrix) -> Matrix:
         """AUC of each label, (n_labels, n_draws)."""
         columns = zip(self.scores.T, self.positive.T, self.negative.T, strict=True)
-        return np.stack([_roc_auc(weights, *column) for column in columns])
+        aucs = [_roc_auc(weights, *column) for column in columns]
+        return np.reshape(aucs, (-1, len(weights)))  # also without labels
 
     def micro_auc(self, weights: Matrix) -> Matrix:
         return _roc_auc(weights, self.scores, self.positive, self.negative)
@@ -178,7 +179,6 @@ def _row_mean(weights: Matrix, values: Matrix) -> Matrix:
 
 def label_mean(weights: Matrix, values: Any) -> Matrix:
     """Mean, (n_draws,), of the values of the labels, (n_labels, n_draws), that are not NaN."""
-    values = np.reshape(values, (-1, len(weights)))
     defined = ~np.isnan(values)
     return _divide(values.sum(axis=0, where=defined), defined.sum(axis=0))
 

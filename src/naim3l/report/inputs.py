@@ -9,8 +9,7 @@ from naim3l._arrays import Matrix
 from naim3l.decisions.quality import MEAN
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import view_kernels
-from naim3l.explain.steps import column_names, fitted_steps
-from naim3l.features.recipes import DropConstantColumns
+from naim3l.features.column_uses import CONSTANT
 from naim3l.input.views import FUSED
 from naim3l.report.judged import truth_of
 
@@ -109,11 +108,7 @@ def _describe_view(
 
 def _dropped(model: LinearViewModel, view: str) -> list[str]:
     """Columns that the view's recipe dropped because they are constant."""
-    steps = fitted_steps(model, view)
-    if not steps or not isinstance(steps[0], DropConstantColumns):
-        return []
-    names = column_names(model, view)
-    return [name for name, kept in zip(names, steps[0].kept_, strict=True) if not kept]
+    return [use.name for use in model.columns_[view] if use.reason == CONSTANT]
 
 
 def _map(name: str, truth: Matrix, present: dict[str, NDArray[np.bool_]]) -> dict[str, Any]:

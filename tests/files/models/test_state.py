@@ -23,6 +23,7 @@ from model_files import (
 from naim3l import NAIM3L, NAIM3LCV, ModelFileError, join_views, load
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import GLOCAL, PerViewLogistic
+from naim3l.features.column_uses import ColumnUse
 from naim3l.files.models import save
 from naim3l.files.models.archive import sha256
 from naim3l.input.roles import ViewRoles
@@ -58,7 +59,7 @@ def fit(kind):
         return deep.DeepNAIM3L(calibrate=True, **options).fit(X, Y), X
     if kind == "logistic":
         model = PerViewLogistic(transformer=StandardScaler()).fit(X, Y)
-        model.roles_ = {view: ViewRoles("nr", ["label0"], ["ja"], text=[f"{view}0"], ignored=["x"])
+        model.roles_ = {view: ViewRoles("nr", ["label0"], ["ja"], ignored=["x"])
                         for view in X}  # fmt: skip
         return model, X
     model = NAIM3LCV(
@@ -178,7 +179,6 @@ def test_arrays(edited):
 @pytest.mark.parametrize(
     "roles",
     [
-        ViewRoles(text=["nr"]),  # no feature
         ViewRoles(id="view00"),  # a feature
         ViewRoles(ignored=["view00"]),
         ViewRoles(labels=["flu"]),  # no label of the model
@@ -197,4 +197,44 @@ def test_roles_that_do_not_go_with_the_model(roles, tmp_path):
         save(model, tmp_path / "m")
     model.roles_ = {"view0": ViewRoles()}
     with pytest.raises(TypeError, match="roles_ are not those of the views"):
+        save(model, tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        None,
+        ["note"],
+        [ColumnUse("note", "text", np.nan, "set aside")],
+        [ColumnUse("note", "text", 1.5, "set aside")],
+        [ColumnUse("note", 1, 0.5, "set aside")],
+    ],
+)
+def test_uses_of_columns_that_are_none(uses, tmp_path):
+    X, Y = apart()
+    model = PerViewLogistic(transformer=StandardScaler()).fit(X, Y)
+    model.aside_ = {"view0": uses, "view1": []}
+    with pytest.raises(TypeError, match="cannot be saved"):
+        save(model, tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kinds_", np.array([0, 1, 9], dtype=np.int8)),
+        ("kinds_", np.array([0, 0, 0], dtype=np.int8)),
+        ("kinds_", np.array([0, 1], dtype=np.int8)),
+        ("kinds_", [0, 1, 0]),
+        ("means_", np.array([0.0, np.nan, 0.0])),
+        ("means_", np.zeros(2)),
+        ("encoder_", None),
+    ],
+)
+def test_encoders_that_are_not_whole(name, value, tmp_path, rng):
+    X = pd.DataFrame(rng.normal(size=(20, 3)), columns=list("abc")).assign(b=["p", "q"] * 10)
+    Y = pd.DataFrame({"yes": (X["a"] > 0) * 1.0, "no": (X["c"] > 0) * 1.0})
+    model = PerViewLogistic().fit({"v": X}, {"v": Y})
+    save(model, tmp_path / "m")
+    setattr(model.transformers_["v"][0], name, value)
+    with pytest.raises(TypeError, match="cannot be saved"):
         save(model, tmp_path / "m")

@@ -19,6 +19,7 @@ from naim3l.files.readers import (
 )
 from naim3l.files.readers.cells import NO, UNKNOWN, YES
 from naim3l.files.readers.columns import label_likeness
+from naim3l.files.readers.features import parse_known
 
 NAN = np.nan
 
@@ -88,10 +89,9 @@ def test_roles_of_a_messy_table(messy):
     roles = guess_roles(read_table(messy))
     assert roles.id == "patient_id"
     assert roles.labels == ["flu", "gout"]
-    assert roles.features == ["age", "bp", "ward", "smokes"]
+    assert roles.features == ["age", "bp", "ward", "seen", "smokes"]
     assert roles.perhaps == ["smokes"]
     assert roles.ignored == {
-        "seen": "dates",
         "note": "free text, 3 different values in 3 rows",
         "site": "constant, 'x' throughout",
     }
@@ -306,17 +306,32 @@ def test_numbers_of_every_type():
     "cells",
     [
         ["2020-01-05", "2020-1-6", "?"],
-        ["5.1.2020", "06.01.20"],
-        ["1/5/2020 10:30", "1/6/2020 11:00:05"],
         ["2020-01-05T10:00:00Z"],
         [datetime.date(2020, 1, 5), None],
         pd.to_datetime(["2020-01-05", None]),
         pd.to_timedelta([1, 2], unit="D"),
     ],
 )
-def test_dates_are_refused_by_name(cells):
-    with pytest.raises(ReadError, match="the table, column 'y': dates, such as "):
+def test_dates_are_neither_numbers_nor_text(cells):
+    features, text = parse_features(pd.DataFrame({"y": cells}))
+    assert text == [] and features["y"].dtype == object
+    read = parse_known(pd.DataFrame({"y": cells}), [], ["y"], takes_missing=True)
+    assert [str(cell) for cell in read["y"]] == [str(cell) for cell in features["y"]]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [["5.1.2020", "06.01.20"], ["1/5/2020 10:30", "1/6/2020 11:00:05"], ["2020-02-30"]],
+)
+def test_ambiguous_dates_are_refused_by_name(cells):
+    with pytest.raises(ReadError, match=r"the table, column 'y': dates whose order .* ambiguous"):
         parse_features(pd.DataFrame({"y": cells}))
+
+
+def test_dates_where_training_had_numbers():
+    days = pd.DataFrame({"y": pd.to_datetime(["2020-01-05"])})
+    with pytest.raises(ReadError, match=r"column 'y': dates, such as .*In training .* numbers"):
+        parse_known(days, [], takes_missing=True)
 
 
 @pytest.mark.parametrize("cells", [[[1], [2]], [b"a", b"b"], [1j, 2j], [{}, {}]])

@@ -153,8 +153,8 @@ def test_types_of_postgresql(server):
         )
     table = read_table(f"{server}#select * from kinds order by flu desc nulls last")
     roles = guess_roles(table)
-    assert (roles.id, roles.labels, roles.features) == ("id", ["flu"], ["hb"])
-    assert set(roles.ignored) == {"day", "more"}
+    assert (roles.id, roles.labels, roles.features) == ("id", ["flu"], ["hb", "day"])
+    assert set(roles.ignored) == {"more"}
     features, _ = parse_features(table[["hb"]])
     np.testing.assert_array_equal(features["hb"], [1.5, np.nan, np.nan])
     np.testing.assert_array_equal(parse_labels(table[["flu"]])["flu"], [1, 0, np.nan])

@@ -1,30 +1,23 @@
 """A model for views as they were read: recipes, text as columns, tuning by default."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
 from naim3l.cli.options import is_tuned
 from naim3l.cli.work.study import ViewData, split
 from naim3l.decisions.rules import N_FOLDS
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
+from naim3l.features.encoding import encode_cells
 from naim3l.features.kernels import HISTOGRAM_KERNELS
-from naim3l.features.recipes import MAX_COMPONENTS, RECIPES
+from naim3l.features.recipes import MAX_COMPONENTS
 from naim3l.files.readers import ReadError
-from naim3l.files.readers.columns import MOST_CATEGORIES
 
-NUMBERS, WORDS, LINEAR = "numbers", "words", "linear"
+LINEAR = "linear"
 # The same whether lam and ridge are chosen or given; see docs/decisions.md.
 DEFAULT_RULE = NAIM3LCV().threshold
-# A word in fewer rows than this is one of the rare ones of its column.
-RARE_WORD = 3
 
 
 def make_model(
@@ -33,9 +26,8 @@ def make_model(
 ) -> NAIM3L | NAIM3LCV:  # fmt: skip
     """Unfitted model for views; `lam` and `ridge` are tuned unless one of them is given.
 
-    Views with text or with missing cells get a transformer that fills in means and turns words
-    into columns before the recipe; others the recipe alone. Before a kernel of histograms there
-    is no recipe: it takes numbers as they are.
+    As with ``transformer="auto"`` in Python, missing cells, text and dates become numbers before
+    the recipe. Before a kernel of histograms there is no recipe: it takes numbers as they are.
 
     Parameters
     ----------
@@ -54,12 +46,12 @@ def make_model(
     elif isinstance(gamma := chosen.get("gamma"), Mapping):
         chosen["gamma"] = {name: gamma.get(name, "auto") for name in data}
     n_components = chosen.pop("n_components", MAX_COMPONENTS)
-    recipes = {name: None if kernels[name] in HISTOGRAM_KERNELS else recipe for name in data}
     transformers = {
-        name: _transformer(view, recipes[name], n_components) for name, view in data.items()
+        name: encode_cells(
+            None if kernels[name] in HISTOGRAM_KERNELS else recipe, n_components, view.words
+        )
+        for name, view in data.items()
     }
-    if any(isinstance(made, str) for made in transformers.values()):  # else all have the number
-        chosen["n_components"] = n_components
     shared: dict[str, Any] = {
         "transformer": transformers,
         "kernel": kernels if len(set(kernels.values())) > 1 else next(iter(kernels.values())),
@@ -86,29 +78,12 @@ def _kernels(given: Any, views: Iterable[str]) -> dict[str, str | None]:
     return {view: None if kernel == LINEAR else kernel for view, kernel in kernels.items()}
 
 
-def _transformer(view: ViewData, recipe: str | None, n_components: int) -> Any:
-    cells = view.features.isna().to_numpy()
-    has_holes = (cells.any(axis=1) & ~cells.all(axis=1)).any()  # an empty row lacks the view
-    if not view.words and not has_holes:
-        return recipe
-    words = set(view.words)
-    numbers = [column for column in view.features.columns if column not in words]
-    encoder = OneHotEncoder(
-        handle_unknown="infrequent_if_exist",
-        min_frequency=RARE_WORD,
-        max_categories=MOST_CATEGORIES + 1,  # the last is for all others
-        sparse_output=False,
-    )
-    parts = [(NUMBERS, SimpleImputer(), numbers), (WORDS, encoder, view.words)]
-    columns = ColumnTransformer([part for part in parts if part[2]], sparse_threshold=0)
-    return columns if recipe is None else make_pipeline(columns, RECIPES[recipe](n_components))
-
-
 def fit_model(model: NAIM3L | NAIM3LCV, data: Mapping[str, ViewData]) -> NAIM3L | NAIM3LCV:
-    """The model fitted to views with labels; it remembers the roles of their columns."""
+    """The model fitted to views with labels; it remembers what the columns of the files are."""
     _check_enough(data)
     model.fit(*split(data)).set_output(transform="pandas")
-    model.roles_ = {name: replace(view.roles, text=view.words) for name, view in data.items()}
+    model.roles_ = {name: view.roles for name, view in data.items()}
+    model.aside_ = {name: view.aside for name, view in data.items()}
     return model
 
 

@@ -7,6 +7,7 @@ from naim3l.cli.settings import Config
 from naim3l.cli.work.label_columns import choose_labels, open_labels, parse_view_labels
 from naim3l.cli.work.study import ViewData
 from naim3l.estimators.linear import LinearViewModel
+from naim3l.features.column_kinds import DATE, TEXT
 from naim3l.files.readers import ReadError, read_table
 from naim3l.files.readers.errors import close_names, quote, source_of
 from naim3l.files.readers.features import parse_known
@@ -65,7 +66,7 @@ def read_known(model: LinearViewModel, config: Config) -> dict[str, ViewData]:
         features = _columns_of_fit(model, name, tables[name])
         data[name] = ViewData(
             features,
-            _roles(model, name).text,
+            _columns_of_kind(model, name, TEXT),
             labels.reindex(columns=model.label_names_),
             _roles(model, name),
         )
@@ -90,7 +91,9 @@ def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str
         raise ReadError(f"the model has no view {view!r}; it was fitted on {model.views_}.")
     roles = _roles(model, view)
     of_fit = [] if roles.id is None else [roles.id]
-    table = read_table(source, id_column=id_column, text_columns=[*roles.text, *of_fit])
+    table = read_table(
+        source, id_column=id_column, text_columns=[*_columns_of_kind(model, view, TEXT), *of_fit]
+    )
     if id_column is not None:
         return table
     known = {*_names_of_fit(model, view), *model.label_names_, *roles.ignored}
@@ -122,8 +125,18 @@ def _columns_of_fit(model: LinearViewModel, view: str, table: Any) -> Any:
                 f"view {view!r}, {source_of(table)}: no column {quote(column)}; "
                 f"{close_names(column, table.columns)}"
             )
+    words, dates = (_columns_of_kind(model, view, kind) for kind in (TEXT, DATE))
     takes_missing = model.features_[view].accepts_missing
-    return parse_known(table[columns], _roles(model, view).text, takes_missing=takes_missing)
+    return parse_known(table[columns], words, dates, takes_missing=takes_missing)
+
+
+def _columns_of_kind(model: LinearViewModel, view: str, kind: int) -> list[str]:
+    """Columns that had a kind in training; none if the model has its own transformer."""
+    encoder = model.features_[view].cell_encoder
+    if encoder is None:
+        return []
+    return [name for name, of in zip(_names_of_fit(model, view), encoder.kinds_, strict=True)
+            if of == kind]  # fmt: skip
 
 
 def _names_of_fit(model: LinearViewModel, view: str) -> list[str]:

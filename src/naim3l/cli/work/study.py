@@ -12,12 +12,14 @@ from naim3l.cli.work.label_columns import (
     same_labels,
     warn_of_other_outcomes,
 )
+from naim3l.features.column_kinds import DATE, KINDS, NUMBER, TEXT
+from naim3l.features.column_uses import SET_ASIDE, ColumnUse
+from naim3l.features.unused_columns import IN_SETTINGS, set_aside
 from naim3l.files.readers import ReadError, choose_columns, parse_features, read_table
-from naim3l.files.readers.columns import MOST_CATEGORIES
 from naim3l.files.readers.errors import source_of
 from naim3l.files.readers.ids import guess_id, set_ids
+from naim3l.files.readers.kinds import read_column
 from naim3l.files.readers.sources import show_source
-from naim3l.input.id_columns import find_id_columns
 from naim3l.input.roles import ViewRoles
 from naim3l.input.tables import Table, warn_user
 from naim3l.input.views import check_view_name
@@ -30,19 +32,22 @@ class ViewData:
     Attributes
     ----------
     features : DataFrame of shape (n_rows, n_columns)
-        Numbers, NaN where missing, and text, None where missing; ids are the index.
+        Numbers, NaN where missing, text and dates, None where missing; ids are the index.
     words : list of str
         Columns of text.
     labels : DataFrame of shape (n_rows, n_labels), or None
         1, 0, NaN = unknown.
     roles : ViewRoles
         What the columns of the file are.
+    aside : list of ColumnUse
+        Columns of the file that are not features.
     """
 
     features: Any
     words: list[str]
     labels: Any = None
     roles: ViewRoles = field(default_factory=ViewRoles)
+    aside: list[ColumnUse] = field(default_factory=list)
 
 
 def split(data: Mapping[str, ViewData]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -134,49 +139,24 @@ def _read_features(name: str, view: ViewConfig, table: Any, labels: Collection[s
     if text:  # again, exactly as they are in the file
         table = read_table(view.source, id_column=table.index.name, text_columns=text)
     features, words = parse_features(table[chosen], text=text)
-    aside = _ids_among(name, features, listed - set(words))
-    aside += _long_lists(features, [column for column in words if column not in aside])
+    read = Table(features, f"{where}, {source_of(features)}")
+    unused = set_aside(read, keep=listed - set(words), text=words, cures=IN_SETTINGS)
+    aside = [use.name for use in unused.values()]
     features = features.drop(columns=aside)
     if not features.shape[1]:
         raise ReadError(f"view {name!r}: no column is left for features.")
     words = [column for column in words if column not in aside]
     roles = ViewRoles(id=table.index.name, ignored=[*ignored, *aside])
-    return ViewData(features, words, roles=roles)
+    others = [_not_a_feature(table[label], "a label") for label in labels if label not in chosen]
+    others += [_not_a_feature(table[column], SET_ASIDE, "ignored in the settings")
+               for column in ignored if column not in labels]  # fmt: skip
+    if table.index.name is not None:
+        others.insert(0, _not_a_feature(table.index.to_series(), "the id of the rows"))
+    return ViewData(features, words, roles=roles, aside=[*others, *unused.values()])
 
 
-def _ids_among(name: str, features: Any, listed: Collection[str]) -> list[str]:
-    """Columns that seem to be ids, which are no features; warns of them."""
-    found = find_id_columns(Table(features, f"view {name!r}"))
-    reasons = {features.columns[j]: reason for j, reason in found.items()}
-    aside = [column for column in reasons if column not in listed]
-    for column in aside:
-        warn_user(
-            f"view {name!r}, {source_of(features)}, column {column!r}: {reasons[column]}. It is "
-            "left out, since an id is not a feature. Name it as the id, or ignore it; if it is a "
-            "feature, list it by name under features in the settings."
-        )
-    return aside
-
-
-def _long_lists(features: Any, words: Sequence[str]) -> list[str]:
-    """Columns of text that name the rows; warns of them, and of other text with many values.
-
-    Each of the `MOST_CATEGORIES` most frequent values of a column becomes a column, and so do all
-    others together.
-    """
-    aside = []
-    for column in words:
-        n_values, n_known = features[column].nunique(), int(features[column].notna().sum())
-        what = f"{source_of(features)}, column {column!r}: {n_values} different values of text in"
-        if 2 * n_values > n_known:
-            aside.append(column)
-            warn_user(
-                f"{what} {n_known} rows, which is an id or free text: the column is left out. "
-                "Ignore it, or group its values."
-            )
-        elif n_values > MOST_CATEGORIES:
-            warn_user(
-                f"{what} {n_known} rows. The {MOST_CATEGORIES} most frequent are kept, all others "
-                "are taken as one; group the values to keep more."
-            )
-    return aside
+def _not_a_feature(column: Any, use: str, reason: str = "") -> ColumnUse:
+    """Use of a column of a file that is not a feature."""
+    kind = read_column(column).kind
+    known = KINDS[NUMBER] if kind == "number" else KINDS[DATE] if "date" in kind else KINDS[TEXT]
+    return ColumnUse(str(column.name), known, float(column.isna().mean()), use, reason)

@@ -7,6 +7,7 @@ checked here; objects that cannot be checked, such as trees, are not on the list
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -15,7 +16,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import OneHotEncoder
 
+from naim3l.features.cell_encoder import CellEncoder
+from naim3l.features.column_kinds import KINDS, TEXT
+from naim3l.features.column_uses import ColumnUse
 from naim3l.features.kernels import KERNELS, KernelMap, check_kernel
 from naim3l.files.models.archive import require
 
@@ -24,8 +29,11 @@ ALIGNED_MODELS = (
     "naim3l.estimators.fused_ridge.FusedRidge",
     "naim3l.estimators.glocal.GLOCAL",
     "naim3l.estimators.imsf.IMSF",
+    "naim3l.estimators.imvwl.IMVWL",
+    "naim3l.estimators.lrmmc.LRMMC",
     "naim3l.estimators.lvsl.LVSL",
     "naim3l.estimators.multigraph.MultiGraph",
+    "naim3l.estimators.mvliv.MVLIV",
 )
 MODELS = ("naim3l.estimators.naim3l.NAIM3L", "naim3l.estimators.naim3l_cv.NAIM3LCV",
           "naim3l.estimators.ridge.PerViewRidge", "naim3l.estimators.logistic.PerViewLogistic",
@@ -38,6 +46,8 @@ ALLOWED = frozenset({
     "naim3l.decisions.fusion.Evidence",
     "naim3l.decisions.rules.Decisions",
     "naim3l.estimators.compared.Uncoupled",
+    "naim3l.features.cell_encoder.CellEncoder",
+    "naim3l.features.column_uses.ColumnUse",
     "naim3l.features.encoding.ViewFeatures",
     "naim3l.features.kernels.KernelMap",
     "naim3l.features.recipes.DropConstantColumns",
@@ -76,9 +86,9 @@ ALLOWED = frozenset({
 })  # fmt: skip
 # Those that accept any numbers, so that one that fails on zeros is broken.
 _OF_NUMBERS = {
-    "KernelMap", "DropConstantColumns", "LeadingComponents", "RootHistogram", "IncrementalPCA",
-    "PCA", "TruncatedSVD", "TfidfTransformer", "VarianceThreshold", "Nystroem", "RBFSampler",
-    "Binarizer", "MaxAbsScaler", "MinMaxScaler", "Normalizer", "QuantileTransformer",
+    "CellEncoder", "KernelMap", "DropConstantColumns", "LeadingComponents", "RootHistogram",
+    "IncrementalPCA", "PCA", "TruncatedSVD", "TfidfTransformer", "VarianceThreshold", "Nystroem",
+    "RBFSampler", "Binarizer", "MaxAbsScaler", "MinMaxScaler", "Normalizer", "QuantileTransformer",
     "RobustScaler", "StandardScaler", "KBinsDiscretizer", "GaussianRandomProjection",
     "SparseRandomProjection",
 }  # fmt: skip
@@ -160,6 +170,20 @@ def are_names(value: Any, count: Any) -> bool:
     return array and all(isinstance(text, str) for text in value)
 
 
+def are_uses(value: Any) -> bool:
+    """Whether a value is a list of whole `ColumnUse`."""
+    if not isinstance(value, list) or not all(isinstance(use, ColumnUse) for use in value):
+        return False
+    names = {field.name for field in fields(ColumnUse)}
+    return all(
+        set(vars(use)) == names
+        and all(isinstance(vars(use)[name], str) for name in names - {"missing"})
+        and isinstance(use.missing, float)
+        and 0 <= use.missing <= 1
+        for use in value
+    )
+
+
 def _check_one_hot(encoder: Any) -> None:
     """Refuse codes beyond the columns of the categories, which are written without a check."""
     n_columns, widths = len(encoder.categories_), encoder._n_features_outs
@@ -208,6 +232,18 @@ def _check_vocabulary(vectorizer: Any) -> None:
             "the words of a vocabulary are not numbered.")  # fmt: skip
 
 
+def _check_cell_encoder(encoder: CellEncoder) -> None:
+    kinds: Any = encoder.kinds_
+    fits = isinstance(kinds, np.ndarray) and kinds.dtype == np.int8
+    fits = fits and kinds.shape == (encoder.n_features_in_,)
+    fits = fits and bool(((kinds >= 0) & (kinds < len(KINDS))).all())
+    require(fits, "CellEncoder: kinds_ are not those of its columns.")
+    n_text, one_hot = int((kinds == TEXT).sum()), encoder.encoder_
+    fits = isinstance(one_hot, OneHotEncoder) if n_text else one_hot is None
+    fits = fits and (one_hot is None or one_hot.n_features_in_ == n_text)
+    require(fits, f"CellEncoder: encoder_ is not one of {n_text} columns.")
+
+
 def _check_kernel_map(kernel_map: KernelMap) -> None:
     check_kernel("kernel", kernel_map.kernel)
     if isinstance(kernel_map.kernel, str) and KERNELS[kernel_map.kernel].distances is not None:
@@ -243,6 +279,7 @@ def check_shapes(part: Any, shapes: Mapping[str, str], known: Mapping[str, Any])
 
 
 _CHECKS: dict[str, Callable[[Any], None]] = {
+    "naim3l.features.cell_encoder.CellEncoder": _check_cell_encoder,
     "naim3l.features.kernels.KernelMap": _check_kernel_map,
     "sklearn.feature_extraction.text.CountVectorizer": _check_vocabulary,
     "sklearn.feature_extraction.text.TfidfVectorizer": _check_vocabulary,
@@ -251,6 +288,7 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
 # Shapes of fitted arrays, a letter for each size; n is the number of columns.
 _COMPONENTS = {"components_": "kn", "mean_": "n", "explained_variance_": "k"}
 _SHAPES = {
+    "naim3l.features.cell_encoder.CellEncoder": {"means_": "n", "missing_": "n"},
     "naim3l.features.kernels.KernelMap": {"landmarks_": "mn", "normalization_": "mk"},
     "naim3l.features.recipes.DropConstantColumns": {"kept_": "n"},
     "naim3l.features.recipes.LeadingComponents": {"offset_": "n"},

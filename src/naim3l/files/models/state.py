@@ -18,7 +18,7 @@ from naim3l.files.models.archive import ModelFileError, require
 from naim3l.files.models.facts import n_inputs, type_name
 from naim3l.files.models.held_out_parts import is_measured
 from naim3l.files.models.learned import check_learned
-from naim3l.files.models.parts import ALIGNED_MODELS, are_names, steps_of, takes_zeros
+from naim3l.files.models.parts import ALIGNED_MODELS, are_names, are_uses, steps_of, takes_zeros
 from naim3l.input.labels import CODINGS
 from naim3l.input.reader import FORMS, TableReader
 from naim3l.input.roles import ViewRoles
@@ -148,8 +148,10 @@ def _roles(value: Any, model: Any) -> bool:
         return False
     view = next(name for name, roles in model.roles_.items() if roles is value)
     features = set(model.reader_.column_names(view) or ())
-    fits = set(value.labels) <= set(model.label_names_) and set(value.text) <= features
-    return fits and not features & {value.id, *value.ignored}
+    return set(value.labels) <= set(model.label_names_) and not features & {
+        value.id,
+        *value.ignored,
+    }
 
 
 def _records(value: Any, model: Any) -> bool:
@@ -220,6 +222,7 @@ COMMON = {
     "calibration_": Part("a curve per label", _calibration, by="blocks", empty=dict),
     "evidence_": Part("weights of all views", _evidence, empty=type(None)),
     "base_rates_": Part("a share per label", _rates),
+    "aside_": Part("uses of columns", lambda value, _: are_uses(value), by="views"),
     "view_rates_": Part("a share per label", _rates, by="blocks"),
     "roles_": Part("names of columns", _roles, by="views", empty=dict),
     "_sklearn_output_config": Part(
@@ -375,6 +378,8 @@ def _check_features(model: Any, view: str) -> None:
 def _row_of_zeros(model: Any, view: str) -> tuple[Any, bool]:
     """A row of zeros for a view, and whether it is a table of the type used in training."""
     row, names = np.zeros((1, model.reader_.n_columns(view))), model.reader_.column_names(view)
+    if (encoder := model.features_[view].cell_encoder) is not None:
+        return encoder.row_of_zeros(), True
     if names is None or model.features_[view].as_numbers:
         return row, True
     try:
@@ -388,9 +393,7 @@ def _lacks_part(error: BaseException | None) -> bool:
     """Whether an error, or its cause, is a missing attribute of an estimator."""
     while error is not None:
         owner = getattr(error, "obj", None)
-        if isinstance(error, AttributeError) and (
-            owner is None or isinstance(owner, BaseEstimator)
-        ):
+        if isinstance(error, AttributeError) and isinstance(owner, BaseEstimator | None):
             return True
         error = error.__cause__ or error.__context__
     return False

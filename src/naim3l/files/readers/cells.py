@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.files.readers.errors import ReadError, load_extra, place, quote, some, source_of
-from naim3l.input.tables import is_missing
+from naim3l.input.tables import UNKNOWN, is_missing
 
 YES = ("1", "yes", "y", "true", "t", "ja", "+", "positive", "pos", "present")
 NO = ("0", "-1", "no", "n", "false", "f", "nein", "negative", "neg", "absent")
-UNKNOWN = ("", "?", "unknown", "na", "n/a", "nan", "null", "none", "missing", "-")
 
 _WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)
 

@@ -8,15 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from naim3l.features.cell_encoder import MOST_CATEGORIES
 from naim3l.files.readers.cells import distinct, meanings_of, word
 from naim3l.files.readers.errors import ReadError, close_names, quote
 from naim3l.files.readers.ids import guess_id
 from naim3l.files.readers.kinds import is_plain, read_column
 from naim3l.files.readers.table import check_file
 from naim3l.input.id_columns import why_id
-
-# Text with more different values than this is not categorical.
-MOST_CATEGORIES = 30
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,8 @@ def guess_roles(
 
     An id is named like one, or is the first column and looks like codes, and its cells differ.
     A label has words for yes and no, apart from unknown and missing cells. Columns that are empty
-    or constant, dates, free text, numbers mixed with text, and further ids are ignored.
+    or constant, dates in an ambiguous order, free text, numbers mixed with text, and further ids
+    are ignored.
 
     Parameters
     ----------
@@ -181,8 +180,8 @@ def _listed_names(path: str) -> list[str]:
 def _useless(series: Any) -> str:
     """Reason why a column cannot be used as a feature; empty if it can."""
     column = read_column(series)
-    if column.kind == "date":
-        return "dates"
+    if column.kind == "other date":
+        return f"dates in an ambiguous order, such as {quote(column.example)}"
     if column.kind == "other":
         return f"neither numbers nor text, such as {quote(column.example)}"
     if column.kind == "mixed" and column.odd is not None:

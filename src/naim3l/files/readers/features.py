@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 
 from naim3l.files.readers.cells import UNKNOWN
 from naim3l.files.readers.errors import ReadError, load_extra, origin, place, quote, source_of
-from naim3l.files.readers.kinds import MOST_ODD, Column, Odd, is_plain, read_column, read_words
+from naim3l.files.readers.kinds import (
+    MOST_ODD,
+    Column,
+    Odd,
+    is_plain,
+    read_column,
+    read_dates,
+    read_words,
+)
 from naim3l.input.tables import LARGEST, first_cell, warn_user
 
 
@@ -38,38 +46,44 @@ def parse_features(
     Returns
     -------
     features : DataFrame of shape (n_rows, n_columns less those ignored)
-        float64 columns, NaN where missing, and object columns of str, None where missing.
+        float64 columns, NaN where missing, and object columns of text and of dates, None where
+        missing.
     text_columns : list of str
         Names of the text columns.
 
     Raises
     ------
     ReadError
-        If a column has dates, cells that are neither numbers nor text, or too many cells that are
-        not numbers among numbers; if a number is infinite or above 1e100.
+        If a column has dates in an ambiguous order, cells that are neither numbers nor text nor
+        dates, or too many cells that are not numbers among numbers; if a number is infinite or
+        above 1e100.
     """
     left_out, as_text = set(ignore), set(text)
     names = [name for name in table.columns if name not in left_out]
     columns = {name: read_words(table[name], missing=missing) for name in names if name in as_text}
+    words = set(columns)
     for name in _not_plain(table):
         if name not in left_out and name not in as_text:
             column = read_column(table[name], missing=missing)
             _settle(table, name, column)
             columns[name] = column.values
+            if column.kind == "text":
+                words.add(name)
     _warn_of_thousands(table, {name for name in names if name not in as_text})
-    features = _assemble(table, names, columns)
-    return features, [name for name in names if name in columns and columns[name].dtype == object]
+    return _assemble(table, names, columns), [name for name in names if name in words]
 
 
-def parse_known(table: Any, words: Collection[str], *, takes_missing: bool) -> Any:
+def parse_known(
+    table: Any, words: Collection[str], dates: Collection[str] = (), *, takes_missing: bool
+) -> Any:
     """Features of new rows, in the types that their columns had in training.
 
     Parameters
     ----------
     table : DataFrame of shape (n_rows, n_columns)
         Columns of the training data, from `read_table`.
-    words : collection of str
-        Columns that were text.
+    words, dates : collections of str
+        Columns that were text, and those that were dates.
     takes_missing : bool
         Whether the model imputes missing cells. A cell that is not a number is then missing, with
         a `DataWarning`, if it is the only one in its column, or if at most a tenth are such cells.
@@ -84,14 +98,20 @@ def parse_known(table: Any, words: Collection[str], *, takes_missing: bool) -> A
         If a cell cannot be used; the message names file, row, line, column and value.
     """
     columns = {name: read_words(table[name]) for name in words}
+    columns |= {name: read_dates(table[name]) for name in dates}
     for name in _not_plain(table):
         if name not in columns:
             column = read_column(table[name], known_as_number=True)
+            if column.kind == "date":
+                raise ReadError(
+                    f"{source_of(table)}, column {quote(name)}: dates, such as "
+                    f"{quote(column.example)}. In training the column had numbers."
+                )
             if column.odd is not None:
                 _check_few(table, name, column.odd, takes_missing=takes_missing)
             _settle(table, name, column)
             columns[name] = column.values
-    _warn_of_thousands(table, set(table.columns) - set(words))
+    _warn_of_thousands(table, set(table.columns) - set(words) - set(dates))
     features = _assemble(table, list(table.columns), columns)
     if not takes_missing:
         _check_whole_rows(table, features)
@@ -105,11 +125,16 @@ def _not_plain(table: Any) -> list[str]:
 
 def _settle(table: Any, name: str, column: Column) -> None:
     """Refuse a column that cannot be used, and warn of cells that differ from the others."""
-    if column.kind in ("date", "other"):
-        what = "dates" if column.kind == "date" else "neither numbers nor text"
+    where, example = f"{source_of(table)}, column {quote(name)}", quote(column.example)
+    if column.kind == "other":
         raise ReadError(
-            f"{source_of(table)}, column {quote(name)}: {what}, such as "
-            f"{quote(column.example)}; ignore the column, or turn it into numbers first."
+            f"{where}: neither numbers nor text, such as {example}; ignore the column, or turn it "
+            "into numbers first."
+        )
+    if column.kind == "other date":
+        raise ReadError(
+            f"{where}: dates whose order of day and month is ambiguous, such as {example}; write "
+            "them like 2024-01-31, or ignore the column."
         )
     if column.doubtful is not None:
         _warn_of_sign(table, name, column.doubtful)

@@ -3,7 +3,8 @@
 Only known cells count, which are neither empty nor a word for a missing cell. A column has one
 decimal separator: the one with which more of its cells are numbers.
 
-- If all cells are numbers, the column has numbers. If none is, it has text or dates.
+- If all cells are numbers, the column has numbers. If none is, it has text or dates; dates with
+  another order than year, month and day are ambiguous.
 - If at least half are words, and not similar to numbers such as ``<0.5`` and ``12 %``: text.
 - If several different codes such as ``V45`` are among the numbers: text.
 - If a cell has thousands separators, ``1.234,5``: mixed, because another cell ``1.234`` would be
@@ -12,8 +13,6 @@ decimal separator: the one with which more of its cells are numbers.
 - All other columns are mixed, and the user must decide.
 """
 
-import datetime
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -22,6 +21,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l.features.column_kinds import as_text
+from naim3l.features.dates import TIMES, days, is_date_like
 from naim3l.files.readers.cells import UNKNOWN, distinct, word
 from naim3l.files.readers.errors import ReadError, load_extra, origin, quote, source_of
 from naim3l.files.readers.numbers import (
@@ -35,12 +36,6 @@ from naim3l.files.readers.numbers import (
 
 # Largest share of the known cells of a column of numbers that may be something else.
 MOST_ODD = 0.1
-
-_DATE = re.compile(
-    r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3(\d{4}|\d{2}))([T ]\d{1,2}:\d\d.*)?",
-    re.ASCII,
-)
-_TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
 @dataclass(frozen=True)
@@ -72,8 +67,8 @@ class Column:
     ----------
     kind : "number", "text", "date", "mixed" or "other"
     values : array of shape (n_rows,)
-        float64 for numbers, NaN where missing or odd; object for text, None where missing; empty
-        for other kinds.
+        float64 for numbers, NaN where missing or odd; object for text and dates, None where
+        missing; empty for other kinds.
     example : object
         A cell that determined the kind.
     odd : Odd or None
@@ -82,7 +77,7 @@ class Column:
         A number whose decimal separator may be a thousands separator.
     """
 
-    kind: Literal["number", "text", "date", "mixed", "other"]
+    kind: Literal["number", "text", "date", "other date", "mixed", "other"]
     values: NDArray[Any]
     example: Any = None
     odd: Odd | None = None
@@ -117,8 +112,8 @@ def read_column(
     except TypeError:  # cells that cannot be compared, such as lists
         return Column("other", np.empty(0), series.dropna().iloc[0])
     for cell in cells:
-        if isinstance(cell, _TIMES):
-            return Column("date", np.empty(0), cell)
+        if isinstance(cell, TIMES):
+            return Column("date", _objects(codes, cells), cell)
         if not isinstance(cell, str | int | float | np.number | np.bool_ | Decimal):
             return Column("other", np.empty(0), cell)
     counts = np.bincount(codes[codes >= 0], minlength=len(cells))
@@ -148,6 +143,11 @@ def read_words(series: Any, *, missing: Iterable[str] = UNKNOWN) -> NDArray[Any]
             f"numbers, such as {example}."
         ) from None
     return _as_text(codes, cells)
+
+
+def read_dates(series: Any, *, missing: Iterable[str] = UNKNOWN) -> NDArray[Any]:
+    """Cells of a column of dates, None where missing."""
+    return _objects(*_known_cells(series, missing))
 
 
 def _known_cells(series: Any, missing: Iterable[str]) -> tuple[NDArray[np.intp], list[Any]]:
@@ -184,8 +184,11 @@ def _judge(
 ) -> Column:
     """Kind and values of a column in which some cells are not numbers."""
     if odd.n == odd.n_known:
-        if all(isinstance(cell, str) and _DATE.fullmatch(cell.strip()) for cell in cells):
-            return Column("date", np.empty(0), cells[0])
+        if all(map(is_date_like, cells)):
+            wrong = next((cell for cell in cells if days(cell) is None), None)
+            if wrong is not None:
+                return Column("other date", np.empty(0), wrong)
+            return Column("date", _as_text(codes, cells), cells[0])
         return Column("text", _as_text(codes, cells), cells[0])
     like = spelt | np.array([looks_like_a_number(cell) for cell in cells], dtype=bool)
     if 2 * counts[like].sum() <= odd.n_known:
@@ -199,8 +202,11 @@ def _judge(
 
 def _as_text(codes: NDArray[np.intp], cells: Sequence[Any]) -> NDArray[Any]:
     """Text of each row; whole numbers have no decimal point, as in text files."""
-    texts = np.full(len(cells) + 1, None, dtype=object)  # the last is for code -1
-    for k, cell in enumerate(cells):
-        whole = isinstance(cell, float) and cell.is_integer()
-        texts[k] = str(int(cell)) if whole else str(cell)
-    return texts[codes]
+    return _objects(codes, [as_text(cell) for cell in cells])
+
+
+def _objects(codes: NDArray[np.intp], cells: Sequence[Any]) -> NDArray[Any]:
+    """Object of each row, None where missing."""
+    objects = np.full(len(cells) + 1, None, dtype=object)  # the last is for code -1
+    objects[:-1] = cells
+    return objects[codes]
