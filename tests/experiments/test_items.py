@@ -24,6 +24,7 @@ from naim3l.experiments.present import (
     to_markdown,
 )
 from naim3l.experiments.records import Store
+from naim3l.experiments.rivals import RIVALS
 from naim3l.experiments.runner import run_tasks
 from naim3l.experiments.tasks import Plan
 from small_data import small_source
@@ -45,6 +46,7 @@ FEW = Grids(
     Cs=(1.0,),
     kernel_Cs=(1.0,),
     n_landmarks=8,
+    rivals={name: {} for name in RIVALS},  # defaults
     deep={"n_components": 4, "max_epochs": 2, "hidden": [4]},
 )
 
@@ -53,7 +55,8 @@ FEW = Grids(
 def small():
     """A plan with few values to try and short runs of Algorithm 1."""
     source = small_source(90, 4)
-    return Plan({"small": source}, repeats=2, protocols=("clean", "fused"), grids=FEW)
+    few = ("NAIM3L", "DM2L", "NAIM3L-evidence")
+    return Plan({"small": source}, repeats=2, protocols=("clean", "fused"), grids=FEW, methods=few)
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,8 @@ ITEM = "compare"
 def compare(
     methods: Annotated[
         list[str] | None,
-        typer.Option("--methods", help="Method by name; repeat for several. Or fast: those that "
-                                       "fit 5000 rows within a minute. Default: all."),
+        typer.Option("--methods", help="Method by name; repeat for several. Or fast: those "
+                                       "that fit Corel5k within a minute. Default: all."),
     ] = None,
     data: Data = None,
     dataset: Datasets = None,

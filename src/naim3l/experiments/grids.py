@@ -18,8 +18,11 @@ def _rivals() -> dict[str, dict[str, tuple[Any, ...]]]:
     return {
         "NAIM3L": {"lam": (0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2), "ridge": (0.0,)},
         "NAIM3L-tuned": tuned,
-        "PerViewRidge": {"ridge": STRENGTHS},
+        "PerViewRidge": {"ridge": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
         "PerViewLogistic": {"C": STRENGTHS},
+        "IMVWL": {"label_weight": (0.01, 0.05, 0.2, 1.0), "rank": (20, 50)},
+        "LRMMC": {"lam": (0.01, 0.03, 0.1, 0.3), "shrinkage": (0.03, 0.1)},
+        "MVLIV": {"ridge": (0.5, 2.0), "label_scale": (0.3, 1.0), "rank": (20, 50)},
         "FusedRidge": {"ridge": STRENGTHS},
         "DM2L": {"lam": (0.01, 0.1, 0.4, 1.6), "ridge": (1.0, 10.0)},
         "GLOCAL": {"lam": (0.1, 1.0), "ridge": (0.125, 0.5), "rank": (20, 50)},
