@@ -40,7 +40,10 @@ def test_every_method_has_a_grid_within_the_budget():
     assert grids.keys() == RIVALS.keys()
     for name, grid in grids.items():
         assert 1 < np.prod([len(values) for values in grid.values()]) <= BUDGET
-        RIVALS[name].model(**{parameter: values[0] for parameter, values in grid.items()})
+        model = RIVALS[name].model()
+        for parameter, values in grid.items():
+            default = getattr(model, parameter)
+            assert default == "auto" or min(values) <= default <= max(values), (name, parameter)
 
 
 class TestChoice:

@@ -12,7 +12,7 @@ STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 def _rivals() -> dict[str, dict[str, tuple[Any, ...]]]:
     """Values by method and parameter; candidates are all combinations.
 
-    They surround the defaults and cover what the papers of the methods suggest, as far as they do.
+    The default of every parameter is within its values, as is what the papers suggest, if they do.
     """
     tuned = {"lam": (0.1, 0.2, 0.4, 0.8), "ridge": (0.3, 5.0)}
     return {
@@ -24,11 +24,11 @@ def _rivals() -> dict[str, dict[str, tuple[Any, ...]]]:
         "LRMMC": {"lam": (0.01, 0.03, 0.1, 0.3), "shrinkage": (0.03, 0.1)},
         "MVLIV": {"ridge": (0.5, 2.0), "label_scale": (0.3, 1.0), "rank": (20, 50)},
         "FusedRidge": {"ridge": STRENGTHS},
-        "DM2L": {"lam": (0.01, 0.1, 0.4, 1.6), "ridge": (1.0, 10.0)},
-        "GLOCAL": {"lam": (0.1, 1.0), "ridge": (0.125, 0.5), "rank": (20, 50)},
+        "DM2L": {"lam": (0.03, 0.3, 1.0, 3.0), "ridge": (1.0, 10.0)},
+        "GLOCAL": {"lam": (0.1, 1.0), "ridge": (0.05, 0.25), "rank": (20, 50)},
         "MultiGraph": {"label_weight": (1.0, 3.0, 10.0, 100.0), "n_neighbors": (10, 20)},
         "IMSF": {"sparsity": (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)},
-        "LVSL": {"ridge": (0.1, 1.0), "agreement": (1.0, 100.0), "smoothness": (1e-3, 0.1)},
+        "LVSL": {"ridge": (0.1, 0.5, 2.0, 10.0), "agreement": (1.0, 100.0)},
         "NAIM3L-aligned": tuned,
         "NAIM3L-evidence": tuned,
     }

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from naim3l.experiments.grids import BUDGET
-from naim3l.experiments.paper.fig4 import describe_test, draw_diagram
+from naim3l.experiments.nemenyi import critical_distance
+from naim3l.experiments.paper.fig4 import draw_diagram
 from naim3l.experiments.paper.published import TABLE2, TABLE3, TABLE4
 from naim3l.experiments.present import METRICS, Cell, ResultTable, count_seeds, mean_std
 from naim3l.experiments.rivals import GUESSING, RIVALS, SHARE
@@ -169,7 +170,14 @@ def _ranks_table(protocol: str, table: str, test: By) -> ResultTable:
     for method, rank in test["ranks"].items():
         worse = [other for better, other in test["different"] if better == method]
         rows.append([Cell(text) for text in (method, f"{rank:.2f}", ", ".join(worse) or "–")])
-    note = describe_test(test)
+    n_methods, n_blocks = len(test["ranks"]), test["n_blocks"]
+    n_datasets = n_blocks // len(METRICS)
+    note = (
+        f"Rank 1 is best. Nemenyi test at the level 0.05, of {n_blocks} results: the four metrics "
+        "of each dataset. As these are not independent, the test finds too many differences; with "
+        f"one result for each dataset ({n_datasets}), CD would be "
+        f"{critical_distance(n_methods, n_datasets):.2f}."
+    )
     if test["left_out"]:
         note += f" Without results on all datasets, and left out: {', '.join(test['left_out'])}."
     return ResultTable(f"Ranks: {table}, protocol {protocol}", header, rows, note)
@@ -179,7 +187,7 @@ def _ranks_table(protocol: str, table: str, test: By) -> ResultTable:
 def draw_ranks(tests: By) -> Any:
     """Critical-distance diagrams, one below the other."""
     most = max(len(test["ranks"]) for test in tests.values())
-    fig, axes = new_figure(len(tests), 1, 0.6 + 0.2 * most)
+    fig, axes = new_figure(1, len(tests), 0.9 + 0.13 * most, width=5.0)
     for ax, (table, test) in zip(axes, tests.items(), strict=True):
         ax.set_title(table)
         draw_diagram(ax, test)

@@ -83,7 +83,7 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
     made = []
     for key, tests in numbers.items():
         for source, test in tests.items():
-            note = describe_test(test)
+            note = _note(test)
             if source == "published":
                 note += " " + _verdict(key, test)
             made.append(
@@ -132,8 +132,7 @@ def _has_pair(pairs: list[list[str]], method: str) -> bool:
     return [OURS, method] in pairs or [method, OURS] in pairs
 
 
-def describe_test(test: Mapping[str, Any]) -> str:
-    """How the test was made, and which pairs differ."""
+def _note(test: dict[str, Any]) -> str:
     n_methods, n_blocks = len(test["ranks"]), test["n_blocks"]
     n_datasets = n_blocks // len(METRICS)
     few = critical_distance(n_methods, n_datasets)
