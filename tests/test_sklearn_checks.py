@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning, PerViewLogistic, PerViewRidge
-from naim3l.estimators import DM2L, GLOCAL, IMSF, LVSL, FusedRidge, MultiGraph
+from naim3l.estimators import DM2L, GLOCAL, IMSF, IMVWL, LRMMC, LVSL, MVLIV, FusedRidge, MultiGraph
 
 OUTSIDE_CODING = "the check's targets are not 0 and 1, and others are refused by design"
 EXPECTED_FAILURES = dict.fromkeys(
@@ -84,6 +84,18 @@ class GLOCALOfAnyTarget(OfAnyTarget, GLOCAL):
     pass
 
 
+class IMVWLOfAnyTarget(OfAnyTarget, IMVWL):
+    pass
+
+
+class LRMMCOfAnyTarget(OfAnyTarget, LRMMC):
+    pass
+
+
+class MVLIVOfAnyTarget(OfAnyTarget, MVLIV):
+    pass
+
+
 class IMSFOfAnyTarget(OfAnyTarget, IMSF):
     pass
 
@@ -129,6 +141,9 @@ SMALL_SEARCH = {"lams": (0.4,), "ridges": (1.0,), "cv": 2, "max_iter": 10, "tol"
         FusedRidgeOfAnyTarget(),
         DM2LOfAnyTarget(max_iter=10, tol=0),
         GLOCALOfAnyTarget(max_iter=5, tol=0),
+        IMVWLOfAnyTarget(max_iter=100, tol=0, rank=5),
+        LRMMCOfAnyTarget(max_iter=20, tol=0),
+        MVLIVOfAnyTarget(max_iter=5, tol=0),
         IMSFOfAnyTarget(),
         LVSLOfAnyTarget(),
         MultiGraphOfAnyTarget(),
@@ -142,6 +157,9 @@ SMALL_SEARCH = {"lams": (0.4,), "ridges": (1.0,), "cv": 2, "max_iter": 10, "tol"
         "fused ridge",
         "DM2L",
         "GLOCAL",
+        "IMVWL",
+        "LRMMC",
+        "MVLIV",
         "IMSF",
         "LVSL",
         "multi-graph",

@@ -29,8 +29,11 @@ ALIGNED_MODELS = (
     "naim3l.estimators.fused_ridge.FusedRidge",
     "naim3l.estimators.glocal.GLOCAL",
     "naim3l.estimators.imsf.IMSF",
+    "naim3l.estimators.imvwl.IMVWL",
+    "naim3l.estimators.lrmmc.LRMMC",
     "naim3l.estimators.lvsl.LVSL",
     "naim3l.estimators.multigraph.MultiGraph",
+    "naim3l.estimators.mvliv.MVLIV",
 )
 MODELS = ("naim3l.estimators.naim3l.NAIM3L", "naim3l.estimators.naim3l_cv.NAIM3LCV",
           "naim3l.estimators.ridge.PerViewRidge", "naim3l.estimators.logistic.PerViewLogistic",
