@@ -68,7 +68,8 @@ def describe_verdicts(labels: list[dict[str, Any]]) -> str:
     first, *others = VERDICTS
     word = "label" if len(labels) == 1 else "labels"
     said = [f"{counts[first]} of {len(labels)} {word} {first}"]
-    return ", ".join(said + [f"{counts[v]} {v}" for v in others if counts[v]]) + "."
+    said += [f"{counts[verdict]} {verdict}" for verdict in others if counts[verdict]]
+    return ", ".join(said) + "."
 
 
 def coupling_gain(block: dict[str, Any] | None) -> dict[str, Any] | None:
