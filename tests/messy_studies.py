@@ -30,11 +30,14 @@ class Study:
     labels : list of str
     words : list of str
         Options of ``naim3l init`` that name words for yes, no and unknown.
+    guessed : bool
+        Whether ``naim3l init`` can guess the labels; 0 and 1 may be anything.
     """
 
     write: Callable[[Path], tuple[dict[str, str], dict[str, str]]]
     labels: list[str]
     words: list[str]
+    guessed: bool = True
 
 
 def _latent(rng: np.random.Generator, n_rows: int, rates: list[float]) -> tuple[Any, Any]:
@@ -124,7 +127,7 @@ def _write_news(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
                 engine = sqlalchemy.create_engine(f"sqlite:///{folder / 'times.db'}")
                 table.to_sql(name, engine, index=False)
                 engine.dispose()
-                sources[bool(part)][outlet] = f"sqlite:///times.db#{name}"
+                sources[bool(part)][outlet] = f"sqlite:///times.db#select * from {name}"
             else:
                 table.to_csv(folder / f"{name}.csv.gz", index=False)
                 sources[bool(part)][outlet] = f"{name}.csv.gz"
@@ -187,9 +190,9 @@ def _write_genes(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 STUDIES = {
     "hospital": Study(_write_hospital, OUTCOMES, []),
-    "news": Study(_write_news, TOPICS, []),
+    "news": Study(_write_news, TOPICS, [], guessed=False),
     "survey": Study(
         _write_survey, DRUGS, ["--yes", "used", "--no", "never", "--unknown", "not asked"]
     ),
-    "genes": Study(_write_genes, [f"class{k}" for k in (0, 2, 5, 8, 9, 13)], []),
+    "genes": Study(_write_genes, [f"class{k}" for k in (0, 2, 5, 8, 9, 13)], [], guessed=False),
 }

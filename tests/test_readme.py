@@ -44,7 +44,7 @@ def namespace(tmp_path, monkeypatch):
 
 
 def test_every_block_runs(namespace):
-    assert len(BLOCKS) == 12
+    assert len(BLOCKS) == 13
     assert len(TEXTS[0].splitlines()) <= 150
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tiny tables; what they warn of is tested elsewhere

@@ -10,23 +10,10 @@ import naim3l
 from naim3l.estimators import LRMMC
 from naim3l.problem.aligned_rows import AlignedRows
 from naim3l.solvers.completion import CommonRepresentation, LabelCompletion
+from naim3l.solvers.shared_space import fold_in, rescale
+from planted_rows import VIEWS, planted, with_gaps
 
-VIEWS = {"a": slice(0, 7), "b": slice(7, 13)}
 AS_GIVEN = {"views": VIEWS, "transformer": None, "random_state": 0}
-
-
-def planted(rng, n_rows=300, n_labels=6):
-    """Rows of two views, and labels, of points in three dimensions."""
-    H = rng.normal(size=(n_rows, 3))
-    return H @ rng.normal(size=(3, 13)), (H @ rng.normal(size=(3, n_labels)) > 0) * 1.0
-
-
-def with_gaps(rng, X, Y):
-    """Each view missing in a fifth of the rows, and half of the labels unknown."""
-    X, Y = X.copy(), Y.copy()
-    X[::5, :7], X[1::5, 7:] = np.nan, np.nan
-    Y[rng.random(Y.shape) < 0.5] = np.nan
-    return X, Y
 
 
 @pytest.fixture
@@ -83,8 +70,6 @@ def test_a_training_row_that_is_folded_in_has_its_own_representation(rng):
 
     model = Spy(tol=1e-9, max_iter=3000, rank=4, **AS_GIVEN).fit(X, Y)
     rows: AlignedRows = seen["rows"]
-    from naim3l.solvers.shared_space import fold_in, rescale
-
     views = rescale(rows.features, rows.present, model.centre_, model.scale_)
     B = fold_in(model.basis_, views, rows.present, np.diag(model.penalties_))
     T = [model.basis_[:7].T, model.basis_[7:].T]

@@ -9,23 +9,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import naim3l
 from naim3l.estimators import MVLIV
+from naim3l.solvers.factored_views import FactoredViews
+from planted_rows import VIEWS, planted, with_gaps
 
-VIEWS = {"a": slice(0, 7), "b": slice(7, 13)}
 AS_GIVEN = {"views": VIEWS, "transformer": None, "random_state": 0}
-
-
-def planted(rng, n_rows=300, n_labels=6):
-    """Rows of two views, and labels, of points in three dimensions."""
-    H = rng.normal(size=(n_rows, 3))
-    return H @ rng.normal(size=(3, 13)), (H @ rng.normal(size=(3, n_labels)) > 0) * 1.0
-
-
-def with_gaps(rng, X, Y):
-    """Each view missing in a fifth of the rows, and half of the labels unknown."""
-    X, Y = X.copy(), Y.copy()
-    X[::5, :7], X[1::5, 7:] = np.nan, np.nan
-    Y[rng.random(Y.shape) < 0.5] = np.nan
-    return X, Y
 
 
 @pytest.fixture
@@ -100,8 +87,6 @@ def test_a_fit_that_has_not_converged_warns(small):
 
 
 def test_an_interrupt_is_raised_and_keeps_the_last_iteration(small, monkeypatch):
-    from naim3l.solvers.factored_views import FactoredViews
-
     calls, solve = [], FactoredViews.solve_C
 
     def interrupted(self, H):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from naim3l import NAIM3L, evaluate
 from naim3l.decisions.calibration import calibration_error
-from naim3l.decisions.quality import MEAN, METRICS
+from naim3l.decisions.quality import MEAN, METRICS, NO_BETTER, TOO_FEW
 from naim3l.estimators import PerViewRidge
+from naim3l.explain import label_cooccurrence
 from naim3l.report import summarise
 from naim3l.report.cautions import CAUTIONS, find_cautions
 from report_models import HOSTILE, LABELS, LONG, draw, fit_apart, fit_chosen, fit_wide
@@ -244,8 +246,8 @@ def change(summary, path, value):
     [
         ("not-converged", ["convergence", "converged"], False, "did not converge: it stopped"),
         ("objective-negative", ["convergence", "objective"], [3.0, -2.5], "negative (-2.5)"),
-        ("no-positives", ["data", "labels", 0, "yes"], 0, "1 label (flu) has no known positive"),
-        ("no-negatives", ["data", "labels", 1, "no"], 0, "1 label (asthma) has no known negative"),
+        ("no-positives", ["data", "labels", 0, "yes"], 0, "1 label (flu) has no known yes"),
+        ("no-negatives", ["data", "labels", 1, "no"], 0, "1 label (asthma) has no known no"),
         ("view-mostly-missing", ["data", "views", 0, "lacking"], 0.75, "missing in 75 %"),
         ("few-rows", ["quality", "blocks", 1, "n_rows"], 9, "Fewer than 50 rows"),
         ("calibrated-from-pooled", ["labels", 1, "own_curve"], False, "1 label (flu) come from"),
@@ -255,6 +257,45 @@ def change(summary, path, value):
 def test_a_caution_appears_when_it_should(of_apart, rule, path, value, words):
     assert rule not in rules(of_apart)
     assert words in rules(change(of_apart, path, value))[rule]
+
+
+def test_cautions_about_quality_are_those_of_the_main_block(of_apart):
+    assert of_apart["quality"]["blocks"][0]["kind"] == "mean"
+    quality = ["quality", "blocks", 0, "metrics"]
+    gain = {"value": -0.03, "low": -0.04, "high": -0.02}
+    said = rules(change(of_apart, [*quality, "macro-AUC", "gain"], gain))["coupling-worse"]
+    assert "Coupling cost 3.0 points of macro-AUC" in said
+    same = change(of_apart, [*quality, "macro-AUC", "gain"], gain | {"high": 0.001})
+    assert "coupling-worse" not in rules(same) and "coupling-worse" not in rules(of_apart)
+    right = {"value": 0.9, "low": 0.88, "high": 0.92}
+    said = rules(change(of_apart, [*quality, "1-HL"], right | {"guessing": 0.89}))
+    assert "right answers (90.0 %)" in said["answers-guessed"]
+    assert "reaches (89.0 %)" in said["answers-guessed"]
+    better = change(of_apart, [*quality, "1-HL"], right | {"guessing": 0.87})
+    assert "answers-guessed" not in rules(better)
+    for rule, verdict in (("labels-guessed", NO_BETTER), ("labels-untold", TOO_FEW)):
+        assert "(asthma" in rules(change(of_apart, ["labels", 3, "verdict"], verdict))[rule]
+        in_one_table = rules(change(of_apart, ["labels", 4, "verdict"], verdict))
+        assert "asthma" not in in_one_table.get(rule, "")
+
+
+def test_related_labels_are_observed_ones(apart, of_apart):
+    pairs = label_cooccurrence(*apart)
+    related = [pair._asdict() for pair in pairs if pair.verdict in ("together", "apart")]
+    found = of_apart["cooccurrence"]
+    assert found["pairs"] == related and found["n_related"] == len(related)
+    assert found["n_pairs"] == len(pairs) == 6
+    assert found["n_too_few"] == sum(pair.verdict == "too few" for pair in pairs)
+
+
+def test_columns_are_those_of_the_model(apart, of_apart):
+    model, X, _ = apart
+    assert {view: [use["name"] for use in uses] for view, uses in of_apart["columns"].items()} == {
+        view: list(table.columns) for view, table in X.items()
+    }
+    for view, uses in of_apart["columns"].items():
+        assert uses == [asdict(use) for use in model.columns_[view]]
+        assert [use["name"] for use in uses if use["use"] == "set aside"] == [f"{view}.3"]
 
 
 def test_cautions_about_the_choice(of_chosen):
@@ -273,7 +314,7 @@ def test_every_caution_is_said_by_some_test_and_names_are_few(of_apart):
     many = [entry | {"yes": 1} for entry in labels * 3]
     sentence = rules(change(of_apart, ["data", "labels"], many))["few-positives"]
     assert sentence.startswith("12 labels (label0, ") and "and 6 more) have" in sentence
-    assert len({rule.__name__ for rule in CAUTIONS}) == len(CAUTIONS) == 15
+    assert len({rule.__name__ for rule in CAUTIONS}) == len(CAUTIONS) == 19
 
 
 def test_some_views_alone_can_be_tested(apart):

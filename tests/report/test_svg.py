@@ -20,3 +20,10 @@ def test_drawings_keep_their_looks_and_lose_what_a_page_does_not_need(tmp_path):
     renamed = inline_svg(quoted, "p", "x")
     assert "url('#p-a')" in renamed and "url(#p-a )" in renamed
     assert 'href="b"' in renamed and "script" not in renamed
+
+
+def test_names_take_the_place_of_texts_and_are_escaped():
+    text = '<svg><g id="a"><text x="1">nnn</text></g><g id="b"><text>kept</text></g></svg>'
+    found = inline_svg(text, "p", "x", {"a": "<b> & 猫"})
+    assert '<text x="1">&lt;b&gt; &amp; 猫</text>' in found and "<text>kept</text>" in found
+    assert 'id="p-a"' in found

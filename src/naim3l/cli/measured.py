@@ -1,10 +1,8 @@
 """Metrics of a model on the terminal, beside guessing and beside not coupling the tables."""
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from naim3l._text import some
 from naim3l.cli.app import print_table, say
 
 DASH = "–"
@@ -17,7 +15,6 @@ NAMES = {
 }
 # Not in percent: a number of labels.
 COUNTED = "coverage"
-HEADLINE = "macro-AUC"
 
 
 def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,6 +45,8 @@ def print_measured(measured: Mapping[str, Any], title: str) -> None:
     title : str
         Title of the table.
     """
+    from naim3l.report.findings import HEADLINE, describe_coupling
+
     block = measured["blocks"][0]
     header = ["measure", "model", "guessing", "uncoupled", "coupling added"]
     rows = [
@@ -64,35 +63,9 @@ def print_measured(measured: Mapping[str, Any], title: str) -> None:
         "above rows without it. Uncoupled is ridge regression of each table alone."
     )
     n_views = sum(each["kind"] == "view" for each in measured["blocks"])
-    if sentence := coupling_in_words(block["metrics"][HEADLINE], tables=n_views > 1):
+    what = "tables" if n_views > 1 else "labels"
+    if sentence := describe_coupling(block, f"Coupling the {what}"):
         say(sentence)
-
-
-def coupling_in_words(metric: Mapping[str, Any], *, tables: bool = True) -> str:
-    """What coupling added to a metric, as a sentence; empty if that is not known.
-
-    Parameters
-    ----------
-    metric : mapping
-        Entry of the headline metric of a block.
-    tables : bool
-        Whether there are several tables to couple, and not only labels.
-    """
-    gain = metric["gain"]
-    if gain is None or gain["value"] is None:
-        return ""
-    value, low, high = (round(100 * gain[key], 1) + 0.0 for key in ("value", "low", "high"))
-    what = f"Coupling the {'tables' if tables else 'labels'}"
-    interval = f"(95 % interval {low:.1f} to {high:.1f})"
-    if low > 0:
-        return f"{what} added {value:.1f} points of {HEADLINE} {interval}."
-    if high < 0:
-        lost = f"(95 % interval {-high:.1f} to {-low:.1f})"
-        return f"{what} cost {-value:.1f} points of {HEADLINE} {lost}."
-    return (
-        f"{what} added nothing that can be told from chance: {value:+.1f} points of {HEADLINE} "
-        f"{interval}."
-    )
 
 
 def print_views(measured: Mapping[str, Any]) -> None:
@@ -125,18 +98,11 @@ def print_labels(measured: Mapping[str, Any]) -> None:
 
 
 def verdicts_in_words(measured: Mapping[str, Any]) -> str:
-    """How many labels have which verdict; the names of those that are no better than guessing."""
-    from naim3l.decisions.quality import NO_BETTER, VERDICTS
+    """How many labels have which verdict in the first block."""
+    from naim3l.report.findings import describe_verdicts
 
-    first = {entry["label"]: entry["verdict"] for entry in reversed(measured["labels"])}
-    counts = Counter(first.values())
-    parts = []
-    for verdict in VERDICTS:
-        if counts[verdict]:
-            named = [label for label in reversed(first) if first[label] == verdict]
-            names = f" ({some(named, 5, str)})" if verdict == NO_BETTER else ""
-            parts.append(f"{counts[verdict]} {verdict}{names}")
-    return f"Of {len(first)} label{'' if len(first) == 1 else 's'}: {', '.join(parts)}."
+    first = measured["blocks"][0]["name"]
+    return describe_verdicts([entry for entry in measured["labels"] if entry["view"] == first])
 
 
 def show(value: float | None, metric: str = "") -> str:

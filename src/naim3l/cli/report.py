@@ -39,8 +39,8 @@ def report(
 ) -> None:  # fmt: skip
     """Write a page about a model: its data, choices, quality, labels, and what to be careful about.
 
-    Views are those of the fit. Without --test, quality is measured on labels that the
-    model has seen, and the page says so.
+    Views are those of the fit. Without --test, quality is measured on labels that were held out
+    of the fit in turn.
 
     Example: naim3l report model.skops --config study.toml --test clinic=clinic_new.csv
     """

@@ -42,8 +42,8 @@ class IMVWL(AlignedModel):
     Parameters
     ----------
     label_weight : float, default=0.05
-        Weight of the labels; greater than 0. With larger values the points fit labels rather than
-        views, from which new rows cannot be labelled.
+        Weight of the labels; greater than 0. With larger values the points fit training labels
+        rather than views, and new rows, of which only views are known, are scored worse.
     lam : float, default=0.1
         Weight of the trace norm of the label correlations; greater than 0.
     rank : int, default=50

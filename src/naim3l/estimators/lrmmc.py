@@ -43,10 +43,11 @@ class LRMMC(AlignedModel):
     and scaled to rows of length 1 on average, and B to entries of 1 on average.
 
     Both objectives are those of the authors' program, where lam is mu times sqrt(n), ridge is eta
-    and label_weight is lambda; it concatenates views without the weights of the paper. It knows no
-    missing views, and labels its own rows only: leaving missing rows out of the sum, the scales,
-    and scores of new rows are ours. A new row has the b that a training row with the same views
-    would have, and its scores are the least-squares map of B to ``Z_Y``.
+    and label_weight is lambda; it concatenates views without the weights of the paper, chooses m on
+    validation rows, knows no missing views, and labels its own rows only. Leaving missing rows out
+    of the sum, the scales, a fixed m and scores of new rows are ours. A new row has the b that a
+    training row with the same views would have, and its scores are the least-squares map of B to
+    ``Z_Y``.
 
     Parameters
     ----------

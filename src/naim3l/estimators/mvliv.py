@@ -32,10 +32,10 @@ class MVLIV(AlignedModel):
     to rows of length 1 on average; labels are centred and multiplied by ``label_scale``. From
     singular vectors on, ``H``, ``U`` and ``C`` are minimised in turn, each exactly.
 
-    The method is reconstructed from descriptions of the paper, which leaves the squared
-    residuals unpenalised and restores missing entries by successive over-relaxation. With half of
-    the rows missing, that did not restore them; the ridge and the exact solutions do. Labels as a
-    view, and the score of a new row, whose labels are all unknown, are not the paper's either.
+    The method is reconstructed from descriptions of the paper, which has no ridge and restores
+    missing entries by successive over-relaxation. Here each block is solved exactly, and the ridge
+    determines the points of rows of which little is known. Labels as a view, and the scores of a
+    new row, as of a sample whose labels are all unknown, are not the paper's either.
 
     Parameters
     ----------

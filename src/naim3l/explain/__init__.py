@@ -1,9 +1,11 @@
 """What a fitted model has learned: column weights, shares of the views, related labels.
 
-Everything is computed from weights and scores, and describes the model, not the world: a column
-with a large weight changes the score, but may stand for other columns that it is correlated with.
+Everything but `label_cooccurrence`, which counts observed labels, is computed from weights and
+scores and describes the model, not the world: a column with a large weight changes the score, but
+may stand for other columns that it is correlated with.
 """
 
+from naim3l.explain.cooccurrence import LabelPair, label_cooccurrence
 from naim3l.explain.explained import check_explained
 from naim3l.explain.kernel_views import ViewKernel, linear_views, view_kernels
 from naim3l.explain.own_columns import (
@@ -23,9 +25,11 @@ from naim3l.explain.scores import (
 __all__ = [
     "Feature",
     "FeatureWeights",
+    "LabelPair",
     "ViewKernel",
     "check_explained",
     "feature_weights",
+    "label_cooccurrence",
     "label_relations",
     "linear_views",
     "related_labels",

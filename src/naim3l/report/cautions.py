@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from naim3l._text import some
+from naim3l.decisions.quality import NO_BETTER, TOO_FEW
 from naim3l.decisions.thresholds import ENOUGH_POSITIVES
+from naim3l.report.findings import coupling_gain, describe_coupling, main_block, main_labels
+from naim3l.report.names import shorten
 
 Summary = dict[str, Any]
 
@@ -37,8 +40,8 @@ def find_cautions(summary: Summary) -> list[dict[str, str]]:
 def _measured_on_training(summary: Summary) -> Iterator[str]:
     if summary["quality"]["on"] == "training":
         yield (
-            "All quality metrics are computed on label entries that were seen in training. They "
-            "are optimistic; provide test tables to measure the performance on new rows."
+            "All measures of quality are computed on answers that the model has seen in training. "
+            "They are optimistic; provide test tables to measure the quality for new rows."
         )
 
 
@@ -46,7 +49,46 @@ def _perhaps_seen(summary: Summary) -> Iterator[str]:
     if _only_given(summary):
         yield (
             "It is not known here whether the model has seen these rows in training. If it has, "
-            "all quality metrics are optimistic."
+            "all measures of quality are optimistic."
+        )
+
+
+def _coupling_worse(summary: Summary) -> Iterator[str]:
+    main = main_block(summary["quality"]["blocks"])
+    gain = coupling_gain(main)
+    if gain and gain["high"] < 0:
+        yield (
+            f"The same model without coupling is better here. {describe_coupling(main, 'Coupling')}"
+            " Lower lam, or use PerViewRidge."
+        )
+
+
+def _answers_guessed(summary: Summary) -> Iterator[str]:
+    main = main_block(summary["quality"]["blocks"])
+    right = main["metrics"]["1-HL"] if main else None
+    if right and right["value"] is not None and right["low"] <= right["guessing"]:
+        yield (
+            f"The share of right answers ({100 * right['value']:.1f} %) is not clearly above what "
+            f"always giving the more frequent answer reaches ({100 * right['guessing']:.1f} %). "
+            "Rank rows by score or probability instead of relying on yes and no."
+        )
+
+
+def _labels_guessed(summary: Summary) -> Iterator[str]:
+    guessed = _judged(summary, NO_BETTER)
+    if guessed:
+        yield (
+            f"The predictions of {_count(guessed, 'label')} ({_some(guessed)}) are no better than "
+            f"guessing: do not rely on {_them(guessed)}."
+        )
+
+
+def _labels_untold(summary: Summary) -> Iterator[str]:
+    untold = _judged(summary, TOO_FEW)
+    if untold:
+        yield (
+            f"Too few answers are known to tell how good the predictions of "
+            f"{_count(untold, 'label')} ({_some(untold)}) are."
         )
 
 
@@ -72,10 +114,10 @@ def _objective_negative(summary: Summary) -> Iterator[str]:
 def _no_positives(summary: Summary) -> Iterator[str]:
     never = [entry["label"] for entry in summary["data"]["labels"] if not entry["yes"]]
     if never and _only_given(summary):
-        yield f"{_labels(never)} no known positive, so nothing can be measured for {_them(never)}."
+        yield f"{_labels(never)} no known yes, so nothing can be measured for {_them(never)}."
     elif never:
         yield (
-            f"{_labels(never)} no known positive, so nothing could be learned about "
+            f"{_labels(never)} no known yes, so nothing could be learned about "
             f"{_them(never)}: the scores carry little or no information."
         )
 
@@ -87,7 +129,7 @@ def _few_positives(summary: Summary) -> Iterator[str]:
     if few:
         who = "This report relies" if _only_given(summary) else "The model and this report rely"
         yield (
-            f"{_labels(few)} fewer than {ENOUGH_POSITIVES} known positives. {who} on only a few "
+            f"{_labels(few)} fewer than {ENOUGH_POSITIVES} known yes. {who} on only a few "
             f"rows for {_them(few)}."
         )
 
@@ -98,7 +140,7 @@ def _no_negatives(summary: Summary) -> Iterator[str]:
     ]
     if only_yes and not _only_given(summary):
         yield (
-            f"{_labels(only_yes)} no known negative: if unknown means no in your tables, replace "
+            f"{_labels(only_yes)} no known no: if unknown means no in your tables, replace "
             "it by 0; otherwise the model cannot learn to distinguish yes from no."
         )
 
@@ -128,20 +170,18 @@ def _few_rows(summary: Summary) -> Iterator[str]:
 def _says_no_to_all(summary: Summary) -> Iterator[str]:
     if summary["model"]["parameters"].get("threshold") != "sign":
         return
-    measured = [entry for entry in summary["labels"] if entry["measured_yes"]]
-    silent = list(dict.fromkeys(e["label"] for e in measured if not e["found"]))
+    silent = _names(summary, lambda entry: entry["measured_yes"] and not entry["found"])
     if silent:
         yield (
-            f"With threshold='sign' the model finds none of the known positives of "
-            f"{_count(silent, 'label')} ({_some(silent)})"
-            f"{'' if summary['data']['form'] == 'wide' else ' in some view'}: it predicts a label "
-            "only where its score is positive, which seldom happens for rare labels. Rank by "
+            f"With threshold='sign' the model finds none of the known yes of "
+            f"{_count(silent, 'label')} ({_some(silent)}){_somewhere(summary)}: it predicts a "
+            "label only where its score is positive, which seldom happens for rare labels. Rank by "
             "score, or fit with threshold='guarded' or 'cardinality'."
         )
 
 
 def _calibrated_from_pooled(summary: Summary) -> Iterator[str]:
-    borrowed = list(dict.fromkeys(e["label"] for e in summary["labels"] if e["own_curve"] is False))
+    borrowed = _names(summary, lambda entry: entry["own_curve"] is False)
     if borrowed:
         yield (
             f"The probabilities of {_count(borrowed, 'label')} ({_some(borrowed)}) come from a "
@@ -151,15 +191,11 @@ def _calibrated_from_pooled(summary: Summary) -> Iterator[str]:
 
 
 def _curve_falls(summary: Summary) -> Iterator[str]:
-    falling = list(
-        dict.fromkeys(
-            e["label"] for e in summary["labels"] if e["slope"] is not None and e["slope"] <= 0
-        )
-    )
+    falling = _names(summary, lambda entry: entry["slope"] is not None and entry["slope"] <= 0)
     if falling:
         yield (
             f"The probabilities of {_count(falling, 'label')} ({_some(falling)}) do not rise with "
-            "the score: on held-out entries, higher scores were not more likely to be positive."
+            "the score: on held-out entries, higher scores were not more often yes."
         )
 
 
@@ -196,6 +232,10 @@ def _columns_dropped(summary: Summary) -> Iterator[str]:
 CAUTIONS: tuple[Callable[[Summary], Iterator[str]], ...] = (
     _measured_on_training,
     _perhaps_seen,
+    _coupling_worse,
+    _answers_guessed,
+    _labels_guessed,
+    _labels_untold,
     _not_converged,
     _objective_negative,
     _no_positives,
@@ -222,7 +262,20 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+    return shorten(name, LONGEST_NAME)
+
+
+def _names(summary: Summary, applies: Callable[[dict[str, Any]], Any]) -> list[str]:
+    """Labels to which something applies, in one view at least."""
+    return list(dict.fromkeys(entry["label"] for entry in summary["labels"] if applies(entry)))
+
+
+def _judged(summary: Summary, verdict: str) -> list[str]:
+    return [entry["label"] for entry in main_labels(summary) if entry["verdict"] == verdict]
+
+
+def _somewhere(summary: Summary) -> str:
+    return " in some view" if len(summary["labels"]) > len(main_labels(summary)) else ""
 
 
 def _count(names: Sequence[str], word: str) -> str:

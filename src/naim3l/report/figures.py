@@ -1,14 +1,17 @@
 """Figures of a summary.
 
-They contain no names given by the user, which may have characters that the font lacks. Captions and
-alternative texts, which are HTML, contain the names.
+Names given by the user may have characters that the fonts of matplotlib lack, and signs that it
+would read as formulas. A figure has a placeholder of the same width for each; the page, which is
+drawn with the fonts of the browser, puts the names in their place.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from naim3l.report.names import shorten, text_width
 from naim3l.report.plots import COLOURS, GREY, MARKERS, add_legend, new_figure, styled
 
 Summary = dict[str, Any]
@@ -16,57 +19,90 @@ Summary = dict[str, Any]
 # More maps than this would dominate the page.
 MOST_MAPS = 8
 FEW_PLACES = 7
+# Ticks with names next to each other, and the width of a name in characters.
+MOST_NAMES, NAME_WIDTH = 24, 18
+# Points of a calibration curve stand for at least this many entries.
+ENOUGH_ENTRIES = 20
 KNOWN, UNKNOWN = "#E3EAF1", "#2F4B66"
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with its caption and its alternative text."""
+    """A figure with its caption, its alternative text, and the names that replace placeholders."""
 
     figure: Any
     caption: str
     description: str
+    names: dict[str, str] = field(default_factory=dict)
+
+
+def _place_names(texts: Iterable[Any], names: Sequence[str], prefix: str) -> dict[str, str]:
+    """Turn texts into placeholders, and return the names by the ids of the placeholders."""
+    placed = {}
+    for i, (text, name) in enumerate(zip(texts, names, strict=True)):
+        placed[f"{prefix}-{i}"] = shown = shorten(name, NAME_WIDTH)
+        text.set_text("n" * text_width(shown))
+        text.set_gid(f"{prefix}-{i}")
+    return placed
+
+
+def _name_ticks(ax: Any, names: Sequence[str], prefix: str) -> dict[str, str]:
+    """Ticks at 1, 2, ... with names, or at some of them where there are many."""
+    places = range(0, len(names), -(-len(names) // MOST_NAMES))
+    some = [names[i] for i in places]
+    widths = ["n" * text_width(shorten(name, NAME_WIDTH)) for name in some]
+    look = {"rotation": 90, "rotation_mode": "anchor", "ha": "right", "va": "center"}
+    ax.set_xticks([i + 1 for i in places], widths, fontsize=7, **look)
+    return _place_names(ax.get_xticklabels(), some, prefix)
 
 
 @styled
-def draw_map(entry: dict[str, Any]) -> Drawing:
+def draw_map(entry: dict[str, Any], labels: list[str]) -> Drawing:
     """Which labels are unknown in which rows, and which rows lack a view."""
     from matplotlib.colors import LinearSegmentedColormap
 
     unknown = np.array(entry["unknown"], dtype=float)
     lacking = np.array(list(entry["lacking"].values()), dtype=float).T
-    fig, (ax,) = new_figure(1, 1, 2.3)
-    shades = LinearSegmentedColormap.from_list("unknown", [KNOWN, UNKNOWN])
-    # Views are drawn to the left, separate from the labels.
+    n_labels, n_rows, views = len(labels), entry["n_rows"], list(entry["lacking"])
+    n_beside = len(views) if lacking.any() else 0
+    # Views are drawn to the right, separate from the labels.
+    fig, axes = new_figure(
+        *(1 + bool(n_beside), 1, 3.2), width=4.4 / (1 + bool(n_beside)),
+        ratios=[max(n_labels, 2), max(n_beside, n_labels / 6)] if n_beside else None,
+    )  # fmt: skip
     look: dict[str, Any] = {
-        "cmap": shades, "vmin": 0, "vmax": 1, "aspect": "auto", "interpolation": "nearest",
+        "cmap": LinearSegmentedColormap.from_list("unknown", [KNOWN, UNKNOWN]),
+        "vmin": 0, "vmax": 1, "aspect": "auto", "interpolation": "nearest",
     }  # fmt: skip
-    n_labels, n_rows = unknown.shape[1], entry["n_rows"]
-    image = ax.imshow(unknown, extent=(0.5, n_labels + 0.5, n_rows, 0), **look)
-    ax.grid(False)
-    ax.set(xlabel="label, in the order of the table", ylabel="row")
-    _whole_numbers(ax.xaxis, ax.yaxis)
-    bar = fig.colorbar(image, ax=ax, shrink=0.8)
+    image = axes[0].imshow(unknown, extent=(0.5, n_labels + 0.5, n_rows, 0), **look)
+    axes[0].set(xlabel="label", ylabel="row")
+    _whole_numbers(axes[0].yaxis)
+    names = _name_ticks(axes[0], labels, "label")
+    for side in axes[1:]:
+        side.imshow(lacking, extent=(0.5, n_beside + 0.5, n_rows, 0), **look)
+        side.set(xlabel="view", yticks=[])
+        names |= _name_ticks(side, views, "view")
+    for ax in axes:
+        ax.grid(False)
+    bar = fig.colorbar(image, ax=axes, shrink=0.8)
     bar.set_label("share missing")
     bar.outline.set_visible(False)
-    if lacking.any():
-        side = ax.inset_axes((-0.42, 0, 0.14, 1))
-        side.imshow(lacking, extent=(0.5, lacking.shape[1] + 0.5, n_rows, 0), **look)
-        side.grid(False)
-        side.set(xlabel="view", yticks=[])
-        _whole_numbers(side.xaxis)
-    views = ", ".join(
+    caption = f"{entry['name']}: dark where it is unknown whether a label applies to a row"
+    if n_beside:
+        caption += "; on the right, dark where a row lacks a view"
+    if n_labels > MOST_NAMES:
+        n_named = sum(key.startswith("label") for key in names)
+        caption += f". Only {n_named} of {n_labels} labels are named"
+    lack = ", ".join(
         f"{view}: {_percent(np.mean(shares))} of the rows lack it"
         for view, shares in entry["lacking"].items()
     )
-    caption = f"{entry['name']}: dark where the label of a row is unknown"
-    if lacking.any():
-        caption += f"; left: dark where a row lacks the view ({_numbered(list(entry['lacking']))})"
     return Drawing(
         fig,
         f"{caption}.",
-        f"Map of {entry['n_rows']} rows by {n_labels} labels: {_percent(unknown.mean())} of the "
-        f"entries are unknown. {views}.",
+        f"Map of {n_rows} rows by {n_labels} labels: {_percent(unknown.mean())} of the entries are "
+        f"unknown. {lack}.",
+        names,
     )
 
 
@@ -150,42 +186,85 @@ def draw_labels(labels: list[dict[str, Any]]) -> Drawing | None:
         ax.plot(
             *([entry[key] for entry in of_view] for key in ("yes", "auc")),
             MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], alpha=0.7,
-            label=f"view {i + 1}",
+            label="n" * text_width(shorten(view, NAME_WIDTH)),
         )  # fmt: skip
     ax.axhline(0.5, color=GREY, linestyle="--")
     _log_axis(ax, _round_places([entry["yes"] for entry in shown]))
-    ax.set(xlabel="known positives in training", ylabel="AUC of the label")
+    ax.set(xlabel="known yes", ylabel="AUC of the label")
+    _percent_ticks(ax.yaxis)
+    names = {}
     if len(views) > 1:
-        add_legend(ax, loc="best")
+        # Beside the points, where it covers none of them.
+        legend = add_legend(ax, loc="center left", bbox_to_anchor=(1, 0.5))
+        names = _place_names(legend.get_texts(), views, "legend")
     low = min(shown, key=lambda entry: entry["auc"])
     return Drawing(
         fig,
-        "Each point is a label; random guessing gives 0.5 (dashed)."
-        + (f" In the legend, {_numbered(views)}." if len(views) > 1 else ""),
-        f"AUC of {len(shown)} labels against their numbers of known positives; the lowest, "
-        f"{low['auc']:.3f}, is that of {low['label']} with {low['yes']} known positives.",
+        "Each point is a label; guessing reaches 50 % (dashed). With few known yes, the AUC "
+        "varies by coincidence.",
+        f"AUC of {len(shown)} labels against their numbers of known yes; the lowest, "
+        f"{100 * low['auc']:.1f} %, is that of {low['label']} with {low['yes']} known yes.",
+        names,
     )
 
 
 @styled
 def draw_calibration(entry: dict[str, Any]) -> Drawing:
-    """Share of positive entries against mean probability."""
-    bins = [b for b in entry["bins"] if b["n"]]
-    fig, (ax,) = new_figure(1, 1, 2.8, width=3.2)
+    """Share of yes against mean probability."""
+    bins = merge_bins(entry["bins"])
+    fig, (ax,) = new_figure(1, 1, 3.0, width=3.4)
     ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=0.8)
-    x, share = ([b[key] for b in bins] for key in ("probability", "share"))
-    ax.plot(x, share, color=COLOURS[0])
-    sizes = [12 + 90 * b["n"] / max(b["n"] for b in bins) for b in bins]
-    ax.scatter(x, share, s=sizes, color=COLOURS[0], alpha=0.6, linewidth=0, zorder=3)
-    ax.set(xlabel="probability", ylabel="share of positives", xlim=(0, 1), ylim=(0, 1))
-    pairs = ", ".join(f"{b['probability']:.2f} and {b['share']:.2f}" for b in bins)
+    ax.plot(*([b[key] for b in bins] for key in ("probability", "share")), "o", color=COLOURS[0])
+    for b in bins:
+        # Away from the dashed line, to which points are close.
+        above = b["share"] >= b["probability"]
+        ax.annotate(
+            f"{b['n']}", (b["probability"], b["share"]), (-3 if above else 3, 4 if above else -9),
+            textcoords="offset points", ha="right" if above else "left", fontsize=6.5, color=GREY,
+        )  # fmt: skip
+    ax.set(xlabel="probability that the model gives", ylabel="share that is yes")
+    ax.set(xlim=(-0.08, 1.08), ylim=(-0.08, 1.08))
+    for axis in (ax.xaxis, ax.yaxis):
+        _percent_ticks(axis)
+    pairs = ", ".join(
+        f"{_percent(b['probability'])} and {_percent(b['share'])} of {b['n']} entries" for b in bins
+    )
     return Drawing(
         fig,
-        f"{entry['name']}: entries in ten bins by probability, larger points for more entries; on "
-        "the dashed line the calibration is perfect. Expected calibration error "
-        f"{_show(entry['error'])}.",
-        f"Mean probability and share of positives, by bin: {pairs}.",
+        f"{entry['name']}: entries grouped by probability; the number at each point is that of its "
+        "entries. On the dashed line, probabilities are exactly right. Mean distance from it "
+        f"(expected calibration error): {_points(entry['error'])}.",
+        f"Mean probability and share of yes, by group: {pairs}.",
     )
+
+
+def merge_bins(bins: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Bins of a calibration curve, neighbours merged until each has enough entries.
+
+    Parameters
+    ----------
+    bins : list of dict
+        "n", and "probability" and "share", the means over the entries, None where there are none.
+
+    Returns
+    -------
+    list of dict
+        The same keys; at least 20 entries each, unless there are fewer in total.
+    """
+    groups: list[list[dict[str, Any]]] = [[]]
+    for found in (b for b in bins if b["n"]):
+        if sum(b["n"] for b in groups[-1]) >= ENOUGH_ENTRIES:
+            groups.append([])
+        groups[-1].append(found)
+    if len(groups) > 1 and sum(b["n"] for b in groups[-1]) < ENOUGH_ENTRIES:
+        last = groups.pop()
+        groups[-1] += last
+    merged = []
+    for group in filter(None, groups):
+        n = sum(b["n"] for b in group)
+        means = {key: sum(b["n"] * b[key] for b in group) / n for key in ("probability", "share")}
+        merged.append({"n": n} | means)
+    return merged
 
 
 @styled
@@ -230,8 +309,14 @@ def _round_places(values: list[float]) -> list[float]:
     return places[:: len(places) // FEW_PLACES + 1]
 
 
-def _numbered(views: list[str]) -> str:
-    return ", ".join(f"view {i + 1} is {view}" for i, view in enumerate(views))
+def _percent_ticks(axis: Any) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    axis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+
+
+def _points(value: float | None) -> str:
+    return "unknown" if value is None else f"{100 * value:.1f} points"
 
 
 def _percent(share: Any) -> str:

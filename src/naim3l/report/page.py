@@ -14,15 +14,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from naim3l._text import CONTROLS, visible
-from naim3l.decisions.quality import LEVEL, N_RESAMPLES
+from naim3l.decisions.quality import GOOD_AUC, LEVEL, N_RESAMPLES, WIDE_AUC
 from naim3l.files.whole import write_text
-from naim3l.report import figures
+from naim3l.report import figures, findings
 from naim3l.report.figures import Drawing
 from naim3l.report.plots import to_svg
 from naim3l.report.svg import inline_svg
 
 TEMPLATE, SCRIPT = "report.html.jinja", "report.js"
-DASH = "–"
+DASH, PERCENT = "–", "\N{NO-BREAK SPACE}%"
+TILES = ("macro-AUC", "1-HL")
 # Colours of figures as CSS variables of the page, which differ in dark mode.
 THEME = {
     "#000000": "currentColor",
@@ -33,16 +34,6 @@ THEME = {
     "#d55e00": "var(--orange)",
     "#009e73": "var(--green)",
 }
-METRIC_TEXTS = {
-    "macro-AUC": "how well rows with a label are ranked above rows without it, mean over labels",
-    "1-HL": "share of correct decisions among known entries",
-    "1-RL": "share of pairs of a positive and a negative label of a row that are ranked correctly",
-    "AP": "average precision: mean over rows of the precision at the ranks of the positive labels",
-    "AUC": "area under the curve for the top-ranked labels of all rows, as defined in the paper",
-    "macro-F1": "F1 of the decisions, averaged over labels",
-    "example-F1": "F1 of the decisions, averaged over rows",
-}
-TILES = ("macro-AUC", "1-HL", "AP", "macro-F1")
 
 
 def write_report(path: str | os.PathLike[str], summary: dict[str, Any]) -> None:
@@ -133,17 +124,33 @@ def render_report(summary: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": show_number, "share": show_share, "setting": _show_setting}
+    environment.filters |= {
+        "number": show_number,
+        "share": show_share,
+        "points": findings.show_points,
+        "range": findings.show_range,
+        "setting": _show_setting,
+    }
     script = loader.get_source(environment, SCRIPT)[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    blocks = summary["quality"]["blocks"]
+    main = findings.main_block(blocks)
     return environment.get_template(TEMPLATE).render(
         summary=summary,
         figures=_draw(summary),
-        metric_texts=METRIC_TEXTS,
-        tiles=TILES,
-        whiskers=_whiskers(summary["quality"]["blocks"]),
+        title=findings.title(summary["model"]["label_names"]),
+        measures=findings.MEASURES,
+        main=main,
+        others=[block for block in blocks if block is not main],
+        labels=findings.main_labels(summary),
+        verdicts_said=findings.describe_verdicts(findings.main_labels(summary)),
+        coupled=_coupled(summary),
+        coupling_said=findings.describe_coupling(main, f"Coupling the {_coupled(summary)}"),
+        whiskers=_whiskers(blocks),
         level=f"{100 * LEVEL:.0f} %",
         n_resamples=N_RESAMPLES,
+        good_auc=GOOD_AUC,
+        wide_auc=WIDE_AUC,
         script=Markup(script),
         digest=digest,
     )
@@ -159,11 +166,18 @@ def show_share(value: float | None) -> str:
     if value is None:
         return DASH
     if value in (0, 1):
-        return f"{100 * value:.0f} %"
+        return f"{100 * value:.0f}{PERCENT}"
     text = f"{100 * value:.1f}"
     if (text == "0.0" and value > 0) or (text == "100.0" and value < 1):
         text = "< 0.1" if value < 0.5 else "> 99.9"
-    return f"{text} %"
+    return text + PERCENT
+
+
+def _coupled(summary: dict[str, Any]) -> str:
+    """What the model couples."""
+    if len(summary["model"]["views"]) > 1:
+        return "tables" if summary["data"]["form"] == "apart" else "views"
+    return "labels" if summary["data"]["n_labels"] > 1 else "rows"
 
 
 def _show_setting(value: Any) -> str:
@@ -173,11 +187,12 @@ def _show_setting(value: Any) -> str:
 def _draw(summary: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """Figures by section, ready for the template."""
     fit, choice = summary["convergence"], summary["choice"]
+    maps, names = summary["data"]["maps"], summary["model"]["label_names"]
     drawings: dict[str, list[Any]] = {
-        "data": [figures.draw_map(entry) for entry in summary["data"]["maps"][: figures.MOST_MAPS]],
+        "data": [figures.draw_map(entry, names) for entry in maps[: figures.MOST_MAPS]],
         "choice": [figures.draw_choice(choice)] if choice else [],
         "fit": [figures.draw_objective(fit)] if fit else [],
-        "labels": [figures.draw_labels(summary["labels"])],
+        "labels": [figures.draw_labels(_labels_of_views(summary))],
         "calibration": [figures.draw_calibration(entry) for entry in summary["calibration"]],
         "spectrum": [figures.draw_spectrum(summary["spectrum"])],
     }
@@ -186,12 +201,20 @@ def _draw(summary: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     return {section: list(_lay_out(section, drawn)) for section, drawn in drawings.items()}
 
 
+def _labels_of_views(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """Labels of each view if the model decides on views, else of fused scores."""
+    views = [view["name"] for view in summary["data"]["views"]]
+    return [e for e in summary["labels"] if e["view"] in views] or summary["labels"]
+
+
 def _lay_out(section: str, drawings: Iterable[Drawing | None]) -> Iterable[dict[str, Any]]:
     from markupsafe import Markup
 
     for number, drawing in enumerate(drawing for drawing in drawings if drawing is not None):
         anchor = f"figure-{section}-{number}"
-        svg = inline_svg(_themed(to_svg(drawing.figure)), anchor, _printable(drawing.description))
+        names = {key: _printable(name) for key, name in drawing.names.items()}
+        text, described = _themed(to_svg(drawing.figure)), _printable(drawing.description)
+        svg = inline_svg(text, anchor, described, names)
         yield {"id": anchor, "caption": drawing.caption, "svg": Markup(svg)}
 
 
@@ -206,19 +229,22 @@ def _printable(text: str) -> str:
 
 
 def _whiskers(blocks: list[dict[str, Any]]) -> dict[str, list[dict[str, float] | None]]:
-    """Positions of low, value and high of each block, by metric, in percent of a common range."""
+    """Positions of low, value, high and guessing of each block, in percent of a common range."""
     places: dict[str, list[dict[str, float] | None]] = {}
-    for name in METRIC_TEXTS:
-        found = [block["metrics"][name] for block in blocks]
-        known = [entry for entry in found if entry["value"] is not None]
-        low = min((entry["low"] for entry in known), default=0.0)
-        width = max((entry["high"] for entry in known), default=1.0) - low or 1.0
+    for name in TILES:
+        found = [
+            {key: entry["metrics"][name][key] for key in ("value", "low", "high", "guessing")}
+            for entry in blocks
+        ]
+        known = [v for entry in found for v in entry.values() if v is not None]
+        low, high = min(known, default=0.0), max(known, default=1.0)
         places[name] = [
             None
             if entry["value"] is None
             else {
-                key: round(4 + 92 * (entry[key] - low) / width, 1)
-                for key in ("low", "value", "high")
+                key: round(4 + 92 * (value - low) / (high - low or 1.0), 1)
+                for key, value in entry.items()
+                if value is not None
             }
             for entry in found
         ]

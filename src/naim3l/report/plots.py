@@ -18,6 +18,7 @@ from naim3l.files.whole import written_whole
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,7 +79,12 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
 @styled
 def new_figure(
-    n_columns: int = 1, n_rows: int = 1, height: float = HEIGHT, *, width: float = COLUMN_WIDTH
+    n_columns: int = 1,
+    n_rows: int = 1,
+    height: float = HEIGHT,
+    *,
+    width: float = COLUMN_WIDTH,
+    ratios: Sequence[float] | None = None,
 ) -> "tuple[Figure, list[Axes]]":
     """A figure and the list of its axes, row by row; for one panel, ``fig, (ax,) = new_figure()``.
 
@@ -88,11 +94,13 @@ def new_figure(
         Numbers of panels.
     height, width : float
         Size of one panel in inches. By default a panel is as wide as a column of text.
+    ratios : sequence of float, optional
+        Widths of the columns relative to each other, instead of equal ones.
     """
     from matplotlib.figure import Figure
 
     fig = Figure(figsize=(width * n_columns, height * n_rows), layout="constrained")
-    axes = fig.subplots(n_rows, n_columns, squeeze=False)
+    axes = fig.subplots(n_rows, n_columns, squeeze=False, width_ratios=ratios)
     return fig, list(axes.flat)
 
 
@@ -128,9 +136,9 @@ def draw_series(
 
 
 @styled
-def add_legend(ax: "Axes", **options: Any) -> None:
+def add_legend(ax: "Axes", **options: Any) -> "Legend":
     """Add a legend in the common size; ``options`` are those of ``Axes.legend``."""
-    ax.legend(**options)
+    return ax.legend(**options)
 
 
 @styled
@@ -160,7 +168,13 @@ def save(fig: "Figure", stem: Path) -> list[Path]:
 
 @styled
 def to_svg(fig: "Figure") -> str:
-    """A figure as the text of an SVG file; the same figure gives the same text."""
+    """A figure as the text of an SVG file; the same figure gives the same text.
+
+    Texts stay texts, which the browser draws with its own fonts.
+    """
+    import matplotlib
+
     file = BytesIO()
-    fig.savefig(file, format="svg", metadata={"Date": None})
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        fig.savefig(file, format="svg", metadata={"Date": None})
     return file.getvalue().decode("utf-8")

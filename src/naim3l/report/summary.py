@@ -1,5 +1,6 @@
 """All numbers of a report, as plain data."""
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from naim3l.decisions.quality import measure
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import (
     check_explained,
+    label_cooccurrence,
     label_relations,
     linear_views,
     score_spectrum,
@@ -22,6 +24,7 @@ from naim3l.report.inputs import count_by_block, describe_data
 from naim3l.report.judged import read_blocks
 
 N_PAIRS, N_FEATURES = 20, 3
+RELATED = ("together", "apart")
 SEEN = "seen in training, optimistic"
 
 
@@ -45,7 +48,8 @@ def summarise(
         Labels of the rows of ``X``.
     test : tuple (X, y), optional
         Tables and labels that the model has not seen, in the same form. Without them, quality is
-        measured on the known training entries, and the summary says so.
+        that of entries held out in the fit (``compare=True``), or else measured on the known
+        training entries, and the summary says so.
     fitted : bool, default=True
         False if ``X`` and ``y`` are not the tables of the fit; they may contain only some of its
         views. Quality is then measured on them, and nothing is reported about the training rows.
@@ -59,15 +63,20 @@ def summarise(
           means over labels of the view weights and of the overlap);
         - "data": sizes, missing ratios and their maps, see `inputs.describe_data`;
         - "choice", "convergence": see `fitting`, or None;
-        - "quality": "on" ("test", "training", or "given" where not ``fitted``), "caveat", and
-          "blocks", see `quality.measure`;
-        - "labels": a dict for each label, and view if tables are separate: known "yes" and "no" of
-          the fit, "frequency" of yes among them, "measured_yes", "measured_no", "called", "found",
-          "auc", "average_precision", "f1", "threshold", "slope", "own_curve";
+        - "quality": "on" ("test", "held-out", "training", or "given" where not ``fitted``),
+          "caveat", and "blocks", see `naim3l.decisions.quality.measure`;
+        - "labels": a dict for each label and block, as `measure` returns it, but with known "yes"
+          and "no" of the fit, "frequency" of yes among them, and "measured_yes" and "measured_no"
+          of what was measured; "threshold", "slope" and "own_curve" of the calibration;
         - "calibration": see `quality.measure_calibration`, for each block that has one;
-        - "relations": the most related pairs of labels; "shares": mean share of each view in the
-          variance of scores; "features": columns with the largest positive and negative weights
-          for each label, in views without a kernel; empty if all views have one;
+        - "columns": for each view, what became of its columns (dicts with "name", "kind",
+          "missing", "use" and "reason");
+        - "cooccurrence": pairs of labels that occur together, or apart, in the labels of ``y``:
+          "pairs", those of `naim3l.explain.label_cooccurrence` that can be told from coincidence,
+          the strongest 20, and the numbers "n_pairs", "n_related" and "n_too_few" of all pairs;
+        - "relations": the pairs of labels whose scores are most alike; "shares": mean share of each
+          view in the variance of scores; "features": columns with the largest positive and negative
+          weights for each label, in views without a kernel; empty if all views have one;
         - "spectrum": see `naim3l.explain.score_spectrum`;
         - "cautions": see `cautions.find_cautions`.
 
@@ -107,6 +116,8 @@ def summarise(
         },
         "labels": [_label_entry(model, entry, counts) for entry in measured["labels"]],
         "calibration": measured["calibration"],
+        "columns": {view: list(map(asdict, uses)) for view, uses in model.columns_.items()},
+        "cooccurrence": _cooccurrence(model, X, y),
         "relations": _relations(model, X),
         "shares": {view: _mean(share) for view, share in view_shares(model, X).items()},
         "features": _features(model, X),
@@ -153,6 +164,17 @@ def _label_entry(
         "threshold": None if at is None else float(at[k]),
         "slope": None if curve is None else float(curve.slope[k]),
         "own_curve": None if curve is None else bool(curve.own[k]),
+    }
+
+
+def _cooccurrence(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
+    pairs = label_cooccurrence(model, X, y)
+    related = [pair for pair in pairs if pair.verdict in RELATED]
+    return {
+        "pairs": [pair._asdict() for pair in related[:N_PAIRS]],
+        "n_pairs": len(pairs),
+        "n_related": len(related),
+        "n_too_few": sum(pair.verdict == "too few" for pair in pairs),
     }
 
 

@@ -1,12 +1,13 @@
 """Figures embedded in an HTML page."""
 
 import re
+from collections.abc import Mapping
 from xml.etree import ElementTree
 
 REFERENCE = re.compile(r"url\(\s*(['\"]?)#")
 
 
-def inline_svg(text: str, anchor: str, label: str) -> str:
+def inline_svg(text: str, anchor: str, label: str, names: Mapping[str, str] | None = None) -> str:
     """An SVG file as an element of an HTML page.
 
     Parameters
@@ -17,6 +18,8 @@ def inline_svg(text: str, anchor: str, label: str) -> str:
         The new id of the figure, and the prefix of every id in it, because figures share ids.
     label : str
         Alternative text.
+    names : mapping of str to str, optional
+        Texts to put in place of those in the groups with these ids.
 
     Returns
     -------
@@ -26,6 +29,9 @@ def inline_svg(text: str, anchor: str, label: str) -> str:
     root = ElementTree.fromstring(text)
     for element in list(root.iter()):
         element.tag = _local(element.tag)
+        name = (names or {}).get(element.attrib.get("id", ""))
+        if name is not None:
+            element[-1].text = name
         for child in list(element):
             if _local(child.tag) in ("metadata", "script"):
                 element.remove(child)

@@ -74,7 +74,7 @@ def by_pattern(
     right = along_bases(features, U)
     patterns, pattern_of = np.unique(present, axis=1, return_inverse=True)
     for i, pattern in enumerate(patterns.T):
-        rows = pattern_of == i
+        rows = pattern_of.ravel() == i  # NumPy 2.0.0 has one more dimension
         yield rows, grams[pattern].sum(axis=0), right[rows]
 
 

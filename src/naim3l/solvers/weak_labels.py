@@ -98,7 +98,8 @@ class WeakLabels:
         """Multiplicative update of the points, as in semi-non-negative matrix factorisation.
 
         ``G = WS`` has both signs. Its positive and negative parts divide the quadratic form of a
-        row into two of non-negative matrices, with which the update is one of a majoriser.
+        row into two of non-negative matrices, with which the update is one of a majoriser. With
+        the parts of products with ``G`` instead, it can raise the objective.
         """
         G = at.W @ at.S
         plus, minus = np.maximum(G, 0), np.maximum(-G, 0)

@@ -99,7 +99,7 @@ def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str
     known = {*_names_of_fit(model, view), *model.label_names_, *roles.ignored}
     names = [name for name in (*of_fit, *in_order_of_names(table.columns))
              if name in table.columns and name not in known]  # fmt: skip
-    found = names[0] if of_fit == names[:1] else guess_id(table, other_than=known)[0]
+    found = names[0] if of_fit and of_fit == names[:1] else guess_id(table, other_than=known)[0]
     if found is not None:
         names = [found, *names]
         try:

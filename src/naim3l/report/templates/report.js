@@ -1,6 +1,8 @@
-// Makes the table of labels sortable and searchable; without this script it is a plain table.
+// Makes the table of labels sortable and searchable, shortens long tables until a button is pressed,
+// and says where a table continues beside the page; without this script all tables are plain.
 "use strict";
 (() => {
+  const MANY = 30;
   const table = document.getElementById("label-table");
   const body = table.tBodies[0];
   const rows = [...body.rows];
@@ -34,8 +36,27 @@
       row.hidden = !row.dataset.search.toLocaleLowerCase().includes(wanted);
       shown += row.hidden ? 0 : 1;
     }
+    if (wanted) showAll.get(table)?.click();
     count.textContent = `${shown} of ${rows.length} rows`;
   };
+
+  // The buttons that show all rows, by table.
+  const showAll = new Map();
+  for (const long of document.querySelectorAll("table.long")) {
+    const n = long.tBodies[0].rows.length;
+    if (n <= MANY) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "all";
+    button.textContent = `Show all ${n} rows`;
+    button.addEventListener("click", () => {
+      long.classList.remove("short");
+      button.remove();
+    });
+    long.classList.add("short");
+    long.parentElement.after(button);
+    showAll.set(long, button);
+  }
 
   heads.forEach((head, i) => {
     const button = document.createElement("button");
@@ -47,4 +68,19 @@
   search.addEventListener("input", filter);
   tools.hidden = false;
   filter();
+
+  for (const scroller of document.querySelectorAll(".scroll")) {
+    const hint = document.createElement("p");
+    hint.className = "hint";
+    hint.textContent = "Scroll sideways for more. →";
+    scroller.before(hint);
+    const update = () => {
+      hint.hidden = scroller.scrollWidth <= scroller.clientWidth + 1;
+    };
+    // Not within the callback: a hint changes the layout that is being observed.
+    const observer = new ResizeObserver(() => requestAnimationFrame(update));
+    observer.observe(scroller);
+    observer.observe(scroller.firstElementChild);
+    update();
+  }
 })();

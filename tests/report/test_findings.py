@@ -1,0 +1,74 @@
+"""What a report says in words."""
+
+import pytest
+
+from naim3l.report.findings import (
+    describe_coupling,
+    describe_verdicts,
+    show_points,
+    title,
+)
+from naim3l.report.names import shorten, text_width
+
+
+def block(kind, **gain):
+    return {"kind": kind, "metrics": {"macro-AUC": {"gain": gain or None}}}
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"),
+    [
+        ((0.012, 0.008, 0.016), "Coupling the tables added 1.2 points of macro-AUC on your data "
+                                "(95 % interval 0.8 to 1.6)."),
+        ((-0.001, -0.005, 0.003), "Coupling the tables added nothing that can be told from chance "
+                                  "on your data: −0.1 points of macro-AUC (95 % interval −0.5 to "
+                                  "0.3)."),
+        ((-0.03, -0.04, -0.02), "Coupling the tables cost 3.0 points of macro-AUC on your data "
+                                "(95 % interval 2.0 to 4.0)."),
+    ],
+)  # fmt: skip
+def test_gain_of_coupling_in_a_sentence(gain, said):
+    gain = dict(zip(("value", "low", "high"), gain, strict=True))
+    assert describe_coupling(block("fused", **gain), "Coupling the tables") == said
+
+
+def test_unknown_gains_are_not_described():
+    none = {"value": None, "low": None, "high": None}
+    for found in (None, block("view"), block("view", **none)):
+        assert describe_coupling(found, "Coupling") is None
+
+
+def test_verdicts_are_counted_beginning_with_the_best():
+    words = ["no better than guessing"] * 2 + ["well above guessing"] * 7 + ["too few to tell"] * 3
+    said = describe_verdicts([{"verdict": verdict} for verdict in words])
+    best, *others = said.rstrip(".").split(", ")
+    assert best == "7 of 12 labels well above guessing"
+    assert others == ["2 no better than guessing", "3 too few to tell"]
+    said = describe_verdicts([{"verdict": "no better than guessing"}])
+    assert said == "0 of 1 label well above guessing, 1 no better than guessing."
+
+
+def test_titles_name_a_few_labels():
+    assert title(["flu"]) == "How good are the predictions of flu?"
+    assert title(["a", "b"]) == "How good are the predictions of a and b?"
+    assert title(["a", "b", "c", "d"]).endswith("of a, b, c and 1 more label?")
+    assert title(list("abcdef")).endswith("of a, b, c and 3 more labels?")
+    assert len(title(["x" * 500] * 9)) < 200
+
+
+def test_differences_in_points():
+    assert show_points(-0.0123) == "−1.2" and show_points(0.0123, sign=True) == "+1.2"
+    assert show_points(-0.0001) == show_points(0.0001, sign=True) == "0.0"
+
+
+@pytest.mark.parametrize(
+    "name", ["short", "x" * 60, "发热和咳嗽持续超过三天", "e\u0301" * 30, "\x1b" * 9]
+)
+def test_names_are_shortened_to_a_width(name):
+    found = shorten(name, 12)
+    assert text_width(found) <= 12 and found.isprintable()
+    assert found == name or found.endswith("…")
+
+
+def test_width_counts_columns():
+    assert [text_width(text) for text in ("abc", "猫", "e\u0301", "")] == [3, 2, 1, 0]
