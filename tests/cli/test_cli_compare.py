@@ -78,4 +78,4 @@ def test_fast_methods_are_those_that_are_not_slow():
     assert _methods(["all"]) == tuple(RIVALS)
     fast = _methods(["fast"])
     assert set(fast) == {name for name, rival in RIVALS.items() if not rival.slow}
-    assert _methods(["fast", "IMVWL"]) == tuple(n for n in RIVALS if n in {*fast, "IMVWL"})
+    assert _methods(["fast", "IMSF"]) == tuple(n for n in RIVALS if n in {*fast, "IMSF"})

@@ -29,7 +29,7 @@ def compare(
     methods: Annotated[
         list[str] | None,
         typer.Option("--methods", help="Method by name; repeat for several. Or fast: those "
-                                       "that fit Corel5k within a minute. Default: all."),
+                                       "that fit Corel5k within half a minute. Default: all."),
     ] = None,
     data: Data = None,
     dataset: Datasets = None,
