@@ -6,12 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fuzz.cases import FORMATS, RAN, attempt, draw_file
+from fuzz.models import other_numbers, use
 from fuzz.worker import source_of
+from naim3l import load
+from naim3l.estimators import PerViewRidge
 
 TESTS = Path(__file__).resolve().parent
 
@@ -42,6 +47,25 @@ def test_code_of_a_file_that_runs_is_noticed(folder, monkeypatch):
     found = [attempt("model", source_of(0, "model", case), folder) for case in range(60)]
     assert "code of the file's was run" in found
     assert not (folder / RAN).exists()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.float32, bool])
+def test_other_numbers_fit_the_type_of_an_array(dtype):
+    array = np.zeros(3, dtype)
+    others = [other_numbers(array, source_of(0, "model", case)) for case in range(40)]
+    assert all(other.dtype == dtype for other in others)
+    assert any((other != 0).any() for other in others) and not array.any()
+
+
+def test_a_column_without_name_may_be_one_of_dates(rng, tmp_path):
+    """Names of data frames may be numbers, so that a model of dates has no names of columns."""
+    rows = pd.DataFrame({0: rng.normal(size=30), 1: pd.date_range("2020-01-01", periods=30),
+                         2: ["a", "b", "c"] * 10})  # fmt: skip
+    model = PerViewRidge().fit({"v": rows}, {"v": rows[[0]].to_numpy() > 0})
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert [entry.kind for entry in loaded.columns_["v"]] == ["number", "date", "text"]
+    use(loaded)
 
 
 # Formats whose readers do what no reader should, once in a while.

@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 import warnings
+from datetime import date
 
 import numpy as np
 import skops.io._persist  # noqa: F401 -- fills the list of its loaders
@@ -15,6 +16,7 @@ from skops.io._audit import NODE_TYPE_MAPPING
 
 from fuzz.damage import change_bytes, damage_array, damage_bytes, unzip
 from model_files import Payload, attacks, leaf, named, sequence
+from naim3l.features.column_kinds import DATE
 from naim3l.files.models.archive import FACTS, SCHEMA, sha256, zip_members
 
 # Modules that nothing else imports: one that turns up was named by a file, and imported.
@@ -100,22 +102,25 @@ def other_indices(content, random):
         with np.load(io.BytesIO(members[name])) as file:
             parts = dict(file)
         part = random.choice(sorted(parts))
-        parts[part] = _other_numbers(parts[part], random)
+        parts[part] = other_numbers(parts[part], random)
         stream = io.BytesIO()
         np.savez(stream, **parts)
     else:
         stream = io.BytesIO()
-        np.save(stream, _other_numbers(np.load(io.BytesIO(members[name])), random))
+        np.save(stream, other_numbers(np.load(io.BytesIO(members[name])), random))
     members[name] = stream.getvalue()
     return _closed(members, facts, tree)
 
 
-def _other_numbers(array, random):
+def other_numbers(array, random):
+    """A copy of an array with another value of its type somewhere, and perhaps without its end."""
     array = array.copy()
     if array.dtype.kind not in "biuf" or not array.size:
         return array
-    whole = array.dtype.kind in "iu"
-    values = (-1, 2, 99, 10**6, 2**31 - 1) if whole else (np.nan, np.inf, -1.0, 1e30)
+    values = (np.nan, np.inf, -1.0, 1e30)
+    if array.dtype.kind in "iu":
+        limits = np.iinfo(array.dtype)
+        values = [n for n in (-1, 2, 99, 10**6, 2**31 - 1) if limits.min <= n <= limits.max]
     array.flat[random.randrange(array.size)] = random.choice(values)
     return array[:-1] if random.randrange(4) == 0 and array.ndim else array
 
@@ -255,8 +260,7 @@ def use(model):
     """Predict from rows of ones; what was loaded must have an answer that is a number."""
     for transformer in model.transformers_.values():
         _check_positions(transformer)
-    counts = {"": model.n_features_in_} if model.reader_.wide else model.n_features_in_
-    rows = {view: np.ones((2, count)) for view, count in counts.items()}
+    rows = _rows_of_ones(model)
     if any(isinstance(part, OneHotEncoder) for part in model.transformers_.values()):
         return  # which wants text
     with warnings.catch_warnings():
@@ -269,6 +273,19 @@ def use(model):
             raise
     for values in [scores] if model.reader_.wide else scores.values():
         assert np.isfinite(np.asarray(values)).all(), "scores that are no numbers"
+
+
+def _rows_of_ones(model):
+    """Two rows of ones for each table, "" for a wide one, with a day where dates are expected."""
+    counts = {"": model.n_features_in_} if model.reader_.wide else model.n_features_in_
+    rows = {view: np.ones((2, count)) for view, count in counts.items()}
+    for view, features in model.features_.items():
+        encoder, table = features.cell_encoder, "" if model.reader_.wide else view
+        if encoder is not None and (encoder.kinds_ == DATE).any():
+            positions = (model.reader_.columns_ or {}).get(view, range(encoder.n_features_in_))
+            rows[table] = rows[table].astype(object)
+            rows[table][:, np.asarray(positions)[encoder.kinds_ == DATE]] = date(1970, 1, 2)
+    return rows
 
 
 def _check_positions(transformer):
