@@ -78,7 +78,9 @@ class TestKinds:
             ([True, "?"], r"row 1, column 'y': '\?' is text, though 1 of 2"),
             ([1.0, "x", 3], r"row 1, column 'y': 'x' is text, though 2 of 3"),
             (["7", "8"], r"row 0, column 'y': '7' is text.*with table\['y'\]\.astype\(float\); if"),
-            (["1/2/2024", "3/4/2024"], r"row 0, .*'1/2/2024' is not a date with the year first"),
+            (["1/2/2024", "3/4/2024"], r"row 0, .*'1/2/2024' cannot be read as a date: the order"),
+            (["1.2.10", "1.3.11"], r"row 0, .*the order .*use table\['y'\].astype\(\"category"),
+            (["2024-02-28", "2024-02-30"], r"row 1, .*'2024-02-30' .*there is no such day"),
         ],
     )
     def test_columns_that_one_would_misread(self, cells, error):

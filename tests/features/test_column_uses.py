@@ -38,7 +38,7 @@ def test_every_kind(frame):
         "site": ColumnUse("site", "number", 0.0, "set aside", "constant"),
         "ward": ColumnUse("ward", "text", 0.0, "4 values became columns, 2 rare ones one together"),
         "hall": ColumnUse("hall", "text", 0.0, "set aside", "constant"),
-        "seen": ColumnUse("seen", "date", 0.0, "days since 1970-01-01, scaled"),
+        "seen": ColumnUse("seen", "date", 0.0, "days, scaled"),
         "smokes": ColumnUse("smokes", "boolean", 0.0, "0 and 1, scaled"),
     }
 
@@ -60,3 +60,8 @@ def test_many_columns_are_cheap(rng):
     features = ViewFeatures.make("auto", "a")
     features.fit_encode(Table(pd.DataFrame(rng.normal(size=(5, 10_000)), columns=names), "a"))
     assert len(column_uses(features.transformer, False, names)) == 10_000
+
+
+def test_durations_are_days_since_no_date():
+    spans = pd.DataFrame({"stay": pd.to_timedelta(np.arange(40), unit="h")})
+    assert uses("auto", spans)["stay"].use == "days, scaled"

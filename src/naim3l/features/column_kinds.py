@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._text import quote
-from naim3l.features.dates import days, days_of_array, is_date_like
+from naim3l.features.dates import days, days_of_array, is_date_like, why_no_date
 from naim3l.input.tables import UNKNOWN, Table, is_missing
 
 # Kinds are stored as positions in this list.
@@ -151,7 +151,7 @@ def _refuse_numbers_as_text(table: Table, j: int, n_numbers: int) -> NoReturn:
     cells = [(i, cell) for i, cell in enumerate(table.cells(j)) if not is_missing(cell)]
     odd = [(i, cell) for i, cell in cells if not _spells_number(cell)]
     i, cell = next(iter(odd or [(i, cell) for i, cell in cells if isinstance(cell, str)]))
-    column = f"table[{table.columns[j]!r}]" if table.columns else "the column"
+    column = _in_pandas(table, j)
     cure = f".replace({cell!r}, np.nan)" if odd else ""
     raise ValueError(
         f"{table.place(i, j)}: {quote(cell)} is text, though {n_numbers} of {len(cells)} cells of "
@@ -161,13 +161,18 @@ def _refuse_numbers_as_text(table: Table, j: int, n_numbers: int) -> NoReturn:
 
 
 def _check_order(table: Table, j: int, cells: Collection[Any]) -> None:
-    """Refuse text that is written like dates but is none, or in an ambiguous order."""
+    """Refuse text that is written like a date, but is none that can be read."""
     wrong = next((cell for cell in cells if days(cell) is None), None)
     if wrong is not None:
         raise ValueError(
-            f"{_place(table, j, wrong)}: {quote(wrong)} is not a date with the year first, so that "
-            "the order of day and month is ambiguous; write 2024-01-31, in pandas with to_datetime."
+            f"{_place(table, j, wrong)}: {quote(wrong)} cannot be read as a date: "
+            f"{why_no_date(wrong)}. Write dates like 2024-01-31, in pandas with to_datetime; if "
+            f'the values are codes and not dates, use {_in_pandas(table, j)}.astype("category").'
         )
+
+
+def _in_pandas(table: Table, j: int) -> str:
+    return f"table[{table.columns[j]!r}]" if table.columns else "the column"
 
 
 def _place(table: Table, j: int, cell: Any) -> str:

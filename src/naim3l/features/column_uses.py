@@ -15,7 +15,7 @@ from naim3l.features.recipes import DropConstantColumns
 
 SET_ASIDE, CONSTANT = "set aside", "constant"
 ANY = "any"
-_READ_AS = {DATE: "days since 1970-01-01", BOOLEAN: "0 and 1"}
+_READ_AS = {DATE: "days", BOOLEAN: "0 and 1"}
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,13 @@ def days(cell: Any) -> float | None:
     return float(cell / _DAY) if isinstance(cell, datetime.timedelta) else None
 
 
+def why_no_date(text: str) -> str:
+    """Why text that is written like a date cannot be read as one, see `days`."""
+    if _YEAR_FIRST.fullmatch(text.strip()):
+        return "there is no such day or time"
+    return "the order of day and month is ambiguous"
+
+
 def days_of_array(values: NDArray[Any]) -> NDArray[np.float64]:
     """`days` of times of NumPy, NaN for NaT."""
     microseconds = values.astype(f"{values.dtype.kind}8[us]").astype(np.int64)

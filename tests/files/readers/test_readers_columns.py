@@ -320,12 +320,21 @@ def test_dates_are_neither_numbers_nor_text(cells):
 
 
 @pytest.mark.parametrize(
-    "cells",
-    [["5.1.2020", "06.01.20"], ["1/5/2020 10:30", "1/6/2020 11:00:05"], ["2020-02-30"]],
+    ("cells", "why"),
+    [
+        (["5.1.2020", "06.01.20"], "the order of day and month is ambiguous"),
+        (["1/5/2020 10:30", "1/6/2020 11:00:05"], "the order of day and month is ambiguous"),
+        (["1.2.10", "1.3.11"], "the order of day and month is ambiguous"),
+        (["2020-02-29", "2020-02-30"], "there is no such day"),
+    ],
 )
-def test_ambiguous_dates_are_refused_by_name(cells):
-    with pytest.raises(ReadError, match=r"the table, column 'y': dates whose order .* ambiguous"):
-        parse_features(pd.DataFrame({"y": cells}))
+def test_dates_that_cannot_be_read_are_refused_by_name(cells, why):
+    table = pd.DataFrame({"y": cells})
+    where = rf"the table, column 'y': '{cells[-1] if 'such' in why else cells[0]}' .*{why}"
+    with pytest.raises(ReadError, match=rf"{where}.*text = \['y'\]"):
+        parse_features(table)
+    assert why in guess_roles(table).ignored["y"]
+    assert parse_features(table, text=["y"])[1] == ["y"]
 
 
 def test_dates_where_training_had_numbers():

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from naim3l.features.cell_encoder import MOST_CATEGORIES
+from naim3l.features.dates import why_no_date
 from naim3l.files.readers.cells import distinct, meanings_of, word
 from naim3l.files.readers.errors import ReadError, close_names, quote
 from naim3l.files.readers.ids import guess_id
@@ -91,9 +92,9 @@ def guess_roles(
 ) -> Roles:
     """Likely roles of the columns, by their names and cells.
 
-    An id is named like one, or is the first column and looks like codes, and its cells differ.
+    An id is found by `naim3l.files.readers.ids.guess_id`.
     A label has words for yes and no, apart from unknown and missing cells. Columns that are empty
-    or constant, dates in an ambiguous order, free text, numbers mixed with text, and further ids
+    or constant, dates that cannot be read, free text, numbers mixed with text, and further ids
     are ignored.
 
     Parameters
@@ -181,7 +182,7 @@ def _useless(series: Any) -> str:
     """Reason why a column cannot be used as a feature; empty if it can."""
     column = read_column(series)
     if column.kind == "other date":
-        return f"dates in an ambiguous order, such as {quote(column.example)}"
+        return f"{quote(column.example)} cannot be read as a date: {why_no_date(column.example)}"
     if column.kind == "other":
         return f"neither numbers nor text, such as {quote(column.example)}"
     if column.kind == "mixed" and column.odd is not None:

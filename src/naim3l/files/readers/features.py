@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l.features.dates import why_no_date
 from naim3l.files.readers.cells import UNKNOWN
 from naim3l.files.readers.errors import ReadError, load_extra, origin, place, quote, source_of
 from naim3l.files.readers.kinds import (
@@ -133,8 +134,10 @@ def _settle(table: Any, name: str, column: Column) -> None:
         )
     if column.kind == "other date":
         raise ReadError(
-            f"{where}: dates whose order of day and month is ambiguous, such as {example}; write "
-            "them like 2024-01-31, or ignore the column."
+            f"{where}: {example} cannot be read as a date: {why_no_date(column.example)}. Write "
+            "dates like 2024-01-31. If the values are codes and not dates, state in the settings "
+            f"of the view that the column is text, with text = [{quote(name)}]; or leave it out, "
+            "with ignore."
         )
     if column.doubtful is not None:
         _warn_of_sign(table, name, column.doubtful)
