@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 
 from naim3l.features.cell_encoder import MOST_CATEGORIES, CellEncoder
-from naim3l.features.column_kinds import KINDS, find_kinds
+from naim3l.features.column_kinds import KINDS, TEXT, find_kinds
 from naim3l.input.tables import Table
 
 nan = np.nan
@@ -94,6 +94,10 @@ class TestKinds:
     def test_other_objects(self, cells):
         with pytest.raises(TypeError, match=r"view 'a', row \d, column 'y': .* is not a number"):
             kinds(one(cells))
+
+    def test_words_for_missing_alone_are_text_without_values(self):
+        encoder = CellEncoder().fit(one(["?", "n/a", None, "?"]))
+        assert encoder.kinds_.tolist() == [TEXT] and encoder.missing_.tolist() == [1.0]
 
 
 class TestNumbers:

@@ -82,3 +82,16 @@ def test_many_columns_are_one_warning(rng):
         assert len(found(frame)) == n
     assert len(told) == 1
     assert f"{n} columns are set aside: column 'y0' (2 known" in str(told[0].message)
+
+
+@pytest.mark.parametrize("words", [[], ["a", "b", "c"]])
+@pytest.mark.parametrize("kind", ["object", "category"])
+def test_words_for_missing_cells_are_unknown(rng, words, kind):
+    """As for the encoder of the cells: otherwise "?" would be a value of text."""
+    n = 280
+    cells = pd.Series([*words, *["?", "N/A"] * n][:n], dtype=kind)
+    frame = pd.DataFrame({"x": rng.normal(size=n), "y": cells})
+    reason = f"{len(words)} known values in {n} rows"
+    with pytest.warns(DataWarning, match=f"view 'a', column 'y': {reason}. It is set aside"):
+        (use,) = found(frame).values()
+    assert use.reason == reason and use.missing == pytest.approx(1 - len(words) / n)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from naim3l._text import quote
 from naim3l.features.dates import days, days_of_array, is_date_like, why_no_date
-from naim3l.input.tables import UNKNOWN, Table, is_missing
+from naim3l.input.tables import Table, is_missing, is_unknown
 
 # Kinds are stored as positions in this list.
 KINDS = ("number", "text", "date", "boolean")
@@ -61,6 +61,16 @@ def texts_of(table: Table, j: int) -> list[str | None]:
     return [texts.get(cell) for cell in table.cells(j)]
 
 
+def count_known(table: Table) -> NDArray[np.int_]:
+    """Number of known cells of each column, (n_columns,); words for missing cells are unknown."""
+    n_known = table.shape[0] - np.asarray(table.missing().sum(axis=0)).ravel()
+    if table.frame is not None:
+        for j, dtype in enumerate(table.frame.schema.dtypes()):
+            if dtype in (nw.String, nw.Object, nw.Categorical, nw.Enum):
+                n_known[j] = sum(not is_unknown(cell) for cell in table.cells(j))
+    return n_known
+
+
 def days_of(table: Table, j: int) -> Any:
     """Cells of a column of dates as numbers of days, (n_rows,), NaN where missing."""
     if table.frame is not None:
@@ -97,6 +107,8 @@ def _kind_of_cells(table: Table, j: int) -> int:
     counts = _count(table, j)
     if all(isinstance(cell, (*_TRUTH, *_AMOUNTS)) for cell in counts):
         if any(isinstance(cell, str) for cell in table.cells(j)):  # such as "?"
+            if not counts:
+                return TEXT
             _refuse_numbers_as_text(table, j, counts.total())
         return BOOLEAN if counts and all(isinstance(cell, _TRUTH) for cell in counts) else NUMBER
     if all(map(is_date_like, counts)):
@@ -130,11 +142,7 @@ def _count(table: Table, j: int) -> Counter[Any]:
             f"{table.place(strange, j)}: {quote(cells[strange])} is not a number, text or date; "
             "leave the column out, or give this view a transformer that accepts it."
         ) from None
-    return Counter({cell: n for cell, n in counts.items() if not _is_unknown(cell)})
-
-
-def _is_unknown(cell: Any) -> bool:
-    return cell.strip().casefold() in UNKNOWN if isinstance(cell, str) else is_missing(cell)
+    return Counter({cell: n for cell, n in counts.items() if not is_unknown(cell)})
 
 
 def _spells_number(cell: Any) -> bool:

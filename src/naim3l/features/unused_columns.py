@@ -7,7 +7,7 @@ import numpy as np
 
 from naim3l._text import some
 from naim3l.features.cell_encoder import MOST_CATEGORIES
-from naim3l.features.column_kinds import KINDS, NUMBER, TEXT, find_kinds, texts_of
+from naim3l.features.column_kinds import KINDS, NUMBER, TEXT, count_known, find_kinds, texts_of
 from naim3l.features.column_uses import SET_ASIDE, ColumnUse
 from naim3l.input.id_columns import find_id_columns
 from naim3l.input.tables import Table, warn_user
@@ -53,7 +53,7 @@ def set_aside(
     """
     missing = table.missing()
     n_rows = int((np.asarray(missing.sum(axis=1)).ravel() < table.shape[1]).sum())
-    n_known = table.shape[0] - np.asarray(missing.sum(axis=0)).ravel()
+    n_known = count_known(table)
     found = {j: (_ID, f"an id: {reason}") for j, reason in find_id_columns(table).items()}
     least = min(max(FEWEST_KNOWN, FEWEST_SHARE * n_rows), n_rows / 2)
     for j in np.flatnonzero(n_known < least).tolist():

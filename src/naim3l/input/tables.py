@@ -379,6 +379,11 @@ def is_missing(cell: Any) -> bool:
         return False
 
 
+def is_unknown(cell: Any) -> bool:
+    """Whether a cell is missing, or is one of the words of `UNKNOWN`."""
+    return cell.strip().casefold() in UNKNOWN if isinstance(cell, str) else is_missing(cell)
+
+
 def _number(cell: Any) -> float:
     if isinstance(cell, str | bytes):
         raise ValueError("text")
