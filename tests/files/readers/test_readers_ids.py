@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -37,6 +38,18 @@ def test_a_column_that_is_known_for_something_else_is_no_id():
     codes = pd.DataFrame({"patient": ["P1", "P2"], "x": [1, 2]})
     assert guess_id(codes)[0] == "patient"
     assert guess_id(codes, other_than={"patient"})[0] is None
+
+
+def test_the_only_column_of_codes_is_the_id_wherever_it_is():
+    codes = [f"W-{i:04}" for i in range(42, 72)]
+    table = pd.DataFrame({"x": np.arange(30) % 7, "ward": ["A", "B", "C"] * 10, "worker": codes})
+    assert guess_id(table) == (
+        "worker", "its values are codes that all differ, as in no other column",
+    )  # fmt: skip
+    assert guess_roles(table).id == "worker" and not guess_roles(table).ignored
+    assert guess_id(table, other_than={"worker"}) == guess_id(table.iloc[:5]) == (None, "")
+    assert guess_id(table.assign(bed=codes)) == (None, "")
+    assert guess_id(table.assign(bed=codes), other_than={"bed"})[0] == "worker"
 
 
 def test_exact_numbers_of_databases_keep_their_digits(tmp_path, monkeypatch):

@@ -9,14 +9,15 @@ import numpy as np
 
 from naim3l.files.readers.cells import distinct
 from naim3l.files.readers.errors import ReadError, close_names, load_extra, place, quote, source_of
-from naim3l.input.id_columns import in_order_of_names, why_id
+from naim3l.files.readers.kinds import is_plain
+from naim3l.input.id_columns import FEWEST_COUNTED, in_order_of_names, why_id
 
 
 def guess_id(table: Any, *, other_than: Collection[str] = ()) -> tuple[str | None, str]:
     """The likely id column, and the reason; None and "" if there is none.
 
     It is named like an id, or is the first column and looks like an id by its cells, see
-    `naim3l.input.id_columns`; and its cells differ.
+    `naim3l.input.id_columns`, or is the only column of codes; and its cells differ.
 
     Parameters
     ----------
@@ -33,7 +34,19 @@ def guess_id(table: Any, *, other_than: Collection[str] = ()) -> tuple[str | Non
         reason = why_id(columns[0], table[columns[0]].tolist())
         if reason:
             return columns[0], f"the first column, and {reason}"
+    codes = _columns_of_codes(table, {*other_than, columns[0]})
+    if len(codes) == 1 and len(table) >= FEWEST_COUNTED:
+        ((name, reason),) = codes.items()
+        return name, f"{reason}, as in no other column"
     return None, ""
+
+
+def _columns_of_codes(table: Any, other_than: Collection[str]) -> dict[str, str]:
+    """Columns of text that look like ids by their cells, and the reasons."""
+    names = [str(name) for name, dtype in table.dtypes.items() if not is_plain(dtype)]
+    texts = [name for name in names if name not in other_than]
+    reasons = {name: why_id(name, table[name].tolist()) for name in texts}
+    return {name: why for name, why in reasons.items() if why and _all_differ(table[name])}
 
 
 def set_ids(table: Any, id_column: str) -> Any:
