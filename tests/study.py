@@ -2,6 +2,7 @@
 
 import dataclasses
 import runpy
+import warnings
 from pathlib import Path
 
 import tomlkit
@@ -18,6 +19,16 @@ QUICK = ["--lam", "0.4", "--ridge", "1"]
 
 def run(*arguments, columns=200):
     return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": str(columns)})
+
+
+def warned(*arguments):
+    """The one line of a warning from a command that works."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    (line,) = result.stderr.splitlines()
+    return line.removeprefix("naim3l: warning: ")
 
 
 def settings_text(config):

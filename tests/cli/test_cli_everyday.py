@@ -1,7 +1,6 @@
 """What a new user meets: help, tables that are not quite those of the fit, and small mistakes."""
 
 import json
-import warnings
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +8,7 @@ import pytest
 
 from naim3l.cli import app
 from naim3l.cli.app import ORDER
-from study import LABELS, ROLES, VIEWS, run
+from study import LABELS, ROLES, VIEWS, run, warned
 
 
 def told(result):
@@ -119,6 +118,21 @@ class TestFused:
         assert "its rows have no ids to join them by" in line
         assert not Path("joined.csv").exists()
 
+    def test_a_table_that_lacks_its_ids_is_named_when_evaluated(self, folder):
+        table = pd.read_csv("clinic.csv").drop(columns="patient_id")
+        table.to_csv("without_ids.csv", index=False)
+        line = warned("evaluate", "model.skops", "clinic=without_ids.csv", "lab=lab.txt")
+        assert line.startswith("views 'clinic' have no ids, so their rows cannot be joined")
+        assert run("evaluate", "model.skops", "clinic=without_ids.csv").exit_code == 0
+
+    def test_rows_without_any_value_are_named_when_evaluated(self, folder):
+        table = pd.read_csv("clinic.csv", dtype=str)
+        empty, *_ = table["patient_id"]
+        table.loc[0, table.columns.difference(["patient_id", *LABELS])] = None
+        table.to_csv("with_empty.csv", index=False)
+        line = warned("evaluate", "model.skops", "clinic=with_empty.csv")
+        assert line.endswith(f"no answer: view 'clinic', patient_id {empty}.")
+
 
 class TestMistakes:
     @pytest.mark.parametrize("ending", ["csv", "txt", "parquet", "skops"])
@@ -174,9 +188,6 @@ class TestMistakes:
     def test_warnings_are_one_line_and_told_once(self, folder):
         text = Path("clinic_new.csv").read_text().replace("north", "nörth")
         Path("latin.csv").write_bytes(text.encode("latin-1"))
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            result = run("predict", "model.skops", "clinic=latin.csv", "-o", "latin_out.csv")
-        assert result.exit_code == 0
-        (line,) = result.stderr.splitlines()  # though the file was read twice
-        assert line.startswith("naim3l: warning: latin.csv: not in UTF-8 (line ")
+        # Though the file is read twice.
+        line = warned("predict", "model.skops", "clinic=latin.csv", "-o", "latin_out.csv")
+        assert line.startswith("latin.csv: not in UTF-8 (line ")

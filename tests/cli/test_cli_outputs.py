@@ -12,7 +12,7 @@ import pytest
 
 from naim3l import NAIM3L
 from naim3l.experiments.results import BEGIN, END
-from study import LABELS, QUICK, ROLES, VIEWS, run
+from study import LABELS, QUICK, ROLES, VIEWS, run, warned
 
 SETTINGS = """
 [views.lab]
@@ -42,16 +42,6 @@ def told(result):
     assert result.exit_code == 1, result.output
     (line,) = result.stderr.splitlines()
     return line
-
-
-def warned(*arguments):
-    """The one line of a warning from a command that works."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")
-        result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    (line,) = result.stderr.splitlines()
-    return line.removeprefix("naim3l: warning: ")
 
 
 class TestInputs:

@@ -166,9 +166,14 @@ def evaluate_views(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict
     X, Y = split(data)
     if not any(labels.notna().to_numpy().any() for labels in Y.values()):
         raise ReadError("no label is known in these tables, so there is nothing to compare with.")
+    warn_of_empty_rows(X)
     blocks = read_blocks(model, X, Y)
-    if any(block.kind == FUSED for block in blocks):
+    fused = any(block.kind == FUSED for block in blocks)
+    if len(X) > 1:
         named = {name: table for name, table in X.items() if table.index.name is not None}
-        warn_of_unmatched(named, [name for name in X if name not in named])
+        had_ids = {name for name, roles in model.roles_.items() if roles.id is not None}
+        left_out = [name for name in X if name not in named and (fused or name in had_ids)]
+        # Without a fused block no id is in two views, as is usual of tables of different rows.
+        warn_of_unmatched(named if fused else {}, left_out)
     measured: dict[str, Any] = plain(measure(blocks, model.label_names_))
     return measured

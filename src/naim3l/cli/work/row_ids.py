@@ -87,8 +87,8 @@ def warn_of_unmatched(X: Mapping[str, Any], left_out: Sequence[str] = ()) -> Non
     """
     if left_out:
         warn_user(
-            f"views {some(left_out)} have no ids, so they are no part of the fused results; name "
-            "the columns with --id view=column."
+            f"views {some(left_out)} have no ids, so their rows cannot be joined with those of "
+            "other views, and are no part of fused results; name the columns with --id view=column."
         )
     for view, table in X.items():
         others = [other.index for name, other in X.items() if name != view]
