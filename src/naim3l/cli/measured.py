@@ -18,7 +18,7 @@ COUNTED = "coverage"
 
 
 def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics by view, and by label and view, for JSON.
+    """Metrics, numbers of rows and calibration by view, and metrics by label, for JSON.
 
     Parameters
     ----------
@@ -32,6 +32,14 @@ def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "views": {block["name"]: block["metrics"] for block in measured["blocks"]},
         "labels": labels,
+        "rows": {
+            block["name"]: {key: block[key] for key in ("n_rows", "n_entries")}
+            for block in measured["blocks"]
+        },
+        "calibration": {
+            curve["name"]: {key: value for key, value in curve.items() if key != "name"}
+            for curve in measured["calibration"]
+        },
     }
 
 
