@@ -85,3 +85,12 @@ def test_files_on_the_command_line(tmp_path, monkeypatch, n_labels):
         assert pd.read_csv("out.csv", index_col="id").notna().all(axis=None)
     assert run("impute", "model.skops", *files, "-o", "filled").exit_code == 0
     assert "log-loss" in (tmp_path / "fit.html").read_text() or n_labels == 2
+
+
+def test_one_label_is_singular(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, Y = tables(1)
+    pd.concat([X["a"], Y["a"]], axis=1).to_csv("a.csv", index_label="id")
+    told = run("fit", "a=a.csv", "--id", "id", "--labels", "sick", "--lam", "0.4", "--ridge", "1",
+               "-o", "model.skops")  # fmt: skip
+    assert told.exit_code == 0 and "1 label" in told.stdout and "1 labels" not in told.stdout

@@ -110,6 +110,12 @@ def test_evaluation_in_words_and_json(folder):
     result = json.loads(run("evaluate", "model.skops", *VIEWS, *ROLES, "--json").stdout)
     assert set(result["views"]) == {"mean over views", "clinic", "lab", "survey", "fused"}
     assert result["labels"]["gout"]["mean over views"]["auc"] > 0.7
+    known = pd.read_csv("clinic.csv")
+    assert result["rows"]["clinic"]["n_rows"] == len(known)
+    for view, curve in result["calibration"].items():
+        assert curve["n_entries"] == result["rows"][view]["n_entries"]
+        assert sum(part["n"] for part in curve["bins"]) == curve["n_entries"]
+    assert set(result["calibration"]) == set(result["views"]) - {"mean over views"}
 
 
 def test_inspection_names_views_and_labels(folder):
@@ -204,7 +210,22 @@ def test_checkpoint_of_a_stopped_fit_is_not_passed_over(folder):
         (["predict", "model.skops", "x=lab.txt", "-o", "x.csv"], "the model has no view 'x'"),
         (["predict", "model.skops", "lab=lab.txt", "-o", "x.doc"], "unknown extension"),
         (["predict", "model.skops", "lab=lab.txt", "--what", "all", "-o", "x.csv"], "--what is"),
+        (
+            [
+                "predict",
+                "model.skops",
+                "lab=lab.txt",
+                "--what",
+                "scores",
+                "--decide",
+                "f1",
+                "-o",
+                "x.csv",
+            ],
+            "--decide f1 is for labels, but --what is scores",
+        ),
         (["inspect", "nothing.skops"], "nothing.skops"),
+        (["init", "lab=lab.txt", "-o", "x.toml"], "init without names: write 'lab.txt'"),
     ],
 )
 def test_mistakes_are_told_in_one_line_and_nothing_is_written(folder, arguments, message):

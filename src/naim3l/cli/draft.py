@@ -15,7 +15,7 @@ from naim3l._text import CONTROLS, some, visible
 from naim3l.cli.settings import Config, Path_, parse_config
 from naim3l.files.readers.columns import Roles, guess_roles, label_likeness
 from naim3l.files.readers.errors import ReadError
-from naim3l.files.readers.sources import URL, drop_secrets, split_source
+from naim3l.files.readers.sources import URL, drop_secrets, show_source, split_source
 from naim3l.files.readers.sql import place_database
 from naim3l.files.readers.table import read_table
 
@@ -76,6 +76,7 @@ def make_config(
     words = {key: list((words or {}).get(key, ())) for key in ("yes", "no", "unknown")}
     heads: list[_Head] = []
     for source in sources:
+        _check_unnamed(os.fspath(source))
         table = read_table(source, n_rows=HEAD)
         name = _view_name(os.fspath(source), [head.name for head in heads])
         heads.append(_Head(name, os.fspath(source), table, guess_roles(table, **words)))
@@ -106,6 +107,17 @@ class _Head:
         """Labels and what could be one, in the order of the table."""
         names = {*self.roles.labels, *self.roles.perhaps}
         return [name for name in self.table.columns if name in names]
+
+
+def _check_unnamed(source: str) -> None:
+    """Refuse ``name=path``, which other commands take."""
+    _, equals, path = source.partition("=")
+    is_named = equals and not URL.match(source) and not Path(source.partition("#")[0]).exists()
+    if is_named and (URL.match(path) or Path(path.partition("#")[0]).exists()):
+        raise ReadError(
+            f"tables are given to init without names: write {show_source(path)!r}. Views are named "
+            "after their files; other names can be given in the settings."
+        )
 
 
 def _view_name(source: str, taken: Sequence[str]) -> str:

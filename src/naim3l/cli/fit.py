@@ -132,7 +132,8 @@ def fit(
     rows = [[name, *(str(value) for value in view.values())] for name, view in
             summary["views"].items()]  # fmt: skip
     header = ["view", "rows", "columns", "labels known (%)"]
-    print_table(f"{len(model.label_names_)} labels", header, rows)
+    n_labels = len(model.label_names_)
+    print_table(f"{n_labels} label{'' if n_labels == 1 else 's'}", header, rows)
     say(
         f"lam {summary['lam']:g}, ridge {summary['ridge']:g}, {summary['iterations']} iterations"
         f"{'' if summary['converged'] else ' (NOT converged)'}"

@@ -63,6 +63,8 @@ def predict(
 
         if kind not in KINDS:
             raise ValueError(f"--what is {kind!r}, but must be one of: {', '.join(KINDS)}.")
+        if decide is not None and kind != "labels":
+            raise ValueError(f"--decide {decide} is for labels, but --what is {kind}.")
         check_target(out)
         settings = make_settings(views, config, ids=ids)
         check_outputs([out], files_of(settings, model, config))
