@@ -178,7 +178,17 @@ def test_verdicts_on_labels():
     assert judge_auc(0.53, 0.7, 20) == SOMEWHAT
     assert judge_auc(0.42, 0.6, 20) == NO_BETTER
     assert judge_auc(0.42, 0.9, 20) == TOO_FEW
-    assert judge_auc(0.9, 1.0, 4) == judge_auc(np.nan, np.nan, 0) == TOO_FEW
+    assert judge_auc(0.9, 1.0, 9) == judge_auc(np.nan, np.nan, 90) == TOO_FEW
+
+
+def test_a_view_in_which_a_metric_is_undefined_has_no_part_in_the_mean():
+    blocks = [random_block(0, name="a"), random_block(1, name="b")]
+    blocks[1].truth[:, 1:] = np.nan  # one label cannot be ranked
+    mean, first, second = measure(blocks, names_of(blocks[0]))["blocks"]
+    assert np.isnan(second["metrics"]["AP"]["value"])
+    for key in ("value", "low", "high", "guessing"):
+        assert mean["metrics"]["AP"][key] == first["metrics"]["AP"][key]
+    assert mean["metrics"]["1-HL"]["value"] != first["metrics"]["1-HL"]["value"]
 
 
 def test_labels_that_scores_rank_by_chance_are_seldom_judged_better_than_guessing():

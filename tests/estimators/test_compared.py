@@ -9,9 +9,9 @@ from sklearn.base import clone
 import naim3l
 from naim3l import NAIM3L, NAIM3LCV, evaluate, join_views
 from naim3l.datasets import make_unpaired
-from naim3l.decisions.held_out import hidden_metric, hold_out_folds
+from naim3l.decisions.held_out import held_out_fits, held_out_scores, hidden_metric, hold_out_folds
 from naim3l.decisions.rules import Rules, fixed_decisions, held_out_answers, learn_decisions
-from naim3l.estimators import PerViewRidge
+from naim3l.estimators import PerViewRidge, compared
 from naim3l.estimators.compared import RIDGES, choose_ridge
 from naim3l.estimators.ridge import masked_ridge, masked_ridges
 from naim3l.files.models import ModelFileError
@@ -56,29 +56,63 @@ def test_several_ridges_are_solved_as_each_alone():
     np.testing.assert_allclose(found[1], masked_ridge(wide, 5.0), rtol=1e-12)
 
 
-def test_the_ridge_is_best_on_the_folds_and_scores_come_from_fits_without_the_entry():
+def test_the_ridge_is_best_on_the_folds_and_for_each_fold_on_the_others():
     problem = problem_of()
     fold_of = hold_out_folds(problem, 3, np.random.RandomState(0))
-    ridge, scores = choose_ridge(problem, fold_of, "AP")
-    values = {}
-    for candidate in RIDGES:
-        of_folds = []
-        for fold in range(3):
-            hidden = fold_of == fold
-            W = masked_ridge(problem.without(hidden), candidate)
-            of_folds.append(hidden_metric(problem, hidden, W, "AP"))
-            if candidate == ridge:
-                expected = problem.multiply(W)[hidden]
-                np.testing.assert_allclose(scores[hidden], expected, rtol=1e-9)
-        values[candidate] = np.mean(of_folds)
-    assert values[ridge] == max(values.values())
-    assert np.isnan(scores[fold_of < 0]).all()
+    ridge, chosen, without = choose_ridge(problem, fold_of, "AP")
+    values, fits = np.empty((3, len(RIDGES))), {}
+    for fold in range(3):
+        hidden = fold_of == fold
+        for i, candidate in enumerate(RIDGES):
+            W = fits[fold, i] = masked_ridge(problem.without(hidden), candidate)
+            values[fold, i] = hidden_metric(problem, hidden, W, "AP")
+    best = int(np.argmax(values.mean(axis=0)))
+    assert ridge == RIDGES[best]
+    for fold in range(3):
+        np.testing.assert_allclose(chosen[fold], fits[fold, best], rtol=1e-9)
+        of_others = int(np.argmax(np.delete(values, fold, axis=0).mean(axis=0)))
+        np.testing.assert_allclose(without[fold], fits[fold, of_others], rtol=1e-9)
+
+
+def test_folds_whose_fits_differ_by_a_constant_can_be_ranked_together():
+    """Rows of one view with the same scores in every fold, but for the fold's intercept."""
+    problem = problem_of()
+    fold_of = hold_out_folds(problem, 3, np.random.RandomState(0))
+    W = np.random.default_rng(3).normal(size=(problem.n_weights, 4))
+    fits = [W.copy() for _ in range(3)]
+    for fold, shifted in enumerate(fits):
+        for weights in problem.weight_slices:
+            shifted[weights.stop - 1] += 10.0 * fold  # the intercepts
+    found = held_out_scores(problem, fold_of, fits, levelled=True)
+    expected = np.where(fold_of < 0, np.nan, problem.multiply(W))
+    difference = (found - expected)[fold_of >= 0]
+    np.testing.assert_allclose(difference, difference[0])
+    plain = held_out_scores(problem, fold_of, fits)
+    np.testing.assert_allclose((plain - expected)[fold_of == 2], 20.0)
+
+
+def test_noise_is_not_ranked_below_guessing():
+    """Without levelling, AUC of the intercepts alone is far below one half."""
+    aucs = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        Y = np.where(rng.random((60, 20)) < 0.1, 1, -1)
+        problem = Problem([rng.normal(size=(60, 4))], [Y])
+        fold_of = hold_out_folds(problem, 3, np.random.RandomState(seed))
+        fits = held_out_fits(problem, fold_of, lambda part: masked_ridge(part, 1e3))
+        truth = problem.truth_of(fold_of >= 0)
+        for levelled in (True, False):
+            scores = held_out_scores(problem, fold_of, fits, levelled=levelled)
+            aucs.append(evaluate(truth, np.nan_to_num(scores))["macro-AUC"])
+    levelled, plain = np.reshape(aucs, (-1, 2)).mean(axis=0)
+    assert abs(levelled - 0.5) < 0.03 < 0.5 - plain
 
 
 def test_decisions_on_a_fold_are_learned_from_the_others():
     problem = problem_of()
     fold_of = hold_out_folds(problem, 3, np.random.RandomState(0))
-    _, scores = choose_ridge(problem, fold_of, "AP")
+    _, fits, _ = choose_ridge(problem, fold_of, "AP")
+    scores = held_out_scores(problem, fold_of, fits)
     rules = Rules("f1", True, "mean")
     start = fixed_decisions(rules, ["a", "b"], list("wxyz"))
     found = held_out_answers(rules, start, problem, scores, fold_of)
@@ -132,14 +166,33 @@ def test_the_model_without_coupling_is_ridge_regression(data, fitted):
         np.testing.assert_allclose(found, known, rtol=1e-6)
 
 
-def test_a_model_without_coupling_gains_nothing():
-    """With lam close to 0 both are the same, but for the ridges among which is chosen."""
-    data = draw()
-    problem_ridge = NAIM3L(1.0, compare=True, random_state=0).fit(data.views, data.labels)
-    ridge = problem_ridge.uncoupled_.ridge
-    model = NAIM3L(1e-6, ridge=ridge, compare=True, random_state=0).fit(data.views, data.labels)
+def test_a_model_without_coupling_gains_nothing(data, monkeypatch):
+    """With lam close to 0 both are the same, if there is only one ridge to choose."""
+    monkeypatch.setattr(compared, "RIDGES", (2.0,))
+    model = NAIM3L(1e-6, ridge=2.0, compare=True, random_state=0).fit(data.views, data.labels)
     for metric in model.held_out_["blocks"][0]["metrics"].values():
         assert abs(metric["gain"]["value"]) < 2e-3
+
+
+def test_the_pair_of_a_fold_is_chosen_without_it(data):
+    model = NAIM3LCV(lams=[0.1, 1.0, 5.0], ridges=[0.5, 20.0], compare=True, random_state=1).fit(
+        data.views, data.labels
+    )
+    problem, fold_of = clone(model)._hold_out_training(data.views, data.labels)
+    results = model.cv_results_
+    values = np.array([results[f"split{fold}_test_score"] for fold in range(3)])
+    fits = [np.zeros((problem.n_weights, 4))] * 3
+    found = model._chosen_without(problem, fold_of, fits)
+    for fold in range(3):
+        best = int(np.argmax(np.delete(values, fold, axis=0).mean(axis=0)))
+        pair = results["lam"][best], results["ridge"][best]
+        kept = pair == (model.lam_, model.ridge_)
+        assert (found[fold] is fits[fold]) == kept
+        if not kept:
+            expected = NAIM3L(pair[0], ridge=pair[1])._solve_loosely(
+                problem.without(fold_of == fold)
+            )
+            np.testing.assert_allclose(found[fold], expected)
 
 
 def test_wide_tables_are_measured_fused():

@@ -11,8 +11,9 @@ from naim3l.report.findings import (
 from naim3l.report.names import shorten, text_width
 
 
-def block(kind, **gain):
-    return {"kind": kind, "metrics": {"macro-AUC": {"gain": gain or None}}}
+def block(kind, at_least=0.6, **gain):
+    metric = {"gain": gain or None, "low": at_least, "guessing": 0.5}
+    return {"kind": kind, "metrics": {"macro-AUC": metric}}
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,13 @@ def test_gain_of_coupling_in_a_sentence(gain, said):
     assert describe_coupling(block("fused", **gain), "Coupling the tables") == said
 
 
+def test_no_gain_is_claimed_for_scores_that_may_be_coincidence_nor_for_one_that_rounds_to_0():
+    clear = {"value": 0.012, "low": 0.008, "high": 0.016}
+    assert "added nothing" in describe_coupling(block("view", at_least=0.49, **clear), "Coupling")
+    tiny = {"value": 3e-4, "low": 1e-4, "high": 4e-4}
+    assert "added nothing" in describe_coupling(block("view", **tiny), "Coupling")
+
+
 def test_unknown_gains_are_not_described():
     none = {"value": None, "low": None, "high": None}
     for found in (None, block("view"), block("view", **none)):
@@ -42,10 +50,10 @@ def test_verdicts_are_counted_beginning_with_the_best():
     words = ["no better than guessing"] * 2 + ["well above guessing"] * 7 + ["too few to tell"] * 3
     said = describe_verdicts([{"verdict": verdict} for verdict in words])
     best, *others = said.rstrip(".").split(", ")
-    assert best == "7 of 12 labels well above guessing"
+    assert best == "Ranking of rows: 7 of 12 labels well above guessing"
     assert others == ["2 no better than guessing", "3 too few to tell"]
     said = describe_verdicts([{"verdict": "no better than guessing"}])
-    assert said == "0 of 1 label well above guessing, 1 no better than guessing."
+    assert said.endswith("0 of 1 label well above guessing, 1 no better than guessing.")
 
 
 def test_titles_name_a_few_labels():

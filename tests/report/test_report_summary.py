@@ -250,13 +250,28 @@ def change(summary, path, value):
         ("no-negatives", ["data", "labels", 1, "no"], 0, "1 label (asthma) has no known no"),
         ("view-mostly-missing", ["data", "views", 0, "lacking"], 0.75, "missing in 75 %"),
         ("few-rows", ["quality", "blocks", 1, "n_rows"], 9, "Fewer than 50 rows"),
-        ("calibrated-from-pooled", ["labels", 1, "own_curve"], False, "1 label (flu) come from"),
         ("curve-falls", ["labels", 4, "slope"], -0.1, "1 label (asthma) do not rise"),
     ],
 )
 def test_a_caution_appears_when_it_should(of_apart, rule, path, value, words):
     assert rule not in rules(of_apart)
     assert words in rules(change(of_apart, path, value))[rule]
+
+
+def test_a_curve_is_said_to_be_shared_where_few_entries_are_known(of_apart):
+    shared = change(of_apart, ["labels", 1, "own_curve"], False)
+    for few, said in ((19, True), (20, False)):
+        labels = [entry | {"yes": few, "no": 300} for entry in shared["labels"]]
+        assert ("calibrated-from-pooled" in rules(shared | {"labels": labels})) == said
+
+
+def test_labels_that_are_never_found_are_named_under_any_rule(of_apart):
+    learned = change(of_apart, ["model", "parameters", "threshold"], "guarded")
+    labels = [entry | {"measured_yes": 9, "found": 1} for entry in learned["labels"]]
+    assert "says-no-to-all" not in rules(learned | {"labels": labels})
+    labels[0] |= {"found": 0}
+    said = rules(learned | {"labels": labels})["says-no-to-all"]
+    assert said.startswith("With threshold='guarded' the model finds none") and "always no" in said
 
 
 def test_cautions_about_quality_are_those_of_the_main_block(of_apart):

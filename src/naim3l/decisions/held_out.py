@@ -109,10 +109,10 @@ def hold_out_folds(problem: Problem, n_folds: int, rng: np.random.RandomState) -
     return stacked if problem.samples is None else stacked[problem.samples]
 
 
-def held_out_scores(
+def held_out_fits(
     problem: Problem, fold_of: NDArray[np.intp], solve: Callable[[Problem], Matrix]
-) -> Matrix:
-    """Score of each entry by a fit without it, (n_rows, n_labels); NaN if it is in no fold.
+) -> list[Matrix]:
+    """Weights of the fits without each fold, (n_weights, n_labels) each.
 
     Parameters
     ----------
@@ -120,13 +120,40 @@ def held_out_scores(
     fold_of : ndarray of int, of the shape of ``problem.Y``
         Result of `hold_out_folds`.
     solve : callable
-        Function of a problem that returns its weights, (n_weights, n_labels).
+        Function of a problem that returns its weights.
+    """
+    return [solve(problem.without(fold_of == fold)) for fold in range(fold_of.max() + 1)]
+
+
+def held_out_scores(
+    problem: Problem, fold_of: NDArray[np.intp], fits: Sequence[Matrix], *, levelled: bool = False
+) -> Matrix:
+    """Score of each entry by the fit without it, (n_rows, n_labels); NaN if it is in no fold.
+
+    Parameters
+    ----------
+    problem : Problem
+    fold_of : ndarray of int, of the shape of ``problem.Y``
+        Result of `hold_out_folds`.
+    fits : sequence of ndarray of shape (n_weights, n_labels)
+        Result of `held_out_fits`.
+    levelled : bool
+        Whether scores are shifted so that the fits of all folds have the same mean over the rows
+        of each view. Without this, entries of different folds cannot be ranked by their scores:
+        where a fold has more positives of a label, the fit without it has fewer, and lower scores.
     """
     scores = np.full(problem.Y.shape, np.nan)
-    for fold in range(fold_of.max() + 1):
+    levels = np.zeros((len(fits), *problem.Y.shape[1:], len(problem.row_slices)))
+    for fold, W in enumerate(fits):
+        S = problem.multiply(W)
         hidden = fold_of == fold
-        W = solve(problem.without(hidden))
-        scores[hidden] = problem.multiply(W)[hidden]
+        scores[hidden] = S[hidden]
+        levels[fold] = np.stack([S[rows].mean(axis=0) for rows in problem.row_slices], axis=-1)
+    if levelled and len(fits):
+        shifts = levels.mean(axis=0) - levels  # (n_folds, n_labels, n_views)
+        labels = np.arange(problem.n_labels)
+        for v, rows in enumerate(problem.row_slices):
+            scores[rows] += shifts[fold_of[rows], labels, v]  # of no fold: stays NaN
     return scores
 
 

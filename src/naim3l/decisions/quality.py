@@ -9,7 +9,6 @@ from sklearn.metrics import average_precision_score
 from naim3l._arrays import Matrix
 from naim3l.decisions.calibration import calibration_error
 from naim3l.decisions.contenders import Answers, Judged
-from naim3l.decisions.thresholds import ENOUGH_POSITIVES
 from naim3l.metrics.scored import OF_DECISIONS, PAPER, ScoredLabels, label_mean
 from naim3l.problem.blocks import one_blas_thread
 
@@ -31,6 +30,8 @@ VERDICTS = (WELL, SOMEWHAT, NO_BETTER, TOO_FEW)
 # An AUC that is surely above the first is well above guessing, which is 0.5. An interval that
 # reaches from guessing beyond the second is too wide to tell.
 GOOD_AUC, WIDE_AUC = 0.6, 0.75
+# With fewer yes or no, intervals are too narrow to be relied on.
+ENOUGH_TO_JUDGE = 10
 
 
 @one_blas_thread  # products of thin matrices: threads would only wait
@@ -152,9 +153,10 @@ def _resampled(truth: Matrix, answers: Answers, batches: Sequence[Matrix]) -> tu
 
 
 def _mean_entry(samples: Sequence[_Sample]) -> dict[str, Any]:
+    """Means over the views in which a metric is defined."""
     entries = [sample.entry() for sample in samples]
     keys = ("point", "draws", "guessed", "other", "other_draws")
-    means = [np.mean([getattr(sample, key) for sample in samples], axis=0) for key in keys]
+    means = [_mean_defined(np.array([getattr(sample, key) for sample in samples])) for key in keys]
     return {
         "name": MEAN,
         "kind": "mean",
@@ -202,7 +204,7 @@ def judge_auc(low: float, high: float, n_fewer: int) -> str:
     n_fewer : int
         Number of known positives or of known negatives, whichever is smaller.
     """
-    if n_fewer < ENOUGH_POSITIVES:
+    if n_fewer < ENOUGH_TO_JUDGE or np.isnan(low):
         return TOO_FEW
     if low <= 0.5:
         return TOO_FEW if high > WIDE_AUC else NO_BETTER
@@ -254,7 +256,8 @@ def _summed(
 ) -> dict[str, Any]:
     """Entry of a label from counts, and from its AUC and the AUCs of the resamples."""
     n_known = counts["yes"] + counts["no"]
-    low, high = _interval(aucs[1:])
+    # Rounding errors of weighted sums may exceed 1.
+    low, high = (min(end, 1.0) if end == end else end for end in _interval(aucs[1:]))
     return names | counts | {
         "right": _ratio(counts["n_right"], n_known),
         "right_guessing": _ratio(counts["n_right_guessing"], n_known),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from naim3l.decisions.held_out import held_out_scores, hold_out_folds
+from naim3l.decisions.held_out import held_out_fits, held_out_scores, hold_out_folds
 from naim3l.decisions.rules import (
     N_FOLDS,
     Decisions,
@@ -218,13 +218,13 @@ class ViewModel(ViewPredictor):
 
     def _learn_held_out(
         self, problem: Problem, solve: Callable[[Problem], NDArray]
-    ) -> tuple[NDArray[np.intp], NDArray[np.floating]]:
-        """Learn decisions; the fold of each entry, and its score by a fit without it."""
+    ) -> tuple[NDArray[np.intp], list[NDArray[np.floating]]]:
+        """Learn decisions; the fold of each entry, and the fits without each fold."""
         fold_of = hold_out_folds(problem, N_FOLDS, check_random_state(self.random_state))
-        scores = held_out_scores(problem, fold_of, solve)
-        start = self._fixed_decisions()
+        fits = held_out_fits(problem, fold_of, solve)
+        scores, start = held_out_scores(problem, fold_of, fits), self._fixed_decisions()
         self._keep_decisions(learn_decisions(self._rules, start, problem, scores))
-        return fold_of, scores
+        return fold_of, fits
 
     def _fixed_decisions(self) -> Decisions:
         return fixed_decisions(self._rules, self._blocks, self.label_names_)

@@ -15,6 +15,7 @@ from naim3l.decisions.held_out import (
     AUTO,
     LOWER_IS_BETTER,
     choose_metric,
+    held_out_scores,
     hidden_metric,
     mean_defined,
 )
@@ -82,34 +83,48 @@ class ComparedModel(LinearViewModel):
         if not self.compare:
             super()._learn(problem, solve)
             return
-        fold_of, scores = self._learn_held_out(problem, solve)
-        self._compare(problem, fold_of, scores)
+        fold_of, fits = self._learn_held_out(problem, solve)
+        self._compare(problem, fold_of, self._chosen_without(problem, fold_of, fits))
 
-    def _compare(self, problem: Problem, fold_of: NDArray[np.intp], scores: Matrix) -> None:
+    def _chosen_without(
+        self, problem: Problem, fold_of: NDArray[np.intp], fits: list[Matrix]
+    ) -> list[Matrix]:
+        """Fits without each fold, whose parameters were chosen without it as well."""
+        return fits
+
+    def _compare(self, problem: Problem, fold_of: NDArray[np.intp], fits: list[Matrix]) -> None:
         """Measure the held-out scores beside those of guessing and of not coupling."""
         n_folds = fold_of.max() + 1
         with progress_bar("without coupling", n_folds + 1, shown=self.verbose > 0) as advance:
-            ridge, rival_scores = choose_ridge(
+            ridge, chosen, other = choose_ridge(
                 problem, fold_of, getattr(self, "metric_", AUTO), advance
             )
             coef, intercept = problem.split_weights(masked_ridge(problem, ridge))
             advance()
         start = self._fixed_decisions()
+        scores = held_out_scores(problem, fold_of, chosen)
         self.uncoupled_parts_ = Uncoupled(
             ridge,
             dict(zip(self.views_, coef, strict=True)),
             dict(zip(self.views_, intercept, strict=True)),
-            learn_decisions(self._rules, start, problem, rival_scores),
+            learn_decisions(self._rules, start, problem, scores),
         )
         truths = scores_by_block(problem, problem.truth_of(fold_of >= 0), None, self._blocks)
         own, rivals = (
-            held_out_answers(self._rules, start, problem, S, fold_of)
-            for S in (scores, rival_scores)
+            held_out_answers(
+                self._rules,
+                start,
+                problem,
+                held_out_scores(problem, fold_of, of, levelled=True),
+                fold_of,
+            )
+            for of in (fits, other)
         )
         blocks = [
             _block(name, truths[name], own[name], self.view_rates_[name], rivals[name])
             for name in self._blocks
         ]
+        blocks = [block for block in blocks if len(block.truth)] or blocks[:1]
         self.held_out_: dict[str, Any] = plain(measure(blocks, self.label_names_))
 
 
@@ -127,8 +142,8 @@ def choose_ridge(
     fold_of: NDArray[np.intp],
     metric: str,
     advance: Callable[[], Any] = lambda: None,
-) -> tuple[float, Matrix]:
-    """The ridge that is best for entries that are held out in turn, and their scores with it.
+) -> tuple[float, list[Matrix], list[Matrix]]:
+    """The ridge that is best for entries that are held out in turn, and fits without each fold.
 
     Parameters
     ----------
@@ -143,19 +158,37 @@ def choose_ridge(
     Returns
     -------
     ridge : float
-    scores : ndarray of shape (n_rows, n_labels)
-        NaN where an entry is in no fold.
+    chosen : list of ndarray of shape (n_weights, n_labels)
+        Fits without each fold, with this ridge.
+    chosen_without : list of ndarray of shape (n_weights, n_labels)
+        Fits without each fold, with the ridge that is best for the other folds.
     """
     folds = [fold_of == fold for fold in range(fold_of.max() + 1)]
-    metric = choose_metric(metric, map(problem.truth_of, folds))
-    scores = np.full((len(RIDGES), *problem.Y.shape), np.nan)
+    metric = choose_metric(metric, map(problem.truth_of, folds)) if folds else metric
+    fits = []
     values = np.empty((len(folds), len(RIDGES)))
     for fold, hidden in enumerate(folds):
-        for i, W in enumerate(masked_ridges(problem.without(hidden), RIDGES)):
-            scores[i][hidden] = problem.multiply(W)[hidden]
-            values[fold, i] = hidden_metric(problem, hidden, W, metric)
+        fits.append(masked_ridges(problem.without(hidden), RIDGES))
+        values[fold] = [hidden_metric(problem, hidden, W, metric) for W in fits[-1]]
         advance()
-    mean = np.array([mean_defined(of_ridge) for of_ridge in values.T])
-    loss = np.where(np.isnan(mean), np.inf, mean if metric in LOWER_IS_BETTER else -mean)
-    best = int(np.argmin(loss))
-    return RIDGES[best], scores[best]
+    best = best_of_folds(values, metric)
+    without = [best_of_folds(np.delete(values, fold, axis=0), metric) for fold in range(len(folds))]
+    return (
+        RIDGES[best],
+        [of_fold[best] for of_fold in fits],
+        [of_fold[i] for of_fold, i in zip(fits, without, strict=True)],
+    )
+
+
+def best_of_folds(values: Matrix, metric: str) -> int:
+    """Position of the candidate with the best mean over folds, the first of equals.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_folds, n_candidates)
+        Metric on each fold, NaN where it is undefined.
+    metric : str
+    """
+    mean = np.array([mean_defined(of_candidate) for of_candidate in values.T])
+    losses = mean if metric in LOWER_IS_BETTER else -mean
+    return int(np.argmin(np.where(np.isnan(mean), np.inf, losses)))

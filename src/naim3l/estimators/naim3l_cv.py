@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, fields
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +22,7 @@ from naim3l.decisions.held_out import (
     hold_out_folds,
 )
 from naim3l.estimators.bandwidths import choose_gammas
-from naim3l.estimators.compared import ComparedModel
+from naim3l.estimators.compared import ComparedModel, best_of_folds
 from naim3l.estimators.naim3l import FOLD_MAX_ITER, FOLD_TOL, NAIM3L
 from naim3l.estimators.schema import is_sequence
 from naim3l.features.encoding import ViewFeatures
@@ -351,6 +353,23 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
                 ConvergenceWarning,
             )
         raise FloatingPointError(_ALL_UNBOUNDED)
+
+    def _chosen_without(
+        self, problem: Problem, fold_of: NDArray[np.intp], fits: list[NDArray[np.floating]]
+    ) -> list[NDArray[np.floating]]:
+        if self.cv != len(fits) or not isinstance(self.random_state, Integral):
+            return fits  # the folds of the search were others
+        results, found = self.cv_results_, list(fits)
+        values = np.array([results[f"split{fold}_test_score"] for fold in range(self.cv)])
+        for fold in range(self.cv):
+            best = best_of_folds(np.delete(values, fold, axis=0), self.metric_)
+            pair = float(results["lam"][best]), float(results["ridge"][best])
+            if pair != (self.lam_, self.ridge_):
+                with suppress(FloatingPointError):  # unbounded: the pair of the model will do
+                    found[fold] = self._model(*pair)._solve_loosely(
+                        problem.without(fold_of == fold)
+                    )
+        return found
 
 
 def _distinct(values: Any) -> list[float]:

@@ -19,6 +19,8 @@ Summary = dict[str, Any]
 MUCH_LACKING = 0.5
 # Metrics on fewer rows than this are only a rough indication.
 FEW_ROWS = 50
+# A label with fewer known yes or no has little influence on its own calibration curve.
+FEW_KNOWN = 20
 MOST_NAMES, LONGEST_NAME = 6, 48
 
 
@@ -168,20 +170,29 @@ def _few_rows(summary: Summary) -> Iterator[str]:
 
 
 def _says_no_to_all(summary: Summary) -> Iterator[str]:
-    if summary["model"]["parameters"].get("threshold") != "sign":
-        return
-    silent = _names(summary, lambda entry: entry["measured_yes"] and not entry["found"])
+    rule = summary["model"]["parameters"].get("threshold")
+    least = 1 if rule == "sign" else ENOUGH_POSITIVES
+    silent = _names(summary, lambda e: e["measured_yes"] >= least and not e["found"])
     if silent:
+        advice = (
+            "it predicts a label only where its score is positive, which seldom happens for rare "
+            "labels. Rank by score, or fit with threshold='guarded' or 'cardinality'."
+            if rule == "sign"
+            else "its answers are no better than always no. Rank by score or probability, or "
+            "decide by another rule, such as 'cardinality' or 'f1', which says yes more often."
+        )
         yield (
-            f"With threshold='sign' the model finds none of the known yes of "
-            f"{_count(silent, 'label')} ({_some(silent)}){_somewhere(summary)}: it predicts a "
-            "label only where its score is positive, which seldom happens for rare labels. Rank by "
-            "score, or fit with threshold='guarded' or 'cardinality'."
+            f"With threshold={rule!r} the model finds none of the known yes of "
+            f"{_count(silent, 'label')} ({_some(silent)}){_somewhere(summary)}: {advice}"
         )
 
 
 def _calibrated_from_pooled(summary: Summary) -> Iterator[str]:
-    borrowed = _names(summary, lambda entry: entry["own_curve"] is False)
+    # A label with many entries that is almost separable hardly depends on the slope of its curve.
+    borrowed = _names(
+        summary,
+        lambda entry: entry["own_curve"] is False and min(entry["yes"], entry["no"]) < FEW_KNOWN,
+    )
     if borrowed:
         yield (
             f"The probabilities of {_count(borrowed, 'label')} ({_some(borrowed)}) come from a "
@@ -191,7 +202,10 @@ def _calibrated_from_pooled(summary: Summary) -> Iterator[str]:
 
 
 def _curve_falls(summary: Summary) -> Iterator[str]:
-    falling = _names(summary, lambda entry: entry["slope"] is not None and entry["slope"] <= 0)
+    falling = _names(
+        summary,
+        lambda e: e["slope"] is not None and e["slope"] <= 0 and min(e["yes"], e["no"]) > 1,
+    )
     if falling:
         yield (
             f"The probabilities of {_count(falling, 'label')} ({_some(falling)}) do not rise with "

@@ -39,6 +39,8 @@ MEASURES = {
     "example-F1": ("F1 by row", "the same for the labels of a row, averaged over rows"),
 }
 MOST_LABELS, LONGEST_NAME = 3, 36
+# Decimals of shares that are shown as points with one decimal.
+ROUNDED = 3
 
 
 def main_block(blocks: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -63,11 +65,11 @@ def title(names: list[str]) -> str:
 
 
 def describe_verdicts(labels: list[dict[str, Any]]) -> str:
-    """A sentence such as "7 of 12 labels well above guessing, 2 no better than guessing."."""
+    """A sentence such as "Ranking of rows: 7 of 12 labels well above guessing, 2 no better ..."."""
     counts = Counter(entry["verdict"] for entry in labels)
     first, *others = VERDICTS
     word = "label" if len(labels) == 1 else "labels"
-    said = [f"{counts[first]} of {len(labels)} {word} {first}"]
+    said = [f"Ranking of rows: {counts[first]} of {len(labels)} {word} {first}"]
     said += [f"{counts[verdict]} {verdict}" for verdict in others if counts[verdict]]
     return ", ".join(said) + "."
 
@@ -89,10 +91,12 @@ def describe_coupling(block: dict[str, Any] | None, what: str) -> str | None:
         Subject of the sentence, such as "Coupling the tables".
     """
     gain = coupling_gain(block)
-    if gain is None:
+    if block is None or gain is None:
         return None
-    value, low, high = (gain[key] for key in ("value", "low", "high"))
-    if low > 0:
+    value, low, high = (round(gain[key], ROUNDED) for key in ("value", "low", "high"))
+    metric = block["metrics"][HEADLINE]
+    # Scores that rank rows no better than by coincidence have gained nothing, however they differ.
+    if low > 0 and metric["low"] > metric["guessing"]:
         return f"{what} added {show_points(value)} points of {HEADLINE} on your data {_said(gain)}."
     if high < 0:
         lost = {"value": -value, "low": -high, "high": -low}

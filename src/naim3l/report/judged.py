@@ -29,7 +29,8 @@ def read_blocks(model: LinearViewModel, X: Any, y: Any) -> list[Judged]:
         blocks = _wide_blocks(models, X, truth)
     else:
         blocks = _view_blocks(models, X, truth)
-    return [block for block in blocks if len(block.truth)]
+    known = [block for block in blocks if np.isfinite(block.truth).any()]
+    return known or [block for block in blocks if len(block.truth)]
 
 
 def truth_of(model: LinearViewModel, labels: LabelTable) -> Matrix:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from naim3l._text import CONTROLS, visible
-from naim3l.decisions.quality import GOOD_AUC, LEVEL, N_RESAMPLES, WIDE_AUC
+from naim3l.decisions.quality import ENOUGH_TO_JUDGE, GOOD_AUC, LEVEL, N_RESAMPLES, WIDE_AUC
 from naim3l.files.whole import write_text
 from naim3l.report import figures, findings
 from naim3l.report.figures import Drawing
@@ -150,6 +150,7 @@ def render_report(summary: dict[str, Any]) -> str:
         level=f"{100 * LEVEL:.0f} %",
         n_resamples=N_RESAMPLES,
         good_auc=GOOD_AUC,
+        enough=ENOUGH_TO_JUDGE,
         wide_auc=WIDE_AUC,
         script=Markup(script),
         digest=digest,
