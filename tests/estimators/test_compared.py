@@ -182,7 +182,7 @@ def test_the_pair_of_a_fold_is_chosen_without_it(data):
     results = model.cv_results_
     values = np.array([results[f"split{fold}_test_score"] for fold in range(3)])
     fits = [np.zeros((problem.n_weights, 4))] * 3
-    found = model._chosen_without(problem, fold_of, fits)
+    found = model._chosen_without(problem, None, fold_of, fits)
     for fold in range(3):
         best = int(np.argmax(np.delete(values, fold, axis=0).mean(axis=0)))
         pair = results["lam"][best], results["ridge"][best]

@@ -71,8 +71,10 @@ def print_measured(measured: Mapping[str, Any], title: str) -> None:
         "above rows without it. Uncoupled is ridge regression of each table alone."
     )
     n_views = sum(each["kind"] == "view" for each in measured["blocks"])
+    n_labels = len({entry["label"] for entry in measured["labels"]})
     what = "tables" if n_views > 1 else "labels"
-    if sentence := describe_coupling(block, f"Coupling the {what}"):
+    sentence = describe_coupling(block, f"Coupling the {what}")
+    if sentence and n_views * n_labels > 1:  # otherwise there is nothing to couple
         say(sentence)
 
 
@@ -101,7 +103,7 @@ def print_labels(measured: Mapping[str, Any]) -> None:
         for entry in reversed(entries)
     ]
     header = ["label", "yes", "no", "AUC", "F1", "right", "guessing", "verdict"]
-    print_table("Labels: right answers of the model and of guessing", header, rows)
+    print_table("Labels: how rows are ranked (AUC, verdict), and right answers", header, rows)
     say(verdicts_in_words(measured))
 
 

@@ -34,6 +34,9 @@ from naim3l.problem.rows import Problem
 
 # Ridges from which that of the model without coupling is chosen.
 RIDGES = (0.1, 1.0, 10.0, 100.0)
+# From the fold of each entry and the fits without each fold to such fits whose parameters were
+# chosen without the fold as well.
+Refit = Callable[[NDArray[np.intp], list[Matrix]], list[Matrix]]
 
 
 @dataclass(frozen=True)
@@ -79,18 +82,17 @@ class ComparedModel(LinearViewModel):
         model._keep_decisions(parts.decisions)
         return model
 
-    def _learn(self, problem: Problem, solve: Callable[[Problem], NDArray]) -> None:
+    def _learn(
+        self,
+        problem: Problem,
+        solve: Callable[[Problem], NDArray],
+        refit: Refit = lambda fold_of, fits: fits,
+    ) -> None:
         if not self.compare:
             super()._learn(problem, solve)
             return
         fold_of, fits = self._learn_held_out(problem, solve)
-        self._compare(problem, fold_of, self._chosen_without(problem, fold_of, fits))
-
-    def _chosen_without(
-        self, problem: Problem, fold_of: NDArray[np.intp], fits: list[Matrix]
-    ) -> list[Matrix]:
-        """Fits without each fold, whose parameters were chosen without it as well."""
-        return fits
+        self._compare(problem, fold_of, refit(fold_of, fits))
 
     def _compare(self, problem: Problem, fold_of: NDArray[np.intp], fits: list[Matrix]) -> None:
         """Measure the held-out scores beside those of guessing and of not coupling."""

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, fields
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -176,7 +177,8 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
         self._rank(pairs, self._score_folds(problem, fold_of, pairs, checkpoint))
         self._keep_result(problem, self._solve_best(problem, checkpoint))
         chosen = self._model(self.lam_, self.ridge_)
-        self._learn(problem, kept_in(checkpoint, chosen._solve_loosely))
+        refit = partial(self._chosen_without, problem, checkpoint)
+        self._learn(problem, kept_in(checkpoint, chosen._solve_loosely), refit)
         self._keep_checkpoint(checkpoint)
         return self
 
@@ -355,8 +357,13 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
         raise FloatingPointError(_ALL_UNBOUNDED)
 
     def _chosen_without(
-        self, problem: Problem, fold_of: NDArray[np.intp], fits: list[NDArray[np.floating]]
+        self,
+        problem: Problem,
+        checkpoint: Checkpoint | None,
+        fold_of: NDArray[np.intp],
+        fits: list[NDArray[np.floating]],
     ) -> list[NDArray[np.floating]]:
+        """Fits without each fold, with the pair that is best for the other folds."""
         if self.cv != len(fits) or not isinstance(self.random_state, Integral):
             return fits  # the folds of the search were others
         results, found = self.cv_results_, list(fits)
@@ -365,10 +372,9 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
             best = best_of_folds(np.delete(values, fold, axis=0), self.metric_)
             pair = float(results["lam"][best]), float(results["ridge"][best])
             if pair != (self.lam_, self.ridge_):
+                solve = kept_in(checkpoint, self._model(*pair)._solve_loosely, f"pair{best}")
                 with suppress(FloatingPointError):  # unbounded: the pair of the model will do
-                    found[fold] = self._model(*pair)._solve_loosely(
-                        problem.without(fold_of == fold)
-                    )
+                    found[fold] = solve(problem.without(fold_of == fold))
         return found
 
 

@@ -119,17 +119,17 @@ class Checkpoint:
 
 
 def kept_in(
-    checkpoint: Checkpoint | None, solve: Callable[[Any], NDArray[Any]]
+    checkpoint: Checkpoint | None, solve: Callable[[Any], NDArray[Any]], name: str = ""
 ) -> Callable[[Any], NDArray[Any]]:
     """``solve`` with results that are stored in a checkpoint, by the labels of the problem.
 
-    Everything else about the problems must be part of the key of the checkpoint.
+    Everything else about the problems must be part of the key of the checkpoint, or ``name``.
     """
     if checkpoint is None:
         return solve
 
     def solve_once(problem: Any) -> NDArray[Any]:
-        part = fingerprint([problem.Y], {})
+        part = fingerprint([problem.Y], {"name": name} if name else {})
         stored = checkpoint.get(part)
         if stored is None:
             stored = {"solution": solve(problem)}
