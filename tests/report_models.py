@@ -1,12 +1,15 @@
 """Fitted models for tests of reports, each with the tables it was fitted on."""
 
+import json
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
 
 from naim3l import NAIM3L, NAIM3LCV
 from naim3l.datasets import make_unpaired
+from naim3l.report import render_report
 
 LABELS = ["flu", "asthma", "gout", "measles"]
 HOSTILE = "<script>alert('x')</script> & \"q\" $x_$ -- 猫"
@@ -53,3 +56,13 @@ def fit_chosen():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, Y), X, Y
+
+
+def page_of(summary):
+    """The page of a summary, which is drawn once: that takes a second, and many tests read it."""
+    return _rendered(json.dumps(summary))
+
+
+@cache
+def _rendered(summary):
+    return render_report(json.loads(summary))

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from html_pages import MEASURE, dump_dom, in_frames
-from naim3l.report import render_report, summarise
+from naim3l.report import summarise
 from naim3l.report.findings import main_labels
-from report_models import LONG, draw, fit_chosen, fit_wide
+from report_models import LONG, draw, fit_chosen, fit_wide, page_of
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def open_page(tmp_path):
 
 def test_no_width_makes_the_page_scroll_sideways(wide, open_page):
     widths = (320, 400, 768, 1200)
-    shown, _ = open_page(in_frames(render_report(wide), widths, MEASURE))
+    shown, _ = open_page(in_frames(page_of(wide), widths, MEASURE))
     measured = re.findall(r"<p>(\d+): (\d+) (\d+) (\d+)</p>", shown)
     assert [int(width) for width, *_ in measured] == list(widths)
     for width, root, body, n_seen in (map(int, found) for found in measured):
@@ -46,12 +46,12 @@ def test_no_width_makes_the_page_scroll_sideways(wide, open_page):
 
 def test_browser_has_nothing_to_complain_about(wide, chosen, open_page):
     for summary in (wide, chosen):
-        shown, logged = open_page(render_report(summary))
+        shown, logged = open_page(page_of(summary))
         assert "CONSOLE" not in logged
         n = len(main_labels(summary))
         assert f"{n} of {n} rows" in shown
     # What a name might have smuggled in does not run.
-    smuggled = render_report(wide).replace("<main>", "<main><script>document.title = 1</script>")
+    smuggled = page_of(wide).replace("<main>", "<main><script>document.title = 1</script>")
     shown, logged = open_page(smuggled)
     assert "CONSOLE" in logged and "<title>How good are" in shown
 
@@ -86,7 +86,7 @@ def test_labels_can_be_sorted_and_found(chosen, open_page):
     summary = json.loads(json.dumps(chosen))
     labels = main_labels(summary)
     labels[0]["auc"] = None
-    shown, logged = open_page(in_frames(render_report(summary), [900], PLAY))
+    shown, logged = open_page(in_frames(page_of(summary), [900], PLAY))
     assert "CONSOLE" not in logged
     lines = [json.loads(line) for line in re.findall(r"<p>(\[.*?\])</p>", shown)]
     found = {what: (sort, names, count) for what, sort, names, count in lines}
@@ -121,7 +121,7 @@ def test_nothing_is_hidden_without_a_hint(wide, open_page):
     """Long tables have a button that shows their rest, wide ones say that they continue."""
     summary = json.loads(json.dumps(wide))
     summary["labels"] = [e | {"label": f"{i} {LONG}"} for i in range(15) for e in wide["labels"]]
-    shown, logged = open_page(in_frames(render_report(summary), [400, 1280], LOOK))
+    shown, logged = open_page(in_frames(page_of(summary), [400, 1280], LOOK))
     assert "CONSOLE" not in logged
     measured = re.findall(r"<p>(\d+): (\d+) (\d+) (\d+) (\d+)</p>", shown)
     narrow, broad = ([int(number) for number in found] for found in measured)

@@ -7,9 +7,9 @@ import pytest
 
 from html_pages import MEASURE, Reader, dump_dom, in_frames
 from naim3l import evaluate
-from naim3l.report import render_report, summarise
+from naim3l.report import summarise
 from naim3l.report.judged import read_blocks
-from report_models import LONG, draw, fit_apart, fit_wide
+from report_models import LONG, draw, fit_apart, fit_wide, page_of
 
 NO_WEIGHTS = "so there are no column weights in"
 
@@ -35,7 +35,7 @@ def fused(request):
 
 
 def shown(summary):
-    return " ".join(Reader(render_report(summary)).text())
+    return " ".join(Reader(page_of(summary)).text())
 
 
 def test_kernels_are_told_with_their_gammas(curved, of_curved, of_mixed):
@@ -48,12 +48,12 @@ def test_kernels_are_told_with_their_gammas(curved, of_curved, of_mixed):
     clinic, lab = of_mixed["data"]["views"]
     assert (clinic["kernel"], clinic["gamma"]) == ("linear", None) and lab["gamma"] > 0
     assert clinic["dropped"] == ["clinic.3"] and lab["dropped"] == ["lab.3"]
-    assert "gamma" not in Reader(render_report(summarise(*fit_apart()))).text(of="th")
+    assert "gamma" not in Reader(page_of(summarise(*fit_apart()))).text(of="th")
 
 
 def test_columns_are_left_out_and_the_page_says_why(of_curved, of_mixed):
     assert of_curved["features"] == []
-    page = render_report(of_curved)
+    page = page_of(of_curved)
     assert 'id="features"' not in page and '"#features"' not in page
     assert (
         f"distance. A kernel compares whole rows with some of the training rows, {NO_WEIGHTS} "
@@ -63,7 +63,7 @@ def test_columns_are_left_out_and_the_page_says_why(of_curved, of_mixed):
         f["view"] for e in of_mixed["features"] for side in ("for", "against") for f in e[side]
     }
     assert named == {"clinic"}
-    assert 'id="features"' in render_report(of_mixed)
+    assert 'id="features"' in page_of(of_mixed)
     assert shown(of_mixed).count(NO_WEIGHTS) == 1 and f"{NO_WEIGHTS} lab." in shown(of_mixed)
     assert NO_WEIGHTS not in shown(summarise(*fit_apart()))
 
@@ -114,7 +114,7 @@ def test_views_fused_by_evidence_are_judged_as_rows_that_have_them_alone(fused):
 def test_page_of_kernels_suits_any_width_and_the_browser(of_curved, tmp_path):
     widths = (320, 400, 1200)
     path = tmp_path / "page.html"
-    path.write_text(in_frames(render_report(of_curved), widths, MEASURE), encoding="utf-8")
+    path.write_text(in_frames(page_of(of_curved), widths, MEASURE), encoding="utf-8")
     document, logged = dump_dom(path, tmp_path)
     assert "CONSOLE" not in logged
     for width in widths:

@@ -14,11 +14,11 @@ import pytest
 
 from html_pages import Reader
 from naim3l import NAIM3L
-from naim3l.report import render_report, summarise, write_json, write_report
+from naim3l.report import summarise, write_json, write_report
 from naim3l.report.figures import _round_places, draw_map
 from naim3l.report.findings import MEASURES, main_labels, show_points, show_range
 from naim3l.report.page import show_number, show_share
-from report_models import HOSTILE, LABELS, LONG, draw, fit_apart, fit_chosen, fit_wide
+from report_models import HOSTILE, LABELS, LONG, draw, fit_apart, fit_chosen, fit_wide, page_of
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def flat(reader, **options):
 
 
 def test_numbers_are_on_the_page(chosen):
-    reader = Reader(render_report(chosen))
+    reader = Reader(page_of(chosen))
     cells = reader.text(of="td") + reader.text(of="span")
 
     def is_shown(text):
@@ -78,7 +78,7 @@ def test_gain_of_coupling_is_beside_every_measure():
     X, Y = draw()
     summary = summarise(NAIM3L(ridge=1.0, compare=True, random_state=0).fit(X, Y), X, Y)
     assert summary["quality"]["on"] == "held-out"
-    reader = Reader(render_report(summary))
+    reader = Reader(page_of(summary))
     cells = reader.text(of="td") + reader.text(of="span")
     for block in summary["quality"]["blocks"]:
         for name in MEASURES:
@@ -88,12 +88,12 @@ def test_gain_of_coupling_is_beside_every_measure():
     text = flat(reader)
     assert "Does it help to learn from all tables together? Coupling the tables" in text
     assert "held out in turn during the fit" in text and "optimistic" not in text
-    without = flat(Reader(render_report(summarise(*fit_apart()))))
+    without = flat(Reader(page_of(summarise(*fit_apart()))))
     assert "Does it help" not in without and "without coupling" not in without
 
 
 def test_specialist_terms_are_explained_and_named_as_in_the_paper_once(chosen):
-    reader = Reader(render_report(chosen))
+    reader = Reader(page_of(chosen))
     for shown, meaning in MEASURES.values():
         assert shown in reader.text(of="dt") and meaning in reader.text(of="dd")
     assert flat(reader).count("1-HL") == flat(reader).count("1-RL") == 1
@@ -110,7 +110,7 @@ def test_fused_answers_are_beside_those_of_tables_apart():
     summary = summarise(model, *made, fitted=False)
     main, *others = summary["quality"]["blocks"]
     assert "fused" in {block["kind"] for block in others}
-    reader = Reader(render_report(summary))
+    reader = Reader(page_of(summary))
     tiles = {"class": "tiles", "aria-label": f"Main results, {main['name']}"}
     assert ("ul", tiles) in reader.tags
     shown = reader.text(of="summary")
@@ -123,7 +123,7 @@ def test_fused_answers_are_beside_those_of_tables_apart():
 def test_columns_are_listed_with_those_set_aside_first(apart):
     used = {"name": "pulse", "kind": "number", "missing": 0.25, "use": "scaled", "reason": ""}
     aside = used | {"name": HOSTILE, "use": "set aside", "reason": "constant"}
-    page = render_report(apart | {"columns": {"clinic": [used, aside], "lab": [used]}})
+    page = page_of(apart | {"columns": {"clinic": [used, aside], "lab": [used]}})
     reader = Reader(page)
     shown = reader.text(of="summary")
     assert "Columns of clinic: 2, 1 set aside" in shown and "Columns of lab: 1" in shown
@@ -133,7 +133,7 @@ def test_columns_are_listed_with_those_set_aside_first(apart):
 
 
 def test_figures_have_names_that_the_browser_draws(wide):
-    reader = Reader(render_report(wide))
+    reader = Reader(page_of(wide))
     texts = reader.text(of="text")
     assert {"flu", "asthma", "gout", "clinic"} <= set(texts)
     assert any(text.startswith("<script>alert('x'") and text.endswith("…") for text in texts)
@@ -153,7 +153,7 @@ def test_labels_of_many_are_named_without_overlap(apart):
 
 def test_what_was_seen_in_training_is_marked_wherever_it_is_measured(wide, apart):
     for summary in (wide, apart):
-        reader = Reader(render_report(summary))
+        reader = Reader(page_of(summary))
         marks = [text for text in reader.text(of="span") if text == "seen in training, optimistic"]
         assert len(marks) == (4 if summary["calibration"] else 3)
 
@@ -161,29 +161,29 @@ def test_what_was_seen_in_training_is_marked_wherever_it_is_measured(wide, apart
 def test_rows_that_were_given_are_neither_test_nor_training(apart):
     model, _, _ = fit_apart()
     given = summarise(model, *draw((70, 60), seed=5), fitted=False)
-    shown = flat(Reader(render_report(given)))
+    shown = flat(Reader(page_of(given)))
     assert "4 labels predicted for 2 tables with 130 rows" in shown
     assert "Measured on the given rows" in shown and "Tables that were given" in shown
-    of_training = flat(Reader(render_report(apart)))
+    of_training = flat(Reader(page_of(apart)))
     for words in ("on training rows", "over all training rows", "trained on", "learned from"):
         assert words in of_training and words not in shown
 
 
 def test_parts_that_are_not_there_are_left_out(wide, apart, chosen):
-    text = render_report(apart)
+    text = page_of(apart)
     for part in ("choice", "probabilities"):
         assert f'id="{part}"' not in text and f'"#{part}"' not in text
-        assert f'id="{part}"' in render_report(chosen)
+        assert f'id="{part}"' in page_of(chosen)
     assert "The same for: lab" in flat(Reader(text))
-    assert "The same for:" not in flat(Reader(render_report(wide)))
+    assert "The same for:" not in flat(Reader(page_of(wide)))
     bare = apart | {"convergence": None, "cautions": [], "relations": []}
-    shown = flat(Reader(render_report(bare)))
+    shown = flat(Reader(page_of(bare)))
     assert "None of the checks found a problem." in shown and "Did the training" not in shown
     assert "Which labels occur together?" not in shown
 
 
 def test_ids_are_unique_and_links_lead_to_them(chosen):
-    reader = Reader(render_report(chosen))
+    reader = Reader(page_of(chosen))
     ids = reader.attributes("id")
     assert len(set(ids)) == len(ids)
     referred = [href[1:] for href in reader.attributes("href") if href.startswith("#")]
@@ -193,7 +193,7 @@ def test_ids_are_unique_and_links_lead_to_them(chosen):
 
 
 def test_page_stands_alone_and_says_what_it_is_to_everyone(chosen):
-    text = render_report(chosen)
+    text = page_of(chosen)
     reader = Reader(text)
     assert not re.search(r"https?://|@import|javascript:|\bsrc=|\son\w+=", text)
     assert all(
@@ -213,7 +213,7 @@ def test_page_stands_alone_and_says_what_it_is_to_everyone(chosen):
 
 
 def test_the_only_script_is_ours_and_allowed_by_its_digest(wide):
-    text = render_report(wide)
+    text = page_of(wide)
     (script,) = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = re.search(r'Content-Security-Policy" content="(.*?)"', text)[1]
@@ -222,7 +222,7 @@ def test_the_only_script_is_ours_and_allowed_by_its_digest(wide):
 
 
 def test_names_are_escaped(wide):
-    text = render_report(wide)
+    text = page_of(wide)
     reader = Reader(text)
     assert HOSTILE in reader.text(of="span")
     assert any(HOSTILE in said for said in reader.text(of="li"))
@@ -234,7 +234,7 @@ def test_names_are_escaped(wide):
         for key in path[:-1]:
             place = place[key]
         place[path[-1]] = HOSTILE
-        again = render_report(changed)
+        again = page_of(changed)
         assert again.count("<script") == 1 and HOSTILE in flat(Reader(again))
 
 
@@ -242,7 +242,7 @@ def test_odd_signs_in_names_do_no_harm(apart, tmp_path):
     odd = "\\u0000 \\u001b \\u009b \\u202e \\ud83d\\ude00"
     text = json.dumps(apart).replace("measles", odd).replace("clinic", "$_{")
     summary = json.loads(text)
-    page = render_report(summary)
+    page = page_of(summary)
     assert "\U0001f600" in page and "$_{" in Reader(page).text(of="span")
     assert r"\x00 \x1b \x9b \u202e" in flat(Reader(page))
     write_json(tmp_path / "page.json", summary)
@@ -267,7 +267,7 @@ def test_unusual_numbers_can_be_shown(apart):
         metric |= {"value": None, "low": None, "high": None}
     for metric in changed["quality"]["blocks"][1]["metrics"].values():
         metric |= {"value": 1.0, "low": 1.0, "high": 1.0}
-    reader = Reader(render_report(changed))
+    reader = Reader(page_of(changed))
     assert "–" in reader.text(of="td") and "–" in reader.text(of="strong")
     assert "NaN" not in flat(reader) and "nan" not in flat(reader)
 
@@ -281,7 +281,7 @@ def test_pages_of_models_that_learned_nothing_and_tests_that_tell_nothing():
     (block, *_) = summary["quality"]["blocks"]
     assert {metric["value"] for metric in block["metrics"].values()} == {None}
     assert summary["shares"] == {"clinic": None, LONG: None}
-    reader = Reader(render_report(summary))
+    reader = Reader(page_of(summary))
     assert "–" in reader.text(of="td") and "nan" not in flat(reader)
 
 
@@ -310,7 +310,7 @@ def test_files_are_written_whole_and_the_same_every_time(tmp_path, wide, monkeyp
     page, numbers = tmp_path / "report.html", tmp_path / "report.json"
     write_report(page, wide)
     write_json(numbers, wide)
-    assert page.read_text(encoding="utf-8") == render_report(wide)
+    assert page.read_text(encoding="utf-8") == page_of(wide)
     assert json.loads(numbers.read_text(encoding="utf-8")) == wide
     before = page.read_bytes()
     with pytest.raises(Exception, match="version"):
