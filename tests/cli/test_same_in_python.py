@@ -156,7 +156,7 @@ def test_numbers_with_question_marks(table, tmp_path):
     assert data.words == [] and data.features.isna().sum().tolist()[0] == 3
     with pytest.raises(ValueError, match=r"row 1, column 'bmi': '\?' is text.*astype\(float\)"):
         NAIM3L(ridge=1.0).fit({"clinic": few.fillna("?")}, {"clinic": labels})
-    cured = few.replace(["?", "n/a", "-"], np.nan).astype(float)
+    cured = few.mask(few.isin(["?", "n/a", "-"])).astype(float)
     model = NAIM3L(ridge=1.0).fit({"clinic": cured}, {"clinic": labels})
     assert model.columns_["clinic"][0].missing == pytest.approx(
         cured["bmi"].isna().sum() / cured.notna().any(axis=1).sum()
