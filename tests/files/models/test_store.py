@@ -50,7 +50,11 @@ from model_files import (
 from naim3l import NAIM3L, NAIM3LCV, ModelFileError, join_views, load
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import PerViewRidge
+from naim3l.estimators.aligned import AlignedModel
 from naim3l.estimators.base import ViewModel
+from naim3l.estimators.compared import ComparedModel
+from naim3l.estimators.concatenated import ConcatenatedModel
+from naim3l.estimators.kernel_model import KernelModel
 from naim3l.estimators.linear import LinearViewModel, PerViewModel
 from naim3l.files.models import ALLOWED, MODELS, archive, inspect_file, save
 
@@ -260,7 +264,11 @@ class TestList:
         while kinds:
             kinds += kinds.pop().__subclasses__()
             ours |= {f"{kind.__module__}.{kind.__name__}" for kind in kinds}
-        ours -= {f"{base.__module__}.{base.__name__}" for base in (LinearViewModel, PerViewModel)}
+        bases = (
+            AlignedModel, ComparedModel, ConcatenatedModel, KernelModel, LinearViewModel,
+            PerViewModel,
+        )  # fmt: skip
+        ours -= {f"{base.__module__}.{base.__name__}" for base in bases}
         transform = importlib.import_module("naim3l.features.recipes")
         parts = {f"{kind.__module__}.{name}" for name, kind in inspect.getmembers(transform)
                  if inspect.isclass(kind) and issubclass(kind, BaseEstimator)}  # fmt: skip
