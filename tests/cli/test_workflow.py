@@ -1,6 +1,7 @@
 """From files to predictions and filled-in labels, as the commands do it."""
 
 import copy
+import dataclasses
 import runpy
 from pathlib import Path
 
@@ -366,6 +367,14 @@ def test_evaluation_beats_chance_and_fused_is_there_for_shared_ids(model, data):
         }
         of_lab = found["labels"][name]["lab"]
         assert {key: of_lab[key] for key in expected} == pytest.approx(expected)
+
+
+def test_a_table_without_known_labels_is_named_and_left_out(model, data):
+    unknown = dataclasses.replace(data["lab"], labels=data["lab"].labels * np.nan)
+    with pytest.warns(DataWarning, match="view 'lab': no label is known in it"):
+        found = evaluate_views(model, {"clinic": data["clinic"], "lab": unknown})
+    assert {"clinic"} <= {block["name"] for block in found["blocks"]} <= {"clinic", "fused"}
+    assert found["blocks"][0]["metrics"]["AP"]["value"] > 0.5
 
 
 def test_the_model_without_coupling_is_ridge_regression_of_each_table(model, data):

@@ -195,6 +195,7 @@ class TestRowsAndObservations:
             "labels never observed: ['w']",
             "labels never observed positive: ['x', 'y']",
             "labels never observed negative: ['v']",
+            "labels observed positive in some views and negative only in others: ['z']",
         ]
 
 

@@ -164,6 +164,14 @@ def check_observed(signed: Mapping[str, NDArray[np.int8]], names: Sequence[str])
         if lacking.any():
             which = [names[k] for k in np.flatnonzero(lacking).tolist()]
             warn_user(f"labels never {what}: {which}; their scores carry little or no information.")
+    both = np.any([(Y > 0).any(axis=0) & (Y < 0).any(axis=0) for Y in signed.values()], axis=0)
+    apart = positive & negative & ~both
+    if apart.any():
+        which = [names[k] for k in np.flatnonzero(apart).tolist()]
+        warn_user(
+            f"labels observed positive in some views and negative only in others: {which}; their "
+            "scores tell the views apart, and little about the rows of a view."
+        )
 
 
 def fill_unknown(labels: LabelTable, values: NDArray, coding: str) -> Any:

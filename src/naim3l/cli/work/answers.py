@@ -20,6 +20,7 @@ from naim3l.decisions.rules import thresholds_of
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError
 from naim3l.input.labels import CODINGS
+from naim3l.input.tables import warn_user
 from naim3l.input.views import FUSED
 from naim3l.report.judged import fuse_rows, read_blocks
 
@@ -167,6 +168,9 @@ def evaluate_views(model: LinearViewModel, data: Mapping[str, ViewData]) -> dict
     if not any(labels.notna().to_numpy().any() for labels in Y.values()):
         raise ReadError("no label is known in these tables, so there is nothing to compare with.")
     warn_of_empty_rows(X)
+    for name, labels in Y.items():
+        if not labels.notna().to_numpy().any():
+            warn_user(f"view {name!r}: no label is known in it, so its predictions are not judged.")
     blocks = read_blocks(model, X, Y)
     fused = any(block.kind == FUSED for block in blocks)
     if len(X) > 1:
