@@ -144,8 +144,13 @@ def is_row_counter(index: Any) -> bool:
     return list(index) == list(range(len(index)))
 
 
-def check_observed(signed: Mapping[str, NDArray[np.int8]], names: Sequence[str]) -> None:
-    """Refuse views without information; warn of labels that cannot be learned."""
+def check_observed(
+    signed: Mapping[str, NDArray[np.int8]], names: Sequence[str], *, wide: bool = False
+) -> None:
+    """Refuse views without information; warn of labels that cannot be learned.
+
+    Views of a wide table share samples, so a label may be yes in one and no in another.
+    """
     for view, Y in signed.items():
         if not (Y != 0).any():
             raise ValueError(f"view {view!r}: no label is observed in it; leave the view out.")
@@ -166,7 +171,7 @@ def check_observed(signed: Mapping[str, NDArray[np.int8]], names: Sequence[str])
             warn_user(f"labels never {what}: {which}; their scores carry little or no information.")
     both = np.any([(Y > 0).any(axis=0) & (Y < 0).any(axis=0) for Y in signed.values()], axis=0)
     apart = positive & negative & ~both
-    if apart.any():
+    if apart.any() and not wide:
         which = [names[k] for k in np.flatnonzero(apart).tolist()]
         warn_user(
             f"labels observed positive in some views and negative only in others: {which}; their "

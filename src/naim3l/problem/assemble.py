@@ -40,6 +40,6 @@ def assemble(
         if not (anywhere := np.any(list(present.values()), axis=0)).all():
             warn_of_rows(~anywhere, "have no view at all and are left out")
         samples = np.concatenate([np.flatnonzero(rows) for rows in present.values()])
-    check_observed(observed, label_names)
+    check_observed(observed, label_names, wide=wide)
     features, labels = [X for X, _ in encoded.values()], list(observed.values())
     return Problem(features, labels, names=list(views), samples=samples, **options)
