@@ -50,8 +50,10 @@ class IMSF(AlignedModel):
     of the label in all training rows. This rule is ours, as are several labels and unknown ones.
 
     With many views there are many patterns with few rows each, and rare labels are trained in few
-    of them. On rows that have one view each, the method is an independent logistic regression with
-    an l1 penalty in each view, which makes it a comparison without any coupling.
+    of them. Where few training rows have all views, rows that do are scored by a task with little
+    data, and can be scored worse than rows that lack a view. On rows that have one view each, the
+    method is an independent logistic regression with an l1 penalty in each view, which makes it a
+    comparison without any coupling.
 
     Parameters
     ----------

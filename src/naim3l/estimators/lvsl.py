@@ -49,7 +49,9 @@ class LVSL(AlignedModel, KernelModel):
 
     With kernel matrices of all rows, time grows with the cube of their number. Kernels are
     therefore represented by landmarks, with time linear in the number of rows;
-    ``n_landmarks=None`` is the exact method.
+    ``n_landmarks=None`` is the exact method. **Landmarks are stored in the model and in its file**:
+    with ``n_landmarks=None``, or in views with no more rows than landmarks, they are the training
+    rows themselves.
 
     Parameters
     ----------

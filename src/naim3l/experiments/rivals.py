@@ -134,7 +134,8 @@ def choose_and_fit(
     """The model with the best candidate, fitted on all entries, and numbers about it.
 
     This is the choice of every method: each candidate is fitted to the training rows without a
-    fifth of the known entries, the same for all, and measured on these entries as `NAIM3LCV` does.
+    fifth of the known entries, the same for all candidates, and measured on these entries as
+    `NAIM3LCV` does.
 
     Parameters
     ----------

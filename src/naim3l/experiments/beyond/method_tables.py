@@ -157,7 +157,7 @@ def _fits_table(about: str, by_method: By) -> ResultTable:
         rows.append([Cell(text) for text in (*texts, _fits(summary) + reasons)])
     note = (
         f"Each method has at most {BUDGET} candidates. They are fitted without {100 * SHARE:g} % "
-        "of the known positives and negatives of each label, the same for all of them, and "
+        "of the known positives and negatives of each label, the same for all candidates, and "
         "compared by AP on these entries. Seconds are medians on one thread; those of the choice "
         "are of all fits before the final one."
     )
