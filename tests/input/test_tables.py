@@ -14,7 +14,15 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from naim3l.input.tables import DataWarning, Table, first_cell, mark_cells, same_index, warn_user
+from naim3l.input.tables import (
+    DataWarning,
+    Table,
+    first_cell,
+    is_missing,
+    mark_cells,
+    same_index,
+    warn_user,
+)
 
 NAMES = ["height", "weight", "age"]
 nan = np.nan
@@ -310,3 +318,8 @@ class TestHelpers:
         with pytest.warns(DataWarning) as caught:
             warn_user("careful")
         assert caught[0].filename == __file__
+
+
+def test_arrays_within_cells_are_not_missing_even_if_they_are_empty():
+    assert not is_missing(np.array([])) and not is_missing(np.array([np.nan, 1.0]))
+    assert is_missing(np.nan) and is_missing(None) and is_missing(pd.NA) and is_missing(pd.NaT)

@@ -371,11 +371,13 @@ def is_missing(cell: Any) -> bool:
     """Whether a cell is None, NaN, or pandas' NA or NaT, which do not equal themselves."""
     if cell is None:
         return True
+    if isinstance(cell, np.ndarray):  # an empty one has no truth value
+        return False
     try:
         return bool(cell != cell)
     except TypeError:  # comparisons with pandas.NA have no truth value
         return True
-    except ValueError:  # an array within a cell
+    except ValueError:  # another container within a cell
         return False
 
 
