@@ -229,6 +229,9 @@ def test_a_saved_model_keeps_the_comparison(data, fitted, tmp_path):
     for view, scores in fitted.uncoupled_.decision_function(data.views).items():
         found = loaded.uncoupled_.decision_function(data.views)[view]
         np.testing.assert_array_equal(found, scores)
+    fitted.uncoupled_.save(tmp_path / "other.skops")
+    other = naim3l.load(tmp_path / "other.skops")
+    assert other.columns_ == fitted.columns_ and other.ridge == fitted.uncoupled_.ridge
 
 
 def spoiled(model, path, value):

@@ -76,7 +76,7 @@ class ComparedModel(LinearViewModel):
         parts = self.uncoupled_parts_
         shared = {f.name: getattr(self, f.name) for f in fields(PerViewRidge) if f.name != "ridge"}
         model = PerViewRidge(parts.ridge, **shared)
-        for name in ("reader_", "features_", "roles_", "base_rates_", "view_rates_"):
+        for name in ("reader_", "features_", "roles_", "aside_", "base_rates_", "view_rates_"):
             setattr(model, name, getattr(self, name))
         model.coef_, model.intercept_ = parts.coef, parts.intercept
         model._keep_decisions(parts.decisions)
