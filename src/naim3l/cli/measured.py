@@ -71,7 +71,7 @@ def print_measured(measured: Mapping[str, Any], title: str) -> None:
         "above rows without it. Uncoupled is ridge regression of each table alone."
     )
     n_views = sum(each["kind"] == "view" for each in measured["blocks"])
-    n_labels = len({entry["label"] for entry in measured["labels"]})
+    n_labels = len(_first_labels(measured))
     what = "tables" if n_views > 1 else "labels"
     sentence = describe_coupling(block, f"Coupling the {what}")
     if sentence and n_views * n_labels > 1:  # otherwise there is nothing to couple
@@ -92,7 +92,6 @@ def print_views(measured: Mapping[str, Any]) -> None:
 
 def print_labels(measured: Mapping[str, Any]) -> None:
     """Print a line for each label, with a verdict on it, and count the verdicts."""
-    entries = list({entry["label"]: entry for entry in reversed(measured["labels"])}.values())
     rows = [
         [
             entry["label"],
@@ -100,7 +99,7 @@ def print_labels(measured: Mapping[str, Any]) -> None:
             *(show(entry[key]) for key in ("auc", "f1", "right", "right_guessing")),
             entry["verdict"],
         ]
-        for entry in reversed(entries)
+        for entry in _first_labels(measured)
     ]
     header = ["label", "yes", "no", "AUC", "F1", "right", "guessing", "verdict"]
     print_table("Labels: how rows are ranked (AUC, verdict), and right answers", header, rows)
@@ -111,8 +110,13 @@ def verdicts_in_words(measured: Mapping[str, Any]) -> str:
     """How many labels have which verdict in the first block."""
     from naim3l.report.findings import describe_verdicts
 
+    return describe_verdicts(_first_labels(measured))
+
+
+def _first_labels(measured: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Labels as measured in the first block, one entry each."""
     first = measured["blocks"][0]["name"]
-    return describe_verdicts([entry for entry in measured["labels"] if entry["view"] == first])
+    return [entry for entry in measured["labels"] if entry["view"] == first]
 
 
 def show(value: float | None, metric: str = "") -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from naim3l._arrays import Mask, Matrix
+from naim3l.decisions.calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,14 @@ class Answers:
     scores: Matrix
     margins: Matrix
     probabilities: Matrix | None = None
+
+    @classmethod
+    def decided(
+        cls, scores: Matrix, thresholds: Matrix, curve: Calibration | None = None
+    ) -> "Answers":
+        """Answers of scores by thresholds (n_labels,), with the probabilities of a curve."""
+        probabilities = None if curve is None else curve.probabilities(scores)
+        return cls(scores, scores - thresholds, probabilities)
 
     def take(self, rows: Mask) -> "Answers":
         """The answers about some of the rows."""

@@ -9,6 +9,7 @@ from sklearn.metrics import average_precision_score
 from naim3l._arrays import Matrix
 from naim3l.decisions.calibration import calibration_error
 from naim3l.decisions.contenders import Answers, Judged
+from naim3l.decisions.fusion import fuse_arrays
 from naim3l.metrics.scored import OF_DECISIONS, PAPER, ScoredLabels, label_mean
 from naim3l.problem.blocks import one_blas_thread
 
@@ -156,7 +157,7 @@ def _mean_entry(samples: Sequence[_Sample]) -> dict[str, Any]:
     """Means over the views in which a metric is defined."""
     entries = [sample.entry() for sample in samples]
     keys = ("point", "draws", "guessed", "other", "other_draws")
-    means = [_mean_defined(np.array([getattr(sample, key) for sample in samples])) for key in keys]
+    means = [fuse_arrays(np.array([getattr(sample, key) for sample in samples])) for key in keys]
     return {
         "name": MEAN,
         "kind": "mean",
@@ -241,14 +242,8 @@ def _mean_label(
     aucs = np.array([sample.aucs[:, k] for sample in samples])
     precisions = [entry["average_precision"] for entry in entries]
     known = {"label": entries[0]["label"], "view": MEAN}
-    mean = _mean_defined(np.array(precisions, dtype=float)[:, None]).item()
-    return _summed(known, counts, _mean_defined(aucs), mean)
-
-
-def _mean_defined(values: Matrix) -> Matrix:
-    """Mean over the first axis of the values that are not NaN; NaN if all are."""
-    n = (~np.isnan(values)).sum(axis=0)
-    return np.where(n > 0, np.nansum(values, axis=0) / np.maximum(n, 1), np.nan)
+    mean = fuse_arrays(np.array(precisions, dtype=float)[:, None]).item()
+    return _summed(known, counts, fuse_arrays(aucs), mean)
 
 
 def _summed(

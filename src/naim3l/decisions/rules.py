@@ -150,8 +150,7 @@ def held_out_answers(
         own = scores_by_block(problem, np.where(here, scores, np.nan), decisions.evidence, names)
         for name, S in own.items():
             curve = decisions.calibrations.get(name)
-            probabilities = None if curve is None else curve.probabilities(S)
-            answers = Answers(S, S - decisions.thresholds[name], probabilities)
+            answers = Answers.decided(S, decisions.thresholds[name], curve)
             found[name] = answers.beside(found[name]) if name in found else answers
     return found
 

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -34,14 +35,21 @@ class AlignedModel(ViewModel):
     # they occur. Arrays contain finite floats, except for the masks.
     _shapes: ClassVar[Mapping[str, str]]
     _masks: ClassVar[frozenset[str]] = frozenset()
+    # Least ``tol`` of fits that only score held-out entries, whose scores are accurate long before
+    # the factors are; 0 leaves it as it is.
+    _fold_tol: ClassVar[float] = 0.0
 
     @abstractmethod
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
         """What is learned from training rows, in arrays named as in ``_shapes``."""
 
     def _solve_loosely(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
-        """What is accurate enough to score held-out entries; by default the same."""
-        return self._solve(rows, rng)
+        """What is accurate enough to score held-out entries."""
+        if not self._fold_tol:
+            return self._solve(rows, rng)
+        loose = copy(self)
+        loose.tol = max(self._values()["tol"], self._fold_tol)
+        return loose._solve(rows, rng)
 
     @abstractmethod
     def _score_rows(

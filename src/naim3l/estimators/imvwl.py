@@ -15,9 +15,6 @@ from naim3l.solvers.result import Record
 from naim3l.solvers.shared_space import rescale
 from naim3l.solvers.weak_labels import WeakLabels, nonnegative_points
 
-# Inside folds: scores of held-out entries are accurate long before the factors are.
-FOLD_TOL = 3e-3
-
 
 @dataclass(eq=False, repr=False)
 class IMVWL(AlignedModel):
@@ -100,6 +97,7 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
     """
 
     _schema = PARAMETERS | {"label_weight": in_range("lam"), "rank": whole_number(at_least=1)}
+    _fold_tol = 3e-3
     _shapes = {  # noqa: RUF012
         "basis": "dr", "predictor": "rc", "correlations": "cc", "centre": "d", "scale": "d",
     }  # fmt: skip
@@ -112,12 +110,6 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
     tol: float = 1e-3
 
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
-        return self._minimise(rows, rng, self.tol)
-
-    def _solve_loosely(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
-        return self._minimise(rows, rng, max(self.tol, FOLD_TOL))
-
-    def _minimise(self, rows: AlignedRows, rng: np.random.RandomState, tol: float) -> Learned:
         centre, scale = _to_unit_interval(rows)
         X = rescale(rows.features, rows.present, centre, scale)
         Y = (rows.Y > 0).astype(float)
@@ -130,7 +122,7 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
             at = objective.update_S(objective.update_W(new))
             return {"objective": objective.objective(at)}
 
-        learned = alternate(update, self.max_iter, tol)
+        learned = alternate(update, self.max_iter, self.tol)
         learned.arrays = {
             "basis": np.vstack(at.U),
             "predictor": at.W,

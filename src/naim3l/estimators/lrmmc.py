@@ -21,8 +21,6 @@ RATIO = 0.25
 STEPS = 10
 # Directions of the representation with a smaller share of its largest singular value are left out.
 SMALLEST_SHARE = 1e-6
-# Inside folds: scores of held-out entries are accurate long before the factors are.
-FOLD_TOL = 1e-3
 TINY = 1e-150
 
 
@@ -128,6 +126,7 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
         "rank": whole_number(at_least=1),
         "fill_missing": SWITCH,
     }
+    _fold_tol = 1e-3
     _shapes = {  # noqa: RUF012
         "basis": "dr", "penalties": "r", "coef": "rc", "intercept": "c", "centre": "d",
         "scale": "d",
@@ -144,22 +143,16 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
     tol: float = 1e-4
 
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
-        return self._two_stages(rows, rng, self.tol)
-
-    def _solve_loosely(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
-        return self._two_stages(rows, rng, max(self.tol, FOLD_TOL))
-
-    def _two_stages(self, rows: AlignedRows, rng: np.random.RandomState, tol: float) -> Learned:
         centre, scale = unit_rows(rows)
         X = rescale(rows.features, rows.present, centre, scale)
         views = CommonRepresentation(X, self._used(rows.present), self.lam, self.ridge)
         rank = min(self.rank, sum(rows.widths))
-        first = _represent(views, rng.uniform(size=(len(rows.Y), rank)), self.max_iter, tol)
+        first = _represent(views, rng.uniform(size=(len(rows.Y), rank)), self.max_iter, self.tol)
         if first.interrupted:  # without the second stage there are no scores
             return Learned({}, interrupted=True)
         B = first.arrays.pop("points")
         completion = LabelCompletion(rows.Y, rows.P, B, self.label_weight)
-        second = _complete(completion, self.shrinkage, self.max_iter, tol)
+        second = _complete(completion, self.shrinkage, self.max_iter, self.tol)
         coef, intercept = _least_squares(B, second.arrays.pop("scores"))
         return Learned(
             {

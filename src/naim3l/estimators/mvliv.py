@@ -15,9 +15,6 @@ from naim3l.solvers.factored_views import FactoredViews
 from naim3l.solvers.result import Record
 from naim3l.solvers.shared_space import fold_in, rescale, unit_rows
 
-# Inside folds: scores of held-out entries are accurate long before the factors are.
-FOLD_TOL = 1e-3
-
 
 @dataclass(eq=False, repr=False)
 class MVLIV(AlignedModel):
@@ -101,6 +98,7 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
         "rank": whole_number(at_least=1),
         "label_scale": in_range("lam"),
     }
+    _fold_tol = 1e-3
     _shapes = {  # noqa: RUF012
         "basis": "dr", "label_basis": "cr", "label_centre": "c", "centre": "d", "scale": "d",
     }  # fmt: skip
@@ -113,12 +111,6 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
     tol: float = 1e-4
 
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
-        return self._minimise(rows, rng, self.tol)
-
-    def _solve_loosely(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
-        return self._minimise(rows, rng, max(self.tol, FOLD_TOL))
-
-    def _minimise(self, rows: AlignedRows, rng: np.random.RandomState, tol: float) -> Learned:
         centre, scale = unit_rows(rows)
         X, P = rescale(rows.features, rows.present, centre, scale), rows.P
         label_centre = (P * rows.Y).sum(axis=0) / np.maximum(P.sum(axis=0), 1)
@@ -132,7 +124,7 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
             U, C = views.solve_U(H), views.solve_C(H)
             return {"objective": views.objective(H, U, C)}
 
-        learned = alternate(update, self.max_iter, tol)
+        learned = alternate(update, self.max_iter, self.tol)
         learned.arrays = {
             "basis": np.vstack(U),
             "label_basis": C,

@@ -153,9 +153,7 @@ def _wide_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[Ju
 
 
 def _answers(model: LinearViewModel, scores: Matrix, block: str) -> Answers:
-    curve = model.calibration_.get(block)
-    probabilities = None if curve is None else curve.probabilities(scores)
-    return Answers(scores, scores - model.thresholds_[block], probabilities)
+    return Answers.decided(scores, model.thresholds_[block], model.calibration_.get(block))
 
 
 def _block(

@@ -1,7 +1,7 @@
 """Tables 2 to 4 with all methods fitted by us, and what the paper does not have beside them.
 
 Every method gets the same splits, missing views and labels, and features, and chooses among as many
-candidates in the same way. Methods that need aligned rows are told which rows are one sample.
+candidates in the same way. Methods that need aligned rows know which rows are one sample.
 """
 
 from collections import Counter
