@@ -118,9 +118,8 @@ label_names_, classes_, n_iter_, converged_, objective_, n_features_in_, feature
         problem = self._fused_problem(rows, fill)
         [X], clusters = problem.X, _clusters(problem, self.n_clusters, rng)
         rank = min(self.rank, problem.n_labels)
-        objective = LabelCorrelations(
-            X, problem.Y, problem.P, clusters, self._scaled(problem, rank)
-        )
+        weights = self._scaled(problem, rank, len(clusters))
+        objective = LabelCorrelations(X, problem.Y, problem.P, clusters, weights)
         at = _start(problem, rank, len(clusters), rng)
 
         def update() -> Record:
@@ -135,12 +134,12 @@ label_names_, classes_, n_iter_, converged_, objective_, n_features_in_, feature
         learned.arrays = linear_arrays(problem, at.W @ at.U.T, fill)
         return learned
 
-    def _scaled(self, problem: Problem, rank: int) -> Weights:
+    def _scaled(self, problem: Problem, rank: int, n_clusters: int) -> Weights:
         """Factors of the terms for data of this size."""
         (n_rows, n_labels), n_known = problem.Y.shape, float((problem.Y != 0).sum())
         return Weights(
             latent=self.lam * n_known / (rank * n_rows),
-            local=self.lam1 * n_known * (self.n_clusters / n_rows) ** 2,
+            local=self.lam1 * n_known * (n_clusters / n_rows) ** 2,
             overall=self.lam2 * n_known / n_rows**2,
             V=self.ridge * n_known / (n_rows * rank),
             U=self.ridge * n_known / (n_labels * rank),

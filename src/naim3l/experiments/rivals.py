@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from naim3l.decisions.fusion import fuse_arrays
 from naim3l.estimators import (
@@ -32,7 +33,6 @@ from naim3l.estimators.candidates import compare_on_held_out
 from naim3l.experiments.outcome import Method, Outcome, Parameters
 from naim3l.experiments.trials import Trial, WideTrial, by_sample
 from naim3l.metrics import evaluate
-from naim3l.problem.blocks import one_blas_thread
 
 # Share of the known entries of each label that are held out to choose among candidates.
 SHARE = 0.2
@@ -92,7 +92,7 @@ def method_name(rival: str) -> str:
     return f"compare {rival}"
 
 
-@one_blas_thread  # so that the seconds of all methods can be compared
+@threadpool_limits.wrap(limits=1)  # so that the seconds of all methods can be compared
 def run_rival(name: str, trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Choose among ``parameters["candidates"]``, and fit the best on all entries."""
     try:
