@@ -7,9 +7,11 @@ PIP := $(BIN)/python $(INSTALL) --constraint constraints.txt
 # Separate environments, so that their extra or older packages do not affect the others.
 EXTRAS := .venv-extras
 OLDEST := .venv-oldest
+DOCS := .venv-docs
+SITE := docs/_build/html
 TESTS := -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-extras test-oldest fuzz lint dist bench clean
+.PHONY: help demo test test-extras test-oldest fuzz lint docs dist bench clean
 
 help:
 	@echo "make demo         train on the yeast data under all three challenges and print a table"
@@ -18,6 +20,7 @@ help:
 	@echo "make test-oldest  run the unit tests with the oldest versions that pyproject.toml allows"
 	@echo "make fuzz         read damaged and hostile files of every format; MINUTES=5, SEED=0"
 	@echo "make lint         check style, types, import layers and docstrings"
+	@echo "make docs         build the documentation site, docs/_build/html, and check it in a browser"
 	@echo "make dist         build wheel and sdist, and test each in an empty environment"
 	@echo "make bench        run the benchmarks; DATA=folder adds those on real datasets"
 	@echo "make clean        remove the environments and all build output"
@@ -26,7 +29,7 @@ demo: $(VENV)/.run
 	$(BIN)/naim3l demo
 
 # Tests run one process per core, so additional BLAS threads would only compete with them.
-test test-extras test-oldest: export OPENBLAS_NUM_THREADS = 1
+test test-extras test-oldest docs: export OPENBLAS_NUM_THREADS = 1
 
 test: $(VENV)/.test
 	$(BIN)/python $(TESTS) $(if $(SEED),--randomly-seed=$(SEED))
@@ -49,6 +52,10 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_docstrings.py
 
+docs: $(DOCS)/.docs
+	$(DOCS)/bin/python -m sphinx --fail-on-warning --keep-going --quiet docs $(SITE)
+	NAIM3L_SITE=$(SITE) $(DOCS)/bin/python -m pytest tests/docs
+
 dist: $(VENV)/.dev
 	rm -rf dist build
 	$(BIN)/python -m build --outdir dist
@@ -69,7 +76,7 @@ bench: $(VENV)/.test
 	$(if $(DATA),$(BIN)/python benchmarks/corel5k.py $(DATA)/corel5k_lear4.npz)
 
 clean:
-	rm -rf $(VENV) $(EXTRAS) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(EXTRAS) $(OLDEST) $(DOCS) docs/_build docs/gallery docs/api/generated docs/figures/drawn build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -93,6 +100,11 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(EXTRAS)/.test: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(EXTRAS)
 	$(EXTRAS)/bin/python $(INSTALL) --constraint constraints.txt --editable '.[test,torch,dask]'
+	touch $@
+
+$(DOCS)/.docs: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python $(INSTALL) --constraint constraints.txt --editable '.[docs,test]'
 	touch $@
 
 $(OLDEST)/.test: pyproject.toml tools/oldest.py

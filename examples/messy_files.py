@@ -1,4 +1,4 @@
-"""Write three messy files about the same 600 patients, for docs/walkthrough.md.
+"""Write three messy files about the same 600 patients, for docs/start/files.md.
 
 They come from a clinic (commas, some empty cells, a text column), a laboratory (semicolons and
 decimal commas, half of the patients) and a survey (Parquet). Rows are in different orders, and

@@ -14,7 +14,7 @@ from small_data import small_source
 from variants import VARIANTS
 
 # Files whose tests take longest: started first, so that no process waits for them in the end.
-LONGEST = ("test_walkthrough.py", "test_kill_and_resume.py", "test_items.py", "test_fuzz_files.py")
+LONGEST = ("test_five_minutes.py", "test_kill_and_resume.py", "test_items.py", "test_fuzz_files.py")
 
 
 # Properties are tried on slow machines, too: how long an example takes proves nothing.

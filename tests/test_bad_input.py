@@ -1,4 +1,4 @@
-"""What is refused or warned of, through the estimator; docs/bad-input.md is the same table."""
+"""What is refused or warned of, through the estimator; docs/guide/messages.md is the same table."""
 
 import re
 

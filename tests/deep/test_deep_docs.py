@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "deep.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "networks.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

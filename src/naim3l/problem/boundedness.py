@@ -2,7 +2,7 @@
 
 ``||XW||_*`` rewards scores of all rows, and ``sum_k ||X_k W||_*`` limits those of rows with an
 observed positive. Scores of the other rows are limited only by the loss of their known labels, and
-by the ridge. docs/solver.md has the proofs.
+by the ridge. docs/research/solver.md has the proofs.
 """
 
 from functools import partial

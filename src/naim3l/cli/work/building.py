@@ -16,7 +16,7 @@ from naim3l.features.recipes import MAX_COMPONENTS
 from naim3l.files.readers import ReadError
 
 LINEAR = "linear"
-# The same whether lam and ridge are chosen or given; see docs/decisions.md.
+# The same whether lam and ridge are chosen or given; see docs/guide/decisions.md.
 DEFAULT_RULE = NAIM3LCV().threshold
 
 

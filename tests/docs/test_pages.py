@@ -1,0 +1,79 @@
+"""The code of the README, of the front page and of the user guide runs as it stands."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fenced_blocks import ROOT, fenced_blocks
+from naim3l.datasets import make_unpaired
+
+LABELS = ["flu", "asthma", "gout"]
+COLUMNS = {"clinic": ["age", "bp"], "lab": ["hb", "crp", "na"]}
+PAGES = ["README.md", "docs/index.md", *(f"docs/guide/{p.name}" for p in (ROOT / "docs/guide").glob("*.md"))]  # fmt: skip
+# Their blocks are run where torch or dask is installed.
+ELSEWHERE = {"docs/guide/networks.md", "docs/guide/scale.md"}
+WITH_CODE = [p for p in PAGES if p not in ELSEWHERE and any(kind == "python" for kind, _ in fenced_blocks(p))]  # fmt: skip
+
+
+@pytest.fixture
+def namespace(tmp_path, monkeypatch):
+    """The tables that pages speak of: files, two views apart, new rows, and a wide table."""
+    monkeypatch.chdir(tmp_path)
+    data = make_unpaired(80, n_features=(2, 3), n_labels=3, n_latent=2, missing_labels=0.3,
+                         random_state=0)  # fmt: skip
+    X, Y = {}, {}
+    for (name, columns), rows, labels in zip(
+        COLUMNS.items(), data.views.values(), data.labels.values(), strict=True
+    ):
+        X[name] = pd.DataFrame(rows, columns=columns)
+        Y[name] = pd.DataFrame(labels, columns=LABELS)
+        words = np.where(np.isnan(labels), "?", np.where(labels == 1, "yes", "no"))
+        table = X[name].join(pd.DataFrame(words, columns=LABELS))
+        table.insert(0, "id", [f"{name}{i}" for i in range(len(table))])
+        table.to_csv(f"{name}.csv", index=False)
+    rows = np.random.default_rng(0).normal(size=(80, 5))
+    wide = pd.DataFrame(rows, columns=[*COLUMNS["clinic"], *COLUMNS["lab"]])
+    wide.loc[:20, ["age", "bp"]] = np.nan
+    return {
+        "X": X,
+        "Y": Y,
+        "X_new": X["lab"],
+        "X_clinic": X["clinic"],
+        "X_lab": X["lab"],
+        "Y_clinic": Y["clinic"],
+        "Y_lab": Y["lab"],
+        "table": wide,
+        "labels": pd.DataFrame((rows[:, :3] > 0.5).astype(int), columns=LABELS),
+    }
+
+
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_every_block_of_a_page_runs(page, namespace):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tiny tables; what they warn of is tested elsewhere
+        for kind, code in fenced_blocks(page):
+            if kind == "python":
+                exec(code, namespace)
+
+
+def test_the_front_page_is_short_and_leads_to_pages_that_exist():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 90
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    assert len(links) > 5
+    assert not [link for link in links if not (ROOT / link).exists()]
+
+
+def test_paths_of_the_documents_in_the_repository_exist():
+    texts = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    named = {
+        (str(path.relative_to(ROOT)), name)
+        for path in texts
+        if path.name != "CHANGELOG.md"
+        for name in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text(encoding="utf-8"))
+    }
+    assert named and not sorted(pair for pair in named if not Path(ROOT / pair[1]).exists())
