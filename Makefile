@@ -53,6 +53,7 @@ lint: $(VENV)/.dev
 	$(BIN)/python tools/check_docstrings.py
 
 docs: $(DOCS)/.docs
+	rm -rf docs/api/generated $(SITE)  # or pages that are gone would stay
 	$(DOCS)/bin/python -m sphinx --fail-on-warning --keep-going --quiet docs $(SITE)
 	NAIM3L_SITE=$(SITE) $(DOCS)/bin/python -m pytest tests/docs
 

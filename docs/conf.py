@@ -14,7 +14,9 @@ from sphinx.ext.autodoc.mock import _MockObject  # noqa: E402
 import naim3l  # noqa: E402
 
 HAS_TORCH = find_spec("torch") is not None
-_MockObject.__or__ = _MockObject.__ror__ = lambda self, other: self  # for the annotation "Tensor | float"
+_MockObject.__or__ = _MockObject.__ror__ = lambda self, other: (
+    self
+)  # for the annotation "Tensor | float"
 
 project = "naim3l"
 author = "the naim3l developers"
@@ -41,7 +43,13 @@ nitpicky = False
 # API reference: the names in __all__ of each public module, and the methods that naim3l defines.
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
-autosummary_context = {"top_names": naim3l.__all__}  # which have their page under naim3l only
+autosummary_context = {
+    "top_names": naim3l.__all__,  # which have their page under naim3l only
+    "data_texts": {  # data have no docstrings
+        "naim3l.datasets.CATALOG": "Known datasets: their properties, `Facts`, by name. The "
+        "command ``naim3l datasets`` prints it.",
+    },
+}
 autodoc_mock_imports = [] if HAS_TORCH else ["torch"]
 autodoc_typehints = "none"  # the docstrings have the types, with shapes
 numpydoc_show_class_members = False
@@ -68,8 +76,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = "naim3l"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_context = {"default_mode": "auto"}  # without it the theme complains on the first page
 html_copy_source = False
 html_show_sourcelink = False
+html_use_index = html_domain_indices = False  # the API reference lists the names
 # Summaries would be fetched, which browsers refuse for pages that are opened from a disk.
 html_show_search_summary = False
 html_sidebars = {"index": []}

@@ -8,8 +8,8 @@ tables at once, and fills in what is unknown.
 
 # %%
 # The yeast data come with the package. Here the first table gets the expression levels of some
-# genes, the second one the phylogenetic profiles of others, so no row of one table has a partner in
-# the other. 70 % of the labels are hidden.
+# genes, the second one the phylogenetic profiles of others, so no row of one table has a partner
+# in the other. 70 % of the labels are hidden.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -60,15 +60,17 @@ def measure(n_rows, seed):
 found = {n: [measure(n, seed) for seed in range(3)] for n in SIZES}
 
 # %%
-# If there is a key, use it: a correct join is best. Without one, each gene is in one of the two tables,
-# so the model sees half of the cells; with enough rows it is still better than one complete table.
-# Pasting rows together by their number is the one thing not to do: to the model, the second
-# table is then noise, and it does worse than without that table.
+# If there is a key, use it: a correct join is best. Without one, each gene is in one of the two
+# tables, so the model sees half of the cells; with enough rows it is still better than one
+# complete table. Pasting rows together by their number is the one thing not to do: to the model,
+# the second table is then noise, and it does worse than without that table.
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, marker in zip(found[SIZES[0]][0], "osD^", strict=True):
     values = 100 * np.array([[run[name] for run in found[n]] for n in SIZES])
-    ax.errorbar(SIZES, values.mean(axis=1), values.std(axis=1), marker=marker, capsize=3, label=name)
+    ax.errorbar(
+        SIZES, values.mean(axis=1), values.std(axis=1), marker=marker, capsize=3, label=name
+    )
 ax.set(xscale="log", xlabel="genes in training", ylabel="average precision of new genes (%)")
 ax.set_xticks(SIZES, SIZES)
 ax.minorticks_off()

@@ -23,8 +23,16 @@ SHARES = [0.0, 0.3, 0.6, 0.8, 0.9]
 
 def measure(model, hidden=0.0, removed=0.0, seed=0):
     """Macro-AUC on 500 new rows of each view."""
-    data = make_unpaired(1100, n_features=(20, 20, 20), n_labels=30, n_latent=6, noise=1.0,
-                         labels_per_row=3.0, missing_labels=hidden, random_state=seed)  # fmt: skip
+    data = make_unpaired(
+        1100,
+        n_features=(20, 20, 20),
+        n_labels=30,
+        n_latent=6,
+        noise=1.0,
+        labels_per_row=3.0,
+        missing_labels=hidden,
+        random_state=seed,
+    )
     kept = int((1 - removed) * 600)
     X = {view: table[:kept] for view, table in data.views.items()}
     Y = {view: table[:kept].astype(float) for view, table in data.labels.items()}
@@ -34,7 +42,10 @@ def measure(model, hidden=0.0, removed=0.0, seed=0):
     return 100 * evaluate(truth, scores)["macro-AUC"]
 
 
-models = {"NAIM3L": NAIM3L(lam=0.4, ridge=10.0, tol=1e-3), "ridge in each table": PerViewRidge(ridge=10.0)}
+models = {
+    "NAIM3L": NAIM3L(lam=0.4, ridge=10.0, tol=1e-3),
+    "ridge in each table": PerViewRidge(ridge=10.0),
+}
 seeds = range(2)
 labels_hidden = {
     name: [[measure(model, hidden=share, seed=s) for s in seeds] for share in SHARES]
@@ -46,8 +57,9 @@ rows_removed = {
 }
 
 # %%
-# Half of the labels, or of the rows, can be missing at little cost; beyond 80 % accuracy falls quickly.
-# Coupling adds about a point here, most of it where much is missing but not nearly everything.
+# Half of the labels, or of the rows, can be missing at little cost; beyond 80 % accuracy falls
+# quickly. Coupling adds about a point here, most of it where much is missing but not nearly
+# everything.
 
 fig, axes = plt.subplots(1, 2, figsize=(7.5, 3.6), sharey=True, layout="constrained")
 for ax, (what, found) in zip(

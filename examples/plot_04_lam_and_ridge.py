@@ -15,8 +15,16 @@ import numpy as np
 from naim3l import NAIM3L, NAIM3LCV, evaluate
 from naim3l.datasets import make_unpaired
 
-data = make_unpaired(800, n_features=(20, 20, 20), n_labels=30, n_latent=6, noise=1.0,
-                     labels_per_row=3.0, missing_labels=0.6, random_state=0)  # fmt: skip
+data = make_unpaired(
+    800,
+    n_features=(20, 20, 20),
+    n_labels=30,
+    n_latent=6,
+    noise=1.0,
+    labels_per_row=3.0,
+    missing_labels=0.6,
+    random_state=0,
+)
 X = {view: table[:300] for view, table in data.views.items()}
 Y = {view: table[:300] for view, table in data.labels.items()}
 
@@ -26,8 +34,8 @@ model = NAIM3LCV(lams=lams, ridges=ridges, cv=2, threshold="sign", random_state=
 print(f"chosen: lam {model.lam_:.2g}, ridge {model.ridge_:.2g}")
 
 # %%
-# The second map is what one would like to know and cannot in practice: the accuracy on new rows with
-# complete labels.
+# The second map is what one would like to know and cannot in practice: the accuracy on new rows
+# with complete labels.
 
 results = model.cv_results_
 held_out = dict(
@@ -57,5 +65,5 @@ for ax, (title, found) in zip(
 plt.show()
 
 # %%
-# The maps agree about where it is good, a broad plateau, rather than about the single best pair (the
-# star). To some extent, lam and ridge can replace each other.
+# The maps agree about where it is good, a broad plateau, rather than about the single best pair
+# (the star). To some extent, lam and ridge can replace each other.

@@ -15,8 +15,15 @@ import numpy as np
 from naim3l import NAIM3L
 from naim3l.datasets import make_unpaired
 
-data = make_unpaired(2000, n_features=(20, 25), n_labels=20, labels_per_row=1.5, noise=0.7,
-                     missing_labels=0.4, random_state=1)  # fmt: skip
+data = make_unpaired(
+    2000,
+    n_features=(20, 25),
+    n_labels=20,
+    labels_per_row=1.5,
+    noise=0.7,
+    missing_labels=0.4,
+    random_state=1,
+)
 X = {view: table[:1000] for view, table in data.views.items()}
 Y = {view: table[:1000] for view, table in data.labels.items()}
 new = {view: table[1000:] for view, table in data.views.items()}
@@ -38,8 +45,8 @@ for rule in rules:
 always_no = 100 * np.mean([(truth[v] == 0).mean() for v in new])
 
 # %%
-# The calibration curve compares probabilities with what is true on new rows. A score can be pressed
-# into [0, 1] without calibration, but is then no probability.
+# The calibration curve compares probabilities with what is true on new rows. A score can be
+# pressed into [0, 1] without calibration, but is then no probability.
 
 probabilities = np.concatenate([P.ravel() for P in model.predict_proba(new).values()])
 scores = np.concatenate([S.ravel() for S in model.decision_function(new).values()])

@@ -18,8 +18,16 @@ from naim3l import NAIM3L, PerViewRidge
 from naim3l.datasets import make_unpaired
 
 n_labels, n_train = 40, 200
-data = make_unpaired(1000, n_features=(20,) * 6, n_labels=n_labels, n_latent=6, noise=1.0,
-                     labels_per_row=4.0, missing_labels=0.6, random_state=0)  # fmt: skip
+data = make_unpaired(
+    1000,
+    n_features=(20,) * 6,
+    n_labels=n_labels,
+    n_latent=6,
+    noise=1.0,
+    labels_per_row=4.0,
+    missing_labels=0.6,
+    random_state=0,
+)
 X = {view: table[:n_train] for view, table in data.views.items()}
 Y = {view: table[:n_train] for view, table in data.labels.items()}
 new = {view: table[n_train:] for view, table in data.views.items()}
@@ -29,15 +37,17 @@ truth = {view: table[n_train:] for view, table in data.complete_labels.items()}
 def auc_by_label(model):
     """Mean over views of the AUC of each label on new rows."""
     scores = model.fit(X, Y).decision_function(new)
-    return np.array([
-        np.mean([roc_auc_score(truth[v][:, k], scores[v][:, k]) for v in new])
-        for k in range(n_labels)
-    ])  # fmt: skip
+    return np.array(
+        [
+            np.mean([roc_auc_score(truth[v][:, k], scores[v][:, k]) for v in new])
+            for k in range(n_labels)
+        ]
+    )
 
 
 # %%
-# Both models get the ridge that is best for them on the new rows; the uncoupled one has more values to
-# choose from.
+# Both models get the ridge that is best for them on the new rows; the uncoupled one has more
+# values to choose from.
 
 alone = max((auc_by_label(PerViewRidge(ridge=r)) for r in (3.0, 10.0, 30.0, 100.0)), key=np.mean)
 coupled = max((auc_by_label(NAIM3L(lam=0.4, ridge=r, tol=1e-3)) for r in (3.0, 10.0)), key=np.mean)
@@ -59,7 +69,8 @@ axes[1].legend()
 plt.show()
 
 # %%
-# The rarer a label, the more it gains from the rows of other tables. Real data gain less than these, because real labels have less in common; ``NAIM3LCV(compare=True)``
-# measures it for your tables.
+# The rarer a label, the more it gains from the rows of other tables. Real data gain less than
+# these, because real labels have less in common; ``NAIM3LCV(compare=True)`` measures it for your
+# tables.
 
 print(f"{(gain > 0).sum()} of {n_labels} labels gain; the mean is {gain.mean():+.1f} points")

@@ -7,8 +7,8 @@ curves.
 """
 
 # %%
-# Two tables with two columns each. A row is "inside" if it lies in a ring, and "right" if it lies to
-# the right of a wave; the tables show both in different coordinates. 30 % of the labels are
+# Two tables with two columns each. A row is "inside" if it lies in a ring, and "right" if it lies
+# to the right of a wave; the tables show both in different coordinates. 30 % of the labels are
 # unknown.
 
 import matplotlib.pyplot as plt
@@ -36,9 +36,16 @@ Y = {view: np.where(rng.random(L.shape) < 0.3, np.nan, L) for view, (_, L) in ta
 
 models = {
     "linear": NAIM3L(lam=0.1, ridge=0.1, transformer=None, random_state=0),
-    "kernel": NAIM3L(lam=0.1, ridge=0.1, kernel="rbf", n_landmarks=100, gamma=2.0,
-                     transformer=None, random_state=0),
-}  # fmt: skip
+    "kernel": NAIM3L(
+        lam=0.1,
+        ridge=0.1,
+        kernel="rbf",
+        n_landmarks=100,
+        gamma=2.0,
+        transformer=None,
+        random_state=0,
+    ),
+}
 
 # %%
 # Scores of the first table, as colours; dots are its rows with a known label.
@@ -51,12 +58,24 @@ for row, (name, model) in zip(axes, models.items(), strict=True):
     scores = model.decision_function({"first": grid.reshape(-1, 2)})["first"].reshape(120, 120, 2)
     AUC = evaluate(test_labels, model.decision_function({"first": test})["first"])["macro-AUC"]
     for k, (ax, label) in enumerate(zip(row, ("in the ring", "right of the wave"), strict=True)):
-        ax.contourf(*np.moveaxis(grid, -1, 0), scores[..., k], levels=np.linspace(-1.6, 1.6, 17),
-                    cmap="RdBu", extend="both", alpha=0.8)  # fmt: skip
+        ax.contourf(
+            *np.moveaxis(grid, -1, 0),
+            scores[..., k],
+            levels=np.linspace(-1.6, 1.6, 17),
+            cmap="RdBu",
+            extend="both",
+            alpha=0.8,
+        )
         ax.contour(*np.moveaxis(grid, -1, 0), scores[..., k], levels=[0], colors="black")
         known = ~np.isnan(Y["first"][:, k])
-        ax.scatter(*X["first"][known].T, c=Y["first"][known, k], cmap="RdBu", s=9,
-                   edgecolor="black", linewidth=0.3)  # fmt: skip
+        ax.scatter(
+            *X["first"][known].T,
+            c=Y["first"][known, k],
+            cmap="RdBu",
+            s=9,
+            edgecolor="black",
+            linewidth=0.3,
+        )
         ax.set_title(f"{label}: {name}")
     print(f"{name}: macro-AUC of new rows {AUC:.3f}")
 plt.show()

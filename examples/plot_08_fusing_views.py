@@ -7,8 +7,8 @@ How much is gained, and how honest are the combined probabilities?
 """
 
 # %%
-# Four generated views of the same samples, each a noisy look at them. One wide table has the columns
-# of all views, with NaN where a sample lacks a view.
+# Four generated views of the same samples, each a noisy look at them. One wide table has the
+# columns of all views, with NaN where a sample lacks a view.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,8 +18,15 @@ from naim3l.datasets import make_unpaired
 
 rng = np.random.default_rng(0)
 n_train, n_features = 800, 12
-data = make_unpaired(1600, n_features=(n_features,) * 4, n_labels=12, noise=1.5, aligned=True,
-                     missing_labels=0.3, random_state=0)  # fmt: skip
+data = make_unpaired(
+    1600,
+    n_features=(n_features,) * 4,
+    n_labels=12,
+    noise=1.5,
+    aligned=True,
+    missing_labels=0.3,
+    random_state=0,
+)
 columns = {view: slice(n_features * v, n_features * (v + 1)) for v, view in enumerate(data.views)}
 labels, truth = data.labels["view0"][:n_train], data.complete_labels["view0"][n_train:]
 
@@ -32,8 +39,8 @@ def wide(rows, n_views):
 
 
 # %%
-# Three ways to fuse. "mean" averages scores, "evidence" adds up what each view says beyond the base
-# rate of a label, "learned" also learns how much the views overlap.
+# Three ways to fuse. "mean" averages scores, "evidence" adds up what each view says beyond the
+# base rate of a label, "learned" also learns how much the views overlap.
 
 train, test = slice(0, n_train), slice(n_train, None)
 tests = {n_views: wide(test, n_views) for n_views in (1, 2, 3, 4)}
@@ -46,9 +53,9 @@ for fusion in ("mean", "evidence", "learned"):
     ]
 
 # %%
-# Probabilities of the four views can also be learned apart and added up afterwards, by ``fuse``. As the
-# views overlap in what they know, the sum is too sure of itself. The model that has learned the overlap
-# is not.
+# Probabilities of the four views can also be learned apart and added up afterwards, by ``fuse``.
+# As the views overlap in what they know, the sum is too sure of itself. The model that has learned
+# the overlap is not.
 
 apart = NAIM3L(lam=0.4, ridge=1.0, calibrate=True, random_state=0).fit(
     {view: table[train] for view, table in data.views.items()}, dict.fromkeys(data.views, labels)
@@ -71,7 +78,9 @@ for (name, predicted), marker, colour in zip(curves.items(), "sD", ("C1", "C2"),
     kept = [b for b in range(10) if (bins == b).sum() >= 15]
     x, y = ([values[bins == b].mean() for b in kept] for values in (predicted, truth))
     axes[1].plot(x, y, marker=marker, color=colour, label=name)
-axes[1].set(xlabel="predicted probability", ylabel="share of yes", title="probabilities, four views")
+axes[1].set(
+    xlabel="predicted probability", ylabel="share of yes", title="probabilities, four views"
+)
 for ax in axes:
     ax.legend()
     ax.grid(alpha=0.3)

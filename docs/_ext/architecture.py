@@ -1,8 +1,9 @@
 """The drawing of the packages: one shelf per level of the import contract."""
 
 from html import escape
+from textwrap import wrap
 
-# What each package is for; a package without an entry is an error, so that none is forgotten.
+# What each package is for; one without an entry is an error, so that none is forgotten.
 PURPOSES = {
     "__main__": "the command",
     "cli": "commands and settings file; nothing else prints",
@@ -25,56 +26,52 @@ PURPOSES = {
     "_progress": "progress bars",
     "_text": "values in messages",
 }
-WIDTH, SHELF, GAP = 860, 74, 10
 SMALL = ("__main__", "_arrays", "_parameters", "_progress", "_text")  # files rather than packages
+WIDTH, GAP, LINE = 680, 8, 15
+LETTER = 6.1  # mean width
+LABEL = "Packages of naim3l by level. Each imports only from its own level and from those below it."
+STYLE = """
+.drawing .room { fill: var(--pst-color-surface, #f3f4f5); stroke: var(--pst-color-border, #999) }
+.drawing text { fill: var(--pst-color-text-base, #222); font-size: 12px }
+.drawing .name { font: 600 13px var(--pst-font-family-monospace, monospace) }
+"""
 
 
 def draw_layers(layers):
-    """SVG with one row of boxes per level, the highest at the top."""
-    height = len(layers) * SHELF + 40
-    label = "Packages of naim3l by level: each imports only from its own level and from those below"
-    parts = [
-        f'<svg class="drawing" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}" '
+    """SVG with one shelf of boxes per level, the highest at the top."""
+    parts, y = [], 1
+    for layer in layers:
+        boxes, height = _shelf([name.strip() for name in layer.split(":")], y)
+        parts += boxes
+        y += height + GAP
+    middle = f'x="{WIDTH / 2}" y="{y + 12}" text-anchor="middle"'
+    return "\n".join([
+        f'<svg class="drawing" viewBox="0 0 {WIDTH} {y + 20}" role="img" aria-label="{LABEL}" '
         'xmlns="http://www.w3.org/2000/svg">',
-        "<style>.drawing .room { fill: var(--pst-color-surface, #f3f4f5);"
-        " stroke: var(--pst-color-border, #999) }"
-        " .drawing text { fill: var(--pst-color-text-base, #222) }"
-        " .drawing .name { font: 600 15px var(--pst-font-family-monospace, monospace) }"
-        " .drawing .purpose { font-size: 12px }</style>",
-    ]
-    for i, layer in enumerate(layers):
-        parts += _shelf([name.strip() for name in layer.split(":")], i * SHELF + 4)
-    arrow = "imports go downwards only"
-    parts.append(f'<text class="purpose" x="{WIDTH / 2}" y="{height - 10}" '
-                 f'text-anchor="middle">{arrow} ↓</text></svg>')  # fmt: skip
-    return "\n".join(parts)
+        f"<style>{STYLE}</style>",
+        *parts,
+        f"<text {middle}>imports go downwards only ↓</text></svg>",
+    ])  # fmt: skip
 
 
 def _shelf(names, y):
-    """Boxes of one level; files get narrow ones."""
-    shares = [1 if name in SMALL else 2 for name in names]
-    unit = (WIDTH - GAP * (len(names) - 1) - 2) / sum(shares)
+    """Boxes of one level, and their height; files get narrower ones."""
+    shares = [5 if name in SMALL else 6 for name in names]
+    unit = (WIDTH - 2 - GAP * (len(names) - 1)) / sum(shares)
+    widths = [share * unit for share in shares]
+    texts = [
+        wrap(PURPOSES[name], int((width - 12) / LETTER))
+        for name, width in zip(names, widths, strict=True)
+    ]
+    height = 28 + LINE * max(map(len, texts))
     x, parts = 1.0, []
-    for name, share in zip(names, shares, strict=True):
-        width = share * unit
+    for name, width, lines in zip(names, widths, texts, strict=True):
         parts.append(
-            f'<rect class="room" x="{x:.0f}" y="{y}" width="{width:.0f}" height="{SHELF - GAP}" '
-            'rx="6"/>'
-            f'<text class="name" x="{x + 10:.0f}" y="{y + 22}">{escape(name)}</text>'
+            f'<rect class="room" x="{x:.0f}" y="{y}" width="{width:.0f}" height="{height}" rx="6"/>'
+            f'<text class="name" x="{x + 8:.0f}" y="{y + 18}">{escape(name)}</text>'
         )
-        for j, line in enumerate(_wrapped(PURPOSES[name], int((width - 16) / 6.2))):
-            parts.append(
-                f'<text class="purpose" x="{x + 10:.0f}" y="{y + 40 + 15 * j}">{line}</text>'
-            )
+        for i, line in enumerate(lines):
+            at = f'x="{x + 8:.0f}" y="{y + 35 + LINE * i}"'
+            parts.append(f"<text {at}>{escape(line)}</text>")
         x += width + GAP
-    return parts
-
-
-def _wrapped(text, width):
-    """Lines of at most so many characters, if words allow."""
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
+    return parts, height

@@ -9,11 +9,8 @@ OPEN_UP_TO = 4  # rows; shorter tables are shown at once
 
 def is_title(node):
     """Whether it is a paragraph of bold text only."""
-    return (
-        isinstance(node, nodes.paragraph)
-        and len(node.children) == 1
-        and isinstance(node.children[0], nodes.strong)
-    )
+    kinds = [type(part) for part in node.children if part.astext()]
+    return isinstance(node, nodes.paragraph) and kinds == [nodes.strong]
 
 
 def collapse(app, doctree):

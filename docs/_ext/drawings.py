@@ -88,9 +88,7 @@ def convergence():
 def high_rank_term():
     """The full model minus variant II, as more iterations of Algorithm 1 are made."""
     rows = read_table("research/reproduction.md", "Paired differences: corel5k, protocol clean")
-    shown = [
-        r for r in rows if "lambda 0.4" in r["setting"] and r["pair"] == "NAIM3L − NAIM3L-II"
-    ]
+    shown = [r for r in rows if "lambda 0.4" in r["setting"] and r["pair"] == "NAIM3L − NAIM3L-II"]
     fig, axes = new_figure(2, width=3.4)
     names = [re.sub(r"Algorithm 1, lambda 0.4, |lambda 0.4, ", "", r["setting"]) for r in shown]
     for ax, metric in zip(axes, ("1-RL", "AP"), strict=True):

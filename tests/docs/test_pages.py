@@ -13,10 +13,11 @@ from naim3l.datasets import make_unpaired
 
 LABELS = ["flu", "asthma", "gout"]
 COLUMNS = {"clinic": ["age", "bp"], "lab": ["hb", "crp", "na"]}
-PAGES = ["README.md", "docs/index.md", *(f"docs/guide/{p.name}" for p in (ROOT / "docs/guide").glob("*.md"))]  # fmt: skip
-# Their blocks are run where torch or dask is installed.
-ELSEWHERE = {"docs/guide/networks.md", "docs/guide/scale.md"}
-WITH_CODE = [p for p in PAGES if p not in ELSEWHERE and any(kind == "python" for kind, _ in fenced_blocks(p))]  # fmt: skip
+# Blocks of these need torch or dask, and have tests of their own.
+ELSEWHERE = ("networks.md", "scale.md")
+GUIDE = sorted(p for p in (ROOT / "docs" / "guide").glob("*.md") if p.name not in ELSEWHERE)
+PAGES = [str(p.relative_to(ROOT)) for p in (ROOT / "README.md", ROOT / "docs" / "index.md", *GUIDE)]
+WITH_CODE = [page for page in PAGES if "python" in dict(fenced_blocks(page))]
 
 
 @pytest.fixture

