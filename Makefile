@@ -14,7 +14,7 @@ TESTS := -m pytest -n auto --dist worksteal
 help:
 	@echo "make demo         train on the yeast data under all three challenges and print a table"
 	@echo "make test         run the unit tests in random order; SEED=number repeats an order"
-	@echo "make test-extras  run the tests that need torch or the real datasets; installs torch"
+	@echo "make test-extras  run the tests that need torch, dask or the real datasets; installs both"
 	@echo "make test-oldest  run the unit tests with the oldest versions that pyproject.toml allows"
 	@echo "make fuzz         read damaged and hostile files of every format; MINUTES=5, SEED=0"
 	@echo "make lint         check style, types, import layers and docstrings"
@@ -32,7 +32,7 @@ test: $(VENV)/.test
 	$(BIN)/python $(TESTS) $(if $(SEED),--randomly-seed=$(SEED))
 
 test-extras: $(EXTRAS)/.test
-	$(EXTRAS)/bin/python $(TESTS) -m "torch or data"
+	$(EXTRAS)/bin/python $(TESTS) -m "torch or data or dask"
 
 test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python $(TESTS) -W ignore::DeprecationWarning  # raised by newer packages next to the oldest ones
@@ -92,7 +92,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 # index that has one.
 $(EXTRAS)/.test: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(EXTRAS)
-	$(EXTRAS)/bin/python $(INSTALL) --constraint constraints.txt --editable '.[test,torch]'
+	$(EXTRAS)/bin/python $(INSTALL) --constraint constraints.txt --editable '.[test,torch,dask]'
 	touch $@
 
 $(OLDEST)/.test: pyproject.toml tools/oldest.py

@@ -49,6 +49,17 @@ def test_results_are_kept_and_join_the_page_of_reproduce(two, monkeypatch):
     assert "computations are missing" in page.stderr  # of the methods that were not asked for
 
 
+def test_later_seeds_can_be_run_alone(two, tmp_path, monkeypatch):
+    one = [1 if option == 2 else option for option in two]
+    assert run("compare", *one, "--first-seed", 1).exit_code == 0
+    page = json.loads((tmp_path / "results.json").read_text())
+    assert page["setup"]["seeds"] == [1]
+    run("compare", *one)
+    monkeypatch.setattr(runner, "run_method", None)  # any fit would fail
+    both = run("compare", *two)
+    assert both.exit_code == 0 and "missing" not in both.stderr
+
+
 def test_ctrl_c_keeps_what_is_done(two, monkeypatch):
     real, fits = runner.run_method, []
 

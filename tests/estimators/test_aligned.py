@@ -276,6 +276,20 @@ class TestEveryMethod:
         model = kind(views=VIEWS, threshold="f1", random_state=0).fit(X, Y)
         assert np.isfinite(model.decision_function(X)).all()
 
+    def test_the_seed_determines_the_fit(self, kind, table):
+        one, two = (kind(views=VIEWS, random_state=3).fit(*table) for _ in "12")
+        for name, array in one._arrays.items():
+            np.testing.assert_array_equal(array, two._arrays[name])
+
+    def test_a_fit_that_has_not_converged_warns(self, kind, table):
+        if "tol" not in kind().get_params():
+            pytest.skip("solved in one step")
+        model = kind(views=VIEWS, max_iter=1, tol=1e-12, random_state=0)
+        message = f"{kind.__name__} did not converge in max_iter=1 "
+        with pytest.warns(ConvergenceWarning, match=message):
+            model.fit(*table)
+        assert not model.converged_
+
     def test_is_in_the_list_of_what_files_may_contain(self, kind):
         assert f"{kind.__module__}.{kind.__qualname__}" in ALIGNED_MODELS
 

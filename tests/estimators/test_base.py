@@ -5,9 +5,20 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from naim3l import NAIM3L, NAIM3LCV
+import naim3l
+from naim3l import NAIM3L, NAIM3LCV, estimators
 from naim3l.estimators import base
 from naim3l.estimators.base import ViewModel
+
+EVERY = [kind for kind in vars(estimators).values()
+         if isinstance(kind, type) and issubclass(kind, ViewModel)]  # fmt: skip
+# Other values of parameters that are no numbers or switches.
+OTHER = {
+    "views": {"a": [0], "b": [1]}, "transformer": None, "label_coding": "signed",
+    "threshold": "f1", "fusion": "evidence", "kernel": "rbf", "gamma": 2.0, "solver": "paper",
+    "metric": "AUC", "lams": [0.5], "ridges": [3.0], "gamma_factors": [2.0], "ridge": 3.0,
+    "mu": 2.0, "init": {}, "checkpoint": "file", "n_jobs": 1,
+}  # fmt: skip
 
 
 class Sums(ViewModel):
@@ -145,3 +156,28 @@ class TestFailedFits:
             model.fit(*tables)
         model.save(tmp_path / "m")
         assert (tmp_path / "c").exists()
+
+
+def other(name, value):
+    """Another value of a parameter, which is allowed."""
+    if isinstance(value, bool):
+        return not value
+    return value + 1 if isinstance(value, int | float) else OTHER[name]
+
+
+@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_parameters_that_are_set_after_the_fit_change_no_prediction(kind, rng, tmp_path):
+    X = rng.normal(size=(30, 5))
+    Y = (X @ rng.normal(size=(5, 3)) > 0).astype(float)
+    X[::5, 3:], X[1::5, :3] = np.nan, np.nan
+    model = kind(views={"a": [0, 1, 2], "b": [3, 4]}, random_state=0).fit(X, Y)
+    expected = model.decision_function(X), *model.view_scores(X).values(), model.predict(X)
+    model.set_params(
+        **{name: other(name, value) for name, value in model.get_params(False).items()}
+    )
+    model.save(tmp_path / "m.skops")
+    for same in (model, naim3l.load(tmp_path / "m.skops")):
+        found = same.decision_function(X), *same.view_scores(X).values(), same.predict(X)
+        for one, two in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, two)

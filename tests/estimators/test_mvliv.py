@@ -5,7 +5,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 import naim3l
 from naim3l.estimators import MVLIV
@@ -69,21 +68,6 @@ def test_positives_can_weigh_more(small):
     X, Y = small
     even, more = (MVLIV(positive_weight=w, **AS_GIVEN).fit(X, Y) for w in (1.0, 5.0))
     assert more.decision_function(X).mean() > even.decision_function(X).mean() + 0.1
-
-
-def test_the_seed_determines_the_fit_and_the_file_has_it(rng, tmp_path):
-    X, Y = with_gaps(rng, *planted(rng, n_rows=60))
-    one, two = (MVLIV(rank=3, calibrate=True, **AS_GIVEN).fit(X, Y) for _ in "12")
-    np.testing.assert_array_equal(one.basis_, two.basis_)
-    one.save(tmp_path / "m.skops")
-    again = naim3l.load(tmp_path / "m.skops")
-    np.testing.assert_array_equal(again.predict_proba(X), two.predict_proba(X))
-    np.testing.assert_array_equal(again.predict(X), two.predict(X))
-
-
-def test_a_fit_that_has_not_converged_warns(small):
-    with pytest.warns(ConvergenceWarning, match="MVLIV did not converge in max_iter=2 "):
-        MVLIV(max_iter=2, tol=1e-9, **AS_GIVEN).fit(*small)
 
 
 def test_an_interrupt_is_raised_and_keeps_the_last_iteration(small, monkeypatch):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from naim3l.datasets import CATALOG
@@ -8,6 +10,16 @@ def test_fewer_seeds_are_the_first_ones(plan):
     assert plan.repeats == 2
     assert plan.at_most(1).seeds == range(1) and plan.at_most(5) == plan
     assert plan.at_most(1).protocols == plan.protocols
+
+
+def test_seeds_can_begin_anywhere_and_are_the_same_tasks(plan):
+    later = replace(plan, first_seed=1)
+    assert list(later.seeds) == [1, 2] and list(later.at_most(1).seeds) == [1]
+    whole, part = (
+        [task.key for task in of.fits("small", "NAIM3L", {}, protocol="clean")]
+        for of in (replace(plan, repeats=3), later)
+    )
+    assert part == whole[1:]
 
 
 def test_equal_tasks_are_kept_once_in_their_order():

@@ -11,6 +11,7 @@ from naim3l.cli.reproduce import (
     OUT,
     Data,
     Datasets,
+    FirstSeed,
     Jobs,
     Markdown,
     Out,
@@ -39,6 +40,7 @@ def compare(
                                         "clean: on training rows only. Default: paper."),
     ] = None,
     repeats: Repeats = 10,
+    first_seed: FirstSeed = 0,
     out: Out = OUT,
     jobs: Jobs = None,
     report_only: ReportOnly = False,
@@ -55,8 +57,9 @@ def compare(
     """
     with report_errors():
         need_libraries("'naim3l compare'", "reproduce", *LIBRARIES)
+        seeds = {"repeats": repeats, "first_seed": first_seed}
         chosen = _methods(methods or [ALL])
-        plan = make_plan([ITEM], data, dataset, protocol, repeats=repeats, methods=chosen)
+        plan = make_plan([ITEM], data, dataset, protocol, methods=chosen, **seeds)
         shown = run_items([ITEM], plan, out, jobs, report_only, markdown)
     shown.print()
 

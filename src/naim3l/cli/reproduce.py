@@ -24,6 +24,11 @@ Datasets = Annotated[
     typer.Option("--dataset", help="Dataset by name; repeat for several. Default: all found."),
 ]
 Repeats = Annotated[int, typer.Option(min=1, help="Number of random splits.")]
+FirstSeed = Annotated[
+    int,
+    typer.Option(min=0, help="Seed of the first split; those of the others follow it. Tables are "
+                             "of these splits only."),
+]  # fmt: skip
 Out = Annotated[
     Path, typer.Option("--out", "-o", help="Results folder; resumes an interrupted run there.")
 ]
@@ -52,6 +57,7 @@ def reproduce(
                                         "paper; all three for 'all'."),
     ] = None,
     repeats: Repeats = 10,
+    first_seed: FirstSeed = 0,
     out: Out = OUT,
     jobs: Jobs = None,
     quick: Annotated[bool, typer.Option(help="Table 7: small sizes only.")] = False,
@@ -69,7 +75,8 @@ def reproduce(
     with report_errors():
         need_libraries("'naim3l reproduce'", "reproduce", *LIBRARIES)
         names = _items(items)
-        plan = make_plan(names, data, dataset, protocol, repeats=repeats, quick=quick)
+        seeds = {"repeats": repeats, "first_seed": first_seed}
+        plan = make_plan(names, data, dataset, protocol, quick=quick, **seeds)
         shown = run_items(names, plan, out, jobs, report_only, markdown)
     shown.print()
 

@@ -87,6 +87,8 @@ class LRMMC(AlignedModel):
         Weights of the representation.
     intercept_ : ndarray of shape (n_labels,)
         Intercepts.
+    filled_ : bool ndarray of shape (n_views,)
+        Whether a row that lacks a view has the mean of the training rows there.
     centre_, scale_ : ndarray of shape (n_features,)
         What is subtracted from features, and by what they are then divided.
     n_encoded_ : dict of str to int
@@ -129,8 +131,9 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
     _fold_tol = 1e-3
     _shapes = {  # noqa: RUF012
         "basis": "dr", "penalties": "r", "coef": "rc", "intercept": "c", "centre": "d",
-        "scale": "d",
+        "scale": "d", "filled": "v",
     }  # fmt: skip
+    _masks = frozenset({"filled"})
 
     lam: float = 0.01
     _: KW_ONLY
@@ -145,7 +148,9 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
         centre, scale = unit_rows(rows)
         X = rescale(rows.features, rows.present, centre, scale)
-        views = CommonRepresentation(X, self._used(rows.present), self.lam, self.ridge)
+        filled = np.full(len(rows.present), self.fill_missing, dtype=bool)
+        used = rows.present | filled[:, None]
+        views = CommonRepresentation(X, used, self.lam, self.ridge)
         rank = min(self.rank, sum(rows.widths))
         first = _represent(views, rng.uniform(size=(len(rows.Y), rank)), self.max_iter, self.tol)
         if first.interrupted:  # without the second stage there are no scores
@@ -161,6 +166,7 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
                 "intercept": intercept,
                 "centre": centre,
                 "scale": scale,
+                "filled": filled,
             },
             first.history + second.history,
             first.converged and second.converged,
@@ -171,13 +177,9 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
         self, arrays: Mapping[str, NDArray], features: list[Matrix], present: Mask
     ) -> Matrix:
         X = rescale(features, present, arrays["centre"], arrays["scale"])
-        penalty = np.diag(arrays["penalties"])
-        B = fold_in(arrays["basis"], X, self._used(present), penalty)
+        used = present | arrays["filled"][:, None]
+        B = fold_in(arrays["basis"], X, used, np.diag(arrays["penalties"]))
         return B @ arrays["coef"] + arrays["intercept"]
-
-    def _used(self, present: Mask) -> Mask:
-        """The views with which samples are represented, (n_views, n_samples)."""
-        return np.ones_like(present) if self.fill_missing else present
 
 
 def _represent(views: CommonRepresentation, B: Matrix, max_iter: int, tol: float) -> Learned:

@@ -85,6 +85,9 @@ class MultiGraph(AlignedModel):
         Whether a training row has a view.
     bandwidths_ : ndarray of shape (n_views,)
         ``t`` of each view.
+    neighbor_counts_ : ndarray of shape (n_views,)
+        Number of neighbours of a new row in each view: ``n_neighbors``, or the number of training
+        rows that have the view if it is smaller.
     history_ : list of dict
         The ``objective`` after each alternation; ``n_iter_``, ``converged_`` and ``objective_``
         summarise it.
@@ -122,6 +125,7 @@ n_features_in_, feature_names_in_
         "rows": "nd",
         "present": "vn",
         "bandwidths": "v",
+        "neighbor_counts": "v",
     }
     _masks = frozenset({"present"})
 
@@ -147,6 +151,8 @@ n_features_in_, feature_names_in_
             "rows": np.hstack(rows.features),
             "present": rows.present,
             "bandwidths": np.array(bandwidths),
+            # Learned arrays are floats.
+            "neighbor_counts": np.minimum(rows.present.sum(axis=1), float(self.n_neighbors)),
         }
         return learned
 
@@ -161,7 +167,7 @@ n_features_in_, feature_names_in_
                 features[v][present[v]],
                 arrays["rows"][known, columns[v]],
                 arrays["scores"][known],
-                self.n_neighbors,
+                int(arrays["neighbor_counts"][v]),
                 arrays["bandwidths"][v],
             )
         return total / (arrays["view_weights"] @ present)[:, None] + arrays["offset"]

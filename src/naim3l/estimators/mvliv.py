@@ -60,7 +60,9 @@ class MVLIV(AlignedModel):
     basis_ : ndarray of shape (n_features, rank)
         ``U`` of all views, in the order of ``views_``.
     label_basis_ : ndarray of shape (n_labels, rank)
-        ``C``.
+        ``C``, divided by ``label_scale``.
+    penalties_ : ndarray of shape (rank,)
+        Weights of the squared point of a new row, which are ``ridge``.
     label_centre_ : ndarray of shape (n_labels,)
         Means of the known labels, 1 and -1.
     centre_, scale_ : ndarray of shape (n_features,)
@@ -100,7 +102,8 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
     }
     _fold_tol = 1e-3
     _shapes = {  # noqa: RUF012
-        "basis": "dr", "label_basis": "cr", "label_centre": "c", "centre": "d", "scale": "d",
+        "basis": "dr", "label_basis": "cr", "penalties": "r", "label_centre": "c", "centre": "d",
+        "scale": "d",
     }  # fmt: skip
 
     ridge: float = 2.0
@@ -127,7 +130,8 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
         learned = alternate(update, self.max_iter, self.tol)
         learned.arrays = {
             "basis": np.vstack(U),
-            "label_basis": C,
+            "label_basis": C / self.label_scale,
+            "penalties": np.full(C.shape[1], float(self.ridge)),
             "label_centre": label_centre,
             "centre": centre,
             "scale": scale,
@@ -138,6 +142,5 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
         self, arrays: Mapping[str, NDArray], features: list[Matrix], present: Mask
     ) -> Matrix:
         X = rescale(features, present, arrays["centre"], arrays["scale"])
-        ridge = self.ridge * np.eye(arrays["basis"].shape[1])
-        H = fold_in(arrays["basis"], X, present, ridge)
-        return H @ arrays["label_basis"].T / self.label_scale + arrays["label_centre"]
+        H = fold_in(arrays["basis"], X, present, np.diag(arrays["penalties"]))
+        return H @ arrays["label_basis"].T + arrays["label_centre"]

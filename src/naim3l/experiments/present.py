@@ -93,15 +93,23 @@ def count_seeds(counts: Iterable[int]) -> str:
 def compare(ours: dict[str, Any], published: Sequence[float], *, marked: bool = True) -> Cell:
     """Difference of ours to a published mean (std), and in standard deviations.
 
+    Without ``marked`` the cell does not say whether ours agrees, for figures that were not made in
+    the paper's way.
+    """
+    in_std = distance(ours, published)
+    mark = "within" if in_std <= WITHIN else "outside"
+    text = f"{ours['mean'] - published[0]:+.2f} ({in_std:.1f} sd)"
+    return Cell(text, mark if marked else "")
+
+
+def distance(ours: dict[str, Any], published: Sequence[float]) -> float:
+    """Absolute difference of ours to a published mean (std), in standard deviations.
+
     The deviation is the larger of the two; that of a published table is rounded to 0.01, so no
-    less than half of that. Without ``marked`` the cell does not say whether ours agrees, for
-    figures that were not made in the paper's way.
+    less than half of that.
     """
     mean, std = published
-    difference = ours["mean"] - mean
-    in_std = abs(difference) / max(std, ours["std"], 0.005)
-    mark = "within" if in_std <= WITHIN or abs(difference) < 0.005 else "outside"
-    return Cell(f"{difference:+.2f} ({in_std:.1f} sd)", mark if marked else "")
+    return float(abs(ours["mean"] - mean) / max(std, ours["std"], 0.005))
 
 
 def paired_difference(first: list[float], second: list[float]) -> dict[str, float]:

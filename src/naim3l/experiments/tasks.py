@@ -63,7 +63,9 @@ class Plan:
     sources : dict of str to MultiView
         Datasets by name.
     repeats : int
-        Number of seeds: 0, 1, ..., each a split with its own missing views and labels.
+        Number of seeds, each a split with its own missing views and labels.
+    first_seed : int
+        The first of the seeds, which follow each other.
     protocols : tuple of str
         Keys of ``PROTOCOLS``.
     quick : bool
@@ -76,6 +78,7 @@ class Plan:
 
     sources: Mapping[str, MultiView]
     repeats: int = 10
+    first_seed: int = 0
     protocols: tuple[str, ...] = ("paper",)
     quick: bool = False
     grids: Grids = field(default_factory=Grids)
@@ -83,7 +86,7 @@ class Plan:
 
     @property
     def seeds(self) -> range:
-        return range(self.repeats)
+        return range(self.first_seed, self.first_seed + self.repeats)
 
     def at_most(self, repeats: int) -> "Plan":
         """The plan with no more than so many seeds, for runs that are costly."""

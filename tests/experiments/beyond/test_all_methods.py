@@ -124,29 +124,101 @@ def test_choices_and_failures_are_told(plan, store, tmp_path):
         failing.add(append(failing.folder, task, outcome))
     [result] = collect_results(plan, ["compare"], failing)
     by_title = {table.title: table for table in result.tables}
-    row = rows(by_title["Table 2, fitted by us: corel5k, protocol paper"])["IMVWL"]
-    assert row["fits"] == "1, 1 failed, 1 not converged"
+    for title in ("Table 2, fitted by us", "All views of a sample"):
+        table = by_title[f"{title}: corel5k, protocol paper"]
+        assert rows(table)["IMVWL †"]["fits"] == "1 of 2, 1 failed, 1 not converged"
+        assert rows(table)["NAIM3L"]["fits"] == "2"
+        assert "over 1–2 seeds. † Fewer seeds than other methods" in table.note
+    note = by_title["Ranks: All views of a sample, protocol paper"].note
+    assert (
+        "these methods have: corel5k 2. Left out, for lack of results on a dataset: IMVWL." in note
+    )
     row = rows(by_title["Chosen parameters: corel5k, protocol paper"])["IMVWL"]
     assert row["fits"].endswith("; IMVWL: no such luck")
     assert any("on corel5k: IMVWL: no such luck" in sentence for sentence in result.missing)
 
 
-def test_ranks_are_of_the_methods_that_have_results_everywhere():
-    def summary(value):
-        return {"per view": {metric: {"mean": value} for metric in METRICS},
-                "all views": {metric: {"mean": value} for metric in METRICS}}  # fmt: skip
+def measured(**values):
+    """Summary of a method with the same value of all metrics, by seed such as ``s3``."""
+    seeds = [int(name[1:]) for name in values]
+    spreads = {metric: {"values": list(values.values())} for metric in METRICS}
+    return {scoring: {"seeds": seeds, **spreads} for scoring in ("per view", "all views")}
 
-    complete = {"NAIM3L": summary(3.0), "FusedRidge": summary(4.0), GUESSING: summary(1.0)}
+
+def test_ranks_are_of_the_methods_that_have_results_everywhere():
+    three, four, nine = (measured(s0=value, s1=value) for value in (3.0, 4.0, 9.0))
+    complete = {"NAIM3L": three, "FusedRidge": four, GUESSING: three}
     datasets = {
-        "one": {"Table 2": complete | {"DM2L": summary(9.0)}},
+        "one": {"Table 2": complete | {"DM2L": nine}},
         "two": {"Table 2": complete | {"DM2L": {"all views": None, "per view": None}}},
     }
     tests = all_methods.rank_methods(datasets)
     assert list(tests) == ["Table 2, fitted by us", "All views of a sample"]
     expected = nemenyi({"NAIM3L": [3.0] * 8, "FusedRidge": [4.0] * 8})
     assert json.loads(json.dumps(tests["All views of a sample"])) == json.loads(
-        json.dumps(expected | {"left_out": ["DM2L"]})
+        json.dumps(expected | {"seeds": {"one": 2, "two": 2}, "left_out": ["DM2L"]})
     )
+
+
+def test_ranks_are_of_the_seeds_that_all_ranked_methods_have():
+    """On the easy seed 4, on which one method failed, the others gain nothing by it."""
+    by_method = {
+        "NAIM3L": measured(s0=1.0, s1=1.0, s2=1.0, s3=1.0, s4=100.0),
+        "FusedRidge": measured(s0=2.0, s1=2.0, s2=2.0, s3=2.0),
+        "GLOCAL": measured(s0=0.0, s2=0.0, s3=0.0),
+        "LRMMC": measured(s0=9.0, s1=9.0, s2=9.0),  # only two seeds in common with all others
+        "DM2L": measured(s4=200.0),
+    }
+    test = all_methods.rank_methods({"one": {"Table 2": by_method}})["All views of a sample"]
+    assert test["ranks"] == {"FusedRidge": 1.0, "NAIM3L": 2.0, "GLOCAL": 3.0}
+    assert test["seeds"] == {"one": 3} and test["left_out"] == ["LRMMC", "DM2L"]
+
+
+def test_figures_that_are_far_from_those_of_the_paper_are_listed(plan, store, tables):
+    about = "corel5k, protocol paper"
+    table = tables[f"Table 2, fitted by us: {about}"]
+    expected = []
+    for method, row in rows(table).items():
+        published = TABLE2["corel5k"].get({"IMVWL": "iMVWL"}.get(method, method), {})
+        for metric in METRICS:
+            if metric not in published:
+                assert row[f"{metric}, difference"] == "–"
+                continue
+            scoring = "all views" if method == "IMVWL" else "per view"
+            values = [100 * r["metrics"][scoring][metric] for r in of(store, plan, method)]
+            mean, std = published[metric]
+            difference = np.mean(values) - mean
+            distance = abs(difference) / max(std, np.std(values))
+            assert row[f"{metric}, difference"] == f"{difference:+.2f} ({distance:.1f} sd)"
+            if distance > 3:
+                expected.append((method, metric, mean_std(published[metric]), row[metric]))
+    listed = tables[f"Table 2, more than 3 standard deviations from the paper: {about}"].rows
+    assert [tuple(cell.text for cell in row[:4]) for row in listed] == expected != []
+    assert f"{len(expected)} of the figures differ by more than 3 sd, see the next" in table.note
+
+
+def test_other_protocols_are_not_held_against_the_paper(plan, store):
+    found = all_methods.numbers(plan, store)
+    found = {name: {"clean": of["paper"]} for name, of in found.items()}
+    made = all_methods.tables(found)
+    assert not [table.title for table in made if "more than 3" in table.title]
+    assert not {cell.mark for table in made for row in table.rows for cell in row} & {
+        "within", "outside"
+    }  # fmt: skip
+
+
+def test_shares_of_missing_views_and_labels_are_those_of_the_fits(plan, store, tables):
+    for table, shares in (
+        ("Table 2", "50 % of the rows of each view, 50 % of the positives and of the negatives"),
+        ("Table 3", "50 % of the rows of each view, no labels."),
+        ("Table 4", "no views, 50 % of the positives"),
+    ):
+        note = tables[f"{table}, fitted by us: corel5k, protocol paper"].note
+        assert note.startswith(f"Missing in training: {shares}")
+    two = dict(all_methods.numbers(plan, store)["methods"]["paper"]["corel5k"])
+    two = {"Table 2": {m: s | {"alpha": 0.49} for m, s in two["Table 2"].items()}}
+    [first, *_] = all_methods.tables({"methods": {"paper": {"two": two}}, "ranks": {"paper": {}}})
+    assert first.note.startswith("Missing in training: 49 % of the rows of each view, 50 %")
 
 
 def test_paper_lambda_needs_no_choice_and_other_data_have_one(plan):

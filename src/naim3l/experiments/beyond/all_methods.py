@@ -16,7 +16,7 @@ from naim3l.experiments.nemenyi import nemenyi
 from naim3l.experiments.present import METRICS, ResultTable, spread
 from naim3l.experiments.records import Record, Store
 from naim3l.experiments.rivals import GUESSING, RIVALS, method_name
-from naim3l.experiments.tasks import Plan, Task, paper_lam
+from naim3l.experiments.tasks import FEW_SEEDS, Plan, Task, paper_lam
 
 TITLE = "Comparison of all methods on the same splits"
 
@@ -90,30 +90,41 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
 def _summarise(records: Sequence[Record]) -> dict[str, Any]:
     """Spreads in percent by way of scoring and metric, and how the fits went.
 
-    "fit_seconds" and "choice_seconds" are medians; "chosen" counts the choices, most frequent
-    first; "failed" has the reasons.
+    "alpha" and "beta" are the shares of missing views and labels; "fit_seconds" and
+    "choice_seconds" are medians; "chosen" counts the choices, most frequent first; "failed" has
+    the reasons.
     """
+    settings = records[0]["settings"]
     done = [record for record in records if "impossible" not in record]
     told = [record["numbers"] for record in done if record["numbers"]]
     chosen = Counter(_shown_parameters(of["chosen"]) for of in told)
     summary: dict[str, Any] = {
+        "alpha": settings["alpha"],
+        "beta": settings["beta"],
         "n_fits": len(done),
         "failed": [record["impossible"] for record in records if "impossible" in record],
         "not_converged": sum(not of["converged"] for of in told),
         "chosen": dict(chosen.most_common()),
-        "candidates": len(records[0]["settings"]["parameters"].get("candidates", [])),
+        "candidates": len(settings["parameters"].get("candidates", [])),
     }
     for name in ("fit_seconds", "choice_seconds"):
         summary[name] = float(np.median([of[name] for of in told])) if told else None
     for scoring in SCORINGS:
-        measured = [record["metrics"].get(scoring) for record in done]
-        kept = [metrics for metrics in measured if metrics]
-        summary[scoring] = _spreads(kept) if kept else None
+        summary[scoring] = _spreads(done, scoring)
     return summary
 
 
-def _spreads(measured: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    return {name: spread([100 * metrics[name] for metrics in measured]) for name in MEASURED}
+def _spreads(records: Sequence[Record], scoring: str) -> dict[str, Any] | None:
+    """Spreads by metric, and the "seeds" of their values; None where nothing was scored so."""
+    kept = {
+        record["settings"]["seed"]: metrics
+        for record in records
+        if (metrics := record["metrics"].get(scoring))
+    }
+    if not kept:
+        return None
+    by_metric = {name: spread([100 * of[name] for of in kept.values()]) for name in MEASURED}
+    return {"seeds": list(kept), **by_metric}
 
 
 def _shown_parameters(parameters: Mapping[str, Any]) -> str:
@@ -123,23 +134,59 @@ def _shown_parameters(parameters: Mapping[str, Any]) -> str:
 def rank_methods(by_dataset: Mapping[str, Any]) -> dict[str, Any]:
     """Nemenyi tests of the tables, with the four metrics of every dataset as blocks.
 
-    Methods without results on one of the datasets are left out, and named under "left_out".
+    All methods are ranked by means over the same seeds, whose numbers are under "seeds" by
+    dataset. Methods that `_rankable` leaves out on a dataset are named under "left_out".
     """
-    summaries = [by_table.get("Table 2", {}) for by_table in by_dataset.values()]
-    methods = list(dict.fromkeys(name for by_method in summaries for name in by_method))
+    summaries = {name: by_table.get("Table 2", {}) for name, by_table in by_dataset.items()}
+    methods = list(dict.fromkeys(name for of in summaries.values() for name in of))
     tests = {}
     for table, scoring_of in RANKED.items():
-        scores, left_out = dict[str, list[float]](), []
-        for method in methods:
-            scoring = scoring_of(method)
-            found = [by_method.get(method, {}).get(scoring) for by_method in summaries]
-            if all(found):
-                scores[method] = [of[metric]["mean"] for of in found for metric in METRICS]
-            elif scoring is not None:
-                left_out.append(method)
-        if len(scores) > 1:
-            tests[table] = nemenyi(scores) | {"left_out": left_out}
+        scorings = {method: s for method in methods if (s := scoring_of(method)) is not None}
+        found = {
+            name: {m: by_method.get(m, {}).get(s) or {"seeds": []} for m, s in scorings.items()}
+            for name, by_method in summaries.items()
+        }
+        kept = set.intersection(*(_rankable(of) for of in found.values()))
+        ranked = [method for method in scorings if method in kept]
+        if len(ranked) > 1:
+            common = {
+                name: set.intersection(*({*of[method]["seeds"]} for method in ranked))
+                for name, of in found.items()
+            }
+            scores = {method: _block_means(method, found, common) for method in ranked}
+            tests[table] = nemenyi(scores) | {
+                "seeds": {name: len(seeds) for name, seeds in common.items()},
+                "left_out": [method for method in scorings if method not in kept],
+            }
     return tests
+
+
+def _rankable(by_method: Mapping[str, Any]) -> set[str]:
+    """Methods that have ``FEW_SEEDS`` seeds in common, or all seeds if there are fewer.
+
+    Methods with more seeds come first, so that those with too few are left out.
+    """
+    seeds = {method: {*of["seeds"]} for method, of in by_method.items()}
+    common = set[int]().union(*seeds.values())
+    needed = max(min(FEW_SEEDS, len(common)), 1)
+    kept = set()
+    for method in sorted(seeds, key=lambda method: len(seeds[method]), reverse=True):
+        if len(common & seeds[method]) >= needed:
+            kept.add(method)
+            common &= seeds[method]
+    return kept
+
+
+def _block_means(
+    method: str, found: Mapping[str, Any], common: Mapping[str, set[int]]
+) -> list[float]:
+    """Means of a method over the common seeds, by dataset and metric."""
+    means = []
+    for name, seeds in common.items():
+        spreads = found[name][method]
+        used = [seed in seeds for seed in spreads["seeds"]]
+        means += [float(np.mean(spreads[metric]["values"], where=used)) for metric in METRICS]
+    return means
 
 
 def tables(numbers: dict[str, Any]) -> list[ResultTable]:

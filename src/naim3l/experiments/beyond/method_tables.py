@@ -7,20 +7,27 @@ from naim3l.experiments.grids import BUDGET
 from naim3l.experiments.nemenyi import critical_distance
 from naim3l.experiments.paper.fig4 import draw_diagram
 from naim3l.experiments.paper.published import TABLE2, TABLE3, TABLE4
-from naim3l.experiments.present import METRICS, Cell, ResultTable, count_seeds, mean_std
+from naim3l.experiments.present import (
+    METRICS,
+    Cell,
+    ResultTable,
+    compare,
+    count_seeds,
+    distance,
+    mean_std,
+)
 from naim3l.experiments.rivals import GUESSING, RIVALS, SHARE
-from naim3l.experiments.tasks import paper_name
+from naim3l.experiments.tasks import FEW_SEEDS, paper_name
 from naim3l.report.plots import new_figure, styled
 
 By = Mapping[str, Any]
 
 PUBLISHED = {"Table 2": (TABLE2, ""), "Table 3": (TABLE3, "-V"), "Table 4": (TABLE4, "-L")}
-CONDITIONS = {
-    "Table 2": "Half of the views and half of the labels of training rows are missing.",
-    "Table 3": "Half of the views of training rows are missing, no labels.",
-    "Table 4": "Half of the labels of training rows are missing, no views.",
-}
 APART, ALIGNED = "not aligned", "aligned"
+# Behind the names of methods with fewer seeds than others.
+FEWER = " †"
+# Figures that are more standard deviations from the paper's are listed.
+FAR = 3.0
 
 
 def _is_aligned(method: str) -> bool:
@@ -56,10 +63,10 @@ def make_tables(numbers: By) -> list[ResultTable]:
     made = []
     for protocol, by_dataset in numbers["methods"].items():
         for dataset, by_table in by_dataset.items():
-            about = f"{dataset}, protocol {protocol}"
-            made += [_published_table(t, dataset, about, of) for t, of in by_table.items()]
+            for table, by_method in by_table.items():
+                made += _published_tables(table, dataset, protocol, by_method)
             if "Table 2" in by_table:
-                by_method = by_table["Table 2"]
+                about, by_method = f"{dataset}, protocol {protocol}", by_table["Table 2"]
                 made += [_same_rows_table(about, by_method), _fused_table(about, by_method)]
                 made.append(_fits_table(about, by_method))
         made += [
@@ -68,47 +75,85 @@ def make_tables(numbers: By) -> list[ResultTable]:
     return made
 
 
-def _published_table(table: str, dataset: str, about: str, by_method: By) -> ResultTable:
-    """The paper's figures beside ours, each method measured as in the paper."""
-    results, suffix = PUBLISHED[table]
-    published = results.get(paper_name(dataset), {})
-    header = ["method", "training rows"]
-    for metric in METRICS:
-        header += [f"{metric}, paper"] * bool(published) + [metric]
-    rows = []
+def _published_tables(table: str, dataset: str, protocol: str, by_method: By) -> list[ResultTable]:
+    """The paper's figures beside ours, each method measured as in the paper; and those far apart.
+
+    Only results that were made in the paper's way, with all its views, can agree with it.
+    """
+    in_paper = paper_name(dataset) in PUBLISHED[table][0]
+    comparable = in_paper and protocol == "paper" and dataset == paper_name(dataset)
+    rows, far = [], []
     for method, summary in by_method.items():
         scoring = _own(method)
         if scoring is None:
             continue
-        name = "" if method == GUESSING else RIVALS[method].published
-        of_paper = published.get(name + suffix, {})
-        row = [Cell(method), Cell(ALIGNED if _is_aligned(method) else APART)]
+        of_paper = _of_paper(table, dataset, method)
+        row = [_name(method, by_method), Cell(ALIGNED if _is_aligned(method) else APART)]
         for metric in METRICS:
-            if published:
-                row.append(Cell(mean_std(of_paper.get(metric)), "published"))
-            row.append(Cell(_shown(summary, scoring, metric)))
+            ours, published = (summary[scoring] or {}).get(metric), of_paper.get(metric)
+            cells = _beside(ours, published, marked=comparable)
+            row += cells if in_paper else [Cell(mean_std(ours))]
+            if comparable and ours and published and distance(ours, published) > FAR:
+                far.append([Cell(method), Cell(metric), *cells])
         row += [Cell(_shown(summary, scoring, "macro-AUC"))]
-        row += [Cell(_seconds(summary["fit_seconds"])), Cell(_fits(summary))]
+        row += [Cell(_seconds(summary["fit_seconds"])), Cell(_fits(method, by_method))]
         rows.append(row)
+    header = ["method", "training rows"]
+    for metric in METRICS:
+        header += [f"{metric}, paper", metric, f"{metric}, difference"] if in_paper else [metric]
     header += ["macro-AUC", "seconds per fit", "fits"]
-    note = _note(by_method, CONDITIONS[table])
-    note += (
+    about = f"{dataset}, protocol {protocol}"
+    note = _published_note(by_method, in_paper, len(far) if comparable else None)
+    made = [ResultTable(f"{table}, fitted by us: {about}", header, rows, note)]
+    if far:
+        title = f"{table}, more than {FAR:g} standard deviations from the paper: {about}"
+        made.append(ResultTable(title, ["method", "metric", "paper", "ours", "difference"], far))
+    return made
+
+
+def _of_paper(table: str, dataset: str, method: str) -> By:
+    """The paper's (mean, std) of a method by metric; empty if it has none."""
+    results, suffix = PUBLISHED[table]
+    name = "" if method == GUESSING else RIVALS[method].published
+    return results.get(paper_name(dataset), {}).get(name + suffix, {})
+
+
+def _beside(ours: Any, published: Any, *, marked: bool) -> list[Cell]:
+    """The paper's figure, ours, and the difference."""
+    both = ours is not None and published is not None
+    difference = compare(ours, published, marked=marked) if both else Cell("–")
+    return [Cell(mean_std(published), "published"), Cell(mean_std(ours)), difference]
+
+
+def _published_note(by_method: By, in_paper: bool, n_far: int | None) -> str:
+    """Note of a table beside the paper's; ``n_far`` is None where they are not comparable."""
+    note = _note(by_method, _missing(by_method)) + (
         " Methods whose training rows are not aligned are measured per view, then averaged over "
         "views; those with aligned rows are measured on one score from all views of a sample. Test "
         "views are complete. Guessing: base rates as scores, or always the more frequent value."
     )
-    if published:
+    if in_paper:
         note += (
             " Columns marked paper are its own numbers, not computed here; those of LabelMe are "
-            "beside MultiGraph, a reconstruction."
+            "beside MultiGraph, a reconstruction. Difference: ours minus the paper's; sd is the "
+            "larger of the two standard deviations over splits, because some of the paper's are "
+            "rounded to 0. Means vary less than single splits, so that a difference below 1 sd can "
+            "be a real one."
         )
-    return ResultTable(f"{table}, fitted by us: {about}", header, rows, note)
+    if n_far is not None:
+        listed = f"{n_far} of the figures differ" if n_far != 1 else "1 of the figures differs"
+        note += f" {listed} by more than {FAR:g} sd{', see the next table' if n_far else ''}."
+    return note
 
 
 def _same_rows_table(about: str, by_method: By) -> ResultTable:
-    header = ["method", *METRICS, "macro-AUC"]
+    measured = (*METRICS, "macro-AUC")
     rows = [
-        [Cell(method), *_metrics(summary, "per view", header[1:])]
+        [
+            _name(method, by_method),
+            *_metrics(summary, "per view", measured),
+            Cell(_fits(method, by_method)),
+        ]
         for method, summary in by_method.items()
         if not _is_aligned(method)
     ]
@@ -116,18 +161,20 @@ def _same_rows_table(about: str, by_method: By) -> ResultTable:
     note = _note(by_method, "Rows are not aligned, for any method; metrics are per view.")
     if cannot:
         note += f" Need aligned rows, and cannot be fitted to these at all: {cannot}."
-    return ResultTable(f"{SAME}: {about}", header, rows, note)
+    return ResultTable(f"{SAME}: {about}", ["method", *measured, "fits"], rows, note)
 
 
 def _fused_table(about: str, by_method: By) -> ResultTable:
     few = ("1-RL", "AP")
-    header = ["method", "training rows", *METRICS, "macro-AUC", *(f"half hidden: {m}" for m in few)]
+    header = ["method", "training rows", *METRICS, "macro-AUC"]
+    header += [*(f"half hidden: {metric}" for metric in few), "fits"]
     rows = [
         [
-            Cell(method),
+            _name(method, by_method),
             Cell(ALIGNED if _is_aligned(method) else APART),
             *_metrics(summary, "all views", (*METRICS, "macro-AUC")),
             *_metrics(summary, "fused", few),
+            Cell(_fits(method, by_method)),
         ]
         for method, summary in by_method.items()
     ]
@@ -154,12 +201,12 @@ def _fits_table(about: str, by_method: By) -> ResultTable:
         texts = [method, str(summary["candidates"]), chosen or "–"]
         texts += [_seconds(summary[name]) for name in ("fit_seconds", "choice_seconds")]
         reasons = "".join(f"; {reason.rstrip('.')}" for reason in sorted({*summary["failed"]}))
-        rows.append([Cell(text) for text in (*texts, _fits(summary) + reasons)])
+        rows.append([Cell(text) for text in (*texts, _fits(method, by_method) + reasons)])
     note = (
         f"Each method has at most {BUDGET} candidates. They are fitted without {100 * SHARE:g} % "
         "of the known positives and negatives of each label, the same for all candidates, and "
-        "compared by AP on these entries. Seconds are medians on one thread; those of the choice "
-        "are of all fits before the final one."
+        "compared by AP on these entries. All other parameters have their defaults. Seconds are "
+        "medians on one thread; those of the choice are of all fits before the final one."
     )
     return ResultTable(f"Chosen parameters: {about}", header, rows, note)
 
@@ -178,8 +225,13 @@ def _ranks_table(protocol: str, table: str, test: By) -> ResultTable:
         f"one result for each dataset ({n_datasets}), CD would be "
         f"{critical_distance(n_methods, n_datasets):.2f}."
     )
+    seeds = ", ".join(f"{dataset} {n}" for dataset, n in test["seeds"].items())
+    note += f" Results are means over the seeds that all of these methods have: {seeds}."
     if test["left_out"]:
-        note += f" Without results on all datasets, and left out: {', '.join(test['left_out'])}."
+        note += (
+            f" Left out, for lack of results on a dataset: {', '.join(test['left_out'])}. Methods "
+            f"need {FEW_SEEDS} seeds in common with the others, or all seeds if there are fewer."
+        )
     return ResultTable(f"Ranks: {table}, protocol {protocol}", header, rows, note)
 
 
@@ -206,14 +258,40 @@ def _seconds(value: float | None) -> str:
     return "–" if value is None else f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
-def _fits(summary: By) -> str:
-    """Such as "10" or "8, 2 failed, 1 not converged"."""
-    parts = [str(summary["n_fits"])]
+def _most_fits(by_method: By) -> int:
+    return max(summary["n_fits"] for summary in by_method.values())
+
+
+def _name(method: str, by_method: By) -> Cell:
+    fewer = by_method[method]["n_fits"] < _most_fits(by_method)
+    return Cell(method + FEWER * fewer)
+
+
+def _fits(method: str, by_method: By) -> str:
+    """Such as "10" or "8 of 10, 2 failed, 1 not converged"."""
+    summary, most = by_method[method], _most_fits(by_method)
+    fewer = summary["n_fits"] < most
+    parts = [f"{summary['n_fits']}" + f" of {most}" * fewer]
     parts += [f"{len(summary['failed'])} failed"] * bool(summary["failed"])
     parts += [f"{summary['not_converged']} not converged"] * bool(summary["not_converged"])
     return ", ".join(parts)
 
 
 def _note(by_method: By, conditions: str) -> str:
-    counts = count_seeds(summary["n_fits"] for summary in by_method.values())
-    return f"{conditions} Mean (population standard deviation) in percent over {counts}."
+    counts = [summary["n_fits"] for summary in by_method.values()]
+    note = f"{conditions} Mean (population standard deviation) in percent over "
+    note += f"{count_seeds(counts)}."
+    if min(counts) < max(counts):
+        note += (
+            f"{FEWER} Fewer seeds than other methods: the mean is over fewer splits, and must not "
+            "be compared with theirs directly. Ranks are of the same seeds for all methods."
+        )
+    return note
+
+
+def _missing(by_method: By) -> str:
+    """What the training rows of a table lack, such as "50 % of the rows of each view"."""
+    alpha, beta = (next(iter(by_method.values()))[name] for name in ("alpha", "beta"))
+    views = f"{100 * alpha:g} % of the rows of each view" if alpha else "no views"
+    labels = f"{100 * beta:g} % of the positives and of the negatives of each label"
+    return f"Missing in training: {views}, {labels if beta else 'no labels'}."
