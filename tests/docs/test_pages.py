@@ -1,4 +1,4 @@
-"""The code of the README, of the front page and of the user guide runs as it stands."""
+"""The code of the README, of the user guide and of other pages runs as it stands."""
 
 import re
 import warnings
@@ -16,7 +16,8 @@ COLUMNS = {"clinic": ["age", "bp"], "lab": ["hb", "crp", "na"]}
 # Blocks of these need torch or dask, and have tests of their own.
 ELSEWHERE = ("networks.md", "scale.md")
 GUIDE = sorted(p for p in (ROOT / "docs" / "guide").glob("*.md") if p.name not in ELSEWHERE)
-PAGES = [str(p.relative_to(ROOT)) for p in (ROOT / "README.md", ROOT / "docs" / "index.md", *GUIDE)]
+OTHERS = [ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "docs" / "research" / "paper.md"]
+PAGES = [str(p.relative_to(ROOT)) for p in [*OTHERS, *GUIDE]]
 WITH_CODE = [page for page in PAGES if "python" in dict(fenced_blocks(page))]
 
 
