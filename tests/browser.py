@@ -1,6 +1,5 @@
 """Chromium without a window, driven through its debugging pipe."""
 
-import fcntl
 import json
 import os
 import shutil
@@ -24,6 +23,8 @@ class Browser:
     """
 
     def __init__(self, folder):
+        import fcntl  # which Windows lacks
+
         program = find_browser()
         # The browser reads commands from file descriptor 3 and writes answers to 4.
         commands, self._commands = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in os.pipe())

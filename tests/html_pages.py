@@ -1,14 +1,14 @@
 """HTML pages read back, and opened in a browser where there is one."""
 
-import shutil
 import subprocess
 from html import escape
 from html.parser import HTMLParser
 
 import pytest
 
+from browser import BROWSERS, find_browser
+
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "wbr"}
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 HIDDEN = ("style", "script")
 
 
@@ -52,7 +52,7 @@ def dump_dom(path, folder):
 
     Skips the test where no browser is there; ``folder`` takes its profile.
     """
-    found = next((path for path in map(shutil.which, BROWSERS) if path), None)
+    found = find_browser()
     if found is None:
         pytest.skip(f"no browser on the path: none of {', '.join(BROWSERS)}")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
