@@ -64,7 +64,7 @@ def _quoted_safely() -> Iterator[None]:
 
 
 def _safe(text: object) -> str:
-    from naim3l.files.readers.sources import hide_secrets
+    from naim3l.files.sources import hide_secrets
 
     return visible(hide_secrets(str(text)))
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from naim3l.files.readers import ReadError, guess_roles, parse_features, parse_labels, read_table
-from naim3l.files.readers.sources import drop_secrets, show_source
+from naim3l.files.sources import drop_secrets, show_source
 
 ROWS = [("007", 13.5, "yes"), ("008", None, "no"), ("009", 11.0, None)]
 CREATE = "create table lab (id text, hb double precision, flu text)"
