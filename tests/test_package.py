@@ -1,10 +1,13 @@
 """Promises about the package as a whole."""
 
+import os
 import subprocess
 import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 import naim3l
 
@@ -26,6 +29,38 @@ def test_import_loads_what_is_asked_for_and_nothing_heavy():
     command = [sys.executable, "-c", IMPORTS]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[]", "True False", "NAIM3L fuse inspect_file", "[]"]
+
+
+COMMAND = """
+import sys
+from naim3l.__main__ import main
+sys.argv[0] = "naim3l"
+try:
+    main()
+finally:
+    print([m for m in ("numpy", "scipy", "pandas", "sklearn") if m in sys.modules])
+"""
+COMPLETE = {"_NAIM3L_COMPLETE": "complete_bash", "COMP_WORDS": "naim3l pre", "COMP_CWORD": "1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "shown"),
+    [
+        ([], {}, "Usage: naim3l"),
+        (["--help"], {}, "Usage: naim3l"),
+        (["fit", "--help"], {}, "Usage: naim3l fit"),
+        (["fit", "--lamb", "3"], {}, "No such option: --lamb"),
+        ([], COMPLETE, "predict"),
+    ],
+)
+def test_help_completion_and_usage_errors_load_nothing_heavy(arguments, environment, shown):
+    command = [sys.executable, "-c", COMMAND, *arguments]
+    environment = os.environ | {"PYTHONUTF8": "1"} | environment
+    done = subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", env=environment
+    )
+    assert shown in done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_version_is_the_same_everywhere():
