@@ -1,6 +1,7 @@
 """Promises about the package as a whole."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -9,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import naim3l
-
 ROOT = Path(__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 
@@ -63,10 +63,26 @@ def test_help_completion_and_usage_errors_load_nothing_heavy(arguments, environm
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_version_is_the_same_everywhere():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert naim3l.__version__ == project["version"]
-    assert f"version: {project['version']}" in (ROOT / "CITATION.cff").read_text()
+def test_version_is_in_one_place():
+    assert "version" in PYPROJECT["project"]["dynamic"]
+    assert PYPROJECT["tool"]["hatch"]["version"]["path"] == "src/naim3l/__init__.py"
+    assert "version: " not in (ROOT / "CITATION.cff").read_text().replace("cff-version: ", "")
+
+
+def test_workflows_call_targets_of_the_makefile():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.search(r"^\.PHONY: (.*)$", makefile, re.M)[1].split())
+    workflows = [path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml")]
+    called = {name for text in workflows for name in re.findall(r"run: make (\S+)", text)}
+    assert called <= targets
+
+
+def test_workflows_run_every_version_of_python_that_is_named():
+    prefix = "Programming Language :: Python :: 3."
+    named = [name for name in PYPROJECT["project"]["classifiers"] if name.startswith(prefix)]
+    text = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    versions = re.search(r"python: \[(.*)\]", text)[1].split(", ")
+    assert versions == [f'"3.{name.removeprefix(prefix)}"' for name in named]
 
 
 def test_files_stay_readable():
@@ -90,5 +106,4 @@ def test_a_basename_occurs_once():
 
 
 def test_the_command_starts_where_ctrl_c_is_taken_care_of():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["scripts"] == {"naim3l": "naim3l.__main__:main"}
+    assert PYPROJECT["project"]["scripts"] == {"naim3l": "naim3l.__main__:main"}
