@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from naim3l.estimators import IMSF
+from naim3l.estimators.imsf import largest_trained
 from naim3l.problem.patterns import columns_of_patterns
 
 VIEWS = {"a": slice(0, 4), "b": slice(4, 7), "c": slice(7, 9)}
@@ -109,7 +110,7 @@ class TestPatterns:
         X, Y = X[:200].copy(), Y[:200].copy()
         X[:100, 7:] = X[100:160, 4:] = X[160:, :7] = np.nan
         Y[:100, 2] = np.where(np.isnan(Y[:100, 2]), np.nan, 0)
-        return IMSF(views=VIEWS, transformer=None).fit(X, Y)
+        return IMSF(views=VIEWS, transformer=None, min_rows=5).fit(X, Y)
 
     def scores(self, model, x, views):
         at = np.concatenate([np.arange(9)[VIEWS[view]] for view in views])
@@ -136,13 +137,25 @@ class TestPatterns:
         own = self.scores(model, x, "ab")
         np.testing.assert_allclose(own[:2], self.of_task(model, x, "ab")[:2])
 
-    def test_an_unseen_pattern_uses_the_largest_trained_subset(self, model, rng):
+    def test_an_unseen_pattern_uses_the_mean_of_the_largest_trained_subsets(self, model, rng):
         x = rng.normal(size=9)
-        for views in ("abc", "ab"):
-            scores = self.scores(model, x, views)
-            np.testing.assert_allclose(scores[:2], self.of_task(model, x, "ab")[:2])
-            # Label 2 has no task with b: of the patterns of one view, a has more rows than c.
-            np.testing.assert_allclose(scores[2], self.of_task(model, x, "a")[2])
+        ab, a, c = (self.of_task(model, x, views) for views in ("ab", "a", "c"))
+        scores = self.scores(model, x, "abc")
+        np.testing.assert_allclose(scores[:2], (ab + c)[:2] / 2)
+        np.testing.assert_allclose(scores[2], (a + c)[2] / 2)  # which has no task with b
+        np.testing.assert_allclose(self.scores(model, x, "ab")[2], a[2])
+        np.testing.assert_allclose(self.scores(model, x, "bc"), c)
+
+    def test_a_pattern_of_few_rows_is_left_to_its_parts(self, table, rng):
+        X, Y = table
+        X[12:150, 4:] = X[150:, :4] = np.nan  # 12 rows have all views
+        model = IMSF(views=VIEWS, transformer=None).fit(X, Y)
+        assert model.trained_.tolist() == [[False] * 3, [True] * 3, [True] * 3]
+        x = rng.normal(size=9)
+        expected = (self.of_task(model, x, "a") + self.of_task(model, x, "bc")) / 2
+        np.testing.assert_allclose(self.scores(model, x, "abc"), expected)
+        published = IMSF(views=VIEWS, transformer=None, min_rows=1).fit(X, Y)
+        assert published.trained_[0].any()
 
     def test_without_any_the_score_is_the_log_odds_of_the_label(self, model, rng):
         scores = self.scores(model, rng.normal(size=9), "b")
@@ -159,6 +172,20 @@ def test_the_objective_never_rises_and_a_lack_of_convergence_is_a_warning(table)
         IMSF(views=VIEWS, max_iter=3).fit(X, Y)
 
 
+def test_a_fit_has_converged_when_each_label_has(table):
+    """Not when the sum of the objectives hardly falls, which a slow label adds little to."""
+    X, Y = table
+    steps = [
+        IMSF(views=VIEWS, sparsity=0.01, transformer=None).fit(X, Y[:, [k]]).n_iter_
+        for k in range(3)
+    ]
+    together = IMSF(views=VIEWS, sparsity=0.01, transformer=None).fit(X, Y)
+    assert together.converged_ and together.n_iter_ == max(steps) > min(steps)
+    with pytest.warns(ConvergenceWarning):
+        short = IMSF(views=VIEWS, sparsity=0.01, transformer=None, max_iter=max(steps) - 1)
+        assert not short.fit(X, Y).converged_
+
+
 @pytest.mark.filterwarnings("ignore:label:naim3l.DataWarning")
 def test_labels_of_one_value_and_constant_columns_are_no_error(table):
     X, Y = table
@@ -172,3 +199,21 @@ def test_labels_of_one_value_and_constant_columns_are_no_error(table):
 def test_sparsity_is_from_0_to_1(table, sparsity):
     with pytest.raises(ValueError, match="sparsity must be"):
         IMSF(sparsity=sparsity).fit(*table)
+
+
+@pytest.mark.parametrize("min_rows", [0, 2.5])
+def test_min_rows_is_a_whole_number(table, min_rows):
+    with pytest.raises(ValueError, match="min_rows must be"):
+        IMSF(min_rows=min_rows).fit(*table)
+
+
+def test_the_largest_trained_patterns_are_those_that_no_other_contains(rng):
+    patterns = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=bool)
+    trained = rng.random((5, 40)) < 0.6
+    views = [set(np.flatnonzero(pattern)) for pattern in patterns]
+    for of in ([1, 1, 1], [1, 1, 0], [0, 1, 0]):
+        found = largest_trained(patterns, trained, np.array(of, dtype=bool))
+        for k in range(40):
+            usable = [p for p in range(5) if trained[p, k] and views[p] <= set(np.flatnonzero(of))]
+            expected = [p for p in usable if not any(views[p] < views[q] for q in usable)]
+            assert np.flatnonzero(found[:, k]).tolist() == expected

@@ -58,6 +58,31 @@ def test_the_objective_does_not_rise_and_factors_are_not_negative(rng):
     assert model.correlations_.min() < 0
 
 
+@pytest.mark.parametrize("seed", [2, 4])
+def test_the_penalty_keeps_a_long_fit_from_scoring_new_rows_worse(rng, seed):
+    """With noisy features, and many dimensions for training rows that mostly have one view."""
+    data = naim3l.datasets.make_unpaired(
+        300, n_features=(30, 20), n_labels=6, aligned=True, missing_labels=0.5, random_state=seed
+    )
+    X, views = naim3l.join_views(data.views)
+    X += X.std() * np.random.default_rng(seed).normal(size=X.shape)
+    train, truth = X[:180].copy(), data.complete_labels["view0"][180:]
+    train[:70, views["view0"]] = train[70:140, views["view1"]] = np.nan
+
+    def precision(model):
+        return naim3l.evaluate(truth, model.decision_function(X[180:]))["AP"]
+
+    short, long = (
+        IMVWL(rank=40, views=views, transformer=None, random_state=0, max_iter=max_iter, tol=0)
+        .fit(train, data.labels["view0"][:180])
+        for max_iter in (60, 500)
+    )  # fmt: skip
+    penalised = precision(long)
+    assert penalised > precision(short) - 0.01
+    long.penalty_ = 1e-6 * long.penalty_
+    assert penalised > precision(long) + 0.02
+
+
 def test_features_of_training_rows_are_mapped_to_the_unit_interval(rng, small):
     X, Y = small
     model = IMVWL(max_iter=1, tol=0, **AS_GIVEN).fit(X, Y)
@@ -82,7 +107,7 @@ def test_scores_do_not_depend_on_units(rng, small):
 
 def test_positives_can_weigh_more(small):
     X, Y = small
-    options = {"rank": 4, "max_iter": 100, "tol": 0, **AS_GIVEN}
+    options = {"rank": 2, "max_iter": 100, "tol": 0, **AS_GIVEN}  # too few to fit all labels
     even, more = (IMVWL(positive_weight=w, **options).fit(X, Y) for w in (1.0, 5.0))
     assert more.decision_function(X).mean() > even.decision_function(X).mean() + 0.02
 
@@ -99,7 +124,9 @@ def test_the_seed_determines_the_fit_and_the_file_has_it(rng, tmp_path):
 
 
 def test_a_fit_that_has_not_converged_warns(small):
-    with pytest.warns(ConvergenceWarning, match="IMVWL did not converge in max_iter=2 "):
+    with pytest.warns(
+        ConvergenceWarning, match=r"IMVWL did not converge in max_iter=2 .*\. Raise tol:"
+    ):
         IMVWL(max_iter=2, **AS_GIVEN).fit(*small)
 
 

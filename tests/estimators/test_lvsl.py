@@ -168,3 +168,11 @@ def test_a_label_of_one_value_is_no_error(table):
 def test_parameters_are_checked(table, name):
     with pytest.raises(ValueError, match=f"{name} must be a finite number > 0, got 0"):
         LVSL(views=VIEWS, **{name: 0}).fit(*table[:2])
+
+
+def test_a_constant_view_is_an_error_that_says_what_to_do(table):
+    X, Y = table[0].copy(), table[1]
+    X[:, VIEWS["b"]] = 2.0
+    with pytest.raises(ValueError, match=r"view 'b': all rows are equal .* Leave the view out, or"):
+        LVSL(views=VIEWS, transformer=None).fit(X, Y)
+    LVSL(views=VIEWS, transformer=None, gamma=1.0).fit(X, Y)

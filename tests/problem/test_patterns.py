@@ -122,3 +122,14 @@ def test_tasks_of_one_known_value_are_left_out(rows):
     p = task_of(tasks, rows.present[:, 0])
     assert not tasks.trained[p, 0]
     assert not tasks.omega[tasks.row_slices[p], 0].any()
+
+
+@pytest.mark.parametrize("min_rows", [1, 2, 3, 30])
+def test_tasks_need_known_rows_of_each_value_or_half_as_many_as_the_best(rows, min_rows):
+    rows.Y[(rows.present[:, :1] == rows.present).all(axis=0)] = 0  # some have no known labels
+    found = PatternTasks(rows, *standardisation(rows), min_rows)
+    for k in range(3):
+        known = [rows.Y[(p == rows.present.T).all(axis=1), k].tolist() for p in found.patterns]
+        fewer = [min(y.count(1), y.count(-1)) for y in known]
+        expected = [n > 0 and (n >= min_rows or 2 * n >= max(fewer)) for n in fewer]
+        assert any(expected) and found.trained[:, k].tolist() == expected

@@ -35,6 +35,13 @@ def test_negative_objectives_are_compared_by_their_size():
     assert len(learned.history) == 3 and learned.converged
 
 
+def test_another_rule_can_decide():
+    ended = iter([False, False, True])
+    learned = alternate(updates(3.0, 3.0, 1.0, 0.0), 9, 0.01, has_ended=lambda: next(ended))
+    assert len(learned.history) == 3 and learned.converged
+    assert not alternate(updates(3.0, 3.0), 2, 0.01, has_ended=lambda: False).converged
+
+
 def test_an_interrupt_keeps_the_iterations_before_it():
     learned = alternate(updates(3.0, KeyboardInterrupt()), max_iter=9, tol=0.01)
     assert learned.interrupted and not learned.converged

@@ -24,7 +24,7 @@ def tasks(rng):
 
 def solve(tasks, share, tol=1e-13):
     fista = GroupFista(tasks, share * tasks.largest_penalty(), tol)
-    return fista, alternate(fista.step, 5000, tol)
+    return fista, alternate(fista.step, 5000, tol, has_ended=lambda: not fista.left.size)
 
 
 def test_the_objective_falls_to_a_point_that_meets_the_optimality_conditions(tasks):

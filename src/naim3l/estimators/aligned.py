@@ -38,6 +38,10 @@ class AlignedModel(ViewModel):
     # Least ``tol`` of fits that only score held-out entries, whose scores are accurate long before
     # the factors are; 0 leaves it as it is.
     _fold_tol: ClassVar[float] = 0.0
+    # What to do about a fit that has not converged.
+    _advice: ClassVar[str] = (
+        "Raise max_iter or tol; history_ shows whether the objective still moves."
+    )
 
     @abstractmethod
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
@@ -139,8 +143,7 @@ class AlignedModel(ViewModel):
         if not learned.converged and options.get("tol", 0) > 0:
             warn_user(
                 f"{type(self).__name__} did not converge in max_iter={options['max_iter']} "
-                f"iterations (tol={options['tol']:g}). Raise max_iter or tol; history_ shows "
-                "whether the objective still moves.",
+                f"iterations (tol={options['tol']:g}). {self._advice}",
                 ConvergenceWarning,
             )
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from naim3l._arrays import Mask, Matrix
 from naim3l._parameters import check_number
 from naim3l.estimators.aligned import AlignedModel
-from naim3l.estimators.schema import PARAMETERS, Parameter
+from naim3l.estimators.schema import PARAMETERS, Parameter, whole_number
 from naim3l.problem.aligned_rows import AlignedRows
 from naim3l.problem.blocks import consecutive_slices
 from naim3l.problem.patterns import (
@@ -39,29 +39,35 @@ class IMSF(AlignedModel):
 
         sum_i mean_i log(1 + exp(-y (x w_i + b_i))) + rho sum_g |w_g|_2
 
-    where ``mean_i`` is over the rows of task i in which the label is known. A task in which a label
-    has only one known value is left out for this label. ``rho`` is ``sparsity`` times the smallest
-    value for which all weights of the label are zero. Features are standardised over the rows
-    that have their view. Accelerated proximal gradients (FISTA) solve for all labels at once.
+    where ``mean_i`` is over the rows of task i in which the label is known. A task with few known
+    positives or negatives of a label is left out for this label, see ``min_rows``. ``rho`` is
+    ``sparsity`` times the smallest value for which all weights of the label are zero. Features are
+    standardised over the rows that have their view. Accelerated proximal gradients (FISTA) solve
+    for all labels at once.
 
     Scores are log-odds. A row is scored by the task of its own pattern. If that was left out for a
-    label, the trained pattern with the most views among those of the row is used, and of several
-    such patterns the one with the most training rows; without any, the score is the log-odds
-    of the label in all training rows. This rule is ours, as are several labels and unknown ones.
+    label, the score is the mean of those of the largest patterns of its views: all that were
+    trained for the label and are not part of another one that was. Without any, the score is the
+    log-odds of the label in all training rows. These rules and ``min_rows`` are ours, as are
+    several labels and unknown ones.
 
     With many views there are many patterns with few rows each, and rare labels are trained in few
-    of them. Where few training rows have all views, rows that do are scored by a task with little
-    data, and can be scored worse than rows that lack a view. On rows that have one view each, the
-    method is an independent logistic regression with an l1 penalty in each view, which makes it a
-    comparison without any coupling.
+    of them. Rows of a task that was left out take no part in others. On rows that have one view
+    each, the method is an independent logistic regression with an l1 penalty in each view, which
+    makes it a comparison without any coupling.
 
     Parameters
     ----------
     sparsity : float, default=0.1
         Ratio of ``rho`` to the value that makes all weights zero, from 0 to 1. Increase it when few
         labels are known.
+    min_rows : int, default=10
+        Number of known positives, and of known negatives, of a label with which a task is always
+        trained. With fewer it is trained if it has at least half as many as the best task of the
+        label. A task with less than that predicts worse than those of some of its views, which
+        have more data. 1 trains all tasks with both values, as published.
     max_iter : int, default=1000
-        Largest number of steps.
+        Largest number of steps. A fit in which some label has not converged by then warns.
     tol : float, default=1e-6
         Relative decrease of a label's objective in a step at which its fit ends.
     views : mapping of str to columns, optional
@@ -86,11 +92,13 @@ class IMSF(AlignedModel):
         Log-odds of the labels in all training rows.
     history_ : list of dict
         For each step, the ``objective`` of all labels and the number of ``labels`` that had not
-        converged; ``n_iter_``, ``converged_`` and ``objective_`` summarise it.
+        converged before it.
+    converged_ : bool
+        Whether each label has converged.
     n_encoded_ : dict of str to int
         Number of features of each view, after its transformer.
     thresholds_, rules_, calibration_, base_rates_, transformers_, views_, label_names_, classes_, \
-n_features_in_, feature_names_in_
+n_iter_, objective_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
     References
@@ -118,7 +126,10 @@ n_features_in_, feature_names_in_
     True
     """
 
-    _schema = PARAMETERS | {"sparsity": Parameter(_check_share, (float,))}
+    _schema = PARAMETERS | {
+        "sparsity": Parameter(_check_share, (float,)),
+        "min_rows": whole_number(at_least=1),
+    }
     _shapes = {  # noqa: RUF012
         "coef": "wc",
         "patterns": "pv",
@@ -130,14 +141,17 @@ n_features_in_, feature_names_in_
     _masks = frozenset({"patterns", "trained"})
 
     sparsity: float = 0.1
+    min_rows: int = 10
     max_iter: int = 1000
     tol: float = 1e-6
 
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
         mean, scale = standardisation(rows)
-        tasks = PatternTasks(rows, mean, scale)
+        tasks = PatternTasks(rows, mean, scale, self.min_rows)
         fista = GroupFista(tasks, self.sparsity * tasks.largest_penalty(), self.tol)
-        learned = alternate(fista.step, self.max_iter, self.tol)
+        learned = alternate(
+            fista.step, self.max_iter, self.tol, has_ended=lambda: not fista.left.size
+        )
         learned.arrays = {
             "coef": fista.W,
             "patterns": tasks.patterns,
@@ -161,20 +175,34 @@ def log_odds(P: Matrix, Y: Matrix) -> Matrix:
 
 
 def score_patterns(arrays: Mapping[str, NDArray], features: list[Matrix], present: Mask) -> Matrix:
-    """Scores (n_rows, n_labels) by the largest pattern of each row's views that was trained."""
+    """Scores (n_rows, n_labels), means over the largest trained patterns of each row's views."""
     X = (np.hstack(features) - arrays["mean"]) / arrays["scale"]
     columns = columns_of_patterns(arrays["patterns"], [part.shape[1] for part in features])
     weights = consecutive_slices(len(at) + 1 for at in columns)
     scores = np.tile(arrays["prior"], (len(X), 1))
     patterns, order, counts = sort_patterns(present)
     for pattern, part in zip(patterns, consecutive_slices(counts), strict=True):
-        within = np.flatnonzero(~(arrays["patterns"] & ~pattern).any(axis=1))
-        trained = arrays["trained"][within]
-        if not len(within):
-            continue
-        chosen = np.where(trained.any(axis=0), within[trained.argmax(axis=0)], -1)
-        for p in np.unique(chosen[chosen >= 0]):
-            labels, W = np.flatnonzero(chosen == p), arrays["coef"][weights[p]]
-            rows = order[part]
-            scores[np.ix_(rows, labels)] = X[rows][:, columns[p]] @ W[:-1, labels] + W[-1, labels]
+        rows, largest = order[part], largest_trained(arrays["patterns"], arrays["trained"], pattern)
+        some = largest.any(axis=0)
+        scores[np.ix_(rows, some)] = 0
+        shares = largest / np.maximum(largest.sum(axis=0), 1)
+        for p in np.flatnonzero(largest.any(axis=1)):
+            W = arrays["coef"][weights[p]]
+            scores[rows] += shares[p] * (X[rows][:, columns[p]] @ W[:-1] + W[-1])
     return scores
+
+
+def largest_trained(patterns: Mask, trained: Mask, of: Mask) -> Mask:
+    """Trained patterns within a pattern that are not part of another one, (n_patterns, n_labels).
+
+    Parameters
+    ----------
+    patterns : bool ndarray of shape (n_patterns, n_views)
+    trained : bool ndarray of shape (n_patterns, n_labels)
+    of : bool ndarray of shape (n_views,)
+    """
+    trained = trained & ~patterns[:, ~of].any(axis=1, keepdims=True)
+    sizes = patterns.sum(axis=1)
+    is_part = (1 * patterns) @ patterns.T == sizes[:, None]  # of the pattern of the column
+    is_smaller = sizes[:, None] < sizes
+    return trained & ~((is_part & is_smaller) @ trained)

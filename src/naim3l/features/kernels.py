@@ -214,7 +214,8 @@ class KernelMap(TransformerMixin, BaseEstimator):
         distances = distances[distances > EQUAL_ROWS * squares.sum(axis=1).max()]
         if not len(distances):
             raise ValueError(
-                f"all rows are equal (n_samples = {rows.shape[0]}): no distance to take gamma from."
+                f"all rows are equal (n_samples = {rows.shape[0]}): no distance to take gamma "
+                "from. Leave the view out, or give it a number as gamma."
             )
         return float(1 / np.median(distances))
 

@@ -24,13 +24,14 @@ class PatternTasks:
     patterns : bool ndarray of shape (n_patterns, n_views)
         Views of each pattern: patterns of many views first, then those of many rows.
     trained : bool ndarray of shape (n_patterns, n_labels)
-        Whether a label is known to be yes in some row of the pattern, and no in another. Other
-        tasks are left out.
+        Whether a label is known to be yes in at least ``min_rows`` rows of the pattern, and no in
+        as many; or in one of each, and at least half as many as in the pattern where there are the
+        most. Other tasks are left out.
     groups : CSR array of shape (n_features, n_weights)
         1 where a weight is that of a feature; there is none for intercepts.
     """
 
-    def __init__(self, rows: AlignedRows, mean: Matrix, scale: Matrix):
+    def __init__(self, rows: AlignedRows, mean: Matrix, scale: Matrix, min_rows: int = 1):
         self.patterns, order, counts = sort_patterns(rows.present)
         X = (np.hstack(rows.features)[order] - mean) / scale
         self.row_slices = consecutive_slices(counts)
@@ -42,11 +43,13 @@ class PatternTasks:
         ]
         self.groups = self._make_groups(X.shape[1])
         self.Y, P = rows.Y[order], rows.P[order]
-        positive = np.where(self.Y > 0, P, 0)
-        totals, yes = (
-            np.add.reduceat(A, [s.start for s in self.row_slices]) for A in (P, positive)
+        starts = [part.start for part in self.row_slices]
+        totals, yes, n_yes, n_no = (
+            np.add.reduceat(A, starts)
+            for A in (P, np.where(self.Y > 0, P, 0), 1 * (self.Y > 0), 1 * (self.Y < 0))
         )
-        self.trained = (yes > 0) & (yes < totals)
+        fewer = np.minimum(n_yes, n_no)
+        self.trained = fewer >= np.clip(np.ceil(fewer.max(axis=0) / 2), 1, min_rows)
         share = np.divide(self.trained, totals, out=np.zeros(totals.shape), where=totals > 0)
         self.omega = P * np.repeat(share, counts, axis=0)
         self.start = np.zeros((self.weight_slices[-1].stop, self.Y.shape[1]))

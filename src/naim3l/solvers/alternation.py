@@ -30,7 +30,13 @@ class Learned:
     interrupted: bool = False
 
 
-def alternate(update: Callable[[], Record], max_iter: int, tol: float) -> Learned:
+def alternate(
+    update: Callable[[], Record],
+    max_iter: int,
+    tol: float,
+    *,
+    has_ended: Callable[[], bool] | None = None,
+) -> Learned:
     """Repeat an update until the objective falls by less than a share of itself.
 
     Parameters
@@ -41,6 +47,8 @@ def alternate(update: Callable[[], Record], max_iter: int, tol: float) -> Learne
     max_iter : int
     tol : float
         Relative decrease of the objective at which to stop; 0 runs all iterations.
+    has_ended : callable, optional
+        Whether to stop after an update, where another rule than that of ``tol`` decides.
 
     Returns
     -------
@@ -51,7 +59,9 @@ def alternate(update: Callable[[], Record], max_iter: int, tol: float) -> Learne
     try:
         for _ in range(max_iter):
             learned.history.append(update())
-            if len(learned.history) > 1:
+            if has_ended is not None:
+                learned.converged = has_ended()
+            elif len(learned.history) > 1:
                 before, after = (record["objective"] for record in learned.history[-2:])
                 learned.converged = tol > 0 and before - after <= tol * abs(before)
             if learned.converged:
