@@ -2,9 +2,11 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -67,6 +69,24 @@ def test_version_is_in_one_place():
     assert "version" in PYPROJECT["project"]["dynamic"]
     assert PYPROJECT["tool"]["hatch"]["version"]["path"] == "src/naim3l/__init__.py"
     assert "version: " not in (ROOT / "CITATION.cff").read_text().replace("cff-version: ", "")
+
+
+def test_a_wheel_has_the_package_its_files_and_nothing_else(tmp_path):
+    sources = [path for path in SOURCES if "naim3l" in path.parent.relative_to(ROOT).parts]
+    check = runpy.run_path(str(ROOT / "tools" / "check_wheel.py"))
+    wheel = tmp_path / "naim3l-1.2-py3-none-any.whl"
+    names = {path.relative_to(ROOT / "src").as_posix() for path in sources} | check["FILES"]
+    names |= {f"naim3l-1.2.dist-info/{name}" for name in check["METADATA"]}
+
+    def problems(names):
+        with zipfile.ZipFile(wheel, "w") as archive:
+            for name in names:
+                archive.writestr(name, "")
+        return [text.removeprefix(f"{wheel}: ") for text in check["problems"](wheel)]
+
+    assert problems(names) == []
+    assert problems(names - {"naim3l/py.typed"}) == ["naim3l/py.typed is missing."]
+    assert problems(names | {"tests/study.py"}) == ["tests/study.py does not belong in it."]
 
 
 def test_workflows_call_targets_of_the_makefile():

@@ -33,6 +33,8 @@ def database(tmp_path):
 @pytest.fixture(scope="module")
 def server():
     """URL of a PostgreSQL server that runs for these tests only, without a network port."""
+    if sys.platform == "win32":
+        pytest.skip("PostgreSQL: without a network port, it needs sockets of POSIX")
     if importlib.util.find_spec("psycopg") is None:
         pytest.skip("PostgreSQL: the driver psycopg is not installed")
     folders = [str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"))]
