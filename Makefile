@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := -m pip --disable-pip-version-check install --quiet
-PIP := $(BIN)/python $(INSTALL) --constraint constraints.txt
+# Exact versions; "make test PINS=" installs the newest ones that pyproject.toml allows.
+PINS := --constraint constraints.txt
+PIP := $(BIN)/python $(INSTALL) $(PINS)
 # Separate environments, so that their extra or older packages do not affect the others.
 EXTRAS := .venv-extras
 OLDEST := .venv-oldest
@@ -11,7 +13,7 @@ DOCS := .venv-docs
 SITE := docs/_build/html
 TESTS := -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-extras test-oldest fuzz lint docs dist bench clean
+.PHONY: help demo test test-extras test-oldest fuzz lint docs dist dist-extras bench clean
 
 help:
 	@echo "make demo         train on the yeast data under all three challenges and print a table"
@@ -19,9 +21,10 @@ help:
 	@echo "make test-extras  run the tests that need torch, dask or the real datasets; installs both"
 	@echo "make test-oldest  run the unit tests with the oldest versions that pyproject.toml allows"
 	@echo "make fuzz         read damaged and hostile files of every format; MINUTES=5, SEED=0"
-	@echo "make lint         check style, types, import layers and docstrings"
+	@echo "make lint         check style, types, import layers, docstrings and CITATION.cff"
 	@echo "make docs         build the documentation site, docs/_build/html, and check it in a browser"
 	@echo "make dist         build wheel and sdist, and test each in an empty environment"
+	@echo "make dist-extras  the same, then install each extra of the wheel alone, and use it"
 	@echo "make bench        run the benchmarks; DATA=folder adds those on real datasets"
 	@echo "make clean        remove the environments and all build output"
 
@@ -51,6 +54,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_docstrings.py
+	$(BIN)/cffconvert --validate
 
 docs: $(DOCS)/.docs
 	rm -rf docs/api/generated $(SITE)  # or pages that are gone would stay
@@ -60,12 +64,16 @@ docs: $(DOCS)/.docs
 dist: $(VENV)/.dev
 	rm -rf dist build
 	$(BIN)/python -m build --outdir dist
+	$(BIN)/python tools/check_wheel.py dist/*.whl
 	for package in dist/*.whl dist/*.tar.gz; do \
 	    rm -rf build/empty && $(PYTHON) -m venv build/empty && \
 	    build/empty/bin/python -m pip --disable-pip-version-check install --quiet \
-	        --constraint constraints.txt "$$package" && \
+	        $(PINS) "$$package" && \
 	    (cd build && empty/bin/naim3l --version && empty/bin/naim3l demo --seeds 1) || exit 1; \
 	done
+
+dist-extras: dist
+	$(BIN)/python tools/check_extras.py dist/*.whl
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/bench_metrics.py
@@ -100,12 +108,12 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 # index that has one.
 $(EXTRAS)/.test: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(EXTRAS)
-	$(EXTRAS)/bin/python $(INSTALL) --constraint constraints.txt --editable '.[test,torch,dask]'
+	$(EXTRAS)/bin/python $(INSTALL) $(PINS) --editable '.[test,torch,dask]'
 	touch $@
 
 $(DOCS)/.docs: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python $(INSTALL) --constraint constraints.txt --editable '.[docs,test]'
+	$(DOCS)/bin/python $(INSTALL) $(PINS) --editable '.[docs,test]'
 	touch $@
 
 $(OLDEST)/.test: pyproject.toml tools/oldest.py

@@ -1,6 +1,4 @@
 import json
-import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -131,7 +129,7 @@ def test_killed_run_loses_at_most_the_fit_under_way(tmp_path):
     command = [sys.executable, str(script), str(Path(__file__).parents[1]), str(tmp_path / "out")]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     told = [int(running.stdout.readline()) for _ in range(3)]
-    os.kill(running.pid, signal.SIGKILL)
+    running.kill()
     told += [int(line) for line in running.communicate()[0].split()]
     lines = [
         json.loads(line)

@@ -9,16 +9,17 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from typer.core import TyperGroup
 
 from naim3l import __version__
 from naim3l._text import visible
+from naim3l.files.sources import hide_secrets
+
+if TYPE_CHECKING:
+    from rich.text import Text  # otherwise imported where tables are printed
 
 # The order in which users need them.
 ORDER = ("init", "fit", "predict", "impute", "evaluate", "report", "inspect", "demo", "datasets",
@@ -64,8 +65,6 @@ def _quoted_safely() -> Iterator[None]:
 
 
 def _safe(text: object) -> str:
-    from naim3l.files.readers.sources import hide_secrets
-
     return visible(hide_secrets(str(text)))
 
 
@@ -92,7 +91,6 @@ app = typer.Typer(
         """
     ),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -156,9 +154,9 @@ def need_libraries(what: str, extra: str, *modules: str) -> None:
 
 
 def print_table(
-    title: str | Text,
+    title: "str | Text",
     header: Sequence[str],
-    rows: Sequence[Sequence[str | Text]],
+    rows: "Sequence[Sequence[str | Text]]",
     *,
     n_left: int = 1,
 ) -> None:
@@ -168,6 +166,9 @@ def print_table(
     its line breaks. Where the terminal is too narrow, the first columns are wrapped, and numbers
     that do not fit beside them are printed in tables below.
     """
+    from rich.console import Console
+    from rich.table import Table
+
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)  # a pipe has no width of its own
@@ -202,6 +203,8 @@ def _groups(widths: Sequence[int], room: int) -> list[list[int]]:
     return groups
 
 
-def _cell(text: str | Text) -> Text:
+def _cell(text: "str | Text") -> "Text":
+    from rich.text import Text
+
     style = "" if isinstance(text, str) else text.style
     return Text(visible(str(text)), style=style)

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from naim3l.cli.app import app, print_table, report_errors, say
 from naim3l.cli.common import AsJson, print_json
@@ -103,4 +102,6 @@ def _print_summary(summary: Summary, title: str, *, markdown: bool, spread: bool
         for row in [["method", *metrics], ["---"] * (len(metrics) + 1), *rows]:
             say(f"| {' | '.join(row)} |")
         return
+    from rich.text import Text
+
     print_table(Text(title), ["method", *metrics], rows)

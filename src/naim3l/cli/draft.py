@@ -15,9 +15,9 @@ from naim3l._text import CONTROLS, some, visible
 from naim3l.cli.settings import Config, Path_, parse_config
 from naim3l.files.readers.columns import Roles, guess_roles, label_likeness
 from naim3l.files.readers.errors import ReadError
-from naim3l.files.readers.sources import URL, drop_secrets, show_source, split_source
 from naim3l.files.readers.sql import place_database
 from naim3l.files.readers.table import read_table
+from naim3l.files.sources import URL, drop_secrets, show_source, split_source
 
 HEAD = 1000  # rows of each table that are looked at
 _HEADER = """\

@@ -167,7 +167,7 @@ def init(
     with report_errors():
         need_libraries("'naim3l init'", "files", "tomlkit")
         from naim3l.cli.draft import make_config
-        from naim3l.files.readers.sources import show_source
+        from naim3l.files.sources import show_source
         from naim3l.files.whole import check_outputs, write_text
 
         if out.exists() and not force:

@@ -5,12 +5,14 @@ import sys
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from naim3l.cli.app import app, need_libraries, print_table, report_errors, say
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 ALL = "all"
 LIBRARIES = ("jinja2", "matplotlib", "scikit_posthocs")
@@ -226,7 +228,9 @@ def _note(record: dict[str, Any]) -> str:
     return " ".join(str(value) for value in shown if value is not None)
 
 
-def _shown(cell: Any) -> Text:
+def _shown(cell: Any) -> "Text":
     """Text of a cell, coloured by whether our number agrees with the published one."""
+    from rich.text import Text
+
     styles = {"within": "green", "outside": "dark_orange", "published": "italic"}
     return Text(cell.text, style=styles.get(cell.mark, ""))

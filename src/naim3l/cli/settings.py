@@ -9,9 +9,9 @@ from typing import Any
 
 from naim3l.cli.options import MODEL_KEYS, check_options
 from naim3l.files.readers.errors import ReadError, close_names, quote
-from naim3l.files.readers.sources import URL, show_source
 from naim3l.files.readers.sql import place_database
 from naim3l.files.readers.table import check_file
+from naim3l.files.sources import URL, show_source
 
 Path_ = str | os.PathLike[str]
 _VIEW_KEYS = {

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from naim3l.files.readers import ReadError, guess_roles, parse_features, parse_labels, read_table
-from naim3l.files.readers.sources import drop_secrets, show_source
+from naim3l.files.sources import drop_secrets, show_source
 
 ROWS = [("007", 13.5, "yes"), ("008", None, "no"), ("009", 11.0, None)]
 CREATE = "create table lab (id text, hb double precision, flu text)"
@@ -33,6 +33,8 @@ def database(tmp_path):
 @pytest.fixture(scope="module")
 def server():
     """URL of a PostgreSQL server that runs for these tests only, without a network port."""
+    if sys.platform == "win32":
+        pytest.skip("PostgreSQL: without a network port, it needs sockets of POSIX")
     if importlib.util.find_spec("psycopg") is None:
         pytest.skip("PostgreSQL: the driver psycopg is not installed")
     folders = [str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"))]

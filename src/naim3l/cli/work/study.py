@@ -19,7 +19,7 @@ from naim3l.files.readers import ReadError, choose_columns, parse_features, read
 from naim3l.files.readers.errors import source_of
 from naim3l.files.readers.ids import guess_id, set_ids
 from naim3l.files.readers.kinds import read_column
-from naim3l.files.readers.sources import show_source
+from naim3l.files.sources import show_source
 from naim3l.input.roles import ViewRoles
 from naim3l.input.tables import Table, warn_user
 from naim3l.input.views import check_view_name

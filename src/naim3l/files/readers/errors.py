@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from naim3l._text import quote, some
-from naim3l.files.readers.sources import show_source
+from naim3l.files.sources import show_source
 
 _EXTRAS = {
     "pandas": ("files", "tables in files need pandas and pyarrow"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from naim3l.files.readers.errors import ReadError, load_extra, mark_origin, quote
-from naim3l.files.readers.sources import WEB, scrub, show_source, split_source
+from naim3l.files.sources import WEB, scrub, show_source, split_source
 
 _READ_ONLY = ("postgresql", "mysql", "mariadb", "oracle")
 

@@ -15,9 +15,9 @@ from naim3l.files.readers.columnar import read_arrow, read_parquet
 from naim3l.files.readers.errors import ReadError, close_names, load_extra, quote, source_of
 from naim3l.files.readers.excel import read_excel
 from naim3l.files.readers.ids import set_ids
-from naim3l.files.readers.sources import URL, show_source
 from naim3l.files.readers.sql import database_file, read_sql
 from naim3l.files.readers.text import read_text
+from naim3l.files.sources import URL, show_source
 from naim3l.input.tables import DataWarning
 
 TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")

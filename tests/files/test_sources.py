@@ -10,7 +10,7 @@ import pytest
 from naim3l.cli.draft import make_config
 from naim3l.cli.settings import ViewConfig, read_config
 from naim3l.files.readers import read_table
-from naim3l.files.readers.sources import HIDDEN, drop_secrets, hide_secrets, scrub, show_source
+from naim3l.files.sources import HIDDEN, drop_secrets, hide_secrets, scrub, show_source
 from secret_sources import LOGINS, NO_URLS, PASSWORD, QUERY, SETTINGS, SOURCES, assert_hidden
 
 sources = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
