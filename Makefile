@@ -59,7 +59,7 @@ lint: $(VENV)/.dev
 docs: $(DOCS)/.docs
 	rm -rf docs/api/generated $(SITE)  # or pages that are gone would stay
 	$(DOCS)/bin/python -m sphinx --fail-on-warning --keep-going --quiet docs $(SITE)
-	NAIM3L_SITE=$(SITE) $(DOCS)/bin/python -m pytest tests/docs
+	NAIM3L_SITE=$(SITE) $(DOCS)/bin/python -m pytest tests/docs -m docs
 
 dist: $(VENV)/.dev
 	rm -rf dist build
