@@ -28,7 +28,7 @@ PURPOSES = {
 }
 SMALL = ("__main__", "_arrays", "_parameters", "_progress", "_text")  # files rather than packages
 WIDTH, GAP, LINE = 680, 8, 15
-LETTER = 6.1  # mean width
+LETTER = 6.7  # mean width
 LABEL = "Packages of naim3l by level. Each imports only from its own level and from those below it."
 STYLE = """
 .drawing .room { fill: var(--pst-color-surface, #f3f4f5); stroke: var(--pst-color-border, #999) }
