@@ -13,7 +13,8 @@ from naim3l._text import visible
 def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Callable[..., None]]:
     """Function to call after each of ``total`` steps, with an optional text for the bar.
 
-    The bar appears only on a terminal, and only if ``shown``.
+    A call with ``by=n`` stands for ``n`` steps. The bar appears only on a terminal, and only if
+    ``shown``.
     """
     console = Console(stderr=True)
     columns = (
@@ -26,7 +27,7 @@ def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Calla
     with Progress(*columns, console=console, disable=not (shown and console.is_terminal)) as bars:
         task = bars.add_task(description, total=total, note="")
 
-        def advance(note: str = "") -> None:
-            bars.update(task, advance=1, note=visible(note))
+        def advance(note: str = "", by: int = 1) -> None:
+            bars.update(task, advance=by, note=visible(note))
 
         yield advance

@@ -9,11 +9,16 @@ import pytest
 from sklearn import datasets
 
 from naim3l import NAIM3L, DataWarning, load
-from naim3l.input.id_columns import find_id_columns, is_named_like_id, why_id
+from naim3l.features.survey import TableSurvey
+from naim3l.input.id_columns import is_named_like_id, why_id
 from naim3l.input.tables import Table
 from naim3l.input.views import SINGLE_VIEW
 
 N = 60
+
+
+def find_ids(frame):
+    return TableSurvey.of(Table(frame, "t")).find_ids()
 
 
 def shuffled(values):
@@ -53,7 +58,7 @@ IDS = {
 @pytest.mark.parametrize("kind", IDS)
 def test_values_of_ids_whatever_the_column_is_called(kind):
     assert why_id("x", IDS[kind])
-    assert find_id_columns(Table(pd.DataFrame({"y": np.ones(len(IDS[kind])), "x": IDS[kind]}), "t"))
+    assert find_ids(pd.DataFrame({"y": np.ones(len(IDS[kind])), "x": IDS[kind]}))
 
 
 MEASURED = {
@@ -75,7 +80,7 @@ MEASURED = {
 @pytest.mark.parametrize("kind", MEASURED)
 def test_values_that_are_no_ids(kind):
     assert not why_id("x", MEASURED[kind])
-    assert not find_id_columns(Table(pd.DataFrame({"x": MEASURED[kind]}), "t"))
+    assert not find_ids(pd.DataFrame({"x": MEASURED[kind]}))
 
 
 @pytest.mark.parametrize("name", ["year", "day_of_study", "rank", "age at entry"])
@@ -99,11 +104,11 @@ def test_missing_cells_do_not_count():
 @pytest.mark.parametrize("name", ["breast_cancer", "diabetes", "wine", "iris", "digits"])
 def test_every_column_of_known_tables_is_kept(name):
     frame = getattr(datasets, f"load_{name}")(as_frame=True).frame
-    assert find_id_columns(Table(frame, "t")) == {}
+    assert find_ids(frame) == {}
 
 
 def test_arrays_have_no_ids():
-    assert find_id_columns(Table(np.arange(2.0 * N).reshape(N, 2), "t")) == {}
+    assert find_ids(np.arange(2.0 * N).reshape(N, 2)) == {}
 
 
 # Models

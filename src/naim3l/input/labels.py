@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from naim3l._arrays import Mask
 from naim3l.input.tables import Table, same_index, table_of_labels, warn_user
 
 # Values of yes, no and unknown by coding, and their description in errors.
@@ -151,16 +152,30 @@ def check_observed(
 
     Views of a wide table share samples, so a label may be yes in one and no in another.
     """
-    for view, Y in signed.items():
-        if not (Y != 0).any():
+    check_seen({view: seen_values(Y) for view, Y in signed.items()}, names, wide=wide)
+
+
+def seen_values(Y: NDArray[np.int8]) -> tuple[Mask, Mask]:
+    """Whether each label is yes in some row, and no in some, (n_labels,) each."""
+    return np.asarray((Y > 0).any(axis=0)), np.asarray((Y < 0).any(axis=0))
+
+
+def check_seen(
+    seen: Mapping[str, tuple[Mask, Mask]],
+    names: Sequence[str],
+    *,
+    wide: bool = False,
+) -> None:
+    """`check_observed` from the `seen_values` of each view."""
+    for view, (yes, no) in seen.items():
+        if not (yes | no).any():
             raise ValueError(f"view {view!r}: no label is observed in it; leave the view out.")
-        if not (Y > 0).any():
+        if not yes.any():
             raise ValueError(
                 f"view {view!r}: no label is observed positive in it, so nothing ties it to the "
                 "other views; leave the view out, or give it some positives."
             )
-    stacked = np.concatenate(list(signed.values()))
-    positive, negative = (stacked > 0).any(axis=0), (stacked < 0).any(axis=0)
+    positive, negative = (np.any(of_views, axis=0) for of_views in zip(*seen.values(), strict=True))
     for lacking, what in (
         (~positive & ~negative, "observed"),
         (~positive & negative, "observed positive"),
@@ -169,7 +184,7 @@ def check_observed(
         if lacking.any():
             which = [names[k] for k in np.flatnonzero(lacking).tolist()]
             warn_user(f"labels never {what}: {which}; their scores carry little or no information.")
-    both = np.any([(Y > 0).any(axis=0) & (Y < 0).any(axis=0) for Y in signed.values()], axis=0)
+    both = np.any([yes & no for yes, no in seen.values()], axis=0)
     apart = positive & negative & ~both
     if apart.any() and not wide:
         which = [names[k] for k in np.flatnonzero(apart).tolist()]

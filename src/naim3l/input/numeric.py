@@ -90,7 +90,7 @@ def check_finite(table: Table, numbers: Any, rows: NDArray[np.bool_]) -> None:
         )
 
 
-def check_not_tiny(table: Table, numbers: Any) -> None:
+def check_not_tiny(table: Any, numbers: Any) -> None:
     """Refuse a column whose squares vanish, though it is not 0, in rows of ``table``."""
     sizes = abs(numbers).max(axis=0)
     sizes = np.asarray(sizes.toarray() if sparse.issparse(sizes) else sizes).ravel()

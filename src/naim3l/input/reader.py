@@ -101,12 +101,11 @@ class TableReader:
         """
         tables = self._first_tables(X)
         labels = self._read_labels(X, y, tables)
-        tables = {view: self._without(view, table, set_aside(view, table))
-                  for view, table in tables.items()}  # fmt: skip
-        signed, self.label_names_ = match_labels(labels)
-        self.labels_named_ = any(table.table.columns for table in labels.values())
-        self.one_column_ = all(table.one_column for table in labels.values())
-        self._warn_of_labels_among_features(tables)
+        for view, table in tables.items():
+            if (kept := self.leave_out(view, set_aside(view, table))) is not None:
+                tables[view] = table.select_columns(kept, table.where)
+        signed = self.name_labels(labels)
+        self.warn_of_labels_among_features(tables)
         return {view: View(table, signed[view]) for view, table in tables.items()}
 
     def tables(self, X: Any) -> dict[str, Table]:
@@ -147,28 +146,34 @@ class TableReader:
         return self._read_labels(X, y, tables)
 
     def _read_labels(self, X: Any, y: Any, tables: Mapping[str, Table]) -> dict[str, LabelTable]:
+        self.check_label_form(y, tables)
         if self.wide or y is None:  # the error about missing labels is the same in both forms
-            if is_apart(y):
-                raise TypeError("one wide table takes one label table, got a mapping.")
             labels = read_labels(y, self.label_coding, "y")
             check_rows(Table(X, "X"), labels)
             return dict.fromkeys(self.views_, labels)
-        if not is_apart(y):
-            raise TypeError(
-                f"a mapping of tables takes a mapping {{view: label table}}, got "
-                f"{type(y).__name__}."
-            )
-        without, extra = set(tables) - set(y), set(y) - set(tables)
-        if without or extra:
-            raise ValueError(
-                f"views and label tables differ: views without labels {sorted(without)}, "
-                f"labels without a view {sorted(extra, key=str)}."
-            )
         labels_apart = {}
         for view, table in tables.items():
             labels_apart[view] = read_labels(y[view], self.label_coding, table.where)
             check_rows(table, labels_apart[view])
         return labels_apart
+
+    def check_label_form(self, y: Any, views: Collection[str]) -> None:
+        """Refuse labels that are not given as the tables are; None is left to `read_labels`."""
+        if self.wide or y is None:
+            if is_apart(y):
+                raise TypeError("one wide table takes one label table, got a mapping.")
+            return
+        if not is_apart(y):
+            raise TypeError(
+                f"a mapping of tables takes a mapping {{view: label table}}, got "
+                f"{type(y).__name__}."
+            )
+        without, extra = set(views) - set(y), set(y) - set(views)
+        if without or extra:
+            raise ValueError(
+                f"views and label tables differ: views without labels {sorted(without)}, "
+                f"labels without a view {sorted(extra, key=str)}."
+            )
 
     def signed(self, labels: LabelTable) -> NDArray[np.int8]:
         """Labels as 1, -1 and 0, with the columns in the order of the fit, (n_rows, n_labels)."""
@@ -224,25 +229,45 @@ class TableReader:
 
     def _first_tables(self, X: Any) -> dict[str, Table]:
         """Table of each view; stores the form, the views and the column names."""
-        self.form_ = APART if is_apart(X) else WIDE
-        if self.wide:
+        if not is_apart(X):
             table = Table(X, "X")
-            self.columns_: dict[str, list[int]] | None = resolve_columns(self.views, table)
-            self.views_ = list(self.columns_)
-            self._validate(X, reset=True)
-            return tables_wide(table, self.columns_)
+            check_not_empty(table)
+            return self.name_wide(table)
+        self.check_no_views()
+        tables = tables_apart(X)
+        self.name_apart(tables)
+        return tables
+
+    def check_no_views(self) -> None:
+        """Refuse ``views`` beside a mapping of tables."""
         if self.views is not None:
             raise ValueError(
                 "views= names the columns of one wide table; with a mapping of tables leave it out."
             )
-        tables = tables_apart(X)
-        self.columns_, self.views_ = None, list(tables)
+
+    def name_wide(self, table: Table) -> dict[str, Table]:
+        """Table of each view of a wide table, whose form and names are stored."""
+        self.form_ = WIDE
+        self.columns_: dict[str, list[int]] | None = resolve_columns(self.views, table)
+        self.views_ = list(self.columns_)
+        self._validate(table.data, reset=True)
+        return tables_wide(table, self.columns_)
+
+    def name_apart(self, tables: Mapping[str, Table]) -> None:
+        """Store the form and the names of tables apart."""
+        self.form_, self.columns_, self.views_ = APART, None, list(tables)
         self.n_features_in_ = {view: table.shape[1] for view, table in tables.items()}
         names = {view: np.array(table.columns, dtype=object) for view, table in tables.items()
                  if table.columns is not None}  # fmt: skip
         if names:
             self.feature_names_in_ = names
-        return tables
+
+    def name_labels(self, labels: Mapping[str, LabelTable]) -> dict[str, NDArray[np.int8]]:
+        """Signed labels of each view with the columns in one order; stores their names."""
+        signed, self.label_names_ = match_labels(labels)
+        self.labels_named_ = any(table.table.columns for table in labels.values())
+        self.one_column_ = all(table.one_column for table in labels.values())
+        return signed
 
     def _validate(self, X: Any, *, reset: bool) -> None:
         """Check the columns of a wide table as scikit-learn does, with the name of the model."""
@@ -252,19 +277,20 @@ class TableReader:
         validate_data(checked, X, skip_check_array=True, reset=reset)
         vars(self).update(vars(checked))
 
-    def _without(self, view: str, table: Table, unused: Collection[int]) -> Table:
-        """The table without unused columns; stores the positions of the rest."""
+    def leave_out(self, view: str, unused: Collection[int]) -> list[int] | None:
+        """Positions of the other columns of a view, which are stored; None if all are used."""
         if not unused:
-            return table
-        kept = [j for j in range(table.shape[1]) if j not in unused]
+            return None
+        kept = [j for j in range(self.n_columns(view)) if j not in unused]
         if not kept:
-            raise ValueError(f"{table.where}: no column is left, as all of them are set aside.")
+            raise ValueError(f"view {view!r}: no column is left, as all of them are set aside.")
         if self.columns_ is None:
             self.columns_ = {name: list(range(n)) for name, n in self.n_features_in_.items()}
         self.columns_[view] = [self.columns_[view][j] for j in kept]
-        return table.select_columns(kept, table.where)
+        return kept
 
-    def _warn_of_labels_among_features(self, tables: Mapping[str, Table]) -> None:
+    def warn_of_labels_among_features(self, tables: Mapping[str, Table]) -> None:
+        """Warn of columns of views that have the names of labels."""
         for view, table in tables.items():
             shared = sorted(set(table.columns or []) & set(self.label_names_))
             if shared and self.labels_named_:

@@ -63,7 +63,6 @@ def resolve_columns(views: Mapping[str, Any] | None, table: Table) -> dict[str, 
         With None all columns are one view.
     table : Table
     """
-    check_not_empty(table)
     if views is None:
         return {SINGLE_VIEW: list(range(table.shape[1]))}
     if not isinstance(views, Mapping) or not views:
