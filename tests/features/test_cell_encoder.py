@@ -14,7 +14,8 @@ from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 
 from naim3l.features.cell_encoder import MOST_CATEGORIES, CellEncoder
-from naim3l.features.column_kinds import KINDS, TEXT, find_kinds
+from naim3l.features.column_kinds import KINDS, TEXT
+from naim3l.features.survey import TableSurvey
 from naim3l.input.tables import Table
 
 nan = np.nan
@@ -22,7 +23,8 @@ DAY = datetime.date(1970, 1, 3)
 
 
 def kinds(frame, text=()):
-    return [KINDS[kind] for kind in find_kinds(Table(frame, "view 'a'"), text)]
+    survey = TableSurvey.of(Table(frame, "view 'a'"), text=text)
+    return [KINDS[kind] for kind in survey.find_kinds().values()]
 
 
 def one(cells, dtype=object):

@@ -173,6 +173,14 @@ class TestLeadingComponents:
         shifted = LeadingComponents().fit_transform(X + np.array([0, 1e9, 0, -1e8, 1]))
         assert_same_up_to_signs(shifted, principal_scores(X, X), atol=1e-5)
 
+    def test_signs_do_not_depend_on_the_order_of_the_rows(self, rng):
+        """Both entries of a direction of two scaled columns have the same size."""
+        X = rng.normal(size=(40, 2)) @ [[1, 0.5], [0, 1]]
+        X /= X.std(axis=0)
+        for _ in range(10):
+            components = LeadingComponents().fit(rng.permutation(X)).pca_.components_
+            assert_allclose(components, np.array([[1, 1], [1, -1]]) / np.sqrt(2), rtol=1e-9)
+
     @pytest.mark.parametrize("most", [0, -1, 2.5, True, "all"])
     def test_number_of_components(self, most):
         with pytest.raises(ValueError, match=f"max_components must be .* got {most!r}"):

@@ -8,6 +8,7 @@ import pytest
 
 from naim3l import DataWarning
 from naim3l.features.cell_encoder import MOST_CATEGORIES
+from naim3l.features.survey import TableSurvey
 from naim3l.features.unused_columns import IN_SETTINGS, MOST_WARNINGS, set_aside
 from naim3l.input.tables import Table
 
@@ -20,7 +21,7 @@ def known(n_rows, n_known):
 
 
 def found(frame, **options):
-    return set_aside(Table(frame, "view 'a'"), **options)
+    return set_aside(TableSurvey.of(Table(frame, "view 'a'")), **options)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from naim3l.features.column_kinds import (
-    BOOLEAN,
-    DATE,
-    NUMBER,
-    TEXT,
-    days_of,
-    find_kinds,
-    texts_of,
-)
-from naim3l.input.numeric import check_finite, check_not_tiny
+from naim3l.features.column_kinds import BOOLEAN, DATE, NUMBER, TEXT, days_of, texts_of
+from naim3l.features.column_sums import AS_NUMBERS
+from naim3l.features.survey import TableSurvey
+from naim3l.input.distinct import MOST_VALUES
+from naim3l.input.numeric import check_finite
 from naim3l.input.tables import LARGEST, Table
 
 # Text with more different values than this is not categorical: the most frequent become columns.
@@ -66,34 +61,27 @@ class CellEncoder(TransformerMixin, BaseEstimator):
         self.text = text
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        table = _as_table(X)
+        return self.fit_survey(TableSurvey.of(_as_table(X), text=self.text, aside=False))
+
+    def fit_survey(self, survey: TableSurvey) -> Self:
+        """`fit` from the survey of a table, or of all parts of one.
+
+        Parameters
+        ----------
+        survey : TableSurvey
+            Rows that lack the view do not count. Its columns of text are those of ``text``.
+        """
         self.__dict__.pop("feature_names_in_", None)
-        if table.columns is not None:
-            self.feature_names_in_ = np.array(table.columns, dtype=object)
-        self.n_features_in_ = table.shape[1]
-        self.kinds_ = find_kinds(table, self.text)
+        if survey.columns is not None:
+            self.feature_names_in_ = np.array(survey.columns, dtype=object)
+        self.n_features_in_ = len(survey.labels)
+        self.kinds_ = np.array([*survey.find_kinds().values()], dtype=np.int8)
         is_text = self.kinds_ == TEXT
-        self.missing_, self.means_ = np.zeros((2, table.shape[1]))
-        self.encoder_: OneHotEncoder | None = None
-        if not is_text.all():
-            numbers = self._numbers(table)
-            n_missing = _count_missing(numbers)
-            filled = _fill(numbers, np.zeros(numbers.shape[1])) if n_missing.any() else numbers
-            numeric = np.flatnonzero(~is_text).tolist()
-            check_not_tiny(table.select_columns(numeric, table.where), filled)
-            n_known = np.maximum(table.shape[0] - n_missing, 1)
-            self.means_[~is_text] = np.asarray(filled.sum(axis=0)).ravel() / n_known
-            self.missing_[~is_text] = n_missing / table.shape[0]
-        if is_text.any():
-            words = self._words(table)
-            self.encoder_ = OneHotEncoder(
-                handle_unknown="infrequent_if_exist",
-                min_frequency=RARE_WORD,
-                max_categories=MOST_CATEGORIES + 1,  # the last is for all others
-                sparse_output=False,
-            ).fit(words)
-            lacking = [column.tolist().count(None) for column in words.T]
-            self.missing_[is_text] = np.array(lacking) / table.shape[0]
+        survey.check_numbers(np.flatnonzero(~is_text).tolist())
+        n_rows = survey.n_present
+        self.missing_ = (n_rows - survey.n_known) / max(n_rows, 1)
+        self.means_ = np.where(is_text, 0, survey.sums.totals / np.maximum(survey.n_known, 1))
+        self.encoder_ = _fit_one_hot(survey, np.flatnonzero(is_text).tolist())
         return self
 
     def transform(self, X: Any) -> Any:
@@ -146,8 +134,7 @@ class CellEncoder(TransformerMixin, BaseEstimator):
         numeric = np.flatnonzero(np.isin(self.kinds_, (NUMBER, BOOLEAN))).tolist()
         part = table if len(numeric) == table.shape[1] else table.select_columns(
             numeric, table.where)  # fmt: skip
-        allowed = "numbers, as at the fit, or NaN where they are unknown"
-        numbers = part.numbers(allowed=allowed) if numeric else np.empty((table.shape[0], 0))
+        numbers = part.numbers(allowed=AS_NUMBERS) if numeric else np.empty((table.shape[0], 0))
         stored = numbers.data if sparse.issparse(numbers) else numbers
         if (np.abs(stored) > LARGEST).any():
             known = _fill(numbers, np.zeros(len(numeric)))
@@ -178,6 +165,45 @@ class CellEncoder(TransformerMixin, BaseEstimator):
 
 def _as_table(X: Any) -> Table:
     return X if isinstance(X, Table) else Table(X, "X")
+
+
+def _fit_one_hot(survey: TableSurvey, columns: Sequence[int]) -> OneHotEncoder | None:
+    """Encoder of the columns of text, as if it were fitted to their cells."""
+    if not columns:
+        return None
+    categories, rows = [], []
+    for j in columns:
+        cells = survey.cells[j]
+        if cells.values.is_sample:
+            raise ValueError(
+                f"{survey.where}, {survey.labels[j]}: more than {MOST_VALUES} different values of "
+                "text, which is an id or free text; leave the column out, or group its values."
+            )
+        texts = cells.texts()
+        counts: dict[str | None, int] = {text: texts[text] for text in sorted(texts)}
+        if survey.n_present > cells.n_known:
+            counts[None] = survey.n_present - cells.n_known
+        categories.append([*counts])
+        rows.append(np.repeat(np.array([*counts], dtype=object), _levels([*counts.values()])))
+    words = np.full((max(map(len, rows)), len(columns)), "", dtype=object)  # "" is no category
+    for k, column in enumerate(rows):
+        words[: len(column), k] = column
+    encoder = OneHotEncoder(
+        categories=categories,
+        handle_unknown="infrequent_if_exist",
+        min_frequency=RARE_WORD,
+        max_categories=MOST_CATEGORIES + 1,  # the last is for all others
+        sparse_output=False,
+    )
+    return encoder.fit(words).set_params(categories="auto")
+
+
+def _levels(counts: Sequence[int]) -> NDArray[np.int_]:
+    """Small numbers that say the same of rare and of the most frequent values as their counts."""
+    levels, of_value = np.unique(counts, return_inverse=True)
+    # Fewer than MOST_CATEGORIES values have counts above the lowest of these ranks.
+    ranks = np.arange(len(levels)) - max(len(levels) - MOST_CATEGORIES, 0)
+    return np.where(levels < RARE_WORD, levels, RARE_WORD + np.maximum(ranks, -1) + 1)[of_value]
 
 
 def _frequent_and_rare(encoder: OneHotEncoder) -> tuple[list[list[Any]], list[list[Any]]]:

@@ -12,10 +12,10 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.utils import get_tags
 
 from naim3l._arrays import Mask
-from naim3l.features.cell_encoder import CellEncoder
+from naim3l.features.cell_encoder import MOST_CATEGORIES, CellEncoder
 from naim3l.features.column_uses import ColumnUse, column_uses
 from naim3l.features.kernels import KernelMap
-from naim3l.features.recipes import MAX_COMPONENTS, RECIPES, RootHistogram
+from naim3l.features.recipes import MAX_COMPONENTS, RECIPES, LeadingComponents, RootHistogram
 from naim3l.input.numeric import (
     check_finite,
     check_not_negative,
@@ -120,6 +120,18 @@ class ViewFeatures:
         last = self.transformer
         last = last[-1] if isinstance(last, Pipeline) else last
         return last if isinstance(last, KernelMap) else None
+
+    def most_columns(self, n_columns: int) -> int:
+        """Largest number of features of a table with so many columns, before the fit.
+
+        Text can have more values than columns; a transformer of the user is taken to give as many
+        features as there are columns.
+        """
+        if self.kernel_map is not None and self.kernel_map.n_landmarks is not None:
+            return int(self.kernel_map.n_landmarks)
+        steps = self.transformer.steps if isinstance(self.transformer, Pipeline) else []
+        limits = [s.max_components for _, s in steps if isinstance(s, LeadingComponents)]
+        return min([*limits, n_columns * (MOST_CATEGORIES if self.cell_encoder else 1)])
 
     def with_gamma(self, gamma: float) -> "ViewFeatures":
         """The same fitted features with another gamma in the kernel."""
