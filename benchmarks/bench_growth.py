@@ -3,7 +3,7 @@
     python benchmarks/bench_growth.py
 
 Four views, each with a quarter of the rows, of 50 features; 38 labels, half of them unknown. The
-pass computes `ViewStatistics` of chunks of 100,000 rows and combines them. Peak memory is the
+pass computes `PartStatistics` of chunks of 100,000 rows and combines them. Peak memory is the
 growth of a fresh process (its largest resident size, without libraries and a tiny warm-up) as a
 multiple of the input: float64 features and int8 labels. It is measured in two modes,
 "chunked" (a chunk is drawn, used and discarded) and "in memory" (all rows are held), and on request
@@ -14,7 +14,6 @@ one thread, as in the solver.
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -22,11 +21,12 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
-from common import number, print_machine, print_table, progress, timed_solve
+from common import number, peak_bytes, print_machine, print_table, progress, timed_solve
 from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
 
-from naim3l.problem.compressed import CompressedProblem, ViewStatistics
+from naim3l.problem.compressed import CompressedProblem
+from naim3l.problem.row_sums import PartStatistics
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
@@ -89,10 +89,10 @@ def timed_pass(views):
         total = None
         for X, Y in chunks:
             start = perf_counter()
-            part = ViewStatistics.from_rows(X, Y)
+            part = PartStatistics.of(X, Y)
             total = part if total is None else total.combine(part)
             seconds += perf_counter() - start
-        parts.append(total)
+        parts.append(total.view())
     return CompressedProblem(parts, fit_intercept=True), seconds
 
 
@@ -111,11 +111,6 @@ def run_pass(rows, mode):
 def _slices(X, Y):
     for start in range(0, len(X), CHUNK):
         yield X[start : start + CHUNK], Y[start : start + CHUNK]
-
-
-def peak_bytes():
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # as solver "fast" itself does
@@ -141,7 +136,6 @@ def measure(n_rows, mode, equal):
 
 
 def in_fresh_process(n_rows, mode, equal):
-    # The parent must stay small: on Linux a child's peak memory starts at that of its parent.
     command = [sys.executable, __file__, "--child", str(n_rows), mode]
     command += ["--equal"] if equal else []
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)

@@ -6,7 +6,8 @@ import pytest
 from naim3l import NAIM3L, NAIM3LCV
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import PerViewRidge
-from naim3l.problem.compressed import CompressedProblem, ViewStatistics
+from naim3l.problem.compressed import CompressedProblem
+from naim3l.problem.row_sums import PartStatistics
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
@@ -46,10 +47,8 @@ def test_gradient_matches_finite_differences_in_both_forms(drawn, rng):
 def test_statistics_of_parts_combine(drawn):
     features, labels, *_ = drawn
     X, Y = features[0], labels[0]
-    whole = ViewStatistics.from_rows(X, Y, WEIGHT)
-    parts = ViewStatistics.from_rows(X[:7], Y[:7], WEIGHT).combine(
-        ViewStatistics.from_rows(X[7:], Y[7:], WEIGHT)
-    )
+    whole = PartStatistics.of(X, Y).view(WEIGHT)
+    parts = PartStatistics.of(X[:7], Y[:7]).combine(PartStatistics.of(X[7:], Y[7:])).view(WEIGHT)
     np.testing.assert_allclose(parts.known_grams, whole.known_grams)
     np.testing.assert_allclose(parts.targets, whole.targets)
     assert parts.weight == whole.weight == np.sum(Y < 0) + WEIGHT * np.sum(Y > 0)

@@ -1,5 +1,7 @@
 """The ridge that bounds the objective: its definition, its theorems, and what it does to fits."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -8,6 +10,7 @@ import oracle
 from naim3l.problem import boundedness
 from naim3l.problem.boundedness import bounding_ridge
 from naim3l.problem.compressed import CompressedProblem
+from naim3l.problem.row_sums import PartStatistics
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
@@ -44,6 +47,18 @@ def naive(features, labels, lam, fit_intercept=True):
     return max(found)
 
 
+def with_free_grams(problem):
+    """Statistics of the rows, from parts of seven rows."""
+    views = []
+    for X, at in zip(problem.X, problem.row_slices, strict=True):
+        Y = problem.Y[at]
+        parts = [
+            PartStatistics.of(X[a : a + 7], Y[a : a + 7], free=True) for a in range(0, len(Y), 7)
+        ]
+        views.append(reduce(PartStatistics.combine, parts).view(problem.positive_weight))
+    return CompressedProblem(views, fit_intercept=problem.fit_intercept)
+
+
 def regulariser(features, labels, W, fit_intercept=True):
     """``sum_k ||X_k W||_* - ||XW||_*``, from its definition."""
     X, Y = oracle.block_rows(features, fit_intercept), np.concatenate(labels)
@@ -62,7 +77,7 @@ CASES = {
 
 @pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("form", ["dense", "sparse", "statistics", "products"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "statistics", "statistics alone", "products"])
 def test_it_is_the_largest_eigenvalue_of_its_definition(
     rng, monkeypatch, case, form, fit_intercept
 ):
@@ -72,6 +87,7 @@ def test_it_is_the_largest_eigenvalue_of_its_definition(
     given = [sparse.csr_array(X) for X in features] if form == "sparse" else features
     problem = Problem(given, labels, fit_intercept=fit_intercept)
     other = CompressedProblem.from_problem(problem) if form == "statistics" else None
+    problem = with_free_grams(problem) if form == "statistics alone" else problem
     rel = 1e-8
     if form == "products":
         monkeypatch.setattr(boundedness, "GRAM_COLUMNS", 2)
@@ -183,6 +199,7 @@ class TestZero:
             Y[:6] = 0
         problem = Problem(features, labels)
         assert bounding_ridge(problem, 100.0) == 0
+        assert bounding_ridge(with_free_grams(problem), 100.0) == 0
         assert naive(features, labels, 100.0) > 0
         n_weights = problem.n_weights
         for W in rng.normal(size=(20, n_weights, 8)):
@@ -195,12 +212,25 @@ def test_factors_of_labels_are_the_largest_allowed(rng):
     features, labels = draw(rng, n_rows=(40, 30), known=1.0, positive=0.2)
     problem = Problem(features, labels)
     factors = boundedness._label_factors(problem, problem.grams)
+    compressed = CompressedProblem.from_problem(problem)
+    np.testing.assert_allclose(boundedness._label_factors(compressed, problem.grams), factors)
     for k, factor in enumerate(factors):
         least = []
         for X, rows in zip(problem.X, problem.row_slices, strict=True):
             X_k = X[problem.Y[rows, k] > 0]
             least.append(np.linalg.eigvalsh(X.T @ X - factor**2 * X_k.T @ X_k)[0])
         assert min(least) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("positive_weight", [1.0, 3.0])
+@pytest.mark.parametrize("positive", [0.05, 0.2, 0.4])
+def test_statistics_without_rows_give_the_same_ridge(rng, positive, positive_weight):
+    """With few positives no view is covered by the low-rank term, with many some are."""
+    features, labels = draw(rng, n_rows=(90, 80), known=0.5, positive=positive)
+    problem = Problem(features, labels, positive_weight=positive_weight)
+    for lam in (0.3, 3.0):
+        expected = bounding_ridge(problem, lam)
+        assert bounding_ridge(with_free_grams(problem), lam) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 50.0])

@@ -10,7 +10,9 @@ from scipy import linalg, sparse
 
 from naim3l.estimators.linear import PerViewModel
 from naim3l.estimators.schema import PARAMETERS, in_range
+from naim3l.problem.blocks import distinct
 from naim3l.problem.choice import check_memory
+from naim3l.problem.compressed import CompressedProblem, Form
 from naim3l.problem.rows import Problem
 
 
@@ -56,14 +58,49 @@ feature_names_in_
         return masked_ridge(problem, self.ridge)
 
 
-def masked_ridge(problem: Problem, ridge: float) -> NDArray[np.float64]:
+def masked_ridge(problem: Form, ridge: float) -> NDArray[np.float64]:
     """Stacked weights (n_weights, n_labels) of the ridge fits of all views and labels."""
     return masked_ridges(problem, [ridge])[0]
 
 
-def masked_ridges(problem: Problem, ridges: Sequence[float]) -> NDArray[np.float64]:
+def masked_ridges(problem: Form, ridges: Sequence[float]) -> NDArray[np.float64]:
     """Weights (n_ridges, n_weights, n_labels) of `masked_ridge` for several ridges."""
     W = np.zeros((len(ridges), problem.n_weights, problem.n_labels))
+    if isinstance(problem, CompressedProblem):
+        _fill_from_statistics(W, problem, ridges)
+    else:
+        _fill_from_rows(W, problem, ridges)
+    return W
+
+
+def _fill_from_statistics(
+    W: NDArray[np.float64], problem: CompressedProblem, ridges: Sequence[float]
+) -> None:
+    for view, weights in zip(problem.views, problem.weight_slices, strict=True):
+        # Labels known in the same rows share one matrix.
+        first, matrix_of = distinct(view.known_grams)
+        for i, k in enumerate(first):
+            gram, labels = view.known_grams[k], np.flatnonzero(matrix_of == i)
+            if gram.any():
+                W[:, weights, labels] = _by_gram(
+                    gram, view.targets[:, labels], ridges, problem.fit_intercept
+                )
+
+
+def _by_gram(
+    gram: NDArray, targets: NDArray, ridges: Sequence[float], fit_intercept: bool
+) -> NDArray:
+    """As `_ridges`, from ``X'CX`` and ``X'CY`` with a last column of ones if that is fitted."""
+    if not fit_intercept:
+        return np.stack([_solve(gram, ridge, targets) for ridge in ridges])
+    total = gram[-1, -1]
+    x_mean, y_mean = gram[-1, :-1] / total, targets[-1] / total
+    centred = gram[:-1, :-1] - total * np.outer(x_mean, x_mean)
+    right = targets[:-1] - np.outer(x_mean, targets[-1])
+    return _with_intercepts([_solve(centred, ridge, right) for ridge in ridges], x_mean, y_mean)
+
+
+def _fill_from_rows(W: NDArray[np.float64], problem: Problem, ridges: Sequence[float]) -> None:
     blocks = zip(problem.features, problem.row_slices, problem.weight_slices, strict=True)
     for v, (X_v, rows, weights) in enumerate(blocks):
         # Sparse rows stay as they are, others are centred; the matrix is copied to be factored.
@@ -78,7 +115,6 @@ def masked_ridges(problem: Problem, ridges: Sequence[float]) -> NDArray[np.float
                 W[:, weights, labels] = _ridges(
                     X_v[known], Y, counts[known], ridges, problem.fit_intercept
                 )
-    return W
 
 
 def _ridges(
@@ -91,9 +127,12 @@ def _ridges(
         x_mean, y_mean = counts @ X / counts.sum(), counts @ Y / counts.sum()
     solve = _by_columns if X.shape[1] <= X.shape[0] else _by_rows
     found = solve(X, x_mean, Y - y_mean, counts, ridges)
-    if fit_intercept:
-        found = [np.vstack([w, y_mean - x_mean @ w]) for w in found]
-    return np.stack(found)
+    return _with_intercepts(found, x_mean, y_mean) if fit_intercept else np.stack(found)
+
+
+def _with_intercepts(found: list[NDArray], x_mean: NDArray, y_mean: NDArray) -> NDArray:
+    """Weights of centred rows, and the intercepts of the rows as they are, for each ridge."""
+    return np.stack([np.vstack([w, y_mean - x_mean @ w]) for w in found])
 
 
 def _by_columns(

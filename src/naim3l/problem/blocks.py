@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,11 @@ class LabelBlocks(ABC):
         if self.fit_intercept:
             mask[[weights.stop - 1 for weights in self.weight_slices]] = ~self.known_labels
         return mask
+
+    @property
+    @abstractmethod
+    def identity(self) -> list[Any]:
+        """Arrays that two different problems do not have in common; the last tells labels apart."""
 
     @property
     @abstractmethod

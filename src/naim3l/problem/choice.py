@@ -5,6 +5,7 @@ A problem that does not fit in memory is refused before the memory is allocated.
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,11 @@ N_ITERATIONS, N_SOLVES, N_DIAGONAL_SOLVES = 20, 4, 20
 DECOMPOSITION = 30
 # Number of arrays of the size of the weights, and of the blocks of all labels, in a solver.
 N_WEIGHT_ARRAYS, N_BLOCK_ARRAYS = 16, 5
+# Stacks of c matrices d x d of a fit on statistics: the known Gram matrices, the labels' factors
+# twice, and the decompositions of the solver.
+N_FIT_STACKS = 5
+# Statistics of parts in memory besides those of running tasks: two are combined to a third.
+N_COMBINED = 3
 # Statistics of more bytes than this are never computed, even if they would save time.
 MOST_BYTES = 4 * 2**30
 
@@ -157,13 +163,75 @@ def check_memory(problem: Problem, v: int, n_bytes: float) -> None:
     )
 
 
-def refuse_beyond(what: str, n_bytes: float, cure: str) -> None:
-    """Refuse what needs more memory than the machine has; ``cure`` says what to do instead."""
-    most = physical_memory()
+def statistics_bytes(d: int, n_labels: int, *, n_folds: int = 0, free: bool = False) -> int:
+    """Memory of `PartStatistics` with d columns, if each fold has d positives of every label."""
+    n_cells = max(n_folds, 1)
+    n_stacks = 2 * n_cells + (1 + n_folds if free else 0)
+    return 8 * (n_stacks * n_labels * d**2 + d**2 + 2 * n_cells * d * n_labels)
+
+
+def refuse_statistics(
+    n_weights: Mapping[str, int],
+    n_labels: int,
+    *,
+    n_folds: int = 0,
+    free: bool = False,
+    n_tasks: int = 1,
+    memory: float | None = None,
+) -> None:
+    """Refuse a streamed fit whose statistics do not fit in memory, before any row is read.
+
+    Parameters
+    ----------
+    n_weights : mapping of str to int
+        Encoded columns of each view, with the column of ones.
+    n_labels : int
+    n_folds : int
+    free : bool
+        Whether ``free_grams`` are computed.
+    n_tasks : int
+        Number of parts of which statistics are computed at the same time.
+    memory : float, optional
+        Bytes that may be used; by default, the memory of the machine.
+
+    Raises
+    ------
+    MemoryError
+    """
+    held = {
+        name: statistics_bytes(d, n_labels, n_folds=n_folds, free=free)
+        for name, d in n_weights.items()
+    }
+    total = sum(held.values())
+    fit = 8 * N_FIT_STACKS * n_labels * sum(d**2 for d in n_weights.values())
+    largest = max(held, key=held.__getitem__)
+    cures = ["fit fewer labels at a time", "keep fewer columns (a lower n_components)"]
+    if n_folds:
+        cures.append(
+            "learn nothing from held-out entries (calibrate=False, threshold='sign', fusion='mean')"
+        )
+    if free:
+        cures.append("give a number as ridge instead of 'auto'")
+    refuse_beyond(
+        f"statistics of {n_labels} labels in {len(n_weights)} views and {n_folds} folds, most of "
+        f"them of view {largest!r} with {n_weights[largest]} columns",
+        max((N_COMBINED + n_tasks) * total, total + fit),
+        f"To lower this, {', '.join(cures[:-1])}, or {cures[-1]}.",
+        memory,
+    )
+
+
+def refuse_beyond(what: str, n_bytes: float, cure: str, memory: float | None = None) -> None:
+    """Refuse what needs more memory than the machine has; ``cure`` says what to do instead.
+
+    ``memory`` is what may be used, if that is not all of the machine's.
+    """
+    most = physical_memory() if memory is None else memory
     if most is not None and n_bytes > most:
+        owner = "this machine has" if memory is None else "it may use"
         raise MemoryError(
-            f"{what}: a fit would take about {n_bytes / 2**30:.3g} GiB of memory, and this machine "
-            f"has {most / 2**30:.3g}. {cure}"
+            f"{what}: a fit would take about {n_bytes / 2**30:.3g} GiB of memory, and {owner} "
+            f"{most / 2**30:.3g}. {cure}"
         )
 
 

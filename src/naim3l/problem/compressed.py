@@ -5,97 +5,25 @@ matrices. And the multipliers of the low-rank term stay in the span of the rows 
 these can be replaced by their triangular factor: ``X_k = Q R`` with orthonormal ``Q``, which does
 not change singular values. Factors, unlike Gram matrices, keep all digits of the rows.
 
-Statistics of parts of the rows combine to those of all rows (``ViewStatistics.combine``), so that
+Statistics of parts of the rows combine to those of all rows (``PartStatistics.combine``), so that
 they can be computed in chunks, or in parts on different machines.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from naim3l.problem.blocks import (
     LabelBlocks,
     Matrix,
     blas_threads,
     consecutive_slices,
-    thread_map,
 )
-from naim3l.problem.rows import Problem, loss_weights
-
-# Number of products of pairs of columns in memory at a time, so that they fit in a cache.
-PAIR_NUMBERS = 1_000_000
-
-
-@dataclass(frozen=True)
-class ViewStatistics:
-    """Statistics of some rows of one view, with d columns and c labels.
-
-    Attributes
-    ----------
-    gram : ndarray of shape (d, d)
-        ``X'X``.
-    known_grams : ndarray of shape (c, d, d)
-        ``X' diag(P_k) X``: rows weighted by the weight of label k in the loss.
-    positive_gram : ndarray of shape (d, d)
-        ``sum_k X_k'X_k``.
-    targets : ndarray of shape (d, c)
-        ``X'(P * Y)``.
-    weight : float
-        Total weight of the known labels in the loss: their number, if all weights are 1.
-    n_positives : int
-        Number of positive labels.
-    factors : list of ndarray, c of them, of shape (min(n_k, d), d)
-        ``R_k`` with ``R_k'R_k = X_k'X_k``; the rows themselves if there are at most d.
-    """
-
-    gram: Matrix
-    known_grams: Matrix
-    positive_gram: Matrix
-    targets: Matrix
-    weight: float
-    n_positives: int
-    factors: list[Matrix]
-
-    @classmethod
-    def from_rows(cls, X: Any, Y: NDArray, positive_weight: float = 1.0) -> "ViewStatistics":
-        """Statistics of the rows ``X`` (n, d) with labels ``Y`` (n, c): 1, -1, 0 = unknown."""
-        P = loss_weights(Y.astype(X.dtype), positive_weight)
-        q = (Y > 0).sum(axis=1).astype(X.dtype)
-        weighted = sparse.diags_array(q) @ X
-        return cls(
-            gram=_dense(X.T @ X),
-            known_grams=_known_grams(X, P),
-            positive_gram=_dense(X.T @ weighted),
-            targets=_dense(X.T @ (P * Y)),
-            weight=float(P.sum()),
-            n_positives=int(np.count_nonzero(Y > 0)),
-            factors=_positive_factors(X, Y),
-        )
-
-    def combine(self, other: "ViewStatistics") -> "ViewStatistics":
-        """Statistics of the rows of both."""
-        return ViewStatistics(
-            self.gram + other.gram,
-            self.known_grams + other.known_grams,
-            self.positive_gram + other.positive_gram,
-            self.targets + other.targets,
-            self.weight + other.weight,
-            self.n_positives + other.n_positives,
-            [
-                _triangular(np.concatenate(pair))
-                for pair in zip(self.factors, other.factors, strict=True)
-            ],
-        )
-
-
-def combine_all(parts: Iterable[ViewStatistics]) -> ViewStatistics:
-    """Statistics of the rows of all parts."""
-    return reduce(ViewStatistics.combine, parts)
+from naim3l.problem.row_sums import PartStatistics, ViewStatistics
+from naim3l.problem.rows import Problem
 
 
 class CompressedProblem(LabelBlocks):
@@ -138,8 +66,11 @@ class CompressedProblem(LabelBlocks):
         """Compressed form of a problem, in one pass over its rows."""
         views = []
         for X, rows in zip(problem.X, problem.row_slices, strict=True):
-            parts = _chunks(X, problem.Y[rows], problem.positive_weight, chunk_rows)
-            views.append(combine_all(parts))
+            Y = problem.Y[rows]
+            starts = range(0, max(X.shape[0], 1), chunk_rows)
+            chunks = (slice(start, start + chunk_rows) for start in starts)
+            parts = (PartStatistics.of(X[chunk], Y[chunk]) for chunk in chunks)
+            views.append(reduce(PartStatistics.combine, parts).view(problem.positive_weight))
         return cls(views, fit_intercept=problem.fit_intercept, n_threads=problem.n_threads)
 
     def label_scores(self, W: Matrix) -> Matrix:
@@ -183,6 +114,11 @@ class CompressedProblem(LabelBlocks):
         return max(0.0, loss), gradient
 
     @property
+    def identity(self) -> list[Any]:
+        """Gram matrices and targets, on which no two sets of rows and labels agree by chance."""
+        return [*(view.gram for view in self.views), self.targets]
+
+    @property
     def known_labels(self) -> NDArray[np.bool_]:
         """Whether each label is known in some row of each view, (n_views, n_labels)."""
         return np.array([view.known_grams.any(axis=(1, 2)) for view in self.views])
@@ -194,52 +130,3 @@ class CompressedProblem(LabelBlocks):
 
 
 Form = Problem | CompressedProblem
-
-
-def _chunks(
-    X: Any, Y: NDArray, positive_weight: float, chunk_rows: int
-) -> Iterator[ViewStatistics]:
-    for start in range(0, X.shape[0], chunk_rows):
-        rows = slice(start, start + chunk_rows)
-        yield ViewStatistics.from_rows(X[rows], Y[rows], positive_weight)
-
-
-def _known_grams(X: Any, P: Matrix) -> Matrix:
-    """``X' diag(P_k) X`` of every label, (c, d, d).
-
-    The products of all pairs of columns, which are the same for all labels, are computed for a few
-    rows at a time; one matrix product sums them by label.
-    """
-    n_columns, n_labels = X.shape[1], P.shape[1]
-    widths = np.arange(n_columns, 0, -1)
-    starts = np.cumsum(widths) - widths
-    totals = np.zeros((n_labels, widths.sum()), dtype=X.dtype)
-    step = max(1, PAIR_NUMBERS // totals.shape[1])
-    pairs = np.empty((min(step, X.shape[0]), totals.shape[1]), dtype=X.dtype)
-    for start in range(0, X.shape[0], step):
-        rows = _dense(X[start : start + step])
-        for a, (at, width) in enumerate(zip(starts, widths, strict=True)):
-            np.multiply(rows[:, a:], rows[:, a, None], out=pairs[: len(rows), at : at + width])
-        totals += P[start : start + step].T @ pairs[: len(rows)]
-    grams = np.empty((n_labels, n_columns, n_columns), dtype=X.dtype)
-    first, second = np.triu_indices(n_columns)
-    grams[:, first, second] = grams[:, second, first] = totals
-    return grams
-
-
-def _positive_factors(X: Any, Y: NDArray) -> list[Matrix]:
-    """``R_k`` of every label, divided among threads."""
-
-    def factor(y: NDArray) -> Matrix:
-        return _triangular(_dense(X[np.flatnonzero(y > 0)]))
-
-    return thread_map(factor, Y.T, blas_threads())
-
-
-def _triangular(rows: Matrix) -> Matrix:
-    """The rows, or their triangular factor if that is smaller."""
-    return np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) > rows.shape[1] else rows
-
-
-def _dense(A: Any) -> Matrix:
-    return A.toarray() if sparse.issparse(A) else A

@@ -71,7 +71,7 @@ class Problem(LabelBlocks):
         self.samples = samples
         self.names = [str(v) for v in range(len(features))] if names is None else list(names)
         self.n_threads = blas_threads()
-        self.X = [_append_ones(X_v) if fit_intercept else X_v for X_v in features]
+        self.X = [append_ones(X_v) if fit_intercept else X_v for X_v in features]
         self.Y = np.concatenate(labels).astype(np.result_type(*(X_v.dtype for X_v in self.X)))
         self.P = loss_weights(self.Y, positive_weight)
         self.row_slices = consecutive_slices([X_v.shape[0] for X_v in self.X])
@@ -193,6 +193,11 @@ class Problem(LabelBlocks):
         return 0.5 * float(np.vdot(residual, error)), self.multiply_transposed(residual)
 
     @property
+    def identity(self) -> list[Any]:
+        """Features, samples if they are known, and labels."""
+        return [*self.X, *([] if self.samples is None else [self.samples]), self.Y]
+
+    @property
     def known_labels(self) -> NDArray[np.bool_]:
         """Whether each label is known in some row of each view, (n_views, n_labels)."""
         return np.array([self.P[rows].any(axis=0) for rows in self.row_slices])
@@ -293,7 +298,8 @@ def has_gram(X: Matrix | sparse.sparray) -> bool:
     return X.shape[1] <= GRAM_COLUMNS or X.shape[1] ** 2 <= stored_numbers(X)
 
 
-def _append_ones(X: Matrix | sparse.sparray) -> Matrix | sparse.sparray:
+def append_ones(X: Matrix | sparse.sparray) -> Matrix | sparse.sparray:
+    """The columns of ``X`` and a column of ones."""
     ones = np.ones((X.shape[0], 1), dtype=X.dtype)
     if sparse.issparse(X):
         return sparse.hstack([X, ones], format="csr")

@@ -1,0 +1,186 @@
+"""Folds of label entries and samples of rows, by hashes of row numbers.
+
+A hash needs neither all rows at once nor an order in which they are read, so that the same entries
+are held out, and the same rows sampled, for any division of the rows into parts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import _safe_indexing
+
+# Constants of the SplitMix64 generator: the step between states, and how a state is mixed.
+STEP = 0x9E3779B97F4A7C15
+MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+LAST_SHIFT = 31
+ALL_BITS = 2**64 - 1
+# What a hash is for: folds and samples are independent of each other.
+FOLDS, SAMPLES = 1, 2
+# Hashes of entries in memory at a time, so that they fit in a cache.
+BLOCK_ENTRIES = 32_768
+
+Hashes = NDArray[np.uint64]
+
+
+def entry_folds(
+    n_folds: int, seed: int, view: int, rows: NDArray[np.integer], Y: NDArray[Any]
+) -> NDArray[np.int8]:
+    """Fold in which each label entry is held out; -1 where the label is unknown.
+
+    Parameters
+    ----------
+    n_folds : int
+        At most 127.
+    seed : int
+    view : int
+        Number of the view. Views of one wide table have the same number, so that entries of one
+        sample are held out together.
+    rows : ndarray of int, of shape (n,)
+        Number of each row in its table.
+    Y : ndarray of shape (n, n_labels)
+        Signed labels, 0 = unknown.
+
+    Returns
+    -------
+    ndarray of int8, of shape (n, n_labels)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Y = np.array([[1, -1], [0, 1], [-1, -1]])
+    >>> folds = entry_folds(3, 0, 0, np.arange(3), Y)
+    >>> print(folds[1:] == entry_folds(3, 0, 0, np.array([1, 2]), Y[1:]))
+    [[ True  True]
+     [ True  True]]
+    """
+    of_rows = _row_hashes(FOLDS, seed, view, rows)
+    of_labels = _mix(np.arange(1, Y.shape[1] + 1, dtype=np.uint64) * np.uint64(STEP))
+    folds = np.empty(Y.shape, dtype=np.int8)
+    step = max(1, BLOCK_ENTRIES // max(1, Y.shape[1]))
+    for start in range(0, len(Y), step):
+        block = slice(start, start + step)
+        hashes = _mix(of_rows[block, None] + of_labels)
+        # The upper half of a hash, from 0 to 2^32 - 1, is scaled to the number of folds.
+        hashes >>= np.uint64(32)
+        hashes *= np.uint64(n_folds)
+        hashes >>= np.uint64(32)
+        folds[block] = hashes
+    folds[Y == 0] = -1
+    return folds
+
+
+@dataclass(frozen=True)
+class RowSample:
+    """Random rows of a table: those with the smallest hashes of their numbers.
+
+    Samples of parts combine to the sample of all rows, which is the same for any parts.
+
+    Attributes
+    ----------
+    limit : int
+        Largest number of rows.
+    rows : ndarray of int, of shape (n,)
+        Numbers of the rows in the table, in ascending order.
+    hashes : ndarray of uint64, of shape (n,)
+    highest : int
+        Hash up to which all rows are in the sample, and no others.
+    arrays : tuple of ndarray, sparse array or pandas.DataFrame, of n rows each
+        What is kept of each row, such as its features and its labels.
+    """
+
+    limit: int
+    rows: NDArray[np.int64]
+    hashes: Hashes
+    highest: int
+    arrays: tuple[Any, ...]
+
+    @classmethod
+    def of(
+        cls,
+        limit: int,
+        seed: int,
+        view: int,
+        rows: NDArray[np.integer],
+        arrays: Sequence[Any],
+        *,
+        n_rows: int | None = None,
+    ) -> "RowSample":
+        """Sample of one part.
+
+        Parameters
+        ----------
+        limit : int
+        seed : int
+        view : int
+            Number of the view; the same for all views of one wide table.
+        rows : ndarray of int, of shape (n,)
+            Number of each row in the table.
+        arrays : sequence of arrays of n rows
+        n_rows : int, optional
+            Number of rows of the whole table, if it is known: then a part keeps few more rows than
+            its share of the sample.
+        """
+        hashes, highest = _row_hashes(SAMPLES, seed, view, rows), ALL_BITS
+        if n_rows is not None and (share := (limit + 6 * limit**0.5) / max(n_rows, 1)) < 1:
+            highest = int(share * ALL_BITS)
+        return _smallest(limit, rows.astype(np.int64), hashes, highest, arrays)
+
+    def combine(self, other: "RowSample") -> "RowSample":
+        """Sample of the rows of both parts."""
+        return _smallest(
+            self.limit,
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.hashes, other.hashes]),
+            min(self.highest, other.highest),
+            [_stack(pair) for pair in zip(self.arrays, other.arrays, strict=True)],
+        )
+
+    def up_to(self, highest: int) -> "RowSample":
+        """Rows with a hash of at most ``highest``."""
+        return _smallest(self.limit, self.rows, self.hashes, highest, self.arrays)
+
+
+def _smallest(
+    limit: int, rows: NDArray[np.int64], hashes: Hashes, highest: int, arrays: Sequence[Any]
+) -> RowSample:
+    """Sample of at most ``limit`` of the given rows, with hashes of at most ``highest``."""
+    kept = np.flatnonzero(hashes <= np.uint64(highest))
+    if len(kept) > limit:
+        kept = kept[np.lexsort((rows[kept], hashes[kept]))[:limit]]
+        highest = int(hashes[kept].max(initial=0))
+    kept = kept[np.argsort(rows[kept])]
+    return RowSample(
+        limit, rows[kept], hashes[kept], highest, tuple(_safe_indexing(A, kept) for A in arrays)
+    )
+
+
+def _row_hashes(use: int, seed: int, view: int, rows: NDArray[np.integer]) -> Hashes:
+    """Hash of each row for one use, (n,)."""
+    key = np.zeros(1, dtype=np.uint64)
+    for part in (use, seed, view):
+        key = _mix(key + np.uint64(part & ALL_BITS) + np.uint64(STEP))
+    return _mix(key + rows.astype(np.uint64) * np.uint64(STEP))
+
+
+def _mix(hashes: Hashes) -> Hashes:
+    """Hashes whose bits depend on all bits of the given ones, which are overwritten."""
+    for shift, factor in MIXING:
+        hashes ^= hashes >> np.uint64(shift)
+        hashes *= np.uint64(factor)
+    hashes ^= hashes >> np.uint64(LAST_SHIFT)
+    return hashes
+
+
+def _stack(arrays: tuple[Any, Any]) -> Any:
+    """Rows of both arrays."""
+    if hasattr(arrays[0], "iloc"):
+        import pandas as pd
+
+        return pd.concat(arrays)
+    if any(sparse.issparse(A) for A in arrays):
+        return sparse.vstack(arrays, format="csr")
+    return np.concatenate(arrays)

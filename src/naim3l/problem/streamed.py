@@ -1,0 +1,173 @@
+"""A problem with more rows than memory holds: statistics of all rows, and a sample of them."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l._arrays import Mask, Matrix
+from naim3l.problem.compressed import CompressedProblem, Form
+from naim3l.problem.row_sums import LabelCounts, PartStatistics
+from naim3l.problem.rows import Problem
+from naim3l.problem.sampling import RowSample, entry_folds
+
+
+class StreamedProblem:
+    """Statistics of all rows by fold, on which models are fitted, and sampled rows to judge them.
+
+    A label's positives are never all held out: where all of them in a view, or in a wide table,
+    are in the same fold, they are in no fold.
+
+    Parameters
+    ----------
+    statistics : sequence of PartStatistics, one per view
+        Of all rows that have the view.
+    samples : sequence of RowSample, one per view
+        With encoded features, without a column of ones, and signed labels as arrays.
+    seed : int
+        The seed of `entry_folds`. The number of a view there is its position, or 0 for all views
+        of a wide table.
+    names : sequence of str, optional
+        Names of the views in errors; by default their positions.
+    n_folds : int
+        0 if there are none.
+    fit_intercept : bool
+        Whether the statistics have a column of ones.
+    positive_weight : float
+        Weight of an observed positive in the loss, relative to that of a negative.
+    table_counts : LabelCounts, optional
+        Counts of the rows of one wide table that have any view; None if tables are apart.
+    checkpoint : object, optional
+        Where a fit to the problem keeps its state.
+
+    Attributes
+    ----------
+    sample : Problem
+        The sampled rows of all views, with the base rates of all rows. For a wide table, a sampled
+        row is in the sample with all of its views.
+    fold_of : ndarray of int, of shape (n_sampled_rows, n_labels)
+        Fold in which each entry of the sample is held out; -1 if in none.
+    """
+
+    def __init__(
+        self,
+        statistics: Sequence[PartStatistics],
+        samples: Sequence[RowSample],
+        *,
+        seed: int,
+        names: Sequence[str] | None = None,
+        n_folds: int = 0,
+        fit_intercept: bool = True,
+        positive_weight: float = 1.0,
+        table_counts: LabelCounts | None = None,
+        checkpoint: Any = None,
+    ) -> None:
+        self.statistics, self.n_folds, self.seed = list(statistics), n_folds, seed
+        self.fit_intercept, self.positive_weight = fit_intercept, positive_weight
+        self.table_counts, self.checkpoint = table_counts, checkpoint
+        numbers = None
+        if table_counts is not None:
+            samples, numbers = _together(samples)
+        self.sample = Problem(
+            [of_view.arrays[0] for of_view in samples],
+            [of_view.arrays[1] for of_view in samples],
+            fit_intercept=fit_intercept,
+            positive_weight=positive_weight,
+            samples=numbers,
+            names=names,
+        )
+        self.sample.base_rates = self.base_rates
+        self.names, self.weight_slices = self.sample.names, self.sample.weight_slices
+        self.n_weights, self.n_labels = self.sample.n_weights, self.sample.n_labels
+        self.split_weights = self.sample.split_weights
+        self.fold_of = np.concatenate(
+            [self._folds_of(v, of_view) for v, of_view in enumerate(samples)]
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all views, not only of the sample."""
+        return sum(view.n_rows for view in self.statistics)
+
+    @cached_property
+    def base_rates(self) -> NDArray[np.float64]:
+        """As in `Problem`, of all rows."""
+        positives, known = np.sum([_totals(counts) for counts in self._tables], axis=0)
+        return np.asarray((positives + 1) / (known + 2))
+
+    def view_rates(self, blocks: Sequence[str]) -> dict[str, Matrix]:
+        """Rates of all rows as in `naim3l.decisions.rules.rates_by_block`.
+
+        Parameters
+        ----------
+        blocks : sequence of str
+            Names of the views, or one name for the rows of a wide table.
+        """
+        rates: dict[str, Matrix] = {}
+        for name, counts in zip(blocks, self._tables, strict=True):
+            positives, known = _totals(counts)
+            rates[name] = (positives + 2 * self.base_rates) / (known + 2)
+        return rates
+
+    @cached_property
+    def whole(self) -> CompressedProblem:
+        """The problem of all rows and entries."""
+        return self._compressed(None)
+
+    def without_fold(self, fold: int) -> CompressedProblem:
+        """The problem of all rows, in which the entries of a fold are unknown."""
+        return self._compressed(fold)
+
+    def _compressed(self, fold: int | None) -> CompressedProblem:
+        views = [
+            view.view(
+                self.positive_weight,
+                without=fold,
+                kept=None if fold is None else self._never_held_out(v)[fold],
+            )
+            for v, view in enumerate(self.statistics)
+        ]
+        return CompressedProblem(views, fit_intercept=self.fit_intercept)
+
+    @property
+    def _tables(self) -> list[LabelCounts]:
+        """Counts of each table: of the views, or of the one wide table."""
+        if self.table_counts is not None:
+            return [self.table_counts]
+        return [view.counts for view in self.statistics]
+
+    def _never_held_out(self, v: int) -> Mask:
+        """Labels of a view whose positives in each fold stay known, (n_folds, n_labels)."""
+        counts = self.statistics[v].counts if self.table_counts is None else self.table_counts
+        return counts.only
+
+    def _folds_of(self, v: int, sample: RowSample) -> NDArray[np.intp]:
+        """Fold of each entry of a view's sampled rows, (n, n_labels)."""
+        Y = sample.arrays[1]
+        if self.n_folds == 0:
+            return np.full(Y.shape, -1)
+        number = v if self.table_counts is None else 0
+        folds = entry_folds(self.n_folds, self.seed, number, sample.rows, Y).astype(np.intp)
+        never = self._never_held_out(v)[folds, np.arange(Y.shape[1])]  # of -1: is -1 in any case
+        folds[never & (Y > 0)] = -1
+        return folds
+
+
+def all_entries(problem: Problem | StreamedProblem) -> Form:
+    """The problem that a fit to all entries solves."""
+    return problem.whole if isinstance(problem, StreamedProblem) else problem
+
+
+def _together(samples: Sequence[RowSample]) -> tuple[list[RowSample], NDArray[np.intp]]:
+    """Samples of the same rows in all views, and the position of each stacked row among these."""
+    highest = min(sample.highest for sample in samples)
+    samples = [sample.up_to(highest) for sample in samples]
+    rows = np.concatenate([sample.rows for sample in samples])
+    return samples, np.unique(rows, return_inverse=True)[1]
+
+
+def _totals(counts: LabelCounts) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Numbers of positives and of known entries of each label, (n_labels,)."""
+    return counts.positives.sum(axis=0), counts.known.sum(axis=0)
