@@ -5,9 +5,8 @@ from naim3l import evaluate
 from naim3l.decisions.calibration import log_loss
 from naim3l.decisions.held_out import (
     METRICS,
+    Folds,
     choose_metric,
-    held_out_fits,
-    held_out_scores,
     hidden_metric,
     hidden_metrics,
     hold_out_folds,
@@ -131,7 +130,8 @@ def test_no_entry_is_scored_by_a_fit_that_saw_it():
         seen.append(part.P)
         return np.full((problem.n_weights, 5), float(len(seen)))
 
-    scores = held_out_scores(problem, fold_of, held_out_fits(problem, fold_of, solve))
+    folds = Folds.of(problem, fold_of)
+    scores = folds.scores(folds.fits(solve))
     np.testing.assert_array_equal(np.isnan(scores), fold_of < 0)
     for fold, P in enumerate(seen):
         np.testing.assert_array_equal(P, problem.P * (fold_of != fold))

@@ -9,7 +9,7 @@ from sklearn.base import clone
 import naim3l
 from naim3l import NAIM3L, NAIM3LCV, evaluate, join_views
 from naim3l.datasets import make_unpaired
-from naim3l.decisions.held_out import held_out_fits, held_out_scores, hidden_metric, hold_out_folds
+from naim3l.decisions.held_out import Folds, held_out_scores, hidden_metric, hold_out_folds
 from naim3l.decisions.rules import Rules, fixed_decisions, held_out_answers, learn_decisions
 from naim3l.estimators import PerViewRidge, compared
 from naim3l.estimators.compared import RIDGES, choose_ridge
@@ -59,7 +59,7 @@ def test_several_ridges_are_solved_as_each_alone():
 def test_the_ridge_is_best_on_the_folds_and_for_each_fold_on_the_others():
     problem = problem_of()
     fold_of = hold_out_folds(problem, 3, np.random.RandomState(0))
-    ridge, chosen, without = choose_ridge(problem, fold_of, "AP")
+    ridge, chosen, without = choose_ridge(Folds.of(problem, fold_of), "AP")
     values, fits = np.empty((3, len(RIDGES))), {}
     for fold in range(3):
         hidden = fold_of == fold
@@ -99,7 +99,7 @@ def test_noise_is_not_ranked_below_guessing():
         Y = np.where(rng.random((60, 20)) < 0.1, 1, -1)
         problem = Problem([rng.normal(size=(60, 4))], [Y])
         fold_of = hold_out_folds(problem, 3, np.random.RandomState(seed))
-        fits = held_out_fits(problem, fold_of, lambda part: masked_ridge(part, 1e3))
+        fits = Folds.of(problem, fold_of).fits(lambda part: masked_ridge(part, 1e3))
         truth = problem.truth_of(fold_of >= 0)
         for levelled in (True, False):
             scores = held_out_scores(problem, fold_of, fits, levelled=levelled)
@@ -111,7 +111,7 @@ def test_noise_is_not_ranked_below_guessing():
 def test_decisions_on_a_fold_are_learned_from_the_others():
     problem = problem_of()
     fold_of = hold_out_folds(problem, 3, np.random.RandomState(0))
-    _, fits, _ = choose_ridge(problem, fold_of, "AP")
+    _, fits, _ = choose_ridge(Folds.of(problem, fold_of), "AP")
     scores = held_out_scores(problem, fold_of, fits)
     rules = Rules("f1", True, "mean")
     start = fixed_decisions(rules, ["a", "b"], list("wxyz"))
@@ -178,20 +178,18 @@ def test_the_pair_of_a_fold_is_chosen_without_it(data):
     model = NAIM3LCV(lams=[0.1, 1.0, 5.0], ridges=[0.5, 20.0], compare=True, random_state=1).fit(
         data.views, data.labels
     )
-    problem, fold_of = clone(model)._hold_out_training(data.views, data.labels)
+    problem, folds = clone(model)._hold_out_training(data.views, data.labels)
     results = model.cv_results_
     values = np.array([results[f"split{fold}_test_score"] for fold in range(3)])
     fits = [np.zeros((problem.n_weights, 4))] * 3
-    found = model._chosen_without(problem, None, fold_of, fits)
+    found = model._chosen_without(None, folds, fits)
     for fold in range(3):
         best = int(np.argmax(np.delete(values, fold, axis=0).mean(axis=0)))
         pair = results["lam"][best], results["ridge"][best]
         kept = pair == (model.lam_, model.ridge_)
         assert (found[fold] is fits[fold]) == kept
         if not kept:
-            expected = NAIM3L(pair[0], ridge=pair[1])._solve_loosely(
-                problem.without(fold_of == fold)
-            )
+            expected = NAIM3L(pair[0], ridge=pair[1])._solve_loosely(folds.without(fold))
             np.testing.assert_allclose(found[fold], expected)
 
 

@@ -5,7 +5,8 @@ from sklearn.linear_model import Ridge
 
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import PerViewRidge
-from naim3l.estimators.ridge import masked_ridge
+from naim3l.estimators.ridge import masked_ridge, masked_ridges
+from naim3l.problem.compressed import CompressedProblem
 from naim3l.problem.rows import Problem
 
 
@@ -33,6 +34,21 @@ def test_minimises_its_objective_with_sparse_rows_and_shared_masks(make_problem,
     gradient = problem.multiply_transposed(problem.residual(problem.multiply(W)))
     gradient += 0.5 * problem.penalised * W
     assert np.abs(gradient).max() < 1e-10
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("n_rows", [(60, 40), (9, 40)], ids=["tall", "fewer rows than columns"])
+def test_statistics_have_the_weights_of_the_rows(make_problem, n_rows, fit_intercept):
+    features, labels, _ = make_problem(n_rows=n_rows, n_features=(12, 5))
+    for Y in labels:
+        Y[:, 1] = -Y[:, 0]  # known in the same rows
+    labels[1][:, 2] = 0  # known in no row
+    features = [X + 3 for X in features]
+    problem = Problem(features, labels, fit_intercept=fit_intercept, positive_weight=2.0)
+    ridges = [1e-2, 1.0, 100.0]
+    expected = masked_ridges(problem, ridges)
+    found = masked_ridges(CompressedProblem.from_problem(problem), ridges)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("transform", [lambda X: X + 1e6, lambda X: 1e8 * X], ids=["far", "large"])

@@ -1,7 +1,8 @@
 """Label entries that are held out of fits in turn, their scores, and metrics of the scores."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from naim3l.decisions.calibration import log_loss
 from naim3l.decisions.fusion import fuse_arrays
 from naim3l.metrics import evaluate
 from naim3l.metrics.scored import LOSSES
+from naim3l.problem.compressed import Form
 from naim3l.problem.rows import Problem
 
 # The only metric of held-out entries that `naim3l.evaluate` does not compute.
@@ -109,20 +111,44 @@ def hold_out_folds(problem: Problem, n_folds: int, rng: np.random.RandomState) -
     return stacked if problem.samples is None else stacked[problem.samples]
 
 
-def held_out_fits(
-    problem: Problem, fold_of: NDArray[np.intp], solve: Callable[[Problem], Matrix]
-) -> list[Matrix]:
-    """Weights of the fits without each fold, (n_weights, n_labels) each.
+@dataclass(frozen=True)
+class Folds:
+    """Entries that are held out in turn, and the problems without them.
 
-    Parameters
+    Attributes
     ----------
-    problem : Problem
-    fold_of : ndarray of int, of the shape of ``problem.Y``
-        Result of `hold_out_folds`.
-    solve : callable
-        Function of a problem that returns its weights.
+    rows : Problem
+        Rows in which held-out entries are scored. If there are more rows than memory holds, these
+        are some of them.
+    fold_of : ndarray of int, of the shape of ``rows.Y``
+        Fold of each entry; -1 if it is in none.
+    without : callable
+        Function of the number of a fold that returns the problem without its entries, of all rows.
     """
-    return [solve(problem.without(fold_of == fold)) for fold in range(fold_of.max() + 1)]
+
+    rows: Problem
+    fold_of: NDArray[np.intp]
+    without: Callable[[int], Form]
+
+    @classmethod
+    def of(cls, problem: Problem, fold_of: NDArray[np.intp]) -> Self:
+        """Folds of all rows of a problem, as `hold_out_folds` assigns them."""
+        return cls(problem, fold_of, lambda fold: problem.without(fold_of == fold))
+
+    def __len__(self) -> int:
+        return int(self.fold_of.max(initial=-1)) + 1
+
+    def hidden(self, fold: int) -> NDArray[np.bool_]:
+        """Mask (n_rows, n_labels) of the entries of a fold."""
+        return self.fold_of == fold
+
+    def fits(self, solve: Callable[[Any], Matrix]) -> list[Matrix]:
+        """Weights (n_weights, n_labels) that ``solve`` gives for the problem without each fold."""
+        return [solve(self.without(fold)) for fold in range(len(self))]
+
+    def scores(self, fits: Sequence[Matrix], *, levelled: bool = False) -> Matrix:
+        """Score of each entry of ``rows`` by the fit without it; see `held_out_scores`."""
+        return held_out_scores(self.rows, self.fold_of, fits, levelled=levelled)
 
 
 def held_out_scores(
@@ -136,7 +162,7 @@ def held_out_scores(
     fold_of : ndarray of int, of the shape of ``problem.Y``
         Result of `hold_out_folds`.
     fits : sequence of ndarray of shape (n_weights, n_labels)
-        Result of `held_out_fits`.
+        Results of fits without each fold, as `Folds.fits` gives them.
     levelled : bool
         Whether scores are shifted so that the fits of all folds have the same mean over the rows
         of each view. Without this, entries of different folds cannot be ranked by their scores:

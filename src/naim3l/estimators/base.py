@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from naim3l.decisions.held_out import held_out_fits, held_out_scores, hold_out_folds
+from naim3l.decisions.held_out import Folds, hold_out_folds
 from naim3l.decisions.rules import (
     N_FOLDS,
     Decisions,
@@ -36,14 +36,17 @@ from naim3l.features.column_uses import ColumnUse
 from naim3l.features.encoding import ViewFeatures, accepts_missing, is_automatic
 from naim3l.features.kernels import KernelMap
 from naim3l.features.recipes import MAX_COMPONENTS
+from naim3l.features.survey import TableSurvey
 from naim3l.features.unused_columns import set_aside
 from naim3l.files.checkpoint import Checkpoint, remove_checkpoint
 from naim3l.files.models import save
+from naim3l.input.partitions import any_partitioned
 from naim3l.input.reader import TableReader
 from naim3l.input.tables import Table, warn_user
 from naim3l.input.views import FUSED, is_apart
 from naim3l.problem.assemble import assemble
 from naim3l.problem.rows import Problem
+from naim3l.problem.streamed import StreamedProblem
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -156,11 +159,11 @@ class ViewModel(ViewPredictor):
         hidden = {field.name: getattr(self, field.name) for field in fields(self)}
         return hidden | self.get_params(deep=False)
 
-    def _read_training(self, X: Any, y: Any) -> Problem:
+    def _read_training(self, X: Any, y: Any) -> Any:
         """The problem of all views; after an error, no model is left behind."""
         self._forget()
         try:
-            return self._read(X, y)
+            return self._read_parts(X, y) if any_partitioned(X) else self._read(X, y)
         except BaseException:
             self._forget()
             raise
@@ -187,9 +190,16 @@ class ViewModel(ViewPredictor):
         self.view_rates_ = rates_by_block(problem, self._blocks)
         return problem
 
+    def _read_parts(self, X: Any, y: Any) -> StreamedProblem:
+        """The problem of tables that are read in parts, with a sample of its rows."""
+        raise TypeError(
+            f"{type(self).__name__} takes tables in memory; NAIM3L and NAIM3LCV also take tables "
+            "that are read in parts, such as dask data frames and Parquet files."
+        )
+
     def _set_aside(self, view: str, table: Table) -> Collection[int]:
         """Positions of the columns of a view that are not features."""
-        unused = set_aside(table) if is_automatic(self.transformer, view) else {}
+        unused = set_aside(TableSurvey.of(table)) if is_automatic(self.transformer, view) else {}
         self.aside_[view] = list(unused.values())
         return unused
 
@@ -218,13 +228,18 @@ class ViewModel(ViewPredictor):
 
     def _learn_held_out(
         self, problem: Problem, solve: Callable[[Problem], NDArray]
-    ) -> tuple[NDArray[np.intp], list[NDArray[np.floating]]]:
-        """Learn decisions; the fold of each entry, and the fits without each fold."""
-        fold_of = hold_out_folds(problem, N_FOLDS, check_random_state(self.random_state))
-        fits = held_out_fits(problem, fold_of, solve)
-        scores, start = held_out_scores(problem, fold_of, fits), self._fixed_decisions()
-        self._keep_decisions(learn_decisions(self._rules, start, problem, scores))
-        return fold_of, fits
+    ) -> tuple[Folds, list[NDArray[np.floating]]]:
+        """Learn decisions; the folds, and the fits without each."""
+        folds = self._hold_out(problem, N_FOLDS)
+        fits, start = folds.fits(solve), self._fixed_decisions()
+        self._keep_decisions(learn_decisions(self._rules, start, folds.rows, folds.scores(fits)))
+        return folds, fits
+
+    def _hold_out(self, problem: Problem | StreamedProblem, n_folds: int) -> Folds:
+        if isinstance(problem, StreamedProblem):  # dealt when it was read
+            return Folds(problem.sample, problem.fold_of, problem.without_fold)
+        rng = check_random_state(self.random_state)
+        return Folds.of(problem, hold_out_folds(problem, n_folds, rng))
 
     def _fixed_decisions(self) -> Decisions:
         return fixed_decisions(self._rules, self._blocks, self.label_names_)

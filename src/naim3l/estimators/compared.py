@@ -1,6 +1,7 @@
 """Models that are measured on held-out entries, beside guessing and beside not coupling views."""
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -14,29 +15,34 @@ from naim3l.decisions.contenders import Answers, Judged, guess
 from naim3l.decisions.held_out import (
     AUTO,
     LOWER_IS_BETTER,
+    Folds,
     choose_metric,
-    held_out_scores,
     hidden_metric,
     mean_defined,
 )
 from naim3l.decisions.quality import measure
 from naim3l.decisions.rules import (
+    N_FOLDS,
     Decisions,
     held_out_answers,
     learn_decisions,
     scores_by_block,
 )
 from naim3l.estimators.linear import LinearViewModel
+from naim3l.estimators.parts_of_fit import PartsOfFit
 from naim3l.estimators.ridge import PerViewRidge, masked_ridge, masked_ridges
-from naim3l.input.views import FUSED
+from naim3l.files.checkpoint import Checkpoint
+from naim3l.input.tables import Table
+from naim3l.input.views import FUSED, is_apart
 from naim3l.problem.blocks import one_blas_thread
 from naim3l.problem.rows import Problem
+from naim3l.problem.streamed import StreamedProblem, all_entries
 
 # Ridges from which that of the model without coupling is chosen.
 RIDGES = (0.1, 1.0, 10.0, 100.0)
-# From the fold of each entry and the fits without each fold to such fits whose parameters were
-# chosen without the fold as well.
-Refit = Callable[[NDArray[np.intp], list[Matrix]], list[Matrix]]
+# From folds and the fits without each to such fits whose parameters were chosen without the fold as
+# well.
+Refit = Callable[[Folds, list[Matrix]], list[Matrix]]
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,38 @@ class ComparedModel(LinearViewModel):
     compare: bool = False
     verbose: int = 0
 
+    def _read_parts(self, X: Any, y: Any) -> StreamedProblem:
+        n_folds = self._n_folds(wide=not is_apart(X))
+        return PartsOfFit(self).read(X, y, n_folds=n_folds, free=self._has_free_scores())
+
+    @abstractmethod
+    def _open_checkpoint(self, data: list[Any], **more: Any) -> Checkpoint | None:
+        """The file of ``checkpoint``, opened for this fit; None without one.
+
+        Parameters
+        ----------
+        data : list of ndarray or sparse array
+        **more : JSON values
+            What else must be the same in a fit that resumes.
+        """
+
+    def _checkpoint_of(self, problem: Problem | StreamedProblem) -> Checkpoint | None:
+        """The checkpoint of the fit to a problem; that of tables in parts is open already."""
+        if isinstance(problem, StreamedProblem):
+            return problem.checkpoint
+        return self._open_checkpoint(problem.identity)
+
+    def _n_folds(self, *, wide: bool) -> int:
+        """Number of folds of held-out entries that a fit needs."""
+        return N_FOLDS if self.compare or self._rules.learn(wide) else 0
+
+    def _has_free_scores(self) -> bool:
+        """Whether the ridge depends on rows in which labels are unknown."""
+        return False
+
+    def _refine(self, tables: Mapping[str, Table], folds: Folds) -> None:
+        """Choose parameters of features on a sample of the rows, before all rows are encoded."""
+
     @property
     def uncoupled_(self) -> PerViewRidge:
         """The same model without coupling, fitted to the same rows; needs ``compare=True``."""
@@ -86,39 +124,31 @@ class ComparedModel(LinearViewModel):
         self,
         problem: Problem,
         solve: Callable[[Problem], NDArray],
-        refit: Refit = lambda fold_of, fits: fits,
+        refit: Refit = lambda folds, fits: fits,
     ) -> None:
         if not self.compare:
             super()._learn(problem, solve)
             return
-        fold_of, fits = self._learn_held_out(problem, solve)
-        self._compare(problem, fold_of, refit(fold_of, fits))
+        folds, fits = self._learn_held_out(problem, solve)
+        self._compare(problem, folds, refit(folds, fits))
 
-    def _compare(self, problem: Problem, fold_of: NDArray[np.intp], fits: list[Matrix]) -> None:
+    def _compare(self, problem: Problem, folds: Folds, fits: list[Matrix]) -> None:
         """Measure the held-out scores beside those of guessing and of not coupling."""
-        n_folds = fold_of.max() + 1
-        with progress_bar("without coupling", n_folds + 1, shown=self.verbose > 0) as advance:
-            ridge, chosen, other = choose_ridge(
-                problem, fold_of, getattr(self, "metric_", AUTO), advance
-            )
-            coef, intercept = problem.split_weights(masked_ridge(problem, ridge))
+        with progress_bar("without coupling", len(folds) + 1, shown=self.verbose > 0) as advance:
+            ridge, chosen, other = choose_ridge(folds, getattr(self, "metric_", AUTO), advance)
+            coef, intercept = problem.split_weights(masked_ridge(all_entries(problem), ridge))
             advance()
-        start = self._fixed_decisions()
-        scores = held_out_scores(problem, fold_of, chosen)
+        start, rows = self._fixed_decisions(), folds.rows
         self.uncoupled_parts_ = Uncoupled(
             ridge,
             dict(zip(self.views_, coef, strict=True)),
             dict(zip(self.views_, intercept, strict=True)),
-            learn_decisions(self._rules, start, problem, scores),
+            learn_decisions(self._rules, start, rows, folds.scores(chosen)),
         )
-        truths = scores_by_block(problem, problem.truth_of(fold_of >= 0), None, self._blocks)
+        truths = scores_by_block(rows, rows.truth_of(folds.fold_of >= 0), None, self._blocks)
         own, rivals = (
             held_out_answers(
-                self._rules,
-                start,
-                problem,
-                held_out_scores(problem, fold_of, of, levelled=True),
-                fold_of,
+                self._rules, start, rows, folds.scores(of, levelled=True), folds.fold_of
             )
             for of in (fits, other)
         )
@@ -140,18 +170,13 @@ def _block(name: str, truth: Matrix, own: Answers, rates: Matrix, rival: Answers
 
 @one_blas_thread  # many products of small matrices
 def choose_ridge(
-    problem: Problem,
-    fold_of: NDArray[np.intp],
-    metric: str,
-    advance: Callable[[], Any] = lambda: None,
+    folds: Folds, metric: str, advance: Callable[[], Any] = lambda: None
 ) -> tuple[float, list[Matrix], list[Matrix]]:
     """The ridge that is best for entries that are held out in turn, and fits without each fold.
 
     Parameters
     ----------
-    problem : Problem
-    fold_of : ndarray of int, of shape (n_rows, n_labels)
-        Result of `hold_out_folds`.
+    folds : Folds
     metric : str
         As of `NAIM3LCV`.
     advance : callable
@@ -165,13 +190,13 @@ def choose_ridge(
     chosen_without : list of ndarray of shape (n_weights, n_labels)
         Fits without each fold, with the ridge that is best for the other folds.
     """
-    folds = [fold_of == fold for fold in range(fold_of.max() + 1)]
-    metric = choose_metric(metric, map(problem.truth_of, folds)) if folds else metric
+    rows, all_hidden = folds.rows, [folds.hidden(fold) for fold in range(len(folds))]
+    metric = choose_metric(metric, map(rows.truth_of, all_hidden)) if all_hidden else metric
     fits = []
     values = np.empty((len(folds), len(RIDGES)))
-    for fold, hidden in enumerate(folds):
-        fits.append(masked_ridges(problem.without(hidden), RIDGES))
-        values[fold] = [hidden_metric(problem, hidden, W, metric) for W in fits[-1]]
+    for fold, hidden in enumerate(all_hidden):
+        fits.append(masked_ridges(folds.without(fold), RIDGES))
+        values[fold] = [hidden_metric(rows, hidden, W, metric) for W in fits[-1]]
         advance()
     best = best_of_folds(values, metric)
     without = [best_of_folds(np.delete(values, fold, axis=0), metric) for fold in range(len(folds))]

@@ -13,16 +13,17 @@ from sklearn.utils import check_random_state
 from naim3l._progress import progress_bar
 from naim3l.estimators.compared import ComparedModel
 from naim3l.estimators.schema import AUTO
+from naim3l.estimators.start import check_start, given_weights
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.input.tables import warn_user
 from naim3l.problem.boundedness import bounding_ridge
 from naim3l.problem.choice import choose_form
+from naim3l.problem.compressed import Form
 from naim3l.problem.rows import Problem
+from naim3l.problem.streamed import all_entries
 from naim3l.solvers import SOLVERS, SolverResult, solve_fast
 from naim3l.solvers.objective import Objective
 
-# Squares of larger start weights, or of their scores, could overflow.
-LARGEST_WEIGHT, LARGEST_SCORE = 1e100, 1e40
 # Inside folds: scores of held-out entries are accurate long before the weights are.
 FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 
@@ -242,9 +243,12 @@ float, default="sign"
         ----------
         X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
             A table is a NumPy array, SciPy sparse matrix or data frame. A row of a view that
-            is entirely NaN lacks the view.
+            is entirely NaN lacks the view. Tables with more rows than memory holds can be a
+            dask.dataframe, a dask.array, or Parquet files (a file, folder, pattern such as
+            "parts/*.parquet", or pyarrow.dataset), which are read in two or three passes.
         y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
-            Labels of the rows of ``X``, in the coding that ``label_coding`` names.
+            Labels of the rows of ``X``, in the coding that ``label_coding`` names. For Parquet
+            files, names of columns in the same files will do.
 
         Returns
         -------
@@ -277,23 +281,30 @@ float, default="sign"
         """
         self._check_parameters(X)
         problem = self._read_training(X, y)
-        checkpoint = self._open_checkpoint(problem)
-        self._keep_result(problem, self._solve(problem, checkpoint))
+        whole, checkpoint = all_entries(problem), self._checkpoint_of(problem)
+        self._keep_result(problem, self._solve(whole, checkpoint))
         self._learn(problem, kept_in(checkpoint, self._solve_loosely))
         self._keep_checkpoint(checkpoint)
         return self
 
-    def _open_checkpoint(self, problem: Problem) -> Checkpoint | None:
-        """The file of ``checkpoint``, opened for this fit."""
+    def _has_free_scores(self) -> bool:
+        return self.ridge == AUTO and self.high_rank
+
+    def _open_checkpoint(self, data: list[Any], **more: Any) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         names = ("lam", "low_rank", "high_rank", "ridge", "positive_weight", "fit_intercept", "mu")
-        settings = {name: getattr(self, name) for name in names}
+        settings = {name: getattr(self, name) for name in names} | more
         start = [] if self.init is None else [np.asarray(self.init[view]) for view in self.views_]
-        return Checkpoint(self.checkpoint, fingerprint([*problem.X, problem.Y, *start], settings))
+        return Checkpoint(self.checkpoint, fingerprint([*data, *start], settings))
 
-    def _objective(self, problem: Problem) -> Objective:
+    def _objective(self, problem: Form) -> Objective:
         """The objective, in the form that the solver works on."""
+        if self.solver == "paper" and not isinstance(problem, Problem):
+            raise ValueError(
+                "solver='paper' works on rows in memory; tables that are read in parts need "
+                "solver='auto'."
+            )
         form = problem if self.solver == "paper" else choose_form(problem)
         terms = {"low_rank": self.low_rank, "high_rank": self.high_rank}
         ridge = self.ridge
@@ -302,12 +313,10 @@ float, default="sign"
             ridge = bounding_ridge(problem, self.lam, form) if may_fall else 0.0
         return Objective(form, self.lam, ridge=float(ridge), **terms)
 
-    def _solve(self, problem: Problem, checkpoint: Checkpoint | None = None) -> SolverResult:
+    def _solve(self, problem: Form, checkpoint: Checkpoint | None = None) -> SolverResult:
         objective = self._objective(problem)
         self.ridge_ = objective.ridge
         W = self._start_weights(problem)
-        if W is not None:
-            _check_start(problem, W)
         kept: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
         with progress_bar("fit", self.max_iter, shown=self.verbose > 0) as advance:
             result = SOLVERS[self.solver](
@@ -325,7 +334,7 @@ float, default="sign"
             warn_user(f"{message} {advice}", ConvergenceWarning)
         return result
 
-    def _advice(self, problem: Problem, objective: Objective) -> str:
+    def _advice(self, problem: Form, objective: Objective) -> str:
         """What to do if a fit has not converged."""
         needed = bounding_ridge(problem, self.lam, objective.problem) if self.high_rank else 0.0
         if objective.ridge >= needed:
@@ -337,50 +346,23 @@ float, default="sign"
             "lower lam, or use high_rank=False."
         )
 
-    def _solve_loosely(self, problem: Problem) -> NDArray[np.floating]:
+    def _start_weights(self, problem: Form) -> NDArray[np.floating] | None:
+        """Stacked start weights, (n_weights, n_labels), or None for those of the solver."""
+        random = check_random_state(self.random_state)  # raises if it is invalid, for any solver
+        if self.init is not None:
+            return given_weights(problem, self.init, self.views_)
+        if self.solver != "paper":
+            return None
+        W = random.uniform(-1, 1, (problem.n_weights, problem.n_labels))
+        check_start(problem, W)
+        return W
+
+    def _solve_loosely(self, problem: Form) -> NDArray[np.floating]:
         """Weights that are accurate enough to score held-out entries."""
         result = solve_fast(self._objective(problem), max_iter=FOLD_MAX_ITER, tol=FOLD_TOL)
         if result.interrupted:
             raise KeyboardInterrupt
         return result.W
-
-    def _start_weights(self, problem: Problem) -> NDArray[np.float64] | None:
-        """Stacked start weights, (n_weights, n_labels), or None for those of the solver."""
-        random = check_random_state(self.random_state)  # raises if it is invalid, for any solver
-        if self.init is None and self.solver != "paper":
-            return None
-        if self.init is None:
-            return random.uniform(-1, 1, (problem.n_weights, problem.n_labels))
-        if set(self.init) != set(self.views_):
-            raise ValueError(
-                f"init has views {sorted(self.init, key=str)}, the data {sorted(self.views_)}."
-            )
-        blocks = []
-        for view, weights in zip(self.views_, problem.weight_slices, strict=True):
-            try:
-                block = np.asarray(self.init[view], dtype=np.float64)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"init[{view!r}] must be numbers: {error}.") from None
-            expected = (weights.stop - weights.start, problem.n_labels)
-            if block.shape != expected or not (np.abs(block) <= LARGEST_WEIGHT).all():
-                raise ValueError(
-                    f"init[{view!r}] must be finite weights of shape {expected} (transformed "
-                    f"features{', then the intercept,' if self.fit_intercept else ''} by labels), "
-                    f"none beyond {LARGEST_WEIGHT:g}, got shape {block.shape}."
-                )
-            blocks.append(block)
-        return np.concatenate(blocks)
-
-
-def _check_start(problem: Problem, W: NDArray[np.float64]) -> None:
-    """Refuse start weights whose scores are too large for the solver."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        largest = np.abs(problem.multiply(W)).max()
-    if not largest <= LARGEST_SCORE:
-        raise ValueError(
-            "the start weights (init, or those that solver='paper' draws) have scores up to "
-            f"{largest:.3g}, beyond {LARGEST_SCORE:g}; use smaller ones, or transformer='scale'."
-        )
 
 
 def _not_converged(result: SolverResult, max_iter: int, tol: float) -> str:

@@ -1,7 +1,7 @@
 """The choice of `lam` and `ridge` on observed label entries that are held out of the fits."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
@@ -12,15 +12,14 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from naim3l._progress import progress_bar
 from naim3l.decisions.held_out import (
     AUTO,
     LOWER_IS_BETTER,
+    Folds,
     choose_metric,
     hidden_metric,
-    hold_out_folds,
 )
 from naim3l.estimators.bandwidths import choose_gammas
 from naim3l.estimators.compared import ComparedModel, best_of_folds
@@ -32,7 +31,9 @@ from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in, whole_seed
 from naim3l.input.tables import Table, warn_user
 from naim3l.problem.blocks import one_blas_thread
 from naim3l.problem.choice import choose_form
+from naim3l.problem.compressed import Form
 from naim3l.problem.rows import Problem
+from naim3l.problem.streamed import StreamedProblem, all_entries
 from naim3l.solvers import SolverResult, solve_fast
 from naim3l.solvers.fast import PART
 from naim3l.solvers.objective import Objective
@@ -172,30 +173,43 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
         """
         self._check_parameters(X)
         pairs = self._pairs()
-        problem, fold_of = self._hold_out_training(X, y)
-        checkpoint = self._open_checkpoint(problem, pairs)
-        self._rank(pairs, self._score_folds(problem, fold_of, pairs, checkpoint))
-        self._keep_result(problem, self._solve_best(problem, checkpoint))
+        problem, folds = self._hold_out_training(X, y)
+        checkpoint = self._checkpoint_of(problem)
+        self._rank(pairs, self._score_folds(folds, pairs, checkpoint))
+        self._keep_result(problem, self._solve_best(all_entries(problem), checkpoint))
         chosen = self._model(self.lam_, self.ridge_)
-        refit = partial(self._chosen_without, problem, checkpoint)
+        refit = partial(self._chosen_without, checkpoint)
         self._learn(problem, kept_in(checkpoint, chosen._solve_loosely), refit)
         self._keep_checkpoint(checkpoint)
         return self
 
-    def _hold_out_training(self, X: Any, y: Any) -> tuple[Problem, NDArray[np.intp]]:
-        """The problem, its gammas refined, and the fold of each entry; chooses the metric."""
+    def _hold_out_training(self, X: Any, y: Any) -> tuple[Any, Folds]:
+        """The problem, its gammas refined, and the folds; chooses the metric."""
         problem = self._read_training(X, y)
-        fold_of = hold_out_folds(problem, self.cv, check_random_state(self.random_state))
-        folds = (problem.truth_of(fold_of == fold) for fold in range(self.cv))
-        self.metric_ = choose_metric(self.metric, folds)
-        return self._refine_gammas(X, problem, fold_of == 0), fold_of
+        folds = self._hold_out(problem, self.cv)
+        self._choose_metric(folds)
+        if isinstance(problem, StreamedProblem):  # refined when it was read
+            return problem, folds
+        refined = self._refine_gammas(partial(self.reader_.tables, X), folds)
+        return refined, folds if refined is problem else Folds.of(refined, folds.fold_of)
 
-    def _refine_gammas(self, X: Any, problem: Problem, hidden: NDArray[np.bool_]) -> Problem:
-        """The problem with the gammas that are best for hidden entries; keeps their maps."""
-        auto = self._free_gammas()
+    def _choose_metric(self, folds: Folds) -> None:
+        truths = (folds.rows.truth_of(folds.hidden(fold)) for fold in range(self.cv))
+        self.metric_ = choose_metric(self.metric, truths)
+
+    def _n_folds(self, *, wide: bool) -> int:
+        return self.cv
+
+    def _refine(self, tables: Mapping[str, Table], folds: Folds) -> None:
+        self._choose_metric(folds)
+        self._refine_gammas(lambda: tables, folds)
+
+    def _refine_gammas(self, read: Callable[[], Mapping[str, Table]], folds: Folds) -> Problem:
+        """The problem with the gammas that are best for the first fold; keeps their maps."""
+        auto, problem, hidden = self._free_gammas(), folds.rows, folds.hidden(0)
         factors = _distinct(self.gamma_factors)
         if any(auto.values()) and factors != [1.0]:
-            tables = self.reader_.tables(X)
+            tables = read()
             lowest = self.metric_ in LOWER_IS_BETTER
             with progress_bar("bandwidths", len(factors), shown=self.verbose > 0) as advance:
 
@@ -228,7 +242,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
         }
 
     def _encode_again(
-        self, problem: Problem, tables: dict[str, Table], features: dict[str, ViewFeatures]
+        self, problem: Problem, tables: Mapping[str, Table], features: dict[str, ViewFeatures]
     ) -> Problem:
         """The problem with new features of the views whose encoding has changed."""
         return problem.with_features(
@@ -238,15 +252,13 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
             ]
         )
 
-    def _open_checkpoint(self, problem: Problem, pairs: list[Pair]) -> Checkpoint | None:
-        """The file of ``checkpoint``, opened for this search."""
+    def _open_checkpoint(self, data: list[Any], **more: Any) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        names = ("cv", "metric_", "low_rank", "high_rank", "positive_weight", "fit_intercept")
+        names = ("cv", "metric", "low_rank", "high_rank", "positive_weight", "fit_intercept")
         settings = {name: getattr(self, name) for name in names}
-        settings |= {"pairs": pairs, "random_state": whole_seed(self.random_state)}
-        samples = [] if problem.samples is None else [problem.samples]
-        return Checkpoint(self.checkpoint, fingerprint([*problem.X, problem.Y, *samples], settings))
+        settings |= {"pairs": self._pairs(), "random_state": whole_seed(self.random_state)} | more
+        return Checkpoint(self.checkpoint, fingerprint(data, settings))
 
     def _model(self, lam: float, ridge: float) -> NAIM3L:
         own = {field.name for field in fields(self)} - {"checkpoint", "random_state"}
@@ -262,11 +274,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
 
     @one_blas_thread  # here, so that threads do not undo each other's limits
     def _score_folds(
-        self,
-        problem: Problem,
-        fold_of: NDArray[np.intp],
-        pairs: list[Pair],
-        checkpoint: Checkpoint | None,
+        self, folds: Folds, pairs: list[Pair], checkpoint: Checkpoint | None
     ) -> NDArray:
         """Metric of each pair in each fold, (cv, n_pairs); finished folds are not repeated."""
         scores, todo = np.empty((self.cv, len(pairs))), []
@@ -276,7 +284,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
                 todo.append(fold)
             else:
                 scores[fold] = stored["scores"]
-        work = (delayed(self._score_path)(problem, fold_of == fold, pairs) for fold in todo)
+        work = (delayed(self._score_path)(folds, fold, pairs) for fold in todo)
         with progress_bar("folds", len(todo), shown=self.verbose > 0) as advance:
             run = Parallel(self.n_jobs, prefer="threads", return_as="generator")
             for fold, of_fold in zip(todo, run(work), strict=True):
@@ -286,9 +294,9 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
                 advance()
         return scores
 
-    def _score_path(self, problem: Problem, hidden: NDArray, pairs: list[Pair]) -> list[float]:
-        """Metric on the hidden entries for each pair, of fits to the other entries."""
-        form = choose_form(problem.without(hidden))
+    def _score_path(self, folds: Folds, fold: int, pairs: list[Pair]) -> list[float]:
+        """Metric on the entries of a fold for each pair, of fits to the other entries."""
+        form, hidden = choose_form(folds.without(fold)), folds.hidden(fold)
         values, warm = [], dict[float, SolverResult]()
         for lam, ridge in pairs:
             objective = Objective(form, lam, self.low_rank, self.high_rank, ridge)
@@ -303,7 +311,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
             if result.interrupted:
                 raise KeyboardInterrupt
             warm = {ridge: result}
-            values.append(hidden_metric(problem, hidden, result.W, self.metric_))
+            values.append(hidden_metric(folds.rows, hidden, result.W, self.metric_))
         return values
 
     def _rank(self, pairs: list[Pair], scores: NDArray) -> None:
@@ -332,7 +340,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
             "rank_test_score": 1 + np.searchsorted(np.sort(losses), losses),
         } | {f"split{fold}_test_score": of_fold for fold, of_fold in enumerate(scores)}
 
-    def _solve_best(self, problem: Problem, checkpoint: Checkpoint | None) -> SolverResult:
+    def _solve_best(self, problem: Form, checkpoint: Checkpoint | None) -> SolverResult:
         """Fit of the best pair on all entries; of the next one if it is unbounded below."""
         results = self.cv_results_
         for best in np.argsort(results["rank_test_score"], kind="stable"):
@@ -357,11 +365,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
         raise FloatingPointError(_ALL_UNBOUNDED)
 
     def _chosen_without(
-        self,
-        problem: Problem,
-        checkpoint: Checkpoint | None,
-        fold_of: NDArray[np.intp],
-        fits: list[NDArray[np.floating]],
+        self, checkpoint: Checkpoint | None, folds: Folds, fits: list[NDArray[np.floating]]
     ) -> list[NDArray[np.floating]]:
         """Fits without each fold, with the pair that is best for the other folds."""
         if self.cv != len(fits) or not isinstance(self.random_state, Integral):
@@ -374,7 +378,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
             if pair != (self.lam_, self.ridge_):
                 solve = kept_in(checkpoint, self._model(*pair)._solve_loosely, f"pair{best}")
                 with suppress(FloatingPointError):  # unbounded: the pair of the model will do
-                    found[fold] = solve(problem.without(fold_of == fold))
+                    found[fold] = solve(folds.without(fold))
         return found
 
 

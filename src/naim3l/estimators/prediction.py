@@ -15,9 +15,11 @@ from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import Evidence
 from naim3l.decisions.rules import Rulebook, Thresholds, fuse_views, thresholds_of
 from naim3l.estimators.calibrated import CalibratedMethod, check_confidence, most_probable
+from naim3l.estimators.lazy import lazily, scores_of_parts
 from naim3l.estimators.output import contain
 from naim3l.features.encoding import ViewFeatures
 from naim3l.input.labels import CODINGS, LabelTable, fill_unknown
+from naim3l.input.partitions import any_partitioned
 from naim3l.input.reader import TableReader, of_reader
 from naim3l.input.tables import OUTPUTS, Table, warn_of_rows
 from naim3l.input.views import FUSED
@@ -67,6 +69,7 @@ class ViewPredictor(BaseEstimator):
     def transformers_(self) -> dict[str, Any]:
         return {view: features.transformer for view, features in self.features_.items()}
 
+    @lazily
     def decision_function(self, X: Any) -> Any:
         """Scores of the labels, which are larger for labels that are more likely.
 
@@ -80,7 +83,8 @@ class ViewPredictor(BaseEstimator):
         dict of str to ndarray of shape (n_rows, n_labels), or ndarray of that shape
             By view for a mapping. For a wide table, scores are fused over the views that a row
             has: their mean, or log-odds with ``fusion="evidence"`` or "learned". Scores are NaN
-            in a row that lacks the view, or, in a wide table, every view.
+            in a row that lacks the view, or, in a wide table, every view. For tables in parts
+            (dask collections, Parquet files) all methods return dask data frames or arrays.
 
         Examples
         --------
@@ -99,6 +103,7 @@ class ViewPredictor(BaseEstimator):
                 warn_of_rows(lacking, "have no view at all: their scores are NaN")
         return self._contain(scores, X)
 
+    @lazily
     def view_scores(self, X: Any) -> dict[str, NDArray[np.float64]]:
         """Scores of each view by itself, before those of a wide table are fused.
 
@@ -127,6 +132,7 @@ class ViewPredictor(BaseEstimator):
         check_is_fitted(self)
         return {view: self._score_view(view, t) for view, t in self.reader_.tables(X).items()}
 
+    @lazily
     def predict(self, X: Any, decide: str | None = None) -> Any:
         """Predicted labels: yes where the score is above the threshold of the label, else no.
 
@@ -168,6 +174,7 @@ class ViewPredictor(BaseEstimator):
         return self._contain({view: D.astype(np.int64) for view, D in decided.items()}, X)
 
     @CalibratedMethod
+    @lazily
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the labels, for models with ``calibrate=True``.
 
@@ -197,6 +204,7 @@ class ViewPredictor(BaseEstimator):
         found = {view: self._probabilities(view, S) for view, S in self._scores(X).items()}
         return self._contain(found, X)
 
+    @lazily
     def impute_labels(self, X: Any, y: Any, min_confidence: float | None = None) -> Any:
         """Label tables with predictions in place of unknown entries.
 
@@ -208,7 +216,8 @@ class ViewPredictor(BaseEstimator):
         X : mapping of str to table, or one wide table
             In the form of the fit.
         y : mapping of str to label table, or one label table
-            Labels of the rows of ``X``.
+            Labels of the rows of ``X``. For Parquet files, names of columns of the same files
+            are accepted, too.
         min_confidence : float, optional
             Smallest probability, from 0.5 to 1, of a value that is filled in; other entries stay
             unknown. Only with ``calibrate=True``.
@@ -250,7 +259,8 @@ class ViewPredictor(BaseEstimator):
         X : mapping of str to table, or one wide table
             In the form of the fit. Rows that lack the view are left out.
         y : mapping of str to label table, or one label table
-            Labels of the rows of ``X``.
+            Labels of the rows of ``X``. For tables in parts, scores and labels of all rows must
+            fit in memory.
 
         Returns
         -------
@@ -344,6 +354,9 @@ class ViewPredictor(BaseEstimator):
         self, X: Any, y: Any
     ) -> Iterator[tuple[str, NDArray[np.float64], LabelTable]]:
         """Name, scores and labels of each view, or of a wide table, whose name is FUSED."""
+        if any_partitioned(X):
+            yield from scores_of_parts(self, X, y)
+            return
         scores = self._scores(X)
         labels = self.reader_.labels(X, y)
         for view, S in scores.items():

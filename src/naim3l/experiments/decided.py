@@ -4,7 +4,7 @@ import numpy as np
 
 from naim3l._arrays import Mask, Matrix
 from naim3l.decisions.calibration import fit_calibration
-from naim3l.decisions.held_out import held_out_fits, held_out_scores, hold_out_folds
+from naim3l.decisions.held_out import Folds, hold_out_folds
 from naim3l.decisions.rules import N_FOLDS
 from naim3l.decisions.thresholds import LEARNED, SIGN, fit_thresholds
 from naim3l.estimators.naim3l_cv import NAIM3LCV
@@ -82,9 +82,9 @@ def best_sets(P: Matrix) -> Mask:
 def _shrunk_f1(model: NAIM3LCV, problem: Problem, seed: int) -> dict[str, Matrix]:
     """Thresholds of "f1", in standard deviations of a label's scores, drawn to a common one."""
     chosen = model._model(model.lam_, model.ridge_)
-    folds = hold_out_folds(problem, N_FOLDS, np.random.RandomState(seed))
-    fits = held_out_fits(problem, folds, chosen._solve_loosely)
-    scores = held_out_scores(problem, folds, fits)
+    fold_of = hold_out_folds(problem, N_FOLDS, np.random.RandomState(seed))
+    folds = Folds.of(problem, fold_of)
+    scores = folds.scores(folds.fits(chosen._solve_loosely))
     truth = problem.truth_of(problem.Y != 0)
     thresholds = {}
     for view, rows in zip(model.views_, problem.row_slices, strict=True):
