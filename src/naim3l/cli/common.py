@@ -13,8 +13,9 @@ from naim3l.cli.app import say
 
 Views = Annotated[
     list[str] | None,
-    typer.Argument(help="Views as name=path: CSV, TSV, Parquet, Arrow, .xlsx, .npz, .mat, "
-                        "or name=sqlite:///file.db#select ...", show_default=False),
+    typer.Argument(help="Views as name=path: CSV, TSV, Parquet, Arrow, .xlsx, .npz, .mat, a "
+                        "folder or quoted pattern of CSV or Parquet files, or "
+                        "name=sqlite:///file.db#select ...", show_default=False),
 ]  # fmt: skip
 Settings = Annotated[
     Path | None, typer.Option("--config", help="Settings in TOML, as 'naim3l init' writes them.")
@@ -57,6 +58,17 @@ RawCells = Annotated[
     typer.Option("--raw-cells", help="In CSV and TSV, write text that begins with = + - @ as it "
                                      "is. Default: put ' before it, so that no spreadsheet takes "
                                      "it for a formula."),
+]  # fmt: skip
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory", help="Read tables in parts that fit in this memory, such as 4GB, "
+                                  "beside what Python itself takes. Folders and patterns are "
+                                  "read in parts in any case."),
+]  # fmt: skip
+Dask = Annotated[
+    str | None,
+    typer.Option("--dask", help="Address of a running cluster of dask, which reads the tables in "
+                                "parts."),
 ]  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -149,8 +161,13 @@ def files_of(settings: Any, *others: Path | None) -> list[Path]:
 def files_of_sources(sources: Iterable[str]) -> list[Path]:
     """Files among the sources of tables; databases on servers are not files."""
     from naim3l.files.readers import source_file
+    from naim3l.files.readers.folders import find_files, is_folder
 
-    return [path for path in map(source_file, sources) if path is not None]
+    files: list[Path] = []
+    for source in sources:
+        one = None if is_folder(source) else source_file(source)
+        files += find_files(source) if is_folder(source) else [] if one is None else [one]
+    return files
 
 
 def load_model(path: Path) -> Any:

@@ -1,5 +1,7 @@
 """``naim3l fit`` and ``naim3l init``: a model from files, and settings guessed from files."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,9 +10,11 @@ import typer
 from naim3l.cli.app import app, need_libraries, print_table, report_errors, say, system_reason
 from naim3l.cli.common import (
     AsJson,
+    Dask,
     Ids,
     LabelFiles,
     Labels,
+    Memory,
     No,
     Settings,
     Unknown,
@@ -21,7 +25,7 @@ from naim3l.cli.common import (
     make_settings,
     print_json,
 )
-from naim3l.cli.measured import by_name, print_measured, verdicts_in_words
+from naim3l.cli.measured import DASH, by_name, print_measured, verdicts_in_words
 from naim3l.cli.report import page_files, write
 
 
@@ -75,6 +79,8 @@ def fit(
     report: Annotated[
         Path | None, typer.Option("--report", help="Report page to write about the fit.")
     ] = None,
+    memory: Memory = None,
+    dask: Dask = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Fit a model to tables that cannot be joined, and save it.
@@ -89,14 +95,20 @@ def fit(
     Scores are linear in the columns. Where that is too simple, try --kernel rbf, which also learns
     from columns in combination; its width is chosen, too.
 
+    Tables that do not fit in memory are read in parts, several times: folders and patterns of CSV
+    or Parquet files, and with --memory or --dask also single ones. What their columns are is then
+    decided by the first 10,000 rows.
+
     Example: naim3l fit clinic=clinic.csv lab=lab.parquet --id id --labels 'dx_*' -o model.skops
 
     Example: naim3l fit words=counts.csv lab=lab.csv --kernel words=hellinger --kernel lab=rbf
     --labels 'dx_*' -o curved.skops
+
+    Example: naim3l fit 'visits=visits/*.parquet' lab=lab/ --labels 'dx_*' --memory 4GB
+    -o model.skops
     """
     with report_errors():
         from naim3l.cli.options import check_combination
-        from naim3l.cli.work import make_model, read_training, split
         from naim3l.files.whole import check_outputs
 
         options = _given(
@@ -117,23 +129,19 @@ def fit(
         outputs = [target, checkpoint, *page_files(report)]
         check_outputs(outputs, files_of(settings, config))
         _check_checkpoint(checkpoint, resume)
-        data = read_training(settings)
-        verbose = 0 if as_json else 1
-        model = make_model(settings.model, data, verbose=verbose, checkpoint=str(checkpoint))
-        _fit_and_save(model, data, target, checkpoint)
-        if report is not None:
-            write(model, *split(data), report)
+        fit_files = _choose_fit(settings, memory, dask)
+        model, data = fit_files(settings, target, checkpoint, report, verbose=not as_json)
     summary = _summary(model, data, target)
     if report is not None:
         summary["report"] = str(report)
     if as_json:
         print_json(summary)
         return
-    rows = [[name, *(str(value) for value in view.values())] for name, view in
+    header = {"rows": "rows", "columns": "columns", "known": "labels known (%)"}
+    rows = [[name, *(str(view.get(key, DASH)) for key in header)] for name, view in
             summary["views"].items()]  # fmt: skip
-    header = ["view", "rows", "columns", "labels known (%)"]
     n_labels = len(model.label_names_)
-    print_table(f"{n_labels} label{'' if n_labels == 1 else 's'}", header, rows)
+    print_table(f"{n_labels} label{'' if n_labels == 1 else 's'}", ["view", *header.values()], rows)
     say(
         f"lam {summary['lam']:g}, ridge {summary['ridge']:g}, {summary['iterations']} iterations"
         f"{'' if summary['converged'] else ' (NOT converged)'}"
@@ -182,6 +190,56 @@ def init(
     ]
     print_table("Guessed", ["view", "source", "id", "labels"], rows, n_left=4)
     say(f"Wrote {out}. Check what is marked as guessed, then: naim3l fit --config {out}")
+
+
+def _choose_fit(settings: Any, memory: str | None, address: str | None) -> Callable[..., Any]:
+    """Function that fits and saves a model: to tables in memory, or to tables in parts."""
+    from naim3l.cli.work.streamed_work import is_streamed
+
+    if not is_streamed(settings, memory, address):
+        return _fit_tables
+    return partial(_fit_parts, memory=memory, address=address)
+
+
+def _fit_tables(
+    settings: Any, target: Path, checkpoint: Path, report: Path | None, *, verbose: bool
+) -> tuple[Any, Any]:
+    from naim3l.cli.work import make_model, read_training, split
+
+    data = read_training(settings)
+    model = make_model(settings.model, data, verbose=int(verbose), checkpoint=str(checkpoint))
+    _fit_and_save(model, data, target, checkpoint)
+    if report is not None:
+        write(model, *split(data), report)
+    return model, data
+
+
+def _fit_parts(
+    settings: Any,
+    target: Path,
+    checkpoint: Path,
+    report: Path | None,
+    *,
+    verbose: bool,
+    memory: str | None,
+    address: str | None,
+) -> tuple[Any, Any]:
+    from naim3l.cli.work import make_model, split
+    from naim3l.cli.work.building import judged_by_fit
+    from naim3l.cli.work.streamed_rows import sample_rows
+    from naim3l.cli.work.streamed_tables import open_training
+    from naim3l.cli.work.streamed_work import workers
+
+    judged = judged_by_fit(settings)
+    with workers(memory, address) as part_bytes:
+        data = open_training(settings, part_bytes, judged)
+        model = make_model(
+            settings.model, data, verbose=int(verbose), checkpoint=str(checkpoint), judged=judged
+        )
+        _fit_and_save(model, data, target, checkpoint)
+        if report is not None:
+            write(model, *split(sample_rows(data, shown=verbose)), report)
+    return model, data
 
 
 def _target(out: Path | None, settings: Any) -> Path:
@@ -264,6 +322,14 @@ def _kernels_in_words(summary: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
+def _facts(view: Any, n_columns: int) -> dict[str, Any]:
+    """Numbers of rows and columns of a view; the share of known labels if they are in memory."""
+    if hasattr(view.features, "lengths"):
+        return {"rows": sum(view.features.lengths), "columns": n_columns}
+    known = round(100 * float(view.labels.notna().to_numpy().mean()), 1)
+    return {"rows": len(view.features), "columns": n_columns, "known": known}
+
+
 def _summary(model: Any, data: Any, target: Path) -> dict[str, Any]:
     from naim3l.explain import view_kernels
 
@@ -271,14 +337,7 @@ def _summary(model: Any, data: Any, target: Path) -> dict[str, Any]:
     return {
         "model": str(target),
         "labels": model.label_names_,
-        "views": {
-            name: {
-                "rows": len(view.features),
-                "columns": view.features.shape[1],
-                "known": round(100 * float(view.labels.notna().to_numpy().mean()), 1),
-            }
-            for name, view in data.items()
-        },
+        "views": {name: _facts(view, model.reader_.n_columns(name)) for name, view in data.items()},
         "lam": getattr(model, "lam_", getattr(model, "lam", None)),
         "ridge": getattr(model, "ridge_", getattr(model, "ridge", None)),
         "kernel": {name: kernel.name for name, kernel in kernels.items()},

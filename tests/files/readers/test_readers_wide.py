@@ -8,7 +8,7 @@ import pytest
 
 from naim3l.files.readers import choose_columns, parse_features, read_table
 from naim3l.files.readers.ids import guess_id
-from naim3l.files.readers.table import _name_columns
+from naim3l.files.readers.table import name_columns
 from naim3l.input.tables import Table
 
 
@@ -68,7 +68,7 @@ def test_names_are_looked_up(names):
 def test_doubled_names_are_looked_up(names):
     frame = pd.DataFrame([[1.0] * len(names)], columns=pd.Index(names, dtype=object))
     Name.n_compared = 0
-    _name_columns(frame)
+    name_columns(frame)
     assert Name.n_compared <= 10 * len(names)
 
 

@@ -1,6 +1,6 @@
 """Predictions, filled-in labels and metrics of a fitted model."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -49,17 +49,38 @@ def predict_tables(
     decide : str, optional
         Another rule for labels than the model's.
     """
-    check_id_names(X, model.label_names_)
-    if kind == "probabilities":
-        _check_calibrated(model)
-    model.set_output(transform="pandas")
+    prepare_answers(model, X, kind)
     warn_of_empty_rows(X)
     if fused:
         return _fused(model, X, kind, decide)
+    return _stacked(predict_views(model, X, kind, decide))
+
+
+def prepare_answers(model: LinearViewModel, X: Mapping[str, Any], kind: str) -> None:
+    """Refuse what a model cannot answer; its answers will be data frames.
+
+    Parameters
+    ----------
+    model : fitted model
+    X : mapping of view to table
+        Which may have no rows.
+    kind : str
+        As in `predict_tables`.
+    """
+    check_id_names(X, model.label_names_)
     if kind == "probabilities":
-        return _stacked(model.predict_proba(X))
+        check_calibrated(model)
+    model.set_output(transform="pandas")
+
+
+def predict_views(
+    model: LinearViewModel, X: Mapping[str, Any], kind: str, decide: str | None
+) -> Mapping[str, Any]:
+    """Predictions of each view, parameters as in `predict_tables`."""
+    if kind == "probabilities":
+        return model.predict_proba(X)
     scores = model.decision_function(X)
-    return _stacked(scores if kind == "scores" else _decided(model, scores, decide))
+    return scores if kind == "scores" else _decided(model, scores, decide)
 
 
 def _decided(
@@ -96,14 +117,22 @@ def _stacked(tables: Mapping[str, Any]) -> Any:
     if len(tables) == 1:
         return name_rows(next(iter(tables.values())), names)
     warn_of_rows_without_ids(tables)
-    first = next(iter(tables.values()))
-    column = free_name("view", {*first.columns, *names}, "names of views are")
-    parts = []
-    for view, table in tables.items():
-        part = table.copy()
-        part.insert(0, column, view)
-        parts.append(part)
-    return name_rows(pd.concat(parts), names)
+    column = name_of_views(next(iter(tables.values())), names)
+    return name_rows(
+        pd.concat([name_view(table, column, view) for view, table in tables.items()]), names
+    )
+
+
+def name_of_views(table: Any, ids: Iterable[str | None]) -> str:
+    """Name of the column that names the view of each row."""
+    return free_name("view", {*table.columns, *ids}, "names of views are")
+
+
+def name_view(table: Any, column: str, view: str) -> Any:
+    """The table with the name of its view as its first column."""
+    named = table.copy()
+    named.insert(0, column, view)
+    return named
 
 
 def impute(
@@ -127,7 +156,7 @@ def impute(
 
     X, Y = split(data)
     check_id_names(X, model.label_names_)
-    _check_calibrated(model)
+    check_calibrated(model)
     filled, probabilities = model.impute_labels(X, Y, min_confidence), model.predict_proba(X)
     tables = {}
     for name, labels in Y.items():
@@ -150,7 +179,7 @@ def impute(
     return tables
 
 
-def _check_calibrated(model: LinearViewModel) -> None:
+def check_calibrated(model: LinearViewModel) -> None:
     if not model.calibrate:
         raise ReadError("this model has no probabilities; fit it with calibrate=True.")
 

@@ -1,6 +1,7 @@
 """Tables for a fitted model: its columns, labels and ids, whatever else a file has."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from naim3l.cli.settings import Config
@@ -22,6 +23,7 @@ def read_new(
     sources: Mapping[str, str],
     *,
     ids: Mapping[str, str | None] | None = None,
+    read: Callable[..., Any] = read_table,
 ) -> dict[str, Any]:
     """Tables to predict from, with the columns of the fit in their types and ids as index.
 
@@ -32,15 +34,19 @@ def read_new(
     ids : mapping of view to column, optional
         Columns with the ids. By default the one of the fit, or one that looks like an id and is
         not a feature.
+    read : function
+        As `read_table`; for tables that are read in parts, it reads their first rows.
     """
     tables = {}
     for view, source in sources.items():
-        table = _read_with_id(model, view, source, (ids or {}).get(view))
+        table = _read_with_id(model, view, source, (ids or {}).get(view), read)
         tables[view] = _columns_of_fit(model, view, table)
     return tables
 
 
-def read_known(model: LinearViewModel, config: Config) -> dict[str, ViewData]:
+def read_known(
+    model: LinearViewModel, config: Config, read: Callable[..., Any] = read_table
+) -> dict[str, ViewData]:
     """Views of a fitted model with what is known of its labels.
 
     Features are the columns of the fit, whatever else a table has. What the settings do not say
@@ -48,7 +54,7 @@ def read_known(model: LinearViewModel, config: Config) -> dict[str, ViewData]:
     table lacks are unknown.
     """
     views = config.views
-    tables = {name: _read_with_id(model, name, view.source, view.id)
+    tables = {name: _read_with_id(model, name, view.source, view.id, read)
               for name, view in views.items()}  # fmt: skip
     sources = {name: open_labels(name, view, tables[name]) for name, view in views.items()}
     default = {name: _labels_of_fit(model, name, source) for name, source in sources.items()}
@@ -66,10 +72,11 @@ def read_known(model: LinearViewModel, config: Config) -> dict[str, ViewData]:
         features = _columns_of_fit(model, name, tables[name])
         data[name] = ViewData(
             features,
-            _columns_of_kind(model, name, TEXT),
+            columns_of_kind(model, name, TEXT),
             labels.reindex(columns=model.label_names_),
-            _roles(model, name),
-        )
+            replace(_roles(model, name), labels=columns, yes=words.yes, no=words.no,
+                    unknown=words.unknown),
+        )  # fmt: skip
     return data
 
 
@@ -85,14 +92,16 @@ def _labels_of_fit(model: LinearViewModel, view: str, table: Any) -> list[str]:
     return [label for label in model.label_names_ if label in there]
 
 
-def _read_with_id(model: LinearViewModel, view: str, source: str, id_column: str | None) -> Any:
+def _read_with_id(
+    model: LinearViewModel, view: str, source: str, id_column: str | None, read: Callable[..., Any]
+) -> Any:
     """Table of a view of the fit, ids as index; by default, a column that is not a feature."""
     if view not in model.views_:
         raise ReadError(f"the model has no view {view!r}; it was fitted on {model.views_}.")
     roles = _roles(model, view)
     of_fit = [] if roles.id is None else [roles.id]
-    table = read_table(
-        source, id_column=id_column, text_columns=[*_columns_of_kind(model, view, TEXT), *of_fit]
+    table = read(
+        source, id_column=id_column, text_columns=[*columns_of_kind(model, view, TEXT), *of_fit]
     )
     if id_column is not None:
         return table
@@ -125,12 +134,12 @@ def _columns_of_fit(model: LinearViewModel, view: str, table: Any) -> Any:
                 f"view {view!r}, {source_of(table)}: no column {quote(column)}; "
                 f"{close_names(column, table.columns)}"
             )
-    words, dates = (_columns_of_kind(model, view, kind) for kind in (TEXT, DATE))
+    words, dates = (columns_of_kind(model, view, kind) for kind in (TEXT, DATE))
     takes_missing = model.features_[view].accepts_missing
     return parse_known(table[columns], words, dates, takes_missing=takes_missing)
 
 
-def _columns_of_kind(model: LinearViewModel, view: str, kind: int) -> list[str]:
+def columns_of_kind(model: LinearViewModel, view: str, kind: int) -> list[str]:
     """Columns that had a kind in training; none if the model has its own transformer."""
     encoder = model.features_[view].cell_encoder
     if encoder is None:

@@ -1,6 +1,6 @@
 """Views as the settings name them: features and labels of each, read from its files."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from naim3l.cli.work.label_columns import (
 )
 from naim3l.features.column_kinds import DATE, KINDS, NUMBER, TEXT
 from naim3l.features.column_uses import SET_ASIDE, ColumnUse
+from naim3l.features.survey import TableSurvey
 from naim3l.features.unused_columns import IN_SETTINGS, set_aside
 from naim3l.files.readers import ReadError, choose_columns, parse_features, read_table
 from naim3l.files.readers.errors import source_of
@@ -23,6 +24,9 @@ from naim3l.files.sources import show_source
 from naim3l.input.roles import ViewRoles
 from naim3l.input.tables import Table, warn_user
 from naim3l.input.views import check_view_name
+
+# Share of known cells in the first rows below which all rows decide if a column is almost empty.
+FEWEST_LATER = 0.5
 
 
 @dataclass(frozen=True)
@@ -58,23 +62,36 @@ def split(data: Mapping[str, ViewData]) -> tuple[dict[str, Any], dict[str, Any]]
     )
 
 
-def read_training(config: Config) -> dict[str, ViewData]:
-    """Views of the settings, with the labels of all of them; unknown where a view lacks one."""
+def read_training(
+    config: Config, read: Callable[..., Any] = read_table, judged_later: Collection[str] = ()
+) -> dict[str, ViewData]:
+    """Views of the settings, with the labels of all of them; unknown where a view lacks one.
+
+    Parameters
+    ----------
+    config : Config
+    read : function
+        As `read_table`; for tables that are read in parts, it reads their first rows.
+    judged_later : collection of str
+        Views whose almost empty columns are kept, as the fit judges them by all rows.
+    """
     views = config.views
     for name in views:
         check_view_name(name)  # before the tables are read, which may take long
-    tables = {name: _read_table(name, view) for name, view in views.items()}
+    tables = {name: _read_table(name, view, read) for name, view in views.items()}
     sources = {name: open_labels(name, view, tables[name]) for name, view in views.items()}
     columns = choose_labels(config, sources)
     data, labels = {}, {}
     for name, view in views.items():
         table, source, own = tables.pop(name), sources.pop(name), columns[name]
         labels[name] = parse_view_labels(table, source, own, config.labels)
-        read = _read_features(name, view, table, own if source is table else ())
-        unlisted = set(read.features.columns) - set(view.features or [])
+        labelled = own if source is table else ()
+        data[name] = _read_features(name, view, table, labelled, read, name in judged_later)
+        unlisted = set(data[name].features.columns) - set(view.features or [])
         warn_of_other_outcomes(name, table, source[own], unlisted, config.labels)
         words = {key: getattr(config.labels, key) for key in ("yes", "no", "unknown")}
-        data[name] = replace(read, roles=replace(read.roles, labels=own, **words))
+        roles = replace(data[name].roles, labels=own, **words)
+        data[name] = replace(data[name], roles=roles)
     labels = same_labels(labels)
     return {name: replace(view, labels=labels[name]) for name, view in data.items()}
 
@@ -109,9 +126,9 @@ def parse_sources(arguments: Sequence[str]) -> dict[str, str]:
     return sources
 
 
-def _read_table(name: str, view: ViewConfig) -> Any:
+def _read_table(name: str, view: ViewConfig, read: Callable[..., Any]) -> Any:
     """Table of a view, ids as index; a column that is plainly the id need not be named."""
-    table = read_table(view.source, id_column=view.id)
+    table = read(view.source, id_column=view.id)
     if view.id is not None or view.labels_file is not None:  # rows are not matched by a guess
         return table
     ignored = choose_columns(table.columns, view.ignore, where=f"view {name!r}")
@@ -125,7 +142,10 @@ def _read_table(name: str, view: ViewConfig) -> Any:
     return set_ids(table, guessed)
 
 
-def _read_features(name: str, view: ViewConfig, table: Any, labels: Collection[str]) -> ViewData:
+def _read_features(
+    name: str, view: ViewConfig, table: Any, labels: Collection[str], read: Callable[..., Any],
+    judged_later: bool,
+) -> ViewData:  # fmt: skip
     """Features of a view without its labels, and what became of the other columns."""
     where = f"view {name!r}"
     ignored = choose_columns(table.columns, view.ignore, where=where)
@@ -137,10 +157,14 @@ def _read_features(name: str, view: ViewConfig, table: Any, labels: Collection[s
     chosen = [column for column in chosen if column not in left_out]
     text = set(choose_columns(table.columns, view.text, where=where))
     if text:  # again, exactly as they are in the file
-        table = read_table(view.source, id_column=table.index.name, text_columns=text)
+        table = read(view.source, id_column=table.index.name, text_columns=text)
     features, words = parse_features(table[chosen], text=text)
-    read = Table(features, f"{where}, {source_of(features)}")
-    unused = set_aside(read, keep=listed - set(words), text=words, cures=IN_SETTINGS)
+    sparse = features.columns[features.notna().mean() < FEWEST_LATER] if judged_later else ()
+    unused = set_aside(
+        TableSurvey.of(Table(features, f"{where}, {source_of(features)}"), text=words),
+        keep={*listed, *sparse} - set(words),
+        cures=IN_SETTINGS,
+    )
     aside = [use.name for use in unused.values()]
     features = features.drop(columns=aside)
     if not features.shape[1]:

@@ -1,5 +1,6 @@
 """Tables in Parquet and Arrow files."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,13 @@ def _frame(path: Path, table: Any) -> Any:
     names, columns = table.column_names, [_tamed(column) for column in table.columns]
     # Without the metadata of pandas, which would turn columns into an index.
     frame = load_extra("pyarrow").table(columns, names=names).to_pandas()
-    frame.columns = ["" if name.startswith(_UNNAMED_INDEX) else name.strip() for name in names]
+    frame.columns = clean_names(names)
     return mark_origin(frame, str(path))
+
+
+def clean_names(names: Sequence[str]) -> list[str]:
+    """Names of columns without spaces around them; "" for an index that pandas stored."""
+    return ["" if name.startswith(_UNNAMED_INDEX) else name.strip() for name in names]
 
 
 def _tamed(column: Any) -> Any:

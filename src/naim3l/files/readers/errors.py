@@ -17,6 +17,8 @@ _EXTRAS = {
     "sqlalchemy": ("sql", "tables in databases need SQLAlchemy"),
 }
 
+UNNAMED = "unnamed_"  # before the position, from 1, of a column without a name
+
 
 class ReadError(ValueError):
     """Error of a file, a query, a column or a setting that cannot be used.
@@ -64,6 +66,7 @@ def mark_origin(
     *,
     commas: bool = False,
     thousands: Mapping[str, str] | None = None,
+    first_row: int = 0,
 ) -> Any:
     """Store the origin of a table in ``frame.attrs``, for errors of later steps.
 
@@ -79,6 +82,8 @@ def mark_origin(
         Whether numbers in its text may have a decimal comma.
     thousands : mapping of column to cell, optional
         Columns read as numbers whose decimal separator may be a thousands separator.
+    first_row : int
+        Number of the first row in the source, for a table of some of its rows.
     """
     frame.attrs["naim3l"] = _Notes(
         source=show_source(source),
@@ -86,6 +91,7 @@ def mark_origin(
         lines=None if shifts is None else [list(entry) for entry in shifts],
         commas=commas,
         thousands=dict(thousands or {}),
+        first_row=first_row,
     )
     return frame
 
@@ -110,5 +116,5 @@ def place(frame: Any, row: int, column: str | None = None) -> str:
     if shifts and origin(frame, "n_rows") == len(frame):
         _, shift = shifts[bisect_right(shifts, row, key=lambda entry: entry[0]) - 1]
         line = f" (line {row + shift})"
-    where = f"{source_of(frame)}, row {row}{line}"
+    where = f"{source_of(frame)}, row {origin(frame, 'first_row', 0) + row}{line}"
     return where if column is None else f"{where}, column {quote(column)}"

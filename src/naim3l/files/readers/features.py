@@ -1,12 +1,12 @@
 """Features of a table: a block of numbers, and columns of text that are to be encoded."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.features.dates import why_no_date
+from naim3l.features.dates import days, why_no_date
 from naim3l.files.readers.cells import UNKNOWN
 from naim3l.files.readers.errors import ReadError, load_extra, origin, place, quote, source_of
 from naim3l.files.readers.kinds import (
@@ -75,7 +75,12 @@ def parse_features(
 
 
 def parse_known(
-    table: Any, words: Collection[str], dates: Collection[str] = (), *, takes_missing: bool
+    table: Any,
+    words: Collection[str],
+    dates: Collection[str] = (),
+    *,
+    takes_missing: bool,
+    cure: Callable[[str], str] | None = None,
 ) -> Any:
     """Features of new rows, in the types that their columns had in training.
 
@@ -88,6 +93,10 @@ def parse_known(
     takes_missing : bool
         Whether the model imputes missing cells. A cell that is not a number is then missing, with
         a `DataWarning`, if it is the only one in its column, or if at most a tenth are such cells.
+    cure : function of the name of a column, optional
+        End of the error about a cell that is not a number or date in a column of these. With it,
+        any such cell is an error: for tables that are read in parts, in which shares of cells
+        depend on the parts.
 
     Returns
     -------
@@ -100,9 +109,14 @@ def parse_known(
     """
     columns = {name: read_words(table[name]) for name in words}
     columns |= {name: read_dates(table[name]) for name in dates}
+    if cure is not None:
+        for name in dates:
+            _check_dates(table, name, columns[name], cure(name))
     for name in _not_plain(table):
         if name not in columns:
             column = read_column(table[name], known_as_number=True)
+            if column.odd is not None and cure is not None:
+                raise ReadError(f"{_report(table, name, column.odd)}. {cure(name)}")
             if column.kind == "date":
                 raise ReadError(
                     f"{source_of(table)}, column {quote(name)}: dates, such as "
@@ -156,6 +170,15 @@ def _settle(table: Any, name: str, column: Column) -> None:
         )
     else:
         warn_user(f"{report}. Such cells are taken as missing; correct them, or leave them empty.")
+
+
+def _check_dates(table: Any, name: str, values: NDArray[Any], cure: str) -> None:
+    """Refuse a cell that is not a date in a column of dates."""
+    codes, cells = load_extra("pandas").factorize(values)
+    for code, cell in enumerate(cells):
+        if days(cell) is None:
+            row = int(np.argmax(codes == code))
+            raise ReadError(f"{place(table, row, name)}: {quote(cell)} is not a date. {cure}")
 
 
 def _check_few(table: Any, name: str, odd: Odd, *, takes_missing: bool) -> None:

@@ -49,15 +49,15 @@ def _columns_of_codes(table: Any, other_than: Collection[str]) -> dict[str, str]
     return {name: why for name, why in reasons.items() if why and _all_differ(table[name])}
 
 
-def set_ids(table: Any, id_column: str) -> Any:
-    """The table with ids, as text, as its index; refuses missing and duplicate ids."""
+def set_ids(table: Any, id_column: str, *, unique: bool = True) -> Any:
+    """The table with ids, as text, as its index; refuses missing ids, and equal ones if unique."""
     if id_column not in table.columns:
         raise ReadError(
             f"{source_of(table)}: no id column {quote(id_column)}; "
             f"{close_names(id_column, table.columns)}"
         )
     ids = [_id_text(cell) for cell in table[id_column].tolist()]
-    _check_ids(table, id_column, ids)
+    _check_ids(table, id_column, ids, unique)
     pandas = load_extra("pandas")
     rest = table.drop(columns=id_column)
     rest.index = pandas.Index(ids, name=id_column, dtype=object)
@@ -66,7 +66,7 @@ def set_ids(table: Any, id_column: str) -> Any:
     return rest
 
 
-def _check_ids(table: Any, id_column: str, ids: Sequence[str | None]) -> None:
+def _check_ids(table: Any, id_column: str, ids: Sequence[str | None], unique: bool) -> None:
     seen: dict[str, int] = {}
     for row, text in enumerate(ids):
         if text is None:
@@ -74,7 +74,7 @@ def _check_ids(table: Any, id_column: str, ids: Sequence[str | None]) -> None:
                 f"{place(table, row, id_column)}: an id is missing; fill it in, or leave the id "
                 "column out."
             )
-        if text in seen:
+        if unique and text in seen:
             raise ReadError(
                 f"{place(table, row, id_column)}: id {quote(text)} is already that of row "
                 f"{seen[text]}; ids must differ: remove one of the rows, or leave the id column "

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from naim3l.files.readers.errors import ReadError, load_extra
 
+COMPRESSED_EXTENSIONS = (".gz", ".zip", ".bz2", ".xz")
 _BOMS = {  # the longer ones first: UTF-32 begins like UTF-16
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",

@@ -1,18 +1,17 @@
 """Columns of numbers and text from the cells of a text file whose rows are checked."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import StringIO
 from itertools import islice
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from naim3l.files.readers.errors import load_extra
 from naim3l.files.readers.numbers import COMMA, POINT, perhaps_thousands
-from naim3l.files.readers.opening import open_text
 from naim3l.input.id_columns import is_named_like_id
 
 
@@ -44,10 +43,15 @@ class Layout:
         return self.separator != COMMA
 
 
+Opener = Callable[[], AbstractContextManager[IO[str]]]
+
+
 def parse_cells(
-    path: Path, layout: Layout, text_columns: Collection[str], n_rows: int | None
+    opener: Opener, layout: Layout, text_columns: Collection[str], n_rows: int | None = None
 ) -> tuple[Any, dict[str, str]]:
     """The table, and columns with an ambiguous decimal separator, each with such a cell.
+
+    ``opener`` opens the text, which begins with a header.
 
     A column has numbers if all of its cells are numbers with one decimal separator, which may
     differ between columns. Columns that are named like an id remain text: 007 is not 7.
@@ -57,17 +61,17 @@ def parse_cells(
         for j, name in enumerate(layout.names)
         if name in text_columns or not name or is_named_like_id(name)
     }
-    frame = _read(path, layout, n_rows, dtype=dict.fromkeys(kept, str))
+    frame = _read(opener, layout, n_rows, dtype=dict.fromkeys(kept, str))
     thousands: dict[int, str] = {}
     if layout.has_commas:
         words = [j for j in _text_columns(frame) if j not in kept]
         if words:
-            again = _read(path, layout, n_rows, usecols=words, decimal=COMMA)
+            again = _read(opener, layout, n_rows, usecols=words, decimal=COMMA)
             numbers = again.drop(columns=_text_columns(again))
             thousands |= _perhaps_thousands(frame[numbers.columns], COMMA)
         doubtful = _doubtful(frame)
         if doubtful:
-            texts = _read(path, layout, n_rows, usecols=doubtful, dtype=str)
+            texts = _read(opener, layout, n_rows, usecols=doubtful, dtype=str)
             thousands |= _perhaps_thousands(texts, POINT)
         if words:
             parts = [frame.drop(columns=numbers.columns), numbers]
@@ -82,10 +86,10 @@ def _perhaps_thousands(texts: Any, decimal: str) -> dict[int, str]:
     return {j: cell for j, cell in found.items() if cell is not None}
 
 
-def _read(path: Path, layout: Layout, n_rows: int | None, **options: Any) -> Any:
+def _read(opener: Opener, layout: Layout, n_rows: int | None, **options: Any) -> Any:
     """The file as read by pandas, with columns named by their positions."""
     pandas = load_extra("pandas")
-    with open_text(path, layout.encoding) as text:
+    with opener() as text:
         # The first lines are copied: pandas would read on, perhaps into bytes that are not text.
         head = None if n_rows is None else StringIO("".join(islice(text, layout.n_lines)))
         frame = pandas.read_csv(

@@ -12,16 +12,23 @@ from typing import Any
 
 from naim3l.files.readers.arrays import read_mat, read_npz
 from naim3l.files.readers.columnar import read_arrow, read_parquet
-from naim3l.files.readers.errors import ReadError, close_names, load_extra, quote, source_of
+from naim3l.files.readers.errors import (
+    UNNAMED,
+    ReadError,
+    close_names,
+    load_extra,
+    quote,
+    source_of,
+)
 from naim3l.files.readers.excel import read_excel
 from naim3l.files.readers.ids import set_ids
+from naim3l.files.readers.opening import COMPRESSED_EXTENSIONS
 from naim3l.files.readers.sql import database_file, read_sql
 from naim3l.files.readers.text import read_text
 from naim3l.files.sources import URL, show_source
 from naim3l.input.tables import DataWarning
 
 TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
-COMPRESSED_EXTENSIONS = (".gz", ".zip", ".bz2", ".xz")
 ARROW_EXTENSIONS = (".arrow", ".feather", ".ipc")
 DATABASE_EXTENSIONS = (".db", ".sqlite", ".sqlite3")
 _PART = re.compile(r"(.+\.(?:npz|mat|xlsx))#(.+)", re.IGNORECASE | re.DOTALL)
@@ -78,7 +85,7 @@ def read_table(
     kept = {*text_columns} if id_column is None else {*text_columns, id_column}
     reader = _reader(os.fspath(source), kept)
     try:
-        frame = _name_columns(reader(n_rows=n_rows))
+        frame = name_columns(reader(n_rows=n_rows))
     except (ReadError, ImportError, DataWarning):
         raise
     except Exception as error:  # damage surfaces as many types, from EOFError to ArrowInvalid
@@ -99,7 +106,7 @@ def _reader(source: str, text_columns: Collection[str]) -> Callable[..., Any]:
         return partial(read_sql, source)
     path, name = _path_and_part(source)
     check_file(path)
-    return READERS[_kind(path)](path, name, text_columns)
+    return READERS[kind_of(path)](path, name, text_columns)
 
 
 # Readers by extension, as functions of a path, the name of a table in the file, and the columns
@@ -155,7 +162,7 @@ def check_file(path: Path) -> None:
         raise ReadError(f"{quote(show_source(path))}: cannot be opened ({cause}).") from None
 
 
-def _kind(path: Path) -> str:
+def kind_of(path: Path) -> str:
     """Extension of a supported file format, without that of compression."""
     extensions = [extension.lower() for extension in path.suffixes]
     compressed = bool(extensions) and extensions[-1] in COMPRESSED_EXTENSIONS
@@ -187,12 +194,12 @@ def _first_table(path: Path) -> str:
     return name if name.isidentifier() else '"{}"'.format(name.replace('"', '""'))
 
 
-def _name_columns(frame: Any) -> Any:
+def name_columns(frame: Any) -> Any:
     """The table with a name for each column; refuses duplicate names."""
     empty = [not name and frame.iloc[:, j].isna().all() for j, name in enumerate(frame.columns)]
     if any(empty):
         frame = frame.loc[:, [not flag for flag in empty]]
-    names = [name or f"unnamed_{j + 1}" for j, name in enumerate(frame.columns)]
+    names = [name or f"{UNNAMED}{j + 1}" for j, name in enumerate(frame.columns)]
     if not names:
         raise ReadError(f"{source_of(frame)}: no columns.")
     if len(set(names)) < len(names):

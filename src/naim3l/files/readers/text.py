@@ -6,7 +6,7 @@ First the csv module determines the lines and the number of cells of each row; t
 
 import csv
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -25,11 +25,23 @@ _SAMPLE = 200  # number of lines from which the separator is detected
 
 def read_text(path: Path, *, text_columns: Collection[str] = (), n_rows: int | None = None) -> Any:
     """Table of a delimited text file; see `naim3l.files.readers.read_table`."""
+    layout = find_layout(path, n_rows)
+    frame, thousands = parse_cells(
+        lambda: open_text(path, layout.encoding), layout, text_columns, n_rows
+    )
+    check_n_rows(path, layout, frame)
+    return mark_origin(
+        frame, str(path), layout.shifts, commas=layout.has_commas, thousands=thousands
+    )
+
+
+def find_layout(path: Path, n_rows: int | None = None) -> Layout:
+    """Layout of a text file, or of its first rows."""
     encoding = find_encoding(path)
     if encoding in UTF_16:
         warn_user(f"{path}: no byte order mark, read as {encoding}; if it is, save it in UTF-8.")
     try:
-        layout = _scan(path, encoding, n_rows)
+        return scan(path, encoding, n_rows)
     except UnicodeDecodeError as error:
         if encoding != "utf-8":
             raise ReadError(
@@ -41,71 +53,84 @@ def read_text(path: Path, *, text_columns: Collection[str] = (), n_rows: int | N
             f"{path}: not in UTF-8 (line {line} has byte 0x{byte:02x}), read as {encoding}; look "
             "at names and text with accents, or save it in UTF-8."
         )
-        layout = _scan(path, encoding, n_rows)
-    frame, thousands = parse_cells(path, layout, text_columns, n_rows)
+        return scan(path, encoding, n_rows)
+
+
+def check_n_rows(path: Path, layout: Layout, frame: Any) -> None:
+    """Refuse a table that does not have as many rows as its layout."""
     if len(frame) != layout.n_rows:
         raise ReadError(
             f"{path}: {layout.n_rows} rows by lines, but {len(frame)} by cells; look for stray "
             "quotes and carriage returns, or save it again."
         )
-    return mark_origin(
-        frame, str(path), layout.shifts, commas=layout.has_commas, thousands=thousands
-    )
 
 
-def _scan(path: Path, encoding: str, n_rows: int | None) -> Layout:
+def scan(path: Path, encoding: str, n_rows: int | None = None) -> Layout:
     """Layout of a file, by one pass over its rows; refuses files that are not a table."""
     with open_text(path, encoding) as text:
         sample = list(islice(text, _SAMPLE))
         cut = len(sample) == _SAMPLE
         separator = _separator(sample, cut, first="\t" if ".tsv" in path.name.lower() else ",")
-        records = _records(path, chain(sample, text), separator)
+        records = read_records(path, chain(sample, text), separator)
         header = next(records, None)
         if header is None:
             raise ReadError(f"{path}: nothing but empty lines; a header and rows are needed.")
         names = [name.strip() for name in header.cells]
         _check_header(path, names, sample)
-        shifts: list[tuple[int, int]] = []
-        count, last_line = 0, header.last_line
-        for record in islice(records, n_rows):
-            if len(record.cells) != len(names):
-                is_last = next(records, None) is None
-                raise _ragged(path, record, len(names), separator, is_last=is_last)
-            shift = record.line - count
-            if not shifts or shifts[-1][1] != shift:
-                shifts.append((count, shift))
-            count, last_line = count + 1, record.last_line
+        count, last_line, shifts = check_records(path, records, len(names), separator, n_rows)
     if not count:
         raise ReadError(f"{path}: a header, but no rows below it.")
-    return Layout(encoding, separator, names, count, last_line, shifts)
+    return Layout(encoding, separator, names, count, last_line or header.last_line, shifts)
+
+
+def check_records(
+    path: Path, records: Iterator["Record"], n_columns: int, separator: str, n_rows: int | None
+) -> tuple[int, int, list[tuple[int, int]]]:
+    """Number of rows, last line and shifts as in `Layout`; refuses rows of another width."""
+    shifts: list[tuple[int, int]] = []
+    count, last_line = 0, 0
+    for record in islice(records, n_rows):
+        if len(record.cells) != n_columns:
+            is_last = next(records, None) is None
+            raise _ragged(path, record, n_columns, separator, is_last=is_last)
+        shift = record.line - count
+        if not shifts or shifts[-1][1] != shift:
+            shifts.append((count, shift))
+        count, last_line = count + 1, record.last_line
+    return count, last_line, shifts
 
 
 @dataclass(frozen=True)
-class _Record:
+class Record:
+    """A row of a text file, and the first and the last of its lines."""
+
     cells: list[str]
     line: int
     last_line: int
 
 
-def _records(path: Path, lines: Iterator[str], separator: str) -> Iterator[_Record]:
+def read_records(
+    path: Path, lines: Iterable[str], separator: str, first_line: int = 1
+) -> Iterator[Record]:
     """Rows with their lines; empty lines are skipped."""
     raw: list[str] = []
 
     def remember() -> Iterator[str]:
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(lines, start=first_line):
             if "\0" in line:
                 raise ReadError(f"{path}, line {number}: a NUL byte, which text does not have.")
             raw.append(line)
             yield line
 
     blank = " \t\r\n".replace(separator, "")
-    first, reader = 1, csv.reader(remember(), delimiter=separator, strict=True)
+    first, reader = first_line, csv.reader(remember(), delimiter=separator, strict=True)
     try:
         for cells in reader:
+            last = first_line - 1 + reader.line_num
             if any(line.strip(blank) for line in raw):
-                yield _Record(cells, first, reader.line_num)
+                yield Record(cells, first, last)
             raw.clear()
-            first = reader.line_num + 1
+            first = last + 1
     except csv.Error as error:
         raise ReadError(
             f"{path}, line {first}: {error}; a quote is perhaps not closed, or stands within a "
@@ -156,7 +181,7 @@ def _several_numbers(cells: Sequence[str]) -> bool:
 
 
 def _ragged(
-    path: Path, record: _Record, n_columns: int, separator: str, *, is_last: bool
+    path: Path, record: Record, n_columns: int, separator: str, *, is_last: bool
 ) -> ReadError:
     n_cells = len(record.cells)
     advice = f"quote cells that contain a {SEPARATORS[separator]}"

@@ -6,11 +6,11 @@ import gzip
 import lzma
 import os
 import re
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from naim3l.files.readers.errors import load_extra, quote
 from naim3l.files.readers.table import ARROW_EXTENSIONS
@@ -69,6 +69,45 @@ def write_table(table: Any, path: str | os.PathLike[str], *, spreadsheet_safe: b
             load_extra("pyarrow.parquet").write_table(arrow, part)
         else:
             load_extra("pyarrow.feather").write_feather(arrow, str(part))
+
+
+@contextmanager
+def appended(
+    path: str | os.PathLike[str], *, spreadsheet_safe: bool = True
+) -> Iterator[Callable[[Any], None]]:
+    """Function that appends tables with the same columns to a file, written as by `write_table`.
+
+    The file is there, completely, when the block ends without error.
+    """
+    target = Path(path)
+    kind, compressor = check_target(target)
+    with written_whole(target) as part, ExitStack() as stack:
+        if kind in _SEPARATORS:
+            text = stack.enter_context(_open_text(part, compressor))
+        opened: list[Any] = []  # the writer and the schema, once they are known
+
+        def append(table: Any) -> None:
+            frame = _with_ids(table, target)
+            if kind in _SEPARATORS:
+                frame = _without_formulas(frame, target) if spreadsheet_safe else frame
+                _append_text(frame, text, _SEPARATORS[kind], header=not opened)
+                opened.append(text)
+                return
+            arrow = _as_arrow(frame, target)
+            if not opened:
+                opened[:] = (
+                    stack.enter_context(_arrow_writer(kind, part, arrow.schema)),
+                    arrow.schema,
+                )
+            opened[0].write_table(arrow.cast(opened[1]))
+
+        yield append
+
+
+def _arrow_writer(kind: str, part: Path, schema: Any) -> Any:
+    if kind == ".parquet":
+        return load_extra("pyarrow.parquet").ParquetWriter(part, schema)
+    return load_extra("pyarrow").ipc.new_file(str(part), schema)
 
 
 def check_target(path: Path) -> tuple[str, Any]:
@@ -161,15 +200,27 @@ def _texts(frame: Any) -> Iterator[str]:
 
 
 def _write_text(frame: Any, part: Path, separator: str, compressor: Any) -> None:
-    # The csv module does not quote carriage returns, at which readers would end the line.
-    returns = any("\r" in text for text in _texts(frame))
-    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    with _open_text(part, compressor) as text:
+        _append_text(frame, text, separator)
+
+
+@contextmanager
+def _open_text(part: Path, compressor: Any) -> Iterator[TextIOWrapper]:
     with (
         part.open("wb") as file,
         (compressor or nullcontext)(file) as target,
         TextIOWrapper(target, encoding="utf-8", newline="") as text,
     ):
-        frame.to_csv(text, sep=separator, index=False, lineterminator="\n", quoting=quoting)
+        yield text
+
+
+def _append_text(frame: Any, text: IO[str], separator: str, *, header: bool = True) -> None:
+    # The csv module does not quote carriage returns, at which readers would end the line.
+    returns = any("\r" in cell for cell in _texts(frame))
+    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    frame.to_csv(
+        text, sep=separator, index=False, header=header, lineterminator="\n", quoting=quoting
+    )
 
 
 def _as_arrow(frame: Any, path: Path) -> Any:

@@ -1,0 +1,365 @@
+"""Folders and patterns of files: the same answers as for tables in memory."""
+
+import json
+import re
+import shlex
+import shutil
+import warnings
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import naim3l
+from naim3l.cli.work import streamed_outputs
+from naim3l.input.tables import DataWarning
+from study import run
+
+pytestmark = pytest.mark.dask
+pytest.importorskip("dask")
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLES = ["--labels", "dx_*", "--id", "id"]
+QUICK = ["--lam", "0.4", "--ridge", "1", "--threshold", "0"]
+N_FILES = 3
+FORMS = {
+    "csv": "clinic=clinic_csv lab=lab_csv/*.csv",
+    "parquet": "clinic=clinic_parquet lab=lab_parquet",
+}
+SINGLE = ["clinic=clinic.csv", "lab=lab.csv"]
+
+
+def table(n_rows, seed):
+    """Numbers, text in quotes, codes, dates and a nearly empty column, and three labels."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n_rows, 3))
+    X = Z @ rng.normal(size=(3, 5)) + 0.3 * rng.normal(size=(n_rows, 5))
+    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(5)])
+    frame.insert(0, "id", [f"{seed}{i:05d}" for i in range(n_rows)])
+    frame.loc[rng.random(n_rows) < 0.1, "f3"] = np.nan
+    frame["ward"] = rng.choice(["A", 'B "2", x', "C\nD"], n_rows)
+    frame["code"] = rng.choice(["01", "02", "10"], n_rows)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n_rows), "D")
+    frame["day"] = days.strftime("%Y-%m-%d")
+    frame["rare"] = np.where(np.arange(n_rows) < 2, 1.5, np.nan)
+    for k in range(3):
+        words = np.where(Z[:, k] > 0, "yes", "no").astype(object)
+        words[rng.random(n_rows) < 0.4] = None
+        frame[f"dx_{k}"] = words
+    return frame
+
+
+def write_parts(frame, folder, extension="csv"):
+    folder.mkdir()
+    bounds = np.linspace(0, len(frame), N_FILES + 1).astype(int)
+    for i, (start, end) in enumerate(pairwise(bounds)):
+        part, path = frame.iloc[start:end], folder / f"{i}.{extension}"
+        if extension == "csv":
+            part.to_csv(path, index=False)
+        else:
+            part.to_parquet(path, index=False, row_group_size=50)
+
+
+def succeed(*arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # of the almost empty column
+        result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refusal(*arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        result = run(*arguments)
+    assert result.exit_code == 1, result.output
+    return result.stderr.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Tables as single files and as folders, and a model of each form."""
+    folder = tmp_path_factory.mktemp("streams")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        # Several parts of each file.
+        patch.setattr("naim3l.input.parquet_parts.PART_BYTES", 2**13)
+        patch.setattr("naim3l.files.readers.file_parts.TEXT_BYTES", 2**13)
+        for view, n_rows, seed in (("clinic", 360, 1), ("lab", 250, 2)):
+            frame = table(n_rows, seed)
+            frame.to_csv(f"{view}.csv", index=False)
+            write_parts(frame, folder / f"{view}_csv")
+            write_parts(frame, folder / f"{view}_parquet", "parquet")
+        for name, views in {
+            "one": SINGLE,
+            **{key: of.split() for key, of in FORMS.items()},
+        }.items():
+            succeed("fit", *views, *ROLES, *QUICK, "-o", f"{name}.skops")
+    return folder
+
+
+@pytest.fixture
+def folder(made, monkeypatch):
+    monkeypatch.chdir(made)
+    monkeypatch.setattr("naim3l.input.parquet_parts.PART_BYTES", 2**13)
+    monkeypatch.setattr("naim3l.files.readers.file_parts.TEXT_BYTES", 2**13)
+    return made
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_fit_in_parts_is_the_one_in_memory(folder, form):
+    one, parts = naim3l.load("one.skops"), naim3l.load(f"{form}.skops")
+    for view in one.views_:
+        np.testing.assert_allclose(parts.coef_[view], one.coef_[view], rtol=1e-8, atol=1e-10)
+        of_one = {use.name: (use.kind, use.use) for use in one.columns_[view]}
+        assert {use.name: (use.kind, use.use) for use in parts.columns_[view]} == of_one
+        assert parts.roles_[view].id == "id" and "rare" in parts.roles_[view].ignored
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_predictions_are_those_in_memory(folder, tmp_path, form):
+    views = FORMS[form].split()
+    for kind in ("scores", "labels"):
+        succeed("predict", "one.skops", *SINGLE, "--what", kind, "-o", tmp_path / "one.parquet")
+        succeed("predict", f"{form}.skops", *views, "--what", kind, "-o", tmp_path / kind)
+        expected = pd.read_parquet(tmp_path / "one.parquet")
+        files = sorted((tmp_path / kind).glob("part-*.parquet"))
+        assert len(files) > 2 * N_FILES
+        found = pd.concat(map(pd.read_parquet, files), ignore_index=True)
+        pd.testing.assert_frame_equal(found, expected, rtol=1e-8, atol=1e-8, check_dtype=False)
+
+
+@pytest.mark.parametrize("name", ["all.csv", "all.csv.gz", "all.parquet", "all.arrow"])
+def test_one_file_of_answers_is_the_one_in_memory(folder, tmp_path, name):
+    succeed("predict", "one.skops", *SINGLE, "-o", tmp_path / f"memory-{name}")
+    succeed("predict", "one.skops", *FORMS["csv"].split(), "-o", tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    if "csv" in name:
+        assert (tmp_path / name).read_bytes() == (tmp_path / f"memory-{name}").read_bytes()
+        return
+    read = pd.read_parquet if name.endswith("parquet") else pd.read_feather
+    pd.testing.assert_frame_equal(
+        read(tmp_path / name), read(tmp_path / f"memory-{name}"), check_dtype=False
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_metrics_and_filled_in_labels_are_those_in_memory(folder, tmp_path, form):
+    views = FORMS[form].split()
+    expected = json.loads(succeed("evaluate", "one.skops", *SINGLE, "--json").stdout)
+    found = json.loads(succeed("evaluate", "one.skops", *views, "--json").stdout)
+    assert found["rows"] == expected["rows"] and "sampled" not in found
+    for view, metrics in expected["views"].items():
+        for metric, of in metrics.items():
+            assert found["views"][view][metric]["value"] == pytest.approx(of["value"], rel=1e-8)
+    succeed("impute", "one.skops", *SINGLE, "-o", tmp_path / "one")
+    succeed("impute", "one.skops", *views, "-o", tmp_path / "parts", "--ending", "parquet")
+    for view in ("clinic", "lab"):
+        files = sorted((tmp_path / "parts" / view).glob("part-*"))
+        found = pd.concat(map(pd.read_parquet, files), ignore_index=True)
+        memory = pd.read_csv(tmp_path / "one" / f"{view}.csv", dtype={"id": str})
+        pd.testing.assert_frame_equal(found, memory, rtol=1e-8, check_dtype=False)
+
+
+def test_a_sample_is_measured_and_reported(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("naim3l.cli.work.streamed_rows.MEASURED_ROWS", 100)
+    views = FORMS["csv"].split()
+    found = json.loads(succeed("evaluate", "one.skops", *views, "--json").stdout)
+    assert found["sampled"]["clinic"] == {"rows": 360, "sample": 100}
+    page = tmp_path / "page.html"
+    shown = succeed("evaluate", "one.skops", *views, "--report", page)
+    assert "View lab: measured on a random sample of 100 of 250 rows." in shown.stdout
+    assert page.exists()
+
+
+def test_single_files_are_streamed_with_a_limit_of_memory(folder, tmp_path):
+    succeed("predict", "one.skops", *SINGLE, "--memory", "64MB", "-o", tmp_path / "a.csv")
+    succeed("predict", "one.skops", *SINGLE, "-o", tmp_path / "b.csv")
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+@pytest.mark.parametrize("more", ['[model]\ntransformer = "paper"', 'features = ["f*", "code"]'])
+def test_settings_hold_for_all_parts(folder, tmp_path, more):
+    """Text that looks like numbers, a recipe, and listed features."""
+    for name, source in (("one", "clinic.csv"), ("parts", "clinic_csv")):
+        above, below = (more, "") if "features" in more else ("", more)
+        text = (f'[views.clinic]\nsource = "{folder}/{source}"\nid = "id"\nlabels = ["dx_*"]\n'
+                f'text = ["code"]\n{above}\n{below}\n')  # fmt: skip
+        (tmp_path / f"{name}.toml").write_text(text)
+        succeed("fit", "--config", tmp_path / f"{name}.toml", *QUICK, "-o", tmp_path / name)
+    one, parts = naim3l.load(tmp_path / "one"), naim3l.load(tmp_path / "parts")
+    np.testing.assert_allclose(parts.coef_["clinic"], one.coef_["clinic"], rtol=1e-8, atol=1e-10)
+    assert [use.kind for use in parts.columns_["clinic"] if use.name == "code"] == ["text"]
+
+
+def test_rows_without_ids_are_numbered_over_all_parts(folder, tmp_path):
+    frame = table(90, 3).drop(columns=["id"])
+    write_parts(frame, tmp_path / "rows")
+    succeed("predict", "one.skops", f"clinic={tmp_path}/rows", "-o", tmp_path / "a.csv")
+    assert pd.read_csv(tmp_path / "a.csv")["row"].tolist() == list(range(90))
+
+
+def test_an_interrupted_prediction_is_resumed(folder, tmp_path, monkeypatch):
+    import dask
+
+    out, views = tmp_path / "answers", FORMS["csv"].split()
+    write, written = streamed_outputs.write_table, []
+
+    def write_three(table, path, **options):
+        if len(written) == 3:
+            raise OSError("the disk is full")
+        written.append(path)
+        write(table, path, **options)
+
+    with dask.config.set(num_workers=1), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streamed_outputs, "write_table", write_three)
+        assert "the disk is full" in refusal("predict", "one.skops", *views, "-o", out)
+    times = {path: path.stat().st_mtime_ns for path in written}
+    assert sorted(out.glob("part-*")) == sorted(written)
+    succeed("predict", "one.skops", *views, "-o", out)
+    assert {path: path.stat().st_mtime_ns for path in written} == times
+    succeed("predict", "one.skops", *views, "-o", tmp_path / "again")
+    for path in (tmp_path / "again").iterdir():
+        assert (out / path.name).read_bytes() == path.read_bytes()
+    for other in (["--what", "scores"], ["--decide", "half"]):
+        assert "another run" in refusal("predict", "one.skops", *views, *other, "-o", out)
+    assert "another run" in refusal("predict", "csv.skops", *views, "-o", out)
+
+
+def test_a_folder_of_something_else_is_refused(folder):
+    said = refusal("predict", "one.skops", "clinic=clinic_csv", "-o", "clinic_csv")
+    assert "the folder clinic_csv has other files" in said
+
+
+def changed(tmp_path, change):
+    """A folder of text files of which one is changed."""
+    write_parts(table(90, 1), tmp_path / "bad")
+    path = tmp_path / "bad" / "2.csv"
+    path.write_text(change(path.read_text()))
+    return f"clinic={tmp_path}/bad"
+
+
+def test_files_with_other_columns_are_refused(tmp_path):
+    source = changed(tmp_path, lambda text: text.replace("f2", "g2", 1))
+    said = refusal("fit", source, *ROLES, *QUICK, "-o", tmp_path / "m")
+    assert "bad/0.csv has the column 'f2', which" in said and "bad/2.csv lacks" in said
+
+
+@pytest.mark.parametrize(("column", "kind"), [("f1", "a number"), ("day", "a date")])
+def test_a_later_cell_of_another_kind_is_named(folder, tmp_path, monkeypatch, column, kind):
+    monkeypatch.setattr("naim3l.files.readers.file_parts.HEAD_ROWS", 20)
+
+    def change(text):
+        path = tmp_path / "bad" / "2.csv"
+        frame = pd.read_csv(path, dtype=str)
+        frame.loc[7, column] = "high"
+        return frame.to_csv(index=False)
+
+    source = changed(tmp_path, change)
+    row = rf"bad/2\.csv, row 7 \(line \d+\), column '{column}': 'high' is not {kind}"
+    said = refusal("fit", source, *ROLES, *QUICK, "-o", tmp_path / "m")
+    assert re.search(row, said) and f"text = ['{column}']" in said
+    assert re.search(row, refusal("predict", "one.skops", source, "-o", tmp_path / "out"))
+
+
+def test_a_later_cell_in_parquet_is_named(folder, tmp_path):
+    frame = table(90, 1)
+    frame["f1"] = frame["f1"].astype(str)
+    frame.loc[67, "f1"] = "high"
+    write_parts(frame, tmp_path / "bad", "parquet")
+    said = refusal("predict", "one.skops", f"clinic={tmp_path}/bad", "-o", tmp_path / "out")
+    assert "view 'clinic', 2.parquet, row 7, column 'f1': 'high' is not a number" in said
+
+
+def test_a_label_in_other_words_is_named(tmp_path):
+    source = changed(tmp_path, lambda text: text.replace(",yes", ",perhaps", 1))
+    said = refusal("fit", source, *ROLES, *QUICK, "-o", tmp_path / "m")
+    assert re.search(r"bad/2\.csv, row \d+ \(line \d+\), column 'dx_\d': 'perhaps' is not", said)
+
+
+def test_signs_of_labels_mean_the_same_in_all_parts(tmp_path, monkeypatch):
+    """Where the first rows have "+", a part that has only "-" has no labels that are unknown."""
+    monkeypatch.setattr("naim3l.files.readers.file_parts.TEXT_BYTES", 400)
+    rng = np.random.default_rng(0)
+    marks = np.where(np.arange(120) < 60, rng.choice(["+", "-"], 120), "-")
+    frame = pd.DataFrame({"a": rng.normal(size=120), "b": rng.normal(size=120), "dx": marks})
+    frame.to_csv(tmp_path / "one.csv", index=False)
+    rates = []
+    for more in ([], ["--memory", "64MB"]):
+        arguments = [f"v={tmp_path}/one.csv", "--labels", "dx", *QUICK, *more]
+        succeed("fit", *arguments, "-o", tmp_path / "m")
+        rates.append(naim3l.load(tmp_path / "m").base_rates_)
+    np.testing.assert_allclose(*rates)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--fused"], "--fused joins rows of all views by id"),
+        (["--memory", "4XB"], "--memory 4XB: give a size such as 4GB"),
+        (["--memory", "9"], "--memory 9: give a size"),
+    ],
+)
+def test_what_is_refused(folder, tmp_path, arguments, message):
+    views = FORMS["csv"].split()
+    assert message in refusal("predict", "one.skops", *views, *arguments, "-o", tmp_path / "out")
+
+
+def test_folders_without_a_table_are_refused(folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    shutil.copytree("clinic_csv", tmp_path / "mixed")
+    shutil.copy("clinic_parquet/0.parquet", tmp_path / "mixed")
+    out = ["-o", tmp_path / "m"]
+    said = refusal("fit", f"clinic={tmp_path}/empty", *ROLES, *out)
+    assert "there are no files in the folder" in said
+    said = refusal("fit", f"clinic={tmp_path}/mixed", *ROLES, *out)
+    assert "have different formats" in said
+    said = refusal("fit", "clinic=clinic_csv", *ROLES, "--labels-file", "clinic=lab.csv", *out)
+    assert "labels in a file of their own are matched by id" in said
+
+
+def test_statistics_beyond_the_memory_are_refused(folder, tmp_path):
+    views = FORMS["csv"].split()
+    said = refusal("fit", *views, *ROLES, "--memory", "300kB", "-o", tmp_path / "m")
+    assert "a fit would take about" in said and not (tmp_path / "m").exists()
+
+
+def test_a_cluster_gives_the_same_answers(folder, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    views = FORMS["parquet"].split()
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=":0"
+    ) as cluster:
+        at = ["--dask", cluster.scheduler_address]
+        succeed("fit", *views, *ROLES, *QUICK, *at, "-o", tmp_path / "m")
+        succeed("predict", tmp_path / "m", *views, *at, "-o", tmp_path / "far")
+    far, here = naim3l.load(tmp_path / "m"), naim3l.load("parquet.skops")
+    for view in far.views_:
+        np.testing.assert_allclose(far.coef_[view], here.coef_[view], rtol=1e-10)
+    assert len(list((tmp_path / "far").glob("part-*"))) > 2
+
+
+def test_a_cluster_that_does_not_answer(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("naim3l.cli.work.streamed_work.PATIENCE", "0.2s")
+    said = refusal(
+        "predict", "one.skops", *SINGLE, "--dask", "tcp://127.0.0.1:9", "-o", tmp_path / "o"
+    )
+    assert "no scheduler of dask answers there" in said
+
+
+def test_the_three_commands_of_the_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for view, n_rows, seed in (("clinic", 120, 1), ("lab", 90, 2)):
+        write_parts(table(n_rows, seed), tmp_path / view, "csv" if view == "clinic" else "parquet")
+    text = (ROOT / "docs" / "guide" / "scale.md").read_text(encoding="utf-8")
+    block = re.search(r"## Three commands\n\n```sh\n(.*?)```", text, re.S)
+    commands = [shlex.split(line) for line in block[1].strip().splitlines()]
+    assert [command[:2] for command in commands] == [
+        ["naim3l", name] for name in ("fit", "evaluate", "predict")
+    ]
+    for _, *arguments in commands:
+        succeed(*arguments)
+    answers = pd.concat(map(pd.read_parquet, sorted(Path("answers").glob("part-*"))))
+    assert len(answers) == 210 and answers[["dx_0", "dx_1", "dx_2"]].notna().all(axis=None)
