@@ -2,6 +2,7 @@
 
 import math
 import platform
+import re
 import statistics
 import sys
 from collections.abc import Iterator
@@ -158,6 +159,25 @@ def median_seconds(function, repeats: int) -> float:
         function()
         times.append(perf_counter() - start)
     return statistics.median(times)
+
+
+def peak_bytes() -> int:
+    """Largest resident size of this process so far."""
+    if sys.platform == "linux":  # where the peak of getrusage starts at that of the parent
+        status = Path("/proc/self/status").read_text()
+        return 1024 * int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0])
+    import resource  # not on Windows
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def print_markdown(title: str, header: list[str], rows: list[list[str]]) -> None:
+    """Print a table as Markdown, aligned as in `print_table`."""
+    print(f"\n{title}\n")
+    for row in (header, [":--", *["--:"] * (len(header) - 1)], *rows):
+        print(f"| {' | '.join(row)} |")
+    sys.stdout.flush()
 
 
 def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
