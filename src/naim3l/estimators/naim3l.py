@@ -245,7 +245,7 @@ float, default="sign"
             A table is a NumPy array, SciPy sparse matrix or data frame. A row of a view that
             is entirely NaN lacks the view. Tables with more rows than memory holds can be a
             dask.dataframe, a dask.array, or Parquet files (a file, folder, pattern such as
-            "parts/*.parquet", or pyarrow.dataset), which are read in two or three passes.
+            ``"parts/*.parquet"``, or pyarrow.dataset), which are read in two or three passes.
         y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
             Labels of the rows of ``X``, in the coding that ``label_coding`` names. For Parquet
             files, names of columns in the same files will do.
