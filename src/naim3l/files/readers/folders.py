@@ -8,7 +8,7 @@ from pathlib import Path
 from naim3l.files.readers.errors import ReadError
 from naim3l.files.readers.opening import COMPRESSED_EXTENSIONS
 from naim3l.files.readers.table import TEXT_EXTENSIONS
-from naim3l.files.sources import URL
+from naim3l.files.sources import URL, show_source
 from naim3l.input.parquet_files import EXTENSIONS as PARQUET_EXTENSIONS
 from naim3l.input.passes import load_dask
 
@@ -18,6 +18,8 @@ PARQUET, TEXT = "Parquet", "text"
 def is_folder(source: str) -> bool:
     """Whether a source is a folder or a pattern of files, instead of one table.
 
+    A question mark alone makes no pattern, as misspelt addresses have some.
+
     Examples
     --------
     >>> is_folder("visits/*.parquet"), is_folder("visits.parquet")
@@ -25,7 +27,8 @@ def is_folder(source: str) -> bool:
     """
     if URL.match(source):
         return False
-    return os.path.isdir(source) or (glob.has_magic(source) and not os.path.exists(source))
+    is_pattern = any(sign in source for sign in "*[") and not os.path.exists(source)
+    return is_pattern or os.path.isdir(source)
 
 
 def file_format(path: Path) -> str | None:
@@ -60,7 +63,8 @@ def find_files(source: str) -> list[Path]:
     known = [path for path in files if file_format(path) is not None]
     extensions = ", ".join((*PARQUET_EXTENSIONS, *TEXT_EXTENSIONS))
     if not known:
-        where = f"in the folder {source!r}" if is_dir else f"like {source!r}"
+        shown = repr(show_source(source))
+        where = f"in the folder {shown}" if is_dir else f"like {shown}"
         raise ReadError(
             f"there are no files {where} with the extension {extensions}, text also with "
             f"{', '.join(COMPRESSED_EXTENSIONS)}."
