@@ -6,6 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 dask = pytest.importorskip("dask")
@@ -54,6 +58,11 @@ def arrays(tables, n_parts):
 
 def parts_of(tables, n_parts):
     return {view: dd.from_pandas(table, npartitions=n_parts) for view, table in tables.items()}
+
+
+def parts_of_order(tables, n_parts):
+    return {view: dd.from_pandas(table, npartitions=n_parts, sort=False)
+            for view, table in tables.items()}  # fmt: skip
 
 
 def assert_same_weights(model, other, rtol=1e-8):
@@ -321,7 +330,62 @@ def test_labels_among_features_and_rows_without_a_view_are_warned_of(frames, wid
         )
 
 
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        StandardScaler(),
+        make_pipeline(StandardScaler(), PCA(4)),
+        make_pipeline(SimpleImputer(), StandardScaler()),
+        make_column_transformer((SimpleImputer(), ["view1_1"]), remainder="passthrough"),
+    ],
+)
+def test_transformers_of_the_user_get_data_frames_as_in_memory(frames, transformer, tmp_path):
+    X, Y = {"view1": frames[0]["view1"].copy()}, {"view1": frames[1]["view1"]}
+    if "Imputer" in repr(transformer):
+        X["view1"].loc[20:200, "view1_1"] = np.nan
+    model = NAIM3L(transformer=transformer).fit(X, Y)
+    assert_same_weights(clone(model).fit(parts_of(X, 3), parts_of(Y, 3)), model)
+    X["view1"].to_parquet(tmp_path / "view1.parquet", row_group_size=90)
+    assert_same_weights(clone(model).fit({"view1": tmp_path / "view1.parquet"}, Y), model)
+
+
+def test_numbers_far_from_zero_keep_their_digits(data):
+    X = {view: 1e9 + table for view, table in data.views.items()}
+    model = NAIM3L(transformer="scale").fit(X, data.labels)
+    streamed = clone(model).fit(arrays(X, 3), arrays(data.labels, 3))
+    assert_same_weights(streamed, model, rtol=1e-7)
+
+
 class TestRefused:
+    def test_labels_in_another_order(self, frames):
+        X, Y = {"view1": frames[0]["view1"]}, {"view1": frames[1]["view1"]}
+        names = [f"P{i:04}" for i in range(N_ROWS)]
+        X["view1"] = X["view1"].set_axis(names)
+        shuffled = {"view1": Y["view1"].set_axis(names[:150][::-1] + names[150:])}
+        with pytest.raises(ValueError, match="same index as the features but in another order"):
+            NAIM3L().fit(parts_of(X, 2), parts_of_order(shuffled, 2))
+        others = {"view1": Y["view1"].set_axis([f"Q{i:04}" for i in range(N_ROWS)])}
+        with pytest.warns(DataWarning, match="'P0000' and 'Q0000' in row 0; they are matched row"):
+            NAIM3L().fit(parts_of(X, 2), parts_of(others, 2))
+
+    def test_cells_of_files_are_named_with_their_rows(self, frames, tmp_path):
+        X, Y = frames[0]["view1"].copy(), frames[1]["view1"].copy()
+        X.loc[177, "view1_2"] = np.inf
+        for k in range(3):
+            X.iloc[100 * k : 100 * k + 100].to_parquet(tmp_path / f"x{k}.parquet")
+        with pytest.raises(ValueError, match=r"view 'view1', x1.parquet, row 77, column 'view1_2'"):
+            NAIM3L().fit({"view1": f"{tmp_path}/x*.parquet"}, {"view1": Y})
+        Y.loc[250, "b"] = 7
+        for k in range(2):
+            Y.iloc[150 * k : 150 * k + 150].to_parquet(tmp_path / f"y{k}.parquet")
+        with pytest.raises(ValueError, match=r"view 'view1', y1.parquet, row 100, label 'b'"):
+            NAIM3L().fit({"view1": f"{tmp_path}/x*.parquet"}, {"view1": f"{tmp_path}/y*.parquet"})
+
+    def test_a_view_without_rows(self, data):
+        X = dict(data.views) | {"view1": np.full((N_ROWS, 8), np.nan)}
+        with pytest.raises(ValueError, match="view 'view1': missing in every row; leave the view"):
+            NAIM3L().fit(arrays(X, 2), arrays(data.labels, 2))
+
     def test_cells_are_named_with_their_part(self, data):
         X = {view: table.copy() for view, table in data.views.items()}
         X["view0"][170, 3] = np.inf

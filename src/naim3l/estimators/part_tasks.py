@@ -17,6 +17,7 @@ from naim3l.features.encoding import ViewFeatures
 from naim3l.features.part_fits import PartFit
 from naim3l.features.survey import TableSurvey
 from naim3l.input.labels import seen_values
+from naim3l.input.places import Place, naming
 from naim3l.input.streams import PartReader
 from naim3l.input.tables import Table
 from naim3l.input.views import FUSED
@@ -76,12 +77,15 @@ class Surveyed(NamedTuple):
         By view, whether each label is observed positive and negative, (n_labels,) each.
     n_without : int
         Number of rows without any view.
+    cautions : list of str
+        What to warn of, at most one.
     """
 
     lengths: list[int]
     tables: dict[str, TableSurvey]
     seen: dict[str, tuple[Mask, Mask]]
     n_without: int = 0
+    cautions: list[str] = []  # noqa: RUF012
 
     def combine(self, other: "Surveyed") -> "Surveyed":
         return Surveyed(
@@ -89,6 +93,7 @@ class Surveyed(NamedTuple):
             combine_views(self.tables, other.tables),
             combine_views(self.seen, other.seen, _either),
             self.n_without + other.n_without,
+            (self.cautions + other.cautions)[:1],
         )
 
 
@@ -115,24 +120,28 @@ class SurveyTask:
 
     reader: PartReader
     encoders: Mapping[str, tuple[CellEncoder, bool]]  # by view, and whether columns are set aside
-    places: list[str]
+    places: list[Place]
+    label_places: list[Place]
 
     def __call__(self, i: int, part: Any, labels: Any) -> Surveyed:
         n_rows = _n_rows(part)
-        signed = self.reader.signed(labels, n_rows)
+        with naming([self.label_places[i]]):
+            signed = self.reader.signed(labels, n_rows)
         if not n_rows:
             return Surveyed([0], {}, {})
+        caution = self.reader.compare_indexes(part, labels)
         surveys, seen, anywhere = {}, {}, np.zeros(n_rows, dtype=bool)
         for view, table in self.reader.tables(part).items():
-            missing = table.missing()
-            present = np.asarray(missing.sum(axis=1)).ravel() < table.shape[1]
+            present = np.asarray(table.missing().sum(axis=1)).ravel() < table.shape[1]
             anywhere |= present
-            seen[view] = seen_values(signed[present])
+            if present.any():
+                seen[view] = seen_values(signed[present])
             if view in self.encoders:
                 encoder, aside = self.encoders[view]
-                whole, table.where = table.where, self.places[i]
-                surveys[view] = TableSurvey.of(table, whole, encoder.text, aside=aside)
-        return Surveyed([n_rows], surveys, seen, int((~anywhere).sum()))
+                table.origin = self.places[i]
+                surveys[view] = TableSurvey.of(table, text=encoder.text, aside=aside)
+        n_without = int((~anywhere).sum())
+        return Surveyed([n_rows], surveys, seen, n_without, [caution] if caution else [])
 
 
 @dataclass(frozen=True)

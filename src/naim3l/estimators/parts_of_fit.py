@@ -121,7 +121,7 @@ class PartsOfFit:
         }
         results = self._run(
             "survey",
-            lambda stream, at: SurveyTask(at, encoders, [str(p) for p in stream.table.places]),
+            lambda stream, at: SurveyTask(at, encoders, stream.table.places, stream.labels.places),
             Surveyed.combine,
         )
         self.lengths = {
@@ -133,6 +133,8 @@ class PartsOfFit:
         for view in model.views_:
             if view not in seen or not sum(self.lengths[self._stream_of(view).name]):
                 raise ValueError(f"view {view!r}: missing in every row; leave the view out.")
+        for caution in (text for result in results for text in result.cautions):
+            warn_user(caution)
         check_seen(seen, model.label_names_, wide=reader.wide)
         if reader.wide and (n_without := results[0].n_without):
             warn_user(f"X: {n_without} rows have no view at all and are left out.")

@@ -29,7 +29,7 @@ class PartFit:
         First steps, fitted: the encoder of cells, by a survey of all rows, or roots of histograms,
         which learn nothing.
     by_moments : list of transformers
-        Next steps, which depend on means, variances and ranges of all rows alone.
+        Next steps of a recipe, which depend on means, variances and ranges of all rows alone.
     by_sample : list of transformers
         All further steps, which are fitted to a sample of the rows.
     """
@@ -52,7 +52,9 @@ class PartFit:
             before.append(steps.pop(0).fit_survey(survey))
         if steps and isinstance(steps[0], RootHistogram):
             before.append(steps.pop(0).fit(np.zeros((1, n_columns))))
-        n_by_moments = count_fitted_by_moments(steps)
+        # Other transformers may accept missing cells, or need names of columns: they get a sample.
+        by_name = features.as_numbers or before
+        n_by_moments = count_fitted_by_moments(steps) if by_name else 0
         return cls(view, features, before, steps[:n_by_moments], steps[n_by_moments:])
 
     @property
@@ -62,8 +64,10 @@ class PartFit:
 
     def moments(self, table: Table) -> tuple[Moments | None, Mask]:
         """Moments of the rows of a part that have the view, and which rows these are."""
+        if not self.by_moments:
+            return None, self.features.rows(table)[1]
         rows, present = self._after(self.before).encode(table)
-        if not self.by_moments or not present.any():
+        if not present.any():
             return None, present
         return Moments.of(rows, table.where), present
 

@@ -98,7 +98,7 @@ class TableSurvey:
         missing, types = table.missing(), types_of(table, text)
         survey = cls(
             where or table.where,
-            table.where,
+            table.where if table.origin is None else str(table.origin),
             table.columns,
             [table.column_label(j) for j in range(n_columns)],
             types,

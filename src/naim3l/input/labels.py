@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -125,24 +126,38 @@ def check_rows(features: Table, labels: LabelTable) -> None:
             f"{features.where}: {n_rows} rows of features but {n_labelled} rows of labels "
             "(inconsistent numbers of samples)."
         )
-    if same_index(features, labels.table):
-        return
-    index, label_index = features.data.index, labels.table.data.index
+    if (caution := compare_indexes(features, labels.table)) is not None:
+        warn_user(caution)
+
+
+def compare_indexes(features: Table, labels: Table, *, part: bool = False) -> str | None:
+    """A caution if rows and their labels have different indexes; None if they have not.
+
+    The same index in another order is refused. An index that counts the rows means nothing, from
+    any number on if the tables are a ``part`` of longer ones.
+    """
+    if same_index(features, labels):
+        return None
+    index, label_index = features.data.index, labels.data.index
     if set(index) == set(label_index):
         raise ValueError(
             f"{features.where}: the labels have the same index as the features but in another "
             "order; reorder them with labels.loc[features.index]."
         )
-    if not (is_row_counter(index) or is_row_counter(label_index)):
-        warn_user(
-            f"{features.where}: features and labels have different indexes, for example "
-            f"{index[0]!r} and {label_index[0]!r} in row 0; they are matched row by row."
-        )
+    if any(is_row_counter(one, part=part) for one in (index, label_index)):
+        return None
+    return (
+        f"{features.where}: features and labels have different indexes, for example "
+        f"{index[0]!r} and {label_index[0]!r} in row 0; they are matched row by row."
+    )
 
 
-def is_row_counter(index: Any) -> bool:
-    """Whether a pandas index is the default one, which counts the rows."""
-    return list(index) == list(range(len(index)))
+def is_row_counter(index: Any, *, part: bool = False) -> bool:
+    """Whether a pandas index is the default one, which counts the rows, or a part of such."""
+    first = index[0] if part and len(index) else 0
+    if not isinstance(first, Integral):
+        return False
+    return list(index) == list(range(int(first), int(first) + len(index)))
 
 
 def check_observed(

@@ -44,10 +44,14 @@ class Place:
             row -= n_rows
         return f"{self}, row {row}"
 
+    def is_named_in(self, message: str) -> bool:
+        """Whether a message is about this part, and says so."""
+        return any(message.startswith(f"{self.where}, {name}") for name, _, _ in self.pieces)
+
     def locate(self, message: str) -> str | None:
         """A message about the table as one about this part; None if it is about something else."""
-        if any(message.startswith(f"{self.where}, {name}") for name, _, _ in self.pieces):
-            return message  # it names the part already
+        if self.is_named_in(message):
+            return message
         found = re.match(rf"{re.escape(self.where)}(?:, row (\d+))?(?=[,:])", message)
         if found is None:
             return None
@@ -61,8 +65,9 @@ def naming(places: Sequence[Place]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if places and error.args and isinstance(error.args[0], str):
-            located = (place.locate(error.args[0]) for place in places)
-            message = next((text for text in located if text), f"{places[0]}: {error.args[0]}")
+        given = error.args[0] if error.args else None
+        if isinstance(given, str) and not any(place.is_named_in(given) for place in places):
+            located = (place.locate(given) for place in places)
+            message = next((text for text in located if text), f"{places[0]}: {given}")
             error.args = (message, *error.args[1:])
         raise

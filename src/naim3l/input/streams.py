@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.input.labels import read_labels
+from naim3l.input.labels import compare_indexes, read_labels
 from naim3l.input.partitions import PartitionedTable, partition, with_labels
 from naim3l.input.reader import APART, WIDE, TableReader
-from naim3l.input.tables import Table
+from naim3l.input.tables import Table, table_of_labels
 from naim3l.input.views import check_view_name, is_apart
 
 WIDE_TABLE = "X"
@@ -88,10 +88,18 @@ class PartReader(NamedTuple):
         """Table of each view in a part with rows, checked against the names of the fit."""
         return self.reader.tables(part if self.reader.wide else {self.name: part})
 
+    @property
+    def where(self) -> str:
+        return self.name if self.reader.wide else f"view {self.name!r}"
+
+    def compare_indexes(self, part: Any, labels: Any) -> str | None:
+        """A caution if a part and its labels have different indexes."""
+        tables = Table(part, self.where), table_of_labels(labels, self.where)[0]
+        return compare_indexes(*tables, part=True)
+
     def signed(self, labels: Any, n_rows: int) -> NDArray[np.int8]:
         """Labels of a part as 1, -1 and 0, (n_rows, n_labels)."""
-        where = self.name if self.reader.wide else f"view {self.name!r}"
-        read = read_labels(labels, self.reader.label_coding, where)
+        read, where = read_labels(labels, self.reader.label_coding, self.where), self.where
         if len(read.signed) != n_rows:
             raise ValueError(
                 f"{where}: {n_rows} rows of features but {len(read.signed)} rows of labels in this "

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from naim3l._text import quote
+from naim3l.input.places import Place
 
 # Squares of such numbers, their sums and their products with weights are finite, and not 0.
 SMALLEST, LARGEST = 1e-100, 1e100
@@ -70,6 +71,8 @@ class Table:
         Numbers of columns without names in errors, if the table is part of a wider one.
     rows : sequence of int, optional
         Numbers of rows in errors, if the table is part of a longer one.
+    origin : Place, optional
+        Where the rows come from, if that is not the table that ``where`` names.
 
     Attributes
     ----------
@@ -89,8 +92,9 @@ class Table:
         column_word: str = "column",
         positions: Sequence[int] | None = None,
         rows: Sequence[int] | None = None,
+        origin: Place | None = None,
     ) -> None:
-        self.where, self.column_word = where, column_word
+        self.where, self.column_word, self.origin = where, column_word, origin
         self.positions, self.rows = positions, rows
         self.given_type = type(data)
         self.frame = as_frame(data, where, column_word)
@@ -110,8 +114,9 @@ class Table:
 
     def place(self, i: int, j: int) -> str:
         """Cell in row ``i`` and column ``j`` in errors."""
-        row = i if self.rows is None else self.rows[i]
-        return f"{self.where}, row {row}, {self.column_label(j)}"
+        row = i if self.rows is None else int(self.rows[i])
+        start = f"{self.where}, row {row}" if self.origin is None else self.origin.of_row(row)
+        return f"{start}, {self.column_label(j)}"
 
     def cells(self, j: int) -> list[Any]:
         """Cells of a column as Python objects."""
@@ -153,7 +158,7 @@ class Table:
             part = self.data[:, list(columns)]
         else:
             part = self.data.take(columns, axis=1)
-        return Table(part, where, self.column_word, columns, self.rows)
+        return Table(part, where, self.column_word, columns, self.rows, self.origin)
 
     def numeric_columns(self) -> "Table":
         """Table of the numeric columns of a data frame; an array is returned unchanged."""
