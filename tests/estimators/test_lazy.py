@@ -144,6 +144,8 @@ def test_imputed_labels(wide, n_parts, min_confidence, tmp_path):
     frame.join(labels).to_parquet(tmp_path / "both.pq", row_group_size=9)
     for table, y in (
         (X, dd.from_pandas(labels, npartitions=n_parts)),
+        (X, labels),
+        (X, tmp_path / "labels.pq"),
         (tmp_path / "rows.pq", tmp_path / "labels.pq"),
         (tmp_path / "rows.pq", labels),
         (tmp_path / "both.pq", list(labels.columns)),
@@ -288,6 +290,7 @@ def test_score(wide, apart, tmp_path):
     expected = model.score(frame, labels)
     X, y = dd.from_pandas(frame, npartitions=3), dd.from_pandas(labels, npartitions=3)
     assert model.score(X, y) == pytest.approx(expected)
+    assert model.score(X, labels) == pytest.approx(expected)
     assert model.score(X, y[["blue", "red", "green"]]) == pytest.approx(expected)
     frame.join(labels).to_parquet(tmp_path / "both.pq", row_group_size=9)
     assert model.score(tmp_path / "both.pq", list(labels.columns)) == pytest.approx(expected)

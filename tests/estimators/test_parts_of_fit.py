@@ -247,6 +247,12 @@ def test_parquet_files(frames, tmp_path):
     assert_same_weights(NAIM3L().fit(paths, labels), model)
 
 
+def test_labels_in_memory_beside_partitions_of_dask(frames):
+    X, Y = frames
+    in_parts = NAIM3L(transformer="auto").fit(parts_of(X, 3), Y)
+    assert_same_weights(in_parts, NAIM3L(transformer="auto").fit(parts_of(X, 3), parts_of(Y, 3)))
+
+
 def test_a_sample_is_enough_for_decisions(data, monkeypatch):
     monkeypatch.setattr(part_tasks, "SAMPLE_ROWS", 120)
     options = {"calibrate": True, "threshold": "guarded", "random_state": 0}
@@ -407,6 +413,11 @@ class TestRefused:
         labels = {view: Y[:-1] for view, Y in data.labels.items()}
         with pytest.raises(ValueError, match="300 rows of features but 299 rows of labels"):
             NAIM3L().fit(arrays(data.views, 2), arrays(labels, 2))
+
+    def test_no_labels(self, data):
+        for y in (None, {"view0": None, "view1": None}):
+            with pytest.raises(ValueError, match="requires y to be passed, but the target y is N"):
+                NAIM3L().fit(arrays(data.views, 2), y)
 
     def test_views_without_positives(self, data):
         labels = dict(data.labels) | {"view1": np.zeros((N_ROWS, 4))}

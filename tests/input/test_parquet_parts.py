@@ -1,5 +1,7 @@
 """Parquet files in parts: the rows of the files in their order, whatever the row groups."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -192,7 +194,9 @@ def test_files_with_other_columns_are_refused(folder, frame, tmp_path):
     ):
         partition(folder, "X")
     frame.assign(b="text").to_parquet(folder / "part.5.parquet", index=False)
-    with pytest.raises(ValueError, match=r"part.5.parquet has columns of other types than part.0"):
+    with pytest.raises(
+        ValueError, match=r"X: the column 'b' is \w*string in part.5.*double in part.0"
+    ):
         partition(folder, "X")
 
 
@@ -214,6 +218,32 @@ def test_files_that_change_are_named_when_they_are_read(folder, change):
     change(folder / "part.3.parquet")
     with pytest.raises(ValueError, match=r"part.3.parquet (cannot be read|has changed)"):
         computed(table)
+
+
+@pytest.mark.parametrize("change", [
+    lambda frame: frame.assign(a=-frame["a"]),
+    lambda frame: frame.rename(columns={"a": "other"}),
+    lambda frame: frame.assign(a="text"),
+])  # fmt: skip
+@pytest.mark.parametrize("part_rows", [None, 2])
+def test_files_that_are_written_again_are_refused(folder, change, part_rows):
+    table = partition(folder, "X", part_rows=part_rows)
+    assert len(computed(table)) == len(table.lengths)
+    path = folder / "part.3.parquet"
+    before = path.stat().st_mtime_ns
+    change(pd.read_parquet(path)).to_parquet(path, row_group_size=6, index=False)
+    os.utime(path, ns=(before, before + 1))  # whatever the resolution of the clock
+    with pytest.raises(ValueError, match=r"part.3.parquet has changed since .*; start again"):
+        computed(table)
+
+
+def test_values_that_the_common_type_does_not_hold_are_named(tmp_path):
+    pq.write_table(pa.table({"a": [0.5], "b": [1]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"a": [2**53 + 1], "b": [1]}), tmp_path / "1.parquet")
+    with pytest.raises(
+        ValueError, match=r"1.parquet, column 'a': it is int64, but double in 0.parquet"
+    ):
+        computed(partition(tmp_path, "X"))
 
 
 def test_slice_of_a_row_group_does_not_keep_the_rows_before_it(tmp_path, monkeypatch):

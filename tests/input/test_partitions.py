@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from naim3l.input.partitions import (
     is_partitioned,
     partition,
     split_columns,
+    with_labels,
 )
 
 dask = pytest.importorskip("dask")
@@ -144,8 +146,8 @@ def test_series_in_memory_is_divided(frame):
 def test_what_is_partitioned(frame, tmp_path):
     assert is_partitioned("rows/*.parquet") and is_partitioned(tmp_path)
     assert is_partitioned(dd.from_pandas(frame, npartitions=1))
-    assert is_partitioned(da.ones(3))
-    for table in (frame, frame["a"], frame.to_numpy(), [[1.0]], None, {"a": 1}):
+    assert is_partitioned(da.ones(3)) and is_partitioned([tmp_path, "rows.parquet"])
+    for table in (frame, frame["a"], frame.to_numpy(), [[1.0]], [], None, {"a": 1}):
         assert not is_partitioned(table)
     assert any_partitioned({"a": frame, "b": "rows.parquet"})
     assert not any_partitioned({"a": frame}) and not any_partitioned(frame)
@@ -172,7 +174,60 @@ def test_lengths_that_become_known_divide_the_labels(frame):
     y = partition(frame["a"], "y", labels=True)
     with pytest.raises(ValueError, match="X: 2 partitions of features but 1 of labels; give both"):
         align_labels(y, X)
-    assert align_labels(y, X, [35, 35]).lengths == [35, 35]
+    assert align_labels(y, replace(X, lengths=[35, 35])).lengths == [35, 35]
+
+
+@pytest.mark.parametrize("kind", ["frame", "array"])
+@pytest.mark.parametrize("stored", [False, True])
+def test_rows_of_partitions_are_counted_if_the_labels_can_be_divided(frame, kind, stored, tmp_path):
+    X = dd.from_pandas(frame, npartitions=3)
+    X = X[X["a"] > 0][["a", "b"]]  # of unknown lengths
+    labels = frame.loc[frame["a"] > 0, ["a"]]
+    if stored:
+        labels.to_parquet(tmp_path / "y.parquet", row_group_size=5)
+    table = partition(X if kind == "frame" else X.values, "X")
+    assert table.lengths is None
+    table, y = with_labels(table, tmp_path / "y.parquet" if stored else labels, "y")
+    assert y.lengths == table.lengths == [len(part) for part in computed(table)]
+    for part, of_part in zip(computed(table), computed(y), strict=True):
+        assert_array_equal(np.asarray(part)[:, [0]], of_part)
+    with pytest.raises(ValueError, match=f"X: {len(labels)} rows of features but 70 rows of label"):
+        with_labels(partition(X, "X"), frame[["a"]], "y")
+
+
+def test_counting_rows_reads_one_column(frame):
+    seen = []
+
+    def read(part):
+        seen.append(list(part.columns))
+        return part
+
+    source = dd.from_map(lambda i, columns=None: read(frame[columns or list(frame)]), range(2),
+                         meta=frame.iloc[:0])  # fmt: skip
+    table = partition(source, "X")
+    seen.clear()
+    with_labels(table, np.zeros(140), "y")
+    assert seen == [["a"], ["a"]]
+
+
+def test_partitions_are_not_counted_without_need(frame):
+    lazy = dask.delayed(refuse)()
+    X = partition(dd.from_delayed([lazy], meta=frame.iloc[:0], verify_meta=False), "X")
+    y = with_labels(X, np.arange(7), "y")[1]
+    assert y.lengths == [7]
+    labels = dd.from_delayed([lazy], meta=frame[["a"]].iloc[:0], verify_meta=False)
+    assert len(with_labels(X, labels, "y")[1].parts) == 1
+
+
+def test_names_of_labels(frame):
+    table = partition(dd.from_pandas(frame, npartitions=2), "X")
+    for names in ("a", ["a"], ("a",)):
+        features, labels = with_labels(table, names, "y")
+        assert features.columns == ["b", "c", "word"] and labels.columns == ["a"]
+    with pytest.raises(ValueError, match="y: no labels; give the names of columns"):
+        with_labels(table, [], "y")
+    with pytest.raises(ValueError, match=r"y: no Parquet files at '.*none'"):
+        with_labels(table, "none", "y")
 
 
 def test_other_partitions_of_labels_are_refused():

@@ -140,3 +140,11 @@ class TestAfterTheFit:
         reader.read_training(X, Y)
         with pytest.raises((ValueError, TypeError), match=message):
             reader.labels(X, change(Y))
+
+
+def test_names_of_labels_beside_tables_in_memory_are_refused():
+    X = pd.DataFrame({"x": [1.0, 2.0], "a": [0, 1], "b": [1, 0]})
+    with pytest.raises(TypeError, match="view 'v': 'a', 'b' as labels; names of columns and paths"):
+        TableReader().read_training({"v": X}, {"v": ["a", "b"]})
+    with pytest.raises(TypeError, match="X: 'a' as labels; names of columns and paths"):
+        TableReader(views={"v": ["x"]}).read_training(X, "a")

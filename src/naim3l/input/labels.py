@@ -1,5 +1,6 @@
 """Label tables: the two codings, labels matched by name across views, imputed entries."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from naim3l._arrays import Mask
+from naim3l._text import some
 from naim3l.input.tables import Table, same_index, table_of_labels, warn_user
 
 # Values of yes, no and unknown by coding, and their description in errors.
@@ -64,6 +66,21 @@ def read_labels(labels: Any, coding: str, where: str) -> LabelTable:
         )
     signed = np.where(is_unknown, 0, np.where(values == yes, 1, -1)).astype(np.int8)
     return LabelTable(table, signed, one_column)
+
+
+def refuse_names(labels: Any, features: Table) -> None:
+    """Refuse names of columns, and paths, as the labels of a table in memory."""
+    columns = features.columns or []
+    is_names = isinstance(labels, list | tuple) and all(
+        isinstance(name, str) and name in columns for name in labels
+    )
+    if isinstance(labels, str | os.PathLike) or (is_names and labels):
+        shown = some(labels) if is_names else repr(labels)
+        raise TypeError(
+            f"{features.where}: {shown} as labels; names of columns and paths are for "
+            "tables in parts, which are paths or collections of dask. Give a label table, such "
+            "as table[names], and leave its columns out of the features."
+        )
 
 
 def _label_names(table: Table) -> list[str] | None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from naim3l.input.parquet_files import find_parquet
+from naim3l.input.parquet_files import file_facts, find_parquet, typed_by
 from naim3l.input.passes import load_dask, map_parts
 from naim3l.input.places import Place
 
@@ -27,6 +27,7 @@ class RowGroup(NamedTuple):
     fragment: Any  # of pyarrow: the file
     number: int
     file: str  # name in errors
+    facts: tuple[int, int] | None  # of the file when it was opened
     first_row: int  # in the file
     skipped: int  # rows of the row group before the first one
     n_rows: int
@@ -105,9 +106,7 @@ class ParquetSource:
 
     def token(self) -> str:
         """Identity of the files, by their names, sizes and times of change."""
-        fragments = {group.fragment.path: group.fragment for group in self.groups}
-        infos = [fragment.filesystem.get_file_info(path) for path, fragment in fragments.items()]
-        facts = [(info.path, info.size, info.mtime_ns) for info in infos]
+        facts = list(dict.fromkeys((group.fragment.path, group.facts) for group in self.groups))
         return load_dask("dask.base").tokenize(facts, self.lengths)
 
     def _starts(self) -> list[int]:
@@ -124,7 +123,7 @@ def open_parquet(
 
     Parameters
     ----------
-    X : str, path or pyarrow.dataset.Dataset
+    X : str, path, list of these, or pyarrow.dataset.Dataset
         A file, a folder of files, a pattern such as ``"rows/*.parquet"``, or an address that
         pyarrow can open, such as ``"s3://bucket/rows"``.
     where : str
@@ -135,25 +134,27 @@ def open_parquet(
         Largest size of a part in memory, about; by default, row groups of up to four times
         `PART_BYTES` are not divided.
     """
-    fragments, names, schema = find_parquet(X, where)
+    fragments, names, facts, schema = find_parquet(X, where)
     stored = (fragments[0].physical_schema.pandas_metadata or {}).get("index_columns", [])
     index = tuple(schema.field(name) for name in stored if name in schema.names)
     for field in index:
         schema = schema.remove(schema.get_field_index(field.name))
-    groups = tuple(_row_groups(fragments, names))
+    groups = tuple(_row_groups(fragments, names, facts))
     if not groups:
         raise ValueError(f"{where}: its Parquet files have no rows.")
     return ParquetSource(groups, schema, index, tuple(_plan(groups, schema, part_rows, part_bytes)))
 
 
-def _row_groups(fragments: Sequence[Any], names: Sequence[str]) -> Iterator[RowGroup]:
-    for fragment, name in zip(fragments, names, strict=True):
+def _row_groups(
+    fragments: Sequence[Any], names: Sequence[str], facts: Sequence[Any]
+) -> Iterator[RowGroup]:
+    for fragment, name, of_file in zip(fragments, names, facts, strict=True):
         first_row = 0
         for group in fragment.row_groups:
             n_rows = group.num_rows
             if n_rows:
-                yield RowGroup(fragment, group.id, name, first_row, 0, n_rows, n_rows,
-                               group.total_byte_size)  # fmt: skip
+                yield RowGroup(fragment, group.id, name, of_file, first_row, 0, n_rows,
+                               n_rows, group.total_byte_size)  # fmt: skip
             first_row += n_rows
 
 
@@ -209,27 +210,53 @@ class _Reading:
 
 def _read(piece: RowGroup, fields: Sequence[Any]) -> Any:
     """Rows of one row group, with the types of ``fields``."""
-    pyarrow, parquet = load_dask("pyarrow"), load_dask("pyarrow.parquet")
+    pyarrow = load_dask("pyarrow")
     keys = load_dask("pyarrow.dataset").get_partition_keys(piece.fragment.partition_expression)
     stored = [field.name for field in fields if field.name not in keys]
     try:
-        with parquet.ParquetFile(
-            piece.fragment.open(), buffer_size=_BUFFER_BYTES, pre_buffer=False
-        ) as file:
-            if piece.n_rows == piece.n_group_rows:
-                table = file.read_row_group(piece.number, columns=stored, use_threads=False)
-            else:
-                table = _slice(file, piece, stored)
-    except (ValueError, OSError) as error:
+        table = _read_columns(piece, stored)
+    except (ValueError, OSError, pyarrow.ArrowException) as error:
+        _check_unchanged(piece)  # that may be why
         raise ValueError(f"{piece.file} cannot be read ({error}).") from error
-    if table.num_rows != piece.n_rows:
-        raise ValueError(f"{piece.file} has changed since its metadata were read; start again.")
+    _check_unchanged(piece, table)
     columns = [
         pyarrow.repeat(pyarrow.scalar(keys[f.name], f.type), piece.n_rows)
-        if f.name in keys else table[f.name].cast(f.type)
+        if f.name in keys else _cast(table[f.name], f, piece.file)
         for f in fields
     ]  # fmt: skip
     return pyarrow.table(columns, schema=pyarrow.schema(fields))
+
+
+def _read_columns(piece: RowGroup, columns: list[str]) -> Any:
+    """Rows of one row group, as they are stored."""
+    with load_dask("pyarrow.parquet").ParquetFile(
+        piece.fragment.open(), buffer_size=_BUFFER_BYTES, pre_buffer=False
+    ) as file:
+        if piece.n_rows == piece.n_group_rows:
+            return file.read_row_group(piece.number, columns=columns, use_threads=False)
+        return _slice(file, piece, columns)
+
+
+def _check_unchanged(piece: RowGroup, table: Any = None) -> None:
+    """Refuse a file that was written again after it was opened; ``table`` was read from it.
+
+    The check after reading also finds changes before it.
+    """
+    now = file_facts(piece.fragment)
+    other_rows = table is not None and table.num_rows != piece.n_rows
+    if other_rows or (now is not None and now != piece.facts):
+        raise ValueError(f"{piece.file} has changed since it was opened; start again.")
+
+
+def _cast(column: Any, field: Any, file: str) -> Any:
+    """A column with the type that holds the values of all files, if it holds them exactly."""
+    try:
+        return column.cast(field.type)
+    except load_dask("pyarrow").ArrowException as error:
+        raise ValueError(
+            f"{file}, column {field.name!r}: it is {column.type}, but {field.type} in "
+            f"{typed_by(field)} ({error}); write all files with the same types."
+        ) from None
 
 
 def _slice(file: Any, piece: RowGroup, columns: list[str]) -> Any:

@@ -3,7 +3,7 @@
 Such a table is never in memory as a whole. dask is imported only if one is given.
 """
 
-import os
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from naim3l._text import some
-from naim3l.input.parquet_files import is_dataset
+from naim3l.input.parquet_files import is_parquet
 from naim3l.input.parquet_parts import open_parquet
 from naim3l.input.part_sources import DaskArray, DaskFrame, InMemory, sliceable
-from naim3l.input.passes import load_dask
+from naim3l.input.passes import load_dask, run_pass
 from naim3l.input.places import Place
 from naim3l.input.tables import Table, as_frame, as_matrix, table_of_labels
 from naim3l.input.views import is_apart
@@ -110,9 +110,9 @@ class PartitionedTable:
 
 
 def is_partitioned(X: Any) -> bool:
-    """Whether it is a table in parts: a collection of dask, a path, or a dataset of pyarrow."""
-    known = isinstance(X, str | os.PathLike | PartitionedTable)
-    return known or is_dataset(X) or callable(getattr(type(X), "__dask_graph__", None))
+    """Whether it is a table in parts: a collection of dask, paths, or a dataset of pyarrow."""
+    known = isinstance(X, PartitionedTable) or is_parquet(X)
+    return known or callable(getattr(type(X), "__dask_graph__", None))
 
 
 def any_partitioned(X: Any) -> bool:
@@ -127,7 +127,7 @@ def partition(
 
     Parameters
     ----------
-    X : dask.dataframe, dask.array, path, pattern, pyarrow.dataset.Dataset, or table in memory
+    X : dask.dataframe, dask.array, path or paths, pyarrow.dataset.Dataset, or table in memory
         A table in memory is one part; a `PartitionedTable` is returned as it is.
     where : str
         Name of the table in errors.
@@ -147,7 +147,7 @@ def partition(
     if isinstance(X, PartitionedTable):
         return replace(X, where=where)
     load_dask()  # so that an error says what to install
-    if isinstance(X, str | os.PathLike) or is_dataset(X):
+    if is_parquet(X):
         source: Any = open_parquet(X, where, part_rows)
     elif not is_partitioned(X):
         source = InMemory(sliceable(X, where, labels=labels))
@@ -201,31 +201,44 @@ def with_labels(
     Parameters
     ----------
     table : PartitionedTable
-    y : label table in parts or in memory, or list of str
+    y : label table in parts or in memory, str, or list of str
         Names are columns of ``table``, which are then not among the features.
     where : str
         Name of the labels in errors.
     """
-    if isinstance(y, list | tuple) and y and all(isinstance(name, str) for name in y):
+    if isinstance(y, str) and y in (table.columns or ()):
+        y = [y]
+    if isinstance(y, list | tuple) and all(isinstance(name, str) for name in y):
+        if not y:
+            raise ValueError(f"{where}: no labels; give the names of columns, or a label table.")
         return split_columns(table, y, where)
-    return table, align_labels(partition(y, where, labels=True), table)
+    labels = partition(y, where, labels=True)
+    together = len(table.parts) == len(labels.parts) == 1
+    if table.lengths is None and hasattr(labels.source, "sliced") and not together:
+        table = replace(table, lengths=_count_rows(table))
+    return table, align_labels(labels, table)
 
 
-def align_labels(
-    labels: PartitionedTable, table: PartitionedTable, lengths: Sequence[int] | None = None
-) -> PartitionedTable:
+def _count_rows(table: PartitionedTable) -> list[int]:
+    """Number of rows of each part, in a pass that reads one column if that is possible."""
+    column = table.select_columns([0], table.where) if table.n_columns else table
+    inputs, places = [(part,) for part in column.parts], [[place] for place in table.places]
+    counts: list[int] = run_pass(_n_rows, inputs, operator.add, title="rows", places=places)
+    return counts
+
+
+def _n_rows(i: int, part: Any) -> list[int]:
+    return [int(part.shape[0])]
+
+
+def align_labels(labels: PartitionedTable, table: PartitionedTable) -> PartitionedTable:
     """Labels in parts of the same rows as those of ``table``.
 
-    Labels from Parquet files or from memory are divided as the table is; those of dask must have
-    the same partitions. Lengths that are not known are left to `check_part_rows`.
-
-    Parameters
-    ----------
-    labels, table : PartitionedTable
-    lengths : sequence of int, optional
-        Number of rows of each part of ``table``, if it is known by now.
+    Labels from Parquet files or from memory are divided as the table is, if its lengths are
+    known; those of dask must have the same partitions. Lengths that are not known are left to
+    `check_part_rows`.
     """
-    known = table.lengths if lengths is None else list(lengths)
+    known = table.lengths
     if known is not None and labels.lengths is not None and known != labels.lengths:
         n_rows, n_labelled = sum(known), sum(labels.lengths)
         if n_rows != n_labelled:

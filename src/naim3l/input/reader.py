@@ -8,7 +8,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from naim3l.input.labels import CODINGS, LabelTable, check_rows, match_labels, read_labels
+from naim3l.input.labels import (
+    CODINGS,
+    LabelTable,
+    check_rows,
+    match_labels,
+    read_labels,
+    refuse_names,
+)
 from naim3l.input.tables import Table, warn_user
 from naim3l.input.views import (
     check_not_empty,
@@ -148,11 +155,14 @@ class TableReader:
     def _read_labels(self, X: Any, y: Any, tables: Mapping[str, Table]) -> dict[str, LabelTable]:
         self.check_label_form(y, tables)
         if self.wide or y is None:  # the error about missing labels is the same in both forms
+            if y is not None:
+                refuse_names(y, Table(X, "X"))
             labels = read_labels(y, self.label_coding, "y")
             check_rows(Table(X, "X"), labels)
             return dict.fromkeys(self.views_, labels)
         labels_apart = {}
         for view, table in tables.items():
+            refuse_names(y[view], table)
             labels_apart[view] = read_labels(y[view], self.label_coding, table.where)
             check_rows(table, labels_apart[view])
         return labels_apart

@@ -42,6 +42,8 @@ def open_streams(reader: TableReader, X: Any, y: Any) -> list[Stream]:
     y : mapping of str to labels, or the labels of the wide table
         Label tables in parts or in memory, or names of columns of ``X`` that are labels.
     """
+    if y is None:
+        read_labels(y, reader.label_coding, "y")  # refuses it
     reader.form_ = APART if is_apart(X) else WIDE
     reader.check_label_form(y, X if is_apart(X) else ())
     if is_apart(X):
