@@ -65,7 +65,7 @@ def naming(places: Sequence[Place]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        given = error.args[0] if error.args else None
+        given = error.args[0] if places and error.args else None
         if isinstance(given, str) and not any(place.is_named_in(given) for place in places):
             located = (place.locate(given) for place in places)
             message = next((text for text in located if text), f"{places[0]}: {given}")
