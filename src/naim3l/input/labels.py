@@ -75,7 +75,7 @@ def refuse_names(labels: Any, features: Table) -> None:
         isinstance(name, str) and name in columns for name in labels
     )
     if isinstance(labels, str | os.PathLike) or (is_names and labels):
-        shown = some(labels) if is_names else repr(labels)
+        shown = some(list(labels)) if isinstance(labels, list | tuple) else repr(labels)
         raise TypeError(
             f"{features.where}: {shown} as labels; names of columns and paths are for "
             "tables in parts, which are paths or collections of dask. Give a label table, such "
