@@ -188,7 +188,7 @@ main()
 
 
 class TestCtrlC:
-    @pytest.mark.parametrize("module", ["naim3l.cli", "rich.table", "numpy", "numpy.linalg"])
+    @pytest.mark.parametrize("module", ["naim3l.cli", "typer", "numpy", "numpy.linalg"])
     def test_while_modules_are_imported(self, module):
         """The libraries' own too, which turn an exception into another one, or lose it."""
         code = INTERRUPTED.format(module=module)
