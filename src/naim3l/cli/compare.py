@@ -30,7 +30,7 @@ def compare(
     methods: Annotated[
         list[str] | None,
         typer.Option("--methods", help="Method by name; repeat for several. Or fast: those "
-                                       "that fit Corel5k within half a minute. Default: all."),
+                                       "that need half a minute on Corel5k. Default: all."),
     ] = None,
     data: Data = None,
     dataset: Datasets = None,
