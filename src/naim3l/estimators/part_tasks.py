@@ -17,6 +17,7 @@ from naim3l.features.encoding import ViewFeatures
 from naim3l.features.part_fits import PartFit
 from naim3l.features.survey import TableSurvey
 from naim3l.input.labels import seen_values
+from naim3l.input.numeric import present_rows
 from naim3l.input.places import Place, naming
 from naim3l.input.streams import PartReader
 from naim3l.input.tables import Table
@@ -132,7 +133,7 @@ class SurveyTask:
         caution = self.reader.compare_indexes(part, labels)
         surveys, seen, anywhere = {}, {}, np.zeros(n_rows, dtype=bool)
         for view, table in self.reader.tables(part).items():
-            present = np.asarray(table.missing().sum(axis=1)).ravel() < table.shape[1]
+            present = present_rows(table, allow_missing=True)
             anywhere |= present
             if present.any():
                 seen[view] = seen_values(signed[present])
@@ -155,7 +156,8 @@ class MomentsTask:
 
     def __call__(self, i: int, part: Any, labels: Any) -> dict[str, tuple[Any, Any]]:
         results, tables = {}, _tables(self.reader, part)
-        signed = self.reader.signed(labels, _n_rows(part))
+        if self.sampled:
+            signed = self.reader.signed(labels, _n_rows(part))
         for view, table in tables.items():
             moments, present = self.fits[view].moments(table)
             if present.any():
@@ -166,9 +168,10 @@ class MomentsTask:
                 results[view] = moments, sample
         return results
 
-    @staticmethod
-    def combine(a: ByView, b: ByView) -> dict[str, Any]:
-        return combine_views(a, b, _pairwise)
+
+def combine_pairs(a: ByView, b: ByView) -> dict[str, Any]:
+    """Results of two parts, which are pairs by view."""
+    return combine_views(a, b, _pairwise)
 
 
 def _pairwise(a: Any, b: Any) -> Any:
@@ -183,7 +186,6 @@ class StatisticsTask:
     features: dict[str, ViewFeatures]
     numbering: Numbering
     n_folds: int
-    sampled: bool
     options: dict[str, Any]
 
     def __call__(self, i: int, part: Any, labels: Any) -> dict[str, tuple[Any, Any]]:
@@ -201,8 +203,9 @@ class StatisticsTask:
             Y = signed[present]
             folds = self._folds(i, present, Y)
             statistics = PartStatistics.of(X, Y, folds, n_folds=self.n_folds, **self.options)
-            kept = (X, Y) if self.sampled else (X[:0], Y[:0])
-            marked = present if self.sampled else np.zeros_like(present)
+            # Only held-out entries are judged on single rows.
+            kept = (X, Y) if self.n_folds else (X[:0], Y[:0])
+            marked = present if self.n_folds else np.zeros_like(present)
             results[view] = statistics, self.numbering.sample(i, marked, kept)
         if self.reader.reader.wide and anywhere.any():
             Y = signed[anywhere]
@@ -214,10 +217,6 @@ class StatisticsTask:
         if not self.n_folds:
             return None
         return self.numbering.folds(self.n_folds, self.numbering.rows(i, marked), Y)
-
-    @staticmethod
-    def combine(a: ByView, b: ByView) -> dict[str, Any]:
-        return combine_views(a, b, _pairwise)
 
 
 def _tables(reader: PartReader, part: Any) -> dict[str, Table]:

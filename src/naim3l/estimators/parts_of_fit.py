@@ -20,6 +20,7 @@ from naim3l.estimators.part_tasks import (
     StatisticsTask,
     Surveyed,
     SurveyTask,
+    combine_pairs,
 )
 from naim3l.estimators.schema import check_views
 from naim3l.features.encoding import is_automatic
@@ -73,6 +74,7 @@ class PartsOfFit:
         self.streams = open_streams(model.reader_, X, y)
         check_views(model._values(), model._schema, model.views_)
         check_threshold(model.threshold, model.label_names_)
+        self.unfitted = {view: model._make_features(view) for view in model.views_}
         self._refuse_large(n_folds, free)
         checkpoint = self._open_checkpoint()
         self._learn_features(self._survey(), n_folds)
@@ -94,8 +96,7 @@ class PartsOfFit:
         """Refuse statistics that do not fit in memory, before any row is read."""
         model = self.model
         widths = {}
-        for view in model.views_:
-            features = model._make_features(view)
+        for view, features in self.unfitted.items():
             if features.kernel_map is not None and features.kernel_map.n_landmarks is None:
                 raise ValueError(
                     "n_landmarks=None takes all rows as landmarks; give a number for tables that "
@@ -116,8 +117,8 @@ class PartsOfFit:
         model, reader = self.model, self.model.reader_
         encoders = {
             view: (encoder, is_automatic(model.transformer, view))
-            for view in model.views_
-            if (encoder := model._make_features(view).cell_encoder) is not None
+            for view, features in self.unfitted.items()
+            if (encoder := features.cell_encoder) is not None
         }
         results = self._run(
             "survey",
@@ -131,7 +132,7 @@ class PartsOfFit:
         seen = {view: of for result in results for view, of in result.seen.items()}
         surveys = {view: of for result in results for view, of in result.tables.items()}
         for view in model.views_:
-            if view not in seen or not sum(self.lengths[self._stream_of(view).name]):
+            if view not in seen:
                 raise ValueError(f"view {view!r}: missing in every row; leave the view out.")
         for caution in (text for result in results for text in result.cautions):
             warn_user(caution)
@@ -150,10 +151,8 @@ class PartsOfFit:
     def _learn_features(self, surveys: Mapping[str, Any], n_folds: int) -> None:
         model = self.model
         fits = {
-            view: PartFit.plan(
-                view, model._make_features(view), surveys.get(view), model.reader_.n_columns(view)
-            )
-            for view in model.views_
+            view: PartFit.plan(view, features, surveys.get(view), model.reader_.n_columns(view))
+            for view, features in self.unfitted.items()
         }
         found: dict[str, tuple[Any, Any]] = {}
         by_sample = any(fit.by_sample for fit in fits.values())
@@ -164,7 +163,7 @@ class PartsOfFit:
                     at, {view: fits[view] for view in stream.views}, self._numbering(stream),
                     by_sample,
                 ),
-                MomentsTask.combine,
+                combine_pairs,
             )  # fmt: skip
             found = {view: of for result in results for view, of in result.items()}
         tables = {
@@ -247,10 +246,9 @@ class PartsOfFit:
                 {view: model.features_[view] for view in stream.views},
                 self._numbering(stream),
                 n_folds,
-                n_folds > 0,
                 options,
             ),
-            StatisticsTask.combine,
+            combine_pairs,
         )
         return {view: of for result in results for view, of in result.items()}
 

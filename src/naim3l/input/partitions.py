@@ -267,7 +267,7 @@ _CURE = (
 )
 
 
-def check_part_rows(place: Place, n_rows: int, n_labels: int) -> None:
+def check_part_rows(place: Place | str, n_rows: int, n_labels: int) -> None:
     """Refuse a part whose labels are not as many as its rows."""
     if n_rows != n_labels:
         raise ValueError(

@@ -132,12 +132,8 @@ def run_pass(
             with _reports(client, topic, lambda i: advance(by=steps[i])):
                 return _compute(root)
         at = {part.key: n for part, n in zip(parts, steps, strict=True)}
-        # The limit on threads of BLAS is set once here, as it takes longer than a small task.
-        with (
-            _one_thread,
-            load_dask("dask.callbacks").Callback(
-                posttask=lambda key, *state: advance(by=at[key]) if key in at else None
-            ),
+        with load_dask("dask.callbacks").Callback(
+            posttask=lambda key, *state: advance(by=at[key]) if key in at else None
         ):
             return _compute(root)
 
@@ -174,8 +170,7 @@ def _compute(root: Any) -> Any:
             return root.compute()
         except load_dask("dask.multiprocessing").RemoteException as error:
             raise error.exception from None
-    n_workers = dask.config.get("num_workers", None) or load_dask("dask.system").CPU_COUNT
-    with ThreadPoolExecutor(n_workers) as pool:  # waits for the tasks that an error leaves behind
+    with ThreadPoolExecutor(n_workers()) as pool:  # waits for the tasks that an error leaves behind
         return root.compute(scheduler="threads", pool=pool)
 
 

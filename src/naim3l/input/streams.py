@@ -6,7 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.input.labels import compare_indexes, read_labels
-from naim3l.input.partitions import PartitionedTable, partition, with_labels
+from naim3l.input.partitions import (
+    PartitionedTable,
+    check_part_rows,
+    partition,
+    with_labels,
+)
 from naim3l.input.reader import APART, WIDE, TableReader
 from naim3l.input.tables import Table, table_of_labels
 from naim3l.input.views import check_view_name, is_apart
@@ -101,10 +106,6 @@ class PartReader(NamedTuple):
 
     def signed(self, labels: Any, n_rows: int) -> NDArray[np.int8]:
         """Labels of a part as 1, -1 and 0, (n_rows, n_labels)."""
-        read, where = read_labels(labels, self.reader.label_coding, self.where), self.where
-        if len(read.signed) != n_rows:
-            raise ValueError(
-                f"{where}: {n_rows} rows of features but {len(read.signed)} rows of labels in this "
-                "part; give both the same partitions."
-            )
+        read = read_labels(labels, self.reader.label_coding, self.where)
+        check_part_rows(self.where, n_rows, len(read.signed))
         return self.reader.signed(read)
