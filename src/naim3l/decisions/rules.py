@@ -114,13 +114,15 @@ def rates_by_block(problem: Problem, names: Sequence[str]) -> dict[str, Matrix]:
 
     Two additional entries with the rate of the label in all views avoid shares of 0 and 1.
     """
-    truths = scores_by_block(problem, problem.truth_of(problem.Y != 0), None, names)
+    if problem.samples is None:
+        tables = [problem.Y[rows] for rows in problem.row_slices]
+    else:
+        tables = [problem.labels_of_samples]
     return {
         name: np.asarray(
-            ((truth == 1).sum(axis=0) + 2 * problem.base_rates)
-            / (np.isfinite(truth).sum(axis=0) + 2)
+            ((Y > 0).sum(axis=0) + 2 * problem.base_rates) / ((Y != 0).sum(axis=0) + 2)
         )
-        for name, truth in truths.items()
+        for name, Y in zip(names, tables, strict=True)
     }
 
 

@@ -19,7 +19,6 @@ from naim3l.deep.network_options import (
     all_default,
     check_encoders,
     check_layers,
-    find_device,
 )
 from naim3l.deep.networks import (
     Architecture,
@@ -37,6 +36,7 @@ from naim3l.deep.validation import Judge, as_scores, hold_out_validation
 from naim3l.estimators.base import ViewModel
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in, whole_seed
 from naim3l.input.tables import Table
+from naim3l.problem.on_device import find_device
 from naim3l.problem.rows import Problem
 
 # Parameters in which a fit must agree with the one that it resumes.

@@ -17,6 +17,7 @@ from naim3l.estimators.schema import (
     one_of,
     whole_number,
 )
+from naim3l.problem.on_device import find_device
 
 # With more, a fit on the remaining entries would say little about a fit on all of them.
 MOST_HELD_OUT = 0.5
@@ -79,26 +80,6 @@ def all_default(encoders: Any) -> bool:
     if isinstance(encoders, Mapping):
         return all(encoder is None for encoder in encoders.values())
     return encoders is None
-
-
-def find_device(device: Any) -> torch.device:
-    """Device with the given name; "auto" is CUDA if available."""
-    if isinstance(device, str) and device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device must be 'auto' or a device of torch, got {device!r}.") from error
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r}, but CUDA is not available here.")
-    try:
-        torch.zeros(1, device=found).cpu()  # "meta" has no values to copy back
-    except Exception as error:  # each kind of device raises its own errors
-        reason = str(error).partition(". ")[0]  # the rest is for people who build torch
-        raise ValueError(
-            f"device={device!r} cannot be used here ({reason}); use 'auto' or 'cpu'."
-        ) from error
-    return found
 
 
 NETWORK_PARAMETERS = PARAMETERS | {

@@ -17,8 +17,9 @@ from naim3l.estimators.start import check_start, given_weights
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in
 from naim3l.input.tables import warn_user
 from naim3l.problem.boundedness import bounding_ridge
-from naim3l.problem.choice import choose_form
+from naim3l.problem.choice import choose_form, move_to
 from naim3l.problem.compressed import Form
+from naim3l.problem.on_device import CPU
 from naim3l.problem.rows import Problem
 from naim3l.problem.streamed import all_entries
 from naim3l.solvers import SOLVERS, SolverResult, solve_fast
@@ -123,6 +124,10 @@ float, default="sign"
         Start weights of each view, (n_features + 1, n_labels) in the transformed space with
         the intercept last, (n_features, n_labels) without intercept. By default "fast" starts
         at a ridge solution, and "paper" at weights drawn uniformly from (-1, 1).
+    device : str, default="cpu"
+        Where the solver works, and kernels compare rows. "cuda", a GPU, needs the extra
+        ``torch``, tables in memory and solver "fast"; "auto" is "cuda" if there is one. Weights
+        are those of the CPU up to ``tol``.
     checkpoint : path, optional
         File for the state of a running fit. A later fit with the same data and parameters
         resumes there and ends at the same weights. The file remains after the fit, in case the
@@ -234,6 +239,7 @@ float, default="sign"
     max_iter: int = 200
     tol: float = 1e-4
     init: Mapping[str, NDArray] | None = None
+    device: str = CPU
     checkpoint: str | os.PathLike[str] | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -305,7 +311,9 @@ float, default="sign"
                 "solver='paper' works on rows in memory; tables that are read in parts need "
                 "solver='auto'."
             )
-        form = problem if self.solver == "paper" else choose_form(problem)
+        form = problem
+        if self.solver != "paper":
+            form = choose_form(move_to(problem, self.device))
         terms = {"low_rank": self.low_rank, "high_rank": self.high_rank}
         ridge = self.ridge
         if ridge == AUTO:

@@ -30,8 +30,9 @@ from naim3l.features.kernels import of_view
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in, whole_seed
 from naim3l.input.tables import Table, warn_user
 from naim3l.problem.blocks import one_blas_thread
-from naim3l.problem.choice import choose_form
+from naim3l.problem.choice import choose_form, move_to
 from naim3l.problem.compressed import Form
+from naim3l.problem.on_device import CPU
 from naim3l.problem.rows import Problem
 from naim3l.problem.streamed import StreamedProblem, all_entries
 from naim3l.solvers import SolverResult, solve_fast
@@ -140,6 +141,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
     max_iter: int = 200
     tol: float = 1e-4
     n_jobs: int | None = None
+    device: str = CPU
     checkpoint: str | os.PathLike[str] | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -296,7 +298,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
 
     def _score_path(self, folds: Folds, fold: int, pairs: list[Pair]) -> list[float]:
         """Metric on the entries of a fold for each pair, of fits to the other entries."""
-        form, hidden = choose_form(folds.without(fold)), folds.hidden(fold)
+        form, hidden = choose_form(move_to(folds.without(fold), self.device)), folds.hidden(fold)
         values, warm = [], dict[float, SolverResult]()
         for lam, ridge in pairs:
             objective = Objective(form, lam, self.low_rank, self.high_rank, ridge)

@@ -20,6 +20,7 @@ from naim3l.decisions.thresholds import check_threshold
 from naim3l.features.kernels import N_LANDMARKS, check_gamma, check_kernel, check_landmarks
 from naim3l.features.recipes import MAX_COMPONENTS
 from naim3l.input.labels import CODINGS
+from naim3l.problem.on_device import CPU, check_device
 from naim3l.solvers import SOLVERS
 
 # Every lam and every fold of a search is a fit.
@@ -171,6 +172,7 @@ PARAMETERS: dict[str, Parameter] = {
     "max_iter": whole_number(at_least=1),
     "tol": Parameter(partial(check_number, above=0, or_equal=True), (float,)),
     "init": Parameter(_check_init, optional=True),
+    "device": Parameter(check_device, (str,)),
     "checkpoint": CHECKED_BY_FIT,
     "random_state": Parameter(_check_seed, (int,)),
     "verbose": Parameter(partial(check_whole_number, at_least=0)),
@@ -202,6 +204,8 @@ def check_together(values: Mapping[str, Any]) -> None:
     if values.get("solver") == "paper":
         if values.get("positive_weight", 1) != 1:
             raise ValueError("positive_weight= needs solver='fast'; Algorithm 1 has no weights.")
+        if values.get("device", CPU) != CPU:
+            raise ValueError("device= needs solver='fast'; Algorithm 1 works on the CPU.")
         if values.get("checkpoint") is not None:
             raise ValueError("checkpoint= needs solver='fast'; 'paper' keeps no state.")
 

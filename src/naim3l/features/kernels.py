@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,13 @@ from threadpoolctl import ThreadpoolController
 
 from naim3l._arrays import Matrix
 from naim3l._parameters import RANGES, check_choice, check_in_range, check_whole_number
+from naim3l.features.device_kernels import (
+    centres,
+    chi2_distances,
+    inner_products,
+    squared_distances,
+)
+from naim3l.problem.on_device import CPU, check_device, is_usable
 
 
 def _squared_distances(A: Any, B: Any) -> Matrix:
@@ -52,19 +60,22 @@ class Kernel:
         Whether square roots are taken after that.
     sparse : bool
         Whether sparse rows are supported.
+    on_device : callable
+        The same distances, or inner products, given a device as well.
     """
 
     distances: Callable[[Any, Any], Matrix] | None
+    on_device: Callable[..., Matrix]
     histograms: bool = False
     roots: bool = False
     sparse: bool = True
 
 
 KERNELS = {
-    "linear": Kernel(None),
-    "rbf": Kernel(_squared_distances),
-    "chi2": Kernel(_chi2_distances, histograms=True, sparse=False),
-    "hellinger": Kernel(_squared_distances, histograms=True, roots=True),
+    "linear": Kernel(None, inner_products),
+    "rbf": Kernel(_squared_distances, squared_distances),
+    "chi2": Kernel(_chi2_distances, chi2_distances, histograms=True, sparse=False),
+    "hellinger": Kernel(_squared_distances, squared_distances, histograms=True, roots=True),
 }
 HISTOGRAM_KERNELS = tuple(name for name, kernel in KERNELS.items() if kernel.histograms)
 LANDMARKS = ("kmeans", "leverage", "uniform")
@@ -104,6 +115,10 @@ class KernelMap(TransformerMixin, BaseEstimator):
         similar to others; or rows drawn uniformly.
     random_state : int, RandomState or None, default=0
         Determines the landmarks, and the rows of the median distance.
+    device : str, default="cpu"
+        Where rows are compared and clustered: "cuda", a GPU, needs the extra ``torch``, and a fit
+        is refused without one. A fitted map works on the CPU where it is missing. Callables always
+        work on the CPU.
 
     Attributes
     ----------
@@ -123,18 +138,21 @@ class KernelMap(TransformerMixin, BaseEstimator):
         gamma: Any = "auto",
         landmarks: str = "kmeans",
         random_state: Any = 0,
+        device: str = CPU,
     ):
         self.kernel = kernel
         self.n_landmarks = n_landmarks
         self.gamma = gamma
         self.landmarks = landmarks
         self.random_state = random_state
+        self.device = device
 
     def fit(self, X, y=None):
         check_kernel("kernel", self.kernel)
         check_gamma("gamma", self.gamma)
         check_landmarks("n_landmarks", self.n_landmarks)
         check_choice("landmarks", self.landmarks, LANDMARKS)
+        check_device("device", self.device)
         rows = self._prepare(X, reset=True)
         rng = check_random_state(self.random_state)
         self.gamma_ = self._bandwidth(rows, rng)
@@ -176,7 +194,17 @@ class KernelMap(TransformerMixin, BaseEstimator):
     @property
     def _distances(self) -> Callable[[Any, Any], Matrix] | None:
         """Distances that gamma multiplies; None if the kernel has no gamma."""
-        return None if callable(self.kernel) else KERNELS[self.kernel].distances
+        if callable(self.kernel) or KERNELS[self.kernel].distances is None:
+            return None
+        return self._comparison
+
+    @property
+    def _comparison(self) -> Callable[[Any, Any], Matrix]:
+        """Distances, or inner products, of two tables of prepared rows, on the device."""
+        kernel = KERNELS[self.kernel]
+        if is_usable(self.device):
+            return partial(kernel.on_device, device=self.device)
+        return kernel.distances or partial(linear_kernel, dense_output=True)
 
     def _prepare(self, X: Any, *, reset: bool) -> Any:
         """Rows, checked and normalised as the kernel requires."""
@@ -197,7 +225,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
         if callable(self.kernel):
             return _checked_values(self.kernel(A, B), (A.shape[0], B.shape[0]))
         if self._distances is None:
-            return np.asarray(linear_kernel(A, B, dense_output=True))
+            return np.asarray(self._comparison(A, B))
         assert self.gamma_ is not None
         values = np.exp(-self.gamma_ * self._distances(A, B))
         return np.where(values < LEAST_VALUE, 0, values)
@@ -224,7 +252,10 @@ class KernelMap(TransformerMixin, BaseEstimator):
         if n_landmarks is None or n_landmarks >= n_rows:
             return _dense(rows)
         if self.landmarks == "kmeans":
-            return _centres(rows[rng.permutation(n_rows)[: KMEANS_ROWS * n_landmarks]], n_landmarks)
+            some = rows[rng.permutation(n_rows)[: KMEANS_ROWS * n_landmarks]]
+            if is_usable(self.device):
+                return centres(some, n_landmarks, KMEANS_ROUNDS, self.device)
+            return _centres(some, n_landmarks)
         chosen = rng.permutation(n_rows)[:n_landmarks]
         if self.landmarks == "leverage":
             # Scores are estimated from uniform landmarks: exact ones need the kernel of all rows.

@@ -57,14 +57,15 @@ def read_labels(labels: Any, coding: str, where: str) -> LabelTable:
     if sparse.issparse(values):
         values = values.toarray()
     is_unknown = np.isnan(values) if np.isnan(unknown) else values == unknown
-    known = is_unknown | (values == yes) | (values == no)
+    is_yes, is_no = values == yes, values == no
+    known = is_unknown | is_yes | is_no
     if not known.all():
         i, j = np.argwhere(~known)[0]
         raise ValueError(
             f"{where}, row {i}, {table.column_label(j)}: Unknown label type: {values[i, j]:g}. "
             f"With label_coding={coding!r} labels are {spelled}."
         )
-    signed = np.where(is_unknown, 0, np.where(values == yes, 1, -1)).astype(np.int8)
+    signed = is_yes.astype(np.int8) - is_no.astype(np.int8)
     return LabelTable(table, signed, one_column)
 
 

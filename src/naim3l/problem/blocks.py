@@ -88,6 +88,10 @@ class LabelBlocks(ABC):
     def known_labels(self) -> NDArray[np.bool_]:
         """Whether each label is known in some row of each view, (n_views, n_labels)."""
 
+    def asarray(self, A: Any) -> Any:
+        """A NumPy array, in the library and on the device of the problem."""
+        return np.asarray(A)
+
     @property
     def n_labels(self) -> int:
         return len(self.label_slices)

@@ -54,7 +54,8 @@ def bounding_ridge(problem: Form, lam: float, form: Form | None = None) -> float
     n_free = [_n_free(problem, v) for v in range(len(problem.weight_slices))]
     if not np.any(n_free):
         return 0.0
-    ridge, covered = 0.0, _covered_views(problem if form is None else form)
+    ridge = 0.0
+    covered = _covered_views(form if isinstance(form, CompressedProblem) else problem)
     for v in range(len(covered)):
         if not covered[v] and n_free[v].any():
             view = _make_view(problem, v, lam, form)

@@ -7,12 +7,14 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._parameters import check_choice
 from naim3l.problem.compressed import CompressedProblem, Form
+from naim3l.problem.on_device import CPU, DeviceProblem, find_device, free_memory
 from naim3l.problem.rows import Problem, has_gram, stored_numbers
 
 logger = logging.getLogger(__name__)
@@ -110,7 +112,8 @@ def choose_form(problem: Form, form: str = "auto") -> Form:
     Parameters
     ----------
     problem : Problem or CompressedProblem
-        A compressed problem is returned unchanged, because it has no rows.
+        A compressed problem has no rows, and one on a device has the only form that it can have:
+        both are returned unchanged.
     form : {"auto", "rows", "compressed"}
 
     Raises
@@ -119,7 +122,7 @@ def choose_form(problem: Form, form: str = "auto") -> Form:
         If a fit in that form needs more memory than the machine has.
     """
     check_choice("form", form, FORMS)
-    if isinstance(problem, CompressedProblem):
+    if isinstance(problem, CompressedProblem | DeviceProblem):
         return problem
     costs = estimate_costs(problem)
     if form == "auto":
@@ -129,6 +132,46 @@ def choose_form(problem: Form, form: str = "auto") -> Form:
         logger.info("form %s: estimated %s", form, costs)
     _check_estimate(problem, costs[form])
     return CompressedProblem.from_problem(problem) if form == "compressed" else problem
+
+
+def move_to(problem: Form, device: Any) -> Form:
+    """The rows of a problem on a device; the problem itself if that is the CPU.
+
+    Parameters
+    ----------
+    problem : Problem or CompressedProblem
+    device : str
+        As in :class:`naim3l.NAIM3L`.
+
+    Raises
+    ------
+    ValueError
+        The device cannot be used, or the problem has no rows.
+    MemoryError
+        A fit needs more memory than the device has left.
+    """
+    found = None if device == CPU else find_device(device)
+    if found is None or found.type == CPU:
+        return problem
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            f"device={device!r} needs tables in memory; those that are read in parts need "
+            f"device={CPU!r}."
+        )
+    free = free_memory(found)
+    if free is not None:
+        c, n_positives = problem.n_labels, problem.n_positives
+        height, width = (max(X.shape[axis] for X in problem.X) for axis in (0, 1))
+        # Rows and row weights as they are, and padded to the largest view.
+        n_numbers = 2 * len(problem.X) * height * (width + 3 * c) + 2 * problem.n_rows * c
+        n_numbers += 2 * N_BLOCK_ARRAYS * n_positives * c + 12 * c**3
+        refuse_beyond(
+            f"{problem.n_rows} rows and {n_positives} labels observed positive, out of {c}",
+            8 * n_numbers,
+            f"Use device={CPU!r}, or fit fewer labels at a time.",
+            free,
+        )
+    return DeviceProblem(problem, found)
 
 
 def _check_estimate(problem: Problem, estimate: Estimate) -> None:

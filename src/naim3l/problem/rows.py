@@ -10,6 +10,7 @@ The selections of all labels are concatenated: an array of shape (n_positives, n
 one matrix for every label, with the rows ``label_slices``.
 """
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Matrix, inner, namespace_of
 from naim3l.problem.blocks import LabelBlocks, blas_threads, consecutive_slices
 
 # Gram matrices of views with more columns are computed only if they are no larger than the rows.
@@ -76,7 +77,8 @@ class Problem(LabelBlocks):
         self.P = loss_weights(self.Y, positive_weight)
         self.row_slices = consecutive_slices([X_v.shape[0] for X_v in self.X])
         self.weight_slices = consecutive_slices([X_v.shape[1] for X_v in self.X])
-        label_of_positive, self.positive_rows = np.nonzero(self.Y.T > 0)
+        rows, label_of_positive = np.nonzero(self.Y > 0)
+        self.positive_rows = rows[np.argsort(label_of_positive, kind="stable")]
         counts = np.bincount(label_of_positive, minlength=self.Y.shape[1])
         self.label_slices = consecutive_slices(counts)
 
@@ -157,13 +159,13 @@ class Problem(LabelBlocks):
 
     def multiply(self, W: Matrix) -> Matrix:
         """``XW`` for all rows: (n_weights, n_labels) -> (n_rows, n_labels)."""
-        return np.concatenate(
+        return namespace_of(W).concat(
             [X_v @ W[weights] for X_v, weights in zip(self.X, self.weight_slices, strict=True)]
         )
 
     def multiply_transposed(self, R: Matrix) -> Matrix:
         """``X'R`` for all views: (n_rows, n_labels) -> (n_weights, n_labels)."""
-        return np.concatenate(
+        return namespace_of(R).concat(
             [X_v.T @ R[rows] for X_v, rows in zip(self.X, self.row_slices, strict=True)]
         )
 
@@ -190,7 +192,7 @@ class Problem(LabelBlocks):
         """The loss, and ``X'(P * (XW - Y))`` of shape (n_weights, n_labels)."""
         error = self.multiply(W) - self.Y
         residual = self.P * error
-        return 0.5 * float(np.vdot(residual, error)), self.multiply_transposed(residual)
+        return 0.5 * inner(residual, error), self.multiply_transposed(residual)
 
     @property
     def identity(self) -> list[Any]:
@@ -270,7 +272,7 @@ class Problem(LabelBlocks):
             else:
                 XW = X @ W[at]
                 products.append(X.T @ (XW if row_weights is None else row_weights[rows] * XW))
-        return np.concatenate(products)
+        return namespace_of(W).concat(products)
 
     def split_weights(self, W: Matrix) -> tuple[list[Matrix], list[Matrix]]:
         """Coefficients (n_features_v, n_labels) and intercepts (n_labels,) of each view."""
@@ -290,7 +292,7 @@ def loss_weights(Y: Matrix, positive_weight: float) -> Matrix:
 
 def stored_numbers(X: Any) -> int:
     """Number of stored entries of ``X``, which a product with it reads."""
-    return int(X.nnz if sparse.issparse(X) else X.size)
+    return int(X.nnz) if sparse.issparse(X) else math.prod(X.shape)
 
 
 def has_gram(X: Matrix | sparse.sparray) -> bool:

@@ -3,16 +3,17 @@
 import json
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Matrix, as_numpy, inner, namespace_of, norm
 from naim3l.files.checkpoint import Arrays, Checkpoint
 from naim3l.problem.blocks import one_blas_thread
 from naim3l.problem.choice import choose_form
-from naim3l.solvers.nuclear import singular_value_threshold
+from naim3l.problem.on_device import DeviceProblem
+from naim3l.solvers.device_weights import DeviceWeightStep
+from naim3l.solvers.nuclear import shrink_labels
 from naim3l.solvers.objective import Objective
 from naim3l.solvers.result import Callback, Record, SolverResult
 from naim3l.solvers.weights import WeightStep, make_weight_step
@@ -141,7 +142,7 @@ def _solve(
         result = _resume(objective, stored)
     else:
         state = _start(objective, W, mu) if warm is None else _restart(objective, warm.state, mu)
-        result = SolverResult(state.W, state=state)
+        result = SolverResult(as_numpy(state.W), state=state)
     state = result.state
     result.converged = bool(result.history) and _is_converged(result.history[-1], tol)
     if result.converged:  # a finished fit, whose model was not saved
@@ -150,11 +151,11 @@ def _solve(
         for n_iter in range(result.n_iter + 1, max_iter + 1):
             relaxation = FIRST_RELAXATION if n_iter <= N_FIRST else RELAXATION
             record = _iterate(objective, state, relaxation)
-            result.W, result.stationarity = state.W, record["stationarity"]
+            result.W, result.stationarity = as_numpy(state.W), record["stationarity"]
             result.converged = _is_converged(record, tol)
             result.history.append(record)
             if callback is not None:
-                callback(record, state.W)
+                callback(record, result.W)
             if result.converged:
                 break
             if mu is None and n_iter <= MU_REST:
@@ -176,11 +177,11 @@ def _is_converged(record: Record, tol: float) -> bool:
 def _arrays(result: SolverResult) -> Arrays:
     """What `_resume` needs to continue after the last complete iteration."""
     state = result.state
-    whole = state.B.nbytes <= max(STATE_LIMIT, STATE_TIMES * state.W.nbytes)
+    whole = 8 * math.prod(state.B.shape) <= max(STATE_LIMIT, STATE_TIMES * result.W.nbytes)
     names = (*STATE_ARRAYS, *STATE_NUMBERS) if whole else ("W", "mu")
     arrays = {name: getattr(state, name) for name in names}
     arrays["history"] = np.frombuffer(json.dumps(result.history).encode(), dtype=np.uint8)
-    return {name: np.asarray(value) for name, value in arrays.items()}
+    return {name: as_numpy(value) for name, value in arrays.items()}
 
 
 def _resume(objective: Objective, stored: Arrays) -> SolverResult:
@@ -188,28 +189,32 @@ def _resume(objective: Objective, stored: Arrays) -> SolverResult:
     last = history[-1]["stationarity"]
     if "B" not in stored:
         state = _start(objective, stored["W"], float(stored["mu"]))
-        return SolverResult(state.W, history=history, stationarity=last, state=state)
-    fields: dict[str, Any] = {name: stored[name] for name in STATE_ARRAYS}
+        return SolverResult(stored["W"], history=history, stationarity=last, state=state)
+    problem = objective.problem
+    fields: dict[str, Any] = {name: problem.asarray(stored[name]) for name in STATE_ARRAYS}
     fields |= {name: float(stored[name]) for name in STATE_NUMBERS}
-    Z = _shrink(objective, fields["B"], fields["threshold"])
-    XZ = objective.problem.label_scores_transposed(Z)
-    step = make_weight_step(objective.problem, objective.ridge)
+    Z = shrink_labels(problem, fields["B"], fields["threshold"])
+    XZ = problem.label_scores_transposed(Z)
+    step = _weight_step(objective)
     state = _State(**fields, Z=Z, XZ=XZ, step=step)
-    return SolverResult(state.W, history=history, stationarity=last, state=state)
+    return SolverResult(stored["W"], history=history, stationarity=last, state=state)
 
 
 def _start(objective: Objective, W: Matrix | None, mu: float | None) -> _State:
     """A primal-dual pair that is feasible for the splitting."""
     problem = objective.problem
-    step = make_weight_step(problem, objective.ridge)
+    step = _weight_step(objective)
     mu = FIRST_MU if mu is None else mu
     if W is None:
         # Without the low-rank term, only undetermined directions need the penalty.
         start_mu = START_MU if objective.low_rank else LEAST_MU
-        W = step(problem.targets, start_mu, np.zeros_like(problem.targets))
+        zero = namespace_of(problem.targets).zeros_like(problem.targets)
+        W = step(problem.targets, start_mu, zero)
+    else:
+        W = problem.asarray(W)
     scores, threshold = problem.label_scores(W), _threshold(objective, mu)
-    Z = _shrink(objective, scores, threshold)
-    norm, high_rank = objective.high_rank_term(W)
+    Z = shrink_labels(problem, scores, threshold)
+    scores_norm, high_rank = objective.high_rank_term(W)
     return _State(
         W=W,
         B=scores,
@@ -221,7 +226,7 @@ def _start(objective: Objective, W: Matrix | None, mu: float | None) -> _State:
         mu=mu,
         lam=objective.lam,
         high_rank=high_rank,
-        outer_objective=objective.parts(W, label_scores=scores, scores_norm=norm).total,
+        outer_objective=objective.parts(W, label_scores=scores, scores_norm=scores_norm).total,
         step=step,
     )
 
@@ -230,16 +235,18 @@ def _restart(objective: Objective, last: _State, mu: float | None) -> _State:
     """The state of another fit, its multipliers scaled to the new lam."""
     mu = last.mu if mu is None else mu
     factor = objective.lam / last.lam * last.mu / mu
-    norm, high_rank = objective.high_rank_term(last.W)
+    scores_norm, high_rank = objective.high_rank_term(last.W)
     return replace(
         last,
-        B=last.B.copy(),  # changed in place, and still used by the other fit
+        B=namespace_of(last.B).asarray(
+            last.B, copy=True
+        ),  # changed in place, and still used by the other fit
         divisor=last.divisor / factor,
         XU=factor * last.XU,
         mu=mu,
         lam=objective.lam,
         high_rank=high_rank,
-        outer_objective=objective.parts(last.W, scores_norm=norm).total,
+        outer_objective=objective.parts(last.W, scores_norm=scores_norm).total,
     )
 
 
@@ -250,7 +257,7 @@ def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
     right = problem.targets + state.high_rank + mu * (state.XZ - state.XU)
     W = state.W = state.step(right, mu, W_old)
     scores = problem.label_scores(W)
-    if not np.linalg.norm(scores) <= SCORE_LIMIT * np.sqrt(scores.size):
+    if not norm(scores) <= SCORE_LIMIT * math.sqrt(math.prod(scores.shape)):
         raise FloatingPointError(_UNBOUNDED_MESSAGE)
     B = state.B
     B -= state.Z
@@ -259,29 +266,29 @@ def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
     B += (1 - relaxation) * state.Z
     state.XU += relaxation * problem.multiply_positive_gram(W) + (1 - relaxation) * state.XZ
     state.threshold, state.divisor = _threshold(objective, mu), 1.0
-    state.Z = _shrink(objective, B, state.threshold)
+    state.Z = shrink_labels(problem, B, state.threshold)
     state.XZ = problem.label_scores_transposed(state.Z)
     state.XU -= state.XZ
 
-    norm, high_rank = objective.high_rank_term(W)
+    scores_norm, high_rank = objective.high_rank_term(W)
     loss, gradient = problem.loss_and_gradient(W)
     gradient += objective.ridge_gradient(W)
-    parts = objective.parts(W, loss=loss, label_scores=scores, scores_norm=norm)
+    parts = objective.parts(W, loss=loss, label_scores=scores, scores_norm=scores_norm)
     stationarity = objective.stationarity(gradient, mu * state.XU, state.high_rank)
     scores -= state.Z
-    primal = float(np.linalg.norm(scores))
+    primal = norm(scores)
     # Labels are 1 and -1: compare with scores of that size, not with vanishing ones.
-    size = max(float(np.linalg.norm(state.Z)), math.sqrt(problem.n_observed_positives))
+    size = max(norm(state.Z), math.sqrt(problem.n_observed_positives))
     # How far the linearisation lies above the concave term, relative to the objective.
-    gap = objective.lam * norm - float(np.vdot(W, state.high_rank))
-    scale = abs(parts.total) + objective.lam * norm + 1e-300
+    gap = objective.lam * scores_norm - inner(W, state.high_rank)
+    scale = abs(parts.total) + objective.lam * scores_norm + 1e-300
     outer = parts.total <= state.outer_objective + ROUNDING * scale
     if outer:
         state.high_rank, state.outer_objective = high_rank, parts.total
     return parts.as_record() | {
-        "change": float(np.abs(W - W_old).max()),
+        "change": float(namespace_of(W).max(abs(W - W_old))),
         "primal_residual": primal,
-        "dual_residual": float(mu * np.linalg.norm(state.XZ - XZ_old)),
+        "dual_residual": mu * norm(state.XZ - XZ_old),
         "stationarity": stationarity,
         "feasibility": primal / size,
         "concave_gap": max(gap, 0.0) / scale,
@@ -290,12 +297,14 @@ def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
     }
 
 
+def _weight_step(objective: Objective) -> WeightStep:
+    if isinstance(objective.problem, DeviceProblem):
+        return DeviceWeightStep(objective.problem, objective.ridge)
+    return make_weight_step(objective.problem, objective.ridge)
+
+
 def _threshold(objective: Objective, mu: float) -> float:
     return objective.lam / mu if objective.low_rank else 0.0
-
-
-def _shrink(objective: Objective, A: Matrix, threshold: float) -> Matrix:
-    return objective.problem.map_labels(partial(singular_value_threshold, threshold=threshold), A)
 
 
 def _balance(state: _State, record: Record) -> None:

@@ -9,11 +9,15 @@ stack of them.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Matrix, namespace_of
+from naim3l.problem.compressed import Form
+from naim3l.problem.on_device import DeviceProblem
+from naim3l.solvers.products import shrink_gram, trace_norm_of_gram
 
 
 def trace_norm(A: Matrix, *, cutoff: float | None = None) -> Any:
@@ -71,7 +75,7 @@ def inverse_root_of_gram(K: Matrix, *, cutoff: float | None = None) -> tuple[flo
     T : ndarray of shape (n_columns, n_columns)
         ``A @ T`` is the sub-gradient ``UV'``.
     """
-    eigenvalues, vectors = np.linalg.eigh(K)
+    eigenvalues, vectors = namespace_of(K).linalg.eigh(K)
     weights = _inverse_root(K, eigenvalues, cutoff)
     kept = weights > 0
     T = (vectors[:, kept] * weights[kept]) @ vectors[:, kept].T
@@ -100,6 +104,22 @@ def singular_value_threshold(A: Matrix, threshold: float) -> Matrix:
     return _reweight(A, shrinkage)
 
 
+def shrink_labels(problem: Form, A: Matrix, threshold: float) -> Matrix:
+    """`singular_value_threshold` of every label's block of ``A``, (n_positives, n_labels)."""
+    if threshold == 0:
+        return namespace_of(A).asarray(A, copy=True)
+    if isinstance(problem, DeviceProblem):
+        return problem.map_grams(partial(shrink_gram, threshold=threshold), A)
+    return problem.map_labels(partial(singular_value_threshold, threshold=threshold), A)
+
+
+def sum_trace_norms(problem: Form, A: Matrix) -> float:
+    """Sum of the trace norms of all labels' blocks of ``A``, (n_positives, n_labels)."""
+    if isinstance(problem, DeviceProblem):
+        return problem.sum_grams(trace_norm_of_gram, A)
+    return problem.sum_labels(trace_norm, A)
+
+
 def _reweight(A: Matrix, weight: Callable[[Matrix], Matrix]) -> Matrix:
     """``A`` with each singular value multiplied by a weight computed from its square."""
     if 0 in A.shape[-2:]:
@@ -120,13 +140,15 @@ def _reweight(A: Matrix, weight: Callable[[Matrix], Matrix]) -> Matrix:
 
 
 def _root_sum(A: Matrix, eigenvalues: Matrix, cutoff: float | None) -> Any:
+    xp = namespace_of(A)
     kept = eigenvalues > _cutoff(A, eigenvalues, cutoff)
-    return np.sqrt(np.where(kept, eigenvalues, 0)).sum(axis=-1)
+    return xp.sum(xp.sqrt(xp.where(kept, eigenvalues, 0.0)), axis=-1)
 
 
 def _inverse_root(A: Matrix, eigenvalues: Matrix, cutoff: float | None) -> Matrix:
+    xp = namespace_of(A)
     kept = eigenvalues > _cutoff(A, eigenvalues, cutoff)
-    return np.where(kept, 1 / np.sqrt(np.where(kept, eigenvalues, 1)), 0)
+    return xp.where(kept, 1 / xp.sqrt(xp.where(kept, eigenvalues, 1.0)), 0.0)
 
 
 def _smaller_gram(A: Matrix) -> Matrix:
@@ -138,5 +160,6 @@ def _cutoff(A: Matrix, eigenvalues: Matrix, cutoff: float | None) -> Any:
     """Absolute cut-off, or the rounding error of the largest eigenvalue of each matrix."""
     if cutoff is not None:
         return cutoff
-    rounding = np.finfo(A.dtype).eps * max(A.shape[-2:])
-    return rounding * np.maximum(eigenvalues[..., -1:], 0)
+    xp = namespace_of(A)
+    rounding = float(xp.finfo(A.dtype).eps) * max(A.shape[-2:])
+    return rounding * xp.clip(eigenvalues[..., -1:], 0, None)

@@ -2,11 +2,13 @@
 
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
-from naim3l._arrays import Matrix
+from naim3l._arrays import Matrix, inner, namespace_of, norm
 from naim3l.problem.compressed import Form
-from naim3l.solvers.nuclear import inverse_root_of_gram, trace_norm, trace_norm_subgradient
+from naim3l.solvers.nuclear import (
+    inverse_root_of_gram,
+    sum_trace_norms,
+    trace_norm_subgradient,
+)
 
 
 @dataclass(frozen=True)
@@ -76,14 +78,14 @@ class Objective:
         low_rank = high_rank = 0.0
         if self.low_rank:
             blocks = problem.label_scores(W) if label_scores is None else label_scores
-            low_rank = problem.sum_labels(trace_norm, blocks)
+            low_rank = sum_trace_norms(problem, blocks)
         if self.high_rank:
             high_rank = self.high_rank_term(W)[0] if scores_norm is None else scores_norm
         return ObjectiveParts(
             loss=problem.loss(W) if loss is None else loss,
             low_rank=self.lam * low_rank,
             high_rank=0.0 - self.lam * high_rank,  # not -0.0
-            ridge=float(0.5 * self.ridge * np.sum(W[problem.penalised] ** 2)),
+            ridge=0.5 * inner(W, self.ridge_gradient(W)) if self.ridge else 0.0,
         )
 
     def value(self, W: Matrix) -> float:
@@ -97,10 +99,10 @@ class Objective:
         the term is left out. ``cutoff`` is that of `inverse_root_of_gram`.
         """
         if not self.high_rank:
-            return 0.0, np.zeros_like(W)
+            return 0.0, namespace_of(W).zeros_like(W)
         XXW = self.problem.multiply_gram(W)
-        norm, T = inverse_root_of_gram(W.T @ XXW, cutoff=cutoff)
-        return norm, self.lam * (XXW @ T)
+        scores_norm, T = inverse_root_of_gram(W.T @ XXW, cutoff=cutoff)
+        return scores_norm, self.lam * (XXW @ T)
 
     def ridge_gradient(self, W: Matrix) -> Matrix:
         """Gradient of the ridge term, of shape (n_weights, n_labels)."""
@@ -135,5 +137,4 @@ class Objective:
         high_rank : ndarray of shape (n_weights, n_labels)
             ``lam X'G``.
         """
-        residual = np.linalg.norm(gradient + multipliers - high_rank)
-        return float(residual / np.linalg.norm(self.problem.targets))
+        return norm(gradient + multipliers - high_rank) / norm(self.problem.targets)

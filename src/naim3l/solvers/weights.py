@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import linalg, sparse
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Matrix, namespace_of
 from naim3l.problem.blocks import distinct, one_blas_thread, thread_map
 from naim3l.problem.compressed import CompressedProblem, Form
 from naim3l.problem.rows import Problem
@@ -145,7 +145,7 @@ class IterativeWeightStep:
             return X.T @ XV + penalty * V
 
         inverse, accuracy = self.inverses[v], self.accuracy
-        return _conjugate_gradients(apply, inverse, B[weights], W[weights], accuracy)
+        return conjugate_gradients(apply, inverse, B[weights], W[weights], accuracy)
 
     def _precondition(self, v: int) -> Product:
         """Approximate inverse of the matrix of all labels of a view."""
@@ -174,7 +174,7 @@ def _squares(X: Any, row_weights: Matrix) -> Matrix:
     return np.asarray(np.einsum("ij,ij,i->j", X, X, row_weights))
 
 
-def _conjugate_gradients(
+def conjugate_gradients(
     apply: Product,
     precondition: Product,
     B: Matrix,
@@ -182,28 +182,33 @@ def _conjugate_gradients(
     accuracy: float,
     max_iter: int = 200,
 ) -> Matrix:
-    """Solutions of ``apply(W) = B``, column by column, started at ``W``.
+    """Solutions of ``apply(W) = B``, (..., n, n_labels), column by column, started at ``W``.
 
     A column stops when its residual, in the norm of the preconditioner, is ``accuracy`` times the
     initial one, or rounding error; all columns stop after ``max_iter`` iterations.
     """
+    xp = namespace_of(B)
+
+    def of_columns(A: Matrix) -> Matrix:
+        return xp.sum(A, axis=-2, keepdims=True)
+
     R = B - apply(W)
     D = M = precondition(R)
-    rho = np.sum(R * M, axis=0)
-    rounding = (100 * np.finfo(B.dtype).eps) ** 2 * np.sum(B * precondition(B), axis=0)
-    enough = np.maximum(rounding, accuracy**2 * rho)
-    active = np.ones(len(rho), dtype=bool)
+    rho = of_columns(R * M)
+    rounding = (100 * float(xp.finfo(B.dtype).eps)) ** 2 * of_columns(B * precondition(B))
+    enough = xp.maximum(rounding, accuracy**2 * rho)
+    active = xp.ones_like(rho, dtype=xp.bool)
     for _ in range(max_iter):
         active &= rho > enough
-        if not active.any():
+        if not bool(xp.any(active)):
             break
         AD = apply(D)
-        curvature = np.sum(D * AD, axis=0)
+        curvature = of_columns(D * AD)
         active &= curvature > FLAT * rho
-        step = np.where(active, rho / np.where(active, curvature, 1), 0)
+        step = xp.where(active, rho / xp.where(active, curvature, 1.0), 0.0)
         W = W + step * D
         R = R - step * AD
         M = precondition(R)
-        rho, rho_old = np.sum(R * M, axis=0), rho
-        D = M + np.where(active, rho / np.where(active, rho_old, 1), 0) * D
+        rho, rho_old = of_columns(R * M), rho
+        D = M + xp.where(active, rho / xp.where(active, rho_old, 1.0), 0.0) * D
     return W

@@ -1,0 +1,139 @@
+"""Fits and a search on a GPU and on the CPU, side by side.
+
+    python benchmarks/bench_gpu.py --data DATA
+
+- A fit of ESPGame's size: 20,770 samples in six views of 50 columns, half of the rows of each view,
+  268 labels, half of them unknown. Reading tables, moving them to the device and moving weights
+  back are included; a fit of a small table before it starts the device's libraries.
+- The search of a kernel model on Corel5k with six views: bandwidths, two folds, six pairs of lam
+  and ridge, the final fit and the calibration, from raw tables.
+- Thresholding of a batch of matrices, by products and by eigendecompositions.
+
+Weights are compared after fits with a small tolerance. Needs torch: ``pip install '.[torch]'``.
+"""
+
+import argparse
+import warnings
+from time import perf_counter
+
+import numpy as np
+import torch
+from bench_kernel import training_rows
+from common import make_cases, number, print_machine, print_markdown, print_table, progress
+from sklearn.exceptions import ConvergenceWarning
+
+from naim3l import NAIM3L, NAIM3LCV
+from naim3l.solvers.nuclear import singular_value_threshold
+from naim3l.solvers.products import shrink_gram
+
+SEARCH = {"lams": [0.2, 0.4, 0.8], "ridges": [1.0, 3.0], "cv": 2, "metric": "log-loss", "tol": 1e-3}
+KERNEL = {"kernel": "hellinger", "calibrate": True, "random_state": 0}
+
+
+def tables_of(case):
+    """Features and labels of a case as tables: 1, 0, NaN = unknown."""
+    X = {f"view{v}": features for v, features in enumerate(case.features)}
+    Y = {view: np.where(Y == 0, np.nan, Y > 0) for view, Y in zip(X, case.labels, strict=True)}
+    return X, Y
+
+
+def timed_fit(model, X, Y):
+    start = perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, Y)
+    return perf_counter() - start
+
+
+def difference(one, other):
+    """Largest difference of weights, relative to the largest weight."""
+    size = max(np.abs(W).max() for W in other.coef_.values())
+    return max(np.abs(one.coef_[v] - W).max() for v, W in other.coef_.items()) / size
+
+
+def compare_fits(X, Y, lam, arguments):
+    some = [{view: A[:50] for view, A in tables.items()} for tables in (X, Y)]
+    rows = []
+    for tol in (1e-4, arguments.small_tol):
+        models, seconds = [], []
+        for device in (arguments.device, "cpu"):
+            progress(f"fit, tol {tol:g}, {device}")
+            model = NAIM3L(lam, transformer=None, ridge=0.0, tol=tol, max_iter=1000, device=device)
+            timed_fit(NAIM3L(transformer=None, ridge=1.0, max_iter=2, device=device), *some)
+            seconds.append(timed_fit(model, X, Y))
+            models.append(model)
+        gpu, cpu = models
+        rows.append([
+            f"{tol:g}", f"{number(seconds[0])} ({gpu.n_iter_})",
+            f"{number(seconds[1])} ({cpu.n_iter_})", number(seconds[1] / seconds[0]),
+            number(difference(gpu, cpu)), number(abs(gpu.objective_ / cpu.objective_ - 1)),
+        ])  # fmt: skip
+    header = ["tol", "GPU s (iterations)", "CPU s (iterations)", "CPU : GPU", "weights differ",
+              "objectives differ"]  # fmt: skip
+    arguments.table("A fit of ESPGame's size.", header, rows)
+
+
+def compare_search(X, Y, arguments):
+    rows, models = [], []
+    for device in (arguments.device, "cpu"):
+        progress(f"search, {device}")
+        model = NAIM3LCV(**SEARCH, **KERNEL, n_landmarks=arguments.landmarks, device=device)
+        seconds = timed_fit(model, X, Y)
+        models.append(model)
+        rows.append([device, number(seconds), f"{model.lam_:g}", f"{model.ridge_:g}",
+                     f"{model.best_score_:.5f}"])  # fmt: skip
+    header = ["device", "s", "lam", "ridge", "held-out log-loss"]
+    arguments.table("Kernel search on Corel5k, six views, with calibration.", header, rows)
+
+
+def compare_thresholding(arguments):
+    n = 20 if arguments.quick else 260
+    A = torch.randn(n, n + 40, n, dtype=torch.float64, device=arguments.device) - 1
+    K, rows = A.mT @ A, []
+    exact = singular_value_threshold(A.cpu().numpy(), 2.0)
+    for name, function in {
+        "products": lambda: A @ shrink_gram(K, 2.0),
+        "torch.linalg.eigh": lambda: torch.linalg.eigh(K),
+    }.items():
+        function()
+        _synchronize()
+        start = perf_counter()
+        result = function()
+        _synchronize()
+        seconds = perf_counter() - start
+        error = "-"
+        if name == "products":
+            error = number(np.abs(result.cpu().numpy() - exact).max() / np.abs(exact).max())
+        rows.append([name, number(1000 * seconds), error])
+    arguments.table(f"Thresholding {n} matrices {n} x {n}.", ["by", "ms", "relative error"], rows)
+
+
+def _synchronize():
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", help="folder with the Corel5k files; generated counts without")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--landmarks", type=int, default=400)
+    parser.add_argument("--small-tol", type=float, default=1e-6)
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, as a test")
+    parser.add_argument("--markdown", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.device == "auto":
+        arguments.device = "cuda" if torch.cuda.is_available() else "cpu"
+    arguments.table = print_markdown if arguments.markdown else print_table
+    print_machine()
+    print(f"device: {torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU here'}")
+    compare_thresholding(arguments)
+    (case,) = make_cases(None, arguments.quick, ["espgame-sized"])
+    compare_fits(*tables_of(case), case.lam, arguments)
+    if arguments.quick:
+        arguments.landmarks = 10
+    compare_search(*training_rows(arguments.data, arguments.quick), arguments)
+
+
+if __name__ == "__main__":
+    main()
