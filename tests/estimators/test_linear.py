@@ -1,5 +1,7 @@
 """Linear models of views with more columns than rows have the weights of a fit to all columns."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from sklearn.base import clone
 
 import naim3l
 from naim3l import NAIM3L, NAIM3LCV, PerViewLogistic, PerViewRidge, join_views
+from naim3l.estimators import compared, naim3l_cv
 from naim3l.estimators import naim3l as naim3l_model
 from naim3l.explain import top_features
 from naim3l.problem import rows as problem_rows
@@ -176,3 +179,28 @@ def test_files_explanations_and_reports_have_the_original_columns(rng, tmp_path)
     features = top_features(model, "label1")["for"]
     assert {feature.column for feature in features} <= set(frames["view0"].columns)
     assert [len(of) for of in summarise(model, frames, Y)["columns"].values()] == [30, 30]
+
+
+@pytest.mark.parametrize(
+    ("model", "titles"),
+    [
+        (NAIM3L(calibrate=True), {"fit": 0, "held-out folds": 3}),
+        (NAIM3LCV([0.1], [1.0], compare=True, threshold="f1"), {"without coupling": 4}),
+    ],
+    ids=["NAIM3L", "NAIM3LCV"],
+)
+def test_every_search_has_a_progress_bar(rng, monkeypatch, model, titles):
+    X, Y = tables(rng, n_rows=(18, 18))
+    steps = {}
+
+    @contextmanager
+    def bar(title, total, *, shown):
+        assert shown
+        steps[title] = []
+        yield lambda note="", by=1: steps[title].append(by)
+        assert title == "fit" or sum(steps[title]) == total
+
+    for module in (compared, naim3l_model, naim3l_cv):
+        monkeypatch.setattr(module, "progress_bar", bar)
+    clone(model).set_params(transformer=None, verbose=1, random_state=0).fit(X, Y)
+    assert all(sum(steps[title]) >= total for title, total in titles.items())
