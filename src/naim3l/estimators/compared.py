@@ -120,6 +120,18 @@ class ComparedModel(LinearViewModel):
         model._keep_decisions(parts.decisions)
         return model
 
+    def _learn_held_out(
+        self, problem: Problem, solve: Callable[[Problem], NDArray]
+    ) -> tuple[Folds, list[NDArray[np.floating]]]:
+        with progress_bar("held-out folds", N_FOLDS, shown=self.verbose > 0) as advance:
+
+            def solve_fold(rest: Problem) -> NDArray:
+                W = solve(rest)
+                advance()
+                return W
+
+            return super()._learn_held_out(problem, solve_fold)
+
     def _learn(
         self,
         problem: Problem,

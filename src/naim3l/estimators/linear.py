@@ -37,6 +37,14 @@ class LinearViewModel(KernelModel):
             for view, kernel_map in self.kernel_maps_.items()
         }
 
+    def _read(self, X: Any, y: Any) -> Problem:
+        problem = super()._read(X, y)
+        return problem.rotated() if self._in_span() else problem
+
+    def _in_span(self) -> bool:
+        """Whether the weights of a view lie in the span of its rows, so that it may be rotated."""
+        return True
+
     def _score_features(self, view: str, features: Any) -> NDArray[np.floating]:
         return features @ self.coef_[view] + self.intercept_[view]
 

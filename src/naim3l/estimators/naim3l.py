@@ -122,8 +122,9 @@ float, default="sign"
         "paper" when weights and auxiliary variables change by less. 0 runs all iterations.
     init : mapping of str to ndarray, optional
         Start weights of each view, (n_features + 1, n_labels) in the transformed space with
-        the intercept last, (n_features, n_labels) without intercept. By default "fast" starts
-        at a ridge solution, and "paper" at weights drawn uniformly from (-1, 1).
+        the intercept last, (n_features, n_labels) without intercept. "fast" uses the component
+        in the span of a view's rows if there are many more columns than rows. By default "fast"
+        starts at a ridge solution, and "paper" at weights drawn uniformly from (-1, 1).
     device : str, default="cpu"
         Where the solver works, and kernels compare rows. "cuda", a GPU, needs the extra
         ``torch``, tables in memory and solver "fast"; "auto" is "cuda" if there is one. Weights
@@ -292,6 +293,9 @@ float, default="sign"
         self._learn(problem, kept_in(checkpoint, self._solve_loosely))
         self._keep_checkpoint(checkpoint)
         return self
+
+    def _in_span(self) -> bool:
+        return self.solver != "paper"  # its random start is not, and without a ridge it remains
 
     def _has_free_scores(self) -> bool:
         return self.ridge == AUTO and self.high_rank

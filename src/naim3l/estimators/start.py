@@ -26,19 +26,25 @@ def given_weights(problem: Form, init: Mapping[str, NDArray], views: Sequence[st
     """
     if set(init) != set(views):
         raise ValueError(f"init has views {sorted(init, key=str)}, the data {sorted(views)}.")
-    blocks = []
-    for view, weights in zip(views, problem.weight_slices, strict=True):
+    blocks, slices = [], problem.weight_slices
+    rotations = problem.rotations if isinstance(problem, Problem) else [None] * len(slices)
+    for view, weights, rotation in zip(views, slices, rotations, strict=True):
         try:
             block = np.asarray(init[view], dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(f"init[{view!r}] must be numbers: {error}.") from None
-        expected = (weights.stop - weights.start, problem.n_labels)
+        n_columns = weights.stop - weights.start - problem.fit_intercept
+        if rotation is not None:
+            n_columns = rotation.X.shape[1]
+        expected = (n_columns + problem.fit_intercept, problem.n_labels)
         if block.shape != expected or not (np.abs(block) <= LARGEST_WEIGHT).all():
             raise ValueError(
                 f"init[{view!r}] must be finite weights of shape {expected} (transformed "
                 f"features{', then the intercept,' if problem.fit_intercept else ''} by labels), "
                 f"none beyond {LARGEST_WEIGHT:g}, got shape {block.shape}."
             )
+        if rotation is not None:
+            block = np.concatenate([rotation.reduce(block[:n_columns]), block[n_columns:]])
         blocks.append(block)
     W = np.concatenate(blocks)
     check_start(problem, W)

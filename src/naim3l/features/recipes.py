@@ -5,7 +5,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectorMixin
@@ -15,10 +14,9 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from naim3l._parameters import check_choice, check_whole_number
+from naim3l.features.leading_axes import CentredRows, axes_of_scatter, centred_rows, leading_axes
 
 MAX_COMPONENTS = 50
-# PCA decomposes the covariance of up to this many columns, otherwise the rows.
-COVARIANCE_COLUMNS = 1000
 
 
 def _column_ranges(X: Any) -> tuple[NDArray, NDArray]:
@@ -113,17 +111,24 @@ class LeadingComponents(TransformerMixin, BaseEstimator):
         self.max_components = max_components
 
     def fit(self, X, y=None):
+        self._fit_rows(X)
+        return self
+
+    def fit_transform(self, X, y=None):
+        rows = self._fit_rows(X)  # which are centred already, and may be sparse
+        return rows.multiply(self.pca_.components_[: self.n_components_].T)
+
+    def _fit_rows(self, X: Any) -> CentredRows:
+        """Fit; the rows minus their mean."""
         check_whole_number("max_components", self.max_components, at_least=1)
         X = self._check(X, reset=True)
-        n_rows, n_columns = X.shape
-        n_components = self._most(n_rows, *_column_ranges(X))
-        # PCA subtracts products of means, which loses digits if means are large; sparse rows
-        # cannot be centred first without losing their zeros.
-        self.offset_ = np.zeros(n_columns) if sparse.issparse(X) else X.mean(axis=0)
-        X = self._shift(X)
-        solver = "covariance_eigh" if n_columns <= COVARIANCE_COLUMNS else "arpack"
-        pca = PCA(n_components, svd_solver=solver, random_state=0)
-        return self._keep(pca.set_output(transform="default").fit(X))
+        n_components = self._most(X.shape[0], *_column_ranges(X))
+        rows = centred_rows(X, n_components)
+        # Sparse rows cannot be centred before PCA without losing their zeros.
+        self.offset_ = np.zeros_like(rows.mean) if sparse.issparse(X) else rows.mean
+        squares, axes = leading_axes(rows, n_components)
+        self._keep(squares, axes, rows.total, len(rows), rows.mean - self.offset_)
+        return rows
 
     def fit_scatter(
         self, n_rows: int, mean: NDArray, scatter: NDArray, lowest: NDArray, highest: NDArray
@@ -134,21 +139,9 @@ class LeadingComponents(TransformerMixin, BaseEstimator):
         dense rows, except for rounding.
         """
         check_whole_number("max_components", self.max_components, at_least=1)
-        n_components, n_columns = self._most(n_rows, lowest, highest), len(mean)
-        self.n_features_in_, self.offset_ = n_columns, mean
-        last = [n_columns - n_components, n_columns - 1]
-        variances, vectors = eigh(scatter / (n_rows - 1), subset_by_index=last)
-        variances, total = np.maximum(variances[::-1], 0), scatter.trace() / (n_rows - 1)
-        pca = PCA(n_components, svd_solver="covariance_eigh", random_state=0)
-        pca.set_output(transform="default")
-        pca.mean_, pca.components_ = np.zeros(n_columns), vectors.T[::-1].copy()
-        pca.explained_variance_ = variances
-        pca.explained_variance_ratio_ = variances / total
-        pca.singular_values_ = np.sqrt(variances * (n_rows - 1))
-        n_others = n_columns - n_components if n_components < min(n_rows, n_columns) else 0
-        pca.noise_variance_ = max(total - variances.sum(), 0) / n_others if n_others else 0.0
-        pca.n_components_, pca.n_samples_, pca.n_features_in_ = n_components, n_rows, n_columns
-        return self._keep(pca)
+        self.n_features_in_, self.offset_ = len(mean), mean
+        squares, axes = axes_of_scatter(scatter, self._most(n_rows, lowest, highest))
+        return self._keep(squares, axes, scatter.trace(), n_rows, np.zeros_like(mean))
 
     def _most(self, n_rows: int, lowest: NDArray, highest: NDArray) -> int:
         """Largest number of components of rows that differ."""
@@ -158,18 +151,37 @@ class LeadingComponents(TransformerMixin, BaseEstimator):
             raise ValueError("all rows are equal: there is no direction in which they differ.")
         return min(self.max_components, n_rows - 1, len(lowest))
 
-    def _keep(self, pca: PCA) -> Self:
-        """Keep the components along which rows differ by more than rounding."""
+    def _keep(
+        self, squares: NDArray, axes: NDArray, total: float, n_rows: int, mean: NDArray
+    ) -> Self:
+        """Keep the components along which rows differ by more than rounding.
+
+        Parameters
+        ----------
+        squares : ndarray of shape (n_components,)
+            Sums of the squares of the rows along the axes; all columns together have ``total``.
+        axes : ndarray of shape (n_components, n_columns)
+        total : float
+        n_rows : int
+        mean : ndarray of shape (n_columns,)
+            What remains to be subtracted from rows minus ``offset_``.
+        """
         # The largest entry of each is positive; of equal ones, such as those of two scaled
         # columns, the first, so that rounding does not decide.
-        sizes = np.abs(pca.components_)
+        sizes = np.abs(axes)
         largest = (sizes >= (1 - 1e-6) * sizes.max(axis=1, keepdims=True)).argmax(axis=1)
-        signs = np.sign(np.take_along_axis(pca.components_, largest[:, None], axis=1))
-        pca.components_ = pca.components_ * signs
-        self.pca_, variance = pca, pca.explained_variance_
-        longest = max(pca.n_samples_, pca.n_features_in_)
-        rounding = np.finfo(variance.dtype).eps * longest * variance[0]
-        self.n_components_ = int(np.sum(variance > rounding))
+        signs = np.sign(np.take_along_axis(axes, largest[:, None], axis=1))
+        (n_components, n_columns), variances = axes.shape, squares / (n_rows - 1)
+        self.pca_ = pca = PCA(n_components, svd_solver="covariance_eigh", random_state=0)
+        pca.set_output(transform="default")
+        pca.mean_, pca.components_, pca.explained_variance_ = mean, axes * signs, variances
+        pca.explained_variance_ratio_, pca.singular_values_ = squares / total, np.sqrt(squares)
+        n_others = n_columns - n_components if n_components < min(n_rows, n_columns) else 0
+        rest = max(total - squares.sum(), 0) / (n_rows - 1)
+        pca.noise_variance_ = rest / n_others if n_others else 0.0
+        pca.n_components_, pca.n_samples_, pca.n_features_in_ = n_components, n_rows, n_columns
+        rounding = np.finfo(np.float64).eps * max(n_rows, n_columns) * variances[0]
+        self.n_components_ = int(np.sum(variances > rounding))
         return self
 
     def transform(self, X):

@@ -35,8 +35,7 @@ def read_numbers(table: Table) -> tuple[Any, NDArray[np.bool_]]:
         allowed="numbers; encode other columns first, or give this view a transformer that does, "
         "such as a ColumnTransformer with OneHotEncoder"
     )
-    stored = _stored(numbers)
-    if (np.abs(stored) <= LARGEST).all():
+    if _all_usable(numbers):
         return numbers, np.ones(table.shape[0], dtype=bool)
     present = _present(table, mark_cells(numbers, np.isnan), allow_missing=False)
     numbers = numbers if present.all() else numbers[present]
@@ -58,9 +57,10 @@ def read_features(features: Any, where: str, present: NDArray[np.bool_], *, fit:
     return numbers
 
 
-def _stored(numbers: Any) -> NDArray[np.float64]:
-    """Numbers of an array, or those that a sparse one stores."""
-    return numbers.data if sparse.issparse(numbers) else numbers
+def _all_usable(numbers: Any) -> bool:
+    """Whether no number of an array or sparse array is NaN or too large."""
+    stored = numbers.data if sparse.issparse(numbers) else numbers
+    return stored.size == 0 or bool(stored.max() <= LARGEST and stored.min() >= -LARGEST)
 
 
 def _present(table: Table, missing: Any, *, allow_missing: bool) -> NDArray[np.bool_]:
@@ -78,7 +78,7 @@ def _present(table: Table, missing: Any, *, allow_missing: bool) -> NDArray[np.b
 
 def check_finite(table: Table, numbers: Any, rows: NDArray[np.bool_]) -> None:
     """Refuse NaN and infinities in ``numbers``, which are the marked rows of ``table``."""
-    if (np.abs(_stored(numbers)) <= LARGEST).all():
+    if _all_usable(numbers):
         return
     cell = first_cell(mark_cells(numbers, lambda values: ~(np.abs(values) <= LARGEST)))
     if cell is not None:
@@ -92,8 +92,10 @@ def check_finite(table: Table, numbers: Any, rows: NDArray[np.bool_]) -> None:
 
 def check_not_tiny(table: Any, numbers: Any) -> None:
     """Refuse a column whose squares vanish, though it is not 0, in rows of ``table``."""
-    sizes = abs(numbers).max(axis=0)
-    sizes = np.asarray(sizes.toarray() if sparse.issparse(sizes) else sizes).ravel()
+    if sparse.issparse(numbers):
+        sizes = abs(numbers).max(axis=0).toarray().ravel()
+    else:
+        sizes = np.maximum(numbers.max(axis=0), -numbers.min(axis=0))
     tiny = np.flatnonzero((sizes > 0) & (sizes < SMALLEST))
     if len(tiny):
         raise ValueError(

@@ -17,8 +17,9 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from naim3l._arrays import Mask, Matrix
 from naim3l.problem.blocks import distinct, thread_map
 from naim3l.problem.compressed import CompressedProblem, Form
+from naim3l.problem.rotation import Rotation
 from naim3l.problem.row_sums import ViewStatistics
-from naim3l.problem.rows import GRAM_COLUMNS, Problem
+from naim3l.problem.rows import GRAM_COLUMNS, Problem, append_ones
 
 # Relative accuracy of eigenvalues of views with too many rows and columns for a dense matrix.
 LANCZOS_ACCURACY = 1e-2
@@ -209,10 +210,7 @@ def _reduced(X: Any, fit_intercept: bool) -> Any:
     n_rows, n_columns = X.shape
     if n_rows >= n_columns - fit_intercept or n_rows > GRAM_COLUMNS:
         return X
-    features = X[:, :-1] if fit_intercept else X
-    squares, vectors = np.linalg.eigh(_dense(features @ features.T))
-    reduced = vectors * np.sqrt(np.maximum(squares, 0))
-    return np.column_stack([reduced, np.ones(n_rows)]) if fit_intercept else reduced
+    return append_ones(Rotation(X[:, :-1]).L) if fit_intercept else Rotation(X).L
 
 
 def _gram(X: Any, weights: Matrix) -> Matrix:

@@ -198,9 +198,8 @@ def check_memory(problem: Problem, v: int, n_bytes: float) -> None:
     n_bytes : float
         Memory that it needs.
     """
-    n_rows, n_columns = problem.X[v].shape
     refuse_beyond(
-        f"view {problem.names[v]!r} ({n_rows} rows, {n_columns - problem.fit_intercept} columns)",
+        f"view {problem.names[v]!r} ({problem.X[v].shape[0]} rows, {problem.n_columns(v)} columns)",
         n_bytes,
         "Give it transformer='scale', which keeps at most n_components of it, or fewer columns.",
     )

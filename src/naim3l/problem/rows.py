@@ -21,6 +21,7 @@ from scipy import sparse
 
 from naim3l._arrays import Matrix, inner, namespace_of
 from naim3l.problem.blocks import LabelBlocks, blas_threads, consecutive_slices
+from naim3l.problem.rotation import Rotation, pays
 
 # Gram matrices of views with more columns are computed only if they are no larger than the rows.
 GRAM_COLUMNS = 2000
@@ -44,6 +45,8 @@ class Problem(LabelBlocks):
         Solvers do not use it.
     names : sequence of str, optional
         Names of the views in errors; by default their positions.
+    rotations : sequence of Rotation or None, optional
+        By view; None for those whose features are the original columns.
 
     Attributes
     ----------
@@ -66,11 +69,13 @@ class Problem(LabelBlocks):
         positive_weight: float = 1.0,
         samples: NDArray[np.intp] | None = None,
         names: Sequence[str] | None = None,
+        rotations: Sequence[Rotation | None] | None = None,
     ) -> None:
         self.fit_intercept = fit_intercept
         self.positive_weight = positive_weight
         self.samples = samples
         self.names = [str(v) for v in range(len(features))] if names is None else list(names)
+        self.rotations = [None] * len(features) if rotations is None else list(rotations)
         self.n_threads = blas_threads()
         self.X = [append_ones(X_v) if fit_intercept else X_v for X_v in features]
         self.Y = np.concatenate(labels).astype(np.result_type(*(X_v.dtype for X_v in self.X)))
@@ -92,12 +97,17 @@ class Problem(LabelBlocks):
             positive_weight=self.positive_weight,
             samples=self.samples,
             names=self.names,
+            rotations=self.rotations,
         )
         other.fit_intercept = self.fit_intercept
         return other
 
-    def with_features(self, features: Sequence[Matrix | sparse.sparray]) -> "Problem":
-        """The same labels with other features of the same rows."""
+    def with_features(
+        self,
+        features: Sequence[Matrix | sparse.sparray],
+        rotations: Sequence[Rotation | None] | None = None,
+    ) -> "Problem":
+        """The same labels with other features of the same rows, and their rotations if new."""
         return Problem(
             features,
             [self.Y],
@@ -105,7 +115,19 @@ class Problem(LabelBlocks):
             positive_weight=self.positive_weight,
             samples=self.samples,
             names=self.names,
+            rotations=self.rotations if rotations is None else rotations,
         )
+
+    def rotated(self) -> "Problem":
+        """The same problem, in which views with many more columns than rows are rotated."""
+        rotations = [Rotation(X_v) if pays(X_v) else None for X_v in self.features]
+        if not any(rotations):
+            return self
+        features = [
+            X_v if rotation is None else rotation.L
+            for X_v, rotation in zip(self.features, rotations, strict=True)
+        ]
+        return self.with_features(features, rotations)
 
     def without(self, hidden: NDArray[np.bool_]) -> "Problem":
         """The same problem with the entries of a mask (n_rows, n_labels) unknown."""
@@ -144,6 +166,12 @@ class Problem(LabelBlocks):
     def features(self) -> list[Matrix | sparse.sparray]:
         """Features of each view, without the column of ones."""
         return [X_v[:, :-1] for X_v in self.X] if self.fit_intercept else self.X
+
+    def n_columns(self, v: int) -> int:
+        """Number of columns of a view before it was rotated, without the column of ones."""
+        if (rotation := self.rotations[v]) is not None:
+            return int(rotation.X.shape[1])
+        return self.X[v].shape[1] - self.fit_intercept
 
     @property
     def n_rows(self) -> int:
@@ -275,11 +303,15 @@ class Problem(LabelBlocks):
         return namespace_of(W).concat(products)
 
     def split_weights(self, W: Matrix) -> tuple[list[Matrix], list[Matrix]]:
-        """Coefficients (n_features_v, n_labels) and intercepts (n_labels,) of each view."""
+        """Coefficients (n_features_v, n_labels) and intercepts (n_labels,) of each view.
+
+        Those of a rotated view are coefficients of its original columns.
+        """
         coefficients, intercepts = [], []
-        for weights in self.weight_slices:
+        for weights, rotation in zip(self.weight_slices, self.rotations, strict=True):
             last = weights.stop - 1 if self.fit_intercept else weights.stop
-            coefficients.append(W[weights.start : last].copy())
+            W_v = W[weights.start : last]
+            coefficients.append(W_v.copy() if rotation is None else rotation.expand(W_v))
             intercepts.append(W[last].copy() if self.fit_intercept else np.zeros(self.n_labels))
         return coefficients, intercepts
 

@@ -1,0 +1,118 @@
+"""Views with more columns than rows, rotated to as many columns as their rows span.
+
+The scores of a view's rows and the ridge depend on the weights only through their component in the
+span of the rows, and every other component adds to the ridge alone. Solutions therefore lie in the
+span. With ``X = L Q'`` and orthonormal columns in ``Q``, ``W = QM`` runs through the span with the
+same scores, ``XW = LM``, and the same squares: the problem in ``L`` has the same solutions.
+docs/research/solver.md has the proof.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from naim3l._arrays import Matrix
+from naim3l.problem.blocks import one_blas_thread
+
+# A view is rotated if its rows number at most this share of its columns, because with nearly as
+# many rows as columns it would cost more than it saves,
+MOST_ROWS = 0.7
+# and if that takes at most this many operations, about ten seconds.
+MOST_OPERATIONS = 2e11
+# Numbers of a table that are made dense at a time.
+_BLOCK_NUMBERS = 2**22
+
+
+class Rotation:
+    """The rows of a view in an orthonormal basis ``Q`` of their span.
+
+    ``Q`` has as many rows as the view has columns, and is never formed: a basis of the span are
+    some of the rows themselves, ``X_B = R'Q'`` with a triangular ``R``, so that
+    ``QM = X_B' (R^-1 M)``. These rows and ``R`` are those of a QR decomposition of ``X'`` with
+    pivoting, which, unlike ``XX'``, keeps all digits of small singular values.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (n_rows, n_columns)
+
+    Attributes
+    ----------
+    L : ndarray of shape (n_rows, rank)
+        ``XQ``, with ``LL' = XX'``. A table of zeros has one column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.problem.rotation import Rotation
+    >>> X = np.array([[3.0, 0.0, 4.0], [3.0, 0.0, 4.0]])
+    >>> rotation = Rotation(X)
+    >>> abs(rotation.L)
+    array([[5.],
+           [5.]])
+    >>> W = rotation.expand(rotation.reduce(np.array([[1.0], [2.0], [0.0]])))
+    >>> W.ravel().round(2), (X @ W).ravel().round(2)
+    (array([0.36, 0.  , 0.48]), array([3., 3.]))
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        R, order = _pivoted_factor(X)
+        sizes = np.abs(R.diagonal())
+        rounding = max(X.shape) * np.finfo(np.float64).eps * sizes[0]
+        rank = max(1, int(np.sum(sizes > rounding)))
+        L = np.empty((X.shape[0], rank))
+        L[order] = R[:rank].T
+        self.L = L.astype(X.dtype, copy=False)
+        # Rows of zeros span nothing.
+        self._R = R[:rank, :rank] if sizes[0] > 0 else np.ones((1, 1))
+        self._basis = order[:rank]
+
+    def expand(self, M: Matrix) -> Matrix:
+        """``W = QM``: (rank, n_labels) -> (n_columns, n_labels)."""
+        W = self._combine(M)
+        # Rows that are nearly dependent cancel each other, which loses digits; the second time
+        # adds what was lost.
+        return (W + self._combine(M - self.reduce(W))).astype(M.dtype, copy=False)
+
+    def _combine(self, M: Matrix) -> Matrix:
+        """``X_B' (R^-1 M)``, (n_columns, n_labels)."""
+        A = np.zeros((self.X.shape[0], M.shape[1]))
+        A[self._basis] = linalg.solve_triangular(self._R, M, check_finite=False)
+        return np.asarray(self.X.T @ A)
+
+    def reduce(self, W: Matrix) -> Matrix:
+        """``M = Q'W``, of the component in the span: (n_columns, n_labels) -> (rank, n_labels)."""
+        XW = (self.X @ W)[self._basis]
+        return np.asarray(linalg.solve_triangular(self._R, XW, trans="T", check_finite=False))
+
+
+def pays(X: Any) -> bool:
+    """Whether a view has so many more columns than rows that it is rotated."""
+    n_rows, n_columns = X.shape
+    n_used = min(n_columns, X.nnz) if sparse.issparse(X) else n_columns
+    operations = 2 * (n_used + n_rows) * n_rows**2
+    return 0 < n_rows <= MOST_ROWS * n_columns and operations <= MOST_OPERATIONS
+
+
+@one_blas_thread  # the same digits for any number of threads: checkpoints depend on them
+def _pivoted_factor(X: Any) -> tuple[Matrix, NDArray[np.intp]]:
+    """``R`` and the order of the rows in ``X[order].T = QR``, with columns taken in blocks."""
+    n_rows = X.shape[0]
+    R = np.zeros((n_rows, n_rows))
+    if sparse.issparse(X):
+        # Most columns of a sparse table have at most one entry. Those of a row together are one
+        # column with the length of these entries.
+        X = X.tocsc()
+        n_entries = np.diff(X.indptr)
+        squares = X[:, n_entries == 1].power(2).sum(axis=1)
+        R, X = np.diag(np.sqrt(np.asarray(squares).ravel())), X[:, n_entries > 1]
+    step = max(2 * n_rows, _BLOCK_NUMBERS // n_rows)
+    for start in range(0, X.shape[1], step):
+        part = X[:, start : start + step].T
+        part = part.toarray() if sparse.issparse(part) else part
+        [R] = linalg.qr(np.vstack([R, part]), mode="r", overwrite_a=True, check_finite=False)
+        R = R[:n_rows]
+    [R, order] = linalg.qr(R, mode="r", pivoting=True, overwrite_a=True, check_finite=False)
+    return R, order
