@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +24,7 @@ STACKED_SHARE = 0.9
 # threads do not speed up small decompositions, and keep cores busy while they wait.
 _pools = ThreadpoolController()
 one_blas_thread = _pools.wrap(limits=1, user_api="blas")
+limited_blas = partial(_pools.limit, limits=1, user_api="blas")  # the same as a context
 
 
 def blas_threads() -> int:

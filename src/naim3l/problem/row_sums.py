@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from naim3l._arrays import Mask, Matrix
-from naim3l.problem.blocks import blas_threads, distinct, thread_map
+from naim3l.problem.blocks import blas_threads, distinct, limited_blas, thread_map
 from naim3l.problem.rows import append_ones, stored_numbers
 
 # Numbers of the rows from which one label after the other is gathered, so that they fit in a cache.
@@ -156,7 +156,22 @@ class PartStatistics:
         free : bool
             Compute ``free_grams``.
         """
-        held, n_threads = _cells(Y, folds), blas_threads()
+        n_threads = blas_threads()
+        with limited_blas():  # products of small blocks: its own threads would wait for each other
+            return cls._of(X, Y, folds, n_folds, fit_intercept, free, n_threads)
+
+    @classmethod
+    def _of(
+        cls,
+        X: Any,
+        Y: NDArray[Any],
+        folds: NDArray[np.int8] | None,
+        n_folds: int,
+        fit_intercept: bool,
+        free: bool,
+        n_threads: int,
+    ) -> "PartStatistics":
+        held = _cells(Y, folds)
         c, d, n_cells = Y.shape[1], X.shape[1] + fit_intercept, max(n_folds, 1)
         gram, known = np.zeros((d, d), X.dtype), np.zeros((n_cells, c, d, d), X.dtype)
         targets = np.zeros((n_cells, d, c), X.dtype)

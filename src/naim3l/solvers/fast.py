@@ -259,11 +259,11 @@ def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
     scores = problem.label_scores(W)
     if not norm(scores) <= SCORE_LIMIT * math.sqrt(math.prod(scores.shape)):
         raise FloatingPointError(_UNBOUNDED_MESSAGE)
+    # Scaled multipliers (B - Z) / divisor, and the relaxed scores; in few passes over large arrays.
     B = state.B
-    B -= state.Z
-    B /= state.divisor
+    B *= 1 / state.divisor
     B += relaxation * scores
-    B += (1 - relaxation) * state.Z
+    B += (1 - relaxation - 1 / state.divisor) * state.Z
     state.XU += relaxation * problem.multiply_positive_gram(W) + (1 - relaxation) * state.XZ
     state.threshold, state.divisor = _threshold(objective, mu), 1.0
     state.Z = shrink_labels(problem, B, state.threshold)

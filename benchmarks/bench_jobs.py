@@ -1,0 +1,180 @@
+"""What a user waits for: whole jobs, in this checkout and in an older one, side by side.
+
+    python benchmarks/bench_jobs.py --data DATA --before CHECKOUT
+
+Every run has a fresh process, the two checkouts in turn. Reading files and importing libraries are
+not timed, except by the jobs that are about that. "busy" is a run beside another process that uses
+one core.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from time import perf_counter
+
+HERE = Path(__file__).resolve().parent
+
+
+def fit_raw(data):
+    """NAIM3L from raw tables: recipe "paper", Corel5k with four views."""
+    from naim3l import NAIM3L
+
+    X, Y = corel5k(data, "corel5k-genuine")
+    return lambda: NAIM3L(0.4, transformer="paper").fit(X, Y)
+
+
+def search_linear(data):
+    """NAIM3LCV(calibrate=True, threshold="f1") on the features of the same."""
+    from naim3l import NAIM3LCV
+    from naim3l.features.encoding import make_transformer
+
+    X, Y = corel5k(data, "corel5k-genuine")
+    X = {view: make_transformer("paper", view).fit_transform(table) for view, table in X.items()}
+    model = NAIM3LCV(transformer=None, calibrate=True, threshold="f1", random_state=0)
+    return lambda: model.fit(X, Y)
+
+
+def search_kernel(data):
+    """NAIM3LCV with kernels and calibration: Corel5k with six views, 400 landmarks."""
+    from naim3l import NAIM3LCV
+
+    X, Y = corel5k(data, "corel5k")
+    model = NAIM3LCV(
+        [0.2, 0.4, 0.8], [1.0, 3.0], cv=2, metric="log-loss", tol=1e-3, kernel="hellinger",
+        n_landmarks=400, calibrate=True, random_state=0,
+    )  # fmt: skip
+    return lambda: model.fit(X, Y)
+
+
+def fit_text(data):
+    """NAIM3L(transformer=TfidfTransformer(sublinear_tf=True), ridge=1): 220 rows, 1,900 terms."""
+    return _text(1900, search=False)
+
+
+def fit_long_text(data):
+    """The same with 10,000 terms."""
+    return _text(10_000, search=False)
+
+
+def search_text(data):
+    """NAIM3LCV with that transformer, 10,000 terms."""
+    return _text(10_000, search=True)
+
+
+def _text(n_terms, *, search):
+    from sklearn.feature_extraction.text import TfidfTransformer
+    from terms import make_terms
+
+    from naim3l import NAIM3L, NAIM3LCV
+
+    X, Y = make_terms(n_terms=n_terms)
+    features = TfidfTransformer(sublinear_tf=True)
+    if search:
+        return lambda: NAIM3LCV(transformer=features, random_state=0).fit(X, Y)
+    return lambda: NAIM3L(transformer=features, ridge=1, max_iter=10).fit(X, Y)
+
+
+def show_help(data):
+    """The command naim3l --help."""
+    return lambda: subprocess.run([sys.executable, "-m", "naim3l", "--help"], stdout=-3, check=True)
+
+
+def show_completion(data):
+    """A completion of the shell."""
+    words = {"_NAIM3L_COMPLETE": "complete_bash", "COMP_WORDS": "naim3l f", "COMP_CWORD": "1"}
+    command = [sys.executable, "-m", "naim3l"]
+    return lambda: subprocess.run(command, stdout=-3, env=os.environ | words, check=False)
+
+
+def start_python(data):
+    """An empty program of Python."""
+    return lambda: subprocess.run([sys.executable, "-c", "pass"], check=True)
+
+
+JOBS = (
+    fit_raw, search_linear, search_kernel, fit_text, fit_long_text, search_text, show_help,
+    show_completion, start_python,
+)  # fmt: skip
+BUSY = (fit_raw,)  # also measured beside a busy process
+
+
+def corel5k(data, name):
+    """Raw training tables of seed 0, half of the views and labels missing."""
+    from naim3l.datasets import open_dataset
+    from naim3l.experiments.trials import draw_challenge, make_trial
+
+    settings = {"alpha": 0.5, "beta": 0.5, "aligned": False, "seed": 0}
+    source = open_dataset(name, data)
+    trial = make_trial(source, draw_challenge(source, settings), features="raw", seed=0)
+    return trial.X_train, trial.Y_train
+
+
+def run(name, data):
+    """Seconds of a job, in this process."""
+    warnings.simplefilter("ignore")
+    job = {job.__name__: job for job in JOBS}[name](data)
+    start = perf_counter()
+    job()
+    print(json.dumps(perf_counter() - start))
+
+
+def in_checkout(name, checkout, data):
+    """Seconds of a job with the code of a checkout."""
+    path = os.pathsep.join([str(Path(checkout).resolve() / "src"), str(HERE)])
+    command = [sys.executable, __file__, "--run", name, "--data", data]
+    done = subprocess.run(
+        command,
+        env=os.environ | {"PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def compare(job, arguments, busy):
+    """Median seconds before and after."""
+    found = {checkout: [] for checkout in (arguments.before, HERE.parent)}
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if busy else None
+    try:
+        for _ in range(arguments.repeats):
+            for checkout, seconds in found.items():
+                print(f"{job.__name__}, {checkout}", file=sys.stderr, flush=True)
+                seconds.append(in_checkout(job.__name__, checkout, arguments.data))
+    finally:
+        if other is not None:
+            other.kill()
+    return [statistics.median(seconds) for seconds in found.values()]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", required=True, help="folder with the Corel5k files")
+    parser.add_argument("--before", help="another checkout of this repository")
+    parser.add_argument("--jobs", nargs="+", choices=[job.__name__ for job in JOBS])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.run:
+        return run(arguments.run, arguments.data)
+    from common import number, print_machine, print_markdown
+
+    print_machine()
+    rows = []
+    for job in JOBS:
+        if arguments.jobs and job.__name__ not in arguments.jobs:
+            continue
+        for busy in (False, True) if job in BUSY else (False,):
+            before, after = compare(job, arguments, busy)
+            title = job.__doc__.rstrip(".") + (", beside a busy process" if busy else "")
+            rows.append([title, number(before), number(after), number(before / after)])
+    print_markdown("Seconds of whole jobs.", ["job", "before", "after", "before : after"], rows)
+
+
+if __name__ == "__main__":
+    main()
