@@ -104,8 +104,10 @@ def solve_fast(
         What the loop works on: the rows, or statistics computed in one pass, after which the cost
         of an iteration does not depend on the number of rows. By default the cheaper form is used.
     warm : SolverResult, optional
-        A result for the same `CompressedProblem` and ridge at another ``lam``. Its weights,
-        multipliers, mu and factorisation of the W-step are reused, instead of ``W``.
+        A result for the same problem, in the form that the loop works on, at another ``lam`` or
+        ridge. Its weights, multipliers and mu are reused instead of ``W``, and at the same ridge
+        its factorisation of the W-step. At another ridge the ridge solution is used if the
+        objective is lower there.
     checkpoint : Checkpoint, optional
         Stores the state from time to time. If it contains a state, the iterations resume there and
         end at the same weights as an uninterrupted fit. If the state is too large (see
@@ -227,19 +229,30 @@ def _start(objective: Objective, W: Matrix | None, mu: float | None) -> _State:
 
 
 def _restart(objective: Objective, last: _State, mu: float | None) -> _State:
-    """The state of another fit, its multipliers scaled to the new lam."""
+    """The state of another fit, its multipliers scaled to the new lam.
+
+    At another ridge, a new start is taken instead if the objective is lower there.
+    """
+    norm, high_rank = objective.high_rank_term(last.W)
+    outer_objective = objective.parts(last.W, scores_norm=norm).total
+    step = last.step
+    if step.ridge != objective.ridge:
+        start = _start(objective, None, mu)
+        if start.outer_objective < outer_objective:
+            return start
+        step = start.step
     mu = last.mu if mu is None else mu
     factor = objective.lam / last.lam * last.mu / mu
-    norm, high_rank = objective.high_rank_term(last.W)
     return replace(
         last,
+        step=step,
         B=last.B.copy(),  # changed in place, and still used by the other fit
         divisor=last.divisor / factor,
         XU=factor * last.XU,
         mu=mu,
         lam=objective.lam,
         high_rank=high_rank,
-        outer_objective=objective.parts(last.W, scores_norm=norm).total,
+        outer_objective=outer_objective,
     )
 
 

@@ -32,6 +32,8 @@ STEP_ACCURACY = 0.03
 class WeightStep(Protocol):
     """Solve for all views and labels; ``W`` is the start of an iterative method."""
 
+    ridge: float
+
     def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix: ...
 
 
@@ -51,7 +53,7 @@ class DirectWeightStep:
 
     @one_blas_thread
     def __init__(self, problem: CompressedProblem, ridge: float) -> None:
-        self.slices = problem.weight_slices
+        self.slices, self.ridge = problem.weight_slices, ridge
         self.blocks = []
         for view, weights in zip(problem.views, self.slices, strict=True):
             # Labels known in the same rows share one matrix.
