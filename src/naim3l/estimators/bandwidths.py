@@ -1,6 +1,7 @@
 """Choice of the bandwidth of each view's kernel on held-out entries."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,8 @@ def choose_gammas(
     metric: str,
     *,
     lowest: bool,
-) -> dict[str, float | None]:
-    """Best multiple of each view's initial gamma, for ridge regression.
+) -> tuple[dict[str, float | None], list[Any]]:
+    """Best multiple of each view's initial gamma for ridge regression, and its features.
 
     Without the regulariser views are independent of each other, so that one fit for each factor
     and each of ``RIDGES`` is enough for all views.
@@ -43,15 +44,24 @@ def choose_gammas(
         See `naim3l.decisions.held_out.hidden_metric`.
     lowest : bool
         Whether lower values of the metric are better.
+
+    Returns
+    -------
+    gammas : dict of view to gamma, or to None
+    features : list of ndarray, or of None for views that keep their initial gamma
+        Features of each view at that gamma.
     """
     best, chosen = np.full(len(start), -np.inf), dict(start)
+    features: list[Any] = [None] * len(start)
     for factor in factors:
         gammas = {v: None if gamma is None else factor * gamma for v, gamma in start.items()}
-        values = _best_ridge(problem_at(gammas), hidden, metric, lowest)
+        problem = problem_at(gammas)
+        values = _best_ridge(problem, hidden, metric, lowest)
         for j, view in enumerate(start):
             if values[j] > best[j]:
                 best[j], chosen[view] = values[j], gammas[view]
-    return chosen
+                features[j] = None if gammas[view] == start[view] else problem.features[j]
+    return chosen, features
 
 
 def _best_ridge(problem: Problem, hidden: NDArray, metric: str, lowest: bool) -> NDArray:
