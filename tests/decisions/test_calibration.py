@@ -8,10 +8,12 @@ from naim3l.decisions.calibration import (
     HOLD_OFFSET,
     HOLD_SLOPE,
     _common_curve,
+    _Entries,
     _own_curves,
     calibration_error,
     fit_calibration,
     log_loss,
+    log_losses,
 )
 
 
@@ -47,8 +49,7 @@ def test_curves_are_the_most_likely_ones_under_their_prior(rng):
     found = fit_calibration(scores, truth)
     centre, spread = (np.array([f(scores[known[:, k], k]) for k in range(3)])
                       for f in (np.mean, np.std))  # fmt: skip
-    yes = np.where(known, truth, 0)
-    common = _common_curve((scores - centre) / spread, yes, known, found.base)
+    common = _common_curve(_Entries.of((scores - centre) / spread, truth, known), found.base)
     for k in range(3):
         z, y = ((scores - centre) / spread)[known[:, k], k], truth[known[:, k], k]
         slope, offset = common[0][k], common[1][k]
@@ -69,8 +70,8 @@ def test_of_one_label_the_common_curve_is_its_own(rng, n_rows):
     scores, truth = drawn(rng, n_rows, np.array([2.0]), np.array([-1.0]))
     found = fit_calibration(scores, truth)
     standard = (scores - scores.mean()) / scores.std()
-    model = LogisticRegression().fit(standard, truth[:, 0])
-    slope, offset = _common_curve(standard, truth, truth >= 0, found.base)
+    model = LogisticRegression(tol=1e-8).fit(standard, truth[:, 0])
+    slope, offset = _common_curve(_Entries.of(standard, truth, truth >= 0), found.base)
     assert slope[0] == pytest.approx(model.coef_[0, 0], abs=1e-4)
     assert offset[0] == pytest.approx(model.intercept_[0], abs=1e-4)
     assert found.slope[0] > 1
@@ -80,7 +81,7 @@ def test_curves_converge_where_a_score_is_far_from_all_others(rng):
     scores, truth = rng.normal(size=(300, 200)), (rng.random((300, 200)) < 0.02) * 1.0
     scores[0], truth[0] = 18 + rng.normal(size=200), 0  # a full step from here cycles
     slope, offset = np.ones(200), np.full(200, -4.0)
-    a, b = _own_curves(scores, truth, truth >= 0, slope, offset)
+    a, b = _own_curves(_Entries.of(scores, truth, truth >= 0), slope, offset)
     error = expit(a * scores + b) - truth
     grad_a = (scores * error).sum(axis=0) + HOLD_SLOPE * (a - slope)
     grad_b = error.sum(axis=0) + HOLD_OFFSET * (b - offset)
@@ -170,3 +171,16 @@ def test_entries_of_one_kind_leave_the_rates():
     scores, truth = np.full((4, 2), 0.5), np.array([[1.0, 0.0]] * 4)
     curve = fit_calibration(scores, truth)
     np.testing.assert_allclose(curve.probabilities(scores)[0], [5 / 6, 1 / 6])
+
+
+def test_log_losses_under_weights_are_weighted_means_of_the_entries(rng):
+    scores, truth = drawn(rng, 200, np.array([2.0, 1.0]), np.array([-1.0, 0.0]))
+    truth[rng.random(truth.shape) < 0.3] = np.nan
+    weights = rng.random((3, 200))
+    log_odds = fit_calibration(scores, truth).log_odds(scores)
+    losses = -log_expit(np.where(truth > 0, log_odds, -log_odds))
+    known = ~np.isnan(truth)
+    expected = [(w[:, None] * losses)[known].sum() / (w[:, None] * known).sum() for w in weights]
+    np.testing.assert_allclose(log_losses(scores, truth, weights), expected)
+    assert log_loss(scores, truth) == pytest.approx(losses[known].mean())
+    assert np.isnan(log_losses(scores, np.full_like(truth, np.nan), weights)).all()

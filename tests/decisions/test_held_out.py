@@ -11,6 +11,7 @@ from naim3l.decisions.held_out import (
     hidden_metrics,
     hold_out_folds,
     hold_out_share,
+    jackknifed_metric,
     mean_defined,
     measure,
     shuffled_entries,
@@ -175,3 +176,35 @@ class TestMetrics:
         assert choose_metric("auto", [ranked, not_ranked]) == "log-loss"
         assert choose_metric("auto", [ranked[:, :1]]) == "log-loss"
         assert choose_metric("macro-F1", [not_ranked]) == "macro-F1"
+
+
+class TestJackknife:
+    @pytest.mark.parametrize("metric", ["AP", "macro-AUC", "coverage"])
+    def test_values_are_those_of_the_rows_outside_of_each_block(self, rng, metric):
+        problem = draw()
+        hidden = hold_out_folds(problem, 2, seeded()) == 0
+        W = rng.normal(size=(problem.n_weights, 5))
+        found = jackknifed_metric(problem, hidden, W, metric, n_blocks=3)
+        assert found[0] == pytest.approx(hidden_metric(problem, hidden, W, metric))
+        truth, scores = problem.truth_of(hidden), problem.multiply(W)
+        for block in range(3):
+            values = []
+            for rows in problem.row_slices:
+                Y, S = truth[rows], scores[rows]
+                with_entries = np.flatnonzero(~np.isnan(Y).all(axis=1))
+                outside = np.delete(with_entries, np.s_[block::3])
+                values.append(evaluate(Y[outside], S[outside])[metric])
+            assert found[1 + block] == pytest.approx(mean_defined(values))
+
+    def test_samples_of_a_wide_table_are_left_out_with_all_their_views(self, rng):
+        problem = draw(wide=True)
+        hidden = hold_out_folds(problem, 2, seeded()) == 0
+        W = rng.normal(size=(problem.n_weights, 5))
+        found = jackknifed_metric(problem, hidden, W, "AP", n_blocks=4)
+        truth = problem.truth_of(hidden)[:40]
+        scores = problem.multiply(W).reshape(2, 40, 5).mean(axis=0)
+        rows = np.flatnonzero(~np.isnan(truth).all(axis=1))
+        for block in range(4):
+            outside = np.delete(rows, np.s_[block::4])
+            expected = evaluate(truth[outside], scores[outside])["AP"]
+            assert found[1 + block] == pytest.approx(expected)

@@ -35,7 +35,7 @@ def case(rng):
 @pytest.mark.parametrize(("metric", "lowest"), [("AP", False), ("log-loss", True)])
 def test_each_view_takes_the_factor_that_suits_it(case, metric, lowest):
     problem_at, hidden, _ = case
-    chosen = choose_gammas(START, FACTORS, problem_at, hidden, metric, lowest=lowest)
+    chosen, _ = choose_gammas(START, FACTORS, problem_at, hidden, metric, lowest=lowest)
     assert chosen == {**GOOD, "c": None}
 
 
@@ -54,7 +54,7 @@ def test_the_choice_is_the_best_of_exact_ridge_regressions(case, rng):
         return Problem(features[gammas["a"]], [Y] * 3)
 
     start = {"a": 1.0, "b": 1.0, "c": 1.0}
-    chosen = choose_gammas(start, list(features), problem_at, hidden, "AP", lowest=False)
+    chosen, _ = choose_gammas(start, list(features), problem_at, hidden, "AP", lowest=False)
     values = {}
     for factor in features:
         problem = problem_at({"a": factor})
@@ -70,5 +70,5 @@ def test_the_choice_is_the_best_of_exact_ridge_regressions(case, rng):
 def test_a_view_without_a_defined_value_keeps_its_start(case):
     problem_at, hidden, _ = case
     nothing = np.zeros_like(hidden)
-    chosen = choose_gammas(START, FACTORS, problem_at, nothing, "AP", lowest=False)
+    chosen, _ = choose_gammas(START, FACTORS, problem_at, nothing, "AP", lowest=False)
     assert chosen == START

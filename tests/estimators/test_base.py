@@ -14,6 +14,7 @@ EVERY = [kind for kind in vars(estimators).values()
          if isinstance(kind, type) and issubclass(kind, ViewModel)]  # fmt: skip
 # Other values of parameters that are no numbers or switches.
 OTHER = {
+    "device": "cuda",
     "views": {"a": [0], "b": [1]}, "transformer": None, "label_coding": "signed",
     "threshold": "f1", "fusion": "evidence", "kernel": "rbf", "gamma": 2.0, "solver": "paper",
     "metric": "AUC", "lams": [0.5], "ridges": [3.0], "gamma_factors": [2.0], "ridge": 3.0,

@@ -151,6 +151,22 @@ def test_warm_start_along_a_path_reaches_the_solutions_of_cold_starts():
     assert n_warm < n_cold
 
 
+@pytest.mark.parametrize("lam", [1e-4, 0.08])
+def test_warm_start_at_another_ridge_reaches_the_solution_of_a_cold_start(lam):
+    """From the state where lam matters, from the ridge solution where that is lower."""
+    compressed = CompressedProblem.from_problem(generated_problem())
+    warm = solve_fast(Objective(compressed, lam, ridge=0.1), tol=1e-5)
+    for ridge in (1.0, 10.0):
+        objective = Objective(compressed, lam, ridge=ridge)
+        state = warm.state
+        before = state.B.copy(), state.W.copy()
+        warm, cold = solve_fast(objective, warm=warm, tol=1e-5), solve_fast(objective, tol=1e-5)
+        assert warm.converged and warm.state.step.ridge == ridge
+        assert objective.value(warm.W) == pytest.approx(objective.value(cold.W), rel=1e-6)
+        np.testing.assert_array_equal(state.B, before[0])  # other fits start from it, too
+        np.testing.assert_array_equal(state.W, before[1])
+
+
 def test_float32_reaches_the_same_objective():
     problem = generated_problem()
     single = Problem([X[:, :-1].astype(np.float32) for X in problem.X],

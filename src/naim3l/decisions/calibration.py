@@ -1,6 +1,7 @@
 """Probabilities from scores, learned from entries that were held out of the fit."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,61 +75,94 @@ def fit_calibration(scores: Matrix, truth: Matrix, rates: Matrix | None = None) 
     # Scores of rare labels hardly differ from -1, so the same score means different things for
     # different labels: the common curve is one of standardised scores.
     centre, spread = _centre_and_spread(scores, known)
-    standard = np.where(known, (scores - centre) / spread, 0)
-    yes = np.where(known, truth, 0)
-    used = known & (n_yes > 0)
-    slope, offset = _common_curve(standard, yes, used, base)
-    slope, offset = _own_curves(standard, yes, used, slope, offset)
+    entries = _Entries.of((scores - centre) / spread, truth, known & (n_yes > 0))
+    slope, offset = _common_curve(entries, base)
+    slope, offset = _own_curves(entries, slope, offset)
     slope, offset = np.where(n_known > 0, slope, 0), np.where(n_known > 0, offset, base)
-    own = _information(standard, used, slope, offset) > HOLD_SLOPE
+    own = _information(entries, slope, offset) > HOLD_SLOPE
     return Calibration(slope / spread, offset - slope * centre / spread, base, own)
 
 
-def _common_curve(
-    standard: Matrix, yes: Matrix, known: NDArray[np.bool_], base: Matrix
-) -> tuple[Matrix, Matrix]:
+@dataclass(frozen=True)
+class _Entries:
+    """Known entries, sorted by label.
+
+    Attributes
+    ----------
+    standard, yes : ndarray of shape (n_entries,)
+        Standardised scores, and 1 or 0.
+    labels : ndarray of int, of shape (n_entries,)
+    n_labels : int
+    """
+
+    standard: Matrix
+    yes: Matrix
+    labels: NDArray[np.intp]
+    n_labels: int
+
+    @classmethod
+    def of(cls, standard: Matrix, truth: Matrix, used: NDArray[np.bool_]) -> "_Entries":
+        """Entries of a mask (n_rows, n_labels)."""
+        labels, rows = np.nonzero(used.T)
+        return cls(standard[rows, labels], truth[rows, labels], labels, used.shape[1])
+
+    @cached_property
+    def _present(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Labels that have entries, and where these start."""
+        return np.unique(self.labels, return_index=True)
+
+    def sums(self, values: Matrix) -> Matrix:
+        """Sums of values (n_entries,) by label, (n_labels,)."""
+        totals = np.zeros(self.n_labels)
+        present, starts = self._present
+        totals[present] = np.add.reduceat(values, starts)
+        return totals
+
+
+def _common_curve(entries: _Entries, base: Matrix) -> tuple[Matrix, Matrix]:
     """Slope and offset of every label, (n_labels,) each, from the entries of all labels."""
-    shift = np.broadcast_to(base, standard.shape)[known]
-    features = standard[known][:, None]
+    shift, features = base[entries.labels], entries.standard[:, None]
+    # With three parameters at most, steps of Newton's method are cheap, and few are needed.
+    model = LogisticRegression(solver="newton-cholesky", tol=1e-8)
     if np.ptp(shift) <= LEAST_DIFFERENCE:
         # All labels with entries are equally frequent, so the effect of frequency is unknown:
         # log-odds of other labels are shifted by the difference.
-        model = LogisticRegression().fit(features, yes[known] > 0)
+        model.fit(features, entries.yes > 0)
         rarer = np.where(np.abs(base - shift[0]) <= LEAST_DIFFERENCE, 0, base - shift[0])
         return np.full(len(base), model.coef_[0, 0]), model.intercept_[0] + rarer
     scale = float(shift.std())
-    features = np.column_stack([features, shift / scale])
-    model = LogisticRegression().fit(features, yes[known] > 0)
+    model.fit(np.column_stack([features, shift / scale]), entries.yes > 0)
     weight = model.coef_[0, 1] / scale
     return np.full(len(base), model.coef_[0, 0]), model.intercept_[0] + weight * base
 
 
-def _own_curves(
-    standard: Matrix, yes: Matrix, known: NDArray[np.bool_], slope: Matrix, offset: Matrix
-) -> tuple[Matrix, Matrix]:
+def _own_curves(entries: _Entries, slope: Matrix, offset: Matrix) -> tuple[Matrix, Matrix]:
     """Most likely slope and offset of each label, with a normal prior around the common ones.
 
     Newton's method for all labels at once. The log-loss is convex, and the prior keeps steps
     finite if the entries of a label are separable or absent. A step that would increase the loss,
     for which one extreme score is enough, is halved.
     """
+    standard, yes, labels = entries.standard, entries.yes, entries.labels
 
     def loss(a: Matrix, b: Matrix) -> Matrix:
-        log_odds = a * standard + b
-        entries = known * (np.logaddexp(0, log_odds) - yes * log_odds)
+        log_odds = a[labels] * standard + b[labels]
+        # -log of the probability of the truth; a positive has the sign of its log-odds reversed.
+        own = entries.sums(np.logaddexp(0, np.where(yes > 0, -log_odds, log_odds)))
         held = HOLD_SLOPE * (a - slope) ** 2 + HOLD_OFFSET * (b - offset) ** 2
-        return np.asarray(entries.sum(axis=0) + 0.5 * held)
+        return own + 0.5 * held
 
     a, b = slope.copy(), offset.copy()
     value = loss(a, b)
     for _ in range(MAX_STEPS):
-        p = expit(a * standard + b)
-        error, curvature = known * (p - yes), known * p * (1 - p)
-        grad_a = (standard * error).sum(axis=0) + HOLD_SLOPE * (a - slope)
-        grad_b = error.sum(axis=0) + HOLD_OFFSET * (b - offset)
-        h_aa = (standard**2 * curvature).sum(axis=0) + HOLD_SLOPE
-        h_ab = (standard * curvature).sum(axis=0)
-        h_bb = curvature.sum(axis=0) + HOLD_OFFSET
+        p = expit(a[labels] * standard + b[labels])
+        error, curvature = p - yes, p * (1 - p)
+        weighted = standard * curvature
+        grad_a = entries.sums(standard * error) + HOLD_SLOPE * (a - slope)
+        grad_b = entries.sums(error) + HOLD_OFFSET * (b - offset)
+        h_aa = entries.sums(standard * weighted) + HOLD_SLOPE
+        h_ab = entries.sums(weighted)
+        h_bb = entries.sums(curvature) + HOLD_OFFSET
         determinant = h_aa * h_bb - h_ab**2
         step_a = (h_bb * grad_a - h_ab * grad_b) / determinant
         step_b = (h_aa * grad_b - h_ab * grad_a) / determinant
@@ -145,12 +179,10 @@ def _own_curves(
     return a, b
 
 
-def _information(
-    standard: Matrix, known: NDArray[np.bool_], slope: Matrix, offset: Matrix
-) -> Matrix:
+def _information(entries: _Entries, slope: Matrix, offset: Matrix) -> Matrix:
     """Fisher information of the slope of each label in its known entries, (n_labels,)."""
-    p = expit(slope * standard + offset)
-    return np.asarray((known * standard**2 * p * (1 - p)).sum(axis=0))
+    p = expit(slope[entries.labels] * entries.standard + offset[entries.labels])
+    return entries.sums(entries.standard**2 * p * (1 - p))
 
 
 def _centre_and_spread(scores: Matrix, known: NDArray[np.bool_]) -> tuple[Matrix, Matrix]:
@@ -174,11 +206,21 @@ def log_loss(scores: Matrix, truth: Matrix) -> float:
     scores, truth
         As in `fit_calibration`.
     """
+    return float(log_losses(scores, truth, np.ones((1, len(truth))))[0])
+
+
+def log_losses(scores: Matrix, truth: Matrix, weights: Matrix) -> Matrix:
+    """`log_loss`, (n_draws,), under weights (n_draws, n_rows) of the rows; curves are the same."""
     known = np.isfinite(scores) & np.isfinite(truth)
     if not known.any():
-        return float("nan")
+        return np.full(len(weights), np.nan)
     log_odds = fit_calibration(scores, truth).log_odds(scores)
-    return float(-np.mean(log_expit(np.where(truth > 0, log_odds, -log_odds)[known])))
+    losses = np.zeros(scores.shape)
+    losses[known] = -log_expit(np.where(truth > 0, log_odds, -log_odds)[known])
+    total = weights @ known.sum(axis=1)
+    return np.divide(
+        weights @ losses.sum(axis=1), total, where=total > 0, out=np.full(len(weights), np.nan)
+    )
 
 
 def calibration_error(truth: Matrix, probabilities: Matrix, *, n_bins: int = 10) -> float:

@@ -9,20 +9,21 @@ from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
 from naim3l._parameters import check_choice
-from naim3l.decisions.calibration import log_loss
+from naim3l.decisions.calibration import log_losses
 from naim3l.decisions.fusion import fuse_arrays
-from naim3l.metrics import evaluate
-from naim3l.metrics.scored import LOSSES
+from naim3l.metrics.scored import LOSSES, PAPER, ScoredLabels
 from naim3l.problem.compressed import Form
 from naim3l.problem.rows import Problem
 
 # The only metric of held-out entries that `naim3l.evaluate` does not compute.
 LOG_LOSS = "log-loss"
-METRICS = (*evaluate([[1, 0]], [[1, 0]]), LOG_LOSS)
+METRICS = (*PAPER, LOG_LOSS)
 LOWER_IS_BETTER = (*LOSSES, LOG_LOSS)
 # They rank the labels of a row, so that a single label has no value, or always the same.
 OF_RANKS = ("1-RL", "AP", "AUC", "coverage", "one-error")
 AUTO = "auto"
+# Blocks of rows that are left out in turn to see how far a metric depends on the rows.
+N_BLOCKS = 20
 
 
 def check_metric(metric: str) -> None:
@@ -198,15 +199,45 @@ def hidden_metric(problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric
     metric : str
         "log-loss", or a key of the dict that `naim3l.evaluate` returns.
     """
-    if problem.samples is not None:
+    return float(jackknifed_metric(problem, hidden, W, metric, n_blocks=0)[0])
+
+
+def jackknifed_metric(
+    problem: Problem,
+    hidden: NDArray[np.bool_],
+    W: Matrix,
+    metric: str,
+    *,
+    n_blocks: int = N_BLOCKS,
+) -> NDArray[np.float64]:
+    """`hidden_metric`, followed by its values without each of ``n_blocks`` blocks of rows.
+
+    The rows that have hidden entries are assigned to the blocks in turn. Differences between the
+    values of two fits tell how much the difference of their metrics depends on the rows.
+
+    Returns
+    -------
+    ndarray of shape (1 + n_blocks,)
+    """
+    truth, scores = problem.truth_of(hidden), problem.multiply(W)
+    if problem.samples is None:
+        tables = [(truth[rows], scores[rows]) for rows in problem.row_slices]
+    else:
         # All views of a sample have the same labels, so that their mean is the label.
-        truth, scores = (
-            fuse_arrays(problem.by_view_and_sample(S))
-            for S in (problem.truth_of(hidden), problem.multiply(W))
-        )
+        truth, scores = (fuse_arrays(problem.by_view_and_sample(S)) for S in (truth, scores))
         seen = ~np.isnan(scores).any(axis=1)
-        return measure(truth[seen], scores[seen], metric)
-    return mean_defined(hidden_metrics(problem, hidden, W, metric))
+        tables = [(truth[seen], scores[seen])]
+    values = [measure_draws(Y, S, metric, _without_blocks(Y, n_blocks)) for Y, S in tables]
+    return np.array([mean_defined(of_draw) for of_draw in np.transpose(values)])
+
+
+def _without_blocks(truth: Matrix, n_blocks: int) -> Matrix:
+    """Weights of rows, (1 + n_blocks, n_rows): all rows, then those outside of each block."""
+    weights = np.ones((1 + n_blocks, len(truth)))
+    rows = np.flatnonzero(np.isfinite(truth).any(axis=1))
+    if n_blocks:
+        weights[1 + np.arange(len(rows)) % n_blocks, rows] = 0
+    return weights
 
 
 def hidden_metrics(
@@ -225,4 +256,11 @@ def mean_defined(values: Iterable[float]) -> float:
 
 def measure(truth: Matrix, scores: Matrix, metric: str) -> float:
     """A metric of one table (n_rows, n_labels) of held-out entries."""
-    return log_loss(scores, truth) if metric == LOG_LOSS else evaluate(truth, scores)[metric]
+    return float(measure_draws(truth, scores, metric, np.ones((1, len(truth))))[0])
+
+
+def measure_draws(truth: Matrix, scores: Matrix, metric: str, weights: Matrix) -> Matrix:
+    """A metric of one table (n_rows, n_labels), under weights (n_draws, n_rows) of the rows."""
+    if metric == LOG_LOSS:
+        return log_losses(scores, truth, weights)
+    return PAPER[metric](ScoredLabels(truth == 1, truth == 0, scores), weights)

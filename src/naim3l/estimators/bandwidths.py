@@ -1,13 +1,17 @@
 """Choice of the bandwidth of each view's kernel on held-out entries."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l._arrays import as_numpy
 from naim3l.decisions.held_out import hidden_metrics
+from naim3l.problem.choice import move_to
+from naim3l.problem.on_device import CPU
 from naim3l.problem.rows import Problem
-from naim3l.solvers.weights import IterativeWeightStep
+from naim3l.solvers.weights import step_on_rows
 
 # Accuracy of weights, which is enough to compare bandwidths.
 ACCURACY = 0.01
@@ -23,8 +27,9 @@ def choose_gammas(
     metric: str,
     *,
     lowest: bool,
-) -> dict[str, float | None]:
-    """Best multiple of each view's initial gamma, for ridge regression.
+    device: str = CPU,
+) -> tuple[dict[str, float | None], list[Any]]:
+    """Best multiple of each view's initial gamma for ridge regression, and its features.
 
     Without the regulariser views are independent of each other, so that one fit for each factor
     and each of ``RIDGES`` is enough for all views.
@@ -43,24 +48,37 @@ def choose_gammas(
         See `naim3l.decisions.held_out.hidden_metric`.
     lowest : bool
         Whether lower values of the metric are better.
+    device : str
+        Where weights are computed.
+
+    Returns
+    -------
+    gammas : dict of view to gamma, or to None
+    features : list of ndarray, or of None for views that keep their initial gamma
+        Features of each view at that gamma.
     """
     best, chosen = np.full(len(start), -np.inf), dict(start)
+    features: list[Any] = [None] * len(start)
     for factor in factors:
         gammas = {v: None if gamma is None else factor * gamma for v, gamma in start.items()}
-        values = _best_ridge(problem_at(gammas), hidden, metric, lowest)
+        problem = problem_at(gammas)
+        values = _best_ridge(problem, hidden, metric, lowest, device)
         for j, view in enumerate(start):
             if values[j] > best[j]:
                 best[j], chosen[view] = values[j], gammas[view]
-    return chosen
+                features[j] = None if gammas[view] == start[view] else problem.features[j]
+    return chosen, features
 
 
-def _best_ridge(problem: Problem, hidden: NDArray, metric: str, lowest: bool) -> NDArray:
+def _best_ridge(
+    problem: Problem, hidden: NDArray, metric: str, lowest: bool, device: str
+) -> NDArray:
     """Metric of each view for its best ridge; higher is better, and -inf is undefined."""
-    rest = problem.without(hidden)
+    rest: Any = move_to(problem.without(hidden), device)
     values = []
     for ridge in RIDGES:
-        solve = IterativeWeightStep(rest, ridge, ACCURACY)
-        W = solve(rest.targets, 0.0, np.zeros_like(rest.targets))
+        solve = step_on_rows(rest, ridge, ACCURACY)
+        W = as_numpy(solve(rest.targets, 0.0, 0 * rest.targets))
         values.append(hidden_metrics(problem, hidden, W, metric))
     signed = -np.array(values) if lowest else np.array(values)
     return np.where(np.isnan(signed), -np.inf, signed).max(axis=0)

@@ -231,9 +231,14 @@ class ViewModel(ViewPredictor):
     ) -> tuple[Folds, list[NDArray[np.floating]]]:
         """Learn decisions; the folds, and the fits without each."""
         folds = self._hold_out(problem, N_FOLDS)
-        fits, start = folds.fits(solve), self._fixed_decisions()
-        self._keep_decisions(learn_decisions(self._rules, start, folds.rows, folds.scores(fits)))
+        fits = folds.fits(solve)
+        self._learn_decisions(folds, fits)
         return folds, fits
+
+    def _learn_decisions(self, folds: Folds, fits: list[NDArray[np.floating]]) -> None:
+        """Learn decisions from the fits without each fold."""
+        start, scores = self._fixed_decisions(), folds.scores(fits)
+        self._keep_decisions(learn_decisions(self._rules, start, folds.rows, scores))
 
     def _hold_out(self, problem: Problem | StreamedProblem, n_folds: int) -> Folds:
         if isinstance(problem, StreamedProblem):  # dealt when it was read

@@ -40,9 +40,6 @@ from naim3l.problem.streamed import StreamedProblem, all_entries
 
 # Ridges from which that of the model without coupling is chosen.
 RIDGES = (0.1, 1.0, 10.0, 100.0)
-# From folds and the fits without each to such fits whose parameters were chosen without the fold as
-# well.
-Refit = Callable[[Folds, list[Matrix]], list[Matrix]]
 
 
 @dataclass(frozen=True)
@@ -132,17 +129,11 @@ class ComparedModel(LinearViewModel):
 
             return super()._learn_held_out(problem, solve_fold)
 
-    def _learn(
-        self,
-        problem: Problem,
-        solve: Callable[[Problem], NDArray],
-        refit: Refit = lambda folds, fits: fits,
-    ) -> None:
+    def _learn(self, problem: Problem, solve: Callable[[Problem], NDArray]) -> None:
         if not self.compare:
             super()._learn(problem, solve)
             return
-        folds, fits = self._learn_held_out(problem, solve)
-        self._compare(problem, folds, refit(folds, fits))
+        self._compare(problem, *self._learn_held_out(problem, solve))
 
     def _compare(self, problem: Problem, folds: Folds, fits: list[Matrix]) -> None:
         """Measure the held-out scores beside those of guessing and of not coupling."""

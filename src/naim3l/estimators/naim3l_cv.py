@@ -2,14 +2,11 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
@@ -19,27 +16,22 @@ from naim3l.decisions.held_out import (
     LOWER_IS_BETTER,
     Folds,
     choose_metric,
-    hidden_metric,
+    mean_defined,
 )
 from naim3l.estimators.bandwidths import choose_gammas
 from naim3l.estimators.compared import ComparedModel, best_of_folds
-from naim3l.estimators.naim3l import FOLD_MAX_ITER, FOLD_TOL, NAIM3L
+from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.schema import is_sequence
-from naim3l.features.encoding import ViewFeatures
+from naim3l.estimators.search import Pair, Search
 from naim3l.features.kernels import of_view
 from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in, whole_seed
 from naim3l.input.tables import Table, warn_user
-from naim3l.problem.blocks import one_blas_thread
-from naim3l.problem.choice import choose_form, move_to
 from naim3l.problem.compressed import Form
 from naim3l.problem.on_device import CPU
 from naim3l.problem.rows import Problem
 from naim3l.problem.streamed import StreamedProblem, all_entries
-from naim3l.solvers import SolverResult, solve_fast
+from naim3l.solvers import SolverResult
 from naim3l.solvers.fast import PART
-from naim3l.solvers.objective import Objective
-
-Pair = tuple[float, float]  # lam, ridge
 
 # Ends of the path of lam if only its length is given.
 MOST_LAM, LEAST_LAM = 10.0, 0.01
@@ -55,9 +47,16 @@ class NAIM3LCV(ComparedModel):
 
     The observed entries of each label in each view, positives and negatives separately, are
     divided into folds, and the entries of each fold are held out in turn; all rows stay. A label's
-    only positive in a view is never held out. Within a fold, each fit along the path of ``lam``
-    starts from the result of the previous one. The final model is `NAIM3L` with the chosen pair,
-    fitted on all entries.
+    only positive in a view is never held out. The final model is `NAIM3L` with the chosen pair,
+    fitted on all entries. Thresholds and probabilities are learned from the same folds, and from
+    the fits that the search has made in them.
+
+    Pairs of ``lam`` and ``ridge`` that are clearly worse than another in the first fold are
+    dropped, unless ``exhaustive`` is set. Clearly worse means that the metric is worse by more
+    than two standard errors of the difference between the two pairs, estimated by the jackknife
+    over 20 blocks of rows. With each ``ridge``, values of ``lam`` are tried in increasing order
+    until one is clearly worse than a smaller one; larger ones are not tried. In the other folds,
+    only those pairs are fitted that are not clearly worse than the best of the first fold.
 
     Parameters
     ----------
@@ -66,7 +65,8 @@ class NAIM3LCV(ComparedModel):
     ridges : sequence of float, default=(0.0, 1.0, 10.0)
         Values of ``ridge`` to try, each with every ``lam``.
     cv : int, default=3
-        Number of folds, at least 2. More folds hold out fewer entries at a time, and take longer.
+        Number of folds, at least 2, of the search and of everything that is learned from held-out
+        entries. More folds hold out fewer entries at a time, and take longer.
     gamma_factors : sequence of float, default=(0.5, 1.0, 2.0)
         If the ``gamma`` of a view is "auto", multiples of it to try before ``lam`` and ``ridge``
         are chosen, with ridge regression on the first fold. That fold therefore makes
@@ -86,8 +86,14 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
         As in `NAIM3L`.
     max_iter, tol
         As in `NAIM3L`, for the final fit; fits within folds are less accurate.
+    exhaustive : bool, default=False
+        Whether to fit every pair in every fold, which takes several times as long. Set it to
+        compare all pairs with each other in ``cv_results_``.
     n_jobs : int, optional
-        Number of folds that are computed in parallel, in threads; -1 is the number of cores.
+        Number of folds that are computed in parallel, in threads; -1 is the number of cores. The
+        first fold is computed before the others, unless ``exhaustive`` is set.
+    device : str, default="cpu"
+        As in `NAIM3L`.
     checkpoint : path, optional
         As in `NAIM3L`, for finished folds and for the state of the final fit. It needs an integer
         ``random_state``.
@@ -104,9 +110,11 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
         The metric by which they were chosen, never "auto".
     cv_results_ : dict of str to ndarray of shape (n_pairs,)
         "lam", "ridge", "mean_test_score", "std_test_score", "rank_test_score" (1 is best) and
-        "split0_test_score", ... Folds in which the metric is undefined have NaN, and are left out
-        of the mean. Pairs whose objective is unbounded below in a fold have NaN everywhere, and
-        the last rank.
+        "split0_test_score", ... Folds in which the metric is undefined, or the pair was not
+        fitted, have NaN, and are left out of the mean. Pairs that were dropped after the first
+        fold rank after those that were not, by their metric there. Then follow pairs that were
+        not tried at all, which share a rank. Pairs whose objective is unbounded below in a fold
+        have NaN everywhere, and the last rank.
     coef_, intercept_, gamma_, base_rates_, history_, ...
         All attributes of `NAIM3L`, of the final fit.
 
@@ -140,6 +148,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
     high_rank: bool = True
     max_iter: int = 200
     tol: float = 1e-4
+    exhaustive: bool = False
     n_jobs: int | None = None
     device: str = CPU
     checkpoint: str | os.PathLike[str] | None = None
@@ -174,14 +183,16 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
         [0.01, 0.32, 10.0]
         """
         self._check_parameters(X)
-        pairs = self._pairs()
         problem, folds = self._hold_out_training(X, y)
         checkpoint = self._checkpoint_of(problem)
-        self._rank(pairs, self._score_folds(folds, pairs, checkpoint))
+        search = self._search(folds, checkpoint)
         self._keep_result(problem, self._solve_best(all_entries(problem), checkpoint))
-        chosen = self._model(self.lam_, self.ridge_)
-        refit = partial(self._chosen_without, checkpoint)
-        self._learn(problem, kept_in(checkpoint, chosen._solve_loosely), refit)
+        if self.compare or self._rules.learn(self.reader_.wide):
+            chosen = search.pairs.index((self.lam_, self.ridge_))
+            self._learn_decisions(folds, self._fits(search, [chosen] * len(folds), checkpoint))
+        if self.compare:
+            without = self._chosen_without(search)
+            self._compare(problem, folds, self._fits(search, without, checkpoint))
         self._keep_checkpoint(checkpoint)
         return self
 
@@ -210,22 +221,29 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
         """The problem with the gammas that are best for the first fold; keeps their maps."""
         auto, problem, hidden = self._free_gammas(), folds.rows, folds.hidden(0)
         factors = _distinct(self.gamma_factors)
-        if any(auto.values()) and factors != [1.0]:
-            tables = read()
-            lowest = self.metric_ in LOWER_IS_BETTER
-            with progress_bar("bandwidths", len(factors), shown=self.verbose > 0) as advance:
+        if not any(auto.values()) or factors == [1.0]:
+            return problem
+        tables = read()
+        maps = {view: {auto[view]: features} for view, features in self.features_.items()}
 
-                def problem_at(gammas: Mapping[str, float | None]) -> Problem:
-                    advance()
-                    return self._encode_again(problem, tables, self._features_at(gammas))
+        def problem_at(gammas: Mapping[str, float | None]) -> Problem:
+            """Views whose gamma does not change keep their features."""
+            features = list(problem.features)
+            for v, (view, table) in enumerate(tables.items()):
+                if (gamma := gammas[view]) is not None and gamma not in maps[view]:
+                    maps[view][gamma] = self.features_[view].with_gamma(gamma)
+                    features[v] = maps[view][gamma].encode(table)[0]
+            advance()
+            return problem.with_features(features)
 
-                chosen = choose_gammas(
-                    auto, factors, problem_at, hidden, self.metric_, lowest=lowest
-                )
-            features = self._features_at(chosen)
-            problem = self._encode_again(problem, tables, features)
-            self.features_ = features
-        return problem
+        lowest = self.metric_ in LOWER_IS_BETTER
+        with progress_bar("bandwidths", len(factors), shown=self.verbose > 0) as advance:
+            chosen, found = choose_gammas(
+                auto, factors, problem_at, hidden, self.metric_, lowest=lowest, device=self.device
+            )
+        self.features_ = {view: maps[view][gamma] for view, gamma in chosen.items()}
+        pairs = zip(found, problem.features, strict=True)
+        return problem.with_features([old if new is None else new for new, old in pairs])
 
     def _free_gammas(self) -> dict[str, float | None]:
         """Gamma of each view in which it is "auto", None for other views."""
@@ -236,28 +254,13 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
         }
         return {view: gamma if free[view] else None for view, gamma in self.gamma_.items()}
 
-    def _features_at(self, gammas: Mapping[str, float | None]) -> dict[str, ViewFeatures]:
-        """Fitted features of all views, with these gammas in their kernels."""
-        return {
-            view: features if (gamma := gammas[view]) is None else features.with_gamma(gamma)
-            for view, features in self.features_.items()
-        }
-
-    def _encode_again(
-        self, problem: Problem, tables: Mapping[str, Table], features: dict[str, ViewFeatures]
-    ) -> Problem:
-        """The problem with new features of the views whose encoding has changed."""
-        return problem.with_features(
-            [
-                X if features[view] is self.features_[view] else features[view].encode(table)[0]
-                for (view, table), X in zip(tables.items(), problem.features, strict=True)
-            ]
-        )
-
     def _open_checkpoint(self, data: list[Any], **more: Any) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        names = ("cv", "metric", "low_rank", "high_rank", "positive_weight", "fit_intercept")
+        names = (
+            "cv", "metric", "exhaustive", "low_rank", "high_rank", "positive_weight",
+            "fit_intercept",
+        )  # fmt: skip
         settings = {name: getattr(self, name) for name in names}
         settings |= {"pairs": self._pairs(), "random_state": whole_seed(self.random_state)} | more
         return Checkpoint(self.checkpoint, fingerprint(data, settings))
@@ -274,73 +277,46 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
             lams = np.geomspace(MOST_LAM, LEAST_LAM, lams)
         return [(lam, ridge) for ridge in _distinct(self.ridges) for lam in _distinct(lams)]
 
-    @one_blas_thread  # here, so that threads do not undo each other's limits
-    def _score_folds(
-        self, folds: Folds, pairs: list[Pair], checkpoint: Checkpoint | None
-    ) -> NDArray:
-        """Metric of each pair in each fold, (cv, n_pairs); finished folds are not repeated."""
-        scores, todo = np.empty((self.cv, len(pairs))), []
-        for fold in range(self.cv):
-            stored = None if checkpoint is None else checkpoint.get(f"fold{fold}")
-            if stored is None:
-                todo.append(fold)
-            else:
-                scores[fold] = stored["scores"]
-        work = (delayed(self._score_path)(folds, fold, pairs) for fold in todo)
-        with progress_bar("folds", len(todo), shown=self.verbose > 0) as advance:
-            run = Parallel(self.n_jobs, prefer="threads", return_as="generator")
-            for fold, of_fold in zip(todo, run(work), strict=True):
-                scores[fold] = of_fold
-                if checkpoint is not None:
-                    checkpoint.put(f"fold{fold}", {"scores": scores[fold]})
-                advance()
-        return scores
+    def _search(self, folds: Folds, checkpoint: Checkpoint | None) -> Search:
+        """All fits of the search; sets ``cv_results_``."""
+        search = Search(
+            folds,
+            self.cv,
+            self._pairs(),
+            self.metric_,
+            low_rank=self.low_rank,
+            high_rank=self.high_rank,
+            exhaustive=self.exhaustive,
+            device=self.device,
+        )
+        search.run(self.n_jobs, checkpoint, shown=self.verbose > 0)
+        self._rank(search)
+        return search
 
-    def _score_path(self, folds: Folds, fold: int, pairs: list[Pair]) -> list[float]:
-        """Metric on the entries of a fold for each pair, of fits to the other entries."""
-        form, hidden = choose_form(move_to(folds.without(fold), self.device)), folds.hidden(fold)
-        values, warm = [], dict[float, SolverResult]()
-        for lam, ridge in pairs:
-            objective = Objective(form, lam, self.low_rank, self.high_rank, ridge)
-            try:
-                result = solve_fast(
-                    objective, warm=warm.get(ridge), max_iter=FOLD_MAX_ITER, tol=FOLD_TOL
-                )
-            except FloatingPointError:  # unbounded below: neither a choice nor a start
-                values.append(-np.inf)
-                warm = {}
-                continue
-            if result.interrupted:
-                raise KeyboardInterrupt
-            warm = {ridge: result}
-            values.append(hidden_metric(folds.rows, hidden, result.W, self.metric_))
-        return values
-
-    def _rank(self, pairs: list[Pair], scores: NDArray) -> None:
-        """Set ``cv_results_``; -inf marks folds in which the objective is unbounded below."""
-        failed = np.isneginf(scores).any(axis=0)
-        scores = np.where(failed, np.nan, scores)
-        defined = ~np.isnan(scores)
+    def _rank(self, search: Search) -> None:
+        failed = ~search.bounded
+        losses = np.where(failed, np.nan, search.losses)
         if failed.all():
             raise FloatingPointError(_ALL_UNBOUNDED)
-        if not (defined.any(axis=0) | failed).all():
+        if np.isnan(losses).all():
             raise ValueError(
                 f"metric {self.metric_!r} is undefined on the held-out entries of all {self.cv} "
                 "folds: too few of them are known. Use another metric, or fewer folds."
             )
-        mean = np.full(len(pairs), np.nan)
-        std = mean.copy()
-        mean[~failed] = np.mean(scores[:, ~failed], axis=0, where=defined[:, ~failed])
-        std[~failed] = np.std(scores[:, ~failed], axis=0, where=defined[:, ~failed])
-        losses = mean if self.metric_ in LOWER_IS_BETTER else -mean
-        losses = np.where(failed, np.inf, losses)
+        mean = np.array([mean_defined(of_pair) for of_pair in losses.T])
+        std = np.sqrt([mean_defined(of_pair) for of_pair in np.square(losses - mean).T])
+        # Pairs in all folds come first, then those that were dropped, then those without a fit.
+        group = np.select([failed, np.isnan(mean), ~search.complete], [3, 2, 1], 0)
+        order = np.column_stack([group, np.where(np.isnan(mean), 0, mean)])
+        place = np.unique(order, axis=0, return_inverse=True)[1].ravel()
+        sign = 1 if self.metric_ in LOWER_IS_BETTER else -1
         self.cv_results_ = {
-            "lam": np.array([lam for lam, _ in pairs]),
-            "ridge": np.array([ridge for _, ridge in pairs]),
-            "mean_test_score": mean,
+            "lam": np.array([lam for lam, _ in search.pairs]),
+            "ridge": np.array([ridge for _, ridge in search.pairs]),
+            "mean_test_score": sign * mean,
             "std_test_score": std,
-            "rank_test_score": 1 + np.searchsorted(np.sort(losses), losses),
-        } | {f"split{fold}_test_score": of_fold for fold, of_fold in enumerate(scores)}
+            "rank_test_score": 1 + np.searchsorted(np.sort(place), place),
+        } | {f"split{fold}_test_score": sign * of_fold for fold, of_fold in enumerate(losses)}
 
     def _solve_best(self, problem: Form, checkpoint: Checkpoint | None) -> SolverResult:
         """Fit of the best pair on all entries; of the next one if it is unbounded below."""
@@ -366,22 +342,26 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
             )
         raise FloatingPointError(_ALL_UNBOUNDED)
 
-    def _chosen_without(
-        self, checkpoint: Checkpoint | None, folds: Folds, fits: list[NDArray[np.floating]]
+    def _fits(
+        self, search: Search, pairs: Sequence[int], checkpoint: Checkpoint | None
     ) -> list[NDArray[np.floating]]:
-        """Fits without each fold, with the pair that is best for the other folds."""
-        if self.cv != len(fits) or not isinstance(self.random_state, Integral):
-            return fits  # the folds of the search were others
-        results, found = self.cv_results_, list(fits)
+        """Weights without each fold, of a pair for each; solved again if they were not kept."""
+        fits = []
+        for fold, pair in enumerate(pairs):
+            W = search.weights(fold, pair)
+            if W is None:
+                solve = self._model(*search.pairs[pair])._solve_loosely
+                W = kept_in(checkpoint, solve, f"pair{pair}")(search.folds.without(fold))
+            fits.append(W)
+        return fits
+
+    def _chosen_without(self, search: Search) -> list[int]:
+        """The pair that is best for the other folds, for each fold; of those in all folds."""
+        results, candidates = self.cv_results_, np.flatnonzero(search.complete & search.bounded)
         values = np.array([results[f"split{fold}_test_score"] for fold in range(self.cv)])
-        for fold in range(self.cv):
-            best = best_of_folds(np.delete(values, fold, axis=0), self.metric_)
-            pair = float(results["lam"][best]), float(results["ridge"][best])
-            if pair != (self.lam_, self.ridge_):
-                solve = kept_in(checkpoint, self._model(*pair)._solve_loosely, f"pair{best}")
-                with suppress(FloatingPointError):  # unbounded: the pair of the model will do
-                    found[fold] = solve(folds.without(fold))
-        return found
+        others = [np.delete(values[:, candidates], fold, axis=0) for fold in range(self.cv)]
+        best = [best_of_folds(of_others, self.metric_) for of_others in others]
+        return [int(candidates[i]) for i in best[: len(search.folds)]]
 
 
 def _distinct(values: Any) -> list[float]:

@@ -158,6 +158,7 @@ PARAMETERS: dict[str, Parameter] = {
     "threshold": Parameter(lambda name, value: check_threshold(value), (float, str)),
     "calibrate": one_of((True, False)),
     "compare": one_of((True, False)),
+    "exhaustive": one_of((True, False)),
     "fusion": one_of(FUSIONS),
     # The search.
     "lams": Parameter(_check_lams),

@@ -141,6 +141,10 @@ class DeviceProblem(Problem):
         tensor = self._torch.from_numpy(np.ascontiguousarray(A)).to(self.device)
         return tensor.double() if tensor.is_floating_point() else tensor
 
+    def multiply(self, W: Any) -> Any:
+        """``XW`` for all rows: (n_weights, n_labels) -> (n_rows, n_labels)."""
+        return self._multiply(W)
+
     def scatter(self, Z: Any) -> Any:
         """Sums over labels of the rows ``Z_k``, (n_positives, n_labels) -> (n_rows, n_labels)."""
         sums = self._torch.zeros_like(self.Y)

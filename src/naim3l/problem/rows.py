@@ -23,6 +23,8 @@ from naim3l._arrays import Matrix, inner, namespace_of
 from naim3l.problem.blocks import LabelBlocks, blas_threads, consecutive_slices
 from naim3l.problem.rotation import Rotation, pays
 
+# Scores of all rows are kept for another call if they take no more than this.
+KEPT_BYTES = 2**28
 # Gram matrices of views with more columns are computed only if they are no larger than the rows.
 GRAM_COLUMNS = 2000
 
@@ -77,6 +79,7 @@ class Problem(LabelBlocks):
         self.names = [str(v) for v in range(len(features))] if names is None else list(names)
         self.rotations = [None] * len(features) if rotations is None else list(rotations)
         self.n_threads = blas_threads()
+        self._product: tuple[Matrix, Matrix] | None = None  # weights and their XW
         self.X = [append_ones(X_v) if fit_intercept else X_v for X_v in features]
         self.Y = np.concatenate(labels).astype(np.result_type(*(X_v.dtype for X_v in self.X)))
         self.P = loss_weights(self.Y, positive_weight)
@@ -186,10 +189,21 @@ class Problem(LabelBlocks):
         return sparse.coo_array((ones, (self.positive_rows, columns)), shape=shape).tocsr()
 
     def multiply(self, W: Matrix) -> Matrix:
-        """``XW`` for all rows: (n_weights, n_labels) -> (n_rows, n_labels)."""
-        return namespace_of(W).concat(
-            [X_v @ W[weights] for X_v, weights in zip(self.X, self.weight_slices, strict=True)]
-        )
+        """``XW`` for all rows: (n_weights, n_labels) -> (n_rows, n_labels).
+
+        A solver needs that of its iterate several times, so the last one is kept.
+        """
+        if self._product is not None and np.array_equal(self._product[0], W):
+            return self._product[1]
+        XW = self._multiply(W)
+        if XW.nbytes <= KEPT_BYTES:
+            XW.flags.writeable = False
+            self._product = (W.copy(), XW)
+        return XW
+
+    def _multiply(self, W: Matrix) -> Matrix:
+        parts = zip(self.X, self.weight_slices, strict=True)
+        return namespace_of(W).concat([X_v @ W[weights] for X_v, weights in parts])
 
     def multiply_transposed(self, R: Matrix) -> Matrix:
         """``X'R`` for all views: (n_rows, n_labels) -> (n_weights, n_labels)."""

@@ -32,7 +32,7 @@ class DeviceWeightStep:
     def __init__(
         self, problem: DeviceProblem, ridge: float, accuracy: float = STEP_ACCURACY
     ) -> None:
-        self.accuracy = accuracy
+        self.ridge, self.accuracy = ridge, accuracy
         heights = [X.shape[0] for X in problem.X]
         widths = [X.shape[1] for X in problem.X]
         self._columns = _Padding(problem, widths)
@@ -63,7 +63,9 @@ class DeviceWeightStep:
             return (self.penalty * V).baddbmm(self.X.mT, XV)
 
         start, right = self._columns.pad(W), self._columns.pad(B)
-        found = conjugate_gradients(apply, lambda R: self.inverse @ R, right, start, self.accuracy)
+        found = conjugate_gradients(
+            apply, lambda R: self.inverse @ R, right, start, right - apply(start), self.accuracy
+        )
         return self._columns.unpad(found)
 
     def _precondition(self, mu: float) -> Any:

@@ -11,8 +11,6 @@ from naim3l._arrays import Matrix, as_numpy, inner, namespace_of, norm
 from naim3l.files.checkpoint import Arrays, Checkpoint
 from naim3l.problem.blocks import one_blas_thread
 from naim3l.problem.choice import choose_form
-from naim3l.problem.on_device import DeviceProblem
-from naim3l.solvers.device_weights import DeviceWeightStep
 from naim3l.solvers.nuclear import shrink_labels
 from naim3l.solvers.objective import Objective
 from naim3l.solvers.result import Callback, Record, SolverResult
@@ -105,8 +103,10 @@ def solve_fast(
         What the loop works on: the rows, or statistics computed in one pass, after which the cost
         of an iteration does not depend on the number of rows. By default the cheaper form is used.
     warm : SolverResult, optional
-        A result for the same `CompressedProblem` and ridge at another ``lam``. Its weights,
-        multipliers, mu and factorisation of the W-step are reused, instead of ``W``.
+        A result for the same problem, in the form that the loop works on, at another ``lam`` or
+        ridge. Its weights, multipliers and mu are reused instead of ``W``, and at the same ridge
+        its factorisation of the W-step. At another ridge the ridge solution is used if the
+        objective is lower there.
     checkpoint : Checkpoint, optional
         Stores the state from time to time. If it contains a state, the iterations resume there and
         end at the same weights as an uninterrupted fit. If the state is too large (see
@@ -195,7 +195,7 @@ def _resume(objective: Objective, stored: Arrays) -> SolverResult:
     fields |= {name: float(stored[name]) for name in STATE_NUMBERS}
     Z = shrink_labels(problem, fields["B"], fields["threshold"])
     XZ = problem.label_scores_transposed(Z)
-    step = _weight_step(objective)
+    step = make_weight_step(problem, objective.ridge)
     state = _State(**fields, Z=Z, XZ=XZ, step=step)
     return SolverResult(stored["W"], history=history, stationarity=last, state=state)
 
@@ -203,7 +203,7 @@ def _resume(objective: Objective, stored: Arrays) -> SolverResult:
 def _start(objective: Objective, W: Matrix | None, mu: float | None) -> _State:
     """A primal-dual pair that is feasible for the splitting."""
     problem = objective.problem
-    step = _weight_step(objective)
+    step = make_weight_step(problem, objective.ridge)
     mu = FIRST_MU if mu is None else mu
     if W is None:
         # Without the low-rank term, only undetermined directions need the penalty.
@@ -232,21 +232,31 @@ def _start(objective: Objective, W: Matrix | None, mu: float | None) -> _State:
 
 
 def _restart(objective: Objective, last: _State, mu: float | None) -> _State:
-    """The state of another fit, its multipliers scaled to the new lam."""
+    """The state of another fit, its multipliers scaled to the new lam.
+
+    At another ridge, a new start is taken instead if the objective is lower there.
+    """
+    scores_norm, high_rank = objective.high_rank_term(last.W)
+    outer_objective = objective.parts(last.W, scores_norm=scores_norm).total
+    step = last.step
+    if step.ridge != objective.ridge:
+        start = _start(objective, None, mu)
+        if start.outer_objective < outer_objective:
+            return start
+        step = start.step
     mu = last.mu if mu is None else mu
     factor = objective.lam / last.lam * last.mu / mu
-    scores_norm, high_rank = objective.high_rank_term(last.W)
     return replace(
         last,
-        B=namespace_of(last.B).asarray(
-            last.B, copy=True
-        ),  # changed in place, and still used by the other fit
+        step=step,
+        # Changed in place, and still used by the other fit.
+        B=namespace_of(last.B).asarray(last.B, copy=True),
         divisor=last.divisor / factor,
         XU=factor * last.XU,
         mu=mu,
         lam=objective.lam,
         high_rank=high_rank,
-        outer_objective=objective.parts(last.W, scores_norm=scores_norm).total,
+        outer_objective=outer_objective,
     )
 
 
@@ -295,12 +305,6 @@ def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
         "mu": mu,
         "outer": bool(outer),
     }
-
-
-def _weight_step(objective: Objective) -> WeightStep:
-    if isinstance(objective.problem, DeviceProblem):
-        return DeviceWeightStep(objective.problem, objective.ridge)
-    return make_weight_step(objective.problem, objective.ridge)
 
 
 def _threshold(objective: Objective, mu: float) -> float:

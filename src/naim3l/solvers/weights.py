@@ -13,6 +13,7 @@ from scipy import linalg, sparse
 from naim3l._arrays import Matrix, namespace_of
 from naim3l.problem.blocks import distinct, one_blas_thread, thread_map
 from naim3l.problem.compressed import CompressedProblem, Form
+from naim3l.problem.on_device import DeviceProblem
 from naim3l.problem.rows import Problem
 
 Product = Callable[[Matrix], Matrix]
@@ -32,6 +33,8 @@ STEP_ACCURACY = 0.03
 class WeightStep(Protocol):
     """Solve for all views and labels; ``W`` is the start of an iterative method."""
 
+    ridge: float
+
     def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix: ...
 
 
@@ -39,7 +42,16 @@ def make_weight_step(problem: Form, ridge: float) -> WeightStep:
     """The W-step for the form of the problem."""
     if isinstance(problem, CompressedProblem):
         return DirectWeightStep(problem, ridge)
-    return IterativeWeightStep(problem, ridge, STEP_ACCURACY)
+    return step_on_rows(problem, ridge, STEP_ACCURACY)
+
+
+def step_on_rows(problem: Problem, ridge: float, accuracy: float) -> WeightStep:
+    """A W-step by conjugate gradients, for rows in memory or on a device."""
+    if isinstance(problem, DeviceProblem):
+        from naim3l.solvers.device_weights import DeviceWeightStep  # which needs this module
+
+        return DeviceWeightStep(problem, ridge, accuracy)
+    return IterativeWeightStep(problem, ridge, accuracy)
 
 
 class DirectWeightStep:
@@ -51,7 +63,7 @@ class DirectWeightStep:
 
     @one_blas_thread
     def __init__(self, problem: CompressedProblem, ridge: float) -> None:
-        self.slices = problem.weight_slices
+        self.slices, self.ridge = problem.weight_slices, ridge
         self.blocks = []
         for view, weights in zip(problem.views, self.slices, strict=True):
             # Labels known in the same rows share one matrix.
@@ -129,23 +141,23 @@ class IterativeWeightStep:
             self.mu = mu
             _ = self.problem.grams, self.problem.positive_grams  # once, not in every thread
             self.inverses = thread_map(self._precondition, views, self.problem.n_threads)
-        solve = partial(self._solve_view, B, W)
+        solve = partial(self._solve_view, B, W, self.problem.multiply(W))
         return np.concatenate(thread_map(solve, views, self.problem.n_threads))
 
-    def _solve_view(self, B: Matrix, W: Matrix, v: int) -> Matrix:
+    def _solve_view(self, B: Matrix, W: Matrix, XW: Matrix, v: int) -> Matrix:
         """Weights of one view, (n_weights_v, n_labels)."""
         X, rows = self.problem.X[v], self.problem.row_slices[v]
         weights = self.problem.weight_slices[v]
         row_weights = self.counts[rows] + self.mu * self.positives[rows]
         penalty = self.ridge * self.problem.penalised[weights].astype(B.dtype)
 
-        def apply(V: Matrix) -> Matrix:
-            XV = X @ V
-            XV *= row_weights
-            return X.T @ XV + penalty * V
+        def apply(V: Matrix, XV: Matrix | None = None) -> Matrix:
+            XV = X @ V if XV is None else XV
+            return X.T @ (row_weights * XV) + penalty * V
 
         inverse, accuracy = self.inverses[v], self.accuracy
-        return conjugate_gradients(apply, inverse, B[weights], W[weights], accuracy)
+        R = B[weights] - apply(W[weights], XW[rows])
+        return conjugate_gradients(apply, inverse, B[weights], W[weights], R, accuracy)
 
     def _precondition(self, v: int) -> Product:
         """Approximate inverse of the matrix of all labels of a view."""
@@ -179,20 +191,21 @@ def conjugate_gradients(
     precondition: Product,
     B: Matrix,
     W: Matrix,
+    R: Matrix,
     accuracy: float,
     max_iter: int = 200,
 ) -> Matrix:
-    """Solutions of ``apply(W) = B``, (..., n, n_labels), column by column, started at ``W``.
+    """Solutions of ``apply(W) = B``, (..., n, n_labels), column by column.
 
-    A column stops when its residual, in the norm of the preconditioner, is ``accuracy`` times the
-    initial one, or rounding error; all columns stop after ``max_iter`` iterations.
+    Iterations start at ``W``, whose residual is ``R``. A column stops when its residual, in the
+    norm of the preconditioner, is ``accuracy`` times the initial one, or rounding error; all
+    columns stop after ``max_iter`` iterations.
     """
     xp = namespace_of(B)
 
     def of_columns(A: Matrix) -> Matrix:
         return xp.sum(A, axis=-2, keepdims=True)
 
-    R = B - apply(W)
     D = M = precondition(R)
     rho = of_columns(R * M)
     rounding = (100 * float(xp.finfo(B.dtype).eps)) ** 2 * of_columns(B * precondition(B))

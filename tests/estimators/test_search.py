@@ -1,0 +1,276 @@
+"""Searches in which clearly worse pairs are dropped, compared with searches of all pairs."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from naim3l import NAIM3L, NAIM3LCV
+from naim3l.datasets import make_unpaired
+from naim3l.decisions.calibration import fit_calibration
+from naim3l.decisions.held_out import N_BLOCKS, Folds, hold_out_folds
+from naim3l.estimators import search as search_module
+from naim3l.estimators.search import CLEARLY, FoldFits, Search, clearly_worse, close_to_best
+from naim3l.problem.rows import Problem
+from naim3l.solvers import solve_fast
+from naim3l.solvers.objective import Objective
+
+LAMS, RIDGES = [0.1, 0.3, 1.0, 3.0, 10.0], [0.1, 10.0, 1000.0]
+
+
+def draw(seed=0, **options):
+    return make_unpaired(
+        150, n_features=(8, 7), n_labels=6, n_latent=4, noise=0.5, missing_labels=0.3,
+        random_state=seed, **options,
+    )  # fmt: skip
+
+
+def tuned(**parameters):
+    return NAIM3LCV(**{"lams": LAMS, "ridges": RIDGES, "random_state": 0} | parameters)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return draw()
+
+
+@pytest.fixture(scope="module")
+def raced(data):
+    return tuned().fit(data.views, data.labels)
+
+
+@pytest.fixture(scope="module")
+def exhaustive(data):
+    return tuned(exhaustive=True).fit(data.views, data.labels)
+
+
+class TestClearlyWorse:
+    def losses(self, rng, n_rows=200, **means):
+        """Losses of means of rows, as of pairs that differ by given amounts."""
+        rows = rng.normal(size=n_rows)
+        values = {name: rows + mean + 0.1 * rng.normal(size=n_rows) for name, mean in means.items()}
+        blocks = np.arange(n_rows) % N_BLOCKS
+        return values, np.array([
+            [x.mean(), *(x[blocks != block].mean() for block in range(N_BLOCKS))]
+            for x in values.values()
+        ])  # fmt: skip
+
+    def test_the_standard_error_is_that_of_the_paired_difference(self, rng):
+        for shift in np.linspace(0, 0.05, 40):
+            values, losses = self.losses(rng, best=0.0, other=shift)
+            difference = values["other"] - values["best"]
+            # The jackknife of a mean is the standard error of means of blocks.
+            of_blocks = difference.reshape(-1, N_BLOCKS).mean(axis=0)
+            error = of_blocks.std(ddof=1) / np.sqrt(N_BLOCKS)
+            expected = difference.mean() > CLEARLY * error
+            assert clearly_worse(losses[1:], losses[0])[0] == expected
+
+    def test_a_shift_that_no_row_escapes_is_clear_however_much_rows_differ(self, rng):
+        _, losses = self.losses(rng, best=0.0, near=0.001, far=0.1)
+        assert clearly_worse(losses, losses[0]).tolist() == [False, False, True]
+        assert close_to_best(losses[::-1]) == [1, 2]
+
+    def test_unbounded_pairs_are_dropped_and_undefined_metrics_drop_none(self, rng):
+        _, losses = self.losses(rng, best=0.0, other=0.0)
+        unbounded = np.full((1, losses.shape[1]), np.inf)
+        assert close_to_best(np.vstack([unbounded, losses])) == [1, 2]
+        undefined = np.full((2, losses.shape[1]), np.nan)
+        assert close_to_best(np.vstack([unbounded, undefined])) == [1, 2]
+        assert close_to_best(unbounded) == []
+        losses[1, 5] = np.nan  # undefined without a block: nothing is clear
+        losses[1, 0] += 100
+        assert close_to_best(losses) == [0, 1]
+
+
+@pytest.mark.parametrize("metric", ["AP", "log-loss", "macro-AUC"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_dropping_pairs_does_not_change_the_choice(metric, seed):
+    data = draw(seed)
+    raced, exhaustive = (
+        tuned(metric=metric, exhaustive=everyone, random_state=seed).fit(data.views, data.labels)
+        for everyone in (False, True)
+    )
+    results = exhaustive.cv_results_
+    n_fits = [
+        np.isfinite([model.cv_results_[f"split{fold}_test_score"] for fold in range(3)]).sum()
+        for model in (raced, exhaustive)
+    ]
+    assert n_fits[1] == 3 * len(LAMS) * len(RIDGES) > n_fits[0] / 0.8
+    at = (results["lam"] == raced.lam_) & (results["ridge"] == raced.ridge_)
+    error = results["std_test_score"][at] / np.sqrt(2)
+    loss = abs(results["mean_test_score"][at] - exhaustive.best_score_)
+    assert (raced.lam_, raced.ridge_) == (exhaustive.lam_, exhaustive.ridge_) or loss < error
+
+
+def test_dropped_pairs_keep_what_they_had_and_come_after_the_others(raced):
+    table = pd.DataFrame(raced.cv_results_)
+    splits = table[[f"split{fold}_test_score" for fold in range(3)]].notna().to_numpy()
+    complete, dropped, never = splits.all(axis=1), splits[:, 0] & ~splits[:, 1], ~splits[:, 0]
+    assert complete.any() and dropped.any() and (complete | dropped | never).all()
+    ranks = table["rank_test_score"]
+    assert ranks[complete].max() < ranks[dropped].min()
+    if never.any():
+        assert ranks[dropped].max() < ranks[never].min()
+    for group in (complete, dropped):
+        of_group = table[group].sort_values("rank_test_score")["mean_test_score"]
+        assert of_group.is_monotonic_decreasing
+    np.testing.assert_allclose(
+        table["mean_test_score"][dropped], table["split0_test_score"][dropped]
+    )
+
+
+def test_paths_end_where_the_metric_has_clearly_fallen(raced, exhaustive):
+    """All lams of the first fold up to there are tried, and none beyond."""
+    first, everything = (
+        model.cv_results_["split0_test_score"].reshape(len(RIDGES), -1)
+        for model in (raced, exhaustive)
+    )
+    tried = np.isfinite(first)
+    np.testing.assert_allclose(first[tried], everything[tried], atol=0.01)
+    assert not tried.all()
+    for row in tried:
+        assert row[: row.sum()].all()
+
+
+def test_results_do_not_depend_on_the_number_of_jobs(data, raced):
+    again = tuned(n_jobs=2).fit(data.views, data.labels)
+    for name, column in raced.cv_results_.items():
+        np.testing.assert_array_equal(again.cv_results_[name], column)
+
+
+@pytest.mark.parametrize("random_state", [3, None, np.random.RandomState(1)])
+def test_decisions_are_learned_from_the_folds_of_the_search(data, random_state, monkeypatch):
+    """Folds are drawn once, and no fit without a fold is repeated, whatever the seed is."""
+    drawn, learned, n_solved = [], [], []
+
+    def hold_out(*args):
+        drawn.append(hold_out_folds(*args))
+        return drawn[-1]
+
+    learn = NAIM3LCV._learn_decisions
+    monkeypatch.setattr("naim3l.estimators.base.hold_out_folds", hold_out)
+    monkeypatch.setattr(NAIM3L, "_solve_loosely", lambda *_: n_solved.append(1))
+    monkeypatch.setattr(
+        NAIM3LCV, "_learn_decisions",
+        lambda self, folds, fits: (learned.append(folds), learn(self, folds, fits)),
+    )  # fmt: skip
+    tuned(calibrate=True, random_state=random_state).fit(data.views, data.labels)
+    assert len(drawn) == len(learned) == 1 and not n_solved
+    assert learned[0].fold_of is drawn[0]
+
+
+def test_calibration_is_that_of_fits_solved_anew(data):
+    model = tuned(calibrate=True, threshold="half", transformer=None).fit(data.views, data.labels)
+    signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in data.labels.values()]
+    problem = Problem(list(data.views.values()), signed)
+    folds = Folds.of(problem, hold_out_folds(problem, 3, np.random.RandomState(0)))
+    chosen = {"lam": model.lam_, "ridge": model.ridge_}
+    scores = folds.scores(folds.fits(lambda part: solve_fast(Objective(part, **chosen)).W))
+    for view, rows in zip(data.views, problem.row_slices, strict=True):
+        truth = problem.truth_of(problem.Y != 0)[rows]
+        anew = fit_calibration(scores[rows], truth, problem.base_rates)
+        found = model.calibration_[view]
+        np.testing.assert_allclose(
+            found.probabilities(scores[rows]), anew.probabilities(scores[rows]), atol=0.02
+        )
+
+
+def test_interrupted_search_resumes_to_the_same_result(data, tmp_path, monkeypatch):
+    options = {"calibrate": True, "threshold": "f1", "compare": True, "n_jobs": 1}
+    whole = tuned(**options).fit(data.views, data.labels)
+    search = tuned(**options, checkpoint=tmp_path / "fit.checkpoint")
+    fit_fold, n_folds = Search._fit_fold, []
+
+    def interrupted(self, *args):
+        n_folds.append(1)
+        if len(n_folds) == 3:
+            raise KeyboardInterrupt
+        return fit_fold(self, *args)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Search, "_fit_fold", interrupted)
+        clone(search).fit(data.views, data.labels)
+    n_folds.clear()
+    monkeypatch.setattr(Search, "_fit_fold", lambda *args: (n_folds.append(1), fit_fold(*args))[1])
+    resumed = clone(search).fit(data.views, data.labels)
+    assert len(n_folds) == 1
+    for name, column in whole.cv_results_.items():
+        np.testing.assert_array_equal(resumed.cv_results_[name], column)
+    for view in data.views:
+        np.testing.assert_array_equal(resumed.coef_[view], whole.coef_[view])
+        np.testing.assert_array_equal(resumed.thresholds_[view], whole.thresholds_[view])
+    assert resumed.held_out_ == whole.held_out_
+
+
+def test_weights_that_were_not_kept_are_solved_again(data, raced, monkeypatch):
+    kept = tuned(calibrate=True).fit(data.views, data.labels)
+    monkeypatch.setattr(FoldFits, "forget_worse", lambda fits: fits.weights.clear())
+    again = tuned(calibrate=True).fit(data.views, data.labels)
+    for view in data.views:
+        np.testing.assert_allclose(
+            again.predict_proba(data.views)[view], kept.predict_proba(data.views)[view], atol=0.02
+        )
+
+
+def test_only_weights_of_close_pairs_are_kept_and_not_too_many(monkeypatch):
+    fits = FoldFits.empty(0, [0, 1, 2], 3)
+    rows = np.array([1.0, 1.001, 5.0])[:, None]
+    fits.losses[:] = rows + 0.01 * np.random.default_rng(0).normal(size=fits.losses.shape)
+    fits.losses[:, 0] = rows[:, 0]
+    fits.weights = {pair: np.ones((2, 2), dtype=np.float32) for pair in range(3)}
+    fits.forget_worse()
+    assert list(fits.weights) == [0, 1]
+    monkeypatch.setattr(search_module, "KEPT_BYTES", 0)
+    fits.forget_worse()
+    assert list(fits.weights) == [0]
+
+
+def test_if_all_pairs_that_are_left_are_unbounded_the_others_are_fitted(data, monkeypatch):
+    """The best pair of the first fold cannot be fitted in the others."""
+    _, folds = tuned()._hold_out_training(data.views, data.labels)
+    pairs = [(0.1, 10.0), (30.0, 10.0)]
+    fit, n_unbounded = Search._fit, []
+
+    def unbounded(self, form, lam, ridge, *rest):
+        if lam == 0.1 and len(n_unbounded) >= 1:
+            raise FloatingPointError
+        n_unbounded.append(lam)
+        return fit(self, form, lam, ridge, *rest)
+
+    monkeypatch.setattr(Search, "_fit", unbounded)
+    search = Search(folds, 3, pairs, "AP")
+    search.run(1, None, shown=False)
+    assert search.complete.all() and search.bounded.tolist() == [False, True]
+
+
+def test_a_larger_lam_than_an_unbounded_one_is_not_tried(data, monkeypatch):
+    _, folds = tuned()._hold_out_training(data.views, data.labels)
+    tried = []
+
+    def unbounded(self, form, lam, ridge, *rest):
+        tried.append((lam, ridge))
+        raise FloatingPointError
+
+    monkeypatch.setattr(Search, "_fit", unbounded)
+    search = Search(folds, 3, [(0.1, 0.0), (1.0, 0.0), (0.1, 1.0)], "AP")
+    search.run(1, None, shown=False)
+    assert tried == [(0.1, 0.0), (0.1, 1.0)]
+    assert not search.bounded.any()
+
+
+def test_progress_counts_every_pair_of_every_fold(data, monkeypatch):
+    steps = []
+
+    @contextmanager
+    def bar(description, total, *, shown):
+        steps.append((description, total, []))
+        yield lambda note="", by=1: steps[-1][2].append((note, by))
+
+    monkeypatch.setattr(search_module, "progress_bar", bar)
+    tuned(verbose=1).fit(data.views, data.labels)
+    ((description, total, calls),) = steps
+    assert description == "pairs x folds" and total == 3 * len(LAMS) * len(RIDGES)
+    assert sum(by for _, by in calls) == total
+    assert any(by == 0 and "objective" in note for note, by in calls)  # within a fit
