@@ -12,6 +12,7 @@ from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import log_losses
 from naim3l.decisions.fusion import fuse_arrays
 from naim3l.metrics.scored import LOSSES, PAPER, ScoredLabels
+from naim3l.problem.blocks import thread_map
 from naim3l.problem.compressed import Form
 from naim3l.problem.rows import Problem
 
@@ -227,7 +228,11 @@ def jackknifed_metric(
         truth, scores = (fuse_arrays(problem.by_view_and_sample(S)) for S in (truth, scores))
         seen = ~np.isnan(scores).any(axis=1)
         tables = [(truth[seen], scores[seen])]
-    values = [measure_draws(Y, S, metric, _without_blocks(Y, n_blocks)) for Y, S in tables]
+
+    def of_table(table: tuple[Matrix, Matrix]) -> Matrix:
+        return measure_draws(*table, metric, _without_blocks(table[0], n_blocks))
+
+    values = thread_map(of_table, tables, min(problem.n_threads, len(tables)))
     return np.array([mean_defined(of_draw) for of_draw in np.transpose(values)])
 
 
@@ -245,7 +250,11 @@ def hidden_metrics(
 ) -> list[float]:
     """Metric of weights on the hidden entries of each view; see `hidden_metric`."""
     truth, scores = problem.truth_of(hidden), problem.multiply(W)
-    return [measure(truth[rows], scores[rows], metric) for rows in problem.row_slices]
+
+    def of_view(rows: slice) -> float:
+        return measure(truth[rows], scores[rows], metric)
+
+    return thread_map(of_view, problem.row_slices, min(problem.n_threads, len(problem.row_slices)))
 
 
 def mean_defined(values: Iterable[float]) -> float:

@@ -24,6 +24,7 @@ from naim3l.decisions.thresholds import (
     fixed_thresholds,
 )
 from naim3l.input.views import FUSED
+from naim3l.problem.blocks import thread_map
 from naim3l.problem.rows import Problem
 
 N_FOLDS = 3
@@ -97,10 +98,16 @@ def learn_decisions(rules: Rules, start: Decisions, problem: Problem, scores: Ma
         decisions.evidence = _fit_evidence(by_view, truths[FUSED], rates, learned)
     found = scores_by_block(problem, scores, decisions.evidence, names)
     blocks = {name: (found[name], truths[name]) for name in names}
-    calibrations = {block: fit_calibration(*of, rates) for block, of in blocks.items()}
+
+    def learn(name: str) -> tuple[Calibration, list[Matrix]]:
+        curves = fit_calibration(*blocks[name], rates)
+        return curves, [fit_thresholds(*blocks[name], rule, curves) for rule in LEARNED]
+
+    of_blocks = thread_map(learn, names, min(problem.n_threads, len(names)))
+    calibrations = {name: curves for name, (curves, _) in zip(names, of_blocks, strict=True)}
     decisions.rules = {
-        rule: {name: fit_thresholds(*of, rule, calibrations[name]) for name, of in blocks.items()}
-        for rule in LEARNED
+        rule: {name: of[1][i] for name, of in zip(names, of_blocks, strict=True)}
+        for i, rule in enumerate(LEARNED)
     }
     if isinstance(rules.threshold, str) and rules.threshold in LEARNED:
         decisions.thresholds = decisions.rules[rules.threshold]

@@ -78,7 +78,7 @@ def _n_free(problem: Form, v: int) -> NDArray[np.intp]:
 def _free(problem: Problem, v: int) -> Mask:
     """Unknown labels of a view's rows without an observed positive, (n_rows_v, n_labels)."""
     rows = problem.row_slices[v]
-    return (problem.P[rows] == 0) & (problem.n_positives_of_rows[rows] == 0)
+    return (problem.Y[rows] == 0) & (problem.n_positives_of_rows[rows] == 0)
 
 
 def _make_view(

@@ -7,6 +7,7 @@ factored for every label. Functions of the labels' blocks are computed from Gram
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,6 @@ class DeviceProblem(Problem):
 
     X: list[Any]
     Y: Any
-    P: Any
     positive_rows: Any
 
     def __init__(self, problem: Problem, device: Any) -> None:
@@ -125,7 +125,7 @@ class DeviceProblem(Problem):
         self.row_slices, self.weight_slices = problem.row_slices, problem.weight_slices
         self.label_slices = problem.label_slices
         self.X = [self.asarray(_dense(X)) for X in problem.X]
-        self.Y, self.P = self.asarray(problem.Y), self.asarray(problem.P)
+        self.Y = self.asarray(problem.Y)
         self.positive_rows = self.asarray(problem.positive_rows)
         self._turns = [
             (self.asarray(rows), self.asarray(positives))
@@ -140,6 +140,11 @@ class DeviceProblem(Problem):
         """A NumPy array as a tensor on the device, numbers with a point in float64."""
         tensor = self._torch.from_numpy(np.ascontiguousarray(A)).to(self.device)
         return tensor.double() if tensor.is_floating_point() else tensor
+
+    @cached_property
+    def P(self) -> Any:
+        """Weight of each entry in the loss, (n_rows, n_labels)."""
+        return (self.Y != 0) + (self.positive_weight - 1) * (self.Y > 0).double()
 
     def multiply(self, W: Any) -> Any:
         """``XW`` for all rows: (n_weights, n_labels) -> (n_rows, n_labels)."""

@@ -82,13 +82,17 @@ class Problem(LabelBlocks):
         self._product: tuple[Matrix, Matrix] | None = None  # weights and their XW
         self.X = [append_ones(X_v) if fit_intercept else X_v for X_v in features]
         self.Y = np.concatenate(labels).astype(np.result_type(*(X_v.dtype for X_v in self.X)))
-        self.P = loss_weights(self.Y, positive_weight)
         self.row_slices = consecutive_slices([X_v.shape[0] for X_v in self.X])
         self.weight_slices = consecutive_slices([X_v.shape[1] for X_v in self.X])
         rows, label_of_positive = np.nonzero(self.Y > 0)
         self.positive_rows = rows[np.argsort(label_of_positive, kind="stable")]
         counts = np.bincount(label_of_positive, minlength=self.Y.shape[1])
         self.label_slices = consecutive_slices(counts)
+
+    @cached_property
+    def P(self) -> Matrix:
+        """Weight of each entry in the loss, (n_rows, n_labels)."""
+        return loss_weights(self.Y, self.positive_weight)
 
     def with_labels(self, Y: Matrix) -> "Problem":
         """The same features with other stacked labels, (n_rows, n_labels)."""
@@ -244,7 +248,7 @@ class Problem(LabelBlocks):
     @property
     def known_labels(self) -> NDArray[np.bool_]:
         """Whether each label is known in some row of each view, (n_views, n_labels)."""
-        return np.array([self.P[rows].any(axis=0) for rows in self.row_slices])
+        return np.array([(self.Y[rows] != 0).any(axis=0) for rows in self.row_slices])
 
     @property
     def n_observed_positives(self) -> int:

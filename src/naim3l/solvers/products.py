@@ -16,12 +16,15 @@ from naim3l._arrays import namespace_of
 # Directions whose squared singular value differs from the squared threshold t^2 by less than this
 # share of t^2 are neither kept nor removed completely. Thresholding leaves nearly nothing of them
 # in any case: an error of at most this share of t.
-RESOLVED = 1e-6
+RESOLVED = 1e-5
 # Share of the largest singular value below which others may be missing in a trace norm.
 LEAST_ROOT = 1e-6
 # Convergence is quadratic: if the smallest eigenvalue is this close to 1, one more step has all
 # digits.
 CLOSE = 1e-8
+# Products that find the direction of an eigenvalue far above the others, and the largest relative
+# error of the eigenvalue.
+LEVEL_STEPS, LEVEL_ERROR = 8, 1e-14
 # Largest relative error of an inverse root; beyond it, eigenvalues are computed.
 WORST_ROOT = 1e-7
 
@@ -40,9 +43,10 @@ def shrink_gram(K: Any, threshold: float) -> Any:
         Above 0.
     """
     square = threshold**2
-    largest = _bound(K).clamp(min=square)
-    low = square / float(largest.max())
-    P = _add_identity(sign(_add_identity(K / largest, -square / largest), RESOLVED * low) / 2, 0.5)
+    K, u, largest, level = _level(K)
+    scale = _bound(K).clamp(min=square)
+    low = square / float(scale.max())
+    P = _add_identity(sign(_add_identity(K / scale, -square / scale), RESOLVED * low) / 2, 0.5)
     KP = K @ P
     C = _add_identity((KP + KP.mT) / 2 - square * P, square)
     # The bound of the largest eigenvalue counts all of the n eigenvalues t^2.
@@ -51,7 +55,8 @@ def shrink_gram(K: Any, threshold: float) -> Any:
     good = error <= WORST_ROOT  # false for NaN, too
     if not bool(good.all()):
         T = T.where(good, _shrink_by_eigenvalues(K, threshold))
-    return (T + T.mT) / 2
+    gain = _shrinkage(largest, threshold) - _shrinkage(level, threshold)
+    return (T + T.mT) / 2 + gain * (u * u.mT)
 
 
 def trace_norm_of_gram(K: Any) -> Any:
@@ -60,10 +65,11 @@ def trace_norm_of_gram(K: Any) -> Any:
     With ``d`` equal to ``LEAST_ROOT`` times the largest singular value, this is the trace of
     ``K (K + d^2 I)^(-1/2)``, which is too low by at most ``d`` for each singular value.
     """
-    largest = _bound(K)
-    largest = largest.where(largest > 0, 1.0)
-    root, _ = inverse_root(_add_identity(K.clone(), LEAST_ROOT**2 * largest), LEAST_ROOT)
-    return (K * root).sum(dim=(-2, -1))
+    K, _, largest, level = _level(K)
+    scale = _bound(K)
+    scale = scale.where(scale > 0, 1.0)
+    root, _ = inverse_root(_add_identity(K.clone(), LEAST_ROOT**2 * scale), LEAST_ROOT)
+    return (K * root).sum(dim=(-2, -1)) + (largest.sqrt() - level.sqrt())[..., 0, 0]
 
 
 def sign(M: Any, low: float) -> Any:
@@ -122,7 +128,44 @@ def _add_identity(M: Any, factor: Any) -> Any:
     return M
 
 
+def _level(K: Any) -> tuple[Any, Any, Any, Any]:
+    """Matrices whose largest eigenvalue is lowered to the level of the others.
+
+    Scores of a rare label are nearly -1 in all rows, so that one eigenvalue is a thousand times the
+    others, and the iterations would have to resolve these. Its direction is found by a few
+    products. Where these do not find it, nothing is changed, and largest and level are equal.
+
+    Returns
+    -------
+    K : tensor of shape (n_matrices, n, n)
+    u : tensor of shape (n_matrices, n, 1)
+        Direction of the eigenvalue.
+    largest, level : tensor of shape (n_matrices, 1, 1)
+        The eigenvalue, before and after.
+    """
+    u = K.sum(dim=-1, keepdim=True)
+    for _ in range(LEVEL_STEPS):
+        u = K @ (u / _length(u))
+    u = u / _length(u)
+    Ku = K @ u
+    largest = u.mT @ Ku
+    rest = K.baddbmm(u * -largest, u.mT)
+    level = _bound(rest)
+    found = (_length(Ku - largest * u) <= LEVEL_ERROR * largest) & (largest > 2 * level)
+    level = level.where(found, largest)
+    return K.where(~found, rest + level * (u * u.mT)), u, largest, level
+
+
+def _length(u: Any) -> Any:
+    """Length of each vector (n_matrices, n, 1), above zero."""
+    return u.square().sum(dim=-2, keepdim=True).sqrt().clamp(min=1e-300)
+
+
+def _shrinkage(square: Any, threshold: float) -> Any:
+    """Factor of a singular value, given its square."""
+    return (1 - threshold / square.clamp(min=threshold**2).sqrt()).clamp(min=0)
+
+
 def _shrink_by_eigenvalues(K: Any, threshold: float) -> Any:
     eigenvalues, vectors = namespace_of(K).linalg.eigh(K)
-    weights = (1 - threshold / eigenvalues.clamp(min=threshold**2).sqrt()).clamp(min=0)
-    return (vectors * weights[..., None, :]) @ vectors.mT
+    return (vectors * _shrinkage(eigenvalues, threshold)[..., None, :]) @ vectors.mT
