@@ -259,7 +259,8 @@ def measure_overlapping(
     -------
     dict or None
         The metrics, and "label AP": the mean over all labels of the precision of each, by known
-        positives as well. None where so many test views cannot be hidden.
+        positives as well, where there are such labels. None where so many test views cannot be
+        hidden.
     """
     table = shown_by_sample(trial, log_odds)
     if table is None:
@@ -270,7 +271,7 @@ def measure_overlapping(
     total = sum(group["labels"] * group["AP"] for group in groups.values())
     return evaluate(trial.truth, fused, protocol="fused") | {
         "label AP": total / max(n_labels, 1),
-        **{name: group["AP"] for name, group in groups.items()},
+        **{name: group["AP"] for name, group in groups.items() if group["labels"]},
     }
 
 

@@ -42,10 +42,16 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
         found = [members for members in found if all(members.values())]
         if found:
             results[dataset] = {
-                name: {m: spread([100 * of[name][m] for of in found]) for m in COLUMNS}
+                name: {m: _spread([of[name] for of in found], m) for m in COLUMNS}
                 for name in found[0]
             }
     return results
+
+
+def _spread(measured: list[dict[str, float]], metric: str) -> dict[str, Any] | None:
+    """Percent; None of labels that are so frequent, if there are none."""
+    values = [100 * metrics[metric] for metrics in measured if metric in metrics]
+    return spread(values) if values else None
 
 
 def tables(numbers: dict[str, Any]) -> list[ResultTable]:
