@@ -142,7 +142,7 @@ def test_help_names_the_kernels():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--kernel", "rfb"], "kernel must be one of ['linear', 'rbf', 'chi2', 'hellinger']"),
+        (["--kernel", "rfb"], "kernel must be one of ['linear', 'rbf', 'chi2', 'laplacian', 'hell"),
         (["--kernel", "labs=rbf"], "kernel: no view 'labs'; did you mean 'lab'?"),
         (["--kernel", "rbf", "--kernel", "lab=rbf"], "give one kernel for all views, or"),
         (["--kernel", "lab=rbf", "--kernel", "lab=chi2"], "view=kernel once for each"),

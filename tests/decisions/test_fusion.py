@@ -299,3 +299,19 @@ def test_probabilities_of_tables_add_what_they_say_beyond_the_base_rates():
 def test_base_rates_go_with_probabilities(rates, chance, message):
     with pytest.raises(ValueError, match=message):
         fuse({"lab": frame([[chance, 0.5]], ["a"])}, base_rates=rates)
+
+
+def test_overlap_divides_the_evidence_of_several_views():
+    rates = np.array([0.2, 0.5])
+    P = {"a": np.array([[0.3, 0.9], [0.4, 0.6]]), "b": np.array([[0.6, 0.7], [np.nan, np.nan]])}
+    evidence = [logit(P["a"][0]) - logit(rates), logit(P["b"][0]) - logit(rates)]
+    found = fuse(P, base_rates=rates, overlap=0.5)
+    np.testing.assert_allclose(found[0], expit(logit(rates) + np.sum(evidence, axis=0) / 1.5))
+    np.testing.assert_allclose(found[1], P["a"][1])  # one view alone counts in full
+    same = {"a": P["a"], "b": P["a"]}
+    np.testing.assert_allclose(fuse(same, base_rates=rates, overlap=1.0), P["a"])
+    for overlap in (-0.1, 1.5, "much"):
+        with pytest.raises(ValueError, match="overlap must be"):
+            fuse(P, base_rates=rates, overlap=overlap)
+    with pytest.raises(ValueError, match="no effect on the mean"):
+        fuse(P, overlap=0.5)

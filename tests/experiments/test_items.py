@@ -31,6 +31,9 @@ from small_data import small_source
 
 table2, table6 = ITEMS["table2"], ITEMS["table6"]
 NAMES = [name for name in ITEMS if name != "table7"]  # times something; has a test of its own
+each_item = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.torch] * (name == "blend")) for name in NAMES]
+)
 
 
 FEW = Grids(
@@ -47,6 +50,13 @@ FEW = Grids(
     kernel_Cs=(1.0,),
     n_landmarks=8,
     rivals={name: {} for name in RIVALS},  # defaults
+    blend={
+        "n_kernel_components": 5,
+        "n_components": 4,
+        "overlap": 0.5,
+        "max_epochs": 2,
+        "hidden": [4],
+    },
     deep={"n_components": 4, "max_epochs": 2, "hidden": [4]},
 )
 
@@ -68,7 +78,7 @@ def done(small, tmp_path_factory):
     return store
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_item
 def test_numbers_are_plain_and_tables_whole(name, small, done):
     item = ITEMS[name]
     numbers = item.numbers(small, done)
@@ -81,7 +91,7 @@ def test_numbers_are_plain_and_tables_whole(name, small, done):
         assert to_markdown(table).count("\n|") == len(table.rows) + 2
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_item
 def test_axes_are_labelled(name, small, done):
     item = ITEMS[name]
     for figure in item.figures(item.numbers(small, done)).values():

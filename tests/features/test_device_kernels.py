@@ -33,6 +33,8 @@ def test_distances(rows, device, monkeypatch):
     found = device_kernels.squared_distances(sparse.csr_array(A), B, device)
     np.testing.assert_allclose(found, expected, atol=1e-10)
     np.testing.assert_allclose(device_kernels.inner_products(A, B, device), A @ B.T)
+    expected = np.abs(A[:, None] - B).sum(axis=2)
+    np.testing.assert_allclose(device_kernels.manhattan_distances(A, B, device), expected)
     monkeypatch.setattr(device_kernels, "BLOCK_NUMBERS", 400)  # in several blocks
     expected = -additive_chi2_kernel(A, B)
     np.testing.assert_allclose(device_kernels.chi2_distances(A, B, device), expected, atol=1e-10)

@@ -54,8 +54,8 @@ def fit(
     ] = None,
     kernel: Annotated[
         list[str] | None,
-        typer.Option(help="How rows of a view are compared: rbf; chi2 or hellinger, for counts; "
-                          "linear (default). view=kernel for one view; repeat for several."),
+        typer.Option(help="How rows of a view are compared: rbf; hellinger, chi2 or laplacian, for "
+                          "counts; linear (default). view=kernel for one view; repeatable."),
     ] = None,
     landmarks: Annotated[
         int | None,

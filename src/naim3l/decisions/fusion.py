@@ -13,6 +13,7 @@ from scipy.special import expit, log_expit, logit
 from scipy.stats import rankdata
 
 from naim3l._arrays import Matrix
+from naim3l._parameters import check_number
 from naim3l.decisions.calibration import Calibration
 from naim3l.input.tables import Table
 
@@ -168,17 +169,20 @@ def fit_weights(
         known = ~np.isnan(truth[:, of_group]) & (n_views > 0)
         start = np.broadcast_to(base[of_group], known.shape)[known]
         yes = truth[:, of_group][known]
-        found = _least_log_loss(np.nan_to_num(E[:, known]), n_views[known], start, yes, pull)
+        found = least_log_loss(np.nan_to_num(E[:, known]), n_views[known], start, yes, pull)
         weights[:, of_group], overlap[of_group] = found[:-1, None], found[-1]
     return weights, overlap
 
 
-def _least_log_loss(E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, pull: float) -> Matrix:
+def least_log_loss(
+    E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, pull: float, centre: float = 1.0
+) -> Matrix:
     """Weights w (n_views,) followed by the overlap r, with the lowest log-loss.
 
     The log-odds of entry i, of a sample with n views, are ``start + w @ E / (1 + r (n - 1))``.
+    Weights are shrunk towards ``centre``, and the overlap towards 0.
     """
-    neutral = np.append(np.ones(len(E)), 0.0)
+    neutral = np.append(np.full(len(E), centre), 0.0)
 
     def loss(parameters: Matrix) -> tuple[float, Matrix]:
         w, r = parameters[:-1], parameters[-1]
@@ -195,7 +199,7 @@ def _least_log_loss(E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, pull
     return np.asarray(minimize(loss, neutral, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
-def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
+def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: float = 0.0) -> Any:
     """Scores or probabilities of samples, fused over the views that each sample has.
 
     Views may be trained on rows that cannot be matched, and be fused for new rows that can. Rows
@@ -212,6 +216,10 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
         order of the columns of the first table. If given, scores must be probabilities, and the
         evidence of each view beyond the base rate is added up, which is usually more accurate
         than the mean. By default the mean over views is returned.
+    overlap : float from 0 to 1, default=0.0
+        How much of what a view says the other views say, too; only with ``base_rates``. The sum of
+        the evidence of n views is divided by 1 + overlap (n - 1), so that identical views count
+        as one view with 1, and independent views count in full with 0.
 
     Returns
     -------
@@ -238,6 +246,11 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
     Bob  0.4
     Cid  0.3
     """
+    check_number("overlap", overlap, above=0, or_equal=True)
+    if overlap > 1:
+        raise ValueError(f"overlap must be a number from 0 to 1, got {overlap!r}.")
+    if overlap and base_rates is None:
+        raise ValueError(f"overlap={overlap:g} has no effect on the mean; give base_rates, too.")
     if not isinstance(scores, Mapping) or not scores:
         raise TypeError("scores must be a mapping {view: table} of at least one view.")
     tables = {view: Table(table, f"view {view!r}") for view, table in scores.items()}
@@ -253,7 +266,7 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None) -> Any:
     if base_rates is None:
         fused = fuse_arrays(stacked)
     else:
-        fused = _fuse_probabilities(stacked, _rates(base_rates, labels))
+        fused = _fuse_probabilities(stacked, _rates(base_rates, labels), overlap)
     if first.frame is None:
         return fused
     if index is None:
@@ -328,7 +341,7 @@ def _rates(base_rates: Any, labels: list[Any]) -> Matrix:
         raise ValueError(f"base_rates must be numbers: {error}.") from None
 
 
-def _fuse_probabilities(P: Matrix, rates: Matrix) -> Scores:
+def _fuse_probabilities(P: Matrix, rates: Matrix, overlap: float) -> Scores:
     """Probabilities (n_samples, n_labels) from those of views, (n_views, n_samples, n_labels)."""
     if rates.shape != P.shape[2:] or not ((rates > 0) & (rates < 1)).all():
         raise ValueError(
@@ -342,4 +355,4 @@ def _fuse_probabilities(P: Matrix, rates: Matrix) -> Scores:
             "predict_proba gives them."
         )
     log_odds = logit(np.clip(P, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
-    return expit(add_evidence(log_odds, logit(rates)))
+    return expit(add_evidence(log_odds, logit(rates), overlap=overlap))

@@ -50,15 +50,16 @@ RESUMED_WITH = (
 class DeepNAIM3L(ViewModel):
     """Multi-label networks for several views whose rows cannot be matched.
 
-    Each view has an encoder and a linear head for the labels. Views share only the loss, which is
-    that of :class:`naim3l.NAIM3L` with networks in place of linear models.
-    :class:`naim3l.deep.NAIM3LLoss` defines it, also on batches.
+    Each view has an encoder and a linear head for the labels. Views share only the loss, that of
+    :class:`naim3l.NAIM3L` with networks in place of linear models, and with ``shared_head`` a head.
+    :class:`naim3l.deep.NAIM3LLoss` defines the loss, also on batches.
 
     Parameters
     ----------
     lam : float, default=0.1
         Weight of the regulariser; 0 leaves it out. Larger values couple the views more strongly.
-    views, n_components, label_coding, threshold, calibrate, fusion
+    views, n_components, low_rank, high_rank, positive_weight, label_coding, threshold, calibrate, \
+fusion
         As in :class:`naim3l.NAIM3L`.
     transformer : default="scale"
         The choices of :class:`naim3l.NAIM3L`, whose default is "auto". Encoders receive its
@@ -74,12 +75,15 @@ class DeepNAIM3L(ViewModel):
         Widths of the hidden layers of default encoders; () is the linear model.
     dropout : float, default=0.5
         Share of the hidden units of default encoders that is left out in each training step.
-    low_rank, high_rank : bool, default=True
-        Whether the loss has the term, as in :class:`naim3l.NAIM3L`.
+    noise : float, default=0.0
+        Standard deviation of the noise that is added to the features, whose mean square is 1, in
+        each training step; for default encoders only.
+    shared_head : bool, default=False
+        Whether the head of the last hidden layer is the same for all views, so that a rare label
+        learns from its positives in all tables; ``lam=0`` is then about as accurate, and faster.
+        Each view has a linear model of its own next to it. For default encoders only.
     data_term : {"logistic", "squared"}, default="logistic"
         "squared" is the loss of the linear model.
-    positive_weight : float, default=1.0
-        Weight of an observed yes in the loss, relative to that of a no.
     learning_rate : float, default=1e-3
         Largest learning rate of AdamW. It rises in the first tenth of the steps, and then falls
         along a cosine to zero.
@@ -113,7 +117,7 @@ class DeepNAIM3L(ViewModel):
     Attributes
     ----------
     networks_ : dict of str to torch module
-        Networks by view; their parts are ``.encoder`` and ``.head``.
+        Networks by view; their parts are ``.encoder``, ``.head`` and ``.shared_head`` or None.
     encoders_ : dict of str to torch module
         Encoders by view.
     weights_ : dict of str to dict of str to ndarray
@@ -154,6 +158,8 @@ views_, label_names_, n_features_in_, feature_names_in_
     encoders: Any = None
     hidden: Any = (1024, 512)
     dropout: float = 0.5
+    noise: float = 0.0
+    shared_head: bool = False
     low_rank: bool = True
     high_rank: bool = True
     data_term: str = "logistic"
@@ -200,9 +206,11 @@ views_, label_names_, n_features_in_, feature_names_in_
         """
         self._check_parameters(X)
         problem = self._read_training(X, y)
-        check_encoders(self.encoders, self.views_)
-        widths = [int(n_units) for n_units in self.hidden]
-        self._architecture: dict[str, Any] = {"hidden": widths, "dropout": float(self.dropout)}
+        check_encoders(self.encoders, self.views_, shared_head=self.shared_head)
+        self._architecture: dict[str, Any] = {
+            "hidden": [int(n_units) for n_units in self.hidden], "dropout": float(self.dropout),
+            "noise": float(self.noise), "shared_head": bool(self.shared_head),
+        }  # fmt: skip
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         judge, Y = None, problem.Y
@@ -286,9 +294,8 @@ views_, label_names_, n_features_in_, feature_names_in_
 
     def _layers(self) -> Architecture:
         """Default encoders of the fit, even if the parameters have been changed since."""
-        hidden, dropout = self._architecture["hidden"], self._architecture["dropout"]
-        check_layers(hidden, dropout)
-        return Architecture(tuple(hidden), dropout)
+        check_layers(**self._architecture)
+        return Architecture(**self._architecture | {"hidden": tuple(self._architecture["hidden"])})
 
     def _loss(self) -> NAIM3LLoss:
         return NAIM3LLoss(

@@ -1,6 +1,7 @@
 """Parameters that networks have and linear models do not, and their checks."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,14 +49,20 @@ def _check_dropout(name: str, dropout: Any) -> None:
         raise ValueError(f"{name} must be < 1, got {dropout!r}.")
 
 
-def check_layers(hidden: Any, dropout: Any) -> None:
-    """Refuse what is not a sequence of widths, or no share of units to leave out."""
-    _check_hidden("hidden", hidden)
-    _check_dropout("dropout", dropout)
+def check_layers(hidden: Any, dropout: Any, noise: Any = 0.0, shared_head: Any = False) -> None:
+    """Refuse values that the parameters of default encoders cannot have."""
+    values = {"hidden": hidden, "dropout": dropout, "noise": noise, "shared_head": shared_head}
+    for name, value in values.items():
+        NETWORK_PARAMETERS[name].check_value(name, value)
 
 
-def check_encoders(encoders: Any, views: Sequence[str]) -> None:
-    """Refuse encoders that do not belong to the views."""
+def check_encoders(encoders: Any, views: Sequence[str], *, shared_head: bool) -> None:
+    """Refuse encoders that do not belong to the views, or cannot have one head."""
+    if shared_head and not all_default(encoders):
+        raise ValueError(
+            "shared_head=True needs the default encoders, whose last layers are equally wide; "
+            "leave encoders= or shared_head= out."
+        )
     if isinstance(encoders, Mapping):
         if set(encoders) != set(views):
             lacking = sorted(set(views) - set(encoders))
@@ -87,6 +94,8 @@ NETWORK_PARAMETERS = PARAMETERS | {
     "encoders": CHECKED_BY_FIT,
     "hidden": Parameter(_check_hidden),
     "dropout": Parameter(_check_dropout),
+    "noise": Parameter(partial(check_number, above=0, or_equal=True)),
+    "shared_head": SWITCH,
     "data_term": one_of(DATA_TERMS),
     "learning_rate": in_range("learning_rate"),
     "weight_decay": in_range("weight_decay", or_zero=True),

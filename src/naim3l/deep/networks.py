@@ -27,10 +27,16 @@ class Architecture:
         Widths of the hidden layers; an empty tuple gives a linear model.
     dropout : float
         Share of the units of each hidden layer that is dropped in training.
+    noise : float
+        Standard deviation of the noise that is added to the scaled features in training.
+    shared_head : bool
+        Whether the views have the head of the last hidden layer in common.
     """
 
     hidden: tuple[int, ...]
     dropout: float
+    noise: float = 0.0
+    shared_head: bool = False
 
 
 class SkipEncoder(nn.Module):
@@ -58,6 +64,7 @@ class SkipEncoder(nn.Module):
             width = n_units
         self.layers = nn.Sequential(*layers) if layers else None
         self.n_outputs = n_features + (width if layers else 0)
+        self.noise = architecture.noise
         self.register_buffer("centre", torch.zeros(n_features))
         self.register_buffer("scale", torch.ones(()))
 
@@ -71,22 +78,43 @@ class SkipEncoder(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         features = (features - self.centre) / self.scale
+        if self.training and self.noise > 0:
+            features = features + self.noise * torch.randn_like(features)
         if self.layers is None:
             return features
         return torch.cat([features, self.layers(features)], dim=1)
 
 
 class ViewNetwork(nn.Module):
-    """Encoder and head of a view, from (n_rows, n_features) to scores (n_rows, n_labels)."""
+    """Encoder and head of a view, from (n_rows, n_features) to scores (n_rows, n_labels).
 
-    def __init__(self, encoder: nn.Module, width: int, n_labels: int) -> None:
+    Parameters
+    ----------
+    encoder : torch module
+    width : int
+        Number of columns of the encoder's output.
+    n_labels : int
+    shared_head : torch module, optional
+        Head of the last columns of the output, which several views have in common. The view's own
+        head is that of the other columns.
+    """
+
+    def __init__(
+        self, encoder: nn.Module, width: int, n_labels: int, shared_head: nn.Linear | None = None
+    ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.head = nn.Linear(width, n_labels)
+        self.shared_head = shared_head
+        n_own = width if shared_head is None else width - shared_head.in_features
+        self.head = nn.Linear(n_own, n_labels)
         nn.init.zeros_(self.head.weight)
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.head(self.encoder(features))
+        encoded = self.encoder(features)
+        if self.shared_head is None:
+            return self.head(encoded)
+        n_own = self.head.in_features
+        return self.head(encoded[:, :n_own]) + self.shared_head(encoded[:, n_own:])
 
     def start_at(self, bias: Tensor) -> None:
         """Set the scores of all rows before training, (n_labels,)."""
@@ -94,10 +122,20 @@ class ViewNetwork(nn.Module):
             self.head.bias.copy_(bias)
 
 
+def make_shared_head(architecture: Architecture, n_labels: int) -> nn.Linear | None:
+    """Head that all views have in common, None if each has its own; it starts at zero."""
+    if not architecture.shared_head or not architecture.hidden:
+        return None
+    head = nn.Linear(architecture.hidden[-1], n_labels, bias=False)
+    nn.init.zeros_(head.weight)
+    return head
+
+
 def default_network(n_features: int, n_labels: int, architecture: Architecture) -> ViewNetwork:
     """Network with the default encoder; weights are drawn from torch's global generator."""
     encoder = SkipEncoder(n_features, architecture)
-    return ViewNetwork(encoder, encoder.n_outputs, n_labels)
+    shared = make_shared_head(architecture, n_labels)
+    return ViewNetwork(encoder, encoder.n_outputs, n_labels, shared)
 
 
 def make_networks(
@@ -116,7 +154,7 @@ def make_networks(
     architecture : Architecture
         Parameters of default encoders.
     """
-    networks = {}
+    networks, shared = {}, make_shared_head(architecture, n_labels)
     for view, X in features.items():
         own = None if encoders is None else _user_encoder(encoders, view, X.shape[1])
         if own is not None:
@@ -129,7 +167,7 @@ def make_networks(
                 f"view {view!r}: its values, {abs(X).max():g} at most, are too small for float32, "
                 "in which networks compute; rescale them."
             )
-        networks[view] = ViewNetwork(encoder, encoder.n_outputs, n_labels)
+        networks[view] = ViewNetwork(encoder, encoder.n_outputs, n_labels, shared)
     return networks
 
 

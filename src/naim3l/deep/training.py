@@ -284,7 +284,9 @@ class Training:
         return self.plan.learning_rate * factor
 
     def _make_optimizer(self) -> torch.optim.AdamW:
-        weights = [p for network in self.networks for p in network.parameters() if p.requires_grad]
+        # A dict, because views may have a head in common.
+        parameters = dict.fromkeys(p for network in self.networks for p in network.parameters())
+        weights = [p for p in parameters if p.requires_grad]
         groups = [
             {"params": [p for p in weights if p.ndim > 1], "weight_decay": self.plan.weight_decay},
             {"params": [p for p in weights if p.ndim <= 1], "weight_decay": 0.0},

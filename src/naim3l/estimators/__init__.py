@@ -1,5 +1,6 @@
-"""Models by name: `NAIM3L`, its search, and the methods that it is compared with."""
+"""Models by name: `NAIM3L`, its search, blends, and the methods that it is compared with."""
 
+from naim3l.estimators.blend import BlendNAIM3L
 from naim3l.estimators.dm2l import DM2L
 from naim3l.estimators.fused_ridge import FusedRidge
 from naim3l.estimators.glocal import GLOCAL
@@ -24,6 +25,7 @@ __all__ = [
     "MVLIV",
     "NAIM3L",
     "NAIM3LCV",
+    "BlendNAIM3L",
     "FusedRidge",
     "MultiGraph",
     "PerViewLogistic",

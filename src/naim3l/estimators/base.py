@@ -73,6 +73,8 @@ class ViewModel(ViewPredictor):
     calibrate: bool = False
     random_state: Any = None
 
+    _held_out: ClassVar[Any] = None  # a list while held-out scores are wanted
+
     # Parameters of some of the models; the others have these values.
     fit_intercept = False
     fusion = "mean"
@@ -237,8 +239,19 @@ class ViewModel(ViewPredictor):
 
     def _learn_decisions(self, folds: Folds, fits: list[NDArray[np.floating]]) -> None:
         """Learn decisions from the fits without each fold."""
+        if self._held_out is not None:  # entries of different folds are compared
+            self._held_out.append((folds.rows, folds.scores(fits, levelled=True)))
         start, scores = self._fixed_decisions(), folds.scores(fits)
         self._keep_decisions(learn_decisions(self._rules, start, folds.rows, scores))
+
+    def _fit_held_out(self, X: Any, y: Any) -> tuple[Problem, NDArray[np.floating]]:
+        """Fit with ``calibrate=True``; the rows, and the scores of their held-out entries."""
+        self.__dict__["_held_out"] = found = list[tuple[Problem, NDArray[np.floating]]]()
+        try:
+            self.fit(X, y)
+        finally:
+            del self.__dict__["_held_out"]
+        return found[-1]
 
     def _hold_out(self, problem: Problem | StreamedProblem, n_folds: int) -> Folds:
         if isinstance(problem, StreamedProblem):  # dealt when it was read

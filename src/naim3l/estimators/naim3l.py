@@ -60,10 +60,10 @@ default="auto"
     n_components : int, default=50
         Maximum number of principal components per view in the recipes "scale", "paper" and
         "histogram". Increase it for wide views with many rows.
-    kernel : {"rbf", "chi2", "hellinger", "linear"}, callable, None, or mapping per view, \
-default=None
+    kernel : {"rbf", "chi2", "hellinger", "laplacian", "linear"}, callable, None, or mapping per \
+view, default=None
         Kernel between the rows of a view, after its transformer; None is the linear model.
-        "hellinger" and "chi2" compare histograms such as counts, see
+        "hellinger", "chi2" and "laplacian" compare histograms such as counts, see
         `naim3l.features.kernels.KernelMap`.
     n_landmarks : int or None, default=300
         Number of landmarks, with which the kernel compares rows: cluster centres of the training

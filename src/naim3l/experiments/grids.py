@@ -34,6 +34,11 @@ def _rivals() -> dict[str, dict[str, tuple[Any, ...]]]:
     }
 
 
+def _blend() -> dict[str, Any]:
+    network = {"hidden": [2048, 1024], "max_epochs": 40, "noise": 0.4}
+    return {"n_kernel_components": 400, "n_components": 200, "overlap": 0.5, **network}
+
+
 @dataclass(frozen=True)
 class Grids:
     """Values to choose from on held-out entries, and sizes of costly runs.
@@ -58,6 +63,9 @@ class Grids:
         Of kernel models.
     deep : mapping of str to object
         Parameters of the networks that are not their defaults.
+    blend : mapping of str to object
+        Parameters of the blend: components of its two members, the overlap of views, and
+        parameters of the networks that are not their defaults.
     rivals : mapping of str to mapping of str to tuple
         Of each method that is compared, by parameter; the candidates are all combinations, at most
         ``BUDGET``.
@@ -76,4 +84,5 @@ class Grids:
     kernel_Cs: tuple[float, ...] = (1.0, 10.0, 100.0)
     n_landmarks: int = 400
     deep: Mapping[str, Any] = field(default_factory=lambda: {"n_components": 200})
+    blend: Mapping[str, Any] = field(default_factory=_blend)
     rivals: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=_rivals)

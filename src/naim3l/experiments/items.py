@@ -11,6 +11,7 @@ from naim3l.experiments.beyond import (
     accuracy,
     all_methods,
     beside,
+    blend_of_networks,
     decisions_learned,
     default_rule,
     frontier,
@@ -65,6 +66,7 @@ ITEMS: dict[str, Item] = {
     "rules": default_rule,
     "fusion": fusions,
     "accuracy": accuracy,
+    "blend": blend_of_networks,
     "frontier": frontier,
     "compare": all_methods,
 }

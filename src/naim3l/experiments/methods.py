@@ -21,6 +21,7 @@ from naim3l.estimators.logistic import PerViewLogistic, masked_logistic
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.estimators.ridge import masked_ridge
+from naim3l.experiments.blended import limited_torch, run_blend
 from naim3l.experiments.decided import measure_rules
 from naim3l.experiments.outcome import Method, Outcome, Parameters
 from naim3l.experiments.rivals import RIVAL_METHODS
@@ -38,7 +39,6 @@ from naim3l.features.encoding import make_transformer
 from naim3l.features.recipes import LeadingComponents
 from naim3l.input.tables import DataWarning
 from naim3l.metrics import evaluate
-from naim3l.problem.blocks import blas_threads
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_paper
 from naim3l.solvers.objective import Objective
@@ -175,8 +175,6 @@ def _logistic_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Networks under the logistic loss; PCA before them keeps ``n_components``."""
-    import torch
-
     from naim3l.deep import DeepNAIM3L
 
     options = dict(parameters)
@@ -187,12 +185,8 @@ def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
         place = [isinstance(step, LeadingComponents) for step in transformers[view]].index(True)
         transformers[view].steps[place] = ("leadingcomponents", keep)
     model = DeepNAIM3L(random_state=seed, transformer=transformers, **options)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(blas_threads())  # joblib's limit, which torch does not see
-    try:
+    with limited_torch():
         model.fit(trial.X_train, trial.Y_train)
-    finally:
-        torch.set_num_threads(threads)
     # Scores of the logistic loss are log-odds as they are; fits on folds would take too long.
     base = logit(model.base_rates_)
     one = np.ones_like(base)
@@ -317,6 +311,7 @@ METHODS: dict[str, Method] = {
     "model, tuned": _model_cv,
     "logistic, tuned": _logistic_cv,
     "deep": _deep,
+    "blend": run_blend,
     "fusions": _fusions,
     **RIVAL_METHODS,
 }

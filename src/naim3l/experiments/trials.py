@@ -244,6 +244,37 @@ def measure_calibrated(
     }
 
 
+def measure_overlapping(
+    trial: Trial, log_odds: Arrays, base: NDArray[np.floating], overlap: float
+) -> dict[str, Any] | None:
+    """Metrics of evidence whose sum is divided as `add_evidence` says, as fractions.
+
+    Parameters
+    ----------
+    trial, log_odds, base
+        As in `measure_calibrated`.
+    overlap : float
+
+    Returns
+    -------
+    dict or None
+        The metrics, and "label AP": the mean over all labels of the precision of each, by known
+        positives as well, where there are such labels. None where so many test views cannot be
+        hidden.
+    """
+    table = shown_by_sample(trial, log_odds)
+    if table is None:
+        return None
+    fused = add_evidence(table, base, overlap=overlap)
+    groups = _label_precision(trial, fused)
+    n_labels = sum(group["labels"] for group in groups.values())
+    total = sum(group["labels"] * group["AP"] for group in groups.values())
+    return evaluate(trial.truth, fused, protocol="fused") | {
+        "label AP": total / max(n_labels, 1),
+        **{name: group["AP"] for name, group in groups.items() if group["labels"]},
+    }
+
+
 def _label_precision(trial: Trial, fused: NDArray[np.float64]) -> dict[str, dict[str, float]]:
     """Mean over the labels of a group of the average precision of ranking rows by each."""
     seen = ~np.isnan(fused).any(axis=1)

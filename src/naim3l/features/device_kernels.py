@@ -34,6 +34,13 @@ def chi2_distances(A: Any, B: Any, device: str) -> Matrix:
     return _back(found)
 
 
+def manhattan_distances(A: Any, B: Any, device: str) -> Matrix:
+    """``sum |x - y|`` of two tables of rows, (n, m)."""
+    import torch
+
+    return _back(torch.cdist(_move(A, device), _move(B, device), p=1.0))
+
+
 def inner_products(A: Any, B: Any, device: str) -> Matrix:
     """Inner products of two tables of rows, (n, m)."""
     return _back(_move(A, device) @ _move(B, device).T)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -31,6 +32,7 @@ from naim3l.features.device_kernels import (
     centres,
     chi2_distances,
     inner_products,
+    manhattan_distances,
     squared_distances,
 )
 from naim3l.problem.on_device import CPU, check_device, is_usable
@@ -43,6 +45,10 @@ def _squared_distances(A: Any, B: Any) -> Matrix:
 def _chi2_distances(A: Any, B: Any) -> Matrix:
     # scikit-learn requires a writable array, though it does not write to it.
     return -additive_chi2_kernel(A, np.require(B, requirements="W"))
+
+
+def _manhattan_distances(A: Any, B: Any) -> Matrix:
+    return np.asarray(cdist(A, B, "cityblock"))
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,9 @@ KERNELS = {
     "linear": Kernel(None, inner_products),
     "rbf": Kernel(_squared_distances, squared_distances),
     "chi2": Kernel(_chi2_distances, chi2_distances, histograms=True, sparse=False),
+    "laplacian": Kernel(
+        _manhattan_distances, manhattan_distances, histograms=True, roots=True, sparse=False
+    ),
     "hellinger": Kernel(_squared_distances, squared_distances, histograms=True, roots=True),
 }
 HISTOGRAM_KERNELS = tuple(name for name, kernel in KERNELS.items() if kernel.histograms)
@@ -100,12 +109,13 @@ class KernelMap(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel : {"rbf", "chi2", "hellinger", "linear"} or callable, default="rbf"
-        "rbf" is ``exp(-gamma d)`` with the squared Euclidean distance ``d``. "chi2" and "hellinger"
-        use distances between histograms, that is, rows divided by their sum:
-        ``sum (x - y)^2 / (x + y)``, and the squared distance of square roots. Both are meant for
-        counts; "hellinger" takes a fraction of the time. A callable is a function of two tables of
-        rows that returns the matrix of kernel values.
+    kernel : {"rbf", "chi2", "laplacian", "hellinger", "linear"} or callable, default="rbf"
+        "rbf" is ``exp(-gamma d)`` with the squared Euclidean distance ``d``. The next three use
+        distances between histograms, that is, rows divided by their sum: "chi2"
+        ``sum (x - y)^2 / (x + y)``, "laplacian" and "hellinger" the sum of absolute and of squared
+        differences of square roots. They are meant for counts; "hellinger" takes a fraction of the
+        time, and "laplacian" is the most accurate on histograms of images. A callable is a function
+        of two tables of rows that returns the matrix of kernel values.
     n_landmarks : int or None, default=300
         Number of landmarks. None, or a number above that of training rows, uses all of these.
     gamma : "auto" or float, default="auto"

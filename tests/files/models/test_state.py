@@ -22,7 +22,7 @@ from model_files import (
 )
 from naim3l import NAIM3L, NAIM3LCV, ModelFileError, join_views, load
 from naim3l.datasets import make_unpaired
-from naim3l.estimators import GLOCAL, PerViewLogistic
+from naim3l.estimators import GLOCAL, BlendNAIM3L, PerViewLogistic, PerViewRidge
 from naim3l.features.column_uses import ColumnUse
 from naim3l.files.models import save
 from naim3l.files.models.archive import sha256
@@ -57,6 +57,9 @@ def fit(kind):
         deep = importlib.import_module("naim3l.deep")
         options = {"hidden": (6,), "max_epochs": 2, "device": "cpu", "random_state": 0}
         return deep.DeepNAIM3L(calibrate=True, **options).fit(X, Y), X
+    if kind == "blend":
+        members = [("ridge", PerViewRidge(transformer=None))]
+        return BlendNAIM3L(members, random_state=0).fit(X, Y), X
     if kind == "logistic":
         model = PerViewLogistic(transformer=StandardScaler()).fit(X, Y)
         model.roles_ = {view: ViewRoles("nr", ["label0"], ["ja"], ignored=["x"])
@@ -69,7 +72,7 @@ def fit(kind):
     return model.fit(X, Y), X
 
 
-KINDS = ("chosen", "logistic", "wide", "aligned", "deep")
+KINDS = ("chosen", "logistic", "wide", "aligned", "deep", "blend")
 
 
 class Edited:

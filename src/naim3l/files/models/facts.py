@@ -52,6 +52,8 @@ def n_inputs(model: Any, view: str) -> int:
     """Number of features of a view, as its weights have them."""
     if hasattr(model, "n_encoded_"):
         return int(model.n_encoded_[view])
+    if hasattr(model, "members_"):  # those of all members
+        return sum(n_inputs(member, view) for member in model.members_.values())
     weights = model.weights_[view]["encoder.centre"] if has_networks(model) else model.coef_[view]
     return int(weights.shape[0])
 

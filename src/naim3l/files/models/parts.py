@@ -35,13 +35,15 @@ ALIGNED_MODELS = (
     "naim3l.estimators.multigraph.MultiGraph",
     "naim3l.estimators.mvliv.MVLIV",
 )
+BLEND = "naim3l.estimators.blend.BlendNAIM3L"
 MODELS = ("naim3l.estimators.naim3l.NAIM3L", "naim3l.estimators.naim3l_cv.NAIM3LCV",
           "naim3l.estimators.ridge.PerViewRidge", "naim3l.estimators.logistic.PerViewLogistic",
-          "naim3l.deep.deep_naim3l.DeepNAIM3L", *ALIGNED_MODELS)  # fmt: skip
+          "naim3l.deep.deep_naim3l.DeepNAIM3L", BLEND, *ALIGNED_MODELS)  # fmt: skip
 READER = "naim3l.input.reader.TableReader"
 ALLOWED = frozenset({
     *MODELS,
     READER,
+    "naim3l.decisions.blending.Blend",
     "naim3l.decisions.calibration.Calibration",
     "naim3l.decisions.fusion.Evidence",
     "naim3l.decisions.rules.Decisions",

@@ -23,7 +23,7 @@ from naim3l.files.models.archive import (
 )
 from naim3l.files.models.facts import describe, type_name
 from naim3l.files.models.nodes import Node, make_object, read_nodes, room_of
-from naim3l.files.models.parts import MODELS
+from naim3l.files.models.parts import BLEND, MODELS
 from naim3l.files.models.state import check_state
 from naim3l.files.whole import written_whole
 
@@ -80,7 +80,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) ->
 
     Returns
     -------
-    NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic or DeepNAIM3L
+    NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic, BlendNAIM3L or DeepNAIM3L
         The fitted model.
 
     Raises
@@ -229,4 +229,9 @@ def _without_checkpoint(model: Any) -> Any:
     """The model without a checkpoint, so that its next fit does not write to that file."""
     if getattr(model, "checkpoint", None) is not None:
         model.checkpoint = None
+    if type_name(model) == BLEND:
+        if model.members is not None:
+            model.members = [(n, _without_checkpoint(copy.copy(m))) for n, m in model.members]
+        found = model.members_.items()
+        model.members_ = {name: _without_checkpoint(copy.copy(member)) for name, member in found}
     return model

@@ -1,13 +1,13 @@
 """Checks that the parts of a loaded model exist, are consistent, and are finite."""
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from naim3l.decisions.blending import Blend
 from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import Evidence
 from naim3l.decisions.held_out import METRICS
@@ -18,71 +18,36 @@ from naim3l.files.models.archive import ModelFileError, require
 from naim3l.files.models.facts import n_inputs, type_name
 from naim3l.files.models.held_out_parts import is_measured
 from naim3l.files.models.learned import check_learned
-from naim3l.files.models.parts import ALIGNED_MODELS, are_names, are_uses, steps_of, takes_zeros
-from naim3l.input.labels import CODINGS
-from naim3l.input.reader import FORMS, TableReader
+from naim3l.files.models.parts import (
+    ALIGNED_MODELS,
+    BLEND,
+    MODELS,
+    are_uses,
+    steps_of,
+    takes_zeros,
+)
+from naim3l.files.models.reader_parts import check_reader
+from naim3l.files.models.requirements import (
+    Part,
+    are_numbers,
+    check_attribute,
+    is_flag,
+    is_number,
+    is_whole,
+)
+from naim3l.input.reader import TableReader
 from naim3l.input.roles import ViewRoles
 from naim3l.input.tables import OUTPUTS, Table
 from naim3l.input.views import FUSED
 
 
-@dataclass(frozen=True)
-class Part:
-    """Requirement on an attribute of a fitted model.
-
-    Attributes
-    ----------
-    expected : str
-        Description in the error.
-    holds : function of a value and the model
-        Whether the value meets the requirement.
-    by : {"", "views", "blocks"}
-        Whether the attribute is a mapping, with such a value for each view, or for each block of
-        scores, which is a view, or all views of a wide table.
-    empty : type, optional
-        Type whose empty value is allowed as well: None, or a mapping without entries.
-    optional : bool
-        Whether the attribute may be missing.
-    """
-
-    expected: str
-    holds: Callable[[Any, Any], Any]
-    by: str = ""
-    empty: type | None = None
-    optional: bool = False
-
-
-def _numbers(value: Any, shape: tuple[int, ...]) -> bool:
-    """Whether a value is an array of finite floats of this shape."""
-    array = isinstance(value, np.ndarray) and value.dtype.kind == "f"
-    return array and value.shape == shape and bool(np.isfinite(value).all())
-
-
-def _number(value: Any, *, above: float = -np.inf, or_nan: bool = False) -> bool:
-    plain = isinstance(value, int | float | np.integer | np.floating) and type(value) is not bool
-    return plain and bool(above <= value < np.inf or (or_nan and value != value))
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and type(value) is not bool and bool(value >= 0)
-
-
-def _flag(value: Any) -> bool:
-    return isinstance(value, bool | np.bool)
-
-
 def _of_labels(value: Any, model: Any) -> bool:
-    return _numbers(value, (len(model.label_names_),))
-
-
-def _names(value: Any, model: Any) -> bool:
-    good = isinstance(value, list) and value and all(isinstance(name, str) for name in value)
-    return bool(good) and len(set(value)) == len(value)
+    return are_numbers(value, (len(model.label_names_),))
 
 
 def _weights(value: Any, model: Any) -> bool:
     rows = value.shape[:1] if isinstance(value, np.ndarray) and value.size else ()
-    return _numbers(value, (*rows, len(model.label_names_)))
+    return are_numbers(value, (*rows, len(model.label_names_)))
 
 
 def _rates(value: Any, model: Any) -> bool:
@@ -108,7 +73,7 @@ def _evidence(value: Any, model: Any) -> bool:
         isinstance(curves, list)
         and len(curves) == n_views
         and all(_calibration(curve, model) for curve in curves)
-        and _numbers(value.weights, (n_views, n_labels))
+        and are_numbers(value.weights, (n_views, n_labels))
         and _of_labels(value.overlap, model)
         and bool(((value.overlap >= 0) & (value.overlap <= 1)).all())
     )
@@ -158,7 +123,7 @@ def _records(value: Any, model: Any) -> bool:
     """Whether a history is a list of records of numbers."""
     rows = isinstance(value, list) and all(isinstance(record, dict) for record in value)
     return rows and all(
-        _flag(number) or isinstance(number, int | float | np.number)
+        is_flag(number) or isinstance(number, int | float | np.number)
         for record in value
         for number in record.values()
     )
@@ -181,7 +146,7 @@ def _network(value: Any, model: Any) -> bool:
         return False
     shapes = model._weight_shapes(view)
     fits = set(value) == set(shapes) and all(
-        _numbers(value[name], shape) and value[name].dtype == np.float32
+        are_numbers(value[name], shape) and value[name].dtype == np.float32
         for name, shape in shapes.items()
     )
     return fits and bool(value["encoder.scale"] > 0)  # features are divided by it
@@ -198,23 +163,51 @@ def _uncoupled(value: Any, model: Any) -> bool:
         return False
     other = model.uncoupled_
     for name in ("thresholds_", "rules_", "calibration_", "evidence_"):
-        _check_attribute(other, name, COMMON[name])
+        check_attribute(other, name, COMMON[name])
     for name, part in LINEAR.items():
-        _check_attribute(other, name, part)
+        check_attribute(other, name, part)
     same = all(value.coef[view].shape == model.coef_[view].shape for view in model.views_)
-    return same and _number(value.ridge, above=0)
+    return same and is_number(value.ridge, above=0)
+
+
+def _members(value: Any, model: Any) -> bool:
+    """Whether a value has fitted models by name, of the tables of the blend."""
+    kinds = set(MODELS) - {BLEND, *ALIGNED_MODELS}
+    named = isinstance(value, dict) and value and all(isinstance(name, str) for name in value)
+    if not named or not all(type_name(member) in kinds for member in value.values()):
+        return False
+    alike = ("form_", "views_", "label_names_", "label_coding")
+    return all(
+        isinstance(getattr(member, "reader_", None), TableReader)
+        and all(getattr(member.reader_, a, None) == getattr(model.reader_, a) for a in alike)
+        for member in value.values()
+    )
+
+
+def _unfitted(value: Any, model: Any) -> bool:
+    """Whether a value is None, or pairs of names and models."""
+    pairs = isinstance(value, list) and all(type(p) is tuple and len(p) == 2 for p in value)
+    return value is None or (pairs and all(type_name(member) in MODELS for _, member in value))
+
+
+def _member_weights(value: Any, model: Any) -> bool:
+    named = isinstance(value, dict) and list(value) == list(model.members_)
+    return named and all(_of_labels(weights, model) for weights in value.values())
+
+
+def _blend(value: Any, model: Any) -> bool:
+    curves, weights = getattr(value, "calibrations", None), getattr(value, "weights", None)
+    shape = len(model.members_), len(model.label_names_)
+    return (
+        isinstance(value, Blend)
+        and isinstance(curves, list)
+        and len(curves) == shape[0]
+        and all(_calibration(curve, model) for curve in curves)
+        and are_numbers(weights, shape)
+    )
 
 
 _LABELLED = "one finite number per label"
-READER_PARTS = {
-    "form_": Part(f"one of {FORMS}", lambda value, _: value in list(FORMS)),
-    "views_": Part("distinct names", _names),
-    "label_names_": Part("distinct names", _names),
-    "labels_named_": Part("True or False", lambda value, _: type(value) is bool),
-    "one_column_": Part("True or False", lambda value, _: type(value) is bool),
-    "label_coding": Part(f"one of {list(CODINGS)}", lambda value, _: value in list(CODINGS)),
-    "owner": Part("a name", lambda value, _: isinstance(value, str) and value.isidentifier()),
-}
 COMMON = {
     "features_": Part("features with a transformer or None", _features, by="views"),
     "thresholds_": Part(_LABELLED, _of_labels, by="blocks"),
@@ -235,21 +228,21 @@ LINEAR = {
     "intercept_": Part(_LABELLED, _of_labels, by="views"),
 }
 ITERATED = {
-    "n_iter_": Part("a whole number", lambda value, _: _whole(value)),
-    "converged_": Part("True or False", lambda value, _: _flag(value)),
-    "stationarity_": Part("a number", lambda value, _: _number(value, or_nan=True)),
-    "objective_": Part("a number", lambda value, _: _number(value, or_nan=True)),
+    "n_iter_": Part("a whole number", lambda value, _: is_whole(value)),
+    "converged_": Part("True or False", lambda value, _: is_flag(value)),
+    "stationarity_": Part("a number", lambda value, _: is_number(value, or_nan=True)),
+    "objective_": Part("a number", lambda value, _: is_number(value, or_nan=True)),
     "history_": Part("records of numbers", _records),
 }
-RIDGE = Part("a number, 0 or above", lambda value, _: _number(value, above=0))
+RIDGE = Part("a number, 0 or above", lambda value, _: is_number(value, above=0))
 COMPARED = {
     "uncoupled_parts_": Part("a model of the same features", _uncoupled, optional=True),
     "held_out_": Part("metrics of blocks and labels", is_measured, optional=True),
 }
 CHOSEN = {
-    "lam_": Part("a number above 0", lambda value, _: _number(value, above=0)),
+    "lam_": Part("a number above 0", lambda value, _: is_number(value, above=0)),
     "ridge_": RIDGE,
-    "best_score_": Part("a number", lambda value, _: _number(value, or_nan=True)),
+    "best_score_": Part("a number", lambda value, _: is_number(value, or_nan=True)),
     "metric_": Part("the name of a metric", lambda value, _: value in METRICS),
     "cv_results_": Part("columns of numbers", _columns_of_numbers),
 }  # fmt: skip
@@ -262,13 +255,22 @@ NETWORKS = {
     "history_": ITERATED["history_"],
 }
 ALIGNED = {
-    "n_encoded_": Part("a whole number above 0", lambda value, _: _whole(value) and value, "views"),
+    "n_encoded_": Part(
+        "a whole number above 0", lambda value, _: is_whole(value) and value, "views"
+    ),
     **{
         name: replace(ITERATED[name], optional=True)
         for name in ("n_iter_", "converged_", "objective_", "history_")
     },
 }
+BLENDED = {name: part for name, part in COMMON.items() if name not in ("features_", "aside_")} | {
+    "members": Part("None, or pairs of names and models", _unfitted),
+    "members_": Part("fitted models of the same tables, by name", _members),
+    "weights_": Part("weights of the members", _member_weights),
+    "blends_": Part("calibrations and weights of the members", _blend, by="views"),
+}
 PARTS = {
+    BLEND: BLENDED,
     "naim3l.estimators.naim3l.NAIM3L": COMMON | LINEAR | ITERATED | COMPARED | {"ridge_": RIDGE},
     "naim3l.estimators.naim3l_cv.NAIM3LCV": COMMON | LINEAR | ITERATED | COMPARED | CHOSEN,
     "naim3l.estimators.ridge.PerViewRidge": COMMON | LINEAR,
@@ -290,65 +292,17 @@ def check_state(model: Any, room: int) -> None:
     require("_networks" not in vars(model), "its networks are not made of its weights.")
     reader: Any = getattr(model, "reader_", None)
     require(isinstance(reader, TableReader), "it lacks reader_.")
-    for name, part in READER_PARTS.items():
-        _check_attribute(reader, name, part)
-    _check_columns(reader, room)
+    check_reader(reader, room)
     for name, part in PARTS[type_name(model)].items():
-        _check_attribute(model, name, part)
+        check_attribute(model, name, part)
     if type_name(model) in ALIGNED_MODELS:
         check_learned(model)
+    if type_name(model) == BLEND:
+        for member in model.members_.values():
+            check_state(member, room)
+        return
     for view in model.views_:
         _check_features(model, view)
-
-
-def _check_attribute(model: Any, name: str, part: Part) -> None:
-    if not hasattr(model, name):
-        require(part.optional, f"it lacks {name}.")
-        return
-    value = getattr(model, name)
-    if type(value) is part.empty and not value:
-        return
-    if not part.by:
-        require(part.holds(value, model), f"{name} should be {part.expected}.")
-        return
-    keys = [FUSED] if part.by == "blocks" and model.reader_.wide else model.views_
-    fits = isinstance(value, dict) and set(value) == set(keys)
-    require(fits, f"{name} are not those of the {part.by} {keys}.")
-    for key in keys:
-        require(part.holds(value[key], model), f"{name} of {key!r} should be {part.expected}.")
-
-
-def _check_columns(reader: TableReader, room: int) -> None:
-    """Refuse numbers and names of columns that are inconsistent with the views."""
-    counts: Any = reader.n_features_in_
-    names: Any = getattr(reader, "feature_names_in_", {})
-    if reader.wide:
-        counts, names = {"X": counts}, {"X": names} if hasattr(reader, "feature_names_in_") else {}
-    mappings = isinstance(counts, dict) and isinstance(names, dict)
-    require(mappings and set(names) <= set(counts), "its columns are not those of its views.")
-    for where, count in counts.items():
-        fits = _whole(count) and 0 < count <= room
-        require(fits, f"{where!r}: {count!r} columns, which this file has no room for.")
-        require(where not in names or are_names(names[where], count),
-                f"{where!r}: feature_names_in_ are not the names of {count} columns.")  # fmt: skip
-    fits = reader.wide or set(counts) == set(reader.views_)
-    require(fits, "n_features_in_ are not those of the views.")
-    _check_positions(reader, counts)
-
-
-def _check_positions(reader: TableReader, counts: dict[str, int]) -> None:
-    """Refuse positions of columns that are out of range or occur twice."""
-    chosen: Any = reader.columns_
-    if chosen is None and not reader.wide:  # each view has all columns of its table
-        return
-    fits = isinstance(chosen, dict) and list(chosen) == reader.views_
-    require(fits, "columns_ are not those of the views.")
-    for view, positions in chosen.items():
-        fits = isinstance(positions, list) and bool(positions) and all(map(_whole, positions))
-        fits = fits and len(set(positions)) == len(positions)
-        fits = fits and (reader.wide or sorted(positions) == positions)
-        most = counts["X" if reader.wide else view]
-        require(fits and max(positions) < most, f"{view!r} has columns that its table has not.")
 
 
 def _check_features(model: Any, view: str) -> None:

@@ -1,0 +1,315 @@
+"""BlendNAIM3L: unlike models of the same tables, blended with weights from held-out entries."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+from sklearn.base import clone
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.validation import check_is_fitted
+
+from naim3l._arrays import Matrix
+from naim3l._progress import progress_bar
+from naim3l.decisions.blending import Blend, blend, blend_weights, calibrated
+from naim3l.decisions.calibration import fit_calibration
+from naim3l.decisions.rules import Rules, fixed_decisions, learn_decisions
+from naim3l.estimators.aligned import AlignedModel
+from naim3l.estimators.base import ViewModel
+from naim3l.estimators.naim3l import NAIM3L
+from naim3l.estimators.prediction import ViewPredictor
+from naim3l.estimators.schema import PARAMETERS, check_parameters
+from naim3l.files.models import save
+from naim3l.input.views import FUSED
+from naim3l.problem.rows import Problem
+
+
+def default_members() -> list[tuple[str, ViewModel]]:
+    """A linear model and one with kernels."""
+    return [("linear", NAIM3L()), ("kernel", NAIM3L(kernel="rbf", ridge=1.0))]
+
+
+@dataclass(eq=False, repr=False)
+class BlendNAIM3L(_BaseComposition, ViewPredictor):
+    """Unlike models of the same tables, blended: usually more accurate than each of them.
+
+    Every member is fitted to all entries, and without each third of them to score these. From the
+    scores of held-out entries follow the log-odds of each member and view, and the weights with
+    which the blended log-odds have the lowest log-loss. Models that err differently gain most, for
+    example linear models, kernels of several kinds, and networks.
+
+    Parameters
+    ----------
+    members : list of (name, model), optional
+        Models of this package that take tables apart, such as :class:`naim3l.NAIM3L`,
+        :class:`naim3l.NAIM3LCV`, :class:`naim3l.PerViewRidge` and
+        :class:`naim3l.deep.DeepNAIM3L`. Their parameters ``views``, ``label_coding``,
+        ``calibrate``, ``random_state`` and ``verbose`` are those of the blend. By default, a
+        linear `NAIM3L` and one with kernels.
+    views, label_coding, threshold, calibrate, fusion
+        As in :class:`naim3l.NAIM3L`.
+    random_state : int, RandomState or None, default=None
+        Determines the folds, and the random numbers of the members.
+    verbose : int, default=0
+        1 shows progress bars on a terminal.
+
+    Attributes
+    ----------
+    members_ : dict of str to model
+        Fitted members by name.
+    weights_ : dict of str to ndarray of shape (n_labels,)
+        Weight of each member, by name: one for rare, one for medium and one for frequent labels.
+    blends_ : dict of str to Blend
+        Calibrations and weights by view.
+    thresholds_, calibration_, fusion_weights_, fusion_overlap_, base_rates_, views_, \
+label_names_, n_features_in_, feature_names_in_
+        As in :class:`naim3l.NAIM3L`.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L, fuse
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.estimators import BlendNAIM3L, PerViewRidge
+    >>> data = make_unpaired(90, n_features=(9, 8), n_labels=3, noise=0.5, random_state=0)
+    >>> members = [("coupled", NAIM3L(ridge=1.0)), ("kernel", NAIM3L(kernel="rbf", ridge=1.0))]
+    >>> model = BlendNAIM3L(members, random_state=0).fit(data.views, data.labels)
+    >>> sorted(model.weights_)
+    ['coupled', 'kernel']
+    >>> model.predict_proba(data.views)["view0"].shape
+    (90, 3)
+    """
+
+    members: Any = None
+    _: KW_ONLY
+    views: Mapping[str, Any] | None = None
+    label_coding: str = "binary"
+    threshold: Any = "sign"
+    calibrate: bool = True
+    fusion: str = "mean"
+    random_state: Any = None
+    verbose: int = 0
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the blend, and with ``deep`` those of its members, as in a pipeline.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include members by name, and their parameters as "name__parameter".
+
+        Returns
+        -------
+        dict of str to object
+            Values by name.
+
+        Examples
+        --------
+        >>> from naim3l import NAIM3L
+        >>> from naim3l.estimators import BlendNAIM3L
+        >>> BlendNAIM3L([("linear", NAIM3L(0.2))]).get_params()["linear__lam"]
+        0.2
+        """
+        return dict(self._get_params("members", deep=deep))
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters of the blend, members by name, or parameters of members.
+
+        Parameters
+        ----------
+        **parameters : object
+            Values by name; "name__parameter" is a parameter of a member.
+
+        Returns
+        -------
+        self
+            The same model.
+
+        Examples
+        --------
+        >>> from naim3l import NAIM3L
+        >>> from naim3l.estimators import BlendNAIM3L
+        >>> model = BlendNAIM3L([("linear", NAIM3L())]).set_params(linear__lam=0.3)
+        >>> model.members[0][1].lam
+        0.3
+        """
+        self._set_params("members", **parameters)
+        return self
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit all members, and learn how to blend them.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
+            As for :meth:`naim3l.NAIM3L.fit`.
+        y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
+            Labels of the rows of ``X``, as for :meth:`naim3l.NAIM3L.fit`.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Examples
+        --------
+        >>> from naim3l.datasets import make_unpaired
+        >>> from naim3l.estimators import BlendNAIM3L
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = BlendNAIM3L(random_state=0).fit(data.views, data.labels)
+        >>> list(model.members_)
+        ['linear', 'kernel']
+        """
+        check_parameters(self.get_params(deep=False), PARAMETERS)
+        members = self._checked_members()
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        # One seed, so that all members hold the same entries out.
+        whole = isinstance(self.random_state, Integral)
+        rng = check_random_state(self.random_state)
+        seed = int(self.random_state if whole else rng.randint(2**31 - 1))
+        fitted, scores, problem = dict[str, Any](), [], None
+        with progress_bar("members", len(members), shown=self.verbose > 0) as advance:
+            for name, member in members:
+                fitted[name] = self._prepared(member, seed)
+                rows, of_member = fitted[name]._fit_held_out(X, y)
+                problem = rows if problem is None else problem
+                if not np.array_equal(rows.Y, problem.Y):
+                    raise ValueError(
+                        f"members[{name!r}] was fitted to other rows than {next(iter(fitted))!r}: "
+                        "all members must be able to use the same rows of every view."
+                    )
+                scores.append(of_member)
+                advance(name)
+        assert problem is not None
+        self._learn(fitted, problem, np.stack(scores))
+        return self
+
+    def view_scores(self, X: Any) -> dict[str, NDArray[np.float64]]:
+        """Blended log-odds of each view by itself, before those of a wide table are fused.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table
+            In the form of the fit. A mapping need not have all views.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_rows, n_labels)
+            NumPy arrays, regardless of `set_output`; NaN in a row that lacks the view.
+
+        Examples
+        --------
+        >>> from naim3l.datasets import make_unpaired
+        >>> from naim3l.estimators import BlendNAIM3L
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = BlendNAIM3L(random_state=0).fit(data.views, data.labels)
+        >>> {view: scores.shape for view, scores in model.view_scores(data.views).items()}
+        {'view0': (60, 3), 'view1': (60, 3)}
+        """
+        check_is_fitted(self)
+        found = [member.view_scores(X) for member in self.members_.values()]
+        return {
+            view: np.asarray(self.blends_[view].log_odds(np.stack([of[view] for of in found])))
+            for view in found[0]
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted blend to a file, completely or not at all; `naim3l.load` reads it.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write, such as "model.skops". An existing file is replaced.
+
+        Raises
+        ------
+        TypeError
+            A member has a part that could not be loaded again, such as encoders of your own.
+
+        Examples
+        --------
+        >>> import naim3l
+        >>> from naim3l.datasets import make_unpaired
+        >>> from naim3l.estimators import BlendNAIM3L
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = BlendNAIM3L(random_state=0).fit(data.views, data.labels)
+        >>> model.save("blend.skops")
+        >>> list(naim3l.load("blend.skops").members_)
+        ['linear', 'kernel']
+        """
+        save(self, path)
+
+    @property
+    def kernel_maps_(self) -> dict[str, Any]:
+        """Kernel maps belong to the members."""
+        return {}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "blends_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.two_d_labels = True
+        taken = [get_tags(member).input_tags for _, member in self._checked_members()]
+        tags.input_tags.sparse = all(of.sparse for of in taken)
+        tags.input_tags.allow_nan = all(of.allow_nan for of in taken)
+        return tags
+
+    def _checked_members(self) -> Sequence[tuple[str, ViewModel]]:
+        members = default_members() if self.members is None else self.members
+        is_list = isinstance(members, Sequence) and len(members) > 0
+        if not is_list or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in members):
+            raise ValueError(f"members must be a list of pairs (name, model), got {members!r}.")
+        self._validate_names([name for name, _ in members])
+        for name, member in members:
+            if not isinstance(member, ViewModel) or isinstance(member, AlignedModel):
+                raise TypeError(
+                    f"members[{name!r}] must be a model that scores every view by itself, such as "
+                    f"NAIM3L, PerViewRidge or DeepNAIM3L; got {type(member).__name__}."
+                )
+        return members
+
+    def _prepared(self, member: ViewModel, seed: int) -> Any:
+        """Unfitted copy of a member, with the parameters of the blend."""
+        copied = clone(member)
+        shared = {"views": self.views, "label_coding": self.label_coding, "verbose": self.verbose}
+        shared |= {"calibrate": True, "random_state": seed}
+        names = copied.get_params(deep=False)
+        return copied.set_params(**{name: v for name, v in shared.items() if name in names})
+
+    def _learn(self, fitted: dict[str, ViewModel], problem: Problem, scores: Matrix) -> None:
+        """Learn calibrations, weights and decisions from held-out scores.
+
+        Parameters
+        ----------
+        fitted : dict of str to model
+        problem : Problem
+        scores : ndarray of shape (n_members, n_rows, n_labels)
+            Scores of held-out entries; NaN elsewhere.
+        """
+        first = next(iter(fitted.values()))
+        rates, truth = first.base_rates_, problem.truth_of(problem.Y != 0)
+        log_odds, curves = np.full_like(scores, np.nan), {}
+        for view, rows in zip(first.views_, problem.row_slices, strict=True):
+            curves[view] = [fit_calibration(S[rows], truth[rows], rates) for S in scores]
+            log_odds[:, rows] = calibrated(curves[view], scores[:, rows])
+        weights = blend_weights(log_odds, logit(rates), truth)
+        self.reader_, self.base_rates_ = first.reader_, rates
+        self.view_rates_, self.roles_ = first.view_rates_, first.roles_
+        self.members_ = fitted
+        self.weights_ = dict(zip(fitted, weights, strict=True))
+        rules = Rules(self.threshold, self.calibrate, self.fusion)
+        names = [FUSED] if self.reader_.wide else self.views_
+        start = fixed_decisions(rules, names, self.label_names_)
+        blended = blend(log_odds, logit(rates), weights)
+        decisions = learn_decisions(rules, start, problem, blended)
+        self.thresholds_, self.rules_ = decisions.thresholds, decisions.rules
+        self.calibration_, self.evidence_ = decisions.calibrations, decisions.evidence
+        self.blends_ = {view: Blend(curves[view], weights) for view in curves}

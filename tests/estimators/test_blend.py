@@ -1,0 +1,236 @@
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from scipy.special import logit
+from scipy.stats import rankdata
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+
+import naim3l
+from naim3l import NAIM3L, NAIM3LCV, fuse, join_views
+from naim3l.datasets import make_unpaired
+from naim3l.estimators import GLOCAL, BlendNAIM3L, PerViewRidge
+from naim3l.files.models.state import check_state
+from test_sklearn_checks import OfAnyTarget, run_checks
+
+RIDGE = ("ridge", PerViewRidge(1.0))
+KERNEL = ("kernel", PerViewRidge(1.0, kernel="rbf", n_landmarks=20))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_unpaired(
+        90, n_features=(9, 8), n_labels=4, missing_labels=0.3, noise=0.5, random_state=0
+    )
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return BlendNAIM3L([RIDGE, KERNEL], random_state=0).fit(data.views, data.labels)
+
+
+def test_scores_are_base_rates_and_weighted_evidence_of_the_members(model, data):
+    base = logit(model.base_rates_)
+    for view, found in model.decision_function(data.views).items():
+        expected = base
+        for m, (name, member) in enumerate(model.members_.items()):
+            curve = model.blends_[view].calibrations[m]
+            scores = member.decision_function(data.views)[view]
+            expected = expected + model.weights_[name] * (curve.log_odds(scores) - base)
+        np.testing.assert_allclose(found, expected)
+
+
+def test_one_member_ranks_the_rows_of_a_label_as_that_member_does(data):
+    model = BlendNAIM3L([RIDGE], random_state=0).fit(data.views, data.labels)
+    alone = PerViewRidge(1.0).fit(data.views, data.labels).decision_function(data.views)
+    for view, scores in model.decision_function(data.views).items():
+        np.testing.assert_array_equal(rankdata(scores, axis=0), rankdata(alone[view], axis=0))
+
+
+def test_members_are_judged_on_entries_that_they_have_not_seen(rng):
+    # Labels have nothing to do with the rows, so that only what was learned by heart seems right.
+    X = {view: rng.normal(size=(200, 6)) for view in ("a", "b")}
+    Y = {view: (rng.random((200, 5)) < 0.4).astype(float) for view in X}
+    by_heart = PerViewRidge(1e-6, kernel="rbf", n_landmarks=None, gamma=5.0)
+    model = BlendNAIM3L([("by heart", by_heart)], random_state=0).fit(X, Y)
+    for view, scores in model.members_["by heart"].decision_function(X).items():
+        np.testing.assert_array_equal(scores > 0, Y[view] > 0)  # it is
+    new = {view: rng.normal(size=(200, 6)) for view in X}
+    for scores in model.decision_function(new).values():
+        assert (scores - logit(model.base_rates_)).std() < 0.4
+    alone = by_heart.set_params(calibrate=True, random_state=0)
+    problem, scores = alone._fit_held_out(X, Y)
+    known = np.isfinite(scores)
+    assert abs(np.corrcoef(scores[known], problem.Y[known])[0, 1]) < 0.15
+
+
+def test_useless_member_adds_hardly_anything(data, rng):
+    noise = {view: rng.normal(size=(len(X), 5)) for view, X in data.views.items()}
+    X = {view: np.hstack([X, noise[view]]) for view, X in data.views.items()}
+    columns = {view: table.shape[1] for view, table in data.views.items()}
+
+    class OfNoise(PerViewRidge):
+        """Uses the columns of noise only."""
+
+        def _encode(self, view, table, *, fit=False):
+            features, present = super()._encode(view, table, fit=fit)
+            return features[:, columns[view] :], present
+
+    members = [("all", PerViewRidge(1.0, transformer=None)), ("noise", OfNoise(transformer=None))]
+    model = BlendNAIM3L(members, random_state=0).fit(X, data.labels)
+    base, added = logit(model.base_rates_), {"all": [], "noise": []}
+    for m, (name, member) in enumerate(model.members_.items()):
+        for view, scores in member.decision_function(X).items():
+            log_odds = model.blends_[view].calibrations[m].log_odds(scores)
+            added[name].append(model.weights_[name] * (log_odds - base))
+    assert np.std(added["noise"]) < 0.2 * np.std(added["all"])
+
+
+def test_blend_is_more_accurate_than_its_members(rng):
+    # One member sees what is linear, the other the distance from the centre.
+    X, Y = {}, {}
+    for view in ("a", "b"):
+        X[view] = rng.normal(size=(400, 3))
+        far = (X[view] ** 2).sum(axis=1) - 3
+        Y[view] = np.column_stack([X[view] @ w + far > 0 for w in rng.normal(size=(4, 3)) * 2])
+        Y[view] = Y[view].astype(float)
+    train, test = ({v: T[rows] for v, T in X.items()} for rows in (slice(200), slice(200, None)))
+    labels = {view: T[:200] for view, T in Y.items()}
+    members = [("linear", PerViewRidge(1.0)), ("kernel", PerViewRidge(1.0, kernel="rbf"))]
+    model = BlendNAIM3L(members, random_state=0).fit(train, labels)
+    truth = {view: T[200:] for view, T in Y.items()}
+    alone = [member.score(test, truth) for member in model.members_.values()]
+    assert model.score(test, truth) > min(alone)
+    assert model.score(test, truth) > max(alone) - 0.01
+
+
+def test_probabilities_are_calibrated_and_decisions_follow_them(model, data):
+    scores, P = model.decision_function(data.views), model.predict_proba(data.views)
+    for view, labels in model.predict(data.views).items():
+        np.testing.assert_array_equal(labels, scores[view] > 0)
+        np.testing.assert_allclose(P[view], model.calibration_[view].probabilities(scores[view]))
+    fused = fuse(P, base_rates=model.base_rates_, overlap=0.5)
+    assert fused.shape == (90, 4) and ((fused > 0) & (fused < 1)).all()
+
+
+@pytest.mark.parametrize("fusion", ["mean", "evidence", "learned"])
+def test_one_wide_table(fusion):
+    drawn = make_unpaired(80, n_features=(9, 8), n_labels=3, aligned=True, random_state=0)
+    wide, views = join_views(drawn.views)
+    wide[:5, views["view1"]] = np.nan
+    model = BlendNAIM3L([RIDGE, KERNEL], views=views, fusion=fusion, random_state=0)
+    labels = drawn.labels["view0"]
+    model.fit(wide, labels)
+    fused = model.decision_function(wide)
+    assert fused.shape == (80, 3) and np.isfinite(fused).all()
+    assert model.predict_proba(wide).shape == (80, 3) and model.score(wide, labels) > 0.7
+    if fusion == "mean":
+        found = np.nanmean(list(model.view_scores(wide).values()), axis=0)
+        np.testing.assert_allclose(fused, found)
+    search = GridSearchCV(clone(model), {"ridge__ridge": [0.1, 10.0]}, cv=2)
+    assert search.fit(wide, labels).best_params_["ridge__ridge"] in (0.1, 10.0)
+
+
+def test_default_members_and_a_search_among_them(data):
+    model = BlendNAIM3L(random_state=0).fit(data.views, data.labels)
+    assert list(model.members_) == ["linear", "kernel"]
+    search = NAIM3LCV(lams=[0.1], ridges=[1.0], metric="log-loss")
+    again = BlendNAIM3L([("search", search), RIDGE], random_state=0).fit(data.views, data.labels)
+    assert 0 < again.score(data.views, data.labels) <= 1
+
+
+def test_same_seed_same_blend_and_members_are_not_changed(model, data):
+    member = NAIM3L(0.2)
+    one, other = (
+        BlendNAIM3L([("m", member), RIDGE], random_state=3).fit(data.views, data.labels)
+        for _ in range(2)
+    )
+    for name, weights in one.weights_.items():
+        np.testing.assert_array_equal(other.weights_[name], weights)
+    assert not hasattr(member, "coef_") and not member.calibrate
+    copied = pickle.loads(pickle.dumps(model))
+    for view, scores in model.decision_function(data.views).items():
+        np.testing.assert_array_equal(copied.decision_function(data.views)[view], scores)
+
+
+def test_parameters_of_members_are_parameters_of_the_blend():
+    model = BlendNAIM3L([("a", NAIM3L(0.2)), ("b", PerViewRidge(3.0))])
+    assert model.get_params()["b__ridge"] == 3.0 and "b" not in model.get_params(deep=False)
+    copied = clone(model).set_params(a__lam=0.5, b=PerViewRidge(4.0))
+    assert copied.members[0][1].lam == 0.5 and copied.members[1][1].ridge == 4.0
+    assert model.members[0][1].lam == 0.2
+
+
+@pytest.mark.parametrize(
+    ("members", "error", "message"),
+    [
+        ([], ValueError, "members must be a list of pairs"),
+        ([PerViewRidge()], ValueError, "members must be a list of pairs"),
+        ([RIDGE, RIDGE], ValueError, "not unique"),
+        ([("logistic", LogisticRegression())], TypeError, r"members\['logistic'\].*Logistic"),
+        ([("aligned", GLOCAL())], TypeError, "scores every view by itself.*GLOCAL"),
+    ],
+)
+def test_members_that_cannot_be_blended_are_refused(members, error, message, data):
+    with pytest.raises(error, match=message):
+        BlendNAIM3L(members).fit(data.views, data.labels)
+
+
+def test_model_comes_back_from_a_file(model, data, tmp_path):
+    model.save(tmp_path / "m")
+    loaded = naim3l.load(tmp_path / "m")
+    for made in ("decision_function", "predict", "predict_proba"):
+        for view, values in getattr(model, made)(data.views).items():
+            np.testing.assert_array_equal(getattr(loaded, made)(data.views)[view], values)
+    told = naim3l.inspect_file(tmp_path / "m")
+    assert told["class"] == "naim3l.estimators.blend.BlendNAIM3L" and not told["other_types"]
+    again = loaded.fit(data.views, data.labels)
+    for name, weights in model.weights_.items():
+        np.testing.assert_array_equal(again.weights_[name], weights)
+
+
+def test_file_has_no_checkpoints_of_members(data, tmp_path):
+    member = NAIM3L(0.2, checkpoint=tmp_path / "fit")
+    model = BlendNAIM3L([("m", member)], random_state=0).fit(data.views, data.labels)
+    model.save(tmp_path / "m")
+    assert member.checkpoint == model.members_["m"].checkpoint == tmp_path / "fit"
+    loaded = naim3l.load(tmp_path / "m")
+    assert loaded.members[0][1].checkpoint is None and loaded.members_["m"].checkpoint is None
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda m: m.members_.clear(), "members_ should be fitted models"),
+        (lambda m: m.members_.update(more=m), "members_ should be fitted models"),
+        (lambda m: m.members_["ridge"].reader_.views_.reverse(), "members_ should be fitted"),
+        (lambda m: m.members_["ridge"].coef_.clear(), "coef_ are not those of the views"),
+        (lambda m: m.weights_.pop("ridge"), "weights_ should be weights of the members"),
+        (lambda m: m.weights_["ridge"].fill(np.nan), "weights_ should be weights"),
+        (lambda m: m.blends_.pop("view0"), "blends_ are not those of the views"),
+        (lambda m: m.blends_["view0"].calibrations.pop(), "blends_ of 'view0' should be"),
+        (lambda m: setattr(m, "members", [1]), "members should be None, or pairs"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(model, change, reason):
+    copied = copy.deepcopy(model)
+    first, second = copied.members_.values()
+    first.reader_, second.reader_ = copy.deepcopy(first.reader_), copy.deepcopy(second.reader_)
+    check_state(copied, room=100)
+    change(copied)
+    with pytest.raises(naim3l.ModelFileError, match=reason):
+        check_state(copied, room=100)
+
+
+class BlendOfAnyTarget(OfAnyTarget, BlendNAIM3L):
+    pass
+
+
+def test_all_checks_of_scikit_learn_pass_on_binary_targets():
+    results = run_checks(BlendOfAnyTarget([RIDGE, KERNEL], calibrate=False), {})
+    failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
+    assert not failed
+    assert sum(r["status"] == "passed" for r in results) >= 35
