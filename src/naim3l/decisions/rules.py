@@ -121,16 +121,9 @@ def rates_by_block(problem: Problem, names: Sequence[str]) -> dict[str, Matrix]:
 
     Two additional entries with the rate of the label in all views avoid shares of 0 and 1.
     """
-    if problem.samples is None:
-        tables = [problem.Y[rows] for rows in problem.row_slices]
-    else:
-        tables = [problem.labels_of_samples]
-    return {
-        name: np.asarray(
-            ((Y > 0).sum(axis=0) + 2 * problem.base_rates) / ((Y != 0).sum(axis=0) + 2)
-        )
-        for name, Y in zip(names, tables, strict=True)
-    }
+    positives, known = problem.label_counts
+    rates = (positives + 2 * problem.base_rates) / (known + 2)
+    return dict(zip(names, rates, strict=True))
 
 
 def held_out_answers(

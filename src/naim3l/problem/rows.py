@@ -166,8 +166,21 @@ class Problem(LabelBlocks):
 
         One additional positive and negative avoid rates of 0 and 1.
         """
-        Y = self.Y if self.samples is None else self.labels_of_samples
-        return np.asarray(((Y > 0).sum(axis=0) + 1) / ((Y != 0).sum(axis=0) + 2))
+        positives, known = self.label_counts
+        return np.asarray((positives.sum(axis=0) + 1) / (known.sum(axis=0) + 2))
+
+    @cached_property
+    def label_counts(self) -> NDArray[np.intp]:
+        """Positive and known entries of each label in each view, (2, n_views, n_labels).
+
+        If samples are known, these count once, as if they had one view.
+        """
+        if self.samples is None:
+            tables = [self.Y[rows] for rows in self.row_slices]
+        else:
+            tables = [self.labels_of_samples]
+        counts = [((Y > 0).sum(axis=0), (Y != 0).sum(axis=0)) for Y in tables]
+        return np.array(counts).swapaxes(0, 1)
 
     @property
     def features(self) -> list[Matrix | sparse.sparray]:

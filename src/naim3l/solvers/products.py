@@ -17,8 +17,8 @@ from naim3l._arrays import namespace_of
 # share of t^2 are neither kept nor removed completely. Thresholding leaves nearly nothing of them
 # in any case: an error of at most this share of t.
 RESOLVED = 1e-5
-# Share of the largest singular value below which others may be missing in a trace norm.
-LEAST_ROOT = 1e-6
+# Share of the norm below which singular values may be missing in a trace norm.
+LEAST_ROOT = 1e-5
 # Convergence is quadratic: if the smallest eigenvalue is this close to 1, one more step has all
 # digits.
 CLOSE = 1e-8
@@ -62,8 +62,9 @@ def shrink_gram(K: Any, threshold: float) -> Any:
 def trace_norm_of_gram(K: Any) -> Any:
     """Trace norm of each ``A``, given ``K = A'A``, (n_matrices,).
 
-    With ``d`` equal to ``LEAST_ROOT`` times the largest singular value, this is the trace of
-    ``K (K + d^2 I)^(-1/2)``, which is too low by at most ``d`` for each singular value.
+    This is the trace of ``K (K + d^2 I)^(-1/2)``, which is too low by at most ``d`` for each
+    singular value, and by ``d^2 / (2 s)`` for those above; ``d`` is ``LEAST_ROOT`` times the norm
+    of all but the largest.
     """
     K, _, largest, level = _level(K)
     scale = _bound(K)
