@@ -11,6 +11,8 @@ from naim3l.decisions.rules import N_FOLDS
 from naim3l.problem.choice import statistics_bytes
 
 FITS = ("fit", "fit, calibrated")
+# Calibration adds its folds to the statistics of every part; larger sizes tell nothing new.
+CALIBRATED_ROWS = 5_000_000
 # The example of the cost model.
 MANY_ROWS, MANY_WORKERS = 1_000_000_000, 100
 
@@ -26,6 +28,8 @@ def measure_growth(sets, threads):
             "predict": ("predict", {"model_file": model_file}),
         }
         for name, (function, options) in runs.items():
+            if name == "fit, calibrated" and data.n_rows > CALIBRATED_ROWS:
+                continue
             progress(f"{data.n_rows:,} rows: {name}")
             report = in_fresh_process(function, data, threads=threads, **options)
             millions = len(VIEWS) * data.n_rows / 1e6

@@ -84,8 +84,8 @@ def test_an_interrupt_amid_an_iteration_keeps_the_last_whole_one(monkeypatch):
             raise KeyboardInterrupt
         return whole(*arguments)
 
-    whole = fast._shrink
-    monkeypatch.setattr(fast, "_shrink", shrink)
+    whole = fast.shrink_labels
+    monkeypatch.setattr(fast, "shrink_labels", shrink)
     stopped = solve_fast(objective, form="rows", max_iter=9, tol=0)
     assert stopped.interrupted and stopped.history == expected.history
     np.testing.assert_array_equal(stopped.W, expected.W)

@@ -49,7 +49,7 @@ def reproduce(
     items: Annotated[
         list[str],
         typer.Argument(help="table1 to table7, fig2 to fig8, ablation, beside, decisions, rules, "
-                            "fusion, accuracy, frontier, compare; or all."),
+                            "fusion, accuracy, blend, frontier, compare; or all."),
     ],
     data: Data = None,
     dataset: Datasets = None,
