@@ -67,7 +67,8 @@ def print_growth(arguments):
         *growth_table(reports),
     )
     arguments.table(
-        "Constants of the cost model, from the largest size of each.", *constants_table(sets[-1], reports)
+        "Constants of the cost model, from the largest size of each.",
+        *constants_table(sets[-1], reports),
     )
 
 
