@@ -33,7 +33,7 @@ COUNTS = ("corel5k", "espgame", "iaprtc12", "mirflickr", "pascal07", "arxiv2007"
 # one seed has to do.
 COSTLY, MANY_LABELS, COSTLY_SEEDS = "logistic, kernel", 100, 1
 # Test metrics settle long before the weights do.
-SEARCH = {"cv": 2, "metric": "log-loss", "tol": 1e-3}
+SEARCH = {"cv": 3, "metric": "log-loss", "tol": 1e-3}
 ALONE = {"low_rank": False, "high_rank": False, "lams": [1.0]}
 # What is compared: probabilities per view (protocol clean), and fused by evidence (protocol fused,
 # but for the mean). The other table has scores as they are.
