@@ -119,3 +119,10 @@ class TestRefusal:
         refuse_statistics(self.WIDTHS, 10, memory=2**28)
         with pytest.raises(MemoryError):
             refuse_statistics(self.WIDTHS, 10, n_tasks=50, memory=2**28)
+
+
+def test_parts_of_tables_stay_on_the_cpu():
+    for device in ("cpu", "auto"):
+        forms.refuse_parts(device)
+    with pytest.raises(ValueError, match="device='cuda' needs tables in memory"):
+        forms.refuse_parts("cuda")

@@ -110,3 +110,17 @@ def test_directions_that_nothing_determines_stay_near_the_start():
         expected = direct(problem.targets, mu, W)
         np.testing.assert_allclose(problem.multiply(W), problem.multiply(expected), rtol=1e-6)
         assert np.abs(W).max() < 10
+
+
+def test_steps_in_single_precision_leave_the_share_of_the_residual_that_they_may(make_problem, rng):
+    features, labels, problem = make_problem(seed=3)
+    step, exact = (IterativeWeightStep(problem, 5.0, accuracy) for accuracy in (0.03, 0.0))
+    assert all(X.dtype == np.float32 for X in step._single)
+    assert all(X is None for X in exact._single)
+    start = rng.normal(size=problem.targets.shape)
+    W, solution = step(problem.targets, 0.7, start), exact(problem.targets, 0.7, start)
+    assert W.dtype == np.float64
+    assert np.linalg.norm(W - solution) < 0.1 * np.linalg.norm(start - solution)
+    for _ in range(8):  # the error left is corrected by the next step
+        W = step(problem.targets, 0.7, W)
+    np.testing.assert_allclose(W, solution, atol=1e-9)

@@ -7,6 +7,7 @@ A method adds how features of a view become scores, and how that is learned: lin
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -45,6 +46,7 @@ from naim3l.input.reader import TableReader
 from naim3l.input.tables import Table, warn_user
 from naim3l.input.views import FUSED, is_apart
 from naim3l.problem.assemble import assemble
+from naim3l.problem.blocks import blas_threads, thread_map
 from naim3l.problem.rows import Problem
 from naim3l.problem.streamed import StreamedProblem
 
@@ -179,10 +181,9 @@ class ViewModel(ViewPredictor):
         check_threshold(self.threshold, reader.label_names_)
         self.reader_, self.roles_ = reader, dict[str, Any]()
         self.features_ = {view: self._make_features(view) for view in views}
-        encoded = {view: self._encode(view, views[view].table, fit=True) for view in views}
         problem = assemble(
             views,
-            encoded,
+            self._fit_features({view: of_view.table for view, of_view in views.items()}),
             reader.label_names_,
             wide=reader.wide,
             fit_intercept=self.fit_intercept,
@@ -191,6 +192,15 @@ class ViewModel(ViewPredictor):
         self.base_rates_ = problem.base_rates
         self.view_rates_ = rates_by_block(problem, self._blocks)
         return problem
+
+    def _fit_features(self, tables: Mapping[str, Table]) -> dict[str, tuple[Any, NDArray]]:
+        """Features of all views and the masks of their rows; recipes are fitted in threads."""
+        fit = partial(self._encode, fit=True)
+        if all(features.is_recipe for features in self.features_.values()):
+            n_threads = min(blas_threads(), len(tables))
+            found = thread_map(lambda view: fit(view, tables[view]), tables, n_threads)
+            return dict(zip(tables, found, strict=True))
+        return {view: fit(view, table) for view, table in tables.items()}
 
     def _read_parts(self, X: Any, y: Any) -> StreamedProblem:
         """The problem of tables that are read in parts, with a sample of its rows."""

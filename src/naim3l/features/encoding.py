@@ -100,6 +100,11 @@ class ViewFeatures:
         return rows, present
 
     @property
+    def is_recipe(self) -> bool:
+        """Whether numbers go through a recipe by name, and no kernel: then threads may fit it."""
+        return self.as_numbers and self.transformer is not None and self.kernel_map is None
+
+    @property
     def accepts_missing(self) -> bool:
         """Whether single cells of a row may be missing."""
         return not self.as_numbers and accepts_missing(self.transformer)

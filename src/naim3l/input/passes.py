@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from naim3l._progress import progress_bar
 from naim3l.input.places import Place, naming
@@ -216,6 +216,7 @@ class _OneThread:
             if self.n_inside == 0:
                 if self.controller is None:
                     self.controller = ThreadpoolController()
+                _take_control()
                 self.limits = self.controller.limit(limits=1)
             self.n_inside += 1
 
@@ -223,7 +224,20 @@ class _OneThread:
         with self.lock:
             self.n_inside -= 1
             if self.n_inside == 0 and self.limits is not None:
+                _take_control()
                 self.limits.restore_original_limits()
+                _take_control()  # leave it to whoever is next
+
+
+def _take_control() -> None:
+    """Let any thread change the limit of OpenBLAS.
+
+    Otherwise threadpoolctl ignores limits, without a word, that a thread sets after another one
+    that is still alive, here the thread of the fit.
+    """
+    take = getattr(OpenBLASController, "clear_controlling_thread", None)  # not in older versions
+    if take is not None:
+        take(force=True)
 
 
 _one_thread = _OneThread()

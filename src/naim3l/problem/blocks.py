@@ -17,8 +17,9 @@ R = TypeVar("R")
 
 # With fewer numbers in the blocks of all labels, starting threads costs more than it gains.
 THREADED_NUMBERS = 100_000
-# Blocks with at least this share of the rows of the largest are stacked with it.
-STACKED_SHARE = 0.9
+# Blocks with at least this share of the rows of the largest are stacked with it, until the stack
+# has this share of the time of all, so that threads are equally busy.
+STACKED_SHARE, STACKED_COST = 0.9, 0.1
 
 # Decorator for functions that divide labels among threads. BLAS is limited to one thread: its own
 # threads do not speed up small decompositions, and keep cores busy while they wait.
@@ -150,13 +151,16 @@ class LabelBlocks(ABC):
         arithmetic, and NumPy lets other threads run only while it decomposes several matrices.
         """
         sizes = np.array([rows.stop - rows.start for rows in self.label_slices])
-        groups: list[list[int]] = []
+        costs = np.minimum(sizes, self.n_labels) ** 3.0
+        most, groups, cost = STACKED_COST * costs.sum(), list[list[int]](), 0.0
         for k in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)].tolist():
-            largest = sizes[groups[-1][0]] if groups else 0
-            if groups and sizes[k] >= STACKED_SHARE * largest:
+            alike = bool(groups) and sizes[k] >= STACKED_SHARE * sizes[groups[-1][0]]
+            if alike and (cost < most or len(groups[-1]) < 2):
                 groups[-1].append(k)
+                cost += costs[k]
             else:
                 groups.append([k])
+                cost = costs[k]
         return [np.array(group) for group in groups]
 
     def _stack(self, group: NDArray[np.intp], A: Matrix) -> Matrix:

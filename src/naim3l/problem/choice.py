@@ -154,10 +154,8 @@ def move_to(problem: Form, device: Any) -> Form:
     if found is None or found.type == CPU:
         return problem
     if not isinstance(problem, Problem):
-        raise ValueError(
-            f"device={device!r} needs tables in memory; those that are read in parts need "
-            f"device={CPU!r}."
-        )
+        refuse_parts(device)
+        return problem
     free = free_memory(found)
     if free is not None:
         c, n_positives = problem.n_labels, problem.n_positives
@@ -172,6 +170,15 @@ def move_to(problem: Form, device: Any) -> Form:
             free,
         )
     return DeviceProblem(problem, found)
+
+
+def refuse_parts(device: str) -> None:
+    """Refuse a device for tables that are read in parts, unless it is the CPU or "auto"."""
+    if device not in (CPU, "auto"):
+        raise ValueError(
+            f"device={device!r} needs tables in memory; those that are read in parts need "
+            f"device={CPU!r}."
+        )
 
 
 def _check_estimate(problem: Problem, estimate: Estimate) -> None:

@@ -150,6 +150,9 @@ class DeviceProblem(Problem):
         """``XW`` for all rows: (n_weights, n_labels) -> (n_rows, n_labels)."""
         return self._multiply(W)
 
+    def _stack_views(self, function: Callable[[int], Any]) -> Any:
+        return self._torch.cat([function(v) for v in range(len(self.X))])
+
     def scatter(self, Z: Any) -> Any:
         """Sums over labels of the rows ``Z_k``, (n_positives, n_labels) -> (n_rows, n_labels)."""
         sums = self._torch.zeros_like(self.Y)
@@ -163,20 +166,15 @@ class DeviceProblem(Problem):
         X = self.X[v]
         return X.T @ (row_weights[self.row_slices[v]] * X)
 
-    @property
+    @cached_property
     def grams(self) -> list[Any]:
         """``X'X`` of each view, (n_weights_v, n_weights_v)."""
-        return self._kept("_grams", lambda v: self.X[v].T @ self.X[v])
+        return [X.T @ X for X in self.X]
 
-    @property
+    @cached_property
     def positive_grams(self) -> list[Any]:
         """`positive_gram` of each view."""
-        return self._kept("_positive_grams", self.positive_gram)
-
-    def _kept(self, name: str, compute: Callable[[int], Any]) -> list[Any]:
-        if name not in self.__dict__:
-            self.__dict__[name] = [compute(v) for v in range(len(self.X))]
-        return self.__dict__[name]
+        return [self.positive_gram(v) for v in range(len(self.X))]
 
     # Functions of the labels' blocks, stacked with others of similar height. Gram matrices of tall
     # ones have one size, whatever their heights, and are handled together.

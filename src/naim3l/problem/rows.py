@@ -11,7 +11,7 @@ one matrix for every label, with the rows ``label_slices``.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from naim3l._arrays import Matrix, inner, namespace_of
-from naim3l.problem.blocks import LabelBlocks, blas_threads, consecutive_slices
+from naim3l.problem.blocks import LabelBlocks, blas_threads, consecutive_slices, thread_map
 from naim3l.problem.rotation import Rotation, pays
 
+# Views are divided among threads if their product with weights has at least so many products.
+THREADED_PRODUCTS = 10_000_000
 # Scores of all rows are kept for another call if they take no more than this.
 KEPT_BYTES = 2**28
 # Gram matrices of views with more columns are computed only if they are no larger than the rows.
@@ -219,14 +221,18 @@ class Problem(LabelBlocks):
         return XW
 
     def _multiply(self, W: Matrix) -> Matrix:
-        parts = zip(self.X, self.weight_slices, strict=True)
-        return namespace_of(W).concat([X_v @ W[weights] for X_v, weights in parts])
+        return self._stack_views(lambda v: self.X[v] @ W[self.weight_slices[v]])
+
+    def _stack_views(self, function: Callable[[int], Matrix]) -> Matrix:
+        """Products of every view, one above the other; views are divided among threads."""
+        n_views, n_products = len(self.X), self.n_labels * sum(map(stored_numbers, self.X))
+        if n_views < self.n_threads or n_products < THREADED_PRODUCTS:
+            return np.concatenate([function(v) for v in range(n_views)])
+        return np.concatenate(thread_map(function, range(n_views), self.n_threads))
 
     def multiply_transposed(self, R: Matrix) -> Matrix:
         """``X'R`` for all views: (n_rows, n_labels) -> (n_weights, n_labels)."""
-        return namespace_of(R).concat(
-            [X_v.T @ R[rows] for X_v, rows in zip(self.X, self.row_slices, strict=True)]
-        )
+        return self._stack_views(lambda v: self.X[v].T @ R[self.row_slices[v]])
 
     def gather(self, XW: Matrix) -> Matrix:
         """``X_k W`` of every label: (n_rows, n_labels) -> (n_positives, n_labels)."""

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from naim3l._arrays import Matrix, namespace_of
-from naim3l.problem.blocks import distinct, one_blas_thread, thread_map
+from naim3l.problem.blocks import THREADED_NUMBERS, distinct, one_blas_thread, thread_map
 from naim3l.problem.compressed import CompressedProblem, Form
 from naim3l.problem.on_device import DeviceProblem
 from naim3l.problem.rows import Problem
@@ -26,6 +26,9 @@ UNDETERMINED = 1e-12
 JITTER = 1e-6
 # Below this ratio of a matrix to its preconditioner, only rounding error is left.
 FLAT = 1e-9
+# Products in single precision are accurate enough for steps that may leave this share of the
+# residual, if the ridge is at least this share of the rows' mean square per column.
+SINGLE_ACCURACY, SINGLE_RIDGE = 1e-3, 1e-4
 # Share of the residual that a W-step by conjugate gradients may leave.
 STEP_ACCURACY = 0.03
 
@@ -64,6 +67,7 @@ class DirectWeightStep:
     @one_blas_thread
     def __init__(self, problem: CompressedProblem, ridge: float) -> None:
         self.slices, self.ridge = problem.weight_slices, ridge
+        self.n_threads = problem.n_threads
         self.blocks = []
         for view, weights in zip(problem.views, self.slices, strict=True):
             # Labels known in the same rows share one matrix.
@@ -75,17 +79,19 @@ class DirectWeightStep:
             self.blocks.append((T, alpha, beta, inverse))
 
     def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix:
-        solution = np.empty_like(B)
-        for (T, alpha, beta, inverse), weights in zip(self.blocks, self.slices, strict=True):
-            scale = 1 / (alpha + mu * beta)
-            if len(T) == 1:
-                solution[weights] = T[0] @ (scale[0][:, None] * (T[0].T @ B[weights]))
-                continue
-            T, scale = (T, scale) if len(T) == len(inverse) else (T[inverse], scale[inverse])
-            b = B[weights].T[:, None, :]  # one row per label: rows times T is fastest in BLAS
-            w = ((b @ T) * scale[:, None, :]) @ np.swapaxes(T, 1, 2)
-            solution[weights] = w[:, 0].T
-        return solution
+        n_threads = self.n_threads if B.size >= THREADED_NUMBERS else 1
+        solve = partial(self._solve_view, B, mu)
+        return np.concatenate(thread_map(solve, range(len(self.blocks)), n_threads))
+
+    def _solve_view(self, B: Matrix, mu: float, v: int) -> Matrix:
+        T, alpha, beta, inverse = self.blocks[v]
+        scale, B_v = 1 / (alpha + mu * beta), B[self.slices[v]]
+        if len(T) == 1:
+            return T[0] @ (scale[0][:, None] * (T[0].T @ B_v))
+        T, scale = (T, scale) if len(T) == len(inverse) else (T[inverse], scale[inverse])
+        b = B_v.T[:, None, :]  # one row per label: rows times T is fastest in BLAS
+        w = ((b @ T) * scale[:, None, :]) @ np.swapaxes(T, 1, 2)
+        return w[:, 0].T
 
 
 def _diagonalise(C: Matrix, S: Matrix, n_threads: int) -> tuple[Matrix, Matrix, Matrix]:
@@ -119,7 +125,8 @@ class IterativeWeightStep:
     preconditioner replaces the weights of entries in the loss by their mean, so the matrix is the
     same for all labels and is factored once per view and mu. If a view has too many columns, only
     the diagonal is used. The splitting around it corrects the remaining error of a step, so a step
-    need not be solved exactly.
+    need not be solved exactly: if a ridge determines all directions, products inside of the
+    iterations are in single precision. The residual at their start is always exact.
 
     Parameters
     ----------
@@ -134,6 +141,15 @@ class IterativeWeightStep:
         self.counts, self.positives = problem.P, problem.n_positives_of_rows
         self.mu = float("nan")
         self.share = float(self.counts.mean())
+        self._single = [self._in_single_precision(v) for v in range(len(problem.X))]
+
+    def _in_single_precision(self, v: int) -> Matrix | None:
+        """Rows of a view in float32 if that is accurate enough, and faster."""
+        X = self.problem.X[v]
+        if sparse.issparse(X) or X.dtype != np.float64 or self.accuracy < SINGLE_ACCURACY:
+            return None
+        mean_square = float(np.einsum("ij,ij->", X, X)) / X.shape[1]
+        return X.astype(np.float32) if self.ridge > SINGLE_RIDGE * mean_square else None
 
     def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix:
         views = range(len(self.problem.X))
@@ -151,12 +167,16 @@ class IterativeWeightStep:
         row_weights = self.counts[rows] + self.mu * self.positives[rows]
         penalty = self.ridge * self.problem.penalised[weights].astype(B.dtype)
 
-        def apply(V: Matrix, XV: Matrix | None = None) -> Matrix:
-            XV = X @ V if XV is None else XV
-            return X.T @ (row_weights * XV) + penalty * V
+        R = B[weights] - X.T @ (row_weights * XW[rows]) - penalty * W[weights]
+        if (single := self._single[v]) is not None:
+            X, row_weights = single, row_weights.astype(np.float32)
+
+        def apply(V: Matrix) -> Matrix:
+            XV = X @ V.astype(X.dtype)
+            XV *= row_weights
+            return X.T @ XV + penalty * V
 
         inverse, accuracy = self.inverses[v], self.accuracy
-        R = B[weights] - apply(W[weights], XW[rows])
         return conjugate_gradients(apply, inverse, B[weights], W[weights], R, accuracy)
 
     def _precondition(self, v: int) -> Product:
@@ -208,7 +228,8 @@ def conjugate_gradients(
 
     D = M = precondition(R)
     rho = of_columns(R * M)
-    rounding = (100 * float(xp.finfo(B.dtype).eps)) ** 2 * of_columns(B * precondition(B))
+    # The norm of B, which is nearly that of A W.
+    rounding = (100 * float(xp.finfo(B.dtype).eps)) ** 2 * abs(of_columns(B * W))
     enough = xp.maximum(rounding, accuracy**2 * rho)
     active = xp.ones_like(rho, dtype=xp.bool)
     for _ in range(max_iter):
