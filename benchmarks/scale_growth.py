@@ -12,7 +12,7 @@ from naim3l.problem.choice import statistics_bytes
 
 FITS = ("fit", "fit, calibrated")
 # Calibration adds its folds to the statistics of every part; larger sizes tell nothing new.
-CALIBRATED_ROWS = 5_000_000
+CALIBRATED_ROWS = 1_000_000
 # The example of the cost model.
 MANY_ROWS, MANY_WORKERS = 1_000_000_000, 100
 

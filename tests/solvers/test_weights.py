@@ -113,7 +113,7 @@ def test_directions_that_nothing_determines_stay_near_the_start():
 
 
 def test_steps_in_single_precision_leave_the_share_of_the_residual_that_they_may(make_problem, rng):
-    features, labels, problem = make_problem(seed=3)
+    *_, problem = make_problem(seed=3)
     step, exact = (IterativeWeightStep(problem, 5.0, accuracy) for accuracy in (0.03, 0.0))
     assert all(X.dtype == np.float32 for X in step._single)
     assert all(X is None for X in exact._single)
