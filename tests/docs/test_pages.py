@@ -13,8 +13,8 @@ from naim3l.datasets import make_unpaired
 
 LABELS = ["flu", "asthma", "gout"]
 COLUMNS = {"clinic": ["age", "bp"], "lab": ["hb", "crp", "na"]}
-# Blocks of these need torch or dask, and have tests of their own.
-ELSEWHERE = ("networks.md", "scale.md")
+# Blocks of these need torch, dask or a GPU, and have tests of their own.
+ELSEWHERE = ("networks.md", "scale.md", "gpu.md")
 GUIDE = sorted(p for p in (ROOT / "docs" / "guide").glob("*.md") if p.name not in ELSEWHERE)
 OTHERS = [ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "docs" / "research" / "paper.md"]
 PAGES = [str(p.relative_to(ROOT)) for p in [*OTHERS, *GUIDE]]

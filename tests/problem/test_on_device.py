@@ -7,6 +7,7 @@ from scipy import sparse
 torch = pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
 
+from fenced_blocks import fenced_blocks  # noqa: E402
 from naim3l import NAIM3L, NAIM3LCV  # noqa: E402
 from naim3l.datasets import make_unpaired  # noqa: E402
 from naim3l.features.kernels import KernelMap  # noqa: E402
@@ -183,7 +184,15 @@ class TestOnGpu:
         P, Q = (model.predict_proba(self.data.views)["view0"] for model in models)
         np.testing.assert_allclose(P, Q, atol=0.01)
 
-    @pytest.mark.parametrize("kernel", ["rbf", "chi2", "hellinger", "linear"])
+    def test_the_page_of_the_guide_runs(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        names = {"X": self.data.views, "Y": self.data.labels}
+        for kind, code in fenced_blocks("docs/guide/gpu.md"):
+            if kind == "python":
+                exec(code, names)
+        assert (tmp_path / "model.skops").exists()
+
+    @pytest.mark.parametrize("kernel", ["rbf", "chi2", "hellinger", "laplacian", "linear"])
     def test_kernel_maps_are_those_of_the_cpu(self, kernel):
         X = np.random.default_rng(0).gamma(2.0, size=(200, 12))
         features = [
