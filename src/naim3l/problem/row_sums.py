@@ -7,6 +7,7 @@ known entry counts once, in whichever fold it is held out.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -331,6 +332,16 @@ def _add_grams(
         return
     masks = np.ascontiguousarray(masks.T)
     _, which = distinct(masks)
+    # One array for the rows of all labels that a thread gathers: workers of dask give memory back
+    # to the system at once, and getting it again would take as long as the products.
+    gathered = local()
+
+    def gather(rows: NDArray[np.intp]) -> Any:
+        if sparse.issparse(X):
+            return X[rows]
+        if not hasattr(gathered, "rows"):
+            gathered.rows = np.empty_like(X)
+        return np.take(X, rows, axis=0, out=gathered.rows[: len(rows)], mode="clip")
 
     def gram_of(mask: Mask) -> Matrix:
         rows = np.flatnonzero(mask)
@@ -338,7 +349,7 @@ def _add_grams(
             return whole
         if subtract and 2 * len(rows) > X.shape[0]:
             return whole - gram_of(~mask)
-        part = X[rows]
+        part = gather(rows)
         return _dense(part.T @ part)
 
     def add(labels: NDArray[np.intp]) -> None:
