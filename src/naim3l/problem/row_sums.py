@@ -332,16 +332,7 @@ def _add_grams(
         return
     masks = np.ascontiguousarray(masks.T)
     _, which = distinct(masks)
-    # One array for the rows of all labels that a thread gathers: workers of dask give memory back
-    # to the system at once, and getting it again would take as long as the products.
-    gathered = local()
-
-    def gather(rows: NDArray[np.intp]) -> Any:
-        if sparse.issparse(X):
-            return X[rows]
-        if not hasattr(gathered, "rows"):
-            gathered.rows = np.empty_like(X)
-        return np.take(X, rows, axis=0, out=gathered.rows[: len(rows)], mode="clip")
+    gather = _Gathering(X)
 
     def gram_of(mask: Mask) -> Matrix:
         rows = np.flatnonzero(mask)
@@ -360,6 +351,22 @@ def _add_grams(
                     stack[k] += gram
 
     thread_map(add, [np.flatnonzero(which == i) for i in range(which.max() + 1)], n_threads)
+
+
+class _Gathering(local):
+    """Some rows of a table, in one array for each thread.
+
+    Workers of dask give memory back to the system at once, and getting it again for every label
+    would take half as long as the products.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X, self.rows = X, None if sparse.issparse(X) else np.empty_like(X)
+
+    def __call__(self, rows: NDArray[np.intp]) -> Any:
+        if self.rows is None:
+            return self.X[rows]
+        return np.take(self.X, rows, axis=0, out=self.rows[: len(rows)], mode="clip")
 
 
 def _positives(
