@@ -2,7 +2,7 @@
 
 import os
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Timer
 from time import perf_counter
 
@@ -46,8 +46,9 @@ class Killer:
             timer.cancel()
 
     def _kill(self):
-        os.kill(self.pids[self.number], signal.SIGKILL)
-        self.killed = True
+        with suppress(ProcessLookupError):  # replaced since, after the last kill
+            os.kill(self.pids[self.number], signal.SIGKILL)
+            self.killed = True
 
 
 def killed_fits(data, n_kills):
