@@ -47,6 +47,7 @@ from naim3l.input.tables import Table, warn_user
 from naim3l.input.views import FUSED, is_apart
 from naim3l.problem.assemble import assemble
 from naim3l.problem.blocks import blas_threads, thread_map
+from naim3l.problem.on_device import CPU
 from naim3l.problem.rows import Problem
 from naim3l.problem.streamed import StreamedProblem
 
@@ -80,6 +81,7 @@ class ViewModel(ViewPredictor):
     # Parameters of some of the models; the others have these values.
     fit_intercept = False
     fusion = "mean"
+    device = CPU
 
     @property
     def kernel_maps_(self) -> dict[str, KernelMap]:

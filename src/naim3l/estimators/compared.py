@@ -36,7 +36,6 @@ from naim3l.input.tables import Table
 from naim3l.input.views import FUSED, is_apart
 from naim3l.problem.blocks import one_blas_thread
 from naim3l.problem.choice import refuse_parts
-from naim3l.problem.on_device import CPU
 from naim3l.problem.rows import Problem
 from naim3l.problem.streamed import StreamedProblem, all_entries
 
@@ -73,7 +72,7 @@ class ComparedModel(LinearViewModel):
     verbose: int = 0
 
     def _read_parts(self, X: Any, y: Any) -> StreamedProblem:
-        refuse_parts(self._values().get("device", CPU))
+        refuse_parts(self.device)
         n_folds = self._n_folds(wide=not is_apart(X))
         return PartsOfFit(self).read(X, y, n_folds=n_folds, free=self._has_free_scores())
 

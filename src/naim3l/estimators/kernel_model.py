@@ -5,7 +5,6 @@ from typing import Any
 
 from naim3l.estimators.base import ViewModel
 from naim3l.features.kernels import N_LANDMARKS, KernelMap, of_view
-from naim3l.problem.on_device import CPU
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -27,5 +26,4 @@ class KernelModel(ViewModel):
         if kernel is None:
             return None
         gamma = of_view("gamma", self.gamma, view)
-        device = getattr(self, "device", CPU)  # not all models have one
-        return KernelMap(kernel, n_landmarks=self.n_landmarks, gamma=gamma, device=device)
+        return KernelMap(kernel, n_landmarks=self.n_landmarks, gamma=gamma, device=self.device)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Matrix, as_numpy
 from naim3l.problem.on_device import find_device
 
 # Numbers of a block of pairs of rows, whose columns are compared one by one.
@@ -19,7 +19,7 @@ SETTLED = 1e-4
 def squared_distances(A: Any, B: Any, device: str) -> Matrix:
     """Squared Euclidean distances of two tables of rows, (n, m)."""
     A, B = _move(A, device), _move(B, device)
-    return _back(_squared(A, B).clamp_(min=0))
+    return as_numpy(_squared(A, B).clamp_(min=0))
 
 
 def chi2_distances(A: Any, B: Any, device: str) -> Matrix:
@@ -31,19 +31,19 @@ def chi2_distances(A: Any, B: Any, device: str) -> Matrix:
         x = A[start : start + step, None]
         total = x + B
         found[start : start + step] = ((x - B).square() / total.where(total > 0, 1.0)).sum(dim=-1)
-    return _back(found)
+    return as_numpy(found)
 
 
 def manhattan_distances(A: Any, B: Any, device: str) -> Matrix:
     """``sum |x - y|`` of two tables of rows, (n, m)."""
     import torch
 
-    return _back(torch.cdist(_move(A, device), _move(B, device), p=1.0))
+    return as_numpy(torch.cdist(_move(A, device), _move(B, device), p=1.0))
 
 
 def inner_products(A: Any, B: Any, device: str) -> Matrix:
     """Inner products of two tables of rows, (n, m)."""
-    return _back(_move(A, device) @ _move(B, device).T)
+    return as_numpy(_move(A, device) @ _move(B, device).T)
 
 
 def centres(rows: Any, n_centres: int, n_rounds: int, device: str) -> Matrix:
@@ -73,7 +73,7 @@ def centres(rows: Any, n_centres: int, n_rounds: int, device: str) -> Matrix:
         C = moved
         if shift <= settled:
             break
-    return _back(C + mean)
+    return as_numpy(C + mean)
 
 
 def _squared(A: Any, B: Any) -> Any:
@@ -88,7 +88,3 @@ def _move(rows: Any, device: str) -> Any:
     if not array.flags.writeable:  # torch warns of arrays that it could change
         array = array.copy()
     return torch.from_numpy(array).to(find_device(device))
-
-
-def _back(tensor: Any) -> Matrix:
-    return np.asarray(tensor.cpu())

@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +133,7 @@ def choose_form(problem: Form, form: str = "auto") -> Form:
     return CompressedProblem.from_problem(problem) if form == "compressed" else problem
 
 
-def move_to(problem: Form, device: Any) -> Form:
+def move_to(problem: Form, device: str) -> Form:
     """The rows of a problem on a device; the problem itself if that is the CPU.
 
     Parameters
