@@ -1,10 +1,19 @@
 """Blocks of all labels in one array. How they are stacked and shared out is in test_rows.py."""
 
+from threading import get_ident
+
 import numpy as np
 import pytest
 
 import oracle
-from naim3l.problem.blocks import blas_threads, consecutive_slices, one_blas_thread, thread_map
+from naim3l.problem.blocks import (
+    blas_threads,
+    consecutive_slices,
+    distinct,
+    map_views,
+    one_blas_thread,
+    thread_map,
+)
 from naim3l.problem.compressed import CompressedProblem
 from naim3l.problem.rows import Problem
 
@@ -37,6 +46,30 @@ def test_an_error_of_one_item_is_raised():
     for n_threads in (1, 2):
         with pytest.raises(ZeroDivisionError):
             thread_map(divide, [1, 0, 2], n_threads)
+
+
+def test_threads_start_no_threads():
+    def identities(_):
+        return {get_ident(), *thread_map(lambda _: get_ident(), range(3), 3)}
+
+    inner = thread_map(identities, range(4), 2)
+    assert all(len(found) == 1 for found in inner)
+    assert get_ident() not in set.union(*inner)
+
+
+@pytest.mark.parametrize("n_views", [1, 2, 5])
+def test_views_leave_threads_to_the_function_if_there_are_more(n_views):
+    found = map_views(lambda v: (v, get_ident()), n_views, 3)
+    assert [v for v, _ in found] == list(range(n_views))
+    assert all((thread == get_ident()) == (n_views < 3) for _, thread in found)
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["the same first row", "another first row"])
+def test_distinct_arrays_are_found_by_all_of_their_numbers(first):
+    one, two = np.arange(12.0).reshape(2, 3, 2)
+    two[:first] = one[:first]
+    which, inverse = distinct(np.array([one, two, one, one + 1, two]))
+    assert which.tolist() == [0, 1, 3] and inverse.tolist() == [0, 1, 0, 2, 1]
 
 
 class TestLabelBlocks:

@@ -85,6 +85,38 @@ def test_objective_never_rises_between_outer_steps(lam, terms):
     assert outer and np.all(np.diff(outer) <= 1e-11 * np.abs(outer[:-1]))
 
 
+@pytest.mark.parametrize("form", ["rows", "compressed"])
+@pytest.mark.parametrize("lam", [0.05, 0.4, 2.0])
+def test_a_looser_fit_ends_near_the_objective_of_a_tight_one(lam, form):
+    """Weak coupling, with which the concave term may be linearised freely, and strong."""
+    objective = Objective(yeast_problem(), lam, ridge=1.0)
+    loose = solve_fast(objective, form=form)
+    tight = solve_fast(objective, tol=1e-6, max_iter=2000, form=form)
+    assert loose.converged and tight.converged and loose.n_iter < tight.n_iter
+    assert objective.value(loose.W) == pytest.approx(objective.value(tight.W), rel=1e-4)
+
+
+@pytest.mark.parametrize("lam", [0.05, 2.0])
+def test_records_have_the_objective_of_an_outer_step(lam):
+    objective = Objective(yeast_problem(), lam, ridge=1.0)
+    recorded, values = [], []
+
+    def compare(record, W):
+        values.append(objective.value(W))
+        recorded.append(record["objective"])
+        if record["outer"]:
+            assert recorded[-1] == pytest.approx(values[-1], rel=1e-9)
+        elif recorded[-1] != recorded[0]:  # that of the start
+            assert any(recorded[-1] == pytest.approx(value, rel=1e-9) for value in values)
+
+    result = solve_fast(objective, callback=compare)
+    assert result.history[-1]["objective"] == pytest.approx(objective.value(result.W), rel=1e-9)
+    stopped = solve_fast(objective, max_iter=3)
+    assert not stopped.converged
+    parts = objective.parts(stopped.W).as_record()
+    assert {name: stopped.history[-1][name] for name in parts} == pytest.approx(parts, rel=1e-9)
+
+
 @pytest.mark.parametrize("lam", [1e-3, 0.1, 1.0, 100.0])
 @pytest.mark.parametrize("mu", [None, 0.3, 5.0])
 def test_converges_for_any_lam_with_mu_given_or_not(lam, mu):

@@ -4,6 +4,7 @@ A method adds how features of a view become scores, and how that is learned: lin
 `naim3l.estimators.linear`, networks in `naim3l.deep`.
 """
 
+import math
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
@@ -200,8 +201,11 @@ class ViewModel(ViewPredictor):
         fit = partial(self._encode, fit=True)
         if all(features.is_recipe for features in self.features_.values()):
             n_threads = min(blas_threads(), len(tables))
-            found = thread_map(lambda view: fit(view, tables[view]), tables, n_threads)
-            return dict(zip(tables, found, strict=True))
+            # The largest first, so that threads end together.
+            views = sorted(tables, key=lambda view: -math.prod(tables[view].shape))
+            found = thread_map(lambda view: fit(view, tables[view]), views, n_threads)
+            by_view = dict(zip(views, found, strict=True))
+            return {view: by_view[view] for view in tables}
         return {view: fit(view, table) for view, table in tables.items()}
 
     def _read_parts(self, X: Any, y: Any) -> StreamedProblem:

@@ -195,10 +195,10 @@ float, default="sign"
     history_ : list of dict
         One record per iteration: "objective" and its parts "loss", "low_rank", "high_rank" and
         "ridge", which add up to it; "change", "primal_residual" and "dual_residual". Solver
-        "fast" adds "stationarity", "feasibility", "concave_gap", "mu", and "outer", whether the
-        concave term was linearised again. Fits with the same data, parameters and integer
-        ``random_state`` have identical records on the same machine with the same number of BLAS
-        threads.
+        "fast" adds "stationarity", "feasibility", "concave_gap", "mu", and "outer", whether it
+        computed the objective and accepted the weights; elsewhere the objective is the last one
+        that was accepted. Fits with the same data, parameters and integer ``random_state`` have
+        identical records on the same machine with the same number of BLAS threads.
     n_features_in_ : int, or dict of str to int for a mapping of tables
         Number of columns.
     feature_names_in_ : ndarray of str, or dict of str to ndarray for a mapping of tables

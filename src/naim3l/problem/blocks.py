@@ -1,9 +1,10 @@
 """Blocks of rows of all labels in one array, and functions of every block."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
+from threading import local
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +21,9 @@ THREADED_NUMBERS = 100_000
 # Blocks with at least this share of the rows of the largest are stacked with it, until the stack
 # has this share of the time of all, so that threads are equally busy.
 STACKED_SHARE, STACKED_COST = 0.9, 0.1
+# NumPy lets other threads run only in calls whose result has more numbers than this, which the
+# eigenvalues of one matrix do not have.
+RELEASED_NUMBERS = 500
 
 # Decorator for functions that divide labels among threads. BLAS is limited to one thread: its own
 # threads do not speed up small decompositions, and keep cores busy while they wait.
@@ -33,13 +37,29 @@ def blas_threads() -> int:
     return max([info["num_threads"] for info in _pools.info() if info["user_api"] == "blas"] or [1])
 
 
+_here = local()  # has an attribute in threads that thread_map has started
+
+
 @one_blas_thread
 def thread_map(function: Callable[[T], R], items: Iterable[T], n_threads: int) -> list[R]:
-    """``function`` of every item, in order, divided among threads with single-threaded BLAS."""
-    if n_threads == 1:
+    """``function`` of every item, in order, divided among threads with single-threaded BLAS.
+
+    In a thread that was itself started here, all items are left to that thread.
+    """
+    if n_threads == 1 or hasattr(_here, "started"):
         return [function(item) for item in items]
-    with ThreadPoolExecutor(n_threads) as pool:
+    with ThreadPoolExecutor(n_threads, initializer=setattr, initargs=(_here, "started", 1)) as pool:
         return list(pool.map(function, items))
+
+
+def map_views(function: Callable[[int], R], n_views: int, n_threads: int) -> list[R]:
+    """``function`` of the position of every view, divided among threads.
+
+    If there are more threads than views, these are left to the function itself.
+    """
+    if n_views < n_threads:
+        return [function(v) for v in range(n_views)]
+    return thread_map(function, range(n_views), n_threads)
 
 
 class LabelBlocks(ABC):
@@ -130,32 +150,58 @@ class LabelBlocks(ABC):
         """
         result = np.empty_like(A)
 
-        def work(group: NDArray[np.intp]) -> None:
-            for k, block in zip(group, function(self._stack(group, A)), strict=True):
-                rows = self.label_slices[k]
-                result[rows] = block[: rows.stop - rows.start]
+        def assign(into: Matrix, blocks: Matrix) -> None:
+            into[...] = function(blocks)
 
-        self._run_groups(work, A)
+        self.change_labels(assign, [result], [A])
         return result
 
     def sum_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> float:
         """Sum over labels of ``function``, from a stack of blocks (..., n, n_labels) to (...)."""
         # Summed in the order of the groups, not in the order in which threads finish.
-        return float(sum(self._run_groups(lambda group: function(self._stack(group, A)).sum(), A)))
+        return float(sum(self.change_labels(lambda blocks: function(blocks).sum(), [], [A])))
+
+    def change_labels(
+        self, function: Callable[..., R], changed: Sequence[Matrix], read: Sequence[Matrix]
+    ) -> list[R]:
+        """Results of ``function`` for groups of labels, which are divided among threads.
+
+        Parameters
+        ----------
+        function : callable
+            Its arguments are stacks of blocks (..., n, n_labels) of each array, padded with rows of
+            zeros. It changes the first ones in place.
+        changed, read : sequence of ndarray, each of shape (n_positives, n_labels)
+        """
+
+        def work(group: NDArray[np.intp]) -> R:
+            stacks = [self._stack(group, A) for A in (*changed, *read)]
+            result = function(*stacks)
+            for A, stack in zip(changed, stacks, strict=False):
+                if len(group) > 1:  # otherwise the stack is the block itself
+                    for k, block in zip(group, stack, strict=True):
+                        rows = self.label_slices[k]
+                        A[rows] = block[: rows.stop - rows.start]
+            return result
+
+        n_threads = self.n_threads if self.n_positives * self.n_labels >= THREADED_NUMBERS else 1
+        return thread_map(work, self._label_groups, n_threads)
 
     @cached_property
     def _label_groups(self) -> list[NDArray[np.intp]]:
         """Labels whose blocks are decomposed together, largest first.
 
         Blocks of similar size form a stack: for small ones the overhead of a call exceeds the
-        arithmetic, and NumPy lets other threads run only while it decomposes several matrices.
+        arithmetic, and other threads run only while eigenvalues of several are computed.
         """
         sizes = np.array([rows.stop - rows.start for rows in self.label_slices])
         costs = np.minimum(sizes, self.n_labels) ** 3.0
         most, groups, cost = STACKED_COST * costs.sum(), list[list[int]](), 0.0
         for k in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)].tolist():
-            alike = bool(groups) and sizes[k] >= STACKED_SHARE * sizes[groups[-1][0]]
-            if alike and (cost < most or len(groups[-1]) < 2):
+            last = groups[-1] if groups else []
+            alike = bool(last) and sizes[k] >= STACKED_SHARE * sizes[last[0]]
+            few = len(last) * min(sizes[k], self.n_labels) <= RELEASED_NUMBERS
+            if alike and (cost < most or few):
                 groups[-1].append(k)
                 cost += costs[k]
             else:
@@ -174,11 +220,6 @@ class LabelBlocks(ABC):
             block[: rows.stop - rows.start] = A[rows]
         return stack
 
-    def _run_groups(self, work: Callable[[NDArray[np.intp]], R], A: Matrix) -> list[R]:
-        """Results of ``work`` on every group of labels, divided among threads if A is large."""
-        n_threads = self.n_threads if A.size >= THREADED_NUMBERS else 1
-        return thread_map(work, self._label_groups, n_threads)
-
 
 def consecutive_slices(sizes: Iterable[int]) -> list[slice]:
     """Slices of the given sizes, one after the other."""
@@ -188,6 +229,8 @@ def consecutive_slices(sizes: Iterable[int]) -> list[slice]:
 
 def distinct(arrays: NDArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """First index of each distinct array of a stack, and the index of each among these."""
+    if len(set(map(bytes, arrays[:, :1]))) == len(arrays):  # mostly they differ in the first row
+        return np.arange(len(arrays)), np.arange(len(arrays))
     seen: dict[bytes, int] = {}
     inverse = np.array([seen.setdefault(A.tobytes(), len(seen)) for A in arrays])
     _, first = np.unique(inverse, return_index=True)

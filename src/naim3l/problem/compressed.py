@@ -9,21 +9,26 @@ Statistics of parts of the rows combine to those of all rows (``PartStatistics.c
 they can be computed in chunks, or in parts on different machines.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.problem.blocks import (
+    THREADED_NUMBERS,
     LabelBlocks,
     Matrix,
     blas_threads,
     consecutive_slices,
+    map_views,
+    thread_map,
 )
 from naim3l.problem.row_sums import PartStatistics, ViewStatistics
 from naim3l.problem.rows import Problem
+
+R = TypeVar("R")
 
 
 class CompressedProblem(LabelBlocks):
@@ -64,28 +69,35 @@ class CompressedProblem(LabelBlocks):
     @classmethod
     def from_problem(cls, problem: Problem, chunk_rows: int = 100_000) -> "CompressedProblem":
         """Compressed form of a problem, in one pass over its rows."""
-        views = []
-        for X, rows in zip(problem.X, problem.row_slices, strict=True):
-            Y = problem.Y[rows]
+
+        def compress(v: int) -> ViewStatistics:
+            X, Y = problem.X[v], problem.Y[problem.row_slices[v]]
             starts = range(0, max(X.shape[0], 1), chunk_rows)
             chunks = (slice(start, start + chunk_rows) for start in starts)
             parts = (PartStatistics.of(X[chunk], Y[chunk]) for chunk in chunks)
-            views.append(reduce(PartStatistics.combine, parts).view(problem.positive_weight))
+            return reduce(PartStatistics.combine, parts).view(problem.positive_weight)
+
+        views = map_views(compress, len(problem.X), problem.n_threads)
         return cls(views, fit_intercept=problem.fit_intercept, n_threads=problem.n_threads)
 
     def label_scores(self, W: Matrix) -> Matrix:
         """``R_k W`` of every label: (n_weights, n_labels) -> (n_positives, n_labels)."""
         scores = np.empty((self.n_positives, self.n_labels), dtype=W.dtype)
-        for factors, rows, weights in self._parts():
-            scores[rows] = factors @ W[weights]
+
+        def fill(v: int) -> None:
+            scores[self._rows[v]] = self._factors[v] @ W[self.weight_slices[v]]
+
+        self._map_views(fill)
         return scores
 
     def label_scores_transposed(self, Z: Matrix) -> Matrix:
         """``sum_k R_k' Z_k``: (n_positives, n_labels) -> (n_weights, n_labels)."""
-        return np.concatenate([factors.T @ Z[rows] for factors, rows, _ in self._parts()])
+        return np.concatenate(self._map_views(lambda v: self._factors[v].T @ Z[self._rows[v]]))
 
-    def _parts(self) -> Iterator[tuple[Matrix, NDArray[np.intp], slice]]:
-        return zip(self._factors, self._rows, self.weight_slices, strict=True)
+    def _map_views(self, function: Callable[[int], R]) -> list[R]:
+        """``function`` of the position of every view, divided among threads if blocks are large."""
+        n_threads = self.n_threads if self.n_positives * self.n_labels >= THREADED_NUMBERS else 1
+        return thread_map(function, range(len(self.views)), n_threads)
 
     def multiply_gram(self, W: Matrix) -> Matrix:
         """``X'XW`` for all views, (n_weights, n_labels)."""

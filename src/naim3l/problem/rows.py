@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from naim3l._arrays import Matrix, inner, namespace_of
-from naim3l.problem.blocks import LabelBlocks, blas_threads, consecutive_slices, thread_map
+from naim3l.problem.blocks import LabelBlocks, blas_threads, consecutive_slices, map_views
 from naim3l.problem.rotation import Rotation, pays
 
 # Views are divided among threads if their product with weights has at least so many products.
@@ -226,9 +226,9 @@ class Problem(LabelBlocks):
     def _stack_views(self, function: Callable[[int], Matrix]) -> Matrix:
         """Products of every view, one above the other; views are divided among threads."""
         n_views, n_products = len(self.X), self.n_labels * sum(map(stored_numbers, self.X))
-        if n_views < self.n_threads or n_products < THREADED_PRODUCTS:
+        if n_products < THREADED_PRODUCTS:
             return np.concatenate([function(v) for v in range(n_views)])
-        return np.concatenate(thread_map(function, range(n_views), self.n_threads))
+        return np.concatenate(map_views(function, n_views, self.n_threads))
 
     def multiply_transposed(self, R: Matrix) -> Matrix:
         """``X'R`` for all views: (n_rows, n_labels) -> (n_weights, n_labels)."""

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,16 @@ from naim3l._arrays import Matrix, as_numpy, inner, namespace_of, norm
 from naim3l.files.checkpoint import Arrays, Checkpoint
 from naim3l.problem.blocks import one_blas_thread
 from naim3l.problem.choice import choose_form
-from naim3l.solvers.nuclear import shrink_labels
-from naim3l.solvers.objective import Objective
+from naim3l.solvers.nuclear import shrink_labels, shrink_relaxed
+from naim3l.solvers.objective import Objective, ObjectiveParts
 from naim3l.solvers.result import Callback, Record, SolverResult
 from naim3l.solvers.weights import WeightStep, make_weight_step
 
 FIRST_MU = 0.5
 # Strong over-relaxation helps while the multipliers are far off, but with it feasibility shrinks at
-# best by the factor |1 - relaxation| per iteration.
-FIRST_RELAXATION, RELAXATION = 1.9, 1.3
-N_FIRST = 6
+# best by the factor |1 - relaxation| per iteration. One step without relaxation makes up for that.
+FIRST_RELAXATION, RELAXATION = 1.9, 1.4
+N_FIRST = 5
 # The start minimises the loss plus the penalty with this mu and Z = 0.
 START_MU = 0.005
 LEAST_MU = 1e-8
@@ -29,10 +29,15 @@ MU_FACTOR = 1.2
 # ... and stays fixed after this many iterations, so that convergence is that of a fixed mu.
 MU_REST = 60
 ROUNDING = 1e-12
+# After the first iterations, the concave term is linearised anew in every one while residuals fall.
+# With strong coupling, new linearisations upset them. From then on, and in the first iterations, it
+# is linearised anew only where the linearisation lies above it by more than this share of tol, or
+# of a tenth of the other residuals, relative to the objective.
+STALE, STALE_RESIDUAL = 0.3, 0.1
 # Name of the solver's part of a checkpoint, and the fields of the state in it.
 PART = "solver"
 STATE_ARRAYS = ("W", "B", "XU", "high_rank")
-STATE_NUMBERS = ("threshold", "divisor", "mu", "lam", "outer_objective")
+STATE_NUMBERS = ("threshold", "divisor", "mu", "lam", "follow_below")
 # The multipliers have a block for every label. Where they take more than this many bytes, and more
 # than this many times the size of the weights, a checkpoint stores only the weights.
 STATE_LIMIT, STATE_TIMES = 2**25, 8
@@ -63,8 +68,9 @@ class _State:
     mu: float
     lam: float
     high_rank: Matrix  # lam X'G, G a sub-gradient at the last outer step
-    outer_objective: float  # at the last outer step
+    outer: ObjectiveParts  # at the last outer step
     step: WeightStep
+    follow_below: float = math.inf  # residual below which every iteration linearises anew
 
 
 def solve_fast(
@@ -81,11 +87,12 @@ def solve_fast(
 ) -> SolverResult:
     """Weights at which the objective is stationary, started at ``W`` or at a ridge solution.
 
-    The concave term is linearised at an outer step, and the remaining convex problem is solved by
-    the splitting ``Z_k = X_k W``. As soon as the true objective is lower than at the last outer
-    step, the iterate becomes the next outer step. So the objective never rises from one outer step
-    to the next. Because the linearisation bounds the objective from above, a next outer step is
-    always found unless the last one was stationary.
+    The concave term is replaced by a linear function above it, and the remaining convex problem is
+    solved by the splitting ``Z_k = X_k W``. The linear function is replaced in the course of the
+    iterations: in every one while residuals fall, otherwise only at outer steps, at which the true
+    objective is lower than at the last one. Because the linear function bounds the objective from
+    above, such a step is always found unless the last one was stationary. Elsewhere the objective,
+    which takes a decomposition for every label, is not computed.
 
     Parameters
     ----------
@@ -149,8 +156,7 @@ def _solve(
         return result
     try:
         for n_iter in range(result.n_iter + 1, max_iter + 1):
-            relaxation = FIRST_RELAXATION if n_iter <= N_FIRST else RELAXATION
-            record = _iterate(objective, state, relaxation)
+            record = _iterate(objective, state, n_iter, tol)
             result.W, result.stationarity = as_numpy(state.W), record["stationarity"]
             result.converged = _is_converged(record, tol)
             result.history.append(record)
@@ -166,7 +172,21 @@ def _solve(
             checkpoint.put(PART, _arrays(result))
     except KeyboardInterrupt:
         result.interrupted = True
+    _complete(objective, result)
     return result
+
+
+def _complete(objective: Objective, result: SolverResult) -> None:
+    """Give the last record the objective of the weights, if they are not those of an outer step."""
+    if result.history and not result.history[-1]["outer"]:
+        W = objective.problem.asarray(result.W)
+        result.history[-1] |= objective.parts(W).as_record()
+
+
+def _relaxation(n_iter: int) -> float:
+    if n_iter <= N_FIRST:
+        return FIRST_RELAXATION
+    return 1.0 if n_iter == N_FIRST + 1 else RELAXATION
 
 
 def _is_converged(record: Record, tol: float) -> bool:
@@ -191,12 +211,13 @@ def _resume(objective: Objective, stored: Arrays) -> SolverResult:
         state = _start(objective, stored["W"], float(stored["mu"]))
         return SolverResult(stored["W"], history=history, stationarity=last, state=state)
     problem = objective.problem
-    fields: dict[str, Any] = {name: problem.asarray(stored[name]) for name in STATE_ARRAYS}
-    fields |= {name: float(stored[name]) for name in STATE_NUMBERS}
-    Z = shrink_labels(problem, fields["B"], fields["threshold"])
+    values: dict[str, Any] = {name: problem.asarray(stored[name]) for name in STATE_ARRAYS}
+    values |= {name: float(stored[name]) for name in STATE_NUMBERS}
+    Z = shrink_labels(problem, values["B"], values["threshold"])
     XZ = problem.label_scores_transposed(Z)
     step = make_weight_step(problem, objective.ridge)
-    state = _State(**fields, Z=Z, XZ=XZ, step=step)
+    outer = ObjectiveParts(*(history[-1][field.name] for field in fields(ObjectiveParts)))
+    state = _State(**values, Z=Z, XZ=XZ, step=step, outer=outer)
     return SolverResult(stored["W"], history=history, stationarity=last, state=state)
 
 
@@ -226,7 +247,7 @@ def _start(objective: Objective, W: Matrix | None, mu: float | None) -> _State:
         mu=mu,
         lam=objective.lam,
         high_rank=high_rank,
-        outer_objective=objective.parts(W, label_scores=scores, scores_norm=scores_norm).total,
+        outer=objective.parts(W, label_scores=scores, scores_norm=scores_norm),
         step=step,
     )
 
@@ -237,11 +258,11 @@ def _restart(objective: Objective, last: _State, mu: float | None) -> _State:
     At another ridge, a new start is taken instead if the objective is lower there.
     """
     scores_norm, high_rank = objective.high_rank_term(last.W)
-    outer_objective = objective.parts(last.W, scores_norm=scores_norm).total
+    outer = objective.parts(last.W, scores_norm=scores_norm)
     step = last.step
     if step.ridge != objective.ridge:
         start = _start(objective, None, mu)
-        if start.outer_objective < outer_objective:
+        if start.outer.total < outer.total:
             return start
         step = start.step
     mu = last.mu if mu is None else mu
@@ -249,62 +270,97 @@ def _restart(objective: Objective, last: _State, mu: float | None) -> _State:
     return replace(
         last,
         step=step,
+        follow_below=math.inf,
         # Changed in place, and still used by the other fit.
         B=namespace_of(last.B).asarray(last.B, copy=True),
+        Z=namespace_of(last.Z).asarray(last.Z, copy=True),
         divisor=last.divisor / factor,
         XU=factor * last.XU,
         mu=mu,
         lam=objective.lam,
         high_rank=high_rank,
-        outer_objective=outer_objective,
+        outer=outer,
     )
 
 
-def _iterate(objective: Objective, state: _State, relaxation: float) -> Record:
+def _iterate(objective: Objective, state: _State, n_iter: int, tol: float) -> Record:
     """Make one iteration in place, and return its record."""
-    problem, mu = objective.problem, state.mu
+    problem, mu, lam = objective.problem, state.mu, objective.lam
     W_old, XZ_old = state.W, state.XZ
-    right = problem.targets + state.high_rank + mu * (state.XZ - state.XU)
-    W = state.W = state.step(right, mu, W_old)
-    scores = problem.label_scores(W)
-    if not norm(scores) <= SCORE_LIMIT * math.sqrt(math.prod(scores.shape)):
-        raise FloatingPointError(_UNBOUNDED_MESSAGE)
-    # Scaled multipliers (B - Z) / divisor, and the relaxed scores; in few passes over large arrays.
-    B = state.B
-    B *= 1 / state.divisor
-    B += relaxation * scores
-    B += (1 - relaxation - 1 / state.divisor) * state.Z
-    state.XU += relaxation * problem.multiply_positive_gram(W) + (1 - relaxation) * state.XZ
-    state.threshold, state.divisor = _threshold(objective, mu), 1.0
-    state.Z = shrink_labels(problem, B, state.threshold)
-    state.XZ = problem.label_scores_transposed(state.Z)
-    state.XU -= state.XZ
-
-    scores_norm, high_rank = objective.high_rank_term(W)
+    scores, primal, size = _split(objective, state, _relaxation(n_iter))
+    W, multipliers = state.W, mu * state.XU
     loss, gradient = problem.loss_and_gradient(W)
     gradient += objective.ridge_gradient(W)
-    parts = objective.parts(W, loss=loss, label_scores=scores, scores_norm=scores_norm)
-    stationarity = objective.stationarity(gradient, mu * state.XU, state.high_rank)
-    scores -= state.Z
-    primal = norm(scores)
+    stationarity = objective.stationarity(gradient, multipliers, state.high_rank)
     # Labels are 1 and -1: compare with scores of that size, not with vanishing ones.
-    size = max(norm(state.Z), math.sqrt(problem.n_observed_positives))
-    # How far the linearisation lies above the concave term, relative to the objective.
-    gap = objective.lam * scores_norm - inner(W, state.high_rank)
-    scale = abs(parts.total) + objective.lam * scores_norm + 1e-300
-    outer = parts.total <= state.outer_objective + ROUNDING * scale
-    if outer:
-        state.high_rank, state.outer_objective = high_rank, parts.total
-    return parts.as_record() | {
+    feasibility = primal / max(size, math.sqrt(problem.n_observed_positives))
+    worst = max(stationarity, feasibility)
+
+    # A linear function may lie this much above the term where it touches it, so that tiny singular
+    # values turn it less, see `inverse_root_of_gram`.
+    slack = STALE / 2 * tol * abs(state.outer.total) / lam
+    scores_norm, high_rank = objective.high_rank_term(W, slack=slack)
+    # Multipliers are lam times matrices of norm 1 at most, so this is below the objective.
+    least = objective.parts(
+        W, loss=loss, label_norms=inner(W, multipliers) / lam, scores_norm=scores_norm
+    ).total
+    scale = abs(least) + lam * scores_norm + 1e-300
+    # How far the linear function lies above the concave term, relative to the objective.
+    gap = max(lam * scores_norm - inner(W, state.high_rank), 0.0) / scale
+    followed = math.isfinite(state.follow_below)
+    follows = tol > 0 and _follows(state, n_iter, worst)
+    if followed and not follows:
+        state.outer = objective.parts(W_old)  # where the linear function touches the concave term
+    stale = tol == 0 or (gap > STALE * max(tol, STALE_RESIDUAL * worst) and not follows)
+    ends = max(worst, gap) < tol
+    rise = (STALE * tol if ends else ROUNDING) * scale
+    highest = math.inf if follows else state.outer.total + rise
+    outer = False
+    if (stale or ends) and least <= highest:
+        parts = objective.parts(W, loss=loss, label_scores=scores, scores_norm=scores_norm)
+        outer = parts.total <= highest
+        state.outer = parts if outer else state.outer
+    if follows or (stale and outer):
+        state.high_rank = high_rank
+    return state.outer.as_record() | {
         "change": float(namespace_of(W).max(abs(W - W_old))),
         "primal_residual": primal,
         "dual_residual": mu * norm(state.XZ - XZ_old),
         "stationarity": stationarity,
-        "feasibility": primal / size,
-        "concave_gap": max(gap, 0.0) / scale,
+        "feasibility": feasibility,
+        "concave_gap": gap,
         "mu": mu,
         "outer": bool(outer),
     }
+
+
+def _split(objective: Objective, state: _State, relaxation: float) -> tuple[Matrix, float, float]:
+    """Update W, Z and the multipliers; the scores, their distance from Z, and the norm of Z."""
+    problem, mu = objective.problem, state.mu
+    right = problem.targets + state.high_rank + mu * (state.XZ - state.XU)
+    W = state.W = state.step(right, mu, state.W)
+    scores = problem.label_scores(W)
+    if not norm(scores) <= SCORE_LIMIT * math.sqrt(math.prod(scores.shape)):
+        raise FloatingPointError(_UNBOUNDED_MESSAGE)
+    # Scaled multipliers (B - Z) / divisor, and the relaxed scores.
+    factors = (1 / state.divisor, 1 - relaxation - 1 / state.divisor, relaxation)
+    state.XU += relaxation * problem.multiply_positive_gram(W) + (1 - relaxation) * state.XZ
+    state.threshold, state.divisor = _threshold(objective, mu), 1.0
+    state.B, state.Z, primal, size = shrink_relaxed(
+        problem, state.B, state.Z, scores, factors, state.threshold
+    )
+    state.XZ = problem.label_scores_transposed(state.Z)
+    state.XU -= state.XZ
+    return scores, primal, size
+
+
+def _follows(state: _State, n_iter: int, worst: float) -> bool:
+    """Whether residuals still fall, so that the linear function may be replaced at once."""
+    if n_iter <= N_FIRST + 1:
+        return False
+    follows = worst <= state.follow_below
+    state.follow_below = worst if follows else -math.inf
+    return follows
 
 
 def _threshold(objective: Objective, mu: float) -> float:

@@ -13,8 +13,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
 
-from naim3l._arrays import Matrix, namespace_of
+from naim3l._arrays import Matrix, as_numpy, inner, namespace_of, norm
 from naim3l.problem.compressed import Form
 from naim3l.problem.on_device import DeviceProblem
 from naim3l.solvers.products import shrink_gram, trace_norm_of_gram
@@ -56,10 +58,17 @@ def trace_norm_subgradient(A: Matrix, *, cutoff: float | None = None) -> Matrix:
     return _reweight(A, lambda eigenvalues: _inverse_root(A, eigenvalues, cutoff))
 
 
-def inverse_root_of_gram(K: Matrix, *, cutoff: float | None = None) -> tuple[float, Matrix]:
+def inverse_root_of_gram(
+    K: Matrix, *, cutoff: float | None = None, slack: float = 0.0
+) -> tuple[float, Matrix]:
     """Trace norm of ``A``, and the factor of its sub-gradient, from ``K = A'A`` alone.
 
     The rows of ``A`` need not be in one place: each part can multiply its own rows by the result.
+
+    A sub-gradient turns with the vectors of small singular values, however small these are. With
+    ``slack``, it does so less: singular values of ``G = A @ T`` are ``s / sqrt(s^2 + e^2)`` instead
+    of 1. As they are below 1, ``<G, B>`` is at most the trace norm of ``B`` for every ``B``, as
+    with a sub-gradient; at ``A`` it is below the trace norm by ``slack``, which determines ``e``.
 
     Parameters
     ----------
@@ -67,6 +76,7 @@ def inverse_root_of_gram(K: Matrix, *, cutoff: float | None = None) -> tuple[flo
     cutoff : float, optional
         Eigenvalues up to this one count as zero in ``T``, but not in the norm. By default the
         rounding error of the largest, in both.
+    slack : float
 
     Returns
     -------
@@ -78,6 +88,8 @@ def inverse_root_of_gram(K: Matrix, *, cutoff: float | None = None) -> tuple[flo
     eigenvalues, vectors = namespace_of(K).linalg.eigh(K)
     weights = _inverse_root(K, eigenvalues, cutoff)
     kept = weights > 0
+    if slack > 0:
+        weights = weights / (1 + _smoothing(as_numpy(1 / weights[kept]), slack) * weights**2) ** 0.5
     T = (vectors[:, kept] * weights[kept]) @ vectors[:, kept].T
     return float(_root_sum(K, eigenvalues, None)), T
 
@@ -113,6 +125,49 @@ def shrink_labels(problem: Form, A: Matrix, threshold: float) -> Matrix:
     return problem.map_labels(partial(singular_value_threshold, threshold=threshold), A)
 
 
+def shrink_relaxed(
+    problem: Form,
+    B: Matrix,
+    Z: Matrix,
+    scores: Matrix,
+    factors: tuple[float, float, float],
+    threshold: float,
+) -> tuple[Matrix, Matrix, float, float]:
+    """`shrink_labels` of a combination of three arrays, each of shape (n_positives, n_labels).
+
+    Blocks go through all steps one after the other, while they are in a cache.
+
+    Returns
+    -------
+    B : ndarray
+        ``factors[0] * B + factors[1] * Z + factors[2] * scores``, in the place of ``B``.
+    Z : ndarray
+        Its blocks, shrunken, in the place of ``Z`` unless the problem is on a device.
+    distance, size : float
+        Norms of ``scores - Z`` and of ``Z``.
+    """
+    if isinstance(problem, DeviceProblem):
+        B *= factors[0]
+        B += factors[1] * Z
+        B += factors[2] * scores
+        Z = shrink_labels(problem, B, threshold)
+        return B, Z, norm(scores - Z), norm(Z)
+
+    def work(b: Matrix, z: Matrix, s: Matrix) -> tuple[float, float]:
+        b *= factors[0]
+        z *= factors[1]
+        b += z
+        np.multiply(s, factors[2], out=z)
+        b += z
+        z[...] = singular_value_threshold(b, threshold)
+        rest = s - z
+        return inner(rest, rest), inner(z, z)
+
+    squares = problem.change_labels(work, [B, Z], [scores])
+    distance, size = np.sqrt(np.sum([(0.0, 0.0), *squares], axis=0)).tolist()
+    return B, Z, distance, size
+
+
 def sum_trace_norms(problem: Form, A: Matrix) -> float:
     """Sum of the trace norms of all labels' blocks of ``A``, (n_positives, n_labels)."""
     if isinstance(problem, DeviceProblem):
@@ -121,7 +176,7 @@ def sum_trace_norms(problem: Form, A: Matrix) -> float:
 
 
 def _reweight(A: Matrix, weight: Callable[[Matrix], Matrix]) -> Matrix:
-    """``A`` with each singular value multiplied by a weight computed from its square."""
+    """``A`` with each singular value multiplied by a weight, 0 or above, found from its square."""
     if 0 in A.shape[-2:]:
         return A.copy()
     eigenvalues, vectors = np.linalg.eigh(_smaller_gram(A))
@@ -132,11 +187,27 @@ def _reweight(A: Matrix, weight: Callable[[Matrix], Matrix]) -> Matrix:
     transposed = np.swapaxes(vectors, -1, -2)
     tall = A.shape[-2] >= A.shape[-1]
     if 2 * vectors.shape[-1] > vectors.shape[-2]:  # then one product with A costs less than two
-        T = (vectors * weights) @ transposed
+        root = vectors * np.sqrt(weights)
+        T = root @ np.swapaxes(root, -1, -2)  # half the work, as BLAS knows that it is symmetric
         return A @ T if tall else T @ A
     if tall:
         return (A @ vectors * weights) @ transposed
     return (vectors * weights) @ (transposed @ A)
+
+
+def _smoothing(s: NDArray[np.floating], slack: float) -> float:
+    """``e^2`` at which ``sum s (1 - s / sqrt(s^2 + e^2))`` is ``slack``, at most ``max(s)^2``."""
+    largest = float(s.max(initial=0.0)) ** 2
+
+    def excess(logarithm: float) -> float:
+        return float(np.sum(s - s**2 / np.sqrt(s**2 + largest * 10**logarithm))) - slack
+
+    lowest = -30.0
+    if excess(0.0) <= 0:
+        return largest
+    if excess(lowest) >= 0:
+        return 0.0
+    return float(largest * 10 ** brentq(excess, lowest, 0.0, rtol=1e-3))
 
 
 def _root_sum(A: Matrix, eigenvalues: Matrix, cutoff: float | None) -> Any:

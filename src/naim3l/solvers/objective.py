@@ -64,6 +64,7 @@ class Objective:
         *,
         loss: float | None = None,
         label_scores: Matrix | None = None,
+        label_norms: float | None = None,
         scores_norm: float | None = None,
     ) -> ObjectiveParts:
         """Terms of ``F(W)``.
@@ -71,12 +72,15 @@ class Objective:
         Parameters
         ----------
         W : ndarray of shape (n_weights, n_labels)
-        loss, label_scores, scores_norm
-            The loss, ``X_k W`` of all labels, and the trace norm of ``XW``, if known already.
+        loss, label_scores, label_norms, scores_norm
+            The loss, ``X_k W`` of all labels, the sum of the trace norms of these, and the trace
+            norm of ``XW``, if known already.
         """
         problem = self.problem
         low_rank = high_rank = 0.0
-        if self.low_rank:
+        if self.low_rank and label_norms is not None:
+            low_rank = label_norms
+        elif self.low_rank:
             blocks = problem.label_scores(W) if label_scores is None else label_scores
             low_rank = sum_trace_norms(problem, blocks)
         if self.high_rank:
@@ -92,16 +96,18 @@ class Objective:
         """``F(W)``."""
         return self.parts(W).total
 
-    def high_rank_term(self, W: Matrix, cutoff: float | None = None) -> tuple[float, Matrix]:
+    def high_rank_term(
+        self, W: Matrix, cutoff: float | None = None, slack: float = 0.0
+    ) -> tuple[float, Matrix]:
         """Trace norm of ``XW``, and ``lam X'G`` with its sub-gradient ``G`` (Algorithm 2).
 
         Both follow from ``X'XW``: ``(XW)'XW = W'X'XW``, and ``X'G = X'XW T``. They are zero if
-        the term is left out. ``cutoff`` is that of `inverse_root_of_gram`.
+        the term is left out. ``cutoff`` and ``slack`` are those of `inverse_root_of_gram`.
         """
         if not self.high_rank:
             return 0.0, namespace_of(W).zeros_like(W)
         XXW = self.problem.multiply_gram(W)
-        scores_norm, T = inverse_root_of_gram(W.T @ XXW, cutoff=cutoff)
+        scores_norm, T = inverse_root_of_gram(W.T @ XXW, cutoff=cutoff, slack=slack)
         return scores_norm, self.lam * (XXW @ T)
 
     def ridge_gradient(self, W: Matrix) -> Matrix:

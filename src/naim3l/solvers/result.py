@@ -26,7 +26,8 @@ class SolverResult:
     history : list of dict
         One record per iteration: ``objective``, its parts ``loss``, ``low_rank``,
         ``high_rank`` and ``ridge``, ``change``, ``primal_residual``, ``dual_residual``.
-        A solver may add further entries.
+        A solver may add further entries. The objective is that of the weights in the last record;
+        before, it may be that of the last ones for which the solver needed it.
     stationarity : float
         Relative stationarity residual at ``W``; NaN if the solver does not compute it.
     interrupted : bool

@@ -8,10 +8,17 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from naim3l._arrays import Matrix, namespace_of
-from naim3l.problem.blocks import THREADED_NUMBERS, distinct, one_blas_thread, thread_map
+from naim3l.problem.blocks import (
+    THREADED_NUMBERS,
+    distinct,
+    map_views,
+    one_blas_thread,
+    thread_map,
+)
 from naim3l.problem.compressed import CompressedProblem, Form
 from naim3l.problem.on_device import DeviceProblem
 from naim3l.problem.rows import Problem
@@ -68,15 +75,18 @@ class DirectWeightStep:
     def __init__(self, problem: CompressedProblem, ridge: float) -> None:
         self.slices, self.ridge = problem.weight_slices, ridge
         self.n_threads = problem.n_threads
-        self.blocks = []
-        for view, weights in zip(problem.views, self.slices, strict=True):
+        penalised = problem.penalised
+
+        def factor(v: int) -> tuple[Matrix, Matrix, Matrix, NDArray[np.intp]]:
+            view = problem.views[v]
             # Labels known in the same rows share one matrix.
             which, inverse = distinct(view.known_grams)
             curvature = view.known_grams[which]
             diagonal = np.arange(len(view.gram))
-            curvature[:, diagonal, diagonal] += ridge * problem.penalised[weights].T[which]
-            T, alpha, beta = _diagonalise(curvature, view.positive_gram, problem.n_threads)
-            self.blocks.append((T, alpha, beta, inverse))
+            curvature[:, diagonal, diagonal] += ridge * penalised[self.slices[v]].T[which]
+            return *_diagonalise(curvature, view.positive_gram, self.n_threads), inverse
+
+        self.blocks = map_views(factor, len(problem.views), self.n_threads)
 
     def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix:
         n_threads = self.n_threads if B.size >= THREADED_NUMBERS else 1
