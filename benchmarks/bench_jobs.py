@@ -101,6 +101,7 @@ JOBS = (
     show_completion, start_python,
 )  # fmt: skip
 BUSY = (fit_raw,)  # also measured beside a busy process
+LONG = (search_linear, search_kernel)  # measured once
 
 
 def corel5k(data, name):
@@ -138,11 +139,11 @@ def in_checkout(name, checkout, data):
 
 
 def compare(job, arguments, busy):
-    """Median seconds before and after."""
+    """Median seconds before and after; long jobs run once."""
     found = {checkout: [] for checkout in (arguments.before, HERE.parent)}
     other = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if busy else None
     try:
-        for _ in range(arguments.repeats):
+        for _ in range(1 if job in LONG else arguments.repeats):
             for checkout, seconds in found.items():
                 print(f"{job.__name__}, {checkout}", file=sys.stderr, flush=True)
                 seconds.append(in_checkout(job.__name__, checkout, arguments.data))

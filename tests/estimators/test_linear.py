@@ -61,7 +61,7 @@ def assert_same_weights(rotated, unrotated, X, tol=1e-8):
         assert_allclose(rotated.intercept_[view], unrotated.intercept_[view], rtol=0, atol=tol)
 
 
-EXACT = {"transformer": None, "tol": 1e-11, "max_iter": 1000}
+EXACT = {"transformer": None, "tol": 1e-11, "max_iter": 4000}
 
 
 @pytest.mark.parametrize("make", ["plain", "duplicate rows", "rank 3"])

@@ -134,7 +134,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
     0  0.1    0.0            0.937                2
     1  1.0    0.0            0.944                1
     2  0.1   10.0            0.921                3
-    3  1.0   10.0            0.916                4
+    3  1.0   10.0            0.918                4
     """
 
     lams: int | Sequence[float] = 10

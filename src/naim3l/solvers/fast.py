@@ -32,8 +32,9 @@ ROUNDING = 1e-12
 # After the first iterations, the concave term is linearised anew in every one while residuals fall.
 # With strong coupling, new linearisations upset them. From then on, and in the first iterations, it
 # is linearised anew only where the linearisation lies above it by more than this share of tol, or
-# of a tenth of the other residuals, relative to the objective.
-STALE, STALE_RESIDUAL = 0.3, 0.1
+# of a tenth of the other residuals, relative to the objective. A larger tol than the last number
+# counts as that number here.
+STALE, STALE_RESIDUAL, LOOSEST = 0.3, 0.1, 1e-4
 # Name of the solver's part of a checkpoint, and the fields of the state in it.
 PART = "solver"
 STATE_ARRAYS = ("W", "B", "XU", "high_rank")
@@ -298,7 +299,8 @@ def _iterate(objective: Objective, state: _State, n_iter: int, tol: float) -> Re
 
     # A linear function may lie this much above the term where it touches it, so that tiny singular
     # values turn it less, see `inverse_root_of_gram`.
-    slack = STALE / 2 * tol * abs(state.outer.total) / lam
+    level = min(tol, LOOSEST)
+    slack = STALE / 2 * level * abs(state.outer.total) / lam
     scores_norm, high_rank = objective.high_rank_term(W, slack=slack)
     # Multipliers are lam times matrices of norm 1 at most, so this is below the objective.
     least = objective.parts(
@@ -311,9 +313,9 @@ def _iterate(objective: Objective, state: _State, n_iter: int, tol: float) -> Re
     follows = tol > 0 and _follows(state, n_iter, worst)
     if followed and not follows:
         state.outer = objective.parts(W_old)  # where the linear function touches the concave term
-    stale = tol == 0 or (gap > STALE * max(tol, STALE_RESIDUAL * worst) and not follows)
+    stale = tol == 0 or (gap > STALE * max(level, STALE_RESIDUAL * worst) and not follows)
     ends = max(worst, gap) < tol
-    rise = (STALE * tol if ends else ROUNDING) * scale
+    rise = (STALE * level if ends else ROUNDING) * scale
     highest = math.inf if follows else state.outer.total + rise
     outer = False
     if (stale or ends) and least <= highest:
