@@ -274,3 +274,20 @@ def test_progress_counts_every_pair_of_every_fold(data, monkeypatch):
     assert description == "pairs x folds" and total == 3 * len(LAMS) * len(RIDGES)
     assert sum(by for _, by in calls) == total
     assert any(by == 0 and "objective" in note for note, by in calls)  # within a fit
+
+
+@pytest.mark.parametrize(("n_jobs", "n_threads"), [(None, 4), (2, 2), (4, 1)])
+def test_fits_of_folds_share_the_threads_of_the_problem(
+    make_problem, monkeypatch, n_jobs, n_threads
+):
+    *_, problem = make_problem(n_rows=(60, 50))
+    problem.n_threads, seen = 4, []
+
+    def note(objective, **options):
+        seen.append(objective.problem.n_threads)
+        return solve_fast(objective, **options)
+
+    monkeypatch.setattr("naim3l.estimators.search.solve_fast", note)
+    folds = Folds.of(problem, hold_out_folds(problem, 4, np.random.RandomState(0)))
+    Search(folds, 4, [(0.4, 1.0)], "AP", exhaustive=True).run(n_jobs, None, shown=False)
+    assert set(seen) == {n_threads}

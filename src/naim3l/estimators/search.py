@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
 from naim3l._arrays import Mask, Matrix
@@ -197,13 +197,17 @@ class Search:
                 fits.restore(stored)
                 advance(by=len(chosen))
         run = Parallel(n_jobs, prefer="threads", return_as="generator")
-        for fits in run(delayed(self._fit_fold)(fits, advance) for fits in todo):
+        n_threads = self.folds.rows.n_threads // max(1, min(effective_n_jobs(n_jobs), len(todo)))
+        fit = partial(self._fit_fold, advance, max(1, n_threads))
+        for fits in run(delayed(fit)(fits) for fits in todo):
             if checkpoint is not None:
                 checkpoint.put(fits.name, fits.arrays)
         self.fits += new
 
-    def _fit_fold(self, fits: FoldFits, advance: Advance) -> FoldFits:
-        form = choose_form(move_to(self.folds.without(fits.fold), self.device))
+    def _fit_fold(self, advance: Advance, n_threads: int, fits: FoldFits) -> FoldFits:
+        problem = self.folds.without(fits.fold)
+        problem.n_threads = n_threads  # `run` has limited BLAS, whose number it would have
+        form = choose_form(move_to(problem, self.device))
         start: SolverResult | None = None
         for _, path in groupby(fits.chosen, lambda pair: self.pairs[pair][1]):
             # A path starts where that of the smaller ridge did.

@@ -108,7 +108,7 @@ class Problem(LabelBlocks):
             names=self.names,
             rotations=self.rotations,
         )
-        other.fit_intercept = self.fit_intercept
+        other.fit_intercept, other.n_threads = self.fit_intercept, self.n_threads
         return other
 
     def with_features(
@@ -117,7 +117,7 @@ class Problem(LabelBlocks):
         rotations: Sequence[Rotation | None] | None = None,
     ) -> "Problem":
         """The same labels with other features of the same rows, and their rotations if new."""
-        return Problem(
+        other = Problem(
             features,
             [self.Y],
             fit_intercept=self.fit_intercept,
@@ -126,6 +126,8 @@ class Problem(LabelBlocks):
             names=self.names,
             rotations=self.rotations if rotations is None else rotations,
         )
+        other.n_threads = self.n_threads
+        return other
 
     def rotated(self) -> "Problem":
         """The same problem, in which views with many more columns than rows are rotated."""
