@@ -39,6 +39,14 @@ def test_blas_keeps_to_one_thread_within_threads_and_has_its_own_again_after(n_t
     assert blas_threads() == before
 
 
+def test_limits_within_limits_are_lifted_again():
+    before = blas_threads()
+    outer = one_blas_thread(lambda: one_blas_thread(blas_threads)() + blas_threads())
+    assert outer() == 2
+    assert thread_map(lambda _: outer(), range(4), 2) == [2] * 4
+    assert blas_threads() == before
+
+
 def test_an_error_of_one_item_is_raised():
     def divide(i):
         return 1 // i

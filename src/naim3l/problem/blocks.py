@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from threading import local
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from threadpoolctl import ThreadpoolController
 
 from naim3l._arrays import Matrix
 
+P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -25,11 +26,24 @@ STACKED_SHARE, STACKED_COST = 0.9, 0.1
 # eigenvalues of one matrix do not have.
 RELEASED_NUMBERS = 500
 
-# Decorator for functions that divide labels among threads. BLAS is limited to one thread: its own
-# threads do not speed up small decompositions, and keep cores busy while they wait.
 _pools = ThreadpoolController()
-one_blas_thread = _pools.wrap(limits=1, user_api="blas")
-limited_blas = partial(_pools.limit, limits=1, user_api="blas")  # the same as a context
+limited_blas = partial(_pools.limit, limits=1, user_api="blas")
+
+
+def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorator for functions that divide labels among threads, with one thread of BLAS.
+
+    Its own threads do not speed up small decompositions, and keep cores busy while they wait.
+    """
+
+    # The decorator of threadpoolctl up to 3.7 keeps what to restore in one place for all calls: one
+    # within another would leave BLAS with one thread for good.
+    @wraps(function)
+    def limited(*args: P.args, **kwargs: P.kwargs) -> R:
+        with limited_blas():
+            return function(*args, **kwargs)
+
+    return limited
 
 
 def blas_threads() -> int:
