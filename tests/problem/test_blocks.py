@@ -72,10 +72,10 @@ def test_views_leave_threads_to_the_function_if_there_are_more(n_views):
     assert all((thread == get_ident()) == (n_views < 3) for _, thread in found)
 
 
-@pytest.mark.parametrize("first", [0, 1], ids=["the same first row", "another first row"])
-def test_distinct_arrays_are_found_by_all_of_their_numbers(first):
+@pytest.mark.parametrize("n_equal", [0, 1], ids=["another first row", "the same first row"])
+def test_distinct_arrays_are_found_by_all_of_their_numbers(n_equal):
     one, two = np.arange(12.0).reshape(2, 3, 2)
-    two[:first] = one[:first]
+    two[:n_equal] = one[:n_equal]
     which, inverse = distinct(np.array([one, two, one, one + 1, two]))
     assert which.tolist() == [0, 1, 3] and inverse.tolist() == [0, 1, 0, 2, 1]
 

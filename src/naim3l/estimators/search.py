@@ -206,7 +206,7 @@ class Search:
 
     def _fit_fold(self, advance: Advance, n_threads: int, fits: FoldFits) -> FoldFits:
         problem = self.folds.without(fits.fold)
-        problem.n_threads = n_threads  # `run` has limited BLAS, whose number it would have
+        problem.n_threads = n_threads  # the others are for folds that are fitted at the same time
         form = choose_form(move_to(problem, self.device))
         start: SolverResult | None = None
         for _, path in groupby(fits.chosen, lambda pair: self.pairs[pair][1]):

@@ -136,6 +136,11 @@ class LabelBlocks(ABC):
     def n_positives(self) -> int:
         return self.label_slices[-1].stop
 
+    @property
+    def n_block_threads(self) -> int:
+        """Number of threads for work on the blocks of all labels; 1 if these are small."""
+        return self.n_threads if self.n_positives * self.n_labels >= THREADED_NUMBERS else 1
+
     @abstractmethod
     def loss_and_gradient(self, W: Matrix) -> tuple[float, Matrix]:
         """The loss, and ``X'(P * (XW - Y))`` of shape (n_weights, n_labels)."""
@@ -198,8 +203,7 @@ class LabelBlocks(ABC):
                         A[rows] = block[: rows.stop - rows.start]
             return result
 
-        n_threads = self.n_threads if self.n_positives * self.n_labels >= THREADED_NUMBERS else 1
-        return thread_map(work, self._label_groups, n_threads)
+        return thread_map(work, self._label_groups, self.n_block_threads)
 
     @cached_property
     def _label_groups(self) -> list[NDArray[np.intp]]:

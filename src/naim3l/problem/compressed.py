@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.problem.blocks import (
-    THREADED_NUMBERS,
     LabelBlocks,
     Matrix,
     blas_threads,
@@ -96,8 +95,7 @@ class CompressedProblem(LabelBlocks):
 
     def _map_views(self, function: Callable[[int], R]) -> list[R]:
         """``function`` of the position of every view, divided among threads if blocks are large."""
-        n_threads = self.n_threads if self.n_positives * self.n_labels >= THREADED_NUMBERS else 1
-        return thread_map(function, range(len(self.views)), n_threads)
+        return thread_map(function, range(len(self.views)), self.n_block_threads)
 
     def multiply_gram(self, W: Matrix) -> Matrix:
         """``X'XW`` for all views, (n_weights, n_labels)."""

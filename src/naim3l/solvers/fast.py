@@ -68,7 +68,7 @@ class _State:
     XU: Matrix  # sum_k X_k' U_k, updated rather than recomputed
     mu: float
     lam: float
-    high_rank: Matrix  # lam X'G, G a sub-gradient at the last outer step
+    high_rank: Matrix  # lam X'G, with G where the concave term was linearised last
     outer: ObjectiveParts  # at the last outer step
     step: WeightStep
     follow_below: float = math.inf  # residual below which every iteration linearises anew
