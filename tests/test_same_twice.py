@@ -12,7 +12,7 @@ from naim3l.problem import blocks
 @pytest.fixture(autouse=True)
 def in_threads(monkeypatch):
     """Labels of every size are divided among threads."""
-    monkeypatch.setattr(blocks, "THREADED_NUMBERS", 1)
+    monkeypatch.setattr(blocks, "LARGE_NUMBERS", 1)
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ def way(request, monkeypatch):
     if request.param == "iterations":
         monkeypatch.setattr(module, "DIRECT_SIZE", 0)
         monkeypatch.setattr(module, "DIRECT_TIMES", 1)
+        monkeypatch.setattr(module, "LARGEST_DIRECT", 0)
         monkeypatch.setattr(module, "_decompose", None)
     return request.param
 
@@ -89,8 +90,32 @@ def test_tables_of_mostly_zeros_are_treated_as_sparse(rng, monkeypatch):
     assert_leading(X, *leading_axes(rows, 4), 4)
 
 
-def test_the_scatter_has_the_same_axes(rng):
-    X = rng.normal(size=(50, 12))
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_dense_rows_become_sparse_as_by_scipy(rng, order):
+    X = np.asarray(rng.poisson(0.2, size=(30, 20)) * rng.normal(size=20), order=order)
+    X[[0, 4]], X[:, 19] = 0, np.nan
+    found, expected = module._sparse(X, X != 0), sparse.csr_array(X)
+    for name in ("data", "indices", "indptr", "shape"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_iterations_give_up_where_a_decomposition_is_faster(rng, monkeypatch):
+    """Of noise, no few directions stand out."""
+    monkeypatch.setattr(module, "ROWS_PER_RESTART", 1000)
+    X = rng.normal(size=(800, 600))
+    decomposed, whole = [], module._decompose
+
+    def count(*arguments):
+        decomposed.append(arguments)
+        return whole(*arguments)
+
+    monkeypatch.setattr(module, "_decompose", count)
+    assert_leading(X, *leading_axes(CentredRows(X), 30), 30)
+    assert len(decomposed) == 1
+
+
+def test_the_scatter_has_the_same_axes(rng, way):
+    X = rng.normal(size=(50, 12)) * np.geomspace(1, 9, 12)
     assert_leading(X, *axes_of_scatter(CentredRows(X).scatter(), 5), 5)
 
 

@@ -10,6 +10,7 @@ from naim3l.problem.blocks import (
     blas_threads,
     consecutive_slices,
     distinct,
+    kept_threads,
     map_views,
     one_blas_thread,
     thread_map,
@@ -54,6 +55,20 @@ def test_an_error_of_one_item_is_raised():
     for n_threads in (1, 2):
         with pytest.raises(ZeroDivisionError):
             thread_map(divide, [1, 0, 2], n_threads)
+
+
+def test_kept_threads_do_all_the_work(n_threads=2):
+    with kept_threads(n_threads):
+        with kept_threads(n_threads):  # no others within
+            found = [thread_map(lambda _: get_ident(), range(20), n_threads) for _ in range(5)]
+        assert thread_map(lambda i: i, range(3), n_threads) == [0, 1, 2]
+        with pytest.raises(ZeroDivisionError):
+            thread_map(lambda i: 1 // i, [1, 0], n_threads)
+    assert len({ident for idents in found for ident in idents}) <= n_threads
+    assert get_ident() not in found[0]
+    assert thread_map(lambda i: i, range(3), n_threads) == [0, 1, 2]  # with threads of its own
+    with kept_threads(1):
+        assert thread_map(lambda _: get_ident(), range(2), 1) == [get_ident()] * 2
 
 
 def test_threads_start_no_threads():

@@ -16,8 +16,8 @@ from naim3l.problem.on_device import DeviceProblem  # noqa: E402
 from naim3l.problem.rows import Problem  # noqa: E402
 from naim3l.solvers import solve_fast  # noqa: E402
 from naim3l.solvers.device_weights import DeviceWeightStep  # noqa: E402
-from naim3l.solvers.nuclear import shrink_labels, sum_trace_norms  # noqa: E402
 from naim3l.solvers.objective import Objective  # noqa: E402
+from naim3l.solvers.thresholding import shrink_labels, sum_trace_norms  # noqa: E402
 from naim3l.solvers.weights import IterativeWeightStep  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -67,8 +67,11 @@ class TestProducts:
         A = np.random.default_rng(2).normal(size=(problem.n_positives, problem.n_labels))
         moved_A = moved.asarray(A)
         for threshold in (0.0, 1.5):
-            close(shrink_labels(moved, moved_A, threshold), shrink_labels(problem, A, threshold),
-                  atol=1e-9)  # fmt: skip
+            (found, norms), (Z, expected) = (
+                shrink_labels(moved, moved_A, threshold), shrink_labels(problem, A, threshold),
+            )  # fmt: skip
+            close(found, Z, atol=1e-9)
+            assert norms == pytest.approx(expected)
         assert sum_trace_norms(moved, moved_A) == pytest.approx(sum_trace_norms(problem, A))
 
     def test_sparse_rows_become_dense(self, device):

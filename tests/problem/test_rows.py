@@ -96,7 +96,7 @@ def test_split_weights_puts_the_intercept_last(make_problem, rng):
 def test_labels_are_visited_alone_stacked_and_in_threads(
     make_problem, rng, monkeypatch, threaded, share
 ):
-    monkeypatch.setattr(naim3l.problem.blocks, "THREADED_NUMBERS", 1 if threaded else 10**9)
+    monkeypatch.setattr(naim3l.problem.blocks, "LARGE_NUMBERS", 1 if threaded else 10**9)
     monkeypatch.setattr(naim3l.problem.blocks, "STACKED_SHARE", share)
     features, labels, _ = make_problem(n_labels=9)
     labels[0][:, 3] = labels[1][:, 3] = 0  # one label without a block
@@ -117,7 +117,7 @@ def test_labels_are_visited_alone_stacked_and_in_threads(
 
 
 def test_sums_do_not_depend_on_which_thread_is_done_first(monkeypatch):
-    monkeypatch.setattr(naim3l.problem.blocks, "THREADED_NUMBERS", 1)
+    monkeypatch.setattr(naim3l.problem.blocks, "LARGE_NUMBERS", 1)
     monkeypatch.setattr(naim3l.problem.blocks, "STACKED_SHARE", 2.0)  # every label for itself
     Y = np.array([[1, 1, 1], [1, 1, -1], [1, -1, -1]])
     problem = Problem([np.eye(3)], [Y])
@@ -140,7 +140,7 @@ def test_sums_do_not_depend_on_which_thread_is_done_first(monkeypatch):
 
 def test_errors_in_threads_are_passed_on(make_problem, monkeypatch):
     _, _, problem = make_problem()
-    monkeypatch.setattr(naim3l.problem.blocks, "THREADED_NUMBERS", 1)
+    monkeypatch.setattr(naim3l.problem.blocks, "LARGE_NUMBERS", 1)
 
     def fail(stack):
         raise np.linalg.LinAlgError("no decomposition")

@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naim3l.problem import blocks
 from naim3l.solvers.nuclear import (
     inverse_root_of_gram,
-    shrink_relaxed,
     singular_value_threshold,
     trace_norm,
     trace_norm_subgradient,
@@ -155,25 +153,3 @@ def test_slack_keeps_a_contraction_that_misses_the_norm_by_it(drawn, share):
         assert missing == pytest.approx(slack, rel=0.01, abs=1e-9 * whole)
     else:  # weights of at most 1 / sqrt(s^2 + max(s)^2) keep a part of the largest
         assert 0 <= missing <= slack * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("large", [1e9, 1], ids=["one thread", "threads"])
-@pytest.mark.parametrize("threshold", [0.0, 0.7])
-def test_relaxed_blocks_are_combined_and_shrunken_label_by_label(
-    make_problem, rng, monkeypatch, large, threshold
-):
-    monkeypatch.setattr(blocks, "THREADED_NUMBERS", large)
-    *_, problem = make_problem(n_labels=9)
-    shape = (problem.n_positives, problem.n_labels)
-    B, Z, scores = (rng.normal(size=shape) for _ in range(3))
-    combined = 0.5 * B - 0.9 * Z + 1.4 * scores
-    shrunken = np.concatenate(
-        [singular_value_threshold(combined[rows], threshold) for rows in problem.label_slices]
-    )
-    given_scores = scores.copy()
-    B, Z, distance, size = shrink_relaxed(problem, B, Z, scores, (0.5, -0.9, 1.4), threshold)
-    np.testing.assert_allclose(B, combined, atol=1e-12)
-    np.testing.assert_allclose(Z, shrunken, atol=1e-10)
-    np.testing.assert_array_equal(scores, given_scores)
-    assert distance == pytest.approx(np.linalg.norm(scores - shrunken))
-    assert size == pytest.approx(np.linalg.norm(shrunken))

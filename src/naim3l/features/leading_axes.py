@@ -7,12 +7,15 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Mask, Matrix
 from naim3l.problem.blocks import one_blas_thread
 
 # The matrix of products of all pairs of columns, or of rows if these are fewer, is decomposed if it
 # has at most this size, or this many times the number of axes; otherwise iterations are faster.
-DIRECT_SIZE, DIRECT_TIMES = 1000, 16
+DIRECT_SIZE, DIRECT_TIMES = 500, 16
+# Up to this size, iterations give up where they would take longer than the decomposition, which is
+# so after one restart for this many rows of the matrix.
+LARGEST_DIRECT, ROWS_PER_RESTART = 5000, 100
 # Rows with a smaller share of numbers that are not zero are treated as sparse, unless the mean of
 # a column exceeds this share of its root mean square: centring afterwards then loses digits.
 SPARSE_SHARE, LARGEST_MEAN = 0.2, 0.99
@@ -86,11 +89,21 @@ def centred_rows(X: Any, n_axes: int) -> CentredRows:
     """Rows minus their mean, in the form from which so many axes are found fastest."""
     if sparse.issparse(X) or not _iterates(X.shape, n_axes):
         return CentredRows(X)
-    if np.count_nonzero(X) > SPARSE_SHARE * X.size:
+    filled = X != 0
+    if np.count_nonzero(filled) > SPARSE_SHARE * X.size:
         return CentredRows(X)
-    rows = CentredRows(sparse.csr_array(X))
+    rows = CentredRows(_sparse(X, filled))
     largest = LARGEST_MEAN**2 * np.asarray(rows.X.power(2).mean(axis=0)).ravel()
     return rows if (rows.mean**2 <= largest).all() else CentredRows(X)
+
+
+def _sparse(X: Matrix, filled: Mask) -> sparse.csr_array:
+    """Sparse rows from dense ones and where these are not zero; SciPy's way takes twice as long."""
+    n_columns = X.shape[1]
+    starts = np.append(0, np.cumsum(np.count_nonzero(filled, axis=1)))
+    places = np.flatnonzero(filled)
+    columns = places - np.repeat(np.arange(len(X)) * n_columns, np.diff(starts))
+    return sparse.csr_array((X.ravel()[places], columns, starts), shape=X.shape)
 
 
 def leading_axes(rows: CentredRows, n_axes: int) -> tuple[Matrix, Matrix]:
@@ -102,51 +115,62 @@ def leading_axes(rows: CentredRows, n_axes: int) -> tuple[Matrix, Matrix]:
     n_axes : int
         At most the number of rows and of columns.
     """
-    found = _iterate(rows, n_axes) if _iterates(rows.X.shape, n_axes) else None
-    return _decompose(rows, n_axes) if found is None else found
+    n_rows, n_columns = rows.X.shape
+    wide = n_rows < n_columns
+    found = None
+    if sparse.issparse(rows.X) and _iterates(rows.X.shape, n_axes):
+        products = [rows.multiply_transposed, rows.multiply]
+        first, second = products if wide else products[::-1]
+
+        def multiply(U: Matrix) -> Matrix:
+            return second(first(U))
+
+        shape = (min(n_rows, n_columns),) * 2
+        matrix = LinearOperator(shape, multiply, matmat=multiply, dtype=np.float64)
+        found = _iterate(matrix, n_axes)
+    if found is None:
+        found = _leading_pairs(rows.gram() if wide else rows.scatter(), n_axes)
+    squares, U = found
+    return squares, _orthonormal(rows.multiply_transposed(U)) if wide else U.T.copy()
+
+
+def axes_of_scatter(scatter: Matrix, n_axes: int) -> tuple[Matrix, Matrix]:
+    """`leading_axes` of rows of which the products of columns are known."""
+    squares, vectors = _leading_pairs(scatter, n_axes)
+    return squares, vectors.T.copy()
 
 
 @one_blas_thread  # several threads mostly wait for each other
-def axes_of_scatter(scatter: Matrix, n_axes: int) -> tuple[Matrix, Matrix]:
-    """`leading_axes` of rows of which the products of columns are known."""
-    last = [len(scatter) - n_axes, len(scatter) - 1]
-    squares, vectors = linalg.eigh(scatter, subset_by_index=last)
-    return np.maximum(squares[::-1], 0), vectors.T[::-1].copy()
+def _leading_pairs(matrix: Matrix, n_axes: int) -> tuple[Matrix, Matrix]:
+    """The largest eigenvalues (n_axes,) of a matrix and their vectors, in columns."""
+    found = _iterate(matrix, n_axes) if _iterates(matrix.shape, n_axes) else None
+    return _decompose(matrix, n_axes) if found is None else found
 
 
-def _decompose(rows: CentredRows, n_axes: int) -> tuple[Matrix, Matrix]:
-    n_rows, n_columns = rows.X.shape
-    if n_columns <= n_rows:
-        return axes_of_scatter(rows.scatter(), n_axes)
-    squares, U = axes_of_scatter(rows.gram(), n_axes)
-    return squares, _orthonormal(rows.multiply_transposed(U.T))
+def _decompose(matrix: Matrix, n_axes: int) -> tuple[Matrix, Matrix]:
+    last = [len(matrix) - n_axes, len(matrix) - 1]
+    squares, vectors = linalg.eigh(matrix, subset_by_index=last)
+    return np.maximum(squares[::-1], 0), vectors[:, ::-1]
 
 
 @one_blas_thread
-def _iterate(rows: CentredRows, n_axes: int) -> tuple[Matrix, Matrix] | None:
-    """Leading axes by Lanczos iterations, None if these fail or leave one out."""
-    n_rows, n_columns = rows.X.shape
-    wide = n_rows < n_columns
-    products = [rows.multiply_transposed, rows.multiply]
-    first, second = products if wide else products[::-1]
-    size, rng = min(n_rows, n_columns), np.random.default_rng(0)
-    matrix = LinearOperator((size, size), matvec=lambda u: second(first(u.ravel())), dtype=float)
+def _iterate(matrix: Any, n_axes: int) -> tuple[Matrix, Matrix] | None:
+    """Eigenpairs by Lanczos iterations, None if these fail or leave one out."""
+    size, rng = matrix.shape[0], np.random.default_rng(0)
+    n_restarts = 1 + size // ROWS_PER_RESTART if size <= LARGEST_DIRECT else None
     try:
-        squares, U = eigsh(matrix, n_axes, which="LA", v0=rng.normal(size=size))
+        squares, U = eigsh(matrix, n_axes, which="LA", v0=rng.normal(size=size), maxiter=n_restarts)
     except ArpackError:
         return None
     squares, U = np.maximum(squares[::-1], 0), U[:, ::-1]
-    FU = first(U)
-    residual = np.linalg.norm(second(FU) - U * squares, axis=0)
+    residual = np.linalg.norm(matrix @ U - U * squares, axis=0)
     accurate = residual.max() <= LARGEST_RESIDUAL * squares[0]
     if not (accurate and _is_complete(matrix, squares, U, rng.normal(size=size))):
         return None
-    return squares, _orthonormal(FU) if wide else U.T.copy()
+    return squares, U
 
 
-def _is_complete(
-    matrix: LinearOperator, squares: Matrix, U: Matrix, start: NDArray[np.float64]
-) -> bool:
+def _is_complete(matrix: Any, squares: Matrix, U: Matrix, start: NDArray[np.float64]) -> bool:
     """Whether no eigenvalue of a matrix is larger than those that were found.
 
     The largest of the matrix without the eigenvectors found is computed by Lanczos steps from a

@@ -10,7 +10,7 @@ they can be computed in chunks, or in parts on different machines.
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from naim3l.problem.blocks import (
     Matrix,
     blas_threads,
     consecutive_slices,
+    group_labels,
     map_views,
     thread_map,
 )
@@ -45,6 +46,8 @@ class CompressedProblem(LabelBlocks):
         Number of threads among which labels are divided; by default that of BLAS.
     """
 
+    stacked = True
+
     def __init__(
         self,
         views: Sequence[ViewStatistics],
@@ -56,12 +59,13 @@ class CompressedProblem(LabelBlocks):
         self.n_threads = blas_threads() if n_threads is None else n_threads
         self.weight_slices = consecutive_slices(len(view.gram) for view in self.views)
         sizes = np.array([[len(R) for R in view.factors] for view in self.views])
-        self.label_slices = consecutive_slices(sizes.sum(axis=0))
+        self.label_slices, self._n_block_rows = _stacked_slices(sizes.sum(axis=0))
         stops = np.array([rows.start for rows in self.label_slices]) + np.cumsum(sizes, axis=0)
         self._rows = [  # rows of each view's factors in the blocks
             np.concatenate([np.arange(a - n, a) for a, n in zip(*of_view, strict=True)])
             for of_view in zip(stops, sizes, strict=True)
         ]
+        self._padding = np.setdiff1d(np.arange(self.n_positives), np.concatenate(self._rows))
         self._factors = [np.concatenate(view.factors) for view in self.views]
         self.targets = np.concatenate([view.targets for view in self.views])
 
@@ -82,6 +86,7 @@ class CompressedProblem(LabelBlocks):
     def label_scores(self, W: Matrix) -> Matrix:
         """``R_k W`` of every label: (n_weights, n_labels) -> (n_positives, n_labels)."""
         scores = np.empty((self.n_positives, self.n_labels), dtype=W.dtype)
+        scores[self._padding] = 0
 
         def fill(v: int) -> None:
             scores[self._rows[v]] = self._factors[v] @ W[self.weight_slices[v]]
@@ -93,28 +98,39 @@ class CompressedProblem(LabelBlocks):
         """``sum_k R_k' Z_k``: (n_positives, n_labels) -> (n_weights, n_labels)."""
         return np.concatenate(self._map_views(lambda v: self._factors[v].T @ Z[self._rows[v]]))
 
+    @property
+    def n_positives(self) -> int:
+        """Number of rows of all blocks, with those that pad them."""
+        return self._n_block_rows
+
     def _map_views(self, function: Callable[[int], R]) -> list[R]:
         """``function`` of the position of every view, divided among threads if blocks are large."""
         return thread_map(function, range(len(self.views)), self.n_block_threads)
 
     def multiply_gram(self, W: Matrix) -> Matrix:
         """``X'XW`` for all views, (n_weights, n_labels)."""
-        return self._multiply_blocks([view.gram for view in self.views], W)
+        return self.multiply_blocks([view.gram for view in self.views], W)
+
+    @cached_property
+    def gram_roots(self) -> list[Matrix] | None:
+        """``R`` of each view with ``X'X = RR'``, if weights are fewer than labels."""
+        if self.n_weights >= self.n_labels:
+            return None
+        pairs = [np.linalg.eigh(view.gram) for view in self.views]
+        return [vectors * np.sqrt(np.maximum(squares, 0)) for squares, vectors in pairs]
 
     def multiply_positive_gram(self, W: Matrix) -> Matrix:
         """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels)."""
-        return self._multiply_blocks([view.positive_gram for view in self.views], W)
-
-    def _multiply_blocks(self, blocks: list[Matrix], W: Matrix) -> Matrix:
-        pairs = zip(blocks, self.weight_slices, strict=True)
-        return np.concatenate([block @ W[weights] for block, weights in pairs])
+        return self.multiply_blocks([view.positive_gram for view in self.views], W)
 
     def multiply_known_grams(self, W: Matrix) -> Matrix:
         """``X'(P * XW)`` for all views, (n_weights, n_labels)."""
-        pairs = zip(self.views, self.weight_slices, strict=True)
-        return np.concatenate(
-            [(view.known_grams @ W[weights].T[:, :, None])[:, :, 0].T for view, weights in pairs]
-        )
+
+        def multiply(v: int) -> Matrix:
+            products = self.views[v].known_grams @ W[self.weight_slices[v]].T[:, :, None]
+            return products[:, :, 0].T
+
+        return np.concatenate(self._map_views(multiply))
 
     def loss_and_gradient(self, W: Matrix) -> tuple[float, Matrix]:
         """The loss, up to the rounding error of the labels' own squares, and its gradient."""
@@ -137,6 +153,20 @@ class CompressedProblem(LabelBlocks):
     def n_observed_positives(self) -> int:
         """Number of labels observed positive, over all rows."""
         return sum(view.n_positives for view in self.views)
+
+
+def _stacked_slices(sizes: NDArray[np.intp]) -> tuple[list[slice], int]:
+    """Slices of labels' blocks of so many rows, and the number of rows of all.
+
+    Blocks of a group follow each other, each padded to the height of the largest, so that their
+    stack is a part of the array.
+    """
+    slices, start = [slice(0, 0)] * len(sizes), 0
+    for group in group_labels(sizes, len(sizes)):
+        for k in group:
+            slices[k] = slice(start, start + int(sizes[k]))
+            start += int(sizes[group[0]])
+    return slices, start
 
 
 Form = Problem | CompressedProblem

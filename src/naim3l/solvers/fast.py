@@ -1,29 +1,30 @@
 """Solver "fast": a splitting with an exact W-step, few iterations, and a certificate."""
 
-import json
 import math
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from naim3l._arrays import Matrix, as_numpy, inner, namespace_of, norm
-from naim3l.files.checkpoint import Arrays, Checkpoint
-from naim3l.problem.blocks import one_blas_thread
+from naim3l.files.checkpoint import Checkpoint
+from naim3l.problem.blocks import kept_threads, one_blas_thread
 from naim3l.problem.choice import choose_form
-from naim3l.solvers.nuclear import shrink_labels, shrink_relaxed
-from naim3l.solvers.objective import Objective, ObjectiveParts
+from naim3l.solvers.fast_state import (
+    State,
+    restart_state,
+    resume_fit,
+    start_state,
+    state_arrays,
+    threshold_of,
+)
+from naim3l.solvers.objective import Objective
 from naim3l.solvers.result import Callback, Record, SolverResult
-from naim3l.solvers.weights import WeightStep, make_weight_step
+from naim3l.solvers.thresholding import shrink_relaxed
 
-FIRST_MU = 0.5
 # Strong over-relaxation helps while the multipliers are far off, but with it feasibility shrinks at
 # best by the factor |1 - relaxation| per iteration. One step without relaxation makes up for that.
 FIRST_RELAXATION, RELAXATION = 1.9, 1.4
 N_FIRST = 5
-# The start minimises the loss plus the penalty with this mu and Z = 0.
-START_MU = 0.005
-LEAST_MU = 1e-8
 # mu follows the ratio of the residuals, by at most this factor per iteration, ...
 MU_FACTOR = 1.2
 # ... and stays fixed after this many iterations, so that convergence is that of a fixed mu.
@@ -35,13 +36,10 @@ ROUNDING = 1e-12
 # of a tenth of the other residuals, relative to the objective. A larger tol than the last number
 # counts as that number here.
 STALE, STALE_RESIDUAL, LOOSEST = 0.3, 0.1, 1e-4
-# Name of the solver's part of a checkpoint, and the fields of the state in it.
-PART = "solver"
-STATE_ARRAYS = ("W", "B", "XU", "high_rank")
-STATE_NUMBERS = ("threshold", "divisor", "mu", "lam", "follow_below")
-# The multipliers have a block for every label. Where they take more than this many bytes, and more
-# than this many times the size of the weights, a checkpoint stores only the weights.
-STATE_LIMIT, STATE_TIMES = 2**25, 8
+# Thresholding may neglect this share of the last residual. It is exact where that is below the
+# second number, or so little above tol that the next iteration is likely to be the last one.
+NEAR, SINGLE_RESIDUAL, LAST = 0.05, 3e-5, 1.2
+PART = "solver"  # of a checkpoint
 # Labels are 1 and -1; scores beyond this mean that the objective is unbounded below.
 SCORE_LIMIT = 1e6
 _UNBOUNDED_MESSAGE = (
@@ -49,29 +47,6 @@ _UNBOUNDED_MESSAGE = (
     "rewarded for high rank, and here nothing limits them: use ridge='auto' or a larger ridge, "
     "lower lam, or use high_rank=False."
 )
-
-
-@dataclass
-class _State:
-    """Iterates of the splitting, and the linearisation that they minimise.
-
-    The multipliers divided by mu are ``U = (B - Z) / divisor``. Z follows from B, so a checkpoint
-    stores only B. It has a block for every label, of up to the size of W.
-    """
-
-    W: Matrix  # (n_weights, n_labels)
-    B: Matrix  # the last input of the thresholding, (n_positives, n_labels)
-    threshold: float  # of the last thresholding
-    Z: Matrix  # its output
-    divisor: float  # factor by which mu has grown since
-    XZ: Matrix  # sum_k X_k' Z_k, (n_weights, n_labels)
-    XU: Matrix  # sum_k X_k' U_k, updated rather than recomputed
-    mu: float
-    lam: float
-    high_rank: Matrix  # lam X'G, with G where the concave term was linearised last
-    outer: ObjectiveParts  # at the last outer step
-    step: WeightStep
-    follow_below: float = math.inf  # residual below which every iteration linearises anew
 
 
 def solve_fast(
@@ -131,7 +106,8 @@ def solve_fast(
         If the objective falls without bound.
     """
     objective = replace(objective, problem=choose_form(objective.problem, form))
-    return _solve(objective, W, mu, max_iter, tol, callback, warm, checkpoint)
+    with kept_threads(objective.problem.n_threads):
+        return _solve(objective, W, mu, max_iter, tol, callback, warm, checkpoint)
 
 
 @one_blas_thread
@@ -147,9 +123,13 @@ def _solve(
 ) -> SolverResult:
     stored = None if checkpoint is None else checkpoint.get(PART)
     if stored is not None:
-        result = _resume(objective, stored)
+        result = resume_fit(objective, stored)
     else:
-        state = _start(objective, W, mu) if warm is None else _restart(objective, warm.state, mu)
+        state = (
+            start_state(objective, W, mu)
+            if warm is None
+            else restart_state(objective, warm.state, mu)
+        )
         result = SolverResult(as_numpy(state.W), state=state)
     state = result.state
     result.converged = bool(result.history) and _is_converged(result.history[-1], tol)
@@ -168,9 +148,9 @@ def _solve(
             if mu is None and n_iter <= MU_REST:
                 _balance(state, record)
             if checkpoint is not None:
-                checkpoint.offer(PART, lambda: _arrays(result))
+                checkpoint.offer(PART, lambda: state_arrays(result))
         if checkpoint is not None:
-            checkpoint.put(PART, _arrays(result))
+            checkpoint.put(PART, state_arrays(result))
     except KeyboardInterrupt:
         result.interrupted = True
     _complete(objective, result)
@@ -195,168 +175,107 @@ def _is_converged(record: Record, tol: float) -> bool:
     return bool(worst < tol and record["outer"])
 
 
-def _arrays(result: SolverResult) -> Arrays:
-    """What `_resume` needs to continue after the last complete iteration."""
-    state = result.state
-    whole = 8 * math.prod(state.B.shape) <= max(STATE_LIMIT, STATE_TIMES * result.W.nbytes)
-    names = (*STATE_ARRAYS, *STATE_NUMBERS) if whole else ("W", "mu")
-    arrays = {name: getattr(state, name) for name in names}
-    arrays["history"] = np.frombuffer(json.dumps(result.history).encode(), dtype=np.uint8)
-    return {name: as_numpy(value) for name, value in arrays.items()}
-
-
-def _resume(objective: Objective, stored: Arrays) -> SolverResult:
-    history = json.loads(stored["history"].tobytes())
-    last = history[-1]["stationarity"]
-    if "B" not in stored:
-        state = _start(objective, stored["W"], float(stored["mu"]))
-        return SolverResult(stored["W"], history=history, stationarity=last, state=state)
-    problem = objective.problem
-    values: dict[str, Any] = {name: problem.asarray(stored[name]) for name in STATE_ARRAYS}
-    values |= {name: float(stored[name]) for name in STATE_NUMBERS}
-    Z = shrink_labels(problem, values["B"], values["threshold"])
-    XZ = problem.label_scores_transposed(Z)
-    step = make_weight_step(problem, objective.ridge)
-    outer = ObjectiveParts(*(history[-1][field.name] for field in fields(ObjectiveParts)))
-    state = _State(**values, Z=Z, XZ=XZ, step=step, outer=outer)
-    return SolverResult(stored["W"], history=history, stationarity=last, state=state)
-
-
-def _start(objective: Objective, W: Matrix | None, mu: float | None) -> _State:
-    """A primal-dual pair that is feasible for the splitting."""
-    problem = objective.problem
-    step = make_weight_step(problem, objective.ridge)
-    mu = FIRST_MU if mu is None else mu
-    if W is None:
-        # Without the low-rank term, only undetermined directions need the penalty.
-        start_mu = START_MU if objective.low_rank else LEAST_MU
-        zero = namespace_of(problem.targets).zeros_like(problem.targets)
-        W = step(problem.targets, start_mu, zero)
-    else:
-        W = problem.asarray(W)
-    scores, threshold = problem.label_scores(W), _threshold(objective, mu)
-    Z = shrink_labels(problem, scores, threshold)
-    scores_norm, high_rank = objective.high_rank_term(W)
-    return _State(
-        W=W,
-        B=scores,
-        threshold=threshold,
-        Z=Z,
-        divisor=1.0,
-        XZ=problem.label_scores_transposed(Z),
-        XU=problem.label_scores_transposed(scores - Z),
-        mu=mu,
-        lam=objective.lam,
-        high_rank=high_rank,
-        outer=objective.parts(W, label_scores=scores, scores_norm=scores_norm),
-        step=step,
-    )
-
-
-def _restart(objective: Objective, last: _State, mu: float | None) -> _State:
-    """The state of another fit, its multipliers scaled to the new lam.
-
-    At another ridge, a new start is taken instead if the objective is lower there.
-    """
-    scores_norm, high_rank = objective.high_rank_term(last.W)
-    outer = objective.parts(last.W, scores_norm=scores_norm)
-    step = last.step
-    if step.ridge != objective.ridge:
-        start = _start(objective, None, mu)
-        if start.outer.total < outer.total:
-            return start
-        step = start.step
-    mu = last.mu if mu is None else mu
-    factor = objective.lam / last.lam * last.mu / mu
-    return replace(
-        last,
-        step=step,
-        follow_below=math.inf,
-        # Changed in place, and still used by the other fit.
-        B=namespace_of(last.B).asarray(last.B, copy=True),
-        Z=namespace_of(last.Z).asarray(last.Z, copy=True),
-        divisor=last.divisor / factor,
-        XU=factor * last.XU,
-        mu=mu,
-        lam=objective.lam,
-        high_rank=high_rank,
-        outer=outer,
-    )
-
-
-def _iterate(objective: Objective, state: _State, n_iter: int, tol: float) -> Record:
+def _iterate(objective: Objective, state: State, n_iter: int, tol: float) -> Record:
     """Make one iteration in place, and return its record."""
     problem, mu, lam = objective.problem, state.mu, objective.lam
     W_old, XZ_old = state.W, state.XZ
-    scores, primal, size = _split(objective, state, _relaxation(n_iter))
-    W, multipliers = state.W, mu * state.XU
+    right = problem.targets + state.high_rank + mu * (state.XZ - state.XU)
+    W = state.W = state.step(right, mu, W_old)
+    if not math.isfinite(norm(W)):
+        raise FloatingPointError(_UNBOUNDED_MESSAGE)
+    scores = problem.label_scores(W)
     loss, gradient = problem.loss_and_gradient(W)
     gradient += objective.ridge_gradient(W)
-    stationarity = objective.stationarity(gradient, multipliers, state.high_rank)
-    # Labels are 1 and -1: compare with scores of that size, not with vanishing ones.
-    feasibility = primal / max(size, math.sqrt(problem.n_observed_positives))
-    worst = max(stationarity, feasibility)
-
     # A linear function may lie this much above the term where it touches it, so that tiny singular
     # values turn it less, see `inverse_root_of_gram`.
     level = min(tol, LOOSEST)
     slack = STALE / 2 * level * abs(state.outer.total) / lam
     scores_norm, high_rank = objective.high_rank_term(W, slack=slack)
+    residuals = _split(objective, state, n_iter, tol, scores, gradient)
+    worst = state.worst
+
     # Multipliers are lam times matrices of norm 1 at most, so this is below the objective.
-    least = objective.parts(
-        W, loss=loss, label_norms=inner(W, multipliers) / lam, scores_norm=scores_norm
-    ).total
+    label_norms = mu * inner(W, state.XU) / lam
+    least = objective.parts(W, loss=loss, label_norms=label_norms, scores_norm=scores_norm).total
     scale = abs(least) + lam * scores_norm + 1e-300
     # How far the linear function lies above the concave term, relative to the objective.
     gap = max(lam * scores_norm - inner(W, state.high_rank), 0.0) / scale
     followed = math.isfinite(state.follow_below)
     follows = tol > 0 and _follows(state, n_iter, worst)
-    if followed and not follows:
-        state.outer = objective.parts(W_old)  # where the linear function touches the concave term
-    stale = tol == 0 or (gap > STALE * max(level, STALE_RESIDUAL * worst) and not follows)
+    # Not at once where following has just upset the residuals.
+    replaceable = not (follows or followed)
+    stale = tol == 0 or (replaceable and gap > STALE * max(level, STALE_RESIDUAL * worst))
     ends = max(worst, gap) < tol
     rise = (STALE * level if ends else ROUNDING) * scale
-    highest = math.inf if follows else state.outer.total + rise
     outer = False
-    if (stale or ends) and least <= highest:
-        parts = objective.parts(W, loss=loss, label_scores=scores, scores_norm=scores_norm)
-        outer = parts.total <= highest
-        state.outer = parts if outer else state.outer
+    if stale:
+        _check(objective, state)
+    if stale or ends:
+        highest = math.inf if follows else state.outer.total + rise
+        if least <= highest:
+            parts = objective.parts(W, loss=loss, label_scores=scores, scores_norm=scores_norm)
+            outer = parts.total <= highest
+            state.outer = parts if outer else state.outer
+        if not outer:
+            _check(objective, state)
     if follows or (stale and outer):
-        state.high_rank = high_rank
-    return state.outer.as_record() | {
-        "change": float(namespace_of(W).max(abs(W - W_old))),
-        "primal_residual": primal,
-        "dual_residual": mu * norm(state.XZ - XZ_old),
-        "stationarity": stationarity,
-        "feasibility": feasibility,
-        "concave_gap": gap,
-        "mu": mu,
-        "outer": bool(outer),
-    }
+        state.high_rank, state.touched, state.checked = high_rank, W, outer
+    return (
+        state.outer.as_record()
+        | residuals
+        | {
+            "change": float(namespace_of(W).max(abs(W - W_old))),
+            "dual_residual": mu * norm(state.XZ - XZ_old),
+            "concave_gap": gap,
+            "mu": mu,
+            "outer": bool(outer),
+        }
+    )
 
 
-def _split(objective: Objective, state: _State, relaxation: float) -> tuple[Matrix, float, float]:
-    """Update W, Z and the multipliers; the scores, their distance from Z, and the norm of Z."""
-    problem, mu = objective.problem, state.mu
-    right = problem.targets + state.high_rank + mu * (state.XZ - state.XU)
-    W = state.W = state.step(right, mu, state.W)
-    scores = problem.label_scores(W)
-    if not norm(scores) <= SCORE_LIMIT * math.sqrt(math.prod(scores.shape)):
-        raise FloatingPointError(_UNBOUNDED_MESSAGE)
+def _split(
+    objective: Objective, state: State, n_iter: int, tol: float, scores: Matrix, gradient: Matrix
+) -> Record:
+    """Update Z and the multipliers after a W-step, and return the residuals."""
+    problem, mu, relaxation = objective.problem, state.mu, _relaxation(n_iter)
     # Scaled multipliers (B - Z) / divisor, and the relaxed scores.
     factors = (1 / state.divisor, 1 - relaxation - 1 / state.divisor, relaxation)
-    state.XU += relaxation * problem.multiply_positive_gram(W) + (1 - relaxation) * state.XZ
-    state.threshold, state.divisor = _threshold(objective, mu), 1.0
-    state.B, state.Z, primal, size = shrink_relaxed(
-        problem, state.B, state.Z, scores, factors, state.threshold
-    )
-    state.XZ = problem.label_scores_transposed(state.Z)
-    state.XU -= state.XZ
-    return scores, primal, size
+    XB = state.XU + relaxation * problem.multiply_positive_gram(state.W)
+    XB += (1 - relaxation) * state.XZ
+    state.threshold, state.divisor = threshold_of(objective, mu), 1.0
+    # Of small blocks, decompositions are not what takes the time.
+    bases = state.bases[n_iter % 2 if n_iter <= N_FIRST else 0] if problem.large else None
+    jumps = n_iter == N_FIRST + 1  # the step without relaxation
+    near = state.worst >= max(SINGLE_RESIDUAL, LAST * tol) and not jumps
+    accuracy = NEAR * state.worst if near else 0.0
+    while True:
+        state.B, state.Z, primal, size, state.exact = shrink_relaxed(
+            problem, state.B, state.Z, scores, factors, state.threshold, bases, accuracy
+        )
+        if not primal + size <= SCORE_LIMIT * math.sqrt(math.prod(scores.shape)):
+            raise FloatingPointError(_UNBOUNDED_MESSAGE)
+        state.XZ = problem.label_scores_transposed(state.Z)
+        state.XU = XB - state.XZ
+        stationarity = objective.stationarity(gradient, mu * state.XU, state.high_rank)
+        # Labels are 1 and -1: compare with scores of that size, not with vanishing ones.
+        feasibility = primal / max(size, math.sqrt(problem.n_observed_positives))
+        state.worst = max(stationarity, feasibility)
+        if state.exact or not state.worst < tol:
+            break
+        factors, accuracy = (1.0, 0.0, 0.0), 0.0  # the same B again: certificates are exact
+    return {"primal_residual": primal, "stationarity": stationarity, "feasibility": feasibility}
 
 
-def _follows(state: _State, n_iter: int, worst: float) -> bool:
+def _check(objective: Objective, state: State) -> None:
+    """Make the point where the linear function touches the concave term the last outer step.
+
+    The objective there bounds steps that go down. While following it is not computed.
+    """
+    if not state.checked:
+        state.outer, state.checked = objective.parts(state.touched), True
+
+
+def _follows(state: State, n_iter: int, worst: float) -> bool:
     """Whether residuals still fall, so that the linear function may be replaced at once."""
     if n_iter <= N_FIRST + 1:
         return False
@@ -365,11 +284,7 @@ def _follows(state: _State, n_iter: int, worst: float) -> bool:
     return follows
 
 
-def _threshold(objective: Objective, mu: float) -> float:
-    return objective.lam / mu if objective.low_rank else 0.0
-
-
-def _balance(state: _State, record: Record) -> None:
+def _balance(state: State, record: Record) -> None:
     """Move mu towards equal residuals, without changing the multipliers themselves."""
     feasibility, stationarity = record["feasibility"], record["stationarity"]
     if min(feasibility, stationarity) <= 0:

@@ -8,18 +8,13 @@ columns it is ``U diag(w(s)) U' A`` from ``AA' = U diag(s^2) U'``. Each takes on
 stack of them.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from naim3l._arrays import Matrix, as_numpy, inner, namespace_of, norm
-from naim3l.problem.compressed import Form
-from naim3l.problem.on_device import DeviceProblem
-from naim3l.solvers.products import shrink_gram, trace_norm_of_gram
+from naim3l._arrays import Matrix, as_numpy, namespace_of
 
 
 def trace_norm(A: Matrix, *, cutoff: float | None = None) -> Any:
@@ -55,7 +50,10 @@ def trace_norm_subgradient(A: Matrix, *, cutoff: float | None = None) -> Matrix:
         Eigenvalues of the Gram matrix (squared singular values) up to this one count as
         zero. By default the rounding error of the largest.
     """
-    return _reweight(A, lambda eigenvalues: _inverse_root(A, eigenvalues, cutoff))
+    if not A.size:
+        return A.copy()
+    eigenvalues, vectors = np.linalg.eigh(_smaller_gram(A))
+    return _reweight(A, _inverse_root(A, eigenvalues, cutoff), vectors)
 
 
 def inverse_root_of_gram(
@@ -106,81 +104,27 @@ def singular_value_threshold(A: Matrix, threshold: float) -> Matrix:
     threshold : float
         Must not be negative.
     """
-    if threshold == 0:
-        return A.copy()
-
-    def shrinkage(eigenvalues: Matrix) -> Matrix:
-        kept = eigenvalues > threshold**2
-        return np.where(kept, 1 - threshold / np.sqrt(np.where(kept, eigenvalues, 1)), 0)
-
-    return _reweight(A, shrinkage)
+    return threshold_and_basis(A, threshold)[0] if threshold and A.size else A.copy()
 
 
-def shrink_labels(problem: Form, A: Matrix, threshold: float) -> Matrix:
-    """`singular_value_threshold` of every label's block of ``A``, (n_positives, n_labels)."""
-    if threshold == 0:
-        return namespace_of(A).asarray(A, copy=True)
-    if isinstance(problem, DeviceProblem):
-        return problem.map_grams(partial(shrink_gram, threshold=threshold), A)
-    return problem.map_labels(partial(singular_value_threshold, threshold=threshold), A)
-
-
-def shrink_relaxed(
-    problem: Form,
-    B: Matrix,
-    Z: Matrix,
-    scores: Matrix,
-    factors: tuple[float, float, float],
-    threshold: float,
-) -> tuple[Matrix, Matrix, float, float]:
-    """`shrink_labels` of a combination of three arrays, each of shape (n_positives, n_labels).
-
-    Blocks go through all steps one after the other, while they are in a cache.
+def threshold_and_basis(A: Matrix, threshold: float) -> tuple[Matrix, Matrix, Matrix]:
+    """`singular_value_threshold`, singular vectors of the shorter side of ``A``, and `trace_norm`.
 
     Returns
     -------
-    B : ndarray
-        ``factors[0] * B + factors[1] * Z + factors[2] * scores``, in the place of ``B``.
-    Z : ndarray
-        Its blocks, shrunken, in the place of ``Z`` unless the problem is on a device.
-    distance, size : float
-        Norms of ``scores - Z`` and of ``Z``.
+    Z : ndarray of shape (..., n_rows, n_columns)
+    vectors : ndarray of shape (..., n_shorter, n_shorter)
+        In its columns.
+    norms : ndarray of shape (...)
     """
-    if isinstance(problem, DeviceProblem):
-        B *= factors[0]
-        B += factors[1] * Z
-        B += factors[2] * scores
-        Z = shrink_labels(problem, B, threshold)
-        return B, Z, norm(scores - Z), norm(Z)
-
-    def work(b: Matrix, z: Matrix, s: Matrix) -> tuple[float, float]:
-        b *= factors[0]
-        z *= factors[1]
-        b += z
-        np.multiply(s, factors[2], out=z)
-        b += z
-        z[...] = singular_value_threshold(b, threshold)
-        rest = s - z
-        return inner(rest, rest), inner(z, z)
-
-    squares = problem.change_labels(work, [B, Z], [scores])
-    distance, size = np.sqrt(np.sum([(0.0, 0.0), *squares], axis=0)).tolist()
-    return B, Z, distance, size
-
-
-def sum_trace_norms(problem: Form, A: Matrix) -> float:
-    """Sum of the trace norms of all labels' blocks of ``A``, (n_positives, n_labels)."""
-    if isinstance(problem, DeviceProblem):
-        return problem.sum_grams(trace_norm_of_gram, A)
-    return problem.sum_labels(trace_norm, A)
-
-
-def _reweight(A: Matrix, weight: Callable[[Matrix], Matrix]) -> Matrix:
-    """``A`` with each singular value multiplied by a weight, 0 or above, found from its square."""
-    if 0 in A.shape[-2:]:
-        return A.copy()
     eigenvalues, vectors = np.linalg.eigh(_smaller_gram(A))
-    weights = weight(eigenvalues)
+    kept = eigenvalues > threshold**2
+    weights = np.where(kept, 1 - threshold / np.sqrt(np.where(kept, eigenvalues, 1)), 0)
+    return _reweight(A, weights, vectors), vectors, _root_sum(A, eigenvalues, None)
+
+
+def _reweight(A: Matrix, weights: Matrix, vectors: Matrix) -> Matrix:
+    """``A`` with each singular value multiplied by a weight, 0 or above."""
     # Eigenvalues ascend; leading ones with weight zero in all matrices contribute nothing.
     first = int(np.argmax((weights != 0).any(axis=tuple(range(weights.ndim - 1)))))
     vectors, weights = vectors[..., first:], weights[..., None, first:]

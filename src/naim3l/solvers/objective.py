@@ -4,11 +4,8 @@ from dataclasses import asdict, dataclass
 
 from naim3l._arrays import Matrix, inner, namespace_of, norm
 from naim3l.problem.compressed import Form
-from naim3l.solvers.nuclear import (
-    inverse_root_of_gram,
-    sum_trace_norms,
-    trace_norm_subgradient,
-)
+from naim3l.solvers.nuclear import inverse_root_of_gram, trace_norm_subgradient
+from naim3l.solvers.thresholding import sum_trace_norms
 
 
 @dataclass(frozen=True)
@@ -103,10 +100,18 @@ class Objective:
 
         Both follow from ``X'XW``: ``(XW)'XW = W'X'XW``, and ``X'G = X'XW T``. They are zero if
         the term is left out. ``cutoff`` and ``slack`` are those of `inverse_root_of_gram`.
+
+        With fewer weights than labels, the decomposition is that of ``R'W`` with ``X'X = RR'``,
+        which has the same singular values and fewer rows.
         """
         if not self.high_rank:
             return 0.0, namespace_of(W).zeros_like(W)
-        XXW = self.problem.multiply_gram(W)
+        problem, roots = self.problem, self.problem.gram_roots
+        if roots is not None:
+            RW = problem.multiply_blocks([R.T for R in roots], W)
+            scores_norm, T = inverse_root_of_gram(RW @ RW.T, cutoff=cutoff, slack=slack)
+            return scores_norm, self.lam * problem.multiply_blocks(roots, T @ RW)
+        XXW = problem.multiply_gram(W)
         scores_norm, T = inverse_root_of_gram(W.T @ XXW, cutoff=cutoff, slack=slack)
         return scores_norm, self.lam * (XXW @ T)
 

@@ -13,8 +13,8 @@ from scipy import linalg, sparse
 
 from naim3l._arrays import Matrix, namespace_of
 from naim3l.problem.blocks import (
-    THREADED_NUMBERS,
     distinct,
+    free_threads,
     map_views,
     one_blas_thread,
     thread_map,
@@ -74,7 +74,7 @@ class DirectWeightStep:
     @one_blas_thread
     def __init__(self, problem: CompressedProblem, ridge: float) -> None:
         self.slices, self.ridge = problem.weight_slices, ridge
-        self.n_threads = problem.n_threads
+        self.n_threads, self.n_step_threads = problem.n_threads, problem.n_block_threads
         penalised = problem.penalised
 
         def factor(v: int) -> tuple[Matrix, Matrix, Matrix, NDArray[np.intp]]:
@@ -89,9 +89,8 @@ class DirectWeightStep:
         self.blocks = map_views(factor, len(problem.views), self.n_threads)
 
     def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix:
-        n_threads = self.n_threads if B.size >= THREADED_NUMBERS else 1
         solve = partial(self._solve_view, B, mu)
-        return np.concatenate(thread_map(solve, range(len(self.blocks)), n_threads))
+        return np.concatenate(thread_map(solve, range(len(self.blocks)), self.n_step_threads))
 
     def _solve_view(self, B: Matrix, mu: float, v: int) -> Matrix:
         T, alpha, beta, inverse = self.blocks[v]
@@ -123,7 +122,10 @@ def _diagonalise(C: Matrix, S: Matrix, n_threads: int) -> tuple[Matrix, Matrix, 
 
 def _eigh(stack: Matrix, n_threads: int) -> tuple[Matrix, Matrix]:
     """Eigenvalues and eigenvectors of a stack, divided among threads."""
-    chunks = np.array_split(stack, min(n_threads, len(stack)))
+    n_chunks = min(free_threads(n_threads), len(stack))
+    if n_chunks == 1:
+        return np.linalg.eigh(stack)
+    chunks = np.array_split(stack, n_chunks)
     eigenvalues, vectors = zip(*thread_map(np.linalg.eigh, chunks, len(chunks)), strict=True)
     return np.concatenate(eigenvalues), np.concatenate(vectors)
 
