@@ -30,6 +30,9 @@ from naim3l.problem.rows import Problem
 
 R = TypeVar("R")
 
+# Rows of blocks that are gathered at a time, so that they are still in a cache when multiplied.
+CACHED_ROWS = 1000
+
 
 class CompressedProblem(LabelBlocks):
     """The statistics of all views, with the products that a solver needs.
@@ -96,7 +99,16 @@ class CompressedProblem(LabelBlocks):
 
     def label_scores_transposed(self, Z: Matrix) -> Matrix:
         """``sum_k R_k' Z_k``: (n_positives, n_labels) -> (n_weights, n_labels)."""
-        return np.concatenate(self._map_views(lambda v: self._factors[v].T @ Z[self._rows[v]]))
+
+        def multiply(v: int) -> Matrix:
+            rows, factors = self._rows[v], self._factors[v]
+            product = np.zeros((factors.shape[1], self.n_labels), dtype=Z.dtype)
+            for start in range(0, len(rows), CACHED_ROWS):
+                at = slice(start, start + CACHED_ROWS)
+                product += factors[at].T @ np.take(Z, rows[at], axis=0, mode="clip")
+            return product
+
+        return np.concatenate(self._map_views(multiply))
 
     @property
     def n_positives(self) -> int:
