@@ -246,6 +246,8 @@ def _split(
     # Of small blocks, decompositions are not what takes the time.
     bases = state.bases[n_iter % 2 if n_iter <= N_FIRST else 0] if problem.large else None
     jumps = n_iter == N_FIRST + 1  # the step without relaxation
+    if jumps:
+        state.bases[1].clear()  # not used any more
     near = state.worst >= max(SINGLE_RESIDUAL, LAST * tol) and not jumps
     accuracy = NEAR * state.worst if near else 0.0
     while True:

@@ -25,7 +25,7 @@ STATE_NUMBERS = ("threshold", "divisor", "mu", "lam", "worst", "exact", "checked
 # than this many times the size of the weights, a checkpoint stores only the weights. Where Z is not
 # exact, it and the bases take up to twice as much again.
 STATE_LIMIT, STATE_TIMES = 2**25, 8
-BASIS = "basis {} {}"  # name of the singular vectors of a group of labels
+BASIS = "basis"  # begins the names of singular vectors, of which each group of labels has some
 
 
 @dataclass
@@ -68,12 +68,13 @@ def state_arrays(result: SolverResult) -> Arrays:
         arrays["Z"] = state.Z
     if whole:
         for i, bases in enumerate(state.bases):
-            arrays |= {BASIS.format(i, group): vectors for group, vectors in bases.items()}
+            arrays |= {f"{BASIS} {i} {group}": vectors for group, vectors in bases.items()}
     arrays["history"] = np.frombuffer(json.dumps(result.history).encode(), dtype=np.uint8)
     return {name: as_numpy(value) for name, value in arrays.items()}
 
 
 def resume_fit(objective: Objective, stored: Arrays) -> SolverResult:
+    """The result after the last iteration that a checkpoint has, from `state_arrays`."""
     history = json.loads(stored["history"].tobytes())
     last = history[-1]["stationarity"]
     if "B" not in stored:
@@ -84,7 +85,7 @@ def resume_fit(objective: Objective, stored: Arrays) -> SolverResult:
     values |= {name: float(stored[name]) for name in STATE_NUMBERS}
     bases: tuple[Bases, Bases] = ({}, {})
     for name, vectors in stored.items():
-        if name.startswith(BASIS.split()[0]):
+        if name.startswith(BASIS):
             i, group = map(int, name.split()[1:])
             bases[i][group] = vectors
     if "Z" in stored:
@@ -167,4 +168,5 @@ def restart_state(objective: Objective, last: State, mu: float | None) -> State:
 
 
 def threshold_of(objective: Objective, mu: float) -> float:
+    """By how much singular values are reduced; 0 without the low-rank term."""
     return objective.lam / mu if objective.low_rank else 0.0
