@@ -18,14 +18,16 @@ from naim3l.features.leading_axes import (
 SHAPES = [(60, 25), (25, 60), (40, 40)]
 
 
-@pytest.fixture(params=["direct", "iterations"])
+@pytest.fixture(params=["direct", "iterations", "iterations with the rows"])
 def way(request, monkeypatch):
     """Small tables are decomposed directly, or by iterations that must not fall back."""
-    if request.param == "iterations":
+    if request.param != "direct":
         monkeypatch.setattr(module, "DIRECT_SIZE", 0)
         monkeypatch.setattr(module, "DIRECT_TIMES", 1)
-        monkeypatch.setattr(module, "LARGEST_DIRECT", 0)
+        monkeypatch.setattr(module, "ROWS_PER_RESTART", 0.01)
         monkeypatch.setattr(module, "_decompose", None)
+    if request.param == "iterations with the rows":
+        monkeypatch.setattr(module, "LARGEST_DIRECT", 0)
     return request.param
 
 
@@ -130,8 +132,10 @@ def test_a_larger_eigenvalue_that_was_left_out_is_noticed(rng):
         assert not _is_complete(matrix, values[kept], V[:, kept], start)
 
 
+@pytest.mark.parametrize("largest", [0, 5000], ids=["with the rows", "with the matrix"])
 @pytest.mark.parametrize("failure", ["no convergence", "incomplete", "inaccurate"])
-def test_iterations_that_fail_are_replaced(rng, monkeypatch, failure):
+def test_iterations_that_fail_are_replaced(rng, monkeypatch, failure, largest):
+    monkeypatch.setattr(module, "LARGEST_DIRECT", largest)
     X = rng.normal(size=(60, 25)) * np.geomspace(1, 20, 25)
     monkeypatch.setattr(module, "DIRECT_SIZE", 0)
     monkeypatch.setattr(module, "DIRECT_TIMES", 1)

@@ -13,8 +13,9 @@ from naim3l.problem.blocks import one_blas_thread
 # The matrix of products of all pairs of columns, or of rows if these are fewer, is decomposed if it
 # has at most this size, or this many times the number of axes; otherwise iterations are faster.
 DIRECT_SIZE, DIRECT_TIMES = 500, 16
-# Up to this size, iterations give up where they would take longer than the decomposition, which is
-# so after one restart for this many rows of the matrix.
+# Up to this size, the matrix is formed for iterations, too, unless the rows are sparse. Iterations
+# give up where they would take longer than the decomposition, which is so after one restart for so
+# many rows of the matrix.
 LARGEST_DIRECT, ROWS_PER_RESTART = 5000, 100
 # Rows with a smaller share of numbers that are not zero are treated as sparse, unless the mean of
 # a column exceeds this share of its root mean square: centring afterwards then loses digits.
@@ -117,21 +118,31 @@ def leading_axes(rows: CentredRows, n_axes: int) -> tuple[Matrix, Matrix]:
     """
     n_rows, n_columns = rows.X.shape
     wide = n_rows < n_columns
-    found = None
-    if sparse.issparse(rows.X) and _iterates(rows.X.shape, n_axes):
-        products = [rows.multiply_transposed, rows.multiply]
-        first, second = products if wide else products[::-1]
-
-        def multiply(U: Matrix) -> Matrix:
-            return second(first(U))
-
-        shape = (min(n_rows, n_columns),) * 2
-        matrix = LinearOperator(shape, multiply, matmat=multiply, dtype=np.float64)
-        found = _iterate(matrix, n_axes)
-    if found is None:
-        found = _leading_pairs(rows.gram() if wide else rows.scatter(), n_axes)
-    squares, U = found
+    form = rows.gram if wide else rows.scatter
+    if not _iterates(rows.X.shape, n_axes) or _is_formed(rows.X):
+        squares, U = _leading_pairs(form(), n_axes)
+    else:
+        found = _iterate(_products(rows), n_axes)
+        squares, U = _decompose(form(), n_axes) if found is None else found
     return squares, _orthonormal(rows.multiply_transposed(U)) if wide else U.T.copy()
+
+
+def _is_formed(X: Any) -> bool:
+    """Whether forming the matrix of products takes less time than iterations with the rows do."""
+    return not sparse.issparse(X) and min(X.shape) <= LARGEST_DIRECT
+
+
+def _products(rows: CentredRows) -> LinearOperator:
+    """The matrix of products of all pairs of columns, or of rows if these are fewer, not formed."""
+    n_rows, n_columns = rows.X.shape
+    products = [rows.multiply_transposed, rows.multiply]
+    first, second = products if n_rows < n_columns else products[::-1]
+
+    def multiply(U: Matrix) -> Matrix:
+        return second(first(U))
+
+    shape = (min(n_rows, n_columns),) * 2
+    return LinearOperator(shape, multiply, matmat=multiply, dtype=np.float64)
 
 
 def axes_of_scatter(scatter: Matrix, n_axes: int) -> tuple[Matrix, Matrix]:
@@ -140,13 +151,13 @@ def axes_of_scatter(scatter: Matrix, n_axes: int) -> tuple[Matrix, Matrix]:
     return squares, vectors.T.copy()
 
 
-@one_blas_thread  # several threads mostly wait for each other
 def _leading_pairs(matrix: Matrix, n_axes: int) -> tuple[Matrix, Matrix]:
     """The largest eigenvalues (n_axes,) of a matrix and their vectors, in columns."""
     found = _iterate(matrix, n_axes) if _iterates(matrix.shape, n_axes) else None
     return _decompose(matrix, n_axes) if found is None else found
 
 
+@one_blas_thread  # several threads mostly wait for each other
 def _decompose(matrix: Matrix, n_axes: int) -> tuple[Matrix, Matrix]:
     last = [len(matrix) - n_axes, len(matrix) - 1]
     squares, vectors = linalg.eigh(matrix, subset_by_index=last)
