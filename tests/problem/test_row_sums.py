@@ -1,5 +1,6 @@
 """Statistics by fold are what their definitions say, and those of parts combine to the whole."""
 
+import gc
 from functools import reduce
 from itertools import chain, pairwise
 
@@ -97,6 +98,18 @@ def test_blocks_of_any_size_and_sparse_rows(monkeypatch, numbers, share):
     monkeypatch.setattr(row_sums, "SPARSE_SHARE", share)
     assert_same(statistics(X, Y, folds), whole)
     assert_same(statistics(sparse.csr_array(X), Y, folds), whole)
+
+
+def test_rows_of_threads_are_not_left_to_the_garbage_collector(rng):
+    """Python can hang where it frees them while dask takes a profile."""
+    X, Y = rng.normal(size=(40, 3)), rng.choice([-1, 0, 1], size=(40, 5))
+    gc.collect()
+    gc.disable()
+    try:
+        PartStatistics.of(X, Y, free=True)
+        assert not any(isinstance(found, row_sums._Gathering) for found in gc.get_objects())
+    finally:
+        gc.enable()
 
 
 def test_a_column_of_ones_is_appended():

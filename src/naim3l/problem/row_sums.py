@@ -338,10 +338,10 @@ def _add_grams(
         rows = np.flatnonzero(mask)
         if len(rows) == X.shape[0]:
             return whole
-        if subtract and 2 * len(rows) > X.shape[0]:
-            return whole - gram_of(~mask)
-        part = gather(rows)
-        return _dense(part.T @ part)
+        from_whole = subtract and 2 * len(rows) > X.shape[0]
+        part = gather(np.flatnonzero(~mask) if from_whole else rows)
+        gram = _dense(part.T @ part)
+        return whole - gram if from_whole else gram
 
     def add(labels: NDArray[np.intp]) -> None:
         if masks[labels[0]].any():
@@ -357,7 +357,8 @@ class _Gathering(local):
     """Some rows of a table, in one array for each thread.
 
     Workers of dask give memory back to the system at once, and getting it again for every label
-    would take half as long as the products.
+    would take half as long as the products. Nothing may refer to one in a circle: if it is left to
+    the garbage collector, and that runs while dask takes a profile, Python (3.11.7) hangs.
     """
 
     def __init__(self, X: Any) -> None:
