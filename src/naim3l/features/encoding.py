@@ -1,278 +1,413 @@
-"""Features of a view: its transformer, and how the table is passed to it."""
+"""Features of a view: what the parameter ``features`` says, and what was fitted for it.
+
+Columns go through a plan, which makes numbers of all cells, a recipe, and a kernel, each of which
+may be left out; or through a transformer of the user, which receives the cells unchanged.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
 
 from naim3l._arrays import Mask
-from naim3l.features.cell_encoder import MOST_CATEGORIES, CellEncoder
-from naim3l.features.column_uses import ColumnUse, column_uses
-from naim3l.features.kernels import KernelMap
-from naim3l.features.recipes import MAX_COMPONENTS, RECIPES, LeadingComponents, RootHistogram
-from naim3l.input.numeric import (
+from naim3l._device import CPU
+from naim3l.features.kernels import AUTO, KERNELS, LANDMARKS, Kernel, KernelMap
+from naim3l.features.plan import MOST_CATEGORIES, ViewPlan
+from naim3l.features.recipes import RECIPES, FittedRecipe, Moments, Recipe
+from naim3l.files.stored import Guest, Maybe, Nested
+from naim3l.input.batches import (
+    Batch,
     check_finite,
     check_not_negative,
     check_not_tiny,
+    column_sizes,
     present_rows,
-    read_features,
     read_numbers,
     warn_of_scales,
 )
-from naim3l.input.tables import Table
 
+# Names that the parameter ``features`` may be.
+NAMES = (AUTO, *RECIPES, *KERNELS)
 _NO_NUMBER = re.compile(r"could not convert string to float: (.+)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ViewFeatures:
-    """Transformer of one view, and how the view's table is passed to it.
+    """Fitted features of a view.
 
     Attributes
     ----------
-    transformer : transformer or None
-        None if the columns are the features.
-    as_numbers : bool
-        Whether rows are read as numbers and checked, as for the recipes by name and without a
-        transformer. Other transformers receive the rows unchanged, including text.
+    plan : ViewPlan or None
+        None if all columns are numbers, or for a transformer of the user.
+    recipe : FittedRecipe or None
+    kernel : KernelMap or None
+    transformer : fitted transformer or None
+        Of the user; it receives the table as it is, and a kernel may follow.
     """
 
-    transformer: Any
-    as_numbers: bool
+    plan: ViewPlan | None = None
+    recipe: FittedRecipe | None = None
+    kernel: KernelMap | None = None
+    transformer: Any = None
 
-    @classmethod
-    def make(
-        cls,
-        transformer: Any,
-        view: str,
-        kernel_map: KernelMap | None = None,
-        n_components: int = MAX_COMPONENTS,
-    ) -> "ViewFeatures":
-        """Unfitted features from the parameters of a model; see `make_transformer`."""
-        made = make_transformer(transformer, view, kernel_map, n_components)
-        given = _of_view(transformer, view)
-        by_name = given is None or isinstance(given, str)
-        return cls(made, as_numbers=by_name and not isinstance(_first_step(made), CellEncoder))
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "plan": Maybe(Nested(ViewPlan)),
+        "recipe": Maybe(Nested(FittedRecipe, rename={"features": "components"})),
+        "kernel": Maybe(Nested(KernelMap)),
+        "transformer": Maybe(Guest()),
+    }
 
-    def fit_encode(self, table: Table) -> tuple[Any, Mask]:
-        """`encode` of training rows, on which the transformer is fitted."""
-        rows, present = self.rows(table)
-        if not present.any():
-            raise ValueError(f"{table.where}: missing in every row; leave the view out.")
-        if self.as_numbers:
-            check_not_tiny(table, rows)
-        if self.transformer is None:
-            warn_of_scales(table, rows)
-            return rows, present
-        return self._transform(table, rows, present, fit=True), present
-
-    def encode(self, table: Table) -> tuple[Any, Mask]:
+    def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
         """Features of the rows that have the view, and which rows these are.
+
+        Parameters
+        ----------
+        batch : Batch
+            With the columns that the fit used.
+        judge : bool
+            As in `ViewPlan.encode`.
 
         Returns
         -------
         features : ndarray or CSR array of shape (n_present, n_features)
         present : ndarray of bool, of shape (n_rows,)
         """
-        rows, present = self.rows(table)
+        features, present = self.rows(batch, judge=judge)
         if not present.any():
             return np.empty((0, 0)), present
-        if self.transformer is None:
-            return rows, present
-        return self._transform(table, rows, present, fit=False), present
+        if self.recipe is not None:
+            features = self.recipe.apply(features)
+        return features if self.kernel is None else self.kernel.apply(features), present
 
-    def rows(self, table: Table) -> tuple[Any, Mask]:
-        """Rows that have the view, as the transformer receives them, and which rows these are."""
-        if not self.as_numbers:
-            present = present_rows(table, allow_missing=self.accepts_missing)
-            # Errors of a CellEncoder name the rows of the whole table.
-            whole = self.cell_encoder is not None
-            return table.part(present) if whole else table.take_rows(present), present
-        rows, present = read_numbers(table)
-        if _of_histograms(_first_step(self.transformer)):
-            check_not_negative(table, rows, present)
+    def rows(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
+        """Numbers of the rows that have the view, before the recipe, and which rows these are."""
+        if self.transformer is not None:
+            given, present = _guest_rows(self.transformer, batch)
+            if not present.any():
+                return np.empty((0, 0)), present
+            rows = _apply_guest(self.transformer, given, fit=False)
+        elif self.plan is not None:
+            rows, present = self.plan.encode(batch, judge=judge)
+        else:
+            rows, present = read_numbers(batch)
+        if self.of_histograms:
+            _check_histograms(batch, rows, present)
         return rows, present
 
     @property
-    def is_recipe(self) -> bool:
-        """Whether numbers go through a recipe by name, and no kernel: then threads may fit it."""
-        return self.as_numbers and self.transformer is not None and self.kernel_map is None
+    def of_histograms(self) -> bool:
+        """Whether rows must not be negative."""
+        if self.recipe is not None:
+            return self.recipe.histogram
+        name = None if self.kernel is None else self.kernel.name
+        return isinstance(name, str) and KERNELS[name].histograms
 
     @property
     def accepts_missing(self) -> bool:
         """Whether single cells of a row may be missing."""
-        return not self.as_numbers and accepts_missing(self.transformer)
+        return self.plan is not None or (
+            self.transformer is not None and accepts_missing(self.transformer)
+        )
+
+    def with_gamma(self, gamma: float) -> "ViewFeatures":
+        """The same fitted features with another gamma in the kernel."""
+        assert self.kernel is not None
+        return replace(self, kernel=self.kernel.with_gamma(gamma))
+
+    def n_features(self, n_columns: int) -> int | None:
+        """Number of features of a table with so many columns; None if a transformer decides.
+
+        Raises
+        ------
+        ValueError
+            If one step does not give the columns that the next one takes.
+        """
+        n = None if self.transformer is not None else n_columns
+        if self.plan is not None:
+            n = self.plan.n_encoded
+        for step, taken in (
+            (self.recipe, None if self.recipe is None else len(self.recipe.kept)),
+            (self.kernel, None if self.kernel is None else self.kernel.landmarks.shape[1]),
+        ):
+            if step is not None:
+                if n is not None and n != taken:
+                    raise ValueError(f"a step for {taken} columns follows one that gives {n}.")
+                n = step.n_features
+        return n
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """What the parameter ``features`` says about one view.
+
+    Attributes
+    ----------
+    recipe : Recipe or None
+    kernel : Kernel or None
+    transformer : transformer or None
+        Of the user; not together with a recipe.
+    """
+
+    recipe: Recipe | None = None
+    kernel: Kernel | None = None
+    transformer: Any = None
+
+    @classmethod
+    def of(cls, features: Any, view: str) -> "FeatureSpec":
+        """The specification of a view, from a value for all views or a mapping of views."""
+        given = features
+        if isinstance(features, Mapping):
+            if view not in features:
+                raise ValueError(
+                    f"features: no entry for view {view!r}; it has {list(features)}. Give one per "
+                    "view, None for columns as they are."
+                )
+            given = features[view]
+        if isinstance(given, str) and given in KERNELS:
+            given = Kernel(given)
+        if not isinstance(given, Kernel):
+            return cls._of_recipe(given, view)
+        check_kernel(given)
+        before = given.recipe
+        if isinstance(before, str) and before == AUTO and given.of_histograms:
+            before = Recipe(None)
+        return replace(cls._of_recipe(before, view), kernel=given)
+
+    @classmethod
+    def _of_recipe(cls, given: Any, view: str) -> "FeatureSpec":
+        if isinstance(given, Recipe):
+            check_recipe(given)
+            return cls(given)
+        if given is None:
+            return cls()
+        if isinstance(given, str) and given in (AUTO, *RECIPES):
+            return cls(Recipe() if given == AUTO else Recipe(given, plan=False))
+        usable = hasattr(given, "fit") and hasattr(given, "transform")
+        if not usable or isinstance(given, type):
+            raise ValueError(
+                f"features must be one of {list(NAMES)}, a Recipe, a Kernel, None, a scikit-learn "
+                "transformer (an object, not its class), or a mapping of them per view, got "
+                f"{given!r} for view {view!r}."
+            )
+        return cls(transformer=clone(given))
 
     @property
-    def cell_encoder(self) -> CellEncoder | None:
-        """The encoder of cells at the start of the transformer, if there is one."""
-        first = _first_step(self.transformer)
-        return first if isinstance(first, CellEncoder) else None
-
-    def uses(self, names: Sequence[str]) -> list[ColumnUse]:
-        """What became of the columns of these names, after the fit."""
-        return column_uses(self.transformer, self.as_numbers, names)
+    def has_plan(self) -> bool:
+        """Whether cells of all kinds become numbers."""
+        return self.recipe is not None and self.recipe.plan
 
     @property
-    def kernel_map(self) -> KernelMap | None:
-        """The kernel at the end of the transformer, if there is one."""
-        last = self.transformer
-        last = last[-1] if isinstance(last, Pipeline) else last
-        return last if isinstance(last, KernelMap) else None
+    def learns_from_moments(self) -> bool:
+        """Whether a recipe is to be fitted."""
+        return self.recipe is not None and self.recipe.steps is not None
 
-    def most_columns(self, n_columns: int) -> int:
+    @property
+    def learns_from_rows(self) -> bool:
+        """Whether landmarks, or a transformer of the user, are to be fitted to rows."""
+        return self.kernel is not None or self.transformer is not None
+
+    def most_features(self, n_columns: int) -> int:
         """Largest number of features of a table with so many columns, before the fit.
 
         Text can have more values than columns; a transformer of the user is taken to give as many
         features as there are columns.
         """
-        if self.kernel_map is not None and self.kernel_map.n_landmarks is not None:
-            return int(self.kernel_map.n_landmarks)
-        steps = self.transformer.steps if isinstance(self.transformer, Pipeline) else []
-        limits = [s.max_components for _, s in steps if isinstance(s, LeadingComponents)]
-        return min([*limits, n_columns * (MOST_CATEGORIES if self.cell_encoder else 1)])
+        if self.kernel is not None and self.kernel.n_landmarks is not None:
+            return int(self.kernel.n_landmarks)
+        most = n_columns * (MOST_CATEGORIES if self.has_plan else 1)
+        return min(most, self.recipe.n_components) if self.learns_from_moments else most
 
-    def with_gamma(self, gamma: float) -> "ViewFeatures":
-        """The same fitted features with another gamma in the kernel."""
-        assert self.kernel_map is not None
-        changed = self.kernel_map.with_gamma(gamma)
-        if isinstance(self.transformer, Pipeline):
-            *first, (name, _) = self.transformer.steps
-            changed = Pipeline([*first, (name, changed)])
-        return replace(self, transformer=changed)
+    def fit(
+        self, batch: Batch, plan: ViewPlan | None, device: str = CPU
+    ) -> tuple[ViewFeatures, Any, Mask]:
+        """Features fitted to all rows of a view.
 
-    def _transform(self, table: Table, rows: Any, present: Mask, *, fit: bool) -> Any:
-        method = self.transformer.fit_transform if fit else self.transformer.transform
-        try:
-            features = method(rows)
-        except (ValueError, TypeError) as error:
-            if str(error).startswith(table.where):  # of a CellEncoder, which names the cell
-                raise
-            _name_cell(table, str(error))
-            if "'y'" in str(error):
-                raise ValueError(
-                    f"{table.where}: {type(self.transformer).__name__} needs labels, but "
-                    "transformers are fitted on features alone."
-                ) from error
-            raise ValueError(f"{table.where}: {error}") from error
-        return read_features(features, f"{table.where} after its transformer", present, fit=fit)
+        Parameters
+        ----------
+        batch : Batch
+            With the columns of the plan.
+        plan : ViewPlan or None
+        device : str
+            Where a kernel compares rows.
+
+        Returns
+        -------
+        fitted : ViewFeatures
+        features : ndarray or CSR array of shape (n_present, n_features)
+        present : ndarray of bool, of shape (n_rows,)
+        """
+        rows, present = self._first_rows(batch, plan)
+        fitted = ViewFeatures(plan, transformer=self.transformer)
+        with _errors_name(batch):
+            if self.learns_from_moments:
+                assert self.recipe is not None
+                recipe, rows = self.recipe.fit(rows)
+                fitted = replace(fitted, recipe=recipe)
+            if self.kernel is not None:
+                kernel = self.kernel.fit(rows, device=device)
+                fitted, rows = replace(fitted, kernel=kernel), kernel.apply(rows)
+        if self.learns_from_rows:
+            after = Batch(rows, f"{batch.origin.table} after its features")
+            check_not_tiny(after, column_sizes(rows))
+        elif self.recipe is None:
+            warn_of_scales(batch.take_rows(present), rows)
+        return fitted, rows, present
+
+    def _first_rows(self, batch: Batch, plan: ViewPlan | None) -> tuple[Any, Mask]:
+        """Numbers of training rows that have the view, before the recipe, and which these are."""
+        if self.transformer is not None:
+            given, present = _guest_rows(self.transformer, batch)
+            _check_present(batch, present)
+            rows = _apply_guest(self.transformer, given, fit=True)
+        else:
+            rows, present = ViewFeatures(plan).rows(batch, judge=False)
+            _check_present(batch, present)
+        if plan is None and self.transformer is None:
+            check_not_tiny(batch, column_sizes(rows))
+        if self.of_histograms:
+            _check_histograms(batch, rows, present)
+        return rows, present
+
+    @property
+    def of_histograms(self) -> bool:
+        """Whether rows must not be negative."""
+        if self.learns_from_moments:
+            assert self.recipe is not None
+            return self.recipe.of_histograms
+        return self.kernel is not None and self.kernel.of_histograms
+
+    def moments(self, batch: Batch, plan: ViewPlan | None) -> tuple[Moments | None, Mask]:
+        """Moments of the rows of a chunk that have the view, and which rows these are."""
+        if not self.learns_from_moments:
+            if self.transformer is not None:
+                return None, _guest_rows(self.transformer, batch)[1]
+            return None, ViewFeatures(plan).rows(batch, judge=False)[1]
+        assert self.recipe is not None
+        rows, present = ViewFeatures(plan).rows(batch, judge=False)
+        if not present.any():
+            return None, present
+        if self.of_histograms:
+            _check_histograms(batch, rows, present)
+        return Moments.of(self.recipe.before_moments(rows), batch.origin.table), present
+
+    def fit_chunks(
+        self, table: str, plan: ViewPlan | None, moments: Moments | None, sample: Batch | None,
+        device: str = CPU,
+    ) -> ViewFeatures:  # fmt: skip
+        """Features fitted to the moments of all rows, and to a sample of the rows.
+
+        Parameters
+        ----------
+        table : str
+            Name of the table in messages.
+        plan, device
+            As in `fit`.
+        moments : Moments or None
+            Of all rows; needed if `learns_from_moments`.
+        sample : Batch or None
+            Some of the rows as users give them; needed if `learns_from_rows`.
+        """
+        recipe = None
+        if self.learns_from_moments:
+            assert self.recipe is not None and moments is not None
+            if plan is None:
+                ends = np.maximum(-moments.lowest, moments.highest)
+                check_not_tiny(Batch(np.stack([moments.lowest, moments.highest]), table), ends)
+            with _errors_name(Batch(np.zeros((1, 1)), table)):
+                recipe = self.recipe.fit_moments(moments)
+        if not self.learns_from_rows:
+            return ViewFeatures(plan, recipe)
+        assert sample is not None
+        if self.transformer is not None:
+            rows, _ = self._first_rows(sample, None)
+        else:
+            rows, _ = ViewFeatures(plan, recipe).encode(sample, judge=False)
+        if self.kernel is None:
+            return ViewFeatures(plan, recipe, transformer=self.transformer)
+        with _errors_name(sample):
+            kernel = self.kernel.fit(rows, device=device)
+        return ViewFeatures(plan, recipe, kernel, self.transformer)
 
 
-def is_automatic(transformer: Any, view: str) -> bool:
-    """Whether the parameter ``transformer`` lets the model choose the features of a view."""
-    given = _of_view(transformer, view)
-    return isinstance(given, str) and given == "auto"
-
-
-def _of_view(transformer: Any, view: str) -> Any:
-    return transformer.get(view) if isinstance(transformer, Mapping) else transformer
-
-
-def make_transformer(
-    transformer: Any,
-    view: str,
-    kernel_map: KernelMap | None = None,
-    n_components: int = MAX_COMPONENTS,
-) -> Any:
-    """Unfitted transformer of one view, or None if the columns are the features.
-
-    Parameters
-    ----------
-    transformer : str, transformer, None, or mapping of str to one of these
-        "auto" is "scale" after a `CellEncoder`, or None for a kernel of histograms.
-    view : str
-    kernel_map : KernelMap, optional
-        Last step of the transformer.
-    n_components : int
-        Maximum number of components in the PCA of a recipe.
-    """
-    recipe = _make_recipe(transformer, view, kernel_map, n_components)
-    if kernel_map is None or recipe is None:
-        return recipe if kernel_map is None else kernel_map
-    return make_pipeline(recipe, kernel_map)
-
-
-def encode_cells(
-    recipe: str | None, n_components: int = MAX_COMPONENTS, text: Sequence[str] = ()
-) -> Pipeline:
-    """Unfitted transformer of tables with missing cells, text and dates: a recipe after encoding.
-
-    Parameters
-    ----------
-    recipe : {"scale", "paper", "histogram"} or None
-    n_components : int
-        Maximum number of components in the PCA of the recipe.
-    text : sequence of str
-        Columns that are text, even if their cells are numbers.
-    """
-    steps = [] if recipe is None else [step for _, step in RECIPES[recipe](n_components).steps]
-    return make_pipeline(CellEncoder(text), *steps)
-
-
-def _make_recipe(
-    transformer: Any, view: str, kernel_map: KernelMap | None, n_components: int
-) -> Any:
-    if isinstance(transformer, Mapping):
-        if view not in transformer:
-            raise ValueError(
-                f"transformer: no entry for view {view!r}; it has {list(transformer)}. "
-                "Give one per view, None for columns as they are."
-            )
-        transformer = transformer[view]
-    if isinstance(transformer, str) and transformer == "auto":
-        return None if _of_histograms(kernel_map) else encode_cells("scale", n_components)
-    if transformer is None:
-        return None
-    if isinstance(transformer, str) and transformer in RECIPES:
-        return RECIPES[transformer](n_components)
-    usable = hasattr(transformer, "fit") and hasattr(transformer, "transform")
-    if not usable or isinstance(transformer, type):
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse a recipe with values that it cannot have."""
+    if not (recipe.steps is None or recipe.steps in RECIPES):
         raise ValueError(
-            f"transformer must be one of {['auto', *sorted(RECIPES)]}, None, a scikit-learn "
-            "transformer (an object, not its class), or a mapping of them per view, got "
-            f"{transformer!r} for view {view!r}."
+            f"Recipe: steps must be one of {[*RECIPES]} or None, got {recipe.steps!r}."
         )
-    return clone(transformer)
+    if not _is_whole(recipe.n_components):
+        raise ValueError(
+            f"Recipe: n_components must be a whole number >= 1, got {recipe.n_components!r}."
+        )
+    for name in ("text", "keep"):
+        given = getattr(recipe, name)
+        if isinstance(given, str) or not all(isinstance(column, str) for column in given):
+            raise ValueError(f"Recipe: {name} must be a list of names of columns, got {given!r}.")
 
 
-def _name_cell(table: Table, refusal: str) -> None:
-    """Raise an error that names the cell which a transformer refused without naming it."""
-    numeric, all_rows = table.numeric_columns(), np.ones(table.shape[0], dtype=bool)
-    if "infinity" in refusal and numeric.shape[1]:
-        numbers = numeric.numbers()
-        check_finite(numeric, np.where(np.isnan(numbers), 0, numbers), all_rows)
-    if "NaN" in refusal:
-        present_rows(table)
-    if "Negative values" in refusal and numeric.shape[1]:
-        check_not_negative(numeric, numeric.numbers(), all_rows)
-    if written := _NO_NUMBER.search(refusal):
-        cells = table.find_cells(written[1])
-        # A value that occurs in several columns may be allowed in the first.
-        if len({j for _, j in cells}) == 1:
-            place = f"{table.where}, row {cells[0][0]}, {table.column_label(cells[0][1])}"
-            raise ValueError(f"{place}: {written[1]} is not a number, as it was at the fit.")
+def check_kernel(kernel: Kernel) -> None:
+    """Refuse a kernel with values that it cannot have."""
+    name, gamma = kernel.name, kernel.gamma
+    if not callable(name) and not (isinstance(name, str) and name in KERNELS):
+        raise ValueError(f"Kernel: name must be one of {[*KERNELS]} or a function, got {name!r}.")
+    if not (kernel.n_landmarks is None or _is_whole(kernel.n_landmarks)):
+        raise ValueError(
+            "Kernel: n_landmarks must be a whole number >= 1, or None for all training rows, got "
+            f"{kernel.n_landmarks!r}."
+        )
+    is_number = isinstance(gamma, Real) and not isinstance(gamma, bool)
+    if not (isinstance(gamma, str) and gamma == AUTO) and not (
+        is_number and 1e-100 <= gamma <= 1e100
+    ):
+        raise ValueError(
+            f"Kernel: gamma must be 'auto' or a number from 1e-100 to 1e100, got {gamma!r}."
+        )
+    if kernel.landmarks not in LANDMARKS:
+        raise ValueError(
+            f"Kernel: landmarks must be one of {list(LANDMARKS)}, got {kernel.landmarks!r}."
+        )
 
 
-def _first_step(transformer: Any) -> Any:
-    """The first step of a transformer, also of nested pipelines."""
-    return _first_step(transformer[0]) if isinstance(transformer, Pipeline) else transformer
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1
 
 
-def _of_histograms(step: Any) -> bool:
-    """Whether a step refuses negative values."""
-    return isinstance(step, RootHistogram) or (isinstance(step, KernelMap) and step.of_histograms)
+@contextmanager
+def _errors_name(batch: Batch) -> Iterator[None]:
+    """Context in which errors of a recipe or kernel begin with the name of the table."""
+    where = batch.origin.table or str(batch.origin)
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if str(error).startswith(where):
+            raise
+        raise type(error)(f"{where}: {error}") from error
+
+
+def _check_present(batch: Batch, present: Mask) -> None:
+    if not present.any():
+        raise ValueError(f"{batch.origin}: missing in every row; leave the view out.")
+
+
+def _check_histograms(batch: Batch, rows: Any, present: Mask) -> None:
+    """Refuse negative numbers; the message names the cell if rows are those of the table."""
+    own = rows.shape[1] == batch.shape[1]
+    check_not_negative(batch.take_rows(present) if own else Batch(rows, batch.origin), rows)
+
+
+# Transformers of the user.
 
 
 def accepts_missing(transformer: Any) -> bool:
-    """Whether a transformer accepts NaN: "auto", or by its tags or those of its parts."""
-    if isinstance(transformer, str):
-        return transformer == "auto"
+    """Whether a transformer accepts NaN, by its tags or those of its parts."""
     if isinstance(transformer, Pipeline):
         steps = [step for _, step in transformer.steps if step not in (None, "passthrough")]
         return not steps or accepts_missing(steps[0])
@@ -287,3 +422,60 @@ def accepts_missing(transformer: Any) -> bool:
         return False
     tags = get_tags(transformer)
     return bool(tags.input_tags.allow_nan or tags.no_validation)
+
+
+def _guest_rows(transformer: Any, batch: Batch) -> tuple[Batch, Mask]:
+    """Rows that have the view, as a transformer of the user receives them, and which these are."""
+    missing = batch.missing()
+    present = present_rows(batch, missing, allow_missing=accepts_missing(transformer))
+    return batch.take_rows(present), present
+
+
+def _apply_guest(transformer: Any, rows: Batch, *, fit: bool) -> Any:
+    """Numbers that a transformer of the user makes of rows, checked."""
+    method = transformer.fit_transform if fit else transformer.transform
+    where = rows.origin.table
+    try:
+        features = method(rows.data)
+    except (ValueError, TypeError) as error:
+        _name_cell(rows, str(error))
+        if "'y'" in str(error):
+            raise ValueError(
+                f"{where}: {type(transformer).__name__} needs labels, but transformers are fitted "
+                "on features alone."
+            ) from error
+        raise ValueError(f"{where}: {error}") from error
+    made = Batch(features, f"{where} after its transformer")
+    if len(made) != len(rows):
+        raise ValueError(f"{made.origin}: {len(made)} rows of {len(rows)} are left.")
+    if made.shape[1] == 0:
+        raise ValueError(
+            f"{made.origin}: 0 feature(s) (shape={made.shape}), nothing to learn from."
+        )
+    numbers = made.numbers()
+    check_finite(made, numbers)
+    return numbers
+
+
+def _name_cell(batch: Batch, refusal: str) -> None:
+    """Raise an error that names the cell which a transformer refused without naming it."""
+    numeric = batch if batch.frame is None else batch.select_columns(batch.numeric)
+    if "infinity" in refusal and numeric.shape[1]:
+        numbers = numeric.numbers()
+        check_finite(numeric, np.where(np.isnan(numbers), 0, numbers))
+    if "NaN" in refusal:
+        present_rows(batch, batch.missing(), allow_missing=False)
+    if "Negative values" in refusal and numeric.shape[1]:
+        check_not_negative(numeric, numeric.numbers())
+    written = _NO_NUMBER.search(refusal)
+    if written and batch.frame is not None:
+        others = [j for j in range(batch.shape[1]) if j not in batch.numeric]
+        found = [
+            (i, j) for j in others for i, cell in enumerate(batch.cells(j))
+            if repr(cell) == written[1]
+        ]  # fmt: skip
+        # A value that occurs in several columns may be allowed in the first.
+        if len({j for _, j in found}) == 1:
+            raise ValueError(
+                f"{batch.place(*found[0])}: {written[1]} is not a number, as it was at the fit."
+            )

@@ -5,37 +5,77 @@ Inner products of two rows are then ``k(x, L) K^(-1) k(L, x')``, which equals ``
 landmarks. A linear model on these features, with all training rows as landmarks, is therefore the
 kernel model: weights ``W`` are dual weights ``A = K^(-1/2) W``, scores are ``k(x, L) A``, and
 the squared weights are ``tr(A' K A)``.
+
+Rows are compared on the CPU by scikit-learn and SciPy, and on a device of torch with the same
+values, except for rounding.
 """
 
 import warnings
 from collections.abc import Callable, Mapping
-from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import additive_chi2_kernel, euclidean_distances, linear_kernel
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
-from naim3l._arrays import Matrix
-from naim3l._parameters import RANGES, check_choice, check_in_range, check_whole_number
-from naim3l.features.device_kernels import (
-    centres,
-    chi2_distances,
-    inner_products,
-    manhattan_distances,
-    squared_distances,
-)
-from naim3l.problem.on_device import CPU, check_device, is_usable
+from naim3l._arrays import Matrix, as_numpy
+from naim3l._device import CPU, find_device, is_usable
+from naim3l.files.stored import Array, Maybe, Number, Text
+
+N_LANDMARKS = 300
+LANDMARKS = ("kmeans", "leverage", "uniform")
+AUTO = "auto"
+# Rows are equal if their squared distance is below this share of their squares.
+EQUAL_ROWS = 1e-12
+# The median distance is taken over pairs of this many rows.
+MEDIAN_ROWS = 1000
+# Rounds of k-means, after which centres hardly move, and number of rows per centre to cluster.
+KMEANS_ROUNDS, KMEANS_ROWS = 10, 50
+# Directions of the landmarks' kernel matrix below this share of the largest are rounding error.
+LEAST_SHARE = 1e-10
+# Values of a kernel below this are 0: a centre between distant rows is similar to none of them, and
+# a column of numbers that vanish when squared would be refused.
+LEAST_VALUE = 1e-50
+# On a device: numbers of a block of pairs of rows, whose columns are compared one by one; and the
+# share of the columns' mean variance below which the moves of centres mean that they have settled.
+BLOCK_NUMBERS, SETTLED = 2**27, 1e-4
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a kernel compares rows.
+
+    Attributes
+    ----------
+    on_cpu : callable
+        Function of two tables of n and m rows that returns their distances, or inner products for
+        the linear kernel, (n, m).
+    on_device : callable
+        The same, given a device as well.
+    gamma : bool
+        Whether values of the kernel are ``exp(-gamma distance)``.
+    histograms : bool
+        Whether rows are divided by their sum first, so that they must not be negative.
+    roots : bool
+        Whether square roots are taken after that.
+    sparse : bool
+        Whether sparse rows are supported.
+    """
+
+    on_cpu: Callable[[Any, Any], Matrix]
+    on_device: Callable[..., Matrix]
+    gamma: bool = True
+    histograms: bool = False
+    roots: bool = False
+    sparse: bool = True
 
 
 def _squared_distances(A: Any, B: Any) -> Matrix:
@@ -51,65 +91,54 @@ def _manhattan_distances(A: Any, B: Any) -> Matrix:
     return np.asarray(cdist(A, B, "cityblock"))
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """Definition of a kernel.
+def _device_squared(A: Any, B: Any, device: str) -> Matrix:
+    A, B = _move(A, device), _move(B, device)
+    return as_numpy(_squared(A, B).clamp_(min=0))
 
-    Attributes
-    ----------
-    distances : callable or None
-        Function of two tables of n and m rows that returns their distances (n, m); values of the
-        kernel are ``exp(-gamma distance)``. None if they are the inner products of the rows.
-    histograms : bool
-        Whether rows are divided by their sum first, so that they must not be negative.
-    roots : bool
-        Whether square roots are taken after that.
-    sparse : bool
-        Whether sparse rows are supported.
-    on_device : callable
-        The same distances, or inner products, given a device as well.
-    """
 
-    distances: Callable[[Any, Any], Matrix] | None
-    on_device: Callable[..., Matrix]
-    histograms: bool = False
-    roots: bool = False
-    sparse: bool = True
+def _device_chi2(A: Any, B: Any, device: str) -> Matrix:
+    """``sum (x - y)^2 / (x + y)``."""
+    A, B = _move(A, device), _move(B, device)
+    found = A.new_empty((A.shape[0], B.shape[0]))
+    step = max(1, BLOCK_NUMBERS // max(1, B.shape[0] * B.shape[1]))
+    for start in range(0, A.shape[0], step):
+        x = A[start : start + step, None]
+        total = x + B
+        found[start : start + step] = ((x - B).square() / total.where(total > 0, 1.0)).sum(dim=-1)
+    return as_numpy(found)
+
+
+def _device_manhattan(A: Any, B: Any, device: str) -> Matrix:
+    import torch
+
+    return as_numpy(torch.cdist(_move(A, device), _move(B, device), p=1.0))
+
+
+def _device_products(A: Any, B: Any, device: str) -> Matrix:
+    return as_numpy(_move(A, device) @ _move(B, device).T)
 
 
 KERNELS = {
-    "linear": Kernel(None, inner_products),
-    "rbf": Kernel(_squared_distances, squared_distances),
-    "chi2": Kernel(_chi2_distances, chi2_distances, histograms=True, sparse=False),
-    "laplacian": Kernel(
-        _manhattan_distances, manhattan_distances, histograms=True, roots=True, sparse=False
+    "linear": Comparison(partial(linear_kernel, dense_output=True), _device_products, gamma=False),
+    "rbf": Comparison(_squared_distances, _device_squared),
+    "chi2": Comparison(_chi2_distances, _device_chi2, histograms=True, sparse=False),
+    "laplacian": Comparison(
+        _manhattan_distances, _device_manhattan, histograms=True, roots=True, sparse=False
     ),
-    "hellinger": Kernel(_squared_distances, squared_distances, histograms=True, roots=True),
+    "hellinger": Comparison(_squared_distances, _device_squared, histograms=True, roots=True),
 }
 HISTOGRAM_KERNELS = tuple(name for name, kernel in KERNELS.items() if kernel.histograms)
-LANDMARKS = ("kmeans", "leverage", "uniform")
-N_LANDMARKS = 300
-# Rows are equal if their squared distance is below this share of their squares.
-EQUAL_ROWS = 1e-12
-# The median distance is taken over pairs of this many rows.
-MEDIAN_ROWS = 1000
-# Rounds of k-means, after which centres hardly move, and number of rows per centre to cluster.
-KMEANS_ROUNDS, KMEANS_ROWS = 10, 50
-# Directions of the landmarks' kernel matrix below this share of the largest are rounding error.
-LEAST_SHARE = 1e-10
-# Values of a kernel below this are 0: a centre between distant rows is similar to none of them, and
-# a column of numbers that vanish when squared would be refused.
-LEAST_VALUE = 1e-50
 
 
-class KernelMap(TransformerMixin, BaseEstimator):
-    """Nystroem features of a kernel; exact with all training rows as landmarks.
+@dataclass(frozen=True)
+class Kernel:
+    """Features of a view by a kernel, which compares rows with landmarks.
 
-    scikit-learn's Nystroem draws landmarks uniformly and needs a given bandwidth.
+    Exact with all training rows as landmarks, otherwise an approximation (Nystroem).
 
     Parameters
     ----------
-    kernel : {"rbf", "chi2", "laplacian", "hellinger", "linear"} or callable, default="rbf"
+    name : {"rbf", "chi2", "laplacian", "hellinger", "linear"} or callable, default="rbf"
         "rbf" is ``exp(-gamma d)`` with the squared Euclidean distance ``d``. The next three use
         distances between histograms, that is, rows divided by their sum: "chi2"
         ``sum (x - y)^2 / (x + y)``, "laplacian" and "hellinger" the sum of absolute and of squared
@@ -119,134 +148,61 @@ class KernelMap(TransformerMixin, BaseEstimator):
     n_landmarks : int or None, default=300
         Number of landmarks. None, or a number above that of training rows, uses all of these.
     gamma : "auto" or float, default="auto"
-        "auto" is one over the median distance between training rows.
+        "auto" is one over the median distance between training rows; `NAIM3LCV` also tries half
+        and twice of it.
     landmarks : {"kmeans", "leverage", "uniform"}, default="kmeans"
         Centres of k-means; rows drawn by ridge leverage scores, which prefer rows that are not
         similar to others; or rows drawn uniformly.
-    random_state : int, RandomState or None, default=0
-        Determines the landmarks, and the rows of the median distance.
-    device : str, default="cpu"
-        Where rows are compared and clustered: "cuda", a GPU, needs the extra ``torch``, and a fit
-        is refused without one. A fitted map works on the CPU where it is missing. Callables always
-        work on the CPU.
+    recipe : Recipe, name of one, transformer or None, default="auto"
+        What is done to the columns first. "auto" is ``Recipe()``, and for kernels of histograms
+        ``Recipe(None)``, which leaves numbers as they are.
 
-    Attributes
-    ----------
-    landmarks_ : ndarray of shape (n_landmarks, n_features)
-        Landmarks, normalised as the kernel requires.
-    normalization_ : ndarray of shape (n_landmarks, n_components)
-        ``K^(-1/2)``, up to a rotation.
-    gamma_ : float or None
-        Gamma of the kernel; None if it has none.
+    Examples
+    --------
+    >>> from naim3l import NAIM3L, Kernel
+    >>> NAIM3L(features=Kernel("hellinger", n_landmarks=100)).lam
+    0.4
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        n_landmarks: int | None = N_LANDMARKS,
-        gamma: Any = "auto",
-        landmarks: str = "kmeans",
-        random_state: Any = 0,
-        device: str = CPU,
-    ):
-        self.kernel = kernel
-        self.n_landmarks = n_landmarks
-        self.gamma = gamma
-        self.landmarks = landmarks
-        self.random_state = random_state
-        self.device = device
+    name: Any = "rbf"
+    n_landmarks: int | None = N_LANDMARKS
+    gamma: Any = AUTO
+    landmarks: str = "kmeans"
+    recipe: Any = AUTO
 
-    def fit(self, X, y=None):
-        check_kernel("kernel", self.kernel)
-        check_gamma("gamma", self.gamma)
-        check_landmarks("n_landmarks", self.n_landmarks)
-        check_choice("landmarks", self.landmarks, LANDMARKS)
-        check_device("device", self.device)
-        rows = self._prepare(X, reset=True)
-        rng = check_random_state(self.random_state)
-        self.gamma_ = self._bandwidth(rows, rng)
-        self.landmarks_ = self._choose_landmarks(rows, rng)
-        self.normalization_ = self._inverse_root(self.landmarks_)
-        return self
-
-    def transform(self, X):
-        check_is_fitted(self)
-        return self._values(self._prepare(X, reset=False), self.landmarks_) @ self.normalization_
-
-    def with_gamma(self, gamma: float) -> "KernelMap":
-        """The fitted map with another ``gamma_``, and the same landmarks."""
-        check_is_fitted(self)
-        other = copy(self)
-        other.gamma_ = gamma
-        other.normalization_ = other._inverse_root(self.landmarks_)
-        return other
-
-    def get_feature_names_out(self, input_features=None):
-        check_is_fitted(self)
-        return np.array([f"kernel{j}" for j in range(self.normalization_.shape[1])], dtype=object)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse
-        tags.input_tags.positive_only = self.of_histograms
-        return tags
+    @property
+    def comparison(self) -> Comparison | None:
+        """How it compares rows; None for a function of the user."""
+        return None if callable(self.name) else KERNELS[self.name]
 
     @property
     def of_histograms(self) -> bool:
         """Whether rows must not be negative."""
-        return isinstance(self.kernel, str) and self.kernel in HISTOGRAM_KERNELS
+        return self.comparison is not None and self.comparison.histograms
 
     @property
-    def _takes_sparse(self) -> bool:
-        return self.kernel in list(KERNELS) and KERNELS[self.kernel].sparse
+    def takes_sparse(self) -> bool:
+        return self.comparison is not None and self.comparison.sparse
 
-    @property
-    def _distances(self) -> Callable[[Any, Any], Matrix] | None:
-        """Distances that gamma multiplies; None if the kernel has no gamma."""
-        if callable(self.kernel) or KERNELS[self.kernel].distances is None:
+    def fit(self, rows: Any, *, device: str = CPU) -> "KernelMap":
+        """The kernel with landmarks from rows (n_rows, n_columns) that are not negative if so."""
+        rng = check_random_state(0)  # the same rows have the same landmarks
+        unfitted = KernelMap(self.name, None, np.empty((0, 0)), np.empty((0, 0)), device)
+        rows = unfitted.prepare(rows)
+        gamma = self._bandwidth(unfitted, rows, rng)
+        unfitted = replace(unfitted, gamma=gamma)
+        landmarks = self._choose_landmarks(unfitted, rows, rng)
+        return replace(
+            unfitted, landmarks=landmarks, normalization=unfitted.inverse_root(landmarks)
+        )
+
+    def _bandwidth(self, unfitted: "KernelMap", rows: Any, rng: Any) -> float | None:
+        if self.comparison is None or not self.comparison.gamma:
             return None
-        return self._comparison
-
-    @property
-    def _comparison(self) -> Callable[[Any, Any], Matrix]:
-        """Distances, or inner products, of two tables of prepared rows, on the device."""
-        kernel = KERNELS[self.kernel]
-        if is_usable(self.device):
-            return partial(kernel.on_device, device=self.device)
-        return kernel.distances or partial(linear_kernel, dense_output=True)
-
-    def _prepare(self, X: Any, *, reset: bool) -> Any:
-        """Rows, checked and normalised as the kernel requires."""
-        sparse = "csr" if self._takes_sparse else False
-        X = validate_data(self, X, reset=reset, accept_sparse=sparse, dtype=np.float64)
-        if not self.of_histograms:
-            return X
-        if (lowest := X.min()) < 0:
-            raise ValueError(
-                f"Negative values in data: kernel {self.kernel!r} compares histograms, which have "
-                f"none, but {lowest:g} occurs."
-            )
-        X = normalize(X, norm="l1")
-        return np.sqrt(X) if KERNELS[self.kernel].roots else X
-
-    def _values(self, A: Any, B: Any) -> Matrix:
-        """Kernel matrix of two tables of prepared rows."""
-        if callable(self.kernel):
-            return _checked_values(self.kernel(A, B), (A.shape[0], B.shape[0]))
-        if self._distances is None:
-            return np.asarray(self._comparison(A, B))
-        assert self.gamma_ is not None
-        values = np.exp(-self.gamma_ * self._distances(A, B))
-        return np.where(values < LEAST_VALUE, 0, values)
-
-    def _bandwidth(self, rows: Any, rng: np.random.RandomState) -> float | None:
-        if self._distances is None:
-            return None
-        if self.gamma != "auto":
+        if self.gamma != AUTO:
             return float(self.gamma)
         some = rows[rng.permutation(rows.shape[0])[:MEDIAN_ROWS]]
-        distances = self._distances(some, some)[np.triu_indices(some.shape[0], 1)]
+        distances = unfitted.compare(some, some)[np.triu_indices(some.shape[0], 1)]
         # The distance of equal rows is a rounding error of their squares.
         squares = some.multiply(some) if issparse(some) else some**2
         distances = distances[distances > EQUAL_ROWS * squares.sum(axis=1).max()]
@@ -257,32 +213,107 @@ class KernelMap(TransformerMixin, BaseEstimator):
             )
         return float(1 / np.median(distances))
 
-    def _choose_landmarks(self, rows: Any, rng: np.random.RandomState) -> Any:
+    def _choose_landmarks(self, unfitted: "KernelMap", rows: Any, rng: Any) -> Any:
         n_rows, n_landmarks = rows.shape[0], self.n_landmarks
         if n_landmarks is None or n_landmarks >= n_rows:
             return _dense(rows)
         if self.landmarks == "kmeans":
             some = rows[rng.permutation(n_rows)[: KMEANS_ROWS * n_landmarks]]
-            if is_usable(self.device):
-                return centres(some, n_landmarks, KMEANS_ROUNDS, self.device)
+            if is_usable(unfitted.device):
+                return _device_centres(some, n_landmarks, unfitted.device)
             return _centres(some, n_landmarks)
         chosen = rng.permutation(n_rows)[:n_landmarks]
         if self.landmarks == "leverage":
             # Scores are estimated from uniform landmarks: exact ones need the kernel of all rows.
             pilot = rows[chosen]
-            scores = _leverage(self._values(rows, pilot) @ self._inverse_root(pilot))
+            scores = _leverage(unfitted.values(rows, pilot) @ unfitted.inverse_root(pilot))
             scores += np.finfo(float).tiny  # rows of zeros must have a positive probability
             chosen = rng.choice(n_rows, n_landmarks, replace=False, p=scores / scores.sum())
         return _dense(rows[np.sort(chosen)])
 
-    def _inverse_root(self, landmarks: Any) -> Matrix:
+
+@dataclass(frozen=True, eq=False)
+class KernelMap:
+    """A kernel with its landmarks.
+
+    Attributes
+    ----------
+    name : str or callable
+    gamma : float or None
+        None if the kernel has none.
+    landmarks : ndarray of shape (n_landmarks, n_columns)
+        Normalised as the kernel requires.
+    normalization : ndarray of shape (n_landmarks, n_features)
+        ``K^(-1/2)``, up to a rotation.
+    device : str
+        Where rows are compared; a fitted map works on the CPU where the device is missing.
+    """
+
+    name: Any
+    gamma: float | None
+    landmarks: Matrix
+    normalization: Matrix
+    device: str = CPU
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "name": Text(tuple(KERNELS)),
+        "gamma": Maybe(Number(0, np.inf)),
+        "landmarks": Array("f", "landmarks", "inputs"),
+        "normalization": Array("f", "landmarks", "features"),
+        "device": Text(),
+    }
+
+    @property
+    def n_features(self) -> int:
+        return int(self.normalization.shape[1])
+
+    def apply(self, rows: Any) -> Matrix:
+        """Features of rows (n_rows, n_columns), (n_rows, n_features)."""
+        return self.values(self.prepare(rows), self.landmarks) @ self.normalization
+
+    def with_gamma(self, gamma: float) -> "KernelMap":
+        """The map with another gamma, and the same landmarks."""
+        changed = replace(self, gamma=gamma)
+        return replace(changed, normalization=changed.inverse_root(self.landmarks))
+
+    def prepare(self, rows: Any) -> Any:
+        """Rows, normalised as the kernel requires."""
+        comparison = None if callable(self.name) else KERNELS[self.name]
+        if issparse(rows) and (comparison is None or not comparison.sparse):
+            raise TypeError(
+                f"kernel {self.name!r} does not take sparse tables; use table.toarray(), or "
+                "another kernel."
+            )
+        if comparison is None or not comparison.histograms:
+            return rows
+        rows = normalize(rows, norm="l1")
+        return np.sqrt(rows) if comparison.roots else rows
+
+    def compare(self, A: Any, B: Any) -> Matrix:
+        """Distances, or inner products, of two tables of prepared rows, on the device."""
+        comparison = KERNELS[self.name]
+        if is_usable(self.device):
+            return comparison.on_device(A, B, device=self.device)
+        return np.asarray(comparison.on_cpu(A, B))
+
+    def values(self, A: Any, B: Any) -> Matrix:
+        """Kernel matrix of two tables of prepared rows."""
+        if callable(self.name):
+            return _checked_values(self.name(A, B), (A.shape[0], B.shape[0]))
+        if not KERNELS[self.name].gamma:
+            return self.compare(A, B)
+        assert self.gamma is not None
+        values = np.exp(-self.gamma * self.compare(A, B))
+        return np.where(values < LEAST_VALUE, 0, values)
+
+    def inverse_root(self, landmarks: Any) -> Matrix:
         """``K^(-1/2)`` of landmarks, up to a rotation, without directions of rounding error."""
-        K = self._values(landmarks, landmarks)
+        K = self.values(landmarks, landmarks)
         tolerance = 1e-8 * np.abs(K).max()
         if not np.allclose(K, K.T, atol=tolerance):
             raise ValueError("kernel: the values of rows with each other are not symmetric.")
-        if callable(self.kernel):
-            alone = self._values(landmarks[:1], landmarks)
+        if callable(self.name):
+            alone = self.values(landmarks[:1], landmarks)
             if not np.allclose(alone, K[:1], atol=tolerance):
                 raise ValueError(
                     "kernel: the values of a row change with the other rows that are given; they "
@@ -311,7 +342,6 @@ def _checked_values(values: Any, shape: tuple[int, int]) -> Matrix:
 
 
 def _dense(rows: Any) -> Matrix:
-    # Model files cannot contain sparse arrays, and landmarks are few.
     return rows.toarray() if issparse(rows) else rows
 
 
@@ -327,50 +357,49 @@ def _centres(rows: Any, n_centres: int) -> Matrix:
         return np.asarray(means.fit(rows).cluster_centers_)
 
 
+def _device_centres(rows: Any, n_centres: int, device: str) -> Matrix:
+    """`_centres` on a device; a centre without rows moves to the row farthest from its own."""
+    X = _move(rows, device)
+    mean = X.mean(dim=0)
+    X = X - mean  # distances by products lose digits if means are large
+    C, settled = X[:n_centres].clone(), SETTLED * float(X.var(dim=0, correction=0).mean())
+    nearest = None
+    for _ in range(KMEANS_ROUNDS):
+        distances = _squared(X, C)
+        closest, labels = distances.min(dim=1)
+        if nearest is not None and bool((labels == nearest).all()):
+            break
+        nearest = labels
+        # A product with zeros and ones: sums in an order that does not depend on threads.
+        belongs = (labels[:, None] == labels.new_tensor(range(n_centres))).to(X.dtype)
+        counts = belongs.sum(dim=0)
+        moved = (belongs.T @ X) / counts.clamp(min=1)[:, None]
+        empty = (counts == 0).nonzero()[:, 0]
+        if len(empty):
+            moved[empty] = X[closest.argsort(descending=True, stable=True)[: len(empty)]]
+        shift = float((moved - C).square().sum())
+        C = moved
+        if shift <= settled:
+            break
+    return as_numpy(C + mean)
+
+
+def _squared(A: Any, B: Any) -> Any:
+    return A.square().sum(dim=1)[:, None] + B.square().sum(dim=1) - 2 * (A @ B.T)
+
+
+def _move(rows: Any, device: str) -> Any:
+    import torch
+
+    dense = rows.toarray() if hasattr(rows, "toarray") else rows
+    array = np.ascontiguousarray(dense, dtype=np.float64)
+    if not array.flags.writeable:  # torch warns of arrays that it could change
+        array = array.copy()
+    return torch.from_numpy(array).to(find_device(device))
+
+
 def _leverage(features: Matrix) -> Matrix:
     """Ridge leverage score of each row, with a ridge of one: how much it differs from others."""
     gram = features.T @ features
     root = np.linalg.cholesky(gram + np.eye(len(gram)))
     return np.sum(np.linalg.solve(root, features.T) ** 2, axis=0)
-
-
-def check_kernel(name: str, kernel: Any) -> None:
-    """Refuse anything but the name of a kernel or a function."""
-    if not callable(kernel) and not (isinstance(kernel, str) and kernel in KERNELS):
-        raise ValueError(
-            f"{name} must be one of {list(KERNELS)} or (in Python) a function, got {kernel!r}."
-        )
-
-
-def check_gamma(name: str, gamma: Any) -> None:
-    if isinstance(gamma, str) and gamma == "auto":
-        return
-    try:
-        check_in_range(name, gamma, of="gamma")
-    except ValueError:
-        allowed = RANGES["gamma"]
-        raise ValueError(
-            f"{name} must be 'auto' or a finite number > 0, from {allowed.least:g} to "
-            f"{allowed.most:g}, got {gamma!r}."
-        ) from None
-
-
-def check_landmarks(name: str, n_landmarks: Any) -> None:
-    if n_landmarks is None:
-        return
-    try:
-        check_whole_number(name, n_landmarks, at_least=1)
-    except ValueError:
-        raise ValueError(
-            f"{name} must be a whole number >= 1, or None (in Python) for all training rows, got "
-            f"{n_landmarks!r}."
-        ) from None
-
-
-def of_view(name: str, value: Any, view: str) -> Any:
-    """Value of a parameter for a view, from a mapping of views to values or from one value."""
-    if not isinstance(value, Mapping):
-        return value
-    if view not in value:
-        raise ValueError(f"{name}: no entry for view {view!r}; it has {list(value)}.")
-    return value[view]

@@ -1,22 +1,247 @@
-"""Feature recipes for views, as pipelines of scikit-learn."""
+"""Feature recipes: scaling, histograms, principal components and rows of unit length.
 
-from typing import Any, Self
+`Recipe` says what to do; a `FittedRecipe` is a few arrays and a pure function of rows, so that
+chunks can fit it, a file can hold it, and a newer library cannot change it. It is fitted to rows,
+or to their `Moments`, which add up over chunks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.decomposition import PCA
-from sklearn.feature_selection import SelectorMixin
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler, normalize
+from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils.sparsefuncs import min_max_axis
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from naim3l._parameters import check_choice, check_whole_number
-from naim3l.features.leading_axes import CentredRows, axes_of_scatter, centred_rows, leading_axes
+from naim3l._arrays import Mask, Matrix
+from naim3l.features.leading_axes import axes_of_scatter, centred_rows, leading_axes
+from naim3l.files.stored import Array, Flag, Maybe, Whole
 
 MAX_COMPONENTS = 50
+MOST_COLUMNS = 5000  # the scatter of more takes too much memory, in several copies
+_BLOCK = 4096  # rows of a sparse table that are made dense at a time
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a recipe does before PCA: roots of histograms, dropped columns, scaling."""
+
+    histogram: bool = False
+    drop: str = ""  # "constant" columns, columns of "zero", or none
+    scale: bool = False
+
+
+RECIPES = {
+    "scale": Steps(drop="constant", scale=True),
+    "paper": Steps(drop="zero"),
+    "histogram": Steps(histogram=True),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the columns of a view become features.
+
+    Parameters
+    ----------
+    steps : {"scale", "paper", "histogram"} or None, default="scale"
+        "scale" drops constant columns, divides by the standard deviation, applies PCA and
+        normalises rows to unit length. "paper" does the same without scaling, and drops only
+        columns of zeros. "histogram", for counts, divides by the row's sum, takes square roots,
+        applies PCA and normalises rows. None leaves the columns unchanged.
+    n_components : int, default=50
+        Maximum number of principal components. Increase it for wide views with many rows.
+    plan : bool, default=True
+        Whether cells of all kinds become numbers first: missing numbers are replaced by the mean,
+        dates become days, and each frequent value of text becomes a column; ids, free text and
+        columns that are almost empty are dropped, see ``columns_`` of a model. Otherwise all
+        columns must be numbers, and a row has all of them or none.
+    text : sequence of str, default=()
+        Columns that are text, even if their cells are numbers, such as postal codes.
+    keep : sequence of str, default=()
+        Columns that are used even if they look like ids or are almost empty.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L, Recipe
+    >>> NAIM3L(features={"clinic": Recipe(text=["ward"]), "lab": Recipe(n_components=20)}).lam
+    0.4
+    """
+
+    steps: str | None = "scale"
+    n_components: int = MAX_COMPONENTS
+    plan: bool = True
+    text: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+
+    def fit(self, rows: Any) -> tuple["FittedRecipe", Matrix]:
+        """The recipe fitted to rows (n_rows, n_columns), and the features of these rows."""
+        steps = RECIPES[str(self.steps)]
+        if steps.histogram:
+            rows = _roots(rows)
+        lowest, highest = _column_ranges(rows)
+        kept = _kept(steps, rows.shape[0], lowest, highest)
+        rows, lowest, highest = _columns(rows, kept), lowest[kept], highest[kept]
+        scale, deviation = None, None
+        if steps.scale:
+            # PCA centres its input, so scaling need not: sparse tables stay sparse until then.
+            scaler = StandardScaler(with_mean=False).fit(rows)
+            scale, deviation = scaler.scale_, np.sqrt(scaler.var_)
+            rows = _divided(rows, scale)
+            lowest, highest = lowest / scale, highest / scale
+        n_axes = self._n_axes(rows.shape[0], lowest, highest)
+        centred = centred_rows(rows, n_axes)
+        squares, axes = leading_axes(centred, n_axes)
+        # Sparse rows cannot be centred before the product without losing their zeros.
+        offset = np.zeros_like(centred.mean) if sparse.issparse(rows) else centred.mean
+        rest, n_rows = centred.mean - offset, len(centred)
+        fitted = FittedRecipe._of(
+            steps, kept, scale, deviation, offset, rest, squares, axes, n_rows
+        )
+        return fitted, normalize(centred.multiply(fitted.axes.T))
+
+    def fit_moments(self, moments: "Moments") -> "FittedRecipe":
+        """The recipe fitted to rows of which only the moments are known.
+
+        For "histogram", these are moments of the square roots, see `before_moments`.
+        """
+        steps = RECIPES[str(self.steps)]
+        kept = _kept(steps, moments.n_rows, moments.lowest, moments.highest)
+        moments = moments.select_columns(kept)
+        scale, deviation = None, None
+        if steps.scale:
+            variance = moments.scatter.diagonal() / moments.n_rows
+            # Like scikit-learn, leave columns as they are whose variance may be rounding alone.
+            n, eps = moments.n_rows, np.finfo(np.float64).eps
+            constant = variance <= n * eps * variance + (n * moments.mean * eps) ** 2
+            deviation = np.sqrt(variance)
+            scale = np.where(constant, 1, deviation)
+            moments = moments.divide(scale)
+        n_axes = self._n_axes(moments.n_rows, moments.lowest, moments.highest)
+        squares, axes = axes_of_scatter(moments.scatter, n_axes)
+        rest = np.zeros_like(moments.mean)
+        return FittedRecipe._of(
+            steps, kept, scale, deviation, moments.mean, rest, squares, axes, moments.n_rows
+        )
+
+    def before_moments(self, rows: Any) -> Any:
+        """Rows as `fit_moments` needs the moments of them."""
+        return _roots(rows) if RECIPES[str(self.steps)].histogram else rows
+
+    @property
+    def of_histograms(self) -> bool:
+        """Whether rows must not be negative."""
+        return self.steps is not None and RECIPES[self.steps].histogram
+
+    def _n_axes(self, n_rows: int, lowest: NDArray, highest: NDArray) -> int:
+        """Largest number of components of rows that differ."""
+        if n_rows < 2:
+            raise ValueError(f"PCA needs at least 2 rows, got n_samples = {n_rows}.")
+        if (lowest == highest).all():
+            raise ValueError("all rows are equal: there is no direction in which they differ.")
+        return min(self.n_components, n_rows - 1, len(lowest))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedRecipe:
+    """What a recipe has learned.
+
+    Attributes
+    ----------
+    histogram : bool
+        Whether square roots of shares are taken first.
+    kept : ndarray of bool, of shape (n_columns,)
+        Columns that are not dropped.
+    scale, deviation : ndarray of shape (n_kept,), or None
+        What columns are divided by, and their standard deviations, if they are scaled.
+    offset, mean : ndarray of shape (n_kept,)
+        What is subtracted from rows, and what of their mean remains then: one of them is 0.
+    axes : ndarray of shape (n_features, n_kept)
+        Principal axes, along which rows differ by more than rounding.
+    variances : ndarray of shape (n_features,)
+        Variances of the training rows along the axes.
+    n_rows : int
+        Number of training rows.
+    """
+
+    histogram: bool
+    kept: Mask
+    scale: NDArray[np.float64] | None
+    deviation: NDArray[np.float64] | None
+    offset: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    axes: Matrix
+    variances: NDArray[np.float64]
+    n_rows: int
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "histogram": Flag(),
+        "kept": Array("b", "encoded"),
+        "scale": Maybe(Array("f", "kept", low=1e-300)),
+        "deviation": Maybe(Array("f", "kept", low=0)),
+        "offset": Array("f", "kept"),
+        "mean": Array("f", "kept"),
+        "axes": Array("f", "features", "kept"),
+        "variances": Array("f", "features", low=0),
+        "n_rows": Whole(),
+    }
+
+    @classmethod
+    def _of(
+        cls,
+        steps: Steps,
+        kept: Mask,
+        scale: NDArray | None,
+        deviation: NDArray | None,
+        offset: NDArray,
+        mean: NDArray,
+        squares: NDArray,
+        axes: Matrix,
+        n_rows: int,
+    ) -> "FittedRecipe":
+        """From the sums of the squares of the rows along axes, (n_axes,) and (n_axes, n_kept)."""
+        # The largest entry of each is positive; of equal ones, such as those of two scaled
+        # columns, the first, so that rounding does not decide.
+        sizes = np.abs(axes)
+        largest = (sizes >= (1 - 1e-6) * sizes.max(axis=1, keepdims=True)).argmax(axis=1)
+        signs = np.sign(np.take_along_axis(axes, largest[:, None], axis=1))
+        variances = squares / (n_rows - 1)
+        rounding = np.finfo(np.float64).eps * max(n_rows, axes.shape[1]) * variances[0]
+        n_kept = int(np.sum(variances > rounding))
+        oriented = np.ascontiguousarray((axes * signs)[:n_kept])
+        return cls(
+            steps.histogram, kept, scale, deviation, offset, mean, oriented,
+            squares[:n_kept] / n_rows, n_rows,
+        )  # fmt: skip
+
+    @property
+    def n_features(self) -> int:
+        return len(self.axes)
+
+    def before_axes(self, rows: Any) -> Any:
+        """Rows as the axes are applied to them, (n_rows, n_kept), not centred."""
+        if self.histogram:
+            rows = _roots(rows)
+        rows = _columns(rows, self.kept)
+        return rows if self.scale is None else _divided(rows, self.scale)
+
+    def apply(self, rows: Any) -> Matrix:
+        """Features of rows (n_rows, n_columns), of unit length, (n_rows, n_features)."""
+        return normalize(self.components(rows))
+
+    def components(self, rows: Any) -> Matrix:
+        """Features of rows before they are normalised to unit length."""
+        rows = self.before_axes(rows)
+        if not (sparse.issparse(rows) and not self.offset.any()):
+            rows = rows - self.offset
+        return np.asarray(rows @ self.axes.T - self.mean @ self.axes.T)
+
+
+def _roots(rows: Any) -> Any:
+    """Square roots of shares: their distances are Hellinger distances between histograms."""
+    return np.sqrt(normalize(rows, norm="l1"))
 
 
 def _column_ranges(X: Any) -> tuple[NDArray, NDArray]:
@@ -24,210 +249,117 @@ def _column_ranges(X: Any) -> tuple[NDArray, NDArray]:
     return min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
 
 
-class DropConstantColumns(SelectorMixin, BaseEstimator):
-    """Drop the columns that are constant in the training rows.
-
-    Parameters
-    ----------
-    only_zero : bool, default=False
-        Drop only columns of zeros, and keep other constants.
-    """
-
-    def __init__(self, only_zero: bool = False):
-        self.only_zero = only_zero
-
-    def fit(self, X, y=None):
-        check_choice("only_zero", self.only_zero, (True, False))
-        X = validate_data(self, X, accept_sparse="csr")
-        return self.fit_ranges(X.shape[0], *_column_ranges(X))
-
-    def fit_ranges(self, n_rows: int, lowest: NDArray, highest: NDArray) -> Self:
-        """`fit` from the number of rows, and the ranges of the columns, each (n_columns,)."""
-        self.n_features_in_ = len(lowest)
-        self.kept_ = (lowest != 0) | (highest != 0) if self.only_zero else lowest < highest
-        if not self.kept_.any():
-            what = "zero" if self.only_zero else "constant"
-            raise ValueError(
-                f"every column is {what} in all rows (n_samples = {n_rows}): nothing to learn "
-                "from; leave the view out."
-            )
-        return self
-
-    def _get_support_mask(self):
-        check_is_fitted(self)
-        return self.kept_
-
-    def _transform(self, X):
-        if isinstance(X, np.ndarray):  # three times as fast as indexing by the mask
-            return np.take(X, np.flatnonzero(self.kept_), axis=1)
-        return super()._transform(X)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+def _kept(steps: Steps, n_rows: int, lowest: NDArray, highest: NDArray) -> Mask:
+    """Columns that are not dropped."""
+    if not steps.drop:
+        return np.ones(len(lowest), dtype=bool)
+    only_zero = steps.drop == "zero"
+    kept = (lowest != 0) | (highest != 0) if only_zero else lowest < highest
+    if not kept.any():
+        raise ValueError(
+            f"every column is {steps.drop} in all rows (n_samples = {n_rows}): nothing to learn "
+            "from; leave the view out."
+        )
+    return np.asarray(kept)
 
 
-class RootHistogram(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Divide each row by its sum, then take square roots: counts become comparable.
-
-    Euclidean distances between the results are Hellinger distances between histograms.
-    """
-
-    def fit(self, X, y=None):
-        self._check(X, reset=True)
-        return self
-
-    def transform(self, X):
-        check_is_fitted(self)
-        return np.sqrt(normalize(self._check(X, reset=False), norm="l1"))
-
-    def _check(self, X, *, reset):
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
-        lowest = X.min()
-        if lowest < 0:
-            raise ValueError(
-                f"Negative values in data: a histogram has none, but {lowest:g} occurs."
-            )
-        return X
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "n_features_in_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags
-
-
-class LeadingComponents(TransformerMixin, BaseEstimator):
-    """PCA to at most ``max_components`` dimensions, fewer if the rows span fewer.
-
-    scikit-learn's PCA refuses more components than rows or columns, and its automatic choice of
-    algorithm is approximate for wide tables; this one is exact.
-
-    Parameters
-    ----------
-    max_components : int
-    """
-
-    def __init__(self, max_components: int = MAX_COMPONENTS):
-        self.max_components = max_components
-
-    def fit(self, X, y=None):
-        self._fit_rows(X)
-        return self
-
-    def fit_transform(self, X, y=None):
-        rows = self._fit_rows(X)  # which are centred already, and may be sparse
-        return rows.multiply(self.pca_.components_[: self.n_components_].T)
-
-    def _fit_rows(self, X: Any) -> CentredRows:
-        """Fit; the rows minus their mean."""
-        check_whole_number("max_components", self.max_components, at_least=1)
-        X = self._check(X, reset=True)
-        n_components = self._most(X.shape[0], *_column_ranges(X))
-        rows = centred_rows(X, n_components)
-        # Sparse rows cannot be centred before PCA without losing their zeros.
-        self.offset_ = np.zeros_like(rows.mean) if sparse.issparse(X) else rows.mean
-        squares, axes = leading_axes(rows, n_components)
-        self._keep(squares, axes, rows.total, len(rows), rows.mean - self.offset_)
+def _columns(rows: Any, kept: Mask) -> Any:
+    if kept.all():
         return rows
+    if isinstance(rows, np.ndarray):  # three times as fast as indexing by the mask
+        return np.take(rows, np.flatnonzero(kept), axis=1)
+    return rows[:, np.flatnonzero(kept)]
 
-    def fit_scatter(
-        self, n_rows: int, mean: NDArray, scatter: NDArray, lowest: NDArray, highest: NDArray
-    ) -> Self:
-        """`fit` from the scatter of the rows, (n_columns, n_columns), the sum of their squares.
 
-        The other arrays, (n_columns,), are means and ranges of the columns. The result is that of
-        dense rows, except for rounding.
+def _divided(rows: Any, scale: NDArray) -> Any:
+    if sparse.issparse(rows):
+        return sparse.csr_array(rows @ sparse.diags_array(1 / scale))
+    return rows / scale
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Number, means, scatter and ranges of rows; those of chunks can be combined.
+
+    Attributes
+    ----------
+    n_rows : int
+    mean, lowest, highest : ndarray of shape (n_columns,)
+    scatter : ndarray of shape (n_columns, n_columns)
+        ``(X - mean).T @ (X - mean)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.features.recipes import Moments
+    >>> first, second = Moments.of(np.array([[1.0], [3.0]])), Moments.of(np.array([[5.0]]))
+    >>> both = first.combine(second)
+    >>> both.mean, both.scatter
+    (array([3.]), array([[8.]]))
+    """
+
+    n_rows: int
+    mean: NDArray[np.float64]
+    scatter: NDArray[np.float64]
+    lowest: NDArray[np.float64]
+    highest: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: Any, where: str = "X") -> "Moments":
+        """Moments of an array or sparse table of shape (n_rows, n_columns).
+
+        Raises
+        ------
+        MemoryError
+            If there are more than `MOST_COLUMNS` columns.
         """
-        check_whole_number("max_components", self.max_components, at_least=1)
-        self.n_features_in_, self.offset_ = len(mean), mean
-        squares, axes = axes_of_scatter(scatter, self._most(n_rows, lowest, highest))
-        return self._keep(squares, axes, scatter.trace(), n_rows, np.zeros_like(mean))
+        n_rows, n_columns = rows.shape
+        if n_columns > MOST_COLUMNS:
+            raise MemoryError(
+                f"{where}: {n_columns} columns, whose products take "
+                f"{n_columns**2 * 8 / 2**30:.1f} GiB for each chunk that is read at a time (the "
+                f"most are {MOST_COLUMNS} columns); leave columns out, or reduce them first, for "
+                "example with sklearn.random_projection.SparseRandomProjection."
+            )
+        if n_rows == 0:
+            zeros = np.zeros(n_columns)
+            return cls(0, zeros, np.zeros((n_columns, n_columns)), zeros, zeros)
+        if sparse.issparse(rows):
+            blocks = [cls.of(rows[i : i + _BLOCK].toarray()) for i in range(0, n_rows, _BLOCK)]
+            moments = blocks[0]
+            for block in blocks[1:]:
+                moments = moments.combine(block)
+            return moments
+        mean = rows.mean(axis=0)
+        centred = rows - mean
+        rest = centred.mean(axis=0)  # the rounding error of the mean of numbers far from 0
+        mean, centred = mean + rest, centred - rest
+        return cls(n_rows, mean, centred.T @ centred, rows.min(axis=0), rows.max(axis=0))
 
-    def _most(self, n_rows: int, lowest: NDArray, highest: NDArray) -> int:
-        """Largest number of components of rows that differ."""
-        if n_rows < 2:
-            raise ValueError(f"PCA needs at least 2 rows, got n_samples = {n_rows}.")
-        if (lowest == highest).all():
-            raise ValueError("all rows are equal: there is no direction in which they differ.")
-        return min(self.max_components, n_rows - 1, len(lowest))
+    def combine(self, other: "Moments") -> "Moments":
+        """Moments of the rows of both (Chan, Golub and LeVeque's update)."""
+        if not self.n_rows or not other.n_rows:
+            return self if self.n_rows else other
+        n_rows = self.n_rows + other.n_rows
+        shift = other.mean - self.mean
+        share = other.n_rows / n_rows
+        return Moments(
+            n_rows,
+            self.mean + share * shift,
+            self.scatter + other.scatter + self.n_rows * share * np.outer(shift, shift),
+            np.minimum(self.lowest, other.lowest),
+            np.maximum(self.highest, other.highest),
+        )
 
-    def _keep(
-        self, squares: NDArray, axes: NDArray, total: float, n_rows: int, mean: NDArray
-    ) -> Self:
-        """Keep the components along which rows differ by more than rounding.
+    def select_columns(self, mask: Mask) -> "Moments":
+        """Moments of the marked columns."""
+        if mask.all():
+            return self
+        columns = (self.mean[mask], self.scatter[np.ix_(mask, mask)])
+        return Moments(self.n_rows, *columns, self.lowest[mask], self.highest[mask])
 
-        Parameters
-        ----------
-        squares : ndarray of shape (n_components,)
-            Sums of the squares of the rows along the axes; all columns together have ``total``.
-        axes : ndarray of shape (n_components, n_columns)
-        total : float
-        n_rows : int
-        mean : ndarray of shape (n_columns,)
-            What remains to be subtracted from rows minus ``offset_``.
-        """
-        # The largest entry of each is positive; of equal ones, such as those of two scaled
-        # columns, the first, so that rounding does not decide.
-        sizes = np.abs(axes)
-        largest = (sizes >= (1 - 1e-6) * sizes.max(axis=1, keepdims=True)).argmax(axis=1)
-        signs = np.sign(np.take_along_axis(axes, largest[:, None], axis=1))
-        (n_components, n_columns), variances = axes.shape, squares / (n_rows - 1)
-        self.pca_ = pca = PCA(n_components, svd_solver="covariance_eigh", random_state=0)
-        pca.set_output(transform="default")
-        pca.mean_, pca.components_, pca.explained_variance_ = mean, axes * signs, variances
-        pca.explained_variance_ratio_, pca.singular_values_ = squares / total, np.sqrt(squares)
-        n_others = n_columns - n_components if n_components < min(n_rows, n_columns) else 0
-        rest = max(total - squares.sum(), 0) / (n_rows - 1)
-        pca.noise_variance_ = rest / n_others if n_others else 0.0
-        pca.n_components_, pca.n_samples_, pca.n_features_in_ = n_components, n_rows, n_columns
-        rounding = np.finfo(np.float64).eps * max(n_rows, n_columns) * variances[0]
-        self.n_components_ = int(np.sum(variances > rounding))
-        return self
-
-    def transform(self, X):
-        check_is_fitted(self)
-        X = self._shift(self._check(X, reset=False))
-        return self.pca_.transform(X)[:, : self.n_components_]
-
-    def _check(self, X, *, reset):
-        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
-
-    def _shift(self, X):
-        return X if sparse.issparse(X) and not self.offset_.any() else X - self.offset_
-
-    def get_feature_names_out(self, input_features=None):
-        check_is_fitted(self)
-        return np.array([f"pca{j}" for j in range(self.n_components_)], dtype=object)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def _scale(n_components: int = MAX_COMPONENTS) -> Pipeline:
-    return make_pipeline(
-        DropConstantColumns(),
-        # PCA centres its input, so scaling need not: sparse tables stay sparse until then.
-        StandardScaler(with_mean=False),
-        LeadingComponents(n_components),
-        Normalizer(),
-    )
-
-
-def _paper(n_components: int = MAX_COMPONENTS) -> Pipeline:
-    return make_pipeline(
-        DropConstantColumns(only_zero=True), LeadingComponents(n_components), Normalizer()
-    )
-
-
-def _histogram(n_components: int = MAX_COMPONENTS) -> Pipeline:
-    return make_pipeline(RootHistogram(), LeadingComponents(n_components), Normalizer())
-
-
-RECIPES = {"scale": _scale, "paper": _paper, "histogram": _histogram}
+    def divide(self, scale: NDArray[np.float64]) -> "Moments":
+        """Moments of the columns divided by ``scale``, (n_columns,), of numbers above 0."""
+        scatter = self.scatter / scale / scale[:, None]
+        ends = self.lowest / scale, self.highest / scale
+        return Moments(self.n_rows, self.mean / scale, scatter, *ends)

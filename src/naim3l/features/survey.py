@@ -1,267 +1,834 @@
 """Survey of a table: what decides how its columns are used, without the rows themselves.
 
-A survey of one part of a table can be combined with that of the next, so that columns of tables
-that do not fit into memory are judged by the same rules as those that do.
+Surveys of batches are combined to that of the table, so that the columns of a data frame, of a
+file, and of a table that does not fit in memory are judged by the same rules, in
+`naim3l.features.plan`.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any, NamedTuple
+from uuid import UUID
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from naim3l.features.cell_survey import CellSurvey
-from naim3l.features.column_kinds import BOOLEAN, CELLS, DATE, NUMBER, TEXT, types_of
-from naim3l.features.column_sums import AS_NUMBERS, ColumnSums, renumber
-from naim3l.features.row_patterns import RowPatterns
-from naim3l.input.distinct import ValueCounts
-from naim3l.input.id_columns import OTHER, WHOLE, IdEvidence, why_evident
-from naim3l.input.numeric import check_not_tiny
-from naim3l.input.tables import Table
+from naim3l._arrays import Mask
+from naim3l._origin import Origin
+from naim3l.features.cells import (
+    COMMA,
+    NUMBERS,
+    POINT,
+    TIMES,
+    as_number,
+    as_text,
+    days,
+    days_of_array,
+    has_thousands,
+    is_date_like,
+    is_mixed_code,
+    is_one_group,
+    is_short,
+    looks_like_a_number,
+    spelled_number,
+)
+from naim3l.input.batches import LARGEST, Batch, check_finite, is_missing, is_unknown
 
+# Kinds of columns by their types; of "cells", only the cells tell the kind.
+NUMBER, TRUTH, DATE, TEXT, CELLS = "number", "truth", "date", "text", "cells"
+AS_NUMBERS = "numbers, as at the fit, or NaN where they are unknown"
+# Different values that are counted exactly; beyond that, those with the smallest hashes are kept.
+MOST_VALUES = 100_000
+MOST_PATTERNS = 10_000  # different sets of known columns of rows that are counted
+ENOUGH_CODES = 3  # different codes that make a column with numbers one of codes
 _HEAD = 100  # number of rows that rule out most columns as ids
-_NAMES = {NUMBER: "numbers", BOOLEAN: "truth values", DATE: "dates", TEXT: "text", CELLS: "text"}
+_READINGS = (POINT, COMMA)
+
+
+@dataclass(frozen=True)
+class ValueCounts:
+    """Different values, and in how many rows they are.
+
+    Beyond `MOST_VALUES`, the values with the smallest hashes are a uniform sample of the different
+    values, whose largest hash tells how many there are. Hashes do not depend on the process.
+
+    Attributes
+    ----------
+    counts : dict of value to int, or None
+        None for numbers, and beyond `MOST_VALUES`: only hashes are known then.
+    hashes : ndarray of uint64, of shape (n_hashes,)
+        Sorted; empty if there are ``counts``.
+    repeats : ndarray of int64, of shape (n_hashes,)
+        Number of rows of each hash.
+    is_sample : bool
+        Whether there are more values than hashes.
+    """
+
+    counts: dict[Any, int] | None
+    hashes: NDArray[np.uint64]
+    repeats: NDArray[np.int64]
+    is_sample: bool = False
+
+    @classmethod
+    def of(cls, counts: Mapping[Any, int]) -> "ValueCounts":
+        """Counts of Python objects, of which equal ones are one value."""
+        if len(counts) <= MOST_VALUES:
+            return cls(dict(counts), np.empty(0, np.uint64), np.empty(0, np.int64))
+        return cls._smallest(_hashes(counts), np.fromiter(counts.values(), np.int64, len(counts)))
+
+    @classmethod
+    def of_numbers(cls, numbers: NDArray[np.float64]) -> "ValueCounts":
+        """Counts of numbers, (n_rows,), without NaN."""
+        bits = (numbers + 0.0).view(np.uint64)  # -0 and 0 are one value
+        return cls._cut(*np.unique(mix(bits), return_counts=True))
+
+    @property
+    def n_values(self) -> int:
+        """Number of different values; an estimate if there are more than `MOST_VALUES`."""
+        if self.counts is not None:
+            return len(self.counts)
+        if not self.is_sample:
+            return len(self.hashes)
+        return round((len(self.hashes) - 1) / (float(self.hashes[-1]) / 2.0**64))
+
+    @property
+    def all_differ(self) -> bool:
+        """Whether no value is in several rows; of a sample, whether none of the sample is."""
+        if self.counts is not None:
+            return all(n == 1 for n in self.counts.values())
+        return bool((self.repeats == 1).all())
+
+    def combine(self, other: "ValueCounts") -> "ValueCounts":
+        """Counts of the rows of both."""
+        if self.counts is not None and other.counts is not None:
+            counts = dict(self.counts)
+            for value, n in other.counts.items():
+                counts[value] = counts.get(value, 0) + n
+            return ValueCounts.of(counts)
+        a, b = self._hashed(), other._hashed()
+        return ValueCounts._smallest(
+            np.concatenate([a.hashes, b.hashes]),
+            np.concatenate([a.repeats, b.repeats]),
+            a.is_sample or b.is_sample,
+        )
+
+    def _hashed(self) -> "ValueCounts":
+        if self.counts is None:
+            return self
+        repeats = np.fromiter(self.counts.values(), np.int64, len(self.counts))
+        return ValueCounts._smallest(_hashes(self.counts), repeats)
+
+    @classmethod
+    def _smallest(
+        cls, hashes: NDArray[np.uint64], repeats: NDArray[np.int64], is_sample: bool = False
+    ) -> "ValueCounts":
+        """Counts of the values with the smallest hashes."""
+        different, of_row = np.unique(hashes, return_inverse=True)
+        repeats = np.bincount(of_row, weights=repeats, minlength=len(different)).astype(np.int64)
+        return cls._cut(different, repeats, is_sample)
+
+    @classmethod
+    def _cut(
+        cls, hashes: NDArray[np.uint64], repeats: NDArray[np.int64], is_sample: bool = False
+    ) -> "ValueCounts":
+        is_sample = is_sample or len(hashes) > MOST_VALUES
+        return cls(None, hashes[:MOST_VALUES].copy(), repeats[:MOST_VALUES].copy(), is_sample)
+
+
+def _hashes(values: Iterable[Any]) -> NDArray[np.uint64]:
+    """Hashes of Python objects, the same in every process, and equal for equal objects."""
+    return np.array([_hash(value) for value in values], dtype=np.uint64)
+
+
+def _hash(value: Any) -> int:
+    if isinstance(value, NUMBERS):
+        return int(mix(np.array([hash(value)]).view(np.uint64))[0])
+    return int.from_bytes(
+        blake2b(str(value).encode(errors="surrogatepass"), digest_size=8).digest()
+    )
+
+
+def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """One-to-one map of 64 bits in which every bit depends on all others (splitmix64)."""
+    mixed = bits + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+# Ids, which name rows instead of describing them. Neither a name alone nor distinct values make an
+# id: measurements with decimals are distinct, too. Numbers are ids only if they are whole, and text
+# only if it has about as many values as rows.
+
+_ID_NAMES = (  # the most certain first
+    re.compile(r"id|uid|uuid|guid|pid|mrn|ssn|key|index|idx|row[_ ]?id", re.IGNORECASE),
+    re.compile(
+        r".*[_\-. ](id|uid|uuid|guid|pid|mrn|key|nr|no)|(id|key)[_\-. ].*"
+        r"|(patient|case|subject|record|sample|participant|person)[_\-. ]?(no|nr|num|number|code)",
+        re.IGNORECASE,
+    ),
+    re.compile(r".*[a-z](Id|ID|Key|Nr|No)"),
+    re.compile(r"case|subject|record|participant", re.IGNORECASE),
+    re.compile(r"row[_ ]?names?|unnamed(_|: ?)\d+", re.IGNORECASE),
+)
+_ID_CODE = re.compile(
+    r"[A-Za-z]+[-_/]?\d+([-_/]\d+)*|\d{4}[-/]\d{3,}"  # P0017, S19/0042; 2019/0001
+    r"|[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}",  # UUID
+    re.IGNORECASE,
+)
+# Names of whole numbers that may differ from row to row without being ids.
+_MEASURED = re.compile(
+    r"(.*[_\-. ])?(year|month|week|day|date|hour|minute|second|time|age|rank|order|dose|level"
+    r"|count)s?([_\-. ].*)?",
+    re.IGNORECASE,
+)
+# A column that is named like an id may repeat values, but has more distinct values than this, or
+# more than half as many as rows.
+MOST_GROUPS = 30
+FEWEST_COUNTED = 10  # fewest rows of a column that counts the rows
+# Distinct values are ids if values drawn from their range would be distinct with a probability
+# below this.
+RARELY_DIFFERENT = 1e-4
+_LONG = 10**7  # numbers of 8 digits and more may be codes
+WHOLE, CODES, TEXTS, OTHER = "whole", "code", "text", "other"  # sorts of cells
+
+
+def is_named_like_id(name: str) -> bool:
+    """Whether a column has a name that is typical of ids."""
+    return any(names.fullmatch(name) for names in _ID_NAMES)
+
+
+def in_order_of_names(names: Iterable[str]) -> list[str]:
+    """The names that are typical of ids, the most certain first."""
+    listed = list(names)
+    found = [name for pattern in _ID_NAMES for name in listed if pattern.fullmatch(name)]
+    return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class WholeNumbers:
+    """Summary of whole numbers in the order of their rows, of at least one.
+
+    Attributes
+    ----------
+    first, last, low, high : float
+    counted : bool
+        Whether each number is larger by 1 than the one before.
+    n_round : int
+        Number of multiples of 10, counted if all numbers are long.
+    """
+
+    first: float
+    last: float
+    low: float
+    high: float
+    counted: bool
+    n_round: int
+
+    @classmethod
+    def of(cls, numbers: NDArray[np.float64]) -> "WholeNumbers":
+        """Summary of an array of shape (n_rows,), without NaN."""
+        low, high = numbers.min(), numbers.max()
+        with np.errstate(invalid="ignore"):  # infinities
+            counted = (np.diff(numbers) == 1).all()
+            n_round = (numbers % 10 == 0).sum() if low >= _LONG else 0
+        first, last = float(numbers[0]), float(numbers[-1])
+        return cls(first, last, float(low), float(high), bool(counted), int(n_round))
+
+    def combine(self, other: "WholeNumbers") -> "WholeNumbers":
+        """Summary of these numbers, followed by others."""
+        return WholeNumbers(
+            self.first,
+            other.last,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.counted and other.counted and other.first == self.last + 1,
+            self.n_round + other.n_round if min(self.low, other.low) >= _LONG else 0,
+        )
+
+
+@dataclass(frozen=True)
+class IdEvidence:
+    """What the cells of a column tell about whether it is an id.
+
+    Attributes
+    ----------
+    n_known : int
+        Number of cells that are not missing.
+    sort : {"whole", "code", "text", "other"}
+        Whole numbers, text that is all codes, other text, and columns that are never ids.
+    values : ValueCounts
+        Empty for "other".
+    numbers : WholeNumbers or None
+        None unless the column has whole numbers.
+    """
+
+    n_known: int
+    sort: str
+    values: ValueCounts
+    numbers: WholeNumbers | None = None
+
+    @classmethod
+    def none(cls, n_known: int) -> "IdEvidence":
+        """Evidence that a column is not an id."""
+        return cls(n_known, OTHER, ValueCounts.of({}))
+
+    @classmethod
+    def of_cells(cls, counts: Mapping[Any, int]) -> "IdEvidence":
+        """Evidence from different cells, none of which is missing, and their numbers of rows."""
+        n_known = sum(counts.values())
+        if not all(isinstance(cell, str | UUID) for cell in counts):
+            return cls.none(n_known)
+        is_code = all(_ID_CODE.fullmatch(str(cell)) for cell in counts)
+        return cls(n_known, CODES if is_code else TEXTS, ValueCounts.of(counts))
+
+    @classmethod
+    def of_numbers(cls, numbers: NDArray[np.float64]) -> "IdEvidence":
+        """Evidence from an array of shape (n_rows,), without NaN."""
+        if not (numbers == np.floor(numbers)).all():
+            return cls.none(len(numbers))
+        summary = WholeNumbers.of(numbers) if len(numbers) else None
+        return cls(len(numbers), WHOLE, ValueCounts.of_numbers(numbers), summary)
+
+    def combine(self, other: "IdEvidence") -> "IdEvidence":
+        """Evidence from these cells, followed by others."""
+        if not self.n_known or not other.n_known:
+            return self if self.n_known else other
+        n_known, sorts = self.n_known + other.n_known, {self.sort, other.sort}
+        if self.numbers is not None and other.numbers is not None:
+            numbers = self.numbers.combine(other.numbers)
+            return IdEvidence(n_known, WHOLE, self.values.combine(other.values), numbers)
+        if OTHER in sorts or (WHOLE in sorts and len(sorts) > 1):
+            return IdEvidence.none(n_known)
+        sort = TEXTS if TEXTS in sorts else CODES
+        return IdEvidence(n_known, sort, self.values.combine(other.values))
+
+    def why_id(self, name: str) -> str:
+        """The reason why a column of this name is likely to be an id; empty if it is not."""
+        n_known, all_differ = self.n_known, self.values.all_differ
+        n_values = n_known if all_differ else self.values.n_values
+        if self.sort == OTHER or n_values < 2:
+            return ""
+        many = 2 * n_values > n_known
+        if is_named_like_id(name) and (many or n_values > MOST_GROUPS):
+            about = "about " if self.values.is_sample else ""
+            return (
+                f"it is named like an id and has {about}{n_values} different values in {n_known} "
+                "rows"
+            )
+        if self.numbers is not None:
+            return _why_numbers(name, self.numbers, n_known, all_differ) if many else ""
+        return "its values are codes that all differ" if self.sort == CODES and all_differ else ""
+
+
+def _why_numbers(name: str, numbers: WholeNumbers, n_rows: int, all_differ: bool) -> str:
+    """The reason why mostly distinct whole numbers are ids, independently of the name."""
+    low, high = numbers.low, numbers.high
+    if _MEASURED.fullmatch(name) or not np.isfinite([low, high]).all():
+        return ""
+    if all_differ:
+        if n_rows >= FEWEST_COUNTED and numbers.counted:
+            return "it counts the rows"
+        # Expected number of equal pairs if values were drawn from their range (birthday problem).
+        n_pairs = n_rows * (n_rows - 1) / 2 / (high - low + 1)
+        if n_pairs > -np.log(RARELY_DIFFERENT):
+            return f"its values all differ, though they range from {low:.0f} to {high:.0f} only"
+    is_long = low >= _LONG and np.floor(np.log10(low)) == np.floor(np.log10(high))
+    # Large amounts are mostly round.
+    if is_long and n_rows >= FEWEST_COUNTED and numbers.n_round < 0.5 * n_rows:
+        return f"its values are long numbers of the same length, such as {low:.0f}"
+    return ""
+
+
+class Cell(NamedTuple):
+    """A cell, and its place in messages."""
+
+    place: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class CellSurvey:
+    """What the cells of a column of text, or of Python objects, are.
+
+    Words for missing cells are not known, and do not count. Every known cell has tags: "number."
+    and "number," if it is a number, or spells one with a decimal point or comma, otherwise "odd."
+    and "odd,"; "truth"; "date" and "date-like"; "text"; "like" if it is similar to a number;
+    "code"; "thousands." and "thousands," for odd cells with groups of digits; "group," and
+    "short", see `naim3l.features.cells`; "strange" for other objects.
+
+    Attributes
+    ----------
+    n : Counter of str
+        Numbers of known cells with each tag, and of all, "known".
+    sums : dict of str to (float, float)
+        Sum and largest absolute value, by reading: ".", "," and "days".
+    first : dict of str to Cell
+        First cell with each tag; also "undated", which is like a date and is none.
+    texts : ValueCounts
+        Known cells as text.
+    ids : IdEvidence
+    codes : frozenset of str
+        Different codes, at most `ENOUGH_CODES` of them.
+    fault : Exception or None
+        Error for the first cell that cannot be read or compared.
+    """
+
+    n: Counter[str]
+    sums: dict[str, tuple[float, float]]
+    first: dict[str, Cell]
+    texts: ValueCounts
+    ids: IdEvidence
+    codes: frozenset[str] = frozenset()
+    fault: Exception | None = None
+
+    @classmethod
+    def of(cls, batch: Batch, j: int, *, as_words: bool = False) -> "CellSurvey":
+        """Survey of a column; ``as_words`` if its cells are words whatever they spell."""
+        try:
+            codes, cells = batch.distinct(j)
+        except (TypeError, ValueError) as error:
+            return cls._of_fault(batch, j, error)
+        rows = np.bincount(codes[codes >= 0], minlength=len(cells))
+        known = [k for k, cell in enumerate(cells) if not is_unknown(cell)]
+        counts = {cells[k]: int(rows[k]) for k in known}
+        texts: dict[str, int] = {}
+        for cell, n in counts.items():
+            text = as_text(cell)
+            texts[text] = texts.get(text, 0) + n
+        survey = cls(
+            Counter(known=sum(counts.values())), {}, {}, ValueCounts.of(texts),
+            IdEvidence.of_cells(counts),
+        )  # fmt: skip
+        if as_words:
+            return survey
+        return survey._tagged(batch, j, codes, [(k, cells[k], int(rows[k])) for k in known])
+
+    def _tagged(
+        self, batch: Batch, j: int, codes: NDArray[np.intp], known: list[tuple[int, Any, int]]
+    ) -> "CellSurvey":
+        """The survey with tags of the different known cells, given by code, cell and rows."""
+        n, found, firsts = self.n, list[str](), dict[str, tuple[int, Any]]()
+        sums = {reading: [0.0, 0.0] for reading in (*_READINGS, "days")}
+        numbers = np.full(codes.max(initial=-1) + 1, np.nan)
+        for k, cell, n_rows in known:
+            tags, values = _tags(cell)
+            for tag in tags:
+                n[tag] += n_rows
+                firsts.setdefault(tag, (k, cell))
+            for reading, value in values.items():
+                if abs(value) > LARGEST:
+                    firsts.setdefault(f"large{reading}", (k, cell))
+                else:
+                    sums[reading][0] += n_rows * value
+                sums[reading][1] = max(sums[reading][1], abs(value))
+            numbers[k] = values.get(POINT, np.nan)
+            if "code" in tags and len(found) < ENOUGH_CODES:
+                found.append(cell)
+        ids = self.ids
+        if n["known"] and n["number."] == n["known"] > n["truth"]:
+            in_rows = numbers[codes[codes >= 0]]
+            ids = IdEvidence.of_numbers(in_rows[~np.isnan(in_rows)])
+        first = {
+            tag: Cell(batch.place(int(np.argmax(codes == k)), j), cell)
+            for tag, (k, cell) in firsts.items()
+        }
+        pairs = {reading: (total, size) for reading, (total, size) in sums.items()}
+        return replace(self, n=n, sums=pairs, first=first, ids=ids, codes=frozenset(found))
+
+    @classmethod
+    def _of_fault(cls, batch: Batch, j: int, error: Exception) -> "CellSurvey":
+        missing = batch.select_columns([j]).missing()
+        n_known = int(len(batch) - missing.sum())
+        return cls._unusable(n_known, error)
+
+    @classmethod
+    def _unusable(cls, n_known: int, fault: Exception | None) -> "CellSurvey":
+        n: Counter[str] = Counter(known=n_known)
+        return cls(n, {}, {}, ValueCounts.of({}), IdEvidence.none(n_known), fault=fault)
+
+    def combine(self, other: "CellSurvey") -> "CellSurvey":
+        """Survey of these cells, followed by others."""
+        fault = self.fault or other.fault
+        if fault is not None:
+            return CellSurvey._unusable(self.n["known"] + other.n["known"], fault)
+        sums = {
+            reading: (
+                self.sums.get(reading, (0.0, 0.0))[0] + other.sums.get(reading, (0.0, 0.0))[0],
+                max(self.sums.get(reading, (0.0, 0.0))[1], other.sums.get(reading, (0.0, 0.0))[1]),
+            )
+            for reading in {**self.sums, **other.sums}
+        }
+        return CellSurvey(
+            self.n + other.n,
+            sums,
+            other.first | self.first,
+            self.texts.combine(other.texts),
+            self.ids.combine(other.ids),
+            frozenset(sorted(self.codes | other.codes)[:ENOUGH_CODES]),
+        )
+
+
+def _tags(cell: Any) -> tuple[list[str], dict[str, float]]:
+    """Tags of a known cell, see `CellSurvey`, and its value by reading."""
+    if isinstance(cell, bool | np.bool_):
+        return ["truth", "number.", "number,", "like"], dict.fromkeys(_READINGS, float(cell))
+    if isinstance(cell, NUMBERS):
+        return ["number.", "number,", "like"], dict.fromkeys(_READINGS, as_number(cell))
+    if isinstance(cell, TIMES):
+        number = days(cell)
+        return (["date-like", "undated"], {}) if number is None else (
+            ["date-like", "date"], {"days": number}
+        )  # fmt: skip
+    if isinstance(cell, UUID):
+        return ["odd.", "odd,", "text"], {}
+    if not isinstance(cell, str):
+        return ["strange"], {}
+    return _text_tags(cell)
+
+
+def _text_tags(text: str) -> tuple[list[str], dict[str, float]]:
+    tags, values = ["text"], dict[str, float]()
+    for reading in _READINGS:
+        number = spelled_number(text, reading)
+        if number is not None:
+            tags.append(f"number{reading}")
+            values[reading] = number
+        else:
+            tags.append(f"odd{reading}")
+            if has_thousands(text):
+                tags.append(f"thousands{reading}")
+    if values or looks_like_a_number(text):
+        tags.append("like")
+    if COMMA in values:
+        tags += ["group,"] if is_one_group(text) and POINT not in values else []
+        tags += ["short"] if is_short(text) else []
+    if not values:
+        tags += ["code"] if is_mixed_code(text) else []
+        if is_date_like(text):
+            number = days(text)
+            tags += ["date-like", "undated" if number is None else "date"]
+            if number is not None:
+                values["days"] = number
+    return tags, values
+
+
+@dataclass(frozen=True)
+class RowPatterns:
+    """Numbers of rows by the columns that are known in them.
+
+    They tell how many rows would lack the view if some of its columns were left out.
+
+    Attributes
+    ----------
+    n_columns : int
+    n_present : int
+        Number of rows with a cell that is not missing.
+    partly : dict of bytes to int, or None
+        Numbers of the rows that lack some cells but not all, by the columns that they have, as
+        bits; None if more than `MOST_PATTERNS` of these differ.
+    """
+
+    n_columns: int
+    n_present: int
+    partly: dict[bytes, int] | None
+
+    @classmethod
+    def of(cls, missing: Any) -> "RowPatterns":
+        """Patterns of a mask of missing cells, (n_rows, n_columns)."""
+        n_columns = missing.shape[1]
+        n_missing = np.asarray(missing.sum(axis=1)).ravel()
+        n_present = int((n_missing < n_columns).sum())
+        lacking = np.flatnonzero((n_missing > 0) & (n_missing < n_columns))
+        if not len(lacking):
+            return cls(n_columns, n_present, {})
+        if sparse.issparse(missing):  # has no columns of text, for which the number matters
+            return cls(n_columns, n_present, None)
+        # The first rows often have too many patterns already.
+        partly = _count_rows(~missing[lacking[: 2 * MOST_PATTERNS]])
+        if partly is not None and len(lacking) > 2 * MOST_PATTERNS:
+            partly = _count_rows(~missing[lacking])
+        return cls(n_columns, n_present, partly)
+
+    def combine(self, other: "RowPatterns") -> "RowPatterns":
+        """Patterns of the rows of both."""
+        partly = None
+        if self.partly is not None and other.partly is not None:
+            partly = dict(self.partly)
+            for known, n in other.partly.items():
+                partly[known] = partly.get(known, 0) + n
+            partly = partly if len(partly) <= MOST_PATTERNS else None
+        return RowPatterns(self.n_columns, self.n_present + other.n_present, partly)
+
+    def n_with(self, columns: Sequence[int]) -> int:
+        """Number of rows with a known cell in some columns; all rows if there are too many."""
+        if self.partly is None:
+            return self.n_present
+        chosen = np.zeros(self.n_columns, dtype=bool)
+        chosen[list(columns)] = True
+        lacking = 0
+        for known, n in self.partly.items():
+            bits = np.unpackbits(np.frombuffer(known, np.uint8), count=self.n_columns)
+            lacking += 0 if bits[chosen].any() else n
+        return self.n_present - lacking
+
+
+def _count_rows(known: Mask) -> dict[bytes, int] | None:
+    """Numbers of equal rows by their bits, None if more than `MOST_PATTERNS` differ."""
+    bits = np.packbits(known, axis=1)
+    words = np.pad(bits, [(0, 0), (0, -bits.shape[1] % 8)]).view(np.uint64)
+    keys = words[:, 0]
+    for word in words.T[1:]:
+        keys = mix(keys) ^ word
+    _, rows, counts = np.unique(keys, return_index=True, return_counts=True)
+    if len(rows) > MOST_PATTERNS:
+        return None
+    return dict(zip((bits[i].tobytes() for i in rows), counts.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
 class TableSurvey:
-    """Summary of the columns of a table, or of one part of its rows.
+    """Summary of the columns of a table, or of a batch of its rows.
 
     Attributes
     ----------
-    where, place : str
-        Names in messages of the whole table, and of the (first) part.
+    origin : Origin
+        Of the first batch.
     columns : list of str or None
         Names of the columns, None if they have none.
     labels : list of str
         Columns in messages, such as "column 'age'".
-    types : ndarray of int8, of shape (n_columns,)
-        Kinds by type, see `naim3l.features.column_kinds.types_of`.
+    types : list of str
+        Kind of each column by its type: NUMBER, TRUTH, DATE, TEXT or CELLS.
     n_rows : int
     rows : RowPatterns
         Which rows have the view.
     n_known : ndarray of int, of shape (n_columns,)
-        Number of known cells; words for missing cells are unknown.
-    sums : ColumnSums
-        Of the columns of numbers, truth values and dates.
+        Number of known cells.
+    totals, sizes : ndarray of float, of shape (n_columns,)
+        Sums and largest absolute values of typed numbers, truth values and days of dates.
+    too_large : dict of int to (int, Exception)
+        Row, and error, for the first typed number of a column that is infinite or too large.
     cells : dict of int to CellSurvey
         Of the columns of text and of Python objects.
-    ids : dict of int to (IdEvidence, ValueCounts)
-        Of the other columns, if they have names and are not dates.
+    ids : dict of int to IdEvidence
+        Of typed numbers, if the columns have names.
 
     Examples
     --------
     >>> import numpy as np
     >>> from naim3l.features.survey import TableSurvey
-    >>> from naim3l.input.tables import Table
-    >>> parts = [np.array([[1.0, np.nan]]), np.array([[3.0, 5.0]])]
-    >>> first, second = (TableSurvey.of(Table(part, "view 'lab'")) for part in parts)
-    >>> first.combine(second).sums.totals
+    >>> from naim3l.input.batches import Batch
+    >>> batches = [np.array([[1.0, np.nan]]), np.array([[3.0, 5.0]])]
+    >>> first, second = (TableSurvey.of(Batch(rows, "view 'lab'")) for rows in batches)
+    >>> first.combine(second).totals
     array([4., 5.])
     """
 
-    where: str
-    place: str
+    origin: Origin
     columns: list[str] | None
     labels: list[str]
-    types: NDArray[np.int8]
+    types: list[str]
     n_rows: int
     rows: RowPatterns
     n_known: NDArray[np.int_]
-    sums: ColumnSums
-    cells: dict[int, CellSurvey]
-    ids: dict[int, tuple[IdEvidence, ValueCounts]]
+    totals: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+    too_large: dict[int, tuple[int, Exception]] = field(default_factory=dict)
+    cells: dict[int, CellSurvey] = field(default_factory=dict)
+    ids: dict[int, IdEvidence] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        table: Table,
-        where: str | None = None,
-        text: Collection[str] = (),
-        *,
-        aside: bool = True,
-    ) -> "TableSurvey":
-        """Survey of a table, or of a part of one.
-
-        Parameters
-        ----------
-        table : Table
-        where : str, optional
-            Name of the whole table in messages, if ``table`` is a part.
-        text : collection of str
-            Columns that are text, even if their cells are numbers.
-        aside : bool
-            Whether columns can be set aside. Otherwise evidence of ids is not collected, and every
-            row counts as one that has the view.
-        """
-        n_rows, n_columns = table.shape
-        missing, types = table.missing(), types_of(table, text)
+    def of(cls, batch: Batch, text: Collection[str] = ()) -> "TableSurvey":
+        """Survey of a batch; columns named in ``text`` are text, even if cells are numbers."""
+        n_rows, n_columns = batch.shape
+        types = column_types(batch, text)
+        missing = missing_cells(batch, types)
         survey = cls(
-            where or table.where,
-            table.where if table.origin is None else str(table.origin),
-            table.columns,
-            [table.column_label(j) for j in range(n_columns)],
+            batch.origin,
+            batch.columns,
+            [batch.column_label(j) for j in range(n_columns)],
             types,
             n_rows,
-            RowPatterns.of(missing) if aside else RowPatterns(n_columns, n_rows, None),
+            RowPatterns.of(missing),
             n_rows - np.asarray(missing.sum(axis=0)).ravel().astype(int),
-            ColumnSums.zeros(n_columns),
-            {},
-            {},
+            np.zeros(n_columns),
+            np.zeros(n_columns),
         )
-        numeric = np.flatnonzero((types == NUMBER) | (types == BOOLEAN)).tolist()
-        if numeric:
-            survey._add_numbers(table, numeric, aside=aside and table.columns is not None)
-        for j in np.flatnonzero(types == DATE).tolist():
-            survey.sums.add_dates(table, j)
-        for j in np.flatnonzero((types == TEXT) | (types == CELLS)).tolist():
-            survey._add_cells(table, j, aside=aside)
+        survey._add_numbers(batch)
+        for j, kind in enumerate(types):
+            if kind == DATE:
+                numbers = days_of_column(batch, j)
+                numbers = numbers[~np.isnan(numbers)]
+                survey.totals[j], survey.sizes[j] = numbers.sum(), np.abs(numbers).max(initial=0)
+            elif kind in (TEXT, CELLS):
+                survey.cells[j] = CellSurvey.of(batch, j, as_words=kind == TEXT)
         return survey
-
-    @property
-    def n_present(self) -> int:
-        """Number of rows that have the view."""
-        return self.rows.n_present
 
     def column_label(self, j: int) -> str:
         """Column ``j`` in messages."""
         return self.labels[j]
 
+    def place(self, j: int) -> str:
+        """Column ``j`` of the table in messages."""
+        return f"{self.origin.table}, {self.labels[j]}"
+
     def combine(self, other: "TableSurvey") -> "TableSurvey":
-        """Survey of the rows of this part, followed by those of another."""
+        """Survey of these rows, followed by others."""
         if (self.columns, len(self.labels)) != (other.columns, len(other.labels)):
             raise ValueError(
-                f"{other.place}: its columns differ from those of {self.place}; give all parts the "
-                "same columns."
+                f"{other.origin}: its columns differ from those of {self.origin}; give all parts "
+                "the same columns."
             )
-        types = self._combine_types(other)
-        cells, ids = {}, {}
-        for j in np.flatnonzero((types == TEXT) | (types == CELLS)).tolist():
-            found = [survey.cells[j] for survey in (self, other) if j in survey.cells]
-            cells[j] = found[0].combine(*found[1:]) if len(found) > 1 else found[0]
-        for j in sorted({*self.ids, *other.ids} - set(cells)):
-            pairs = [survey.ids[j] for survey in (self, other) if j in survey.ids]
-            ids[j] = _combine_ids(*pairs) if len(pairs) > 1 else pairs[0]
-        # Cells that are numbers, or dates, in one part only have no sums.
-        without = {j for j in cells if types[j] == TEXT or not (
-            cells[j].has_numbers or cells[j].has_days)}  # fmt: skip
+        later = {j: (i + self.n_rows, error) for j, (i, error) in other.too_large.items()}
         return replace(
             self,
-            types=types,
+            types=[self._combined_type(other, j) for j in range(len(self.types))],
             n_rows=self.n_rows + other.n_rows,
             rows=self.rows.combine(other.rows),
             n_known=self.n_known + other.n_known,
-            sums=self.sums.combine(other.sums, self.n_rows, without),
-            cells=cells,
-            ids=ids,
+            totals=self.totals + other.totals,
+            sizes=np.maximum(self.sizes, other.sizes),
+            too_large=later | self.too_large,
+            cells=_combine_items(self.cells, other.cells, CellSurvey.combine),
+            ids=_combine_items(self.ids, other.ids, IdEvidence.combine),
         )
 
-    def select_columns(self, columns: Sequence[int]) -> "TableSurvey":
-        """Survey of some of the columns; rows without cells in these lack the view."""
-        chosen = list(columns)
-        return replace(
-            self,
-            columns=None if self.columns is None else [self.columns[j] for j in chosen],
-            labels=[self.labels[j] for j in chosen],
-            types=self.types[chosen],
-            rows=self.rows.select_columns(chosen),
-            n_known=self.n_known[chosen],
-            sums=self.sums.select_columns(chosen),
-            cells=renumber(self.cells, chosen),
-            ids=renumber(self.ids, chosen),
+    def _combined_type(self, other: "TableSurvey", j: int) -> str:
+        """Type of a column in both; a batch without a known cell has that of the other."""
+        pair = self.types[j], other.types[j]
+        if pair[0] == pair[1] or not other.n_known[j]:
+            return pair[0]
+        if not self.n_known[j]:
+            return pair[1]
+        if set(pair) == {NUMBER, TRUTH}:
+            return NUMBER
+        if CELLS in pair:
+            return TEXT if TEXT in pair else CELLS
+        raise TypeError(
+            f"{other.origin.place(column=self.labels[j])}: it has {_PLURAL[pair[1]]}, but "
+            f"{_PLURAL[pair[0]]} in {self.origin}; give the column one type in all parts."
         )
 
-    def find_kinds(self, columns: Collection[int] | None = None) -> dict[int, int]:
-        """Kinds of columns, all of them by default, as positions in `column_kinds.KINDS`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            See `CellSurvey.kind`.
-        """
-        kinds = {}
-        for j in range(len(self.labels)) if columns is None else columns:
-            kinds[j] = int(self.types[j])
-            if kinds[j] == TEXT:
-                self.cells[j].check_readable()
-            elif kinds[j] == CELLS:
-                named = f"table[{self.columns[j]!r}]" if self.columns else "the column"
-                kinds[j] = self.cells[j].kind(named)
-        return kinds
-
-    def find_ids(self) -> dict[int, str]:
-        """Positions of the columns that are likely to be ids, and the reasons.
-
-        Columns without names, such as those of arrays, are never treated as ids.
-        """
-        if self.columns is None:
-            return {}
-        found = self.ids | {j: (cells.ids, cells.values) for j, cells in self.cells.items()}
-        reasons = {j: why_evident(self.columns[j], *found[j]) for j in sorted(found)}
-        return {j: reason for j, reason in reasons.items() if reason}
-
-    def check_numbers(self, columns: Collection[int]) -> None:
-        """Refuse columns with cells that are no numbers, with too large, or too small ones."""
-        self.sums.check(columns)
-        sizes = np.zeros((1, len(self.labels)))
-        sizes[:, list(columns)] = self.sums.sizes[list(columns)]
-        check_not_tiny(self, sizes)
-
-    def _add_numbers(self, table: Table, numeric: list[int], *, aside: bool) -> None:
-        """Add what numbers and truth values tell."""
-        part = table if len(numeric) == table.shape[1] else table.select_columns(
-            numeric, table.where)  # fmt: skip
-        numbers = part.numbers(allowed=AS_NUMBERS)
-        self.sums.add_numbers(part, numeric, numbers)
-        if not aside:
+    def _add_numbers(self, batch: Batch) -> None:
+        """Add what typed numbers and truth values tell."""
+        numeric = [j for j, kind in enumerate(self.types) if kind in (NUMBER, TRUTH)]
+        if not numeric or not len(batch):
             return
+        part = batch if len(numeric) == batch.shape[1] else batch.select_columns(numeric)
+        numbers = part.numbers(allowed=AS_NUMBERS)
+        filled = _without_missing(numbers)
+        with np.errstate(invalid="ignore", over="ignore"):  # of numbers that are too large
+            totals = np.asarray(filled.sum(axis=0)).ravel()
+        ends = filled.min(axis=0), filled.max(axis=0)
+        if sparse.issparse(filled):
+            ends = ends[0].toarray().ravel(), ends[1].toarray().ravel()
+        sizes = np.maximum(-ends[0], ends[1])
+        for k in np.flatnonzero(sizes > LARGEST).tolist():
+            totals[k] = 0
+            self.too_large[numeric[k]] = _first_large(part.select_columns([k]), filled[:, [k]])
+        self.totals[numeric], self.sizes[numeric] = totals, sizes
+        if batch.columns is not None:
+            self._add_ids(numeric, numbers)
+
+    def _add_ids(self, numeric: list[int], numbers: Any) -> None:
         head = numbers[:_HEAD]
         whole = (np.isnan(head) | (head == np.floor(head))).all(axis=0)
         for k, j in enumerate(numeric):
-            evidence, known = IdEvidence(int(self.n_known[j]), OTHER), np.empty(0)
+            self.ids[j] = IdEvidence.none(int(self.n_known[j]))
             if whole[k]:
                 known = numbers[:, k]
                 known = known[~np.isnan(known)] if self.n_known[j] < self.n_rows else known
-                evidence = IdEvidence.of_numbers(known)
-            counted = known if evidence.sort == WHOLE else known[:0]
-            self.ids[j] = evidence, ValueCounts.of_numbers(counted)
+                self.ids[j] = IdEvidence.of_numbers(known)
 
-    def _add_cells(self, table: Table, j: int, *, aside: bool) -> None:
-        """Add what text and Python objects tell."""
-        found = CellSurvey.of(table, j, aside=aside)
-        self.cells[j], self.n_known[j] = found, found.n_known
-        if self.types[j] == CELLS and found.has_numbers:
-            self.sums.add_cells(table, j)
-        elif self.types[j] == CELLS and found.has_days:
-            self.sums.add_dates(table, j)
 
-    def _combine_types(self, other: "TableSurvey") -> NDArray[np.int8]:
-        """Types of the columns of both; a part without any cell has that of the other."""
-        types = self.types.copy()
-        for j in np.flatnonzero(self.types != other.types).tolist():
-            pair = {int(self.types[j]), int(other.types[j])}
-            if not self._has_cells(j):
-                types[j] = other.types[j]
-            elif not other._has_cells(j):
+_PLURAL = {NUMBER: "numbers", TRUTH: "truth values", DATE: "dates", TEXT: "text", CELLS: "text"}
+
+
+def _combine_items(
+    first: Mapping[int, Any], second: Mapping[int, Any], combine: Callable[[Any, Any], Any]
+) -> dict[int, Any]:
+    both = {j: combine(first[j], second[j]) for j in first if j in second}
+    return dict(first) | dict(second) | both
+
+
+def _without_missing(numbers: Any) -> Any:
+    """The numbers, with 0 for those that are missing."""
+    if not sparse.issparse(numbers):
+        return np.where(np.isnan(numbers), 0, numbers) if np.isnan(numbers).any() else numbers
+    filled = numbers.copy()
+    filled.data[np.isnan(filled.data)] = 0
+    return filled
+
+
+def _first_large(column: Batch, numbers: Any) -> tuple[int, Exception]:
+    """Row of the first number of a column that is too large, and the error for it."""
+    dense = numbers.toarray() if sparse.issparse(numbers) else numbers
+    row = int(np.argmax(np.abs(dense[:, 0]) > LARGEST))
+    try:
+        check_finite(column, dense)
+    except ValueError as error:
+        return row, error
+    raise AssertionError("a number beyond the largest is refused")
+
+
+def column_types(batch: Batch, text: Collection[str] = ()) -> list[str]:
+    """Kind of each column by its type; columns of arrays have numbers or truth values."""
+    if batch.frame is None:
+        return [TRUTH if batch.data.dtype == bool else NUMBER] * batch.shape[1]
+    as_words = set(text)
+    names, dtypes = batch.columns or [""] * batch.shape[1], batch.frame.schema.dtypes()
+    return [
+        TEXT if name in as_words else _type(batch, j, dtype)
+        for j, (name, dtype) in enumerate(zip(names, dtypes, strict=True))
+    ]
+
+
+def _type(batch: Batch, j: int, dtype: Any) -> str:
+    if dtype == nw.Boolean:
+        return TRUTH
+    if dtype.is_numeric():
+        return NUMBER
+    if dtype.is_temporal():
+        return DATE
+    if dtype in (nw.Categorical, nw.Enum):
+        return TEXT
+    assert batch.frame is not None
+    if dtype != nw.String and batch.frame[:, j].to_numpy().dtype.kind in "fiub":
+        return NUMBER  # pandas stores them as "Sparse"
+    return CELLS
+
+
+def missing_cells(batch: Batch, types: Sequence[str]) -> Any:
+    """Mask of the cells that are missing, or words for missing ones; sparse if the batch is."""
+    missing = batch.missing()
+    for j, kind in enumerate(types):
+        if kind in (TEXT, CELLS):
+            try:
+                codes, cells = batch.distinct(j)
+            except (TypeError, ValueError):  # reported if the column is used
                 continue
-            elif pair in ({NUMBER, BOOLEAN}, {TEXT, CELLS}):
-                types[j] = min(pair)  # numbers, and text
-            else:
-                raise TypeError(
-                    f"{other.place}, {self.labels[j]}: it has {_NAMES[int(other.types[j])]}, but "
-                    f"{_NAMES[int(self.types[j])]} in {self.place}; give the column one type in "
-                    "all parts."
-                )
-        return types
-
-    def _has_cells(self, j: int) -> bool:
-        return bool(self.cells[j].n_cells if j in self.cells else self.n_known[j])
+            unknown = np.array([*map(is_unknown, cells), True], dtype=bool)  # the last is for -1
+            missing[:, j] = unknown[codes]
+    return missing
 
 
-def _combine_ids(
-    first: tuple[IdEvidence, ValueCounts], second: tuple[IdEvidence, ValueCounts]
-) -> tuple[IdEvidence, ValueCounts]:
-    evidence = first[0].combine(second[0])
-    if evidence.sort != WHOLE:  # values do not matter
-        return evidence, ValueCounts.of_numbers(np.empty(0))
-    return evidence, first[1].combine(second[1])
+def days_of_column(batch: Batch, j: int) -> NDArray[np.float64]:
+    """Typed dates of a column as numbers of days, (n_rows,), NaN where missing."""
+    assert batch.frame is not None
+    values = batch.frame[:, j].to_numpy()
+    if values.dtype.kind in "mM":  # at once: cell by cell is slow
+        return days_of_array(values)
+    cells = batch.cells(j)
+    found = [None if is_missing(cell) else days(cell) for cell in cells]
+    return np.array([np.nan if number is None else number for number in found])
+
+
+def known_texts(survey: CellSurvey) -> Iterator[tuple[str, int]]:
+    """Texts of a column and their numbers of rows, in alphabetical order."""
+    yield from sorted((survey.texts.counts or {}).items())

@@ -1,7 +1,13 @@
-"""Label tables: the two codings, labels matched by name across views, imputed entries."""
+"""Label tables: words for yes, no and unknown, labels matched by name, entries filled in.
+
+The same words are known in data frames, files and tables that are read in chunks. What a cell means
+can depend on other cells of its column, so that the words of all rows are collected first.
+"""
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -12,143 +18,400 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from naim3l._arrays import Mask
-from naim3l._text import some
-from naim3l.input.tables import Table, same_index, table_of_labels, warn_user
+from naim3l._origin import Origin
+from naim3l._text import quote, some
+from naim3l._warnings import warn_user
+from naim3l.input.batches import (
+    UNKNOWN,
+    Batch,
+    as_frame,
+    as_matrix,
+    is_missing,
+    same_index,
+)
 
-# Values of yes, no and unknown by coding, and their description in errors.
-CODINGS = {
-    "binary": ((1.0, 0.0, np.nan), "1 = yes, 0 = no, NaN or null = unknown"),
-    "signed": ((1.0, -1.0, 0.0), "1 = yes, -1 = no, 0 = unknown"),
-}
+YES = ("1", "yes", "y", "true", "t", "ja", "+", "positive", "pos", "present")
+NO = ("0", "-1", "no", "n", "false", "f", "nein", "negative", "neg", "absent")
+CODINGS = ("words", "signed")
+MOST_WORDS = 1000  # different words of a column that are remembered
+_WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)
+# What to write for the one where a column only has the other.
+_PARTNERS = dict(
+    [("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"), ("ja", "nein"), ("+", "-"),
+     ("positive", "negative"), ("pos", "neg"), ("present", "absent"), ("1", "0")]
+)  # fmt: skip
+
+
+def word(cell: Any) -> str:
+    """Normalised cell, without case and outer spaces; "1" for 1.0 and True, "" for missing."""
+    if not isinstance(cell, str) and is_missing(cell):
+        return ""
+    text = str(cell).strip().casefold()
+    return str(int(float(text))) if _WHOLE.fullmatch(text) else text
 
 
 @dataclass(frozen=True)
-class LabelTable:
-    """One label table and its signed labels.
+class LabelWords:
+    """Words of label cells, in addition to the usual ones, over which they take precedence."""
+
+    yes: tuple[str, ...] = ()
+    no: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def meanings(self) -> tuple[dict[str, float], set[str]]:
+        """Meaning of each word (1, 0 or NaN), and those words that were given."""
+        meanings = {
+            **dict.fromkeys(YES, 1.0),
+            **dict.fromkeys(NO, 0.0),
+            **dict.fromkeys(UNKNOWN, np.nan),
+        }
+        given: dict[str, str] = {}
+        for role, value in (("yes", 1.0), ("no", 0.0), ("unknown", np.nan)):
+            words: Any = getattr(self, role)
+            for entry in [words] if isinstance(words, str) else words:
+                key = word(entry)
+                if given.setdefault(key, role) != role:
+                    raise ValueError(
+                        f"labels: {quote(entry)} cannot mean both {given[key]} and {role}."
+                    )
+                meanings[key] = value
+        return meanings, set(given)
+
+
+USUAL_WORDS = LabelWords()
+
+
+def decode_labels(
+    labels: Any,
+    *,
+    yes: Iterable[Any] = (),
+    no: Iterable[Any] = (),
+    unknown: Iterable[Any] = (),
+    coding: str = "words",
+) -> Any:
+    """Labels as 1 (yes), 0 (no) and NaN (unknown), from words or another coding.
+
+    Models read the usual words by themselves. This function is for others, and for the coding of
+    the paper.
+
+    Parameters
+    ----------
+    labels : array, sparse matrix, series or data frame of shape (n_rows, n_labels) or (n_rows,)
+        Words are compared without regard to case and surrounding spaces. Known are 1, yes, y,
+        true, t, ja, +, positive, pos, present; 0, -1, no, n, false, f, nein, negative, neg, absent;
+        and for unknown a missing cell, ?, unknown, na, n/a, nan, null, none, missing and -, which
+        means no in a column that has +.
+    yes, no, unknown : iterables
+        Additional words or numbers, which take precedence.
+    coding : {"words", "signed"}, default="words"
+        "signed" is the coding of the paper: 1 is yes, -1 is no, 0 is unknown.
+
+    Returns
+    -------
+    array or data frame of float
+        Of the same shape; a data frame of the same library, with its names and index.
+
+    Raises
+    ------
+    ValueError
+        If a cell is not a known word, or a column has both 0 and -1 and nothing says which is no.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from naim3l import decode_labels
+    >>> decode_labels(pd.DataFrame({"flu": ["affected", "no", "?"]}), yes=["affected"])
+       flu
+    0  1.0
+    1  0.0
+    2  NaN
+    >>> decode_labels([[1, -1, 0]], coding="signed")
+    array([[ 1.,  0., nan]])
+    """
+    if coding not in CODINGS:
+        raise ValueError(f"coding must be one of {list(CODINGS)}, got {coding!r}.")
+    words = LabelWords(tuple(map(str, yes)), tuple(map(str, no)), tuple(map(str, unknown)))
+    if coding == "signed":
+        words = LabelWords(words.yes, (*words.no, "-1"), (*words.unknown, "0"))
+    batch, one_column = label_batch(labels, "labels")
+    if coding == "signed":
+        _refuse_truth_values(batch)
+    survey = LabelSurvey.of(batch, {})
+    signed = LabelDecoder.of(survey, words).decode(batch)
+    values = np.where(signed == 0, np.nan, signed > 0)
+    if batch.frame is None:
+        return values.ravel() if one_column else values
+    frame = nw.from_numpy(values, list(batch.frame.columns), backend=batch.frame.implementation)
+    native = frame.to_native()
+    if hasattr(batch.data, "iloc"):
+        native.index, native.columns = batch.data.index, batch.data.columns
+    return nw.from_native(native)[:, 0].to_native() if one_column else native
+
+
+def label_batch(labels: Any, origin: Origin | str) -> tuple[Batch, bool]:
+    """Batch of labels, which may be one-dimensional, and whether they were."""
+    if labels is None:
+        raise ValueError(
+            f"{origin}: This estimator requires y to be passed, but the target y is None."
+        )
+    series = nw.from_native(labels, series_only=True, pass_through=True)
+    one_column = isinstance(series, nw.Series)
+    if isinstance(series, nw.Series):
+        labels = series.to_frame().to_native()
+    elif not sparse.issparse(labels) and as_frame(labels, origin, "label") is None:
+        labels = as_matrix(labels, origin, allow_1d=True)
+        if one_column := labels.ndim == 1:
+            labels = labels.reshape(-1, 1)
+    elif sparse.issparse(labels):
+        labels = labels.toarray()
+    batch = Batch(labels, origin, column_word="label")
+    given = [] if batch.frame is None else list(batch.frame.columns)
+    nameless = given in ([], [""], list(range(len(given))))
+    batch.columns = None if nameless else [str(name) for name in given]
+    if batch.shape[1] == 0:
+        raise ValueError(f"{origin}: the label table has no columns.")
+    return batch, one_column
+
+
+def _refuse_truth_values(batch: Batch) -> None:
+    """Refuse truth values in the signed coding, where False would mean unknown."""
+    if batch.frame is not None:
+        boolean = [j for j, dtype in enumerate(batch.frame.schema.dtypes()) if dtype == nw.Boolean]
+    else:
+        boolean = [0] if batch.data.dtype.kind == "b" else []
+    if boolean:
+        raise ValueError(
+            f"{batch.origin.place(column=batch.column_label(boolean[0]))}: its values are True and "
+            "False, but with coding='signed' labels are 1 = yes, -1 = no, 0 = unknown."
+        )
+
+
+@dataclass(frozen=True)
+class LabelSurvey:
+    """Words of a label table, or of a batch of it; surveys of batches are combined.
 
     Attributes
     ----------
-    table : Table
-    signed : ndarray of int8, of shape (n_rows, n_labels)
-        1 = yes, -1 = no, 0 = unknown.
-    one_column : bool
-        Whether it was given as a one-dimensional array or series.
+    names : list of str or None
+        Names of the labels, None if they have none.
+    words : list of dict of str to (str, object)
+        Of each label, its words, each with the place of its first cell, and the cell.
+    counts : dict of str to list of Counter
+        By view, and label, the numbers of rows with each word that have the view.
     """
 
-    table: Table
-    signed: NDArray[np.int8]
-    one_column: bool
+    names: list[str] | None
+    words: list[dict[str, tuple[str, Any]]]
+    counts: dict[str, list[Counter[str]]]
+
+    @classmethod
+    def of(cls, batch: Batch, present: Mapping[str, Mask]) -> "LabelSurvey":
+        """Survey of a batch, given which of its rows, (n_rows,), have each view."""
+        words: list[dict[str, tuple[str, Any]]] = []
+        counts: dict[str, list[Counter[str]]] = {view: [] for view in present}
+        block = _number_block(batch)
+        for j in range(batch.shape[1]):
+            codes, cells = batch.distinct(j) if block is None else _distinct_numbers(block[:, j])
+            spelled = [word(cell) for cell in cells]
+            first = {}
+            for k, entry in enumerate(spelled):
+                if entry not in first and len(first) < MOST_WORDS:
+                    row = int(np.argmax(codes == k))
+                    first[entry] = (batch.place(row, j), cells[k])
+            words.append(first)
+            for view, rows in present.items():
+                chosen = codes[rows]
+                n_rows = np.bincount(chosen[chosen >= 0], minlength=len(cells))
+                found: Counter[str] = Counter()
+                for entry, n in zip(spelled, n_rows.tolist(), strict=True):
+                    found[entry] += n
+                counts[view].append(found)
+        return cls(batch.columns, words, counts)
+
+    def combine(self, other: "LabelSurvey") -> "LabelSurvey":
+        """Survey of these rows, followed by others."""
+        counts = dict(self.counts)
+        for view, found in other.counts.items():
+            mine = counts.get(view)
+            counts[view] = (
+                found if mine is None else [a + b for a, b in zip(mine, found, strict=True)]
+            )
+        pairs = zip(self.words, other.words, strict=True)
+        return LabelSurvey(self.names, [b | a for a, b in pairs], counts)
 
 
-def read_labels(labels: Any, coding: str, where: str) -> LabelTable:
-    """Label table of one view (or of a wide table) in the given coding."""
-    if labels is None:
-        raise ValueError(
-            f"{where}: This estimator requires y to be passed, but the target y is None."
+def _number_block(batch: Batch) -> NDArray[np.float64] | None:
+    """Labels as floats, if all columns have numbers or truth values; otherwise None."""
+    if batch.frame is not None:
+        return batch.numbers() if len(batch.numeric) == batch.shape[1] else None
+    return batch.numbers() if batch.data.dtype.kind in "fiub" else None
+
+
+def _distinct_numbers(column: NDArray[np.float64]) -> tuple[NDArray[np.intp], list[float]]:
+    """As `Batch.distinct`, for numbers."""
+    usual = np.array([0.0, 1.0, -1.0])
+    is_usual = column[:, None] == usual
+    rest = ~is_usual.any(axis=1) & ~np.isnan(column)
+    values = [*usual.tolist(), *np.unique(column[rest]).tolist()[:MOST_WORDS]]
+    codes = np.where(is_usual.any(axis=1), is_usual.argmax(axis=1), -1)
+    if rest.any():
+        codes[rest] = np.minimum(
+            len(usual) + np.searchsorted(values[len(usual) :], column[rest]), len(values) - 1
         )
-    table, one_column = table_of_labels(labels, where)
-    table.columns = _label_names(table)
-    if table.shape[1] == 0:
-        raise ValueError(f"{where}: the label table has no columns.")
-    (yes, no, unknown), spelled = CODINGS[coding]
-    if coding == "signed":
-        _refuse_truth_values(table, spelled)
-    values = table.numbers(allowed=f"{spelled} (label_coding={coding!r})")
-    if sparse.issparse(values):
-        values = values.toarray()
-    is_unknown = np.isnan(values) if np.isnan(unknown) else values == unknown
-    is_yes, is_no = values == yes, values == no
-    known = is_unknown | is_yes | is_no
-    if not known.all():
-        i, j = np.argwhere(~known)[0]
-        raise ValueError(
-            f"{where}, row {i}, {table.column_label(j)}: Unknown label type: {values[i, j]:g}. "
-            f"With label_coding={coding!r} labels are {spelled}."
-        )
-    signed = is_yes.astype(np.int8) - is_no.astype(np.int8)
-    return LabelTable(table, signed, one_column)
+    used = np.unique(codes[codes >= 0])
+    numbers = np.full(len(values) + 1, -1)
+    numbers[used] = np.arange(len(used))
+    return numbers[codes], [values[k] for k in used]
 
 
-def refuse_names(labels: Any, features: Table) -> None:
+@dataclass(frozen=True)
+class LabelDecoder:
+    """What the words of each label mean.
+
+    Attributes
+    ----------
+    names : list of str or None
+    meanings : list of dict of str to int
+        Of each label, 1 = yes, -1 = no, 0 = unknown, by word.
+    """
+
+    names: list[str] | None
+    meanings: list[dict[str, int]]
+
+    @classmethod
+    def of(cls, survey: LabelSurvey, words: LabelWords) -> "LabelDecoder":
+        """Meanings of the words of all rows; refuses words that are not known."""
+        usual, given = words.meanings()
+        meanings = []
+        for found in survey.words:
+            known = dict(usual)
+            if "+" in found and "-" not in given:
+                known["-"] = 0.0
+            if {"0", "-1"} <= set(found) and not {"0", "-1"} & given:
+                raise ValueError(
+                    f"{found['-1'][0]}: both 0 and -1 occur; state which means no and which "
+                    "unknown: decode_labels(labels, coding='signed') for 1, -1 and 0 = unknown, or "
+                    "no=['-1'], unknown=['0'] in the settings."
+                )
+            _check_known(found, known)
+            meanings.append({w: _sign(m) for w, m in known.items()})
+        return cls(survey.names, meanings)
+
+    def decode(self, batch: Batch) -> NDArray[np.int8]:
+        """Labels as 1 = yes, -1 = no, 0 = unknown, (n_rows, n_labels)."""
+        block = _number_block(batch)
+        signed = np.zeros(batch.shape, dtype=np.int8)
+        for j, meanings in enumerate(self.meanings):
+            if block is not None:
+                for value, entry in ((1.0, "1"), (0.0, "0"), (-1.0, "-1")):
+                    if (sign := meanings[entry]) != 0:
+                        signed[block[:, j] == value, j] = sign
+                if _all_usual(block[:, j]):
+                    continue
+            codes, cells = batch.distinct(j) if block is None else _distinct_numbers(block[:, j])
+            spelled = [word(cell) for cell in cells]
+            _check_known(
+                {w: (batch.place(int(np.argmax(codes == k)), j), cells[k])
+                 for k, w in enumerate(spelled) if w not in meanings}, meanings
+            )  # fmt: skip
+            signed[:, j] = np.array([*(meanings[w] for w in spelled), 0], dtype=np.int8)[codes]
+        return signed
+
+    def seen(self, survey: LabelSurvey) -> dict[str, tuple[Mask, Mask]]:
+        """By view, whether each label is yes in some row, and no in some, (n_labels,) each."""
+        found = {}
+        for view, counts in survey.counts.items():
+            signs = [
+                {self.meanings[k][w] for w, n in of_label.items() if n}
+                for k, of_label in enumerate(counts)
+            ]
+            yes, no = ([sign in of for of in signs] for sign in (1, -1))
+            found[view] = np.array(yes, dtype=bool), np.array(no, dtype=bool)
+        return found
+
+
+def _all_usual(column: NDArray[np.float64]) -> bool:
+    return bool((np.isnan(column) | np.isin(column, (0, 1, -1))).all())
+
+
+def _sign(meaning: float) -> int:
+    return 0 if np.isnan(meaning) else 1 if meaning > 0 else -1
+
+
+def _check_known(found: Mapping[str, tuple[str, Any]], meanings: Mapping[str, Any]) -> None:
+    """Refuse words of a label that have no meaning."""
+    strange = [(place, cell) for w, (place, cell) in found.items() if w not in meanings]
+    if not strange:
+        return
+    (place, cell), others = strange[0], [cell for _, cell in strange[1:]]
+
+    def listed(sign: int) -> str:
+        return ", ".join(w for w, m in meanings.items() if w and _sign(float(m)) == sign)
+
+    shown = int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+    nor = f" (nor are {some(others, 4)})" if others else ""
+    raise ValueError(
+        f"{place}: Unknown label type: {quote(shown)} is not a known label{nor}. Allowed are yes "
+        f"({listed(1)}), no ({listed(-1)}), unknown ({', '.join(UNKNOWN[1:])}, or a missing cell); "
+        "other words are converted by naim3l.decode_labels, or named with yes, no and unknown in "
+        "the settings and on the command line."
+    )
+
+
+def match_labels(
+    names: Mapping[str, list[str] | None], n_labels: Mapping[str, int]
+) -> tuple[list[str], dict[str, list[int | None]]]:
+    """Names of all labels, and for each table the position of each label, None where it lacks it.
+
+    Tables with names are matched by name, tables without names by position.
+
+    Parameters
+    ----------
+    names : mapping of str to list of str or None
+        Label names by table.
+    n_labels : mapping of str to int
+        Numbers of label columns.
+    """
+    named = [of for of in names.values() if of is not None]
+    if named:
+        every = list(dict.fromkeys(name for of in named for name in of))
+    else:
+        every = [f"label{k}" for k in range(next(iter(n_labels.values())))]
+    positions: dict[str, list[int | None]] = {}
+    for table, of in names.items():
+        if of is None:
+            if n_labels[table] != len(every):
+                raise ValueError(
+                    f"view {table!r}: {n_labels[table]} label columns, but {len(every)} in other "
+                    "views."
+                )
+            positions[table] = list(range(len(every)))
+            continue
+        at = {name: k for k, name in enumerate(of)}
+        positions[table] = [at.get(name) for name in every]
+        lacking = [name for name in every if name not in at]
+        if lacking:
+            warn_user(
+                f"view {table!r}: labels {some(lacking)} are in other views only, and unknown here."
+            )
+    return every, positions
+
+
+def refuse_names(labels: Any, columns: Collection[str], origin: Origin | str) -> None:
     """Refuse names of columns, and paths, as the labels of a table in memory."""
-    columns = features.columns or []
     is_names = isinstance(labels, list | tuple) and all(
         isinstance(name, str) and name in columns for name in labels
     )
     if isinstance(labels, str | os.PathLike) or (is_names and labels):
         shown = some(list(labels)) if isinstance(labels, list | tuple) else repr(labels)
         raise TypeError(
-            f"{features.where}: {shown} as labels; names of columns and paths are for "
-            "tables in parts, which are paths or collections of dask. Give a label table, such "
-            "as table[names], and leave its columns out of the features."
+            f"{origin}: {shown} as labels; names of columns and paths are for tables in files, "
+            "which are paths or collections of dask. Give a label table, such as table[names], "
+            "and leave its columns out of the features."
         )
 
 
-def _label_names(table: Table) -> list[str] | None:
-    """Names of the columns as text; None for default numbers and empty names."""
-    given = [] if table.frame is None else list(table.frame.columns)
-    if given in ([], [""], list(range(len(given)))):
-        return None
-    return [str(name) for name in given]
-
-
-def _refuse_truth_values(table: Table, spelled: str) -> None:
-    """Refuse truth values in the signed coding, where False would mean unknown."""
-    if table.frame is not None:
-        boolean = [j for j, dtype in enumerate(table.frame.schema.dtypes()) if dtype == nw.Boolean]
-    else:
-        boolean = [0] if table.data.dtype.kind == "b" else []
-    if boolean:
-        raise ValueError(
-            f"{table.where}, {table.column_label(boolean[0])}: its values are True and False, but "
-            f"with label_coding='signed' labels are {spelled}. Use label_coding='binary'."
-        )
-
-
-def match_labels(tables: Mapping[str, LabelTable]) -> tuple[dict[str, NDArray[np.int8]], list[str]]:
-    """Signed labels of each view with the columns in one order, and the label names.
-
-    Named tables are matched by name, tables without names by position.
-    """
-    first = next((t.table for t in tables.values() if t.table.columns), None)
-    names = first.columns if first is not None else None
-    n_labels = next(iter(tables.values())).signed.shape[1] if first is None else first.shape[1]
-    matched = {}
-    for view, labels in tables.items():
-        columns = labels.table.columns
-        if columns is not None and names is not None:
-            if set(columns) != set(names):
-                lacking = sorted(set(names) - set(columns))
-                extra = sorted(set(columns) - set(names))
-                raise ValueError(
-                    f"{labels.table.where}: its labels differ from those of "
-                    f"{first.where}: lacking {lacking}, extra {extra}. "  # type: ignore[union-attr]
-                    "Give every view the same label columns, unknown where it does not record one."
-                )
-            matched[view] = labels.signed[:, [columns.index(name) for name in names]]
-            continue
-        if labels.signed.shape[1] != n_labels:
-            raise ValueError(
-                f"{labels.table.where}: {labels.signed.shape[1]} label columns, but "
-                f"{n_labels} in other views."
-            )
-        matched[view] = labels.signed
-    return matched, list(names) if names is not None else [f"label{k}" for k in range(n_labels)]
-
-
-def check_rows(features: Table, labels: LabelTable) -> None:
-    """Refuse labels that do not match the rows of ``features``."""
-    n_rows, n_labelled = features.shape[0], labels.table.shape[0]
-    if n_rows != n_labelled:
-        raise ValueError(
-            f"{features.where}: {n_rows} rows of features but {n_labelled} rows of labels "
-            "(inconsistent numbers of samples)."
-        )
-    if (caution := compare_indexes(features, labels.table)) is not None:
-        warn_user(caution)
-
-
-def compare_indexes(features: Table, labels: Table, *, part: bool = False) -> str | None:
+def compare_indexes(features: Batch, labels: Batch, *, part: bool = False) -> str | None:
     """A caution if rows and their labels have different indexes; None if they have not.
 
     The same index in another order is refused. An index that counts the rows means nothing, from
@@ -159,13 +422,13 @@ def compare_indexes(features: Table, labels: Table, *, part: bool = False) -> st
     index, label_index = features.data.index, labels.data.index
     if set(index) == set(label_index):
         raise ValueError(
-            f"{features.where}: the labels have the same index as the features but in another "
+            f"{features.origin}: the labels have the same index as the features but in another "
             "order; reorder them with labels.loc[features.index]."
         )
     if any(is_row_counter(one, part=part) for one in (index, label_index)):
         return None
     return (
-        f"{features.where}: features and labels have different indexes, for example "
+        f"{features.origin.table}: features and labels have different indexes, for example "
         f"{index[0]!r} and {label_index[0]!r} in row 0; they are matched row by row."
     )
 
@@ -178,28 +441,20 @@ def is_row_counter(index: Any, *, part: bool = False) -> bool:
     return list(index) == list(range(int(first), int(first) + len(index)))
 
 
-def check_observed(
-    signed: Mapping[str, NDArray[np.int8]], names: Sequence[str], *, wide: bool = False
+def check_seen(
+    seen: Mapping[str, tuple[Mask, Mask]], names: Sequence[str], *, wide: bool = False
 ) -> None:
     """Refuse views without information; warn of labels that cannot be learned.
 
     Views of a wide table share samples, so a label may be yes in one and no in another.
+
+    Parameters
+    ----------
+    seen : mapping of str to (ndarray, ndarray)
+        By view, whether each label is yes in some row, and no in some.
+    names : sequence of str
+    wide : bool
     """
-    check_seen({view: seen_values(Y) for view, Y in signed.items()}, names, wide=wide)
-
-
-def seen_values(Y: NDArray[np.int8]) -> tuple[Mask, Mask]:
-    """Whether each label is yes in some row, and no in some, (n_labels,) each."""
-    return np.asarray((Y > 0).any(axis=0)), np.asarray((Y < 0).any(axis=0))
-
-
-def check_seen(
-    seen: Mapping[str, tuple[Mask, Mask]],
-    names: Sequence[str],
-    *,
-    wide: bool = False,
-) -> None:
-    """`check_observed` from the `seen_values` of each view."""
     for view, (yes, no) in seen.items():
         if not (yes | no).any():
             raise ValueError(f"view {view!r}: no label is observed in it; leave the view out.")
@@ -227,58 +482,74 @@ def check_seen(
         )
 
 
-def fill_unknown(labels: LabelTable, values: NDArray, coding: str) -> Any:
-    """The given label table with its unknown entries replaced by ``values``.
+def fill_unknown(
+    batch: Batch, signed: NDArray[np.int8], values: NDArray[np.float64], *, one_column: bool
+) -> Any:
+    """The given label table with its unknown entries replaced.
 
     Parameters
     ----------
-    labels : LabelTable
+    batch : Batch
+        The labels, as they were given.
+    signed : ndarray of int8, of shape (n_rows, n_labels)
+        What they mean.
     values : ndarray of shape (n_rows, n_labels)
-        In the coding of the table and the order of its columns; NaN leaves an entry unknown.
-    coding : str
+        1 = yes, 0 = no; NaN leaves an entry unknown.
+    one_column : bool
+        Whether labels were one-dimensional.
 
     Returns
     -------
-    array, sparse matrix, series or data frame
-        Of the given type and dtype, unless the dtype cannot represent the values: unsigned
-        integers become signed, categories become numbers.
+    array, series or data frame
+        Of the given type, in the words and types of the known cells of each column, unless the
+        type cannot represent the values: categories become numbers.
     """
-    table = labels.table
-    fill = (labels.signed == 0) & ~np.isnan(values)
-    if table.frame is not None:
-        return _fill_frame(table.frame, fill, values, labels.one_column)
-    data = table.data.toarray() if sparse.issparse(table.data) else table.data
-    if coding == "signed" and data.dtype.kind == "u":
-        data = data.astype(np.result_type(data.dtype, np.int8))
-    filled = data.copy()
-    filled[fill] = values[fill].astype(_cell_type(data[labels.signed != 0])) if fill.any() else []
-    if sparse.issparse(table.data):
-        return table.given_type(filled)
-    return filled.ravel() if labels.one_column else filled
-
-
-def _fill_frame(frame: nw.DataFrame, fill: NDArray[np.bool_], values: NDArray, one: bool) -> Any:
+    fill = (signed == 0) & ~np.isnan(values)
+    if batch.frame is None:
+        filled = batch.data.copy()
+        for j in range(filled.shape[1]):
+            yes, no = _cells_of(batch, signed, j)
+            rows = fill[:, j]
+            filled[rows, j] = np.where(values[rows, j] > 0, yes, no)
+        return filled.ravel() if one_column else filled
     columns = [
-        _fill_series(frame[:, j], np.flatnonzero(fill[:, j]), values[:, j])
-        for j in range(frame.shape[1])
+        _fill_series(batch, j, np.flatnonzero(fill[:, j]), values[:, j], signed)
+        for j in range(batch.shape[1])
     ]
-    filled = frame.with_columns(*columns)
-    return filled[:, 0].to_native() if one else filled.to_native()
+    result = batch.frame.with_columns(*columns)
+    return result[:, 0].to_native() if one_column else result.to_native()
 
 
-def _fill_series(series: nw.Series, rows: NDArray[np.intp], values: NDArray) -> nw.Series:
+def _fill_series(
+    batch: Batch, j: int, rows: NDArray[np.intp], values: NDArray, signed: NDArray[np.int8]
+) -> nw.Series:
+    assert batch.frame is not None
+    series = batch.frame[:, j]
     if not len(rows):
         return series
-    if series.dtype.is_unsigned_integer() and values[rows].min() < 0:
-        series = series.cast(nw.Int64)
-    elif series.dtype in (nw.Categorical, nw.Enum, nw.Unknown):  # Unknown: all null, or sparse
-        series = series.cast(nw.Float64)
-    cell_type = _cell_type(series.drop_nulls().to_numpy())
-    return series.scatter(rows.tolist(), [cell_type(value) for value in values[rows]])
+    yes, no = _cells_of(batch, signed, j)
+    if series.dtype in (nw.Categorical, nw.Enum, nw.Unknown):  # Unknown: all null, or sparse
+        series = series.cast(nw.String if isinstance(yes, str) else nw.Float64)
+    return series.scatter(rows.tolist(), [yes if value > 0 else no for value in values[rows]])
 
 
-def _cell_type(known: NDArray) -> type:
-    """Python type of the cells of a label column, for imputed entries."""
-    if known.dtype.kind == "O":
-        return type(known[0]) if len(known) else float
-    return {"b": bool, "i": int, "u": int}.get(known.dtype.kind, float)
+def _cells_of(batch: Batch, signed: NDArray[np.int8], j: int) -> tuple[Any, Any]:
+    """Cells that mean yes and no in a column, as its known cells are written."""
+    codes, cells = batch.distinct(j)
+    found: dict[int, Any] = {}
+    for k, cell in enumerate(cells):
+        found.setdefault(int(signed[int(np.argmax(codes == k)), j]), cell)
+    yes, no = found.get(1), found.get(-1)
+    if yes is None and no is None:
+        return 1.0, 0.0
+    if yes is None:
+        yes = _partner(no, 1)
+    return yes, _partner(yes, -1) if no is None else no
+
+
+def _partner(cell: Any, sign: int) -> Any:
+    """The other of two cells, such as "no" for "yes" and False for True."""
+    if not isinstance(cell, str):
+        return type(cell)(sign > 0)
+    pairs = _PARTNERS if sign < 0 else {no: yes for yes, no in _PARTNERS.items()}
+    return pairs.get(word(cell), "yes" if sign > 0 else "no")

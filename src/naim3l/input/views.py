@@ -1,36 +1,44 @@
-"""Tables by view, for both forms in which users can give them.
+"""Views in both forms in which users can give them, and names with which tables are checked.
 
-*Tables apart*: mappings ``{view: table}`` and ``{view: label table}``, each view with rows of
-its own. *One wide table*: a row is a sample, views are sets of columns, and a row has NaN in
-the views that it lacks.
+*Separate tables*: mappings ``{view: table}`` and ``{view: label table}``, each view with rows of
+its own. *One wide table*: a row is a sample, views are sets of columns, and a row has NaN in the
+views that it lacks.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
 
+from naim3l._origin import Origin
 from naim3l._text import some
-from naim3l.input.tables import Table, warn_user
+from naim3l._warnings import warn_user
+from naim3l.files.stored import Flag, ListOf, MapOf, Maybe, Names, Nested, Text, Whole
+from naim3l.input.batches import Batch
 
 # Key of results over all views of a wide table.
 FUSED = "fused"
 SINGLE_VIEW = "all"
+WIDE_TABLE = "X"
 
 
-def is_apart(X: Any) -> bool:
+def is_separate(X: Any) -> bool:
     """Whether X is a mapping of tables; SciPy's dictionary-of-keys matrices are not."""
     return isinstance(X, Mapping) and not sparse.issparse(X)
 
 
-def tables_apart(X: Any, known: Iterable[str] | None = None) -> dict[str, Table]:
-    """Table of each view from a mapping; only views in ``known`` are allowed, if it is given."""
-    if not is_apart(X):
+def check_view_names(X: Any, known: Iterable[str] | None = None) -> None:
+    """Refuse anything but a mapping from names that views can have, or that are ``known``."""
+    if not is_separate(X):
         raise TypeError(
             f"expected a mapping {{view: table}}, got {type(X).__name__}; views that were fitted "
-            "as tables apart are predicted that way too."
+            "as separate tables are predicted that way too."
         )
     if not X:
         raise ValueError("no view given: the mapping {view: table} is empty.")
@@ -40,44 +48,6 @@ def tables_apart(X: Any, known: Iterable[str] | None = None) -> dict[str, Table]
         unknown = [view for view in X if view not in set(known)]
         if unknown:
             raise ValueError(f"unknown views {unknown}; the model was fitted on {list(known)}.")
-    tables = {view: Table(table, f"view {view!r}") for view, table in X.items()}
-    for table in tables.values():
-        check_not_empty(table)
-    return tables
-
-
-def tables_wide(table: Table, columns: Mapping[str, Sequence[int]]) -> dict[str, Table]:
-    """Table of each view of a wide table, given the positions of its columns."""
-    return {
-        view: table.select_columns(positions, f"view {view!r}")
-        for view, positions in columns.items()
-    }
-
-
-def resolve_columns(views: Mapping[str, Any] | None, table: Table) -> dict[str, list[int]]:
-    """Positions of each view's columns in a wide table.
-
-    Parameters
-    ----------
-    views : mapping of str to column names, positions, slice or boolean mask, or None
-        With None all columns are one view.
-    table : Table
-    """
-    if views is None:
-        return {SINGLE_VIEW: list(range(table.shape[1]))}
-    if not isinstance(views, Mapping) or not views:
-        raise ValueError(f"views must be a mapping {{view: columns}} or None, got {views!r}.")
-    resolved = {}
-    for view, chosen in views.items():
-        check_view_name(view)
-        positions = _positions(chosen, table, f"views[{view!r}]")
-        if not positions:
-            raise ValueError(f"views[{view!r}] has no columns.")
-        if len(set(positions)) < len(positions):
-            twice = next(j for j, n in Counter(positions).items() if n > 1)
-            raise ValueError(f"views[{view!r}] has {table.column_label(twice)} twice.")
-        resolved[view] = positions
-    return resolved
 
 
 def check_view_name(view: Any) -> None:
@@ -90,9 +60,280 @@ def check_view_name(view: Any) -> None:
         )
 
 
-def _positions(chosen: Any, table: Table, where: str) -> list[int]:
-    n_columns = table.shape[1]
-    names = {name: j for j, name in enumerate(table.columns or [])}
+def check_label_form(X: Any, y: Any) -> None:
+    """Refuse labels that are not given as the tables are; None is refused when they are read."""
+    if y is None:
+        return
+    if not is_separate(X):
+        if is_separate(y):
+            raise TypeError("one wide table takes one label table, got a mapping.")
+        return
+    if not is_separate(y):
+        raise TypeError(
+            f"a mapping of tables takes a mapping {{view: label table}}, got {type(y).__name__}."
+        )
+    without, extra = set(X) - set(y), set(y) - set(X)
+    if without or extra:
+        raise ValueError(
+            f"views and label tables differ: views without labels {sorted(without)}, "
+            f"labels without a view {sorted(extra, key=str)}."
+        )
+
+
+def check_not_empty(batch: Batch) -> None:
+    """Refuse a table without rows or without columns."""
+    if not len(batch):
+        raise ValueError(
+            f"{batch.origin}: Found array with 0 sample(s) (shape={batch.shape}) while a minimum "
+            "of 1 is required; leave an empty view out."
+        )
+    check_columns(batch)
+
+
+def check_columns(batch: Batch) -> None:
+    """Refuse a table without columns."""
+    if not batch.shape[1]:
+        raise ValueError(
+            f"{batch.origin}: 0 feature(s) (shape={batch.shape}) while a minimum of 1 is required; "
+            "leave an empty view out."
+        )
+
+
+@dataclass
+class TableColumns:
+    """Columns of one table of the training data."""
+
+    n: int
+    names: list[str] | None
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "n": Whole(1, size="table columns"),
+        "names": Maybe(Names("table columns")),
+    }
+
+
+@dataclass
+class TableNames:
+    """Form and names of the training data, with which later tables are checked.
+
+    Attributes
+    ----------
+    wide : bool
+        Whether the data are one table with a row per sample, instead of separate tables.
+    views : list of str
+    tables : dict of str to TableColumns
+        By view, or of the one wide table, whose name is "X".
+    used : dict of str to list of int
+        Positions of each view's columns in its table, without those that are dropped.
+    labels : list of str
+        Names of the labels.
+    labels_named : bool
+        Whether the label tables had column names.
+    one_column : bool
+        Whether labels were one-dimensional.
+    owner : str
+        Class of the model, for messages of scikit-learn.
+    """
+
+    wide: bool
+    views: list[str]
+    tables: dict[str, TableColumns]
+    used: dict[str, list[int]]
+    labels: list[str] = field(default_factory=list)
+    labels_named: bool = False
+    one_column: bool = False
+    owner: str = "NAIM3L"
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "wide": Flag(),
+        "views": Names("views"),
+        "tables": MapOf(Nested(TableColumns), keys=None),
+        "used": MapOf(ListOf(Whole(0), "columns"), keys="views"),
+        "labels": Names("labels"),
+        "labels_named": Flag(),
+        "one_column": Flag(),
+        "owner": Text(),
+    }
+
+    @classmethod
+    def of(
+        cls, tables: Mapping[str, Batch], views: Mapping[str, Any] | None, *, wide: bool, owner: str
+    ) -> "TableNames":
+        """Names of the tables of a fit.
+
+        Parameters
+        ----------
+        tables : mapping of str to Batch
+            By view, or the one wide table; they may be without rows.
+        views : mapping of str to columns, or None
+            The parameter ``views`` of the model.
+        wide : bool
+        owner : str
+        """
+        columns = {
+            name: TableColumns(batch.shape[1], batch.columns) for name, batch in tables.items()
+        }
+        if wide:
+            (batch,) = tables.values()
+            used = resolve_columns(views, batch)
+            names = cls(True, list(used), columns, used, owner=owner)
+            names.validate(batch.data, reset=True)
+            return names
+        if views is not None:
+            raise ValueError(
+                "views= names the columns of one wide table; with a mapping of tables leave it out."
+            )
+        used = {view: list(range(of.n)) for view, of in columns.items()}
+        return cls(False, list(tables), columns, used, owner=owner)
+
+    def _check_stored(self) -> None:
+        """Refuse positions beyond the columns of a table, and tables of other views."""
+        expected = [WIDE_TABLE] if self.wide else self.views
+        if list(self.tables) != expected:
+            raise ValueError(f"tables should be those of {expected}.")
+        for view, positions in self.used.items():
+            n = self.tables[self.table_of(view)].n
+            distinct = len(set(positions)) == len(positions)
+            if not (positions and distinct and max(positions) < n):
+                raise ValueError(f"view {view!r} has columns that its table does not have.")
+
+    @property
+    def blocks(self) -> list[str]:
+        """Names of the tables of scores: the views, or all views of a wide table together."""
+        return [FUSED] if self.wide else self.views
+
+    def table_of(self, view: str) -> str:
+        """Name of the table that has a view."""
+        return WIDE_TABLE if self.wide else view
+
+    def views_of(self, table: str) -> list[str]:
+        """Views that a table has."""
+        return self.views if self.wide else [table]
+
+    def drop(self, view: str, kept: Sequence[int]) -> None:
+        """Use only some of a view's columns, given by positions among those used so far."""
+        self.used[view] = [self.used[view][j] for j in kept]
+
+    def column_names(self, view: str) -> list[str] | None:
+        """Names of a view's columns that are used; None if they have none."""
+        names = self.tables[self.table_of(view)].names
+        return None if names is None else [names[j] for j in self.used[view]]
+
+    def column_labels(self, view: str) -> list[str]:
+        """Names of a view's columns, or where they are in the table: "column 3"."""
+        return self.column_names(view) or [f"column {j}" for j in self.used[view]]
+
+    def check_form(self, X: Any) -> None:
+        """Refuse tables that are not in the form of the fit."""
+        if not self.wide:
+            check_view_names(X, known=self.views)
+        elif is_separate(X):
+            raise TypeError(
+                "the model was fitted on one wide table, got a mapping; naim3l.join_views "
+                "makes one table of tables with the same rows or ids."
+            )
+
+    def split(self, table: str, batch: Batch) -> dict[str, Batch]:
+        """Batch of each view of a table, with the columns that are used, checked by name."""
+        if self.wide:
+            self.validate(batch.data, reset=False)
+            return {
+                view: batch.select_columns(self.used[view], batch.origin.of_table(f"view {view!r}"))
+                for view in self.views
+            }
+        used, known = self.used[table], self.tables[table]
+        dropped = len(used) < known.n
+        if dropped and batch.columns is not None and batch.columns == self.column_names(table):
+            return {table: batch}
+        check_same_columns(batch, known.names, known.n)
+        return {table: batch.select_columns(used) if dropped else batch}
+
+    def label_positions(self, batch: Batch) -> list[int]:
+        """For each column of a label table, its position among the labels of the fit."""
+        if batch.columns is not None and self.labels_named:
+            if set(batch.columns) == set(self.labels):
+                return [self.labels.index(name) for name in batch.columns]
+        elif batch.shape[1] == len(self.labels):
+            return list(range(batch.shape[1]))
+        raise ValueError(
+            f"{batch.origin}: labels {batch.columns or batch.shape[1]} are not those of the fit, "
+            f"{self.labels}."
+        )
+
+    def warn_of_labels_among_features(self) -> None:
+        """Warn of columns of views that have the names of labels."""
+        for view in self.views if self.labels_named else ():
+            shared = sorted(set(self.column_names(view) or []) & set(self.labels))
+            if shared:
+                warn_user(
+                    f"view {view!r}: columns {shared} have the names of labels; if they are the "
+                    "labels, leave them out of the features."
+                )
+
+    def validate(self, X: Any, *, reset: bool) -> None:
+        """Check the columns of a wide table as scikit-learn does, with the name of the model."""
+        checked = type(self.owner, (BaseEstimator,), {})()
+        if not reset:
+            checked.n_features_in_ = self.tables[WIDE_TABLE].n
+            if (names := self.tables[WIDE_TABLE].names) is not None:
+                checked.feature_names_in_ = np.array(names, dtype=object)
+        validate_data(checked, X, skip_check_array=True, reset=reset)
+
+    # Attributes that scikit-learn's models have.
+
+    @property
+    def n_features_in_(self) -> int | dict[str, int]:
+        counts = {name: columns.n for name, columns in self.tables.items()}
+        return counts[WIDE_TABLE] if self.wide else counts
+
+    @property
+    def feature_names_in_(self) -> NDArray | dict[str, NDArray]:
+        names = {
+            name: np.array(columns.names, dtype=object)
+            for name, columns in self.tables.items()
+            if columns.names is not None
+        }
+        if not names:
+            raise AttributeError("the tables of the fit had no column names")
+        return names[WIDE_TABLE] if self.wide else names
+
+    @property
+    def classes_(self) -> NDArray:
+        """Names of the labels, (n_labels,); of labels of one dimension, the values no and yes."""
+        if self.wide and self.one_column:
+            return np.array([0, 1])
+        return np.array(self.labels, dtype=object)
+
+
+def resolve_columns(views: Mapping[str, Any] | None, batch: Batch) -> dict[str, list[int]]:
+    """Positions of each view's columns in a wide table.
+
+    Parameters
+    ----------
+    views : mapping of str to column names, positions, slice or boolean mask, or None
+        With None all columns are one view.
+    batch : Batch
+    """
+    if views is None:
+        return {SINGLE_VIEW: list(range(batch.shape[1]))}
+    if not isinstance(views, Mapping) or not views:
+        raise ValueError(f"views must be a mapping {{view: columns}} or None, got {views!r}.")
+    resolved = {}
+    for view, chosen in views.items():
+        check_view_name(view)
+        positions = _positions(chosen, batch, f"views[{view!r}]")
+        if not positions:
+            raise ValueError(f"views[{view!r}] has no columns.")
+        if len(set(positions)) < len(positions):
+            twice = next(j for j, n in Counter(positions).items() if n > 1)
+            raise ValueError(f"views[{view!r}] has {batch.column_label(twice)} twice.")
+        resolved[view] = positions
+    return resolved
+
+
+def _positions(chosen: Any, batch: Batch, where: str) -> list[int]:
+    n_columns = batch.shape[1]
+    names = {name: j for j, name in enumerate(batch.columns or [])}
     if isinstance(chosen, str | int | np.integer):
         chosen = [chosen]
     try:
@@ -129,39 +370,30 @@ def _position(entry: Any, names: Mapping[str, int], n_columns: int, where: str) 
     return int(entry) % n_columns
 
 
-def check_same_columns(table: Table, names: Sequence[str] | None, n_columns: int) -> None:
+def check_same_columns(batch: Batch, names: Collection[str] | None, n_columns: int) -> None:
     """Refuse a table whose columns are not those of the fit, in their order."""
-    given = table.columns
+    given = batch.columns
     if names is not None and given is not None and list(names) != given:
         known, found = set(names), set(given)
         missing = [name for name in names if name not in found]
         extra = [name for name in given if name not in known]
         if missing or extra:
             raise ValueError(
-                f"{table.where}: columns differ from those of the fit: missing "
+                f"{batch.origin}: columns differ from those of the fit: missing "
                 f"[{some(missing)}], unexpected [{some(extra)}]."
             )
         raise ValueError(
-            f"{table.where}: columns must be in the order of the fit; reorder with "
-            f"table[model.feature_names_in_[view]]. Expected [{some(names)}], got [{some(given)}]."
+            f"{batch.origin}: columns must be in the order of the fit; reorder with "
+            f"table[model.feature_names_in_[view]]. Expected [{some(list(names))}], got "
+            f"[{some(given)}]."
         )
-    if table.shape[1] != n_columns:
-        raise ValueError(f"{table.where}: {table.shape[1]} columns, but {n_columns} at the fit.")
+    if batch.shape[1] != n_columns:
+        raise ValueError(f"{batch.origin}: {batch.shape[1]} columns, but {n_columns} at the fit.")
     if (names is None) != (given is None):
         lacking = "the table has" if given is None else "the fit had"
-        warn_user(f"{table.where}: {lacking} no column names; columns are taken in order.")
+        warn_user(f"{batch.origin}: {lacking} no column names; columns are taken in order.")
 
 
-def check_not_empty(table: Table) -> None:
-    """Refuse a table without rows or without columns."""
-    n_rows, n_columns = table.shape
-    if n_rows == 0:
-        raise ValueError(
-            f"{table.where}: Found array with 0 sample(s) (shape={table.shape}) while a minimum "
-            "of 1 is required; leave an empty view out."
-        )
-    if n_columns == 0:
-        raise ValueError(
-            f"{table.where}: 0 feature(s) (shape={table.shape}) while a minimum of 1 is required; "
-            "leave an empty view out."
-        )
+def view_origin(view: str) -> Origin:
+    """Origin of the rows of a separate table in memory."""
+    return Origin(f"view {view!r}")

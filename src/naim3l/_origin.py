@@ -1,0 +1,81 @@
+"""Where a value came from: the one way in which messages name tables, files, rows and columns."""
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where the rows of a batch come from.
+
+    Attributes
+    ----------
+    table : str
+        Name of the table in messages, such as ``"view 'lab'"``; empty if only the source is known.
+    source : str
+        File or partition, without passwords; empty for a table in memory.
+    first_row : int
+        Number of the first row in the source, counted from 0.
+    lines : tuple of (row, shift)
+        From this row of the source on, row i is on line i + shift of a text file or sheet; empty if
+        the source has no lines.
+    rows : ndarray of int, of shape (n_rows,), or None
+        Number of each row in the source, if the batch has only some of them.
+
+    Examples
+    --------
+    >>> from naim3l._origin import Origin
+    >>> Origin("view 'lab'", "lab.csv", lines=((0, 2),)).place(3, "column 'age'")
+    "view 'lab', lab.csv, row 3 (line 5), column 'age'"
+    >>> Origin("view 'lab'").place(3)
+    "view 'lab', row 3"
+    """
+
+    table: str = ""
+    source: str = ""
+    first_row: int = 0
+    lines: tuple[tuple[int, int], ...] = ()
+    rows: NDArray[np.intp] | None = None
+
+    def __str__(self) -> str:
+        return ", ".join(part for part in (self.table, self.source) if part)
+
+    def place(self, row: int | None = None, column: str = "") -> str:
+        """The table, the file, the row with its line, and the column, as far as they are known.
+
+        Parameters
+        ----------
+        row : int, optional
+            Position in the batch.
+        column : str
+            Such as "column 'age'".
+        """
+        parts = [str(self)]
+        if row is not None:
+            number = self.first_row + row if self.rows is None else int(self.rows[row])
+            parts.append(f"row {number}{self._line(number)}")
+        return ", ".join(part for part in (*parts, column) if part)
+
+    def of_table(self, table: str) -> "Origin":
+        """The same rows as part of a table that has a name."""
+        return replace(self, table=table)
+
+    def take(self, rows: Any) -> "Origin":
+        """Origin of some of the rows, given by their positions or a mask."""
+        every = np.arange(self.first_row, self.first_row + len(rows)) if self.rows is None else None
+        if np.asarray(rows).dtype == bool:
+            kept = every[rows] if every is not None else np.asarray(self.rows)[rows]
+        else:
+            chosen = np.asarray(rows, dtype=np.intp)
+            kept = self.first_row + chosen if self.rows is None else np.asarray(self.rows)[chosen]
+        return replace(self, rows=kept)
+
+    def _line(self, number: int) -> str:
+        if not self.lines:
+            return ""
+        _, shift = self.lines[bisect_right(self.lines, number, key=lambda entry: entry[0]) - 1]
+        return f" (line {number + shift})"

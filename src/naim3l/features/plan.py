@@ -1,0 +1,638 @@
+"""The column plan: what each column of a table is, how it becomes numbers, and why it is dropped.
+
+One set of rules for data frames, files, and tables that are read in chunks. Only known cells count,
+which are neither missing nor a word for a missing cell. A column has one decimal separator: the one
+with which more of its cells are numbers.
+
+- If all cells are numbers, the column has numbers. If all are dates, it has dates; dates with
+  another order than year, month and day are ambiguous.
+- If at least half are words, and not similar to numbers such as ``<0.5`` and ``12 %``: text.
+- If several different codes such as ``V45`` are among the numbers: text, with a warning.
+- If a cell has thousands separators, ``1.234,5``: an error, because another cell ``1.234`` would be
+  read as a thousandth of its value.
+- If at most a tenth (`MOST_ODD`) are not numbers: numbers, and these odd cells are missing, with a
+  warning. If more are, the user must decide.
+- Ids, columns that are almost empty, and free text are dropped, with a warning.
+
+A plan is plain data: it is stored with the model, shown by ``naim3l init``, and applied to new
+rows.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from naim3l._arrays import Mask
+from naim3l._text import quote, some
+from naim3l._warnings import warn_user
+from naim3l.features.cells import (
+    COMMA,
+    NUMBERS,
+    POINT,
+    as_number,
+    as_text,
+    days,
+    spelled_number,
+    why_no_date,
+)
+from naim3l.features.survey import (
+    AS_NUMBERS,
+    CELLS,
+    DATE,
+    ENOUGH_CODES,
+    MOST_VALUES,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    CellSurvey,
+    IdEvidence,
+    TableSurvey,
+    column_types,
+    days_of_column,
+    known_texts,
+    missing_cells,
+)
+from naim3l.files.stored import Flag, ListOf, Maybe, Nested, Number, Text, Whole
+from naim3l.input.batches import (
+    LARGEST,
+    Batch,
+    check_finite,
+    check_not_tiny,
+    is_unknown,
+    present_rows,
+)
+
+# Largest share of the known cells of a column of numbers that may be something else.
+MOST_ODD = 0.1
+# Text with more different values than this is not categorical: the most frequent become columns.
+MOST_CATEGORIES = 30
+# A value of text in fewer rows than this is one of the rare ones of its column.
+RARE_WORD = 3
+# A column is almost empty if fewer cells than these are known, and fewer than half of all: filled
+# in with the mean it would be constant except in a few rows, which scaling would move far away.
+FEWEST_KNOWN, FEWEST_SHARE = 5, 0.01
+# If more columns are dropped, one warning lists them.
+MOST_WARNINGS = 8
+KINDS = (NUMBER, TRUTH, DATE, TEXT)
+_READ_AS = {DATE: "days", TRUTH: "0 and 1"}
+_ID, _EMPTY, _TEXT = "id", "empty", "text"
+_CURES = {
+    _ID: "If it is a feature, keep it by name, with keep={0} of Recipe in Python, or features = "
+    "{0} in the settings.",
+    _EMPTY: "To use it, keep it by name, with keep={0} of Recipe in Python, or features = {0} in "
+    "the settings.",
+    _TEXT: "To use it, group its values.",
+}
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """What a column is, and how it is used.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column, or "column 3" if it has none.
+    kind : {"number", "truth", "date", "text"}
+    missing : float
+        Share of missing cells among the training rows that have the view.
+    mean : float
+        What missing cells are filled with; dates are days since 1970-01-01.
+    decimal : {".", ","}
+        Decimal separator of numbers in text.
+    categories : list of str or None
+        Values of text that have a column each; None stands for missing cells.
+    n_rare : int
+        Number of values of text that share one more column, with values that are new.
+    constant : bool
+        Whether all training rows have the same value, so that it tells nothing.
+    dropped : str
+        Why it is not used; empty if it is.
+
+    Examples
+    --------
+    >>> from naim3l.features.plan import ColumnPlan
+    >>> ColumnPlan("ward", "text", 0.0, categories=["A", "B"], n_rare=4).use
+    '2 values became columns, 4 rare ones one together'
+    """
+
+    name: str
+    kind: str
+    missing: float
+    mean: float = 0.0
+    decimal: str = POINT
+    categories: list[str | None] = field(default_factory=list)
+    n_rare: int = 0
+    constant: bool = False
+    dropped: str = ""
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "name": Text(),
+        "kind": Text(KINDS),
+        "missing": Number(0, 1),
+        "mean": Number(-LARGEST, LARGEST),
+        "decimal": Text((POINT, COMMA)),
+        "categories": ListOf(Maybe(Text())),
+        "n_rare": Whole(),
+        "constant": Flag(),
+        "dropped": Text(),
+    }
+
+    @property
+    def use(self) -> str:
+        """How it is used, such as "missing cells filled with the mean"; "dropped" if it is not."""
+        if self.dropped:
+            return "dropped"
+        if self.constant:
+            return "not used: constant"
+        if self.kind == TEXT:
+            together = f", {self.n_rare} rare ones one together" if self.n_rare else ""
+            return f"{len(self.categories)} values became columns{together}"
+        filled = "missing cells filled with the mean" if self.missing > 0 else None
+        return ", ".join(part for part in (_READ_AS.get(self.kind), filled) if part) or "used"
+
+    @property
+    def n_encoded(self) -> int:
+        """Number of columns that it becomes."""
+        return len(self.categories) + (self.n_rare > 0) if self.kind == TEXT else 1
+
+
+@dataclass(frozen=True)
+class ViewPlan:
+    """The columns of a view, and numbers from its cells without any missing one.
+
+    Missing numbers are replaced by the mean of their column. Truth values become 0 and 1, and
+    dates become days since 1970-01-01. Each of the `MOST_CATEGORIES` most frequent values of text
+    becomes a column of 0 and 1, as does a missing cell; values in fewer than `RARE_WORD` rows, all
+    others, and later those that were not in the training rows share one. Columns of text come last.
+
+    Attributes
+    ----------
+    columns : list of ColumnPlan
+        Columns that are used, in the order of the table.
+    dropped : list of ColumnPlan
+        The others.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from naim3l.features.plan import ViewPlan
+    >>> from naim3l.features.survey import TableSurvey
+    >>> from naim3l.input.batches import Batch
+    >>> batch = Batch(pd.DataFrame({"age": [61, None, 35], "ward": ["A", "B", "A"]}), "X")
+    >>> plan, used = ViewPlan.of(TableSurvey.of(batch))
+    >>> plan.encode(batch)[0][:, 0]
+    array([61., 48., 35.])
+    """
+
+    columns: list[ColumnPlan]
+    dropped: list[ColumnPlan]
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "columns": ListOf(Nested(ColumnPlan), "columns"),
+        "dropped": ListOf(Nested(ColumnPlan)),
+    }
+
+    @classmethod
+    def of(cls, survey: TableSurvey, keep: Collection[str] = ()) -> tuple["ViewPlan", list[int]]:
+        """Plan of a table, and the positions of the columns that are used; warns of the others.
+
+        Parameters
+        ----------
+        survey : TableSurvey
+            Of all rows.
+        keep : collection of str
+            Columns that are kept, even if they seem to be ids or are almost empty.
+        """
+        dropped, kinds = _judge_columns(survey, keep)
+        used = [j for j in range(len(survey.labels)) if j not in dropped]
+        if not used:
+            reasons = "; ".join(f"{survey.labels[j]}: {why}" for j, (_, why) in dropped.items())
+            raise ValueError(f"{survey.origin.table}: no column is left for features ({reasons}).")
+        n_rows = survey.rows.n_with(used)
+        _check_sizes(survey, {j: kinds[j] for j in used})
+        return cls(
+            [_plan_column(survey, j, kinds[j], n_rows) for j in used],
+            [
+                ColumnPlan(
+                    _name(survey, j),
+                    NUMBER if survey.types[j] in (NUMBER, TRUTH) else TEXT,
+                    float(1 - survey.n_known[j] / max(survey.rows.n_present, 1)),
+                    dropped=reason,
+                )
+                for j, (_, reason) in sorted(dropped.items())
+            ],
+        ), used
+
+    @property
+    def n_encoded(self) -> int:
+        """Number of columns of the encoded rows."""
+        return sum(column.n_encoded for column in self.columns)
+
+    def encoded_names(self) -> list[str]:
+        """Names of the encoded columns; those of a value of text are "column_value"."""
+        names = [column.name for column in self.columns if column.kind != TEXT]
+        for column in self.columns:
+            if column.kind == TEXT:
+                values = ["missing" if value is None else value for value in column.categories]
+                values += ["other values"] * (column.n_rare > 0)
+                names += [f"{column.name}_{value}" for value in values]
+        return _distinct(names)
+
+    def source_of_encoded(self) -> NDArray[np.intp]:
+        """Position among ``columns`` of the column that each encoded column comes from."""
+        order = sorted(range(len(self.columns)), key=lambda j: self.columns[j].kind == TEXT)
+        return np.repeat(order, [self.columns[j].n_encoded for j in order])
+
+    def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
+        """Numbers of the rows that have the view, and which rows these are.
+
+        Parameters
+        ----------
+        batch : Batch
+            With the columns that are used.
+        judge : bool
+            Whether too many cells that are not numbers are refused, and few of them warned of;
+            not for training rows, of which that is known.
+
+        Returns
+        -------
+        encoded : ndarray or CSR array of shape (n_present, n_encoded)
+        present : ndarray of bool, of shape (n_rows,)
+        """
+        words = [column.name for column in self.columns if column.kind == TEXT]
+        types = column_types(batch, words)
+        present = present_rows(batch, missing_cells(batch, types), allow_missing=True)
+        rows = batch.take_rows(present)
+        if not len(rows):
+            return np.empty((0, self.n_encoded)), present
+        numbers = self._numbers(rows, types, judge)
+        blocks = [
+            _one_hot(column, *rows.distinct(j))
+            for j, column in enumerate(self.columns)
+            if column.kind == TEXT
+        ]
+        if not blocks:
+            return numbers, present
+        return np.hstack([numbers, *blocks] if numbers.shape[1] else blocks), present
+
+    def _numbers(self, rows: Batch, types: Sequence[str], judge: bool) -> Any:
+        """Columns other than text, (n_rows, n_columns of these), filled in."""
+        at = [j for j, column in enumerate(self.columns) if column.kind != TEXT]
+        typed = [
+            j for j in at if types[j] in (NUMBER, TRUTH) and self.columns[j].kind in (NUMBER, TRUTH)
+        ]
+        if len(typed) == rows.shape[1]:
+            numbers = rows.numbers(allowed=AS_NUMBERS)
+        else:
+            numbers = np.empty((len(rows), len(at)))
+            if typed:
+                places = [at.index(j) for j in typed]
+                numbers[:, places] = rows.select_columns(typed).numbers(allowed=AS_NUMBERS)
+            for k, j in enumerate(at):
+                if j not in typed:
+                    numbers[:, k] = _read_cells(rows, j, types[j], self.columns[j], judge)
+        stored = numbers.data if sparse.issparse(numbers) else numbers
+        if stored.size and not (np.nanmax(np.abs(stored), initial=0) <= LARGEST):
+            check_finite(rows.select_columns(at), _filled(numbers, np.zeros(len(at))))
+        if np.isnan(stored).any():
+            numbers = _filled(numbers, np.array([self.columns[j].mean for j in at]))
+        return numbers
+
+
+def _filled(numbers: Any, values: NDArray[np.float64]) -> Any:
+    """A copy of the numbers with the value of the column where one is missing."""
+    if not sparse.issparse(numbers):
+        return np.where(np.isnan(numbers), values, numbers)
+    filled = numbers.copy()
+    missing = np.isnan(filled.data)
+    filled.data[missing] = values[filled.indices[missing]]
+    return filled
+
+
+def _one_hot(column: ColumnPlan, codes: NDArray[np.intp], cells: Sequence[Any]) -> NDArray:
+    """Columns of 0 and 1 for the values of text, (n_rows, n_encoded)."""
+    n_columns = column.n_encoded
+    other = n_columns - 1 if column.n_rare else n_columns  # a column that is cut off below
+    of_value = {value: k for k, value in enumerate(column.categories)}
+    at = [of_value.get(None if is_unknown(cell) else as_text(cell), other) for cell in cells]
+    places = np.array([*at, of_value.get(None, other)], dtype=np.intp)  # the last is for code -1
+    return np.eye(n_columns + 1)[places[codes], :n_columns]
+
+
+def _read_cells(
+    rows: Batch, j: int, kind: str, column: ColumnPlan, judge: bool
+) -> NDArray[np.float64]:
+    """Numbers or days of a column, (n_rows,), NaN where missing, or where a cell is odd."""
+    if column.kind == DATE and kind == DATE:
+        return days_of_column(rows, j)
+    codes, cells = rows.distinct(j)
+    if column.kind == DATE:
+        read = [days(cell) for cell in cells]
+    else:
+        read = [_read_number(cell, column.decimal) for cell in cells]
+    unknown = [is_unknown(cell) for cell in cells]
+    odd = np.array([value is None for value in read], dtype=bool) & ~np.array(unknown, dtype=bool)
+    if odd.any() and judge:
+        _judge_new(rows, j, column, codes, odd)
+    values = [np.nan if value is None else value for value in read]
+    return np.array([*values, np.nan])[codes]
+
+
+def _read_number(cell: Any, decimal: str) -> float | None:
+    if isinstance(cell, str):
+        return spelled_number(cell, decimal)
+    return as_number(cell) if isinstance(cell, NUMBERS) else None
+
+
+def _judge_new(rows: Batch, j: int, column: ColumnPlan, codes: NDArray[np.intp], odd: Mask) -> None:
+    """Refuse odd cells of new rows unless they are few, of which it warns."""
+    here = np.append(odd, False)[codes]
+    first, n_odd, n_known = int(np.argmax(here)), int(here.sum()), int((codes >= 0).sum())
+    what = "date" if column.kind == DATE else "number"
+    report = _report(rows.place(first, j), rows.distinct(j)[1][codes[first]], what, n_odd, n_known)
+    if n_odd > max(1, MOST_ODD * n_known):
+        raise ValueError(
+            f"{report}. In training the column had {what}s: correct such cells, or leave unknown "
+            "ones empty."
+        )
+    warn_user(f"{report}. Such cells are taken as missing; correct them, or leave them empty.")
+
+
+def _report(place: str, cell: Any, what: str, n_odd: int, n_known: int) -> str:
+    others = f" ({n_odd} of {n_known} cells of the column are not)" if n_odd > 1 else ""
+    return f"{place}: {quote(cell)} is not a {what}{others}"
+
+
+# Judging columns by their survey.
+
+
+class Kind(NamedTuple):
+    """The kind of a column, and the decimal separator of its numbers."""
+
+    name: str
+    decimal: str = POINT
+
+
+def text_in_some_batches(survey: TableSurvey) -> list[str]:
+    """Columns that are text, and of which some batches have typed numbers.
+
+    Their values are not counted: the table has to be surveyed again, with these as text.
+    """
+    found = []
+    for j, cells in survey.cells.items():
+        typed = survey.n_known[j] - cells.n["known"]
+        if typed and survey.types[j] == CELLS and cells.fault is None and survey.columns:
+            numbers = typed + max(cells.n["number."], cells.n["number,"])
+            like = typed + cells.n["like"]
+            if 2 * like <= survey.n_known[j] or (numbers < survey.n_known[j] and _are_codes(cells)):
+                found.append(survey.columns[j])
+    return found
+
+
+def _judge_columns(
+    survey: TableSurvey, keep: Collection[str]
+) -> tuple[dict[int, tuple[str, str]], dict[int, Kind]]:
+    """Why some columns are dropped, and the kinds of the others."""
+    n_rows, n_known = survey.rows.n_present, survey.n_known
+    dropped = {j: (_ID, f"an id: {reason}") for j, reason in find_ids(survey).items()}
+    least = min(max(FEWEST_KNOWN, FEWEST_SHARE * n_rows), n_rows / 2)
+    for j in np.flatnonzero(n_known < least).tolist():
+        dropped[j] = (_EMPTY, f"{n_known[j]} known values in {n_rows} rows")
+    for j, name in enumerate(survey.columns or ()):
+        if name in keep:
+            dropped.pop(j, None)
+    kinds = {j: judge_column(survey, j) for j in range(len(survey.labels)) if j not in dropped}
+    for j, kind in kinds.items():
+        if kind.name == TEXT and (reason := _free_text(survey, j)):
+            dropped[j] = (_TEXT, reason)
+    _warn_of_dropped(survey, dropped)
+    return dropped, kinds
+
+
+def find_ids(survey: TableSurvey) -> dict[int, str]:
+    """Positions of the columns that are likely to be ids, and the reasons.
+
+    Columns without names, such as those of arrays, are never treated as ids.
+    """
+    if survey.columns is None:
+        return {}
+    found = {}
+    for j, name in enumerate(survey.columns):
+        evidence = [survey.ids[j]] if j in survey.ids else []
+        if j in survey.cells:
+            evidence.append(survey.cells[j].ids)
+        whole = IdEvidence.none(0)
+        for part in evidence:
+            whole = whole.combine(part)
+        if reason := whole.why_id(name):
+            found[j] = reason
+    return found
+
+
+def judge_column(survey: TableSurvey, j: int) -> Kind:
+    """Kind of a column; warns of odd cells.
+
+    Raises
+    ------
+    ValueError
+        If too many cells among numbers are not numbers, numbers have thousands separators, or
+        dates have an ambiguous order of day and month.
+    TypeError
+        If there are cells that are neither numbers nor text nor dates.
+    """
+    if j not in survey.cells:
+        return Kind(survey.types[j])
+    cells = survey.cells[j]
+    if cells.fault is not None:
+        raise cells.fault
+    if survey.types[j] == TEXT:
+        return Kind(TEXT)
+    n, typed = cells.n, int(survey.n_known[j] - cells.n["known"])
+    _check_objects(survey, j)
+    if n["date-like"] == n["known"] and n["known"]:
+        if "undated" in cells.first:
+            _refuse_date(cells, survey, j)
+        return Kind(DATE)
+    if n["truth"] == n["known"] and not typed:
+        return Kind(TRUTH)
+    return _judge_numbers(survey, j, cells, typed)
+
+
+def _judge_numbers(survey: TableSurvey, j: int, cells: CellSurvey, typed: int) -> Kind:
+    """Kind of a column of text, of which some cells may be numbers."""
+    n, n_known = cells.n, int(survey.n_known[j])
+    decimal = COMMA if n["number,"] > n["number."] else POINT
+    n_odd = n_known - typed - n[f"number{decimal}"]
+    if decimal == COMMA and n["short"] and n["group,"] + n["short"] == n["number,"]:
+        _refuse_thousands(cells.first["group,"])
+    if not n_odd:
+        return Kind(NUMBER, decimal)
+    if 2 * (typed + n["like"]) <= n_known:
+        return Kind(TEXT)
+    first, name = cells.first[f"odd{decimal}"], _name(survey, j)
+    report = _report(*first, "number", n_odd, n_known)
+    as_words = f"text=[{name!r}] of Recipe in Python, or text = [{name!r}] in the settings"
+    if _are_codes(cells):
+        warn_user(
+            f"{report}. There are several such codes, so the column is read as text; {as_words} "
+            "confirms this."
+        )
+        return Kind(TEXT)
+    if f"thousands{decimal}" in cells.first:
+        _refuse_thousands(cells.first[f"thousands{decimal}"])
+    if n_odd > MOST_ODD * n_known:
+        raise ValueError(
+            f"{report}. Correct such cells, or leave unknown ones empty; if the values are codes "
+            f"or words, read the column as text, with {as_words}; or leave the column out."
+        )
+    warn_user(f"{report}. Such cells are taken as missing; correct them, or leave them empty.")
+    return Kind(NUMBER, decimal)
+
+
+def _are_codes(cells: CellSurvey) -> bool:
+    """Whether cells that are not numbers are mostly codes, such as V45, and several of them."""
+    n_odd = cells.n["known"] - max(cells.n["number."], cells.n["number,"])
+    return len(cells.codes) >= ENOUGH_CODES and 2 * cells.n["code"] >= n_odd
+
+
+def _check_objects(survey: TableSurvey, j: int) -> None:
+    """Refuse objects that are neither numbers nor text, and dates among other cells."""
+    cells = survey.cells[j]
+    mixed = 0 < cells.n["date-like"] < cells.n["known"]
+    strange = cells.first.get("strange")
+    if strange is None and mixed and not cells.n["text"]:
+        strange = cells.first.get("date") or cells.first["undated"]
+    if strange is not None:
+        raise TypeError(
+            f"{strange.place}: {quote(strange.value)} is not a number, nor text like other cells "
+            "of the column, nor is the column one of dates; correct it, or leave the column out."
+        )
+
+
+def _refuse_date(cells: CellSurvey, survey: TableSurvey, j: int) -> None:
+    place, cell = cells.first["undated"]
+    name = _name(survey, j)
+    raise ValueError(
+        f"{place}: {quote(cell)} cannot be read as a date: {why_no_date(str(cell))}. Write dates "
+        "like 2024-01-31, in pandas with to_datetime; if the values are codes and not dates, read "
+        f"the column as text, with text=[{name!r}] of Recipe in Python, or text = [{name!r}] in "
+        "the settings; or leave it out."
+    )
+
+
+def _refuse_thousands(cell: Any) -> None:
+    raise ValueError(
+        f"{cell.place}: {quote(cell.value)} seems to have thousands separators, with which 1.234 "
+        "is ambiguous, so that numbers must be written without them; correct such cells, or leave "
+        "the column out."
+    )
+
+
+def _free_text(survey: TableSurvey, j: int) -> str:
+    """Why a column of text has too many values; warns where some of them are taken as one."""
+    texts, n_known = survey.cells[j].texts, int(survey.n_known[j])
+    n_values = MOST_VALUES if texts.is_sample else texts.n_values
+    more = "more than " if texts.is_sample else ""
+    what = f"{more}{n_values} different values of text in {n_known} rows"
+    if texts.is_sample or 2 * n_values > n_known:
+        return f"{what}, which is an id or free text"
+    if n_values > MOST_CATEGORIES:
+        warn_user(
+            f"{survey.place(j)}: {what}. The {MOST_CATEGORIES} most frequent are kept, all others "
+            "are taken as one; group the values to keep more."
+        )
+    return ""
+
+
+def _warn_of_dropped(survey: TableSurvey, dropped: Mapping[int, tuple[str, str]]) -> None:
+    if len(dropped) > MOST_WARNINGS:
+        listed = [f"{survey.labels[j]} ({reason})" for j, (_, reason) in sorted(dropped.items())]
+        warn_user(
+            f"{survey.origin.table}: {len(dropped)} columns are dropped: {some(listed, 8, str)}."
+        )
+        return
+    for j, (why, reason) in sorted(dropped.items()):
+        cure = _CURES[why].format([_name(survey, j)])
+        warn_user(f"{survey.place(j)}: {reason}. It is dropped. {cure}")
+
+
+def _check_sizes(survey: TableSurvey, kinds: Mapping[int, Kind]) -> None:
+    """Refuse columns with numbers that are too large, or too small to be squared."""
+    numeric = [j for j, kind in kinds.items() if kind.name != TEXT]
+    large = [(survey.too_large[j][0], j) for j in numeric if j in survey.too_large]
+    if large:
+        raise survey.too_large[min(large)[1]][1]
+    sizes = np.zeros(len(survey.labels))
+    for j in numeric:
+        reading = "days" if kinds[j].name == DATE else kinds[j].decimal
+        of_cells = survey.cells.get(j)
+        if of_cells is not None and (cell := of_cells.first.get(f"large{reading}")) is not None:
+            raise ValueError(
+                f"{cell.place}: {quote(cell.value)} is infinite, or beyond {LARGEST:g}; correct "
+                "it, or leave the cell empty."
+            )
+        own = 0.0 if of_cells is None else of_cells.sums.get(reading, (0.0, 0.0))[1]
+        sizes[j] = max(survey.sizes[j], own)
+    check_not_tiny(survey, sizes)
+
+
+def _plan_column(survey: TableSurvey, j: int, kind: Kind, n_rows: int) -> ColumnPlan:
+    n_known = int(survey.n_known[j])
+    missing = (n_rows - n_known) / max(n_rows, 1)
+    if kind.name == TEXT:
+        categories, n_rare = _categories(survey.cells[j], n_rows - n_known)
+        constant = len(categories) + n_rare == 1
+        return ColumnPlan(
+            _name(survey, j), TEXT, missing, categories=categories, n_rare=n_rare,
+            constant=constant,
+        )  # fmt: skip
+    total = float(survey.totals[j])
+    if j in survey.cells:
+        reading = "days" if kind.name == DATE else kind.decimal
+        total += survey.cells[j].sums.get(reading, (0.0, 0.0))[0]
+    n_odd = 0
+    if j in survey.cells and kind.name == NUMBER:
+        cells = survey.cells[j]
+        n_odd = cells.n["known"] - cells.n[f"number{kind.decimal}"]
+    mean = total / max(n_known - n_odd, 1)
+    return ColumnPlan(
+        _name(survey, j), kind.name, missing + n_odd / max(n_rows, 1), mean, kind.decimal
+    )
+
+
+def _categories(cells: CellSurvey, n_missing: int) -> tuple[list[str | None], int]:
+    """Values that have a column each, and how many others share one.
+
+    The rule is that of scikit-learn's OneHotEncoder: values in fewer than `RARE_WORD` rows are
+    rare, and so are those with the fewest rows beyond `MOST_CATEGORIES`; of equally frequent ones,
+    the first in the alphabet. Missing cells are one more value, the last.
+    """
+    counts: list[tuple[str | None, int]] = list(known_texts(cells))
+    if n_missing:
+        counts.append((None, n_missing))
+    rows = np.array([n for _, n in counts])
+    rare = rows < RARE_WORD
+    if len(rows) - rare.sum() > MOST_CATEGORIES:
+        rare[np.argsort(rows, kind="stable")[:-MOST_CATEGORIES]] = True
+    kept = [value for (value, _), is_rare in zip(counts, rare, strict=True) if not is_rare]
+    return kept, int(rare.sum())
+
+
+def _name(survey: TableSurvey, j: int) -> str:
+    return survey.columns[j] if survey.columns else survey.labels[j]
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Names, of which those that occur before have an underscore appended."""
+    taken: set[str] = set()
+    for k, name in enumerate(names):
+        while name in taken:
+            name += "_"
+        names[k] = name
+        taken.add(name)
+    return names

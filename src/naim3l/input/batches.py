@@ -1,0 +1,491 @@
+"""A batch: rows of a table in memory, with the names of its columns and where it came from.
+
+A NumPy array, a SciPy sparse matrix, or a data frame of any library that narwhals knows. All code
+that reads cells is here, so that a message can name the table, the file, the row, the column and
+the value. Rows are counted from 0.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from naim3l._arrays import Mask
+from naim3l._origin import Origin
+from naim3l._text import quote
+from naim3l._warnings import warn_user
+
+# Squares of such numbers, their sums and their products with weights are finite, and not 0.
+SMALLEST, LARGEST = 1e-100, 1e100
+# Words that people write into cells of which the value is unknown.
+UNKNOWN = ("", "?", "unknown", "na", "n/a", "nan", "null", "none", "missing", "-")
+# Columns that vary by less than this share of the largest one are constant up to rounding.
+ROUNDING = 1e-12
+# Largest ratio of the size of a column to the spread of another without loss of digits.
+WIDEST_RANGE = 1e4
+
+
+class Batch:
+    """A two-dimensional table in memory, or some rows of a longer one.
+
+    Parameters
+    ----------
+    data : array-like, sparse matrix or data frame of shape (n_rows, n_columns)
+    origin : Origin or str
+        Where the rows come from; a text is the name of the table, such as ``"view 'lab'"``.
+    column_word : str
+        Word for a column in messages: "column" or "label".
+    positions : sequence of int, optional
+        Numbers of columns without names in messages, if they are some of those of a wider table.
+
+    Attributes
+    ----------
+    data : ndarray, CSR array or data frame
+        The given table, except that lists become arrays, sparse formats become CSR, and masked
+        cells become NaN (None if they are not numbers).
+    columns : list of str or None
+        Column names; None if the table has none, or if they are not text.
+    shape : tuple of int
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        origin: Origin | str,
+        column_word: str = "column",
+        positions: Sequence[int] | None = None,
+    ) -> None:
+        self.origin = Origin(origin) if isinstance(origin, str) else origin
+        self.column_word, self.positions = column_word, positions
+        self.given_type = type(data)
+        self.frame = as_frame(data, self.origin, column_word)
+        if self.frame is None:
+            self.data = as_matrix(data, self.origin)
+            self.columns = None
+        else:
+            self.data = data
+            self.columns = _column_names(self.frame.columns, self.origin, column_word)
+        self.shape: tuple[int, int] = (self.data if self.frame is None else self.frame).shape
+        self._distinct: dict[int, tuple[NDArray[np.intp], list[Any]]] = {}
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def column_label(self, j: int) -> str:
+        """Column ``j`` in messages: its name, or its position if it has none."""
+        if self.columns:
+            return f"{self.column_word} {self.columns[j]!r}"
+        return f"{self.column_word} {j if self.positions is None else self.positions[j]}"
+
+    def place(self, i: int, j: int) -> str:
+        """Cell in row ``i`` and column ``j`` in messages."""
+        return self.origin.place(i, self.column_label(j))
+
+    def select_columns(self, columns: Sequence[int], origin: Origin | None = None) -> "Batch":
+        """Some of the columns, which keep their names or numbers in messages."""
+        chosen = list(columns)
+        if self.frame is not None:
+            part = self.frame[:, chosen].to_native()
+        elif sparse.issparse(self.data):
+            part = self.data[:, chosen]
+        else:
+            part = self.data.take(chosen, axis=1)
+        kept = chosen if self.positions is None else [self.positions[j] for j in chosen]
+        return Batch(part, origin or self.origin, self.column_word, kept)
+
+    def take_rows(self, mask: Mask) -> "Batch":
+        """The rows where ``mask`` is True, which keep their numbers in messages."""
+        if mask.all():
+            return self
+        if self.frame is not None:
+            part = self.frame.filter(mask.tolist()).to_native()
+        else:
+            part = self.data[mask]
+        return Batch(part, self.origin.take(mask), self.column_word, self.positions)
+
+    @cached_property
+    def numeric(self) -> list[int]:
+        """Columns of a data frame whose type is a number or a truth value."""
+        assert self.frame is not None
+        dtypes = self.frame.schema.dtypes()
+        return [j for j, dtype in enumerate(dtypes) if dtype.is_numeric() or dtype == nw.Boolean]
+
+    def cells(self, j: int) -> list[Any]:
+        """Cells of a column as Python objects.
+
+        Raises
+        ------
+        ValueError
+            If a date is beyond those of Python, which end with the year 9999.
+        """
+        try:
+            return self.data[:, j].tolist() if self.frame is None else self.frame[:, j].to_list()
+        except OverflowError as error:
+            place = self.origin.place(column=self.column_label(j))
+            raise ValueError(f"{place}: {error}; leave the column out.") from error
+
+    def distinct(self, j: int) -> tuple[NDArray[np.intp], list[Any]]:
+        """Code of each row, -1 where missing, and the different cells that codes stand for.
+
+        Raises
+        ------
+        TypeError
+            If there is a cell that cannot be compared, such as a list, which the message names.
+        """
+        if j not in self._distinct:
+            self._distinct[j] = self._find_distinct(j)
+        return self._distinct[j]
+
+    def _find_distinct(self, j: int) -> tuple[NDArray[np.intp], list[Any]]:
+        values: dict[Any, int] = {}
+        cells = self.cells(j)
+        codes = np.empty(len(cells), dtype=np.intp)
+        try:
+            for i, cell in enumerate(cells):
+                codes[i] = values.setdefault(cell, len(values))
+        except TypeError:
+            raise TypeError(
+                f"{self.place(i, j)}: {quote(cell)} is not a number, text or date; leave the "
+                "column out, or give this view a transformer that accepts it."
+            ) from None
+        known = np.array([not is_missing(value) for value in values], dtype=bool)
+        if known.all():
+            return codes, list(values)
+        numbers = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)
+        kept = [value for value, is_known in zip(values, known, strict=True) if is_known]
+        return numbers[codes], kept
+
+    def numbers(self, *, allowed: str = "numbers") -> Any:
+        """Cells as a float64 array, NaN where missing; a sparse table stays sparse.
+
+        Text, dates and other cells that are not numbers raise an error, which says that
+        ``allowed`` was expected.
+        """
+        if self.frame is not None:
+            return self._frame_numbers(allowed)
+        if self.data.dtype.kind in "fiub":
+            return self.data.astype(np.float64, copy=False)
+        # tolist() would turn times into whole numbers.
+        times = self.data.dtype.kind in "mM"
+        numbers = np.empty(self.shape)
+        for j, column in enumerate(self.data.T):
+            cells = list(column) if times else column.tolist()
+            numbers[:, j] = self._python_column(j, cells, allowed)
+        return numbers
+
+    def missing(self) -> Any:
+        """Mask of the cells that are NaN or null, of any type; sparse if the table is."""
+        if self.frame is not None:
+            missing = np.empty(self.shape, dtype=bool)
+            missing[:, self.numeric] = np.isnan(self._numeric_block())
+            for j in self._not_numeric:
+                missing[:, j] = self.frame[:, j].is_null().to_numpy()
+            return missing
+        if self.data.dtype.kind == "f":
+            return mark_cells(self.data, np.isnan)
+        if self.data.dtype.kind in "OmM":
+            return np.vectorize(is_missing, otypes=[bool])(self.data)
+        return mark_cells(self.data, lambda values: np.zeros(values.shape, dtype=bool))
+
+    @property
+    def _not_numeric(self) -> list[int]:
+        return sorted(set(range(self.shape[1])) - set(self.numeric))
+
+    def _numeric_block(self) -> NDArray[np.float64]:
+        assert self.frame is not None
+        if not self.numeric:
+            return np.empty((self.shape[0], 0))
+        all_numeric = len(self.numeric) == self.shape[1]
+        chosen = self.frame if all_numeric else self.frame[:, self.numeric]
+        if _is_of_numpy(chosen.to_native()):  # at once: column by column is slow
+            return chosen.to_native().to_numpy(dtype=np.float64)
+        frame = chosen.select(nw.all().cast(nw.Float64))
+        block = frame.to_numpy()
+        if block.dtype != np.float64:  # pandas keeps its nulls of pyarrow types in wide arrays
+            block = np.column_stack([series.to_numpy() for series in frame.iter_columns()])
+        return block
+
+    def _frame_numbers(self, allowed: str) -> NDArray[np.float64]:
+        assert self.frame is not None
+        block = self._numeric_block()
+        if len(self.numeric) == self.shape[1]:
+            return block
+        numbers = np.empty(self.shape)
+        numbers[:, self.numeric] = block
+        for j in self._not_numeric:
+            series = self.frame[:, j]
+            values = series.to_numpy()  # numbers, if pandas stores them as "Sparse"
+            if values.dtype.kind not in "fiub":
+                values = self._python_column(j, series.to_list(), allowed)
+            numbers[:, j] = values
+        return numbers
+
+    def _python_column(self, j: int, cells: Sequence[Any], allowed: str) -> NDArray[np.float64]:
+        """Column of Python objects as numbers; text is refused even if it spells a number."""
+        numbers = np.full(len(cells), np.nan)
+        for i, cell in enumerate(cells):
+            if is_missing(cell):
+                continue
+            try:
+                numbers[i] = _number(cell)
+            except (TypeError, ValueError, OverflowError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(
+                    f"{self.place(i, j)}: {quote(cell)} is not a number ({error}); expected "
+                    f"{allowed}."
+                ) from None
+        return numbers
+
+
+def as_batch(data: Any, origin: str, column_word: str = "column") -> Batch:
+    """A batch as it is, or one of a table in memory."""
+    return data if isinstance(data, Batch) else Batch(data, origin, column_word)
+
+
+def mark_cells(values: Any, test: Callable[[NDArray], NDArray]) -> Any:
+    """Mask of the cells that pass a test which zero fails; sparse if ``values`` is."""
+    if sparse.issparse(values):
+        marks = (test(values.data), values.indices, values.indptr)
+        return sparse.csr_array(marks, shape=values.shape)
+    return test(values)
+
+
+def first_cell(mask: Any) -> tuple[int, int] | None:
+    """Row and column of the first True cell, or None."""
+    if sparse.issparse(mask):
+        rows, columns = mask.nonzero()
+        return (int(rows.min()), int(columns[rows == rows.min()].min())) if len(rows) else None
+    if not mask.any():
+        return None
+    i, j = np.unravel_index(int(np.argmax(mask)), mask.shape)
+    return int(i), int(j)
+
+
+def same_index(one: Batch, other: Batch) -> bool:
+    """False only if both are pandas tables and their indexes differ."""
+    if not (hasattr(one.data, "iloc") and hasattr(other.data, "iloc")):
+        return True
+    return bool(one.data.index.equals(other.data.index))
+
+
+def as_frame(data: Any, origin: Origin | str, column_word: str) -> nw.DataFrame | None:
+    """Data frame with the interface of narwhals, or None if ``data`` is not a data frame."""
+    if isinstance(data, np.ndarray):
+        return None
+    try:
+        frame = nw.from_native(data, eager_only=True, pass_through=True, allow_series=False)
+        return frame if isinstance(frame, nw.DataFrame) else None
+    except nw.exceptions.DuplicateError:
+        names = [str(name) for name in getattr(data, "column_names", data.columns)]
+        doubled = sorted(name for name, n in Counter(names).items() if n > 1)
+        raise ValueError(
+            f"{origin}: duplicate {column_word} names {doubled}; names must differ."
+        ) from None
+
+
+def as_matrix(data: Any, origin: Origin | str, *, allow_1d: bool = False) -> Any:
+    """Two-dimensional array or CSR array of data other than a data frame."""
+    if sparse.issparse(data):
+        array = data
+    elif isinstance(data, np.ma.MaskedArray):
+        is_number = data.dtype.kind in "fiub"
+        array = np.ma.filled(
+            data.astype(float if is_number else object), np.nan if is_number else None
+        )
+    else:
+        array = _as_array(data, origin)
+    if array.dtype.kind == "c":
+        raise ValueError(f"{origin}: Complex data not supported.")
+    if array.dtype.names:
+        raise ValueError(f"{origin}: a structured array; give it as pandas.DataFrame(array).")
+    if array.ndim == 1 and not allow_1d:
+        raise ValueError(
+            f"{origin}: Expected 2D array, got 1D array instead. Reshape your data with "
+            "array.reshape(-1, 1) if it is one column, array.reshape(1, -1) if it is one row."
+        )
+    if array.ndim not in (1, 2):
+        got = f"an array of shape {array.shape}" if array.ndim else type(data).__name__
+        if hasattr(data, "collect"):
+            raise ValueError(f"{origin}: a lazy frame; give table.collect().")
+        raise ValueError(
+            f"{origin}: expected a table (NumPy array, SciPy sparse matrix, data frame in memory), "
+            f"got {got}. Give several views as a mapping {{name: table}}."
+        )
+    return sparse.csr_array(array) if sparse.issparse(array) else array
+
+
+def _as_array(data: Any, origin: Origin | str) -> NDArray:
+    if isinstance(data, list | tuple) and any(len(getattr(d, "shape", ())) == 2 for d in data):
+        raise ValueError(
+            f"{origin}: a {type(data).__name__} of tables. Give several views as a mapping "
+            "{name: table}."
+        )
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(
+            f"{origin}: cannot be read as a table with rows of one length ({error})."
+        ) from None
+    if array.dtype.kind in "US" and not hasattr(data, "dtype"):
+        return np.array(data, dtype=object)  # keeps the numbers next to the text
+    return array
+
+
+def _is_of_numpy(data: Any) -> bool:
+    """Whether it is a pandas data frame whose columns all have types of NumPy."""
+    return hasattr(data, "iloc") and all(isinstance(dtype, np.dtype) for dtype in data.dtypes)
+
+
+def _column_names(columns: Sequence[Any], origin: Origin, column_word: str) -> list[str] | None:
+    """Names if all are strings, None if none is; a mixture is refused, as in scikit-learn."""
+    strings = [isinstance(name, str) for name in columns]
+    if all(strings):
+        return [str(name) for name in columns]
+    if any(strings):
+        kinds = sorted({type(name).__name__ for name in columns})
+        raise TypeError(
+            f"{origin}: {column_word} names of several types, {kinds}; make all of them strings, "
+            "with table.columns = table.columns.astype(str)."
+        )
+    return None
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell is None, NaN, or pandas' NA or NaT, which do not equal themselves."""
+    if cell is None:
+        return True
+    if isinstance(cell, np.ndarray):  # an empty one has no truth value
+        return False
+    try:
+        return bool(cell != cell)
+    except TypeError:  # comparisons with pandas.NA have no truth value
+        return True
+    except ValueError:  # another container within a cell
+        return False
+
+
+def is_unknown(cell: Any) -> bool:
+    """Whether a cell is missing, or is one of the words of `UNKNOWN`."""
+    return cell.strip().casefold() in UNKNOWN if isinstance(cell, str) else is_missing(cell)
+
+
+def _number(cell: Any) -> float:
+    if isinstance(cell, str | bytes):
+        raise ValueError("text")
+    if isinstance(cell, np.datetime64 | np.timedelta64):
+        raise ValueError("time")  # float() would take those in nanoseconds
+    return float(cell)
+
+
+# Checks of numbers, which are given beside the batch that they are the cells, or rows, of.
+
+
+def read_numbers(batch: Batch) -> tuple[Any, Mask]:
+    """Numbers of the rows that have the view, and which rows these are.
+
+    Returns
+    -------
+    numbers : ndarray or CSR array of float64, of shape (n_present, n_columns)
+        Finite numbers; others are refused, and so are rows in which only some cells are missing.
+    present : ndarray of bool, of shape (n_rows,)
+    """
+    numbers = batch.numbers(
+        allowed='numbers; use features="auto", or give this view a transformer that encodes other '
+        "columns, such as a ColumnTransformer with OneHotEncoder"
+    )
+    if _all_usable(numbers):
+        return numbers, np.ones(len(batch), dtype=bool)
+    present = present_rows(batch, mark_cells(numbers, np.isnan), allow_missing=False)
+    numbers = numbers if present.all() else numbers[present]
+    check_finite(batch.take_rows(present), numbers)
+    return numbers, present
+
+
+def present_rows(batch: Batch, missing: Any, *, allow_missing: bool) -> Mask:
+    """Mask (n_rows,) of the rows that have the view, whose cells are not all missing.
+
+    A row with some cells missing is refused unless ``allow_missing``.
+    """
+    present = np.asarray(missing.sum(axis=1)).ravel() < batch.shape[1]
+    partly = None if allow_missing else first_cell(missing[present])
+    if partly is not None:
+        raise ValueError(
+            f"{batch.place(int(np.flatnonzero(present)[partly[0]]), partly[1])}: missing value "
+            '(NaN). A row must have all of a view or nothing of it; use features="auto", impute '
+            "first, or give this view a transformer that accepts NaN, such as "
+            "make_pipeline(SimpleImputer(), StandardScaler())."
+        )
+    return present
+
+
+def _all_usable(numbers: Any) -> bool:
+    """Whether no number of an array or sparse array is NaN or too large."""
+    stored = numbers.data if sparse.issparse(numbers) else numbers
+    return stored.size == 0 or bool(stored.max() <= LARGEST and stored.min() >= -LARGEST)
+
+
+def check_finite(batch: Batch, numbers: Any) -> None:
+    """Refuse NaN, infinities and numbers beyond `LARGEST` in the cells of a batch."""
+    if _all_usable(numbers):
+        return
+    cell = first_cell(mark_cells(numbers, lambda values: ~(np.abs(values) <= LARGEST)))
+    if cell is not None:
+        kinds = {np.nan: "NaN", np.inf: "infinity"}
+        kind = next((kinds[k] for k in kinds if np.array_equal(abs(numbers[cell]), k, True)), None)
+        what = f"not a finite number ({kind})" if kind else f"too large (the most is {LARGEST:g})"
+        raise ValueError(
+            f"{batch.place(*cell)}: {numbers[cell]} is {what}; remove, impute or rescale it."
+        )
+
+
+def check_not_tiny(batch: Any, sizes: NDArray[np.float64]) -> None:
+    """Refuse a column whose squares vanish, though it is not 0, given its largest value."""
+    tiny = np.flatnonzero((sizes > 0) & (sizes < SMALLEST))
+    if len(tiny):
+        raise ValueError(
+            f"{batch.origin.place(column=batch.column_label(tiny[0]))}: its largest value is "
+            f"{sizes[tiny[0]]:.3g}, too small to be squared (the least is {SMALLEST:g}); rescale "
+            "it, or set it to 0."
+        )
+
+
+def column_sizes(numbers: Any) -> NDArray[np.float64]:
+    """Largest absolute value of each column, (n_columns,)."""
+    if sparse.issparse(numbers):
+        return np.asarray(abs(numbers).max(axis=0).toarray().ravel())
+    return np.maximum(numbers.max(axis=0), -numbers.min(axis=0))
+
+
+def check_not_negative(batch: Batch, numbers: Any) -> None:
+    """Refuse numbers below 0 in the cells of a batch."""
+    cell = first_cell(mark_cells(numbers, lambda values: values < 0))
+    if cell is not None:
+        raise ValueError(
+            f"{batch.place(*cell)}: {numbers[cell]:g} is negative, which a histogram cannot have; "
+            "use other features for this view."
+        )
+
+
+def warn_of_scales(batch: Batch, numbers: Any) -> None:
+    """Warn if columns have scales that would lose digits.
+
+    Solvers work on products of columns. If one is large, or far from 0, the variation of others
+    can be less than its rounding error.
+    """
+    if sparse.issparse(numbers):  # most entries are 0, so columns are not far from it
+        return
+    spread = numbers.std(axis=0)
+    size = np.sqrt(numbers.mean(axis=0) ** 2 + spread**2)
+    varied = np.where(spread > ROUNDING * size.max(), spread, np.inf)
+    large, small = int(size.argmax()), int(varied.argmin())
+    if np.isfinite(varied[small]) and size[large] > WIDEST_RANGE * varied[small]:
+        warn_user(
+            f"{batch.origin}: {batch.column_label(large)} has values around {size[large]:.1g}, and "
+            f"{batch.column_label(small)} varies by {varied[small]:.1g}, which may be lost to "
+            'rounding; use features="scale", or bring columns to one scale.'
+        )

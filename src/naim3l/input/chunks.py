@@ -1,0 +1,175 @@
+"""Passes over tables that are read in chunks, with dask: one task for each part, then a tree.
+
+A part is a partition of dask, a row group of a Parquet file, or a text file. A task reads its part
+once, features and labels together, batch by batch. Results are combined in a fixed order, so that
+neither the scheduler nor the number of workers changes a bit of them. dask is an optional library,
+which is imported when it is needed.
+"""
+
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from naim3l._progress import progress_bar
+from naim3l._threads import limited_blas
+from naim3l.input.batches import Batch
+
+# A batch of rows, and its labels if they are read.
+Rows = tuple[Batch, Batch | None]
+
+
+def load_dask(module: str = "dask") -> Any:
+    """A module of dask, or an error that says how it is installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"tables that are read in chunks need dask: pip install 'naim3l[dask]' ({error})"
+        ) from error
+
+
+def on_cluster() -> bool:
+    """Whether a cluster computes, because there is a client of dask.distributed."""
+    scheduler = load_dask().config.get("scheduler", None)
+    return scheduler in ("dask.distributed", "distributed") or hasattr(scheduler, "scheduler_info")
+
+
+def n_workers() -> int:
+    """Number of tasks that run in this process at a time; 1 if a cluster runs them."""
+    if on_cluster():
+        return 1
+    configured = load_dask().config.get("num_workers", None)
+    return int(configured or load_dask("dask.system").CPU_COUNT)
+
+
+def memory_limit() -> int | None:
+    """Bytes that a fit may use, from the setting "naim3l.memory" of dask; None without one."""
+    given = load_dask().config.get("naim3l.memory", None)
+    return None if given is None else int(load_dask("dask.utils").parse_bytes(given))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Task that makes a result of each batch of a part, and combines these.
+
+    Attributes
+    ----------
+    task : callable
+        ``task(part, row, features, labels)`` is the result of a batch, which begins with this row
+        of the part.
+    combine : callable
+        ``combine(a, b)`` is the result of the rows of ``a`` followed by those of ``b``. It must not
+        change them, as a cluster may call it again.
+    """
+
+    task: Callable[[int, int, Batch, Batch | None], Any]
+    combine: Callable[[Any, Any], Any]
+
+    def __call__(self, part: int, batches: Iterable[Rows]) -> Any:
+        total, row = None, 0
+        for features, labels in batches:
+            result = self.task(part, row, features, labels)
+            total = _combine(self.combine, total, result)
+            row += len(features)
+        return total
+
+
+def run_pass(
+    read: Callable[..., Iterable[Rows]],
+    parts: Sequence[Sequence[Any]],
+    task: Callable[[int, Iterable[Rows]], Any],
+    combine: Callable[[Any, Any], Any],
+    *,
+    title: str = "pass",
+    shown: bool = False,
+    n_rows: Sequence[int] | None = None,
+    numbers: Sequence[int] | None = None,
+) -> Any:
+    """Results of all parts, combined in a binary tree that depends only on their number.
+
+    It runs on the scheduler of dask that is in force: a cluster if there is a client, else threads.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(i, *parts[i])`` gives the batches of part ``i``.
+    parts : sequence of sequences
+        For each part, what it is read from; values of dask are computed first.
+    task : callable
+        ``task(i, batches)`` is the result of part ``i``; None if it has none. See `Fold`.
+    combine : callable
+    title : str
+        Name of the pass on the progress bar.
+    shown : bool, default=False
+        Whether a bar on the terminal shows the progress.
+    n_rows : sequence of int, optional
+        Number of rows of each part: the bar counts rows instead of parts.
+    numbers : sequence of int, optional
+        Numbers of the parts, if these are some of those of a table.
+
+    Raises
+    ------
+    Exception
+        The error of a task, as it was raised; no other task starts after it.
+    """
+    dask = load_dask("dask")
+    delayed = dask.delayed
+    shared, reader = delayed(task, traverse=False), delayed(read, traverse=False)
+    run = delayed(_run, pure=False)
+    results = [
+        run(reader, shared, i, *inputs)
+        for i, inputs in zip(numbers or range(len(parts)), parts, strict=True)
+    ]
+    root = _tree(results, delayed(_combine, pure=False), combine)
+    steps = dict(zip((r.key for r in results), n_rows or [1] * len(parts), strict=True))
+    with (
+        limited_blas(),  # tasks run beside each other, with the same bits for any number of them
+        progress_bar(title, sum(steps.values()), shown=shown) as advance,
+    ):
+        if on_cluster():
+            return _compute_on_cluster(root, results, lambda key: advance(by=steps[key]))
+        with dask.callbacks.Callback(
+            posttask=lambda key, *state: advance(by=steps[key]) if key in steps else None
+        ):
+            return _compute(root)
+
+
+def _tree(results: list[Any], combined: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    """Delayed result of all parts; neighbours are combined, then neighbours of these."""
+    while len(results) > 1:
+        pairs = [results[i : i + 2] for i in range(0, len(results), 2)]
+        results = [combined(combine, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return results[0]
+
+
+def _run(read: Any, task: Any, i: int, *inputs: Any) -> Any:
+    return task(i, read(i, *inputs))
+
+
+def _combine(combine: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    return combine(a, b) if a is not None and b is not None else b if a is None else a
+
+
+def _compute(root: Any) -> Any:
+    """The value of a Delayed object; no task runs any more when this returns or raises."""
+    config = load_dask().config
+    if config.get("scheduler", None) is not None or config.get("pool", None) is not None:
+        return root.compute()
+    with ThreadPoolExecutor(n_workers()) as pool:  # waits for the tasks that an error leaves behind
+        return root.compute(scheduler="threads", pool=pool)
+
+
+def _compute_on_cluster(root: Any, results: list[Any], advance: Callable[[str], None]) -> Any:
+    """The same on a cluster, which reports the parts that are done."""
+    distributed = load_dask("distributed")
+    client = distributed.get_client()
+    future, *parts = client.compute([root, *results])
+    done = distributed.as_completed(parts)
+    del parts, results  # so that the cluster keeps no result that is combined already
+    for part in done:
+        if part.status == "error":
+            break
+        advance(part.key)
+    return future.result()

@@ -1,0 +1,45 @@
+"""Ids of rows, as text with all digits, the same for all file formats."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from naim3l._origin import Origin
+from naim3l._text import quote
+from naim3l.files.errors import ReadError, load_extra
+
+
+def set_ids(frame: Any, id_column: str, origin: Origin, *, unique: bool = True) -> Any:
+    """A pandas table with ids, as text, as its index; refuses missing ids, and equal ones."""
+    ids = [id_text(cell) for cell in frame[id_column].tolist()]
+    _check_ids(ids, f"column {id_column!r}", origin, unique)
+    rest = frame.drop(columns=id_column)
+    rest.index = load_extra("pandas").Index(ids, name=id_column, dtype=object)
+    return rest
+
+
+def id_text(cell: Any) -> str | None:
+    """An id as text; None if it is missing."""
+    if cell is None or cell != cell:
+        return None
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    text = format(cell, "f") if isinstance(cell, Decimal) else str(cell)
+    return text.strip() or None
+
+
+def _check_ids(ids: Sequence[str | None], column: str, origin: Origin, unique: bool) -> None:
+    seen: dict[str, int] = {}
+    for row, text in enumerate(ids):
+        if text is None:
+            raise ReadError(
+                f"{origin.place(row, column)}: an id is missing; fill it in, or leave the id "
+                "column out."
+            )
+        if unique and text in seen:
+            raise ReadError(
+                f"{origin.place(row, column)}: id {quote(text)} is already that of row "
+                f"{seen[text]}; ids must differ: remove one of the rows, or leave the id column "
+                "out."
+            )
+        seen[text] = row

@@ -1,0 +1,486 @@
+"""Sources: tables in memory, collections of dask, and files, with their labels, as batches.
+
+Whatever users give becomes a `MemoryTable`, which is one batch, or a `ChunkedTable`, whose parts
+are read when they are needed. Nothing behind this module asks where a table came from.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from naim3l._origin import Origin
+from naim3l._text import quote
+from naim3l._warnings import warn_user
+from naim3l.files.errors import close_names
+from naim3l.files.tables import FileTable, is_folder, open_table
+from naim3l.input.batches import Batch
+from naim3l.input.chunks import Fold, Rows, load_dask, run_pass
+from naim3l.input.ids import set_ids
+from naim3l.input.labels import (
+    USUAL_WORDS,
+    LabelWords,
+    compare_indexes,
+    label_batch,
+    refuse_names,
+)
+from naim3l.input.views import (
+    WIDE_TABLE,
+    check_columns,
+    check_label_form,
+    check_not_empty,
+    check_view_names,
+    is_separate,
+)
+
+# Rows of a batch of files that are read in chunks, unless memory is limited.
+BATCH_ROWS = 65_536
+PARQUET = (".parquet", ".parq", ".pq")
+
+
+@dataclass(frozen=True)
+class FileView:
+    """A table in files, and which of its columns are used.
+
+    Attributes
+    ----------
+    table : FileTable
+    columns : list of str
+        Features.
+    id : str or None
+        Column with the ids of the rows, which become the index.
+    text : tuple of str
+        Columns that remain text, even if their cells are numbers.
+    chunked : bool
+        Whether it is read in chunks, instead of at once.
+    batch_rows : int
+        Largest number of rows of a batch, if it is.
+    """
+
+    table: FileTable
+    columns: list[str]
+    id: str | None = None
+    text: tuple[str, ...] = ()
+    chunked: bool = False
+    batch_rows: int = BATCH_ROWS
+
+
+@dataclass(frozen=True)
+class LabelColumns:
+    """Columns of a table in files that are its labels, and further words for their cells."""
+
+    names: list[str]
+    words: LabelWords = USUAL_WORDS
+
+
+@dataclass(frozen=True)
+class MemoryTable:
+    """A table in memory, and its labels: one batch.
+
+    Attributes
+    ----------
+    name : str
+        Name of the view, or "X" for a wide table.
+    features : Batch
+    labels : Batch or None
+    one_column : bool
+        Whether labels were one-dimensional.
+    words : LabelWords
+    """
+
+    name: str
+    features: Batch
+    labels: Batch | None = None
+    one_column: bool = False
+    words: LabelWords = USUAL_WORDS
+    chunked = False
+
+    @property
+    def meta(self) -> Batch:
+        return self.features
+
+    @property
+    def label_meta(self) -> Batch | None:
+        return self.labels
+
+    def fold(self, task: Any, combine: Any, **options: Any) -> Any:
+        """Result of a task, see `Fold`, which has only one batch to work on."""
+        return task(0, 0, self.features, self.labels)
+
+
+@dataclass(frozen=True)
+class ChunkedTable:
+    """A table that is read in chunks, and its labels.
+
+    Attributes
+    ----------
+    name : str
+    meta : Batch
+        The features, without rows.
+    label_meta : Batch or None
+        The labels, without rows.
+    read : callable
+        ``read(i, *parts[i])`` gives the batches of part ``i``, with their labels.
+    parts : list of tuple
+    lengths : list of int or None
+        Number of rows of each part, if it is known before they are read.
+    facts : list
+        Values that are the same for the same data in the same parts, in any process.
+    native : object
+        What the user gave: a collection of dask, or a `FileView`.
+    native_labels : object
+        Labels as a collection of dask; None if they are columns of the files.
+    one_column : bool
+    words : LabelWords
+    """
+
+    name: str
+    meta: Batch
+    label_meta: Batch | None
+    read: Any
+    parts: list[tuple[Any, ...]]
+    lengths: list[int] | None
+    facts: list[Any]
+    native: Any
+    native_labels: Any = None
+    one_column: bool = False
+    words: LabelWords = USUAL_WORDS
+    chunked = True
+
+    def fold(
+        self,
+        task: Any,
+        combine: Any,
+        *,
+        title: str = "pass",
+        shown: bool = False,
+        n_rows: Sequence[int] | None = None,
+    ) -> Any:
+        """Combined results of a task over the batches of all parts, see `Fold`."""
+        rows = n_rows or self.lengths
+        return run_pass(
+            self.read, self.parts, Fold(task, combine), combine, title=title, shown=shown,
+            n_rows=rows,
+        )  # fmt: skip
+
+
+Table = MemoryTable | ChunkedTable
+
+
+def any_chunked(X: Any) -> bool:
+    """Whether a table, or one of a mapping of tables, is read in chunks."""
+    return any(map(is_chunked, X.values())) if is_separate(X) else is_chunked(X)
+
+
+def is_chunked(X: Any) -> bool:
+    """Whether it is a collection of dask, or in files that are read in chunks."""
+    if isinstance(X, FileView):
+        return X.chunked
+    return is_dask(X) or is_files(X)
+
+
+def is_dask(X: Any) -> bool:
+    return callable(getattr(type(X), "__dask_graph__", None))
+
+
+def is_files(X: Any) -> bool:
+    """Whether it is a path, paths, or a dataset of pyarrow, of Parquet files or of a folder."""
+    if isinstance(X, str | os.PathLike):
+        return True
+    if isinstance(X, list | tuple):
+        return bool(X) and all(isinstance(path, str | os.PathLike) for path in X)
+    return type(X).__module__.startswith("pyarrow.") and hasattr(X, "get_fragments")
+
+
+def open_tables(X: Any, y: Any, *, labelled: bool = True) -> dict[str, Table]:
+    """Tables by view, or one wide table under "X", with their labels.
+
+    Of tables that are read in chunks, only metadata are read.
+
+    Parameters
+    ----------
+    X : mapping of str to table, or one wide table
+        A table in memory, a collection of dask, paths, a dataset of pyarrow, or a `FileView`.
+    y : mapping of str to labels, or the labels of the wide table
+        Label tables; for files, also names of columns of ``X``, or `LabelColumns`.
+    labelled : bool
+        Whether there must be labels.
+    """
+    if labelled:
+        check_label_form(X, y)
+    if not is_separate(X):
+        return {WIDE_TABLE: _open(WIDE_TABLE, X, y, Origin(WIDE_TABLE), "y", labelled)}
+    check_view_names(X)
+    tables = {}
+    for view, table in X.items():
+        labels = y[view] if labelled and y is not None else None
+        where = f"view {view!r}"
+        tables[view] = _open(view, table, labels, Origin(where), where, labelled)
+    return tables
+
+
+def _open(name: str, X: Any, y: Any, origin: Origin, label_where: str, labelled: bool) -> Table:
+    if is_files(X):
+        X = _file_view(X, y, origin)
+    if isinstance(X, FileView):
+        opened = _open_files(name, X, y, origin, labelled)
+        return opened
+    if is_dask(X):
+        return _open_dask(name, X, y, origin, label_where, labelled)
+    batch = X if isinstance(X, Batch) else Batch(X, origin)
+    check_not_empty(batch)
+    if not labelled:
+        return MemoryTable(name, batch)
+    refuse_names(y, batch.columns or (), origin)
+    labels, one_column = label_batch(y, label_where)
+    _check_rows(batch, labels)
+    return MemoryTable(name, batch, labels, one_column)
+
+
+def _check_rows(features: Batch, labels: Batch) -> None:
+    """Refuse labels that do not match the rows of the features."""
+    if len(features) != len(labels):
+        raise ValueError(
+            f"{features.origin}: {len(features)} rows of features but {len(labels)} rows of labels "
+            "(inconsistent numbers of samples)."
+        )
+    if (caution := compare_indexes(features, labels)) is not None:
+        warn_user(caution)
+
+
+# Files.
+
+
+def _file_view(X: Any, y: Any, origin: Origin) -> FileView:
+    """Paths as a table in files: all columns are features, except those that are labels."""
+    table = open_table(X)
+    names = _names(y) or []
+    columns = [column for column in table.columns if column not in names]
+    one = isinstance(X, str | os.PathLike) and not is_folder(os.fspath(X))
+    in_memory = one and not str(X).lower().endswith(PARQUET)
+    return FileView(table, columns, chunked=not in_memory)
+
+
+def _names(y: Any) -> list[str] | None:
+    """Names of label columns, if labels are given by them."""
+    if isinstance(y, LabelColumns):
+        return y.names
+    if isinstance(y, str):
+        return [y]
+    is_names = isinstance(y, list | tuple) and all(isinstance(name, str) for name in y)
+    return list(y) if is_names else None
+
+
+def _open_files(name: str, X: FileView, y: Any, origin: Origin, labelled: bool) -> Table:
+    names = _names(y) if labelled else []
+    if names is None:
+        return _open_unlike(name, X, y, origin)
+    if labelled and not names:
+        raise ValueError(f"{origin}: no labels; give the names of columns.")
+    for column in (*X.columns, *names, *([] if X.id is None else [X.id])):
+        if column not in X.table.columns:
+            raise ValueError(
+                f"{origin}, {X.table.name}: no column {quote(column)}; "
+                f"{close_names(column, X.table.columns)}"
+            )
+    words = y.words if isinstance(y, LabelColumns) else USUAL_WORDS
+    read = _FileReader(origin.table, X.columns, names, X.id, X.text, X.batch_rows)
+    if not X.chunked:
+        rows = read.whole(X.table)
+        return MemoryTable(name, *rows, words=words)
+    load_dask()  # so that an error says what to install
+    empty = _empty_frame([*X.columns, *names])
+    return ChunkedTable(
+        name,
+        _with_columns(Batch(empty[X.columns], origin)),
+        Batch(empty[names], origin, "label") if labelled else None,
+        read,
+        [(part,) for part in X.table.parts],
+        X.table.lengths,
+        [*X.table.facts(), list(X.columns), list(names), X.batch_rows],
+        X,
+        words=words,
+    )
+
+
+def _with_columns(batch: Batch) -> Batch:
+    check_columns(batch)
+    return batch
+
+
+def _empty_frame(columns: Sequence[str]) -> Any:
+    return load_dask("pandas").DataFrame({column: [] for column in columns}, dtype=float)
+
+
+def _open_unlike(name: str, X: FileView, y: Any, origin: Origin) -> Table:
+    """Files with labels in memory, which must fit in memory beside them."""
+    if X.chunked:
+        raise TypeError(
+            f"{origin}: tables in files that are read in chunks need labels that are columns of "
+            "the same files: give their names."
+        )
+    opened = _open_files(name, X, [], origin, labelled=False)
+    assert isinstance(opened, MemoryTable)
+    labels, one_column = label_batch(y, origin.table)
+    _check_rows(opened.features, labels)
+    return replace(opened, labels=labels, one_column=one_column)
+
+
+@dataclass(frozen=True)
+class _FileReader:
+    """Reader of the parts of a table in files: features and labels of a batch at once."""
+
+    table: str
+    columns: list[str]
+    labels: list[str]
+    id: str | None
+    text: tuple[str, ...]
+    batch_rows: int | None
+
+    def __call__(self, i: int, part: Any) -> Iterator[Rows]:
+        for frame, origin in part.batches(self._needed, self._text, self.batch_rows):
+            yield self._split(frame, origin, unique=False)
+
+    def whole(self, table: FileTable) -> Rows:
+        """All rows in one batch."""
+        frame, origin = table.read(columns=self._needed, text_columns=self._text)
+        return self._split(frame, origin, unique=True)
+
+    @property
+    def _needed(self) -> list[str]:
+        names = [*([] if self.id is None else [self.id]), *self.columns, *self.labels]
+        return list(dict.fromkeys(names))
+
+    @property
+    def _text(self) -> tuple[str, ...]:
+        return self.text if self.id is None else (*self.text, self.id)
+
+    def _split(self, frame: Any, origin: Origin, *, unique: bool) -> Rows:
+        origin = origin.of_table(self.table)
+        if self.id is not None:
+            frame = set_ids(frame, self.id, origin, unique=unique)
+        else:  # rows are numbered over the file
+            first = origin.first_row
+            frame = frame.set_axis(range(first, first + len(frame)), axis=0)
+        labels = Batch(frame[self.labels], origin, "label") if self.labels else None
+        return Batch(frame[self.columns], origin), labels
+
+
+# Collections of dask.
+
+
+def _open_dask(
+    name: str, X: Any, y: Any, origin: Origin, label_where: str, labelled: bool
+) -> ChunkedTable:
+    load_dask()
+    names = _names(y) if labelled else None
+    if names is not None and hasattr(X, "columns") and set(names) <= set(X.columns):
+        features = X[[column for column in X.columns if column not in names]]
+        X, y = features, X[names]
+    parts, lengths, meta = _dask_parts(X, str(origin))
+    batch = _with_columns(Batch(meta, origin))
+    facts = [load_dask("dask.base").tokenize(X)]
+    if not labelled:
+        read = _DaskReader(origin.table, labelled=False)
+        return ChunkedTable(name, batch, None, read, [(p,) for p in parts], lengths, facts, X)
+    label_parts, label_meta, y = _label_parts(X, y, parts, lengths, label_where)
+    labels, one_column = label_batch(label_meta, label_where)
+    read = _DaskReader(origin.table, labelled=True)
+    pairs = list(zip(parts, label_parts, strict=True))
+    facts += [load_dask("dask.base").tokenize(y)]
+    return ChunkedTable(name, batch, labels, read, pairs, lengths, facts, X, y, one_column)
+
+
+def _dask_parts(X: Any, where: str) -> tuple[list[Any], list[int] | None, Any]:
+    """Partitions as Delayed objects, their lengths if known, and the table without rows."""
+    if hasattr(type(X), "divisions"):
+        return X.to_delayed(), None, _without_rows(X)
+    if not hasattr(type(X), "chunks"):
+        raise TypeError(
+            f"{where}: {type(X).__name__} of dask is not a table; give a dask.dataframe, for "
+            "example with dask.dataframe.from_delayed or Bag.to_dataframe, or a dask.array."
+        )
+    if X.ndim == 2 and np.isnan(X.shape[1]):
+        raise ValueError(
+            f"{where}: a dask.array with an unknown number of columns; call "
+            "array.compute_chunk_sizes() first, or make it from blocks whose shape is known."
+        )
+    whole = X if X.ndim == 1 else X.rechunk({1: -1})
+    known = not np.isnan(X.chunks[0]).any()
+    lengths = [int(n) for n in X.chunks[0]] if known else None
+    return whole.to_delayed().ravel().tolist(), lengths, np.empty((0, *X.shape[1:]), dtype=X.dtype)
+
+
+def _without_rows(X: Any) -> Any:
+    """A data frame or series of dask as one of pandas, without rows."""
+    pandas = load_dask("pandas")
+    if X.ndim == 1:
+        return pandas.Series([], dtype=X.dtype, name=X.name)
+    return pandas.DataFrame({name: pandas.Series([], dtype=t) for name, t in X.dtypes.items()})
+
+
+def _label_parts(
+    X: Any, y: Any, parts: list[Any], lengths: list[int] | None, where: str
+) -> tuple[list[Any], Any, Any]:
+    """Labels in parts of the same rows as those of ``X``, and the labels without rows."""
+    if is_dask(y):
+        label_parts, label_lengths, meta = _dask_parts(y, where)
+        if len(parts) != len(label_parts):
+            raise ValueError(
+                f"{where}: {len(parts)} partitions of features but {len(label_parts)} of labels; "
+                f"{_CURE}"
+            )
+        for i, (n, n_labels) in enumerate(zip(lengths or (), label_lengths or (), strict=False)):
+            check_part_rows(f"{where}, partition {i}", n, n_labels)
+        return label_parts, meta, y
+    if y is None or is_files(y) or isinstance(y, FileView):
+        label_batch(None, where)  # refuses it
+    # Labels in memory are divided as the table is.
+    batch, _ = label_batch(y, where)
+    if lengths is None:
+        lengths = list(load_dask().compute(*[load_dask().delayed(len)(part) for part in parts]))
+    if sum(lengths) != len(batch):
+        raise ValueError(
+            f"{where}: {sum(lengths)} rows of features but {len(batch)} rows of labels "
+            "(inconsistent numbers of samples)."
+        )
+    ends = np.cumsum(lengths).tolist()
+    table = batch.data if batch.frame is None else batch.frame
+    pieces = [table[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+    natives = [piece if batch.frame is None else piece.to_native() for piece in pieces]
+    delayed = [load_dask().delayed(piece, traverse=False) for piece in natives]
+    return delayed, table[:0] if batch.frame is None else table[:0].to_native(), natives
+
+
+_CURE = (
+    "give both the same partitions, for example with labels.repartition(divisions="
+    "features.divisions), or labels.rechunk({0: features.chunks[0]}) for arrays."
+)
+
+
+def check_part_rows(place: str, n_rows: int, n_labels: int) -> None:
+    """Refuse a part whose labels are not as many as its rows."""
+    if n_rows != n_labels:
+        raise ValueError(
+            f"{place}: {n_rows} rows of features but {n_labels} rows of labels; {_CURE}"
+        )
+
+
+@dataclass(frozen=True)
+class _DaskReader:
+    """Reader of partitions: each is one batch."""
+
+    table: str
+    labelled: bool
+
+    def __call__(self, i: int, part: Any, labels: Any = None) -> Iterator[Rows]:
+        origin = Origin(self.table, f"partition {i}")
+        features = Batch(part, origin)
+        if not self.labelled:
+            yield features, None
+            return
+        batch, _ = label_batch(labels, origin)
+        check_part_rows(str(origin), len(features), len(batch))
+        yield features, batch
