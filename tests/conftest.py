@@ -10,11 +10,10 @@ import pytest
 
 from naim3l.problem.rows import Problem
 from shared_objects import unchanged_shared_objects
-from small_data import small_source
 from variants import VARIANTS
 
 # Files whose tests take longest: started first, so that no process waits for them in the end.
-LONGEST = ("test_five_minutes.py", "test_kill_and_resume.py", "test_items.py", "test_fuzz_files.py")
+LONGEST = ("test_five_minutes.py", "test_kill_and_resume.py", "test_fuzz_files.py")
 
 
 # Properties are tried on slow machines, too: how long an example takes proves nothing.
@@ -82,17 +81,3 @@ def make_problem():
         return features, labels, Problem(features, labels)
 
     return draw
-
-
-@pytest.fixture
-def source():
-    """A small dataset of three views."""
-    return small_source()
-
-
-@pytest.fixture
-def plan(source):
-    """A plan of experiments on it."""
-    from naim3l.experiments.tasks import Plan
-
-    return Plan({"small": source}, repeats=2, protocols=("paper", "clean", "fused"))

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -105,11 +104,6 @@ def test_workflows_run_every_version_of_python_that_is_named():
     assert versions == [f'"3.{name.removeprefix(prefix)}"' for name in named]
 
 
-def test_files_stay_readable():
-    long = [str(path) for path in SOURCES if len(path.read_text().splitlines()) > 400]
-    assert not long
-
-
 def test_only_the_command_line_prints():
     others = [path for path in SOURCES if "cli" not in path.parts]
     printing = [
@@ -118,11 +112,6 @@ def test_only_the_command_line_prints():
         if any(line.strip().startswith("print(") for line in path.read_text().splitlines())
     ]
     assert not printing and len(others) > 50
-
-
-def test_a_basename_occurs_once():
-    names = Counter(path.name for path in SOURCES if path.name != "__init__.py")
-    assert not [name for name, count in names.items() if count > 1]
 
 
 def test_the_command_starts_where_ctrl_c_is_taken_care_of():

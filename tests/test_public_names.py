@@ -31,7 +31,7 @@ def documented(found, section):
 
 
 def test_dir_shows_the_public_names():
-    modules = ("datasets", "deep", "estimators", "explain", "metrics", "missing", "report")
+    modules = ("datasets", "deep", "estimators", "explain", "metrics", "report")
     assert dir(naim3l) == sorted([*naim3l.__all__, *modules])
 
 

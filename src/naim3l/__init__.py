@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 # Also public; other modules may change without notice.
-_PUBLIC_MODULES = ("datasets", "deep", "estimators", "explain", "metrics", "missing", "report")
+_PUBLIC_MODULES = ("datasets", "deep", "estimators", "explain", "metrics", "report")
 # Imported on first access: scikit-learn takes seconds, and before that the command line must be
 # able to print help and to be stopped.
 _HOMES = {

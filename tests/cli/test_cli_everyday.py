@@ -167,7 +167,6 @@ class TestMistakes:
             (["inspect", "."], ".: a folder"),
             (["fit", "lab=lab.txt", *ROLES, "-o", "."], "is a folder; name a file in it"),
             (["init", "lab.txt", "-o", "no/study.toml"], "there is no folder no"),
-            (["datasets", "--convert", "corel"], "Known are: corel5k"),
         ],
     )
     def test_are_told_before_the_work(self, folder, arguments, message):

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from naim3l import NAIM3L
-from naim3l.experiments.results import BEGIN, END
 from study import LABELS, QUICK, ROLES, VIEWS, run, warned
 
 SETTINGS = """
@@ -66,7 +65,6 @@ class TestInputs:
             ["report", "model.skops", *VIEWS, "--test", "lab=test.csv", "-o", "test.csv"],
             ["report", "numbers.json", *VIEWS, "-o", "numbers.html"],
             ["init", "clinic.csv", "lab.txt", "-o", "lab.txt", "--force"],
-            ["datasets", "--data", ".", "--convert", "own"],
         ],
     )
     def test_are_not_overwritten(self, folder, arguments):
@@ -82,19 +80,6 @@ class TestInputs:
     def test_two_outputs_are_two_files(self, folder):
         line = told(run("fit", *VIEWS, *ROLES, "-o", "m.json", "--report", "m.html"))
         assert "m.json would be written twice" in line
-
-    def test_results_do_not_overwrite_what_is_not_theirs(self, folder):
-        Path("results").mkdir()
-        Path("results/index.html").write_text("my page")
-        command = ["reproduce", "table6", "--repeats", 1, "-o", "results"]
-        before = contents()
-        assert "results/index.html exists, and results contains no results" in told(run(*command))
-        assert contents() == before
-        os.rename("results/index.html", "results/tables.md")
-        Path("results/tables.md").write_text(f"{BEGIN}\n{END}\n")
-        before = contents()
-        line = told(run(*command, "--markdown", folder / "results" / "tables.md"))
-        assert "tables.md would be written twice" in line and contents() == before
 
 
 class TestAllOrNothing:
@@ -150,8 +135,6 @@ class TestAllOrNothing:
             ["report", "none.skops", "lab=none.csv"],
             ["evaluate", "none.skops", "lab=none.csv", "--report", "page.html"],
             ["demo", "--report", "page.html"],
-            ["datasets", "--convert", "yeast"],
-            ["reproduce", "table6", "-o", "results"],
         ],
     )
     def test_full_disk_is_told_before_the_work_with_the_name_of_the_file(

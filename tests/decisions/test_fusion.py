@@ -16,7 +16,6 @@ from naim3l.decisions.fusion import (
     fuse,
     fuse_arrays,
     label_groups,
-    rank_labels,
 )
 
 
@@ -146,12 +145,6 @@ def test_unknown_labels_and_absent_samples_do_not_count(rng):
     expected = fit_weights(log_odds, base, truth)
     for found, value in zip(fit_weights(more, base, unknown), expected, strict=True):
         np.testing.assert_allclose(found, value)
-
-
-def test_ranks_are_of_the_labels_of_a_row():
-    nan = np.nan
-    ranks = rank_labels(np.array([[0.1, 5.0, -2.0], [nan, nan, nan]]))
-    np.testing.assert_array_equal(ranks, [[2, 3, 1], [nan, nan, nan]])
 
 
 def frame(rows, index):

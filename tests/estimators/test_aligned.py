@@ -13,19 +13,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import naim3l
-from naim3l import DataWarning, ModelFileError, estimators
+from naim3l import DataWarning, ModelFileError
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import FusedRidge
-from naim3l.estimators.aligned import AlignedModel
+from naim3l.estimators.aligned import AlignedModel, Learned
 from naim3l.explain import check_explained
-from naim3l.files.models.parts import ALIGNED_MODELS
 from naim3l.files.models.state import check_state
 from naim3l.metrics import make_scorer
-from naim3l.solvers.alternation import Learned, alternate
 
 VIEWS = {"a": [0, 1, 2], "b": [3, 4]}
-EVERY = [kind for kind in vars(estimators).values()
-         if isinstance(kind, type) and issubclass(kind, AlignedModel)]  # fmt: skip
 
 
 @dataclass(eq=False, repr=False)
@@ -39,17 +35,11 @@ class Sums(AlignedModel):
     stop_in: int = 99
 
     def _solve(self, rows, rng):
-        done = []
-
-        def update():
-            if len(done) == self.stop_in:
-                raise KeyboardInterrupt
-            done.append(rng.normal())
-            return {"objective": 1 / len(done)}
-
-        learned = alternate(update, self.max_iter, self.tol)
-        learned.arrays["offsets"] = np.arange(float(rows.Y.shape[1]))
-        return learned
+        n_iter = min(self.max_iter, self.stop_in)
+        history = [{"objective": 1 / n} for n in range(1, n_iter + 1)]
+        arrays = {"offsets": np.arange(float(rows.Y.shape[1]))}
+        converged = self.tol > 0.5
+        return Learned(arrays, history, converged, interrupted=self.stop_in < self.max_iter)
 
     def _score_rows(self, arrays, features, present):
         sums = sum(X.sum(axis=1) for X in features)[:, None] - arrays["offsets"]
@@ -239,13 +229,11 @@ class TestFiles:
                 check_state(forged, room=100)
 
 
-@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-class TestEveryMethod:
-    def test_takes_missing_views_and_labels_and_is_saved(self, kind, table, tmp_path):
+class TestFusedRidge:
+    def test_takes_missing_views_and_labels_and_is_saved(self, table, tmp_path):
         X, Y = table
-        model = kind(views=VIEWS, threshold="guarded", calibrate=True, random_state=0).fit(X, Y)
-        scores = model.decision_function(X)
+        model = FusedRidge(views=VIEWS, threshold="guarded", calibrate=True, random_state=0)
+        scores = model.fit(X, Y).decision_function(X)
         assert scores.shape == Y.shape and np.isfinite(scores).all()
         assert np.mean((scores > 0) == Y) > 0.5
         for view, columns in VIEWS.items():
@@ -256,42 +244,30 @@ class TestEveryMethod:
         np.testing.assert_array_equal(again.decision_function(X), scores)
         np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
-    def test_labels_of_one_dimension_and_a_sparse_table(self, kind, rng):
+    def test_labels_of_one_dimension_and_a_sparse_table(self, rng):
         X = rng.normal(size=(40, 6))
         y = (X[:, 0] + 0.3 * rng.normal(size=40) > 0).astype(float)
-        model = kind(random_state=0).fit(sparse.csr_array(X), y)
+        model = FusedRidge(random_state=0).fit(sparse.csr_array(X), y)
         assert model.predict(X).shape == (40,)
         assert np.mean(model.predict(X) == y) > 0.6
 
     @pytest.mark.parametrize("scale", [1e-99, 1e-8, 1e8, 1e99])
     @pytest.mark.filterwarnings("ignore::naim3l.DataWarning")
-    def test_columns_of_any_size_give_finite_scores(self, kind, table, scale):
-        model = kind(views=VIEWS, random_state=0).fit(scale * table[0], table[1])
+    def test_columns_of_any_size_give_finite_scores(self, table, scale):
+        model = FusedRidge(views=VIEWS).fit(scale * table[0], table[1])
         assert np.isfinite(model.decision_function(scale * table[0])).all()
 
-    def test_a_label_that_is_never_known_in_a_fold(self, kind, table):
+    def test_a_label_that_is_never_known_in_a_fold(self, table):
         X, Y = table
         Y[2:, 2] = np.nan
         Y[:2, 2] = [0, 1]
-        model = kind(views=VIEWS, threshold="f1", random_state=0).fit(X, Y)
+        model = FusedRidge(views=VIEWS, threshold="f1", random_state=0).fit(X, Y)
         assert np.isfinite(model.decision_function(X)).all()
 
-    def test_the_seed_determines_the_fit(self, kind, table):
-        one, two = (kind(views=VIEWS, random_state=3).fit(*table) for _ in "12")
-        for name, array in one._arrays.items():
-            np.testing.assert_array_equal(array, two._arrays[name])
 
-    def test_a_fit_that_has_not_converged_warns(self, kind, table):
-        if "tol" not in kind().get_params():
-            pytest.skip("solved in one step")
-        model = kind(views=VIEWS, max_iter=1, tol=1e-12, random_state=0)
-        message = f"{kind.__name__} did not converge in max_iter=1 "
-        with pytest.warns(ConvergenceWarning, match=message):
-            model.fit(*table)
-        assert not model.converged_
-
-    def test_is_in_the_list_of_what_files_may_contain(self, kind):
-        assert f"{kind.__module__}.{kind.__qualname__}" in ALIGNED_MODELS
+def test_a_method_of_another_package_cannot_be_saved(table, tmp_path):
+    with pytest.raises(TypeError, match="FusedRidge"):
+        fit_sums(table).save(tmp_path / "m.skops")
 
 
 def test_learned_arrays_need_no_history():

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 import naim3l
 from naim3l import NAIM3L, NAIM3LCV, fuse, join_views
 from naim3l.datasets import make_unpaired
-from naim3l.estimators import GLOCAL, BlendNAIM3L, PerViewRidge
+from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewRidge
 from naim3l.files.models.state import check_state
 from test_sklearn_checks import OfAnyTarget, run_checks
 
@@ -171,7 +171,7 @@ def test_parameters_of_members_are_parameters_of_the_blend():
         ([PerViewRidge()], ValueError, "members must be a list of pairs"),
         ([RIDGE, RIDGE], ValueError, "not unique"),
         ([("logistic", LogisticRegression())], TypeError, r"members\['logistic'\].*Logistic"),
-        ([("aligned", GLOCAL())], TypeError, "scores every view by itself.*GLOCAL"),
+        ([("aligned", FusedRidge())], TypeError, "scores every view by itself.*FusedRidge"),
     ],
 )
 def test_members_that_cannot_be_blended_are_refused(members, error, message, data):

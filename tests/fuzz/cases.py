@@ -26,7 +26,6 @@ from naim3l import DataWarning, ModelFileError, load
 from naim3l.cli.draft import make_config
 from naim3l.cli.settings import read_config
 from naim3l.cli.work import read_new
-from naim3l.datasets import open_npz, open_six_view
 from naim3l.features.dates import is_date_like
 from naim3l.files.checkpoint import Checkpoint
 from naim3l.files.models import inspect_file
@@ -135,13 +134,6 @@ def _draw_npz(random: Any, folder: Path) -> tuple[str, bytes, Any]:
     return ".npz", damage.damage_archive(sample, random, damage.damage_array), None
 
 
-def _draw_mat(random: Any, folder: Path) -> tuple[str, bytes, Any]:
-    sample = random.choice(samples.mats())
-    if random.randrange(2):
-        return ".mat", damage.damage_matrices(sample, random), None
-    return ".mat", damage.damage_bytes(sample, random), None
-
-
 def _draw_workbook(random: Any, folder: Path) -> tuple[str, bytes, Any]:
     sample = random.choice(samples.workbooks())
     if random.randrange(4) == 0:
@@ -150,7 +142,7 @@ def _draw_workbook(random: Any, folder: Path) -> tuple[str, bytes, Any]:
 
 
 def _draw_nothing(random: Any, folder: Path) -> tuple[str, bytes, Any]:
-    endings = (".csv", ".parquet", ".feather", ".npz", ".mat", ".xlsx", ".csv.gz", ".csv.zip",
+    endings = (".csv", ".parquet", ".feather", ".npz", ".xlsx", ".csv.gz", ".csv.zip",
                ".csv.xz")  # fmt: skip
     return random.choice(endings), damage.from_nothing(random), None
 
@@ -191,18 +183,8 @@ def _read_npz(path: Path, random: Any, truth: Any) -> None:
     assert (same | (found != found)).all(), f"damage changed {key} from {expected} to {found}"
 
 
-def _read_mat(path: Path, random: Any, truth: Any) -> None:
-    read_as_table(path, random, ("X", "X", "label", "Y", "S", "word", "s", "flag"))
-
-
 def _read_workbook(path: Path, random: Any, truth: Any) -> None:
     read_as_table(path, random, ("s", "s", "two"))
-
-
-def _read_views(open_views: Callable[[Path], Any], path: Path, random: Any, truth: Any) -> None:
-    data = open_views(path)
-    for view in data.views.values():
-        assert view.shape[0] == len(data.labels)
 
 
 def _read_database(path: Path, random: Any, truth: Any) -> None:
@@ -319,15 +301,6 @@ FORMATS: dict[str, Format] = {
     ),
     "arrow": Format(partial(_draw_bytes, samples.arrows, _ARROW), read_as_table, (ReadError,)),
     "npz": Format(_draw_npz, _read_npz, (ReadError,)),
-    "npz views": Format(_draw_npz, partial(_read_views, open_npz), (ValueError,)),
-    "mat": Format(_draw_mat, _read_mat, (ReadError,)),
-    "mat views": Format(_draw_mat, partial(_read_views, open_six_view), (ValueError,)),
-    "mat 7.3": Format(partial(_draw_bytes, samples.hdf5_mats, (".mat",)), _read_mat, (ReadError,)),
-    "mat 7.3 views": Format(
-        partial(_draw_bytes, samples.hdf5_mats, (".mat",)),
-        partial(_read_views, open_six_view),
-        (ValueError,),
-    ),
     "sqlite": Format(
         partial(_draw_bytes, samples.databases, (".db",)), _read_database, (ReadError,)
     ),

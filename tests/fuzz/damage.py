@@ -11,7 +11,6 @@ import lzma
 import re
 import struct
 import zipfile
-import zlib
 
 EDGES = (
     0,
@@ -102,31 +101,6 @@ def damage_part(name, content, random):
         return damage_text(content, random)
     place = f'r="{random.choice(("A", "C", "ZZ", "XFD", "ZZZZ", ""))}{random.choice(EDGES)}"'
     return re.sub(rb'r="[A-Z]*\d+"', place.encode(), content, count=random.choice((1, 2, 0)))
-
-
-def damage_matrices(content, random):
-    """A MATLAB file of version 5 with damage inside one variable, its length and packing mended."""
-    parts = _variables(content)
-    if not parts:
-        return damage_bytes(content, random)
-    k = random.randrange(len(parts))
-    inside = damage_bytes(parts[k][8:], random)
-    parts[k] = struct.pack("<II", 14, len(inside)) + inside
-    if random.randrange(2):
-        packed = zlib.compress(parts[k])
-        parts[k] = struct.pack("<II", 15, len(packed)) + packed
-    return content[:128] + b"".join(parts)
-
-
-def _variables(content):
-    """Variables of such a file, unpacked, each with its tag; none of a file of another version."""
-    parts, at = [], 128
-    while content[124:128] == b"\x00\x01IM" and at < len(content):
-        kind, length = struct.unpack("<II", content[at : at + 8])
-        part = content[at : at + 8 + length]
-        parts.append(zlib.decompress(part[8:]) if kind == 15 else part)
-        at += 8 + length
-    return parts
 
 
 def pack(content, ending, random):

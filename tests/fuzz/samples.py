@@ -13,13 +13,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyarrow import feather, parquet
-from scipy import sparse
-from scipy.io import savemat
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.random_projection import SparseRandomProjection
 
 from naim3l import NAIM3L, NAIM3LCV, join_views
-from naim3l.datasets import make_unpaired, save_npz
+from naim3l.datasets import make_unpaired
 from naim3l.estimators import PerViewRidge
 from naim3l.files.checkpoint import Checkpoint
 from workbooks import make_workbook
@@ -168,91 +166,13 @@ def npzs():
         np.savez(stream, **arrays)
         return stream.getvalue()
 
-    with tempfile.TemporaryDirectory() as folder:
-        save_npz(Path(folder) / "v.npz", VIEWS, LABELS, ["cat", "dog"], np.tri(6, 2, 1))
-        views = (Path(folder) / "v.npz").read_bytes()
+    about = {"labels": LABELS, "label_names": ["cat", "dog"], "observed": np.tri(6, 2, 1)}
     return [
         saved(points=VIEWS["a"]),
         saved(points=VIEWS["a"].T, note=np.array("text"), more=np.arange(3)),
         saved(words=np.array([["1", "a"], ["2", "b"]])),
-        views,
+        saved(**{f"view_{name}": X for name, X in VIEWS.items()}, **about),
     ]
-
-
-@cache
-def mats():
-    """Versions 4 and 5."""
-    cell = np.empty((1, 3), dtype=object)
-    cell[:] = [[VIEWS["a"], sparse.csc_array(np.eye(6, 3)), np.ones((6, 5), dtype=np.uint8)]]
-    values = (
-        {"X": VIEWS["a"]},
-        {"X": sparse.csc_array(np.eye(6, 3)), "word": "text", "flag": np.array([[True], [False]])},
-        {"X": VIEWS["a"] * 1j, "Y": np.arange(6, dtype=np.int16).reshape(3, 2)},
-        {"X": cell, "label": LABELS},
-        {"s": {"a": 1, "b": VIEWS["a"]}, "label": LABELS, "X": cell[:, :1]},
-    )
-    files = [_mat(value, do_compression=packed) for value in values for packed in (False, True)]
-    return [*files, _mat({"X": VIEWS["a"]}, format="4"), _mat({"X": "ab", "n": 3.0}, format="4")]
-
-
-def _mat(variables, **options):
-    stream = io.BytesIO()
-    savemat(stream, variables, **options)
-    return stream.getvalue()
-
-
-@cache
-def hdf5_mats():
-    """Version 7.3: dense, sparse, packed in chunks, text, and cells of references."""
-    import h5py
-
-    start = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM"
-    files = []
-    for kinds in ({"dense"}, {"sparse", "text"}, {"packed"}, {"cell", "dense"}):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "x.mat"
-            with h5py.File(path, "w", userblock_size=512, libver="earliest") as file:
-                for kind in sorted(kinds):
-                    _WRITERS[kind](h5py, file)
-            with path.open("r+b") as file:
-                file.write(start)
-            files.append(path.read_bytes())
-    return files
-
-
-def _dense(h5py, file):
-    label = file.create_dataset("label", data=LABELS.T.astype(float))
-    label.attrs["MATLAB_class"] = np.bytes_("double")
-
-
-def _packed(h5py, file):
-    X = file.create_dataset("X", data=VIEWS["a"].T, chunks=(1, 3), compression="gzip", shuffle=True)
-    X.attrs["MATLAB_class"] = np.bytes_("double")
-
-
-def _sparse(h5py, file):
-    matrix = sparse.csc_array(np.eye(6, 3))
-    group = file.create_group("S")
-    group.attrs["MATLAB_sparse"] = np.uint64(6)
-    group.attrs["MATLAB_class"] = np.bytes_("double")
-    for name, part in (("data", matrix.data), ("ir", matrix.indices), ("jc", matrix.indptr)):
-        group.create_dataset(name, data=part)
-
-
-def _text(h5py, file):
-    word = file.create_dataset("word", data=np.array([[97], [98]], dtype=np.uint16))
-    word.attrs["MATLAB_class"] = np.bytes_("char")
-
-
-def _cell(h5py, file):
-    inside = file.create_group("#refs#")
-    X = file.create_dataset("X", (2, 1), dtype=h5py.ref_dtype)
-    X.attrs["MATLAB_class"] = np.bytes_("cell")
-    for k, view in enumerate(VIEWS.values()):
-        X[k, 0] = inside.create_dataset(f"v{k}", data=view.T).ref
-
-
-_WRITERS = {"dense": _dense, "packed": _packed, "sparse": _sparse, "text": _text, "cell": _cell}
 
 
 @cache
@@ -358,6 +278,6 @@ def make_all(with_torch):
     """Make all samples now, those of networks only where torch is installed."""
     if with_torch:
         deep_models()
-    for make in (texts, parquets, arrows, npzs, mats, hdf5_mats, databases, workbooks, models,
+    for make in (texts, parquets, arrows, npzs, databases, workbooks, models,
                  checkpoints):  # fmt: skip
         make()

@@ -27,7 +27,7 @@ def test_rows_are_where_their_sample_is_and_zero_where_it_lacks_the_view(contain
     assert_array_equal(rows.features[1], [[0], [5], [7]])
     assert_array_equal(rows.present, [[True, False, True], [False, True, True]])
     assert_array_equal(rows.Y, [[1, 0], [0, -1], [-1, 1]])
-    assert rows.widths == [2, 1] and rows.column_slices == [slice(0, 2), slice(2, 3)]
+    assert rows.widths == [2, 1]
 
 
 def test_missing_views_are_filled_with_the_means_of_the_others():
@@ -40,13 +40,9 @@ def test_missing_views_are_filled_with_the_means_of_the_others():
     assert_array_equal(one, [[1, 1, 9]])
 
 
-def test_hidden_entries_are_unknown_and_weights_are_those_of_a_problem():
+def test_weights_are_those_of_a_problem():
     rows = rows_of(positive_weight=3.0)
     assert_array_equal(rows.P, [[3, 0], [0, 1], [1, 3]])
-    hidden = np.array([[True, True], [False, False], [False, True]])
-    assert_array_equal(rows.without(hidden).Y, [[0, 0], [0, -1], [-1, 0]])
-    assert_array_equal(rows.without(hidden).known, ~hidden & rows.known)
-    assert rows.without(hidden).features is rows.features
 
 
 def test_weights_of_the_problem_of_scores_are_scores(rng):

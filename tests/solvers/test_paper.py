@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import oracle
-from naim3l.datasets import load_yeast
+from naim3l.datasets import load_yeast, make_challenge
 from naim3l.features.encoding import make_transformer
-from naim3l.missing import make_challenge
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_paper
 from naim3l.solvers.nuclear import trace_norm_subgradient

@@ -3,20 +3,17 @@
 import sys
 from io import TextIOWrapper
 
-from naim3l.cli import compare, datasets, demo, evaluate, fit, predict, report, reproduce
+from naim3l.cli import demo, evaluate, fit, predict, report
 from naim3l.cli.app import app
 
 __all__ = [
     "app",
-    "compare",
-    "datasets",
     "demo",
     "evaluate",
     "fit",
     "main",
     "predict",
     "report",
-    "reproduce",
 ]
 
 

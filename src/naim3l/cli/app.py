@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from rich.text import Text  # otherwise imported where tables are printed
 
 # The order in which users need them.
-ORDER = ("init", "fit", "predict", "impute", "evaluate", "report", "inspect", "demo", "datasets",
-         "reproduce", "compare")  # fmt: skip
+ORDER = ("init", "fit", "predict", "impute", "evaluate", "report", "inspect", "demo")
 # To this many characters the first columns of a table are wrapped to make room for numbers.
 LEAST_WIDTH = 16
 

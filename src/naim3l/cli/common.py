@@ -13,7 +13,7 @@ from naim3l.cli.app import say
 
 Views = Annotated[
     list[str] | None,
-    typer.Argument(help="Views as name=path: CSV, TSV, Parquet, Arrow, .xlsx, .npz, .mat, a "
+    typer.Argument(help="Views as name=path: CSV, TSV, Parquet, Arrow, .xlsx, .npz, a "
                         "folder or quoted pattern of CSV or Parquet files, or "
                         "name=sqlite:///file.db#select ...", show_default=False),
 ]  # fmt: skip

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
-from scipy.stats import rankdata
 
 from naim3l._arrays import Matrix
 from naim3l._parameters import check_number
@@ -40,18 +39,6 @@ def fuse_arrays(scores: Matrix) -> Scores:
     count = present.sum(axis=0)
     total = np.where(present, scores, 0).sum(axis=0)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def rank_labels(scores: Matrix) -> NDArray[np.float64]:
-    """Rank of each label in its row, the largest for the best score; NaN stays NaN.
-
-    Means of these ranks fuse views without regard to the scales of their scores.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (..., n_labels)
-    """
-    return np.asarray(rankdata(scores, axis=-1, nan_policy="propagate"))
 
 
 def add_evidence(

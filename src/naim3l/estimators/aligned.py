@@ -1,9 +1,9 @@
-"""Base of the methods that need aligned rows: one table, whose rows are samples."""
+"""Bases of the methods that need aligned rows: one table, whose rows are samples."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,11 +14,34 @@ from sklearn.utils.validation import check_is_fitted
 
 from naim3l._arrays import Mask, Matrix
 from naim3l.estimators.base import ViewModel
+from naim3l.estimators.kernel_model import KernelModel
 from naim3l.input.tables import warn_user
 from naim3l.input.views import FUSED, is_apart
-from naim3l.problem.aligned_rows import AlignedRows, spread
+from naim3l.problem.aligned_rows import AlignedRows, concatenate_views, spread
 from naim3l.problem.rows import Problem
-from naim3l.solvers.alternation import Learned
+from naim3l.solvers.result import Record
+
+
+@dataclass
+class Learned:
+    """What a method has learned.
+
+    Attributes
+    ----------
+    arrays : dict of str to ndarray
+        Arrays by name, which are all that scores of new rows need.
+    history : list of dict
+        One record per iteration, with "objective"; empty if the method is not iterative.
+    converged : bool
+        Whether the stopping rule was met.
+    interrupted : bool
+        Whether the loop was ended by a KeyboardInterrupt.
+    """
+
+    arrays: dict[str, NDArray]
+    history: list[Record] = field(default_factory=list)
+    converged: bool = True
+    interrupted: bool = False
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -177,3 +200,38 @@ class AlignedModel(ViewModel):
             ]
             scores[seen] = self._score_rows(self._arrays, blocks, present[:, seen])
         return {FUSED: scores}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ConcatenatedModel(AlignedModel, KernelModel):
+    """Base of the methods whose scores are linear in the concatenated features of all views.
+
+    A row that lacks a view has the mean of the training rows that have it. With kernels, features
+    of a view represent its kernel, and those of all views the sum of their kernels.
+    """
+
+    _shapes: ClassVar[Mapping[str, str]] = {"fill": "d", "coef": "dc", "intercept": "c"}
+
+    fit_intercept: bool = True
+
+    def _score_rows(
+        self, arrays: Mapping[str, NDArray], features: list[Matrix], present: Mask
+    ) -> Matrix:
+        X = concatenate_views(features, present, arrays["fill"])
+        return X @ arrays["coef"] + arrays["intercept"]
+
+    def _fused_problem(self, rows: AlignedRows, fill: Matrix) -> Problem:
+        """The concatenated features as the only view of a problem."""
+        return Problem(
+            [rows.concatenated(fill)],
+            [rows.Y],
+            fit_intercept=self.fit_intercept,
+            positive_weight=rows.positive_weight,
+            names=["all views"],
+        )
+
+
+def linear_arrays(problem: Problem, W: Matrix, fill: Matrix) -> dict[str, Matrix]:
+    """Learned arrays of the weights of a problem with one view."""
+    [coef], [intercept] = problem.split_weights(W)
+    return {"fill": fill, "coef": coef, "intercept": intercept}

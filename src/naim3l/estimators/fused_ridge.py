@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from naim3l.estimators.concatenated import ConcatenatedModel, linear_arrays
+from naim3l.estimators.aligned import ConcatenatedModel, Learned, linear_arrays
 from naim3l.estimators.ridge import masked_ridge
 from naim3l.estimators.schema import PARAMETERS, in_range
 from naim3l.problem.aligned_rows import AlignedRows
-from naim3l.solvers.alternation import Learned
 
 
 @dataclass(eq=False, repr=False)

@@ -72,18 +72,9 @@ class AlignedRows:
         """Number of features of each view."""
         return [X_v.shape[1] for X_v in self.features]
 
-    @property
-    def column_slices(self) -> list[slice]:
-        """Columns of each view in `concatenated` features."""
-        return consecutive_slices(self.widths)
-
     def with_labels(self, Y: Matrix) -> "AlignedRows":
         """The same samples with other labels, (n_samples, n_labels)."""
         return replace(self, Y=Y)
-
-    def without(self, hidden: Mask) -> "AlignedRows":
-        """The same samples with the entries of a mask (n_samples, n_labels) unknown."""
-        return self.with_labels(np.where(hidden, 0, self.Y))
 
     def means(self) -> Matrix:
         """Mean of each column over the samples that have its view, (n_features of all views,)."""

@@ -5,15 +5,10 @@ optional dependency and is imported when the first figure is made. Functions tha
 with `styled`, because matplotlib reads the sizes of texts and lines when they are added.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-
-import numpy as np
-
-from naim3l.files.whole import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +28,6 @@ GREY = "#666666"
 
 COLUMN_WIDTH = 3.5  # inches, of a page with two columns
 HEIGHT = 2.4
-DPI = 200
 
 STYLE: dict[Any, Any] = {
     "font.size": 8,
@@ -105,65 +99,9 @@ def new_figure(
 
 
 @styled
-def draw_series(
-    ax: "Axes",
-    x: Iterable[Any],
-    values: Sequence[Sequence[float]],
-    *,
-    index: int = 0,
-    label: str | None = None,
-) -> None:
-    """A line through the means of groups of values, with their standard deviations as error bars.
-
-    Parameters
-    ----------
-    ax : Axes
-    x : iterable of n_points
-    values : sequence of n_points sequences
-        The values of each point, one per seed. Error bars are population standard deviations.
-    index : int
-        Index of the line, which determines its colour and marker.
-    label : str, optional
-        For the legend.
-    """
-    look: dict[str, Any] = {
-        "color": COLOURS[index % len(COLOURS)],
-        "marker": MARKERS[index % len(MARKERS)],
-        "label": label,
-    }
-    means = [float(np.mean(group)) for group in values]
-    ax.errorbar(list(x), means, yerr=[float(np.std(group)) for group in values], **look)
-
-
-@styled
 def add_legend(ax: "Axes", **options: Any) -> "Legend":
     """Add a legend in the common size; ``options`` are those of ``Axes.legend``."""
     return ax.legend(**options)
-
-
-@styled
-def save(fig: "Figure", stem: Path) -> list[Path]:
-    """Write a figure as ``<stem>.svg`` and ``<stem>.png``, each completely or not at all.
-
-    The same figure gives the same bytes: the files contain no date and no random names.
-
-    Parameters
-    ----------
-    fig : Figure
-    stem : Path
-        Path without extension; a dot in the name is part of the name.
-
-    Returns
-    -------
-    paths : list of the two paths
-    """
-    written = []
-    for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": DPI})):
-        target = stem.with_name(f"{stem.name}.{suffix}")
-        with written_whole(target) as part:
-            fig.savefig(part, format=suffix, **options)
-        written.append(target)
-    return written
 
 
 @styled

@@ -22,7 +22,7 @@ from model_files import (
 )
 from naim3l import NAIM3L, NAIM3LCV, ModelFileError, join_views, load
 from naim3l.datasets import make_unpaired
-from naim3l.estimators import GLOCAL, BlendNAIM3L, PerViewLogistic, PerViewRidge
+from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewLogistic, PerViewRidge
 from naim3l.features.column_uses import ColumnUse
 from naim3l.files.models import save
 from naim3l.files.models.archive import sha256
@@ -48,8 +48,11 @@ def fit(kind):
         data = make_unpaired(40, n_features=(4, 3), n_labels=3, n_latent=3, aligned=True,
                              random_state=1)  # fmt: skip
         table, views = join_views(data.views)
-        model = GLOCAL() if kind == "aligned" else NAIM3L(fusion="learned")
-        model.set_params(views=views, calibrate=True, transformer=None, **FEW | {"max_iter": 1})
+        options = {"views": views, "calibrate": True, "transformer": None}
+        if kind == "aligned":
+            model = FusedRidge(random_state=0, **options)
+        else:
+            model = NAIM3L(fusion="learned", **options, **FEW | {"max_iter": 1})
         return model.fit(table, data.complete_labels["view0"]), table
     X, Y = apart()
     if kind == "deep":

@@ -50,10 +50,9 @@ from model_files import (
 from naim3l import NAIM3L, NAIM3LCV, ModelFileError, join_views, load
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import PerViewRidge
-from naim3l.estimators.aligned import AlignedModel
+from naim3l.estimators.aligned import AlignedModel, ConcatenatedModel
 from naim3l.estimators.base import ViewModel
 from naim3l.estimators.compared import ComparedModel
-from naim3l.estimators.concatenated import ConcatenatedModel
 from naim3l.estimators.kernel_model import KernelModel
 from naim3l.estimators.linear import LinearViewModel, PerViewModel
 from naim3l.estimators.prediction import ViewPredictor

@@ -15,12 +15,10 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from scipy.io import savemat
 
 from fuzz.damage import from_nothing
 from naim3l import DataWarning
-from naim3l.datasets import save_npz
 from naim3l.files.readers import ReadError, parse_features, read_table
 
 PLAIN = "id,x,flu\n007,1.5,yes\n008,2,no\n"
@@ -206,7 +204,9 @@ def test_npz_of_several_views(tmp_path):
     path = tmp_path / "views.npz"
     views = {"a": np.arange(6).reshape(3, 2), "b": np.ones((3, 1))}
     labels, observed = np.array([[0, 1], [1, 1], [0, 0]]), [[1, 1], [0, 1], [1, 0]]
-    save_npz(path, views, labels, ["cat", "dog"], observed)
+    arrays = {f"view_{name}": X for name, X in views.items()}
+    names = ["cat", "dog"]
+    np.savez(path, labels=labels, label_names=names, observed=observed, **arrays)
     with pytest.raises(ReadError, match=r"several arrays.*views\.npz#labels"):
         read_table(path)
     table = read_table(f"{path}#a")
@@ -232,42 +232,6 @@ def test_npz_runs_no_code(tmp_path):
     np.savez(tmp_path / "bad.npz", x=np.array([[print]], dtype=object))
     with pytest.raises(ReadError, match=r"bad\.npz.*allow_pickle"):
         read_table(tmp_path / "bad.npz")
-
-
-def test_mat(tmp_path):
-    path = tmp_path / "file.mat"
-    savemat(path, {"X": np.arange(6).reshape(3, 2), "Y": np.ones((3, 1)), "n": 3})
-    assert read_table(f"{path}#X").to_numpy().tolist() == [[0, 1], [2, 3], [4, 5]]
-    with pytest.raises(ReadError, match=r"several arrays, 'X', 'Y'; name one, such as file\.mat#X"):
-        read_table(path)
-    with pytest.raises(ReadError, match="no variable 'Z'; there are 'X', 'Y', 'n'"):
-        read_table(f"{path}#Z")
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("order", ["dense", "sparse"])
-def test_mat_of_each_form(tmp_path, packed, order):
-    values = np.array([[0, 1.5], [2, 0], [0, 0]])
-    stored = values if order == "dense" else sparse.csc_array(values)
-    savemat(tmp_path / "a.mat", {"X": stored, "word": "text"}, do_compression=packed)
-    np.testing.assert_array_equal(read_table(tmp_path / "a.mat").to_numpy(), values)
-    with pytest.raises(ReadError, match="'word' is of class char; a matrix of numbers"):
-        read_table(f"{tmp_path / 'a.mat'}#word")
-
-
-@pytest.mark.parametrize(
-    ("position", "byte"),
-    [(142, 8), (144, 5), (145, 8), (160, 200), (164, 7), (176, 0), (176, 19), (177, 1), (180, 9)],
-)
-def test_damaged_matrices_are_refused_before_compiled_code_sees_them(tmp_path, position, byte):
-    """Flags, shape, types and lengths of a matrix that contradict each other."""
-    path = tmp_path / "a.mat"
-    savemat(path, {"X": np.ones((9, 3))})
-    content = bytearray(path.read_bytes())
-    content[position] = byte
-    path.write_bytes(content)
-    with pytest.raises(ReadError, match=r"a\.mat"):
-        read_table(f"{path}#X")
 
 
 @pytest.mark.parametrize(

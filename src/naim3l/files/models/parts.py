@@ -24,17 +24,7 @@ from naim3l.features.column_uses import ColumnUse
 from naim3l.features.kernels import KERNELS, KernelMap, check_kernel
 from naim3l.files.models.archive import require
 
-ALIGNED_MODELS = (
-    "naim3l.estimators.dm2l.DM2L",
-    "naim3l.estimators.fused_ridge.FusedRidge",
-    "naim3l.estimators.glocal.GLOCAL",
-    "naim3l.estimators.imsf.IMSF",
-    "naim3l.estimators.imvwl.IMVWL",
-    "naim3l.estimators.lrmmc.LRMMC",
-    "naim3l.estimators.lvsl.LVSL",
-    "naim3l.estimators.multigraph.MultiGraph",
-    "naim3l.estimators.mvliv.MVLIV",
-)
+ALIGNED_MODELS = ("naim3l.estimators.fused_ridge.FusedRidge",)
 BLEND = "naim3l.estimators.blend.BlendNAIM3L"
 MODELS = ("naim3l.estimators.naim3l.NAIM3L", "naim3l.estimators.naim3l_cv.NAIM3LCV",
           "naim3l.estimators.ridge.PerViewRidge", "naim3l.estimators.logistic.PerViewLogistic",

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from naim3l.files.readers.arrays import read_mat, read_npz
+from naim3l.files.readers.arrays import read_npz
 from naim3l.files.readers.columnar import read_arrow, read_parquet
 from naim3l.files.readers.errors import (
     UNNAMED,
@@ -31,7 +31,7 @@ from naim3l.input.tables import DataWarning
 TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
 ARROW_EXTENSIONS = (".arrow", ".feather", ".ipc")
 DATABASE_EXTENSIONS = (".db", ".sqlite", ".sqlite3")
-_PART = re.compile(r"(.+\.(?:npz|mat|xlsx))#(.+)", re.IGNORECASE | re.DOTALL)
+_PART = re.compile(r"(.+\.(?:npz|xlsx))#(.+)", re.IGNORECASE | re.DOTALL)
 
 
 def read_table(
@@ -54,7 +54,7 @@ def read_table(
           that is not UTF-8 is read in the encoding that it suggests, which is cp1252 unless
           another is clear, with a `DataWarning`. An empty cell is missing.
         - ``.parquet``; ``.arrow``, ``.feather``, ``.ipc``.
-        - ``.npz`` or ``.mat``: ``file.npz#name`` if it contains several tables.
+        - ``.npz``: ``file.npz#name`` if it contains several tables.
         - ``.xlsx``: ``file.xlsx#sheet`` if several sheets have cells.
         - an SQLAlchemy URL, ``#`` and a query, as ``sqlite:///lab.db#select * from tests``. Only
           one SELECT or WITH is run, in a transaction that is rolled back.
@@ -119,7 +119,6 @@ READERS: dict[str, Callable[[Path, str | None, Collection[str]], Callable[..., A
     **dict.fromkeys(ARROW_EXTENSIONS, lambda path, name, text: partial(read_arrow, path)),
     ".xlsx": lambda path, name, text: partial(read_excel, path, name),
     ".npz": lambda path, name, text: partial(read_npz, path, name),
-    ".mat": lambda path, name, text: partial(read_mat, path, name),
 }
 
 

@@ -1,0 +1,320 @@
+"""Methods that experiments compare: each a small adapter from a trial to scores and numbers.
+
+To add one, write a function of a trial, its parameters and a seed, and name it in ``METHODS``.
+"""
+
+import warnings
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
+
+from naim3l import NAIM3L, NAIM3LCV, DataWarning, PerViewLogistic, evaluate
+from naim3l.extend import (
+    Calibration,
+    Objective,
+    Problem,
+    add_evidence,
+    calibration_error,
+    hidden_metric,
+    hold_out_folds,
+    masked_logistic,
+    masked_ridge,
+    solve_paper,
+)
+from naim3l_bench.blended import limited_torch, run_blend
+from naim3l_bench.decided import measure_rules
+from naim3l_bench.outcome import Method, Outcome, Parameters
+from naim3l_bench.rivals import RIVAL_METHODS
+from naim3l_bench.trials import METRICS as METRIC_NAMES
+from naim3l_bench.trials import (
+    Trial,
+    WideTrial,
+    by_sample,
+    fuse_arrays,
+    measure,
+    measure_calibrated,
+    rank_labels,
+    shown_by_sample,
+    spectrum_of_scores,
+)
+
+LOG_LOSS = "log-loss"
+# Probabilities are clipped to this distance from 0 and 1.
+LEAST_PROBABILITY = 1e-9
+# The model of the paper, whatever the data are, unless a task asks for a ridge.
+NO_RIDGE = {"ridge": 0.0}
+
+
+def run_method(trial: Trial, name: str, parameters: Parameters, seed: int) -> dict[str, Any]:
+    """Record of a fit: metrics by protocol, spectrum of the scores, numbers, seconds.
+
+    The record of a fit that failed has the reason alone.
+    """
+    start = perf_counter()
+    with warnings.catch_warnings():
+        # The record of a fit has what these report.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", DataWarning)
+        try:
+            outcome = METHODS[name](trial, parameters, seed)
+        except (FloatingPointError, ValueError) as error:  # diverged, or too little left to fit on
+            return {"impossible": str(error)}
+    seconds = perf_counter() - start
+    metrics = (measure(trial, outcome.scores) if outcome.scores else {}) | outcome.metrics
+    if outcome.calibrations:
+        curves = outcome.calibrations
+        log_odds = {view: curves[view].log_odds(S) for view, S in outcome.scores.items()}
+        metrics |= measure_calibrated(trial, log_odds, next(iter(curves.values())).base)
+    spectrum = spectrum_of_scores(trial, outcome.scores) if outcome.scores else None
+    return {
+        "metrics": metrics,
+        "spectrum": spectrum,
+        "numbers": outcome.numbers,
+        "seconds": seconds,
+    }
+
+
+def _fit_numbers(model: Any) -> dict[str, Any]:
+    names = ("n_iter_", "converged_", "stationarity_", "objective_")
+    return {name.removesuffix("_"): getattr(model, name) for name in names}
+
+
+def _naim3l(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    model = NAIM3L(transformer=None, random_state=seed, **{**NO_RIDGE, **parameters})
+    model.fit(trial.X_train, trial.Y_train)
+    return Outcome(model.decision_function(trial.X_test), _fit_numbers(model))
+
+
+def _naim3l_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    model = NAIM3LCV(transformer=None, random_state=seed, **parameters)
+    model.fit(trial.X_train, trial.Y_train)
+    chosen = {"lam": model.lam_, "ridge": model.ridge_, "held_out": model.best_score_}
+    return Outcome(model.decision_function(trial.X_test), chosen | _fit_numbers(model))
+
+
+def _ridge_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Ridge per view, chosen on the same folds of observed entries as NAIM3LCV's."""
+    problem = _problem(trial)
+    held_out = _on_folds(problem, masked_ridge, parameters["ridges"], parameters["cv"], "AP", seed)
+    best = max(held_out, key=lambda ridge: held_out[ridge])
+    scores = _scores(trial, problem, masked_ridge(problem, best))
+    return Outcome(scores, {"ridge": best, "held_out": held_out[best]})
+
+
+def _on_folds(
+    problem: Problem, solve: Any, values: Any, n_folds: int, metric: str, seed: int
+) -> dict[float, float]:
+    """Mean metric of ``solve(problem, value)`` on the folds that NAIM3LCV takes, by value."""
+    fold_of = hold_out_folds(problem, n_folds, np.random.RandomState(seed))
+    found: dict[float, list[float]] = {value: [] for value in values}
+    for fold in range(n_folds):
+        hidden = fold_of == fold
+        rest = problem.without(hidden)
+        for value, metrics in found.items():
+            metrics.append(hidden_metric(problem, hidden, solve(rest, value), metric))
+    return {value: float(np.mean(metrics)) for value, metrics in found.items()}
+
+
+def _trace(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Algorithm 1 measured as it runs: metrics after some iterations, objectives after all.
+
+    Parameters are those of ``solve_paper`` and the objective, and ``at``, the iterations to
+    measure after; those after the last iteration are of the last weights.
+    """
+    options = dict(parameters)
+    at = options.pop("at")
+    terms = {name: options.pop(name) for name in ("low_rank", "high_rank") if name in options}
+    problem = _problem(trial)
+    objective = Objective(problem, options.pop("lam"), **terms)
+    W = np.random.RandomState(seed).uniform(-1, 1, (problem.n_weights, problem.n_labels))
+
+    path: dict[str, Any] = {}
+    curves: dict[str, list[float]] = {"objective": [], "surrogate": []}
+
+    def watch(record: Mapping[str, float], W: NDArray) -> None:
+        for name, values in curves.items():
+            values.append(record[name])
+        if len(curves["objective"]) in at:
+            path[str(len(curves["objective"]))] = measure(trial, _scores(trial, problem, W))
+
+    result = solve_paper(objective, W, callback=watch, **options)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    last = _scores(trial, problem, result.W)
+    path |= {str(n): measure(trial, last) for n in at if n > result.n_iter}
+    numbers = {"n_iter": result.n_iter, "converged": result.converged, "path": path, **curves}
+    return Outcome(last, numbers)
+
+
+def _model_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Model with features of its own, tuned and calibrated on held-out entries."""
+    model = NAIM3LCV(random_state=seed, calibrate=True, **parameters)
+    model.fit(trial.X_train, trial.Y_train)
+    chosen = {"lam": model.lam_, "ridge": model.ridge_, "gamma": model.gamma_}
+    chosen |= {"held_out": model.best_score_} | _fit_numbers(model)
+    return Outcome(model.decision_function(trial.X_test), chosen, model.calibration_)
+
+
+def _logistic_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Logistic regression per view and label: bandwidths, folds and calibration of the others."""
+    options = dict(parameters)
+    Cs, n_folds = options.pop("Cs"), options.pop("cv")
+    search = NAIM3LCV(cv=n_folds, metric=LOG_LOSS, random_state=seed, **options)
+    X, Y = trial.X_train, trial.Y_train
+    problem, _ = search._hold_out_training(X, Y)
+    held_out = _on_folds(problem, masked_logistic, Cs, n_folds, LOG_LOSS, seed)
+    best = min(held_out, key=lambda C: held_out[C])
+    if "kernel" in options:
+        options["gamma"] = search.gamma_
+    model = PerViewLogistic(best, calibrate=True, random_state=seed, **options).fit(X, Y)
+    numbers = {"C": best, "gamma": search.gamma_, "held_out": held_out[best]}
+    return Outcome(model.decision_function(trial.X_test), numbers, model.calibration_)
+
+
+def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Networks under the logistic loss; PCA before them keeps ``n_components``."""
+    from naim3l.deep import DeepNAIM3L
+
+    model = DeepNAIM3L(random_state=seed, **parameters)
+    with limited_torch():
+        model.fit(trial.X_train, trial.Y_train)
+    # Scores of the logistic loss are log-odds as they are; fits on folds would take too long.
+    base = logit(model.base_rates_)
+    one = np.ones_like(base)
+    given = Calibration(slope=one, offset=0 * one, base=base, own=one > 0)
+    scores = model.decision_function(trial.X_test)
+    return Outcome(scores, {"epochs": len(model.history_)}, dict.fromkeys(scores, given))
+
+
+def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """What calibration does to scores, and complete fusion."""
+    model = NAIM3L(
+        transformer=None, random_state=seed, calibrate=True, **{**NO_RIDGE, **parameters}
+    )
+    model.fit(trial.X_train, trial.Y_train)
+    scores = model.decision_function(trial.X_test)
+    truth = {view: trial.truth[rows] for view, rows in trial.test_rows.items()}
+    numbers: dict[str, Any] = {}
+    # A score between -1 and 1 taken for a probability as it is.
+    plain = {view: np.clip((S + 1) / 2, 0, 1) for view, S in scores.items()}
+    for name, of in (("calibrated", model.predict_proba(trial.X_test)), ("plain", plain)):
+        errors = [calibration_error(truth[view].astype(float), P) for view, P in of.items()]
+        numbers[f"calibration error, {name}"] = float(np.mean(errors))
+        shares = [_explained(truth[view], P, model.base_rates_) for view, P in of.items()]
+        numbers[f"log-loss explained, {name}"] = float(np.mean(shares))
+    numbers |= _complete_fusion(trial, scores)
+    return Outcome(scores, numbers)
+
+
+def _rules(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Decisions of every rule, from one tuned fit."""
+    model = NAIM3LCV(transformer=None, random_state=seed, calibrate=True, **parameters)
+    model.fit(trial.X_train, trial.Y_train)
+    numbers = measure_rules(model, _problem(trial), trial, seed)
+    return Outcome(model.decision_function(trial.X_test), dict(numbers))
+
+
+def _explained(truth: NDArray, probabilities: NDArray, rates: NDArray) -> float:
+    """Share of the log-loss of the labels' base rates that probabilities avoid."""
+    loss, loss_of_rates = (
+        log_loss(
+            truth.ravel(),
+            np.clip(p, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY).ravel(),
+            labels=[0, 1],
+        )
+        for p in (probabilities, np.broadcast_to(rates, truth.shape))
+    )
+    return float(1 - loss / loss_of_rates)
+
+
+def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Ways to fuse the views of samples that are known to be the same, in training too."""
+    wide = WideTrial.of(trial)
+    model = NAIM3L(views=wide.views, transformer=None, fusion="learned", random_state=seed,
+                   **{**NO_RIDGE, **parameters})  # fmt: skip
+    model.fit(wide.X_train, wide.Y_train)
+    scores = {v: X @ model.coef_[v] + model.intercept_[v] for v, X in trial.X_test.items()}
+    evidence = model.evidence_
+    assert evidence is not None
+    by_view = zip(trial.X_train, evidence.weights, strict=True)
+    numbers: dict[str, Any] = {"weights": {v: float(w.mean()) for v, w in by_view}}
+    numbers["overlap"] = float(evidence.overlap.mean())
+    for shown, table in (
+        ("all views", by_sample(trial, scores)),
+        ("half hidden", shown_by_sample(trial, scores)),
+    ):
+        if table is None:
+            continue
+        fused = {
+            "mean": fuse_arrays(table),
+            "ranks": fuse_arrays(rank_labels(table)),
+            "evidence": _add_evidence(evidence.calibrations, table),
+            "learned": evidence.fuse(table),
+        }
+        numbers[shown] = {way: _short(evaluate(trial.truth, S)) for way, S in fused.items()}
+        seen = ~np.isnan(fused["evidence"]).any(axis=1)
+        for way in ("evidence", "learned"):  # the others give no probabilities
+            P = expit(fused[way][seen])
+            share = _explained(trial.truth[seen], P, model.base_rates_)
+            numbers[shown][way]["explained"] = share
+        numbers[shown]["best view alone"] = _short(_best_alone(trial, table))
+    return Outcome(scores, numbers)
+
+
+def _add_evidence(calibrations: list[Calibration], table: NDArray[np.float64]) -> NDArray:
+    """Log-odds (n_samples, n_labels) with the evidence of every view added up."""
+    log_odds = [curve.log_odds(S) for curve, S in zip(calibrations, table, strict=True)]
+    return add_evidence(np.stack(log_odds), calibrations[0].base)
+
+
+def _best_alone(trial: Trial, table: NDArray[np.float64]) -> dict[str, float]:
+    """Metrics of the view with the highest AP, on the samples of the table that have it."""
+    alone = []
+    for S in table:
+        seen = ~np.isnan(S).any(axis=1)
+        alone.append(evaluate(trial.truth[seen], S[seen]))
+    return max(alone, key=lambda metrics: metrics["AP"])
+
+
+def _short(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: metrics[name] for name in METRIC_NAMES}
+
+
+def _complete_fusion(trial: Trial, scores: Mapping[str, NDArray]) -> dict[str, float]:
+    """AP of the best single view and of the mean over all views of each test sample."""
+    alone = [evaluate(trial.truth[trial.test_rows[view]], S)["AP"] for view, S in scores.items()]
+    fused = evaluate(trial.truth, fuse_arrays(by_sample(trial, scores)))["AP"]
+    return {"AP, best view": max(alone), "AP, all views fused": fused}
+
+
+def _problem(trial: Trial) -> Problem:
+    signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()]
+    return Problem(list(trial.X_train.values()), signed)
+
+
+def _scores(trial: Trial, problem: Problem, W: NDArray) -> dict[str, NDArray[np.float64]]:
+    """Scores of the test rows of every view, from stacked weights."""
+    parts = zip(trial.X_test.items(), *problem.split_weights(W), strict=True)
+    return {view: X @ coefficients + intercepts for (view, X), coefficients, intercepts in parts}
+
+
+METHODS: dict[str, Method] = {
+    "NAIM3L": _naim3l,
+    "NAIM3L, tuned": _naim3l_cv,
+    "ridge, tuned": _ridge_cv,
+    "Algorithm 1": _trace,
+    "decisions": _decisions,
+    "rules": _rules,
+    "model, tuned": _model_cv,
+    "logistic, tuned": _logistic_cv,
+    "deep": _deep,
+    "blend": run_blend,
+    "fusions": _fusions,
+    **RIVAL_METHODS,
+}

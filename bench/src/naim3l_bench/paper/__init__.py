@@ -1,0 +1,1 @@
+"""Tables and figures of the paper, an item each; `naim3l_bench.items` names them."""

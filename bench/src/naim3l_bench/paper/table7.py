@@ -1,0 +1,128 @@
+"""Table 7: how long the sub-gradient of the trace norm takes."""
+
+from typing import Any
+
+from naim3l_bench.paper.published import TABLE7_SIZES, table7_seconds
+from naim3l_bench.present import Cell, ResultTable
+from naim3l_bench.records import Store
+from naim3l_bench.subgradient import METHODS, MOST_ROWS
+from naim3l_bench.tasks import Plan, Task
+
+TITLE = "Table 7: time for the sub-gradient of the trace norm"
+REFERENCE = "Algorithm 2"
+REPEATS = 5
+NOTE = (
+    "Median of {repeats} runs (the full SVD: one), one thread, matrices of normal numbers. Ratios "
+    "can be compared between computers, seconds cannot. Truncated: the randomised SVD with all "
+    "components. The published times of the full SVD decrease as columns are added, so they are "
+    "not a target."
+)
+
+
+def tasks(plan: Plan) -> list[Task]:
+    return [
+        _task(rows, columns, method)
+        for rows, columns in _sizes(plan)
+        for method in METHODS
+        if not (plan.quick and method == "SVD full")
+    ]
+
+
+def _sizes(plan: Plan) -> list[tuple[int, int]]:
+    return [size for size in TABLE7_SIZES if not plan.quick or size[0] <= MOST_ROWS]
+
+
+def _task(rows: int, columns: int, method: str) -> Task:
+    repeats = 1 if method == "SVD full" else REPEATS  # it takes as long as all others together
+    return Task(
+        "subgradient",
+        {"rows": rows, "columns": columns, "method": method, "repeats": repeats, "seed": 0},
+    )
+
+
+def numbers(plan: Plan, store: Store) -> dict[str, Any]:
+    """Per size: "rows", "columns" and, by method, "seconds" or the reason why "impossible"."""
+    results: dict[str, Any] = {}
+    for rows, columns in _sizes(plan):
+        found = {}
+        for method in METHODS:
+            record = store.get(_task(rows, columns, method))
+            if record is not None:
+                key = "impossible" if "impossible" in record else "seconds"
+                found[method] = {key: record[key]}
+        if found:
+            size = {"rows": rows, "columns": columns, "methods": found}
+            results[f"{rows} x {columns}"] = size
+    return results
+
+
+def tables(numbers: dict[str, Any]) -> list[ResultTable]:
+    if not numbers:
+        return []
+    others = [method for method in METHODS if method != REFERENCE]
+    reasons = _reasons(numbers)
+    note = NOTE.format(repeats=REPEATS) + (f" Not run: {'; '.join(reasons)}." if reasons else "")
+    return [
+        ResultTable(
+            f"Table 7: time as a multiple of that of {REFERENCE}",
+            ["size", *_pair_headers(others)],
+            [[Cell(size), *_ratio_cells(found, others)] for size, found in numbers.items()],
+            note,
+        ),
+        ResultTable(
+            "Table 7: seconds",
+            ["size", *_pair_headers(list(METHODS))],
+            [[Cell(size), *_second_cells(found)] for size, found in numbers.items()],
+            "The published times were measured on the authors' computer.",
+        ),
+    ]
+
+
+def figures(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+def _pair_headers(methods: list[str]) -> list[str]:
+    return [text for method in methods for text in (method, "published")]
+
+
+def _ratio_cells(found: dict[str, Any], methods: list[str]) -> list[Cell]:
+    cells = []
+    for method in methods:
+        seconds, references = _both(found, method), _both(found, REFERENCE)
+        ours, published = (_ratio(s, r) for s, r in zip(seconds, references, strict=True))
+        cells += [Cell(_show(ours, ".1f")), Cell(_show(published, ".1f"), "published")]
+    return cells
+
+
+def _second_cells(found: dict[str, Any]) -> list[Cell]:
+    cells = []
+    for method in METHODS:
+        ours, published = _both(found, method)
+        cells += [Cell(_show(ours, ".4f")), Cell(_show(published, ".4f"), "published")]
+    return cells
+
+
+def _both(found: dict[str, Any], method: str) -> tuple[float | None, float | None]:
+    """Seconds of ours and of the paper's, None where there are none."""
+    ours = found["methods"].get(method, {}).get("seconds")
+    return ours, table7_seconds(method, found["rows"], found["columns"])
+
+
+def _ratio(seconds: float | None, reference: float | None) -> float | None:
+    return None if seconds is None or reference is None else seconds / reference
+
+
+def _show(value: float | None, digits: str) -> str:
+    return "–" if value is None else f"{value:{digits}}"
+
+
+def _reasons(numbers: dict[str, Any]) -> list[str]:
+    """Why some methods were not run, once each."""
+    found = [
+        f"{method}, {outcome['impossible']}"
+        for size in numbers.values()
+        for method, outcome in size["methods"].items()
+        if "impossible" in outcome
+    ]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,197 @@
+"""The results folder: numbers as JSON, tables as Markdown, figures, and one page with all."""
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from naim3l import __version__
+from naim3l_bench.datasets import CATALOG
+from naim3l_bench.datasets.catalog import STAND_IN
+from naim3l_bench.files import file_name, write_text
+from naim3l_bench.items import ITEMS
+from naim3l_bench.plots import save
+from naim3l_bench.present import ResultTable, to_markdown
+from naim3l_bench.records import Record, Store, is_store
+from naim3l_bench.results_page import Section, write_page
+from naim3l_bench.runner import missing_tasks
+from naim3l_bench.tasks import Plan, Task, distinct, paper_lam, paper_name
+
+PROTOCOL_TEXTS = {
+    "paper": "Features are fitted on all rows, test rows included, as in the paper's experiments; "
+    "test views are complete; metrics per view, then averaged over views.",
+    "clean": "As paper, but every preprocessing step is fitted on training rows only.",
+    "fused": "Trained as clean; half of the test views are hidden, the scores of the others "
+    "averaged per sample; a sample without a positive counts with AP 0.",
+}
+BEGIN = "<!-- tables: made by the command above, do not edit -->"
+END = "<!-- end of tables -->"
+
+
+@dataclass(frozen=True)
+class ItemResult:
+    """Numbers and tables of an item, and sentences on what they lack."""
+
+    name: str
+    title: str
+    numbers: dict[str, Any]
+    tables: list[ResultTable]
+    missing: list[str]
+
+
+def collect_results(plan: Plan, names: Sequence[str], store: Store) -> list[ItemResult]:
+    """Numbers and tables of items, from the existing records."""
+    results = []
+    for name in names:
+        item = ITEMS[name]
+        numbers = item.numbers(plan, store)
+        tables = [_with_stand_ins(table, plan) for table in item.tables(numbers)]
+        missing = _missing(name, distinct(item.tasks(plan)), store)
+        results.append(ItemResult(name, item.TITLE, numbers, tables, missing))
+    return results
+
+
+def _missing(name: str, tasks: Sequence[Task], store: Store) -> list[str]:
+    """What an item's tables lack: computations not done, and those that failed, with reasons."""
+    sentences = []
+    lacking = len(missing_tasks(tasks, store))
+    if lacking:
+        sentences.append(f"{name}: {lacking} of {len(tasks)} computations are missing")
+    failed = Counter(
+        (record["settings"].get("dataset", ""), _why(record))
+        for record in map(store.get, tasks)
+        if record is not None and _why(record)
+    )
+    for (dataset, reason), count in failed.items():
+        where = f" on {dataset}" if dataset else ""
+        sentences.append(
+            f"{name}: {count} of {len(tasks)} not possible{where}: {reason.rstrip('.')}"
+        )
+    return sentences
+
+
+def _why(record: Record) -> str:
+    """Why a record has no metrics, or no fused ones; empty if it has all."""
+    if "impossible" in record:
+        return str(record["impossible"])
+    nothing_fused = "metrics" in record and record["metrics"]["fused"] is None
+    return "half of the test views cannot be hidden: nothing is fused" if nothing_fused else ""
+
+
+def _with_stand_ins(table: ResultTable, plan: Plan) -> ResultTable:
+    """The table with a sentence on views of its datasets that stand in for the paper's."""
+    words = {*re.split(r"[:,] ", table.title), *(row[0].text for row in table.rows)}
+    note = table.note
+    for name, source in plan.sources.items():
+        stand_ins = [view for view in source.views if view.endswith(STAND_IN)]
+        if name in words and stand_ins:
+            note += (
+                f" {name}: {len(source.views) - len(stand_ins)} genuine views and "
+                f"{len(stand_ins)} recomputed ones ({', '.join(stand_ins)})."
+            )
+    return replace(table, note=note.strip())
+
+
+def write_results(
+    out: str | os.PathLike[str], plan: Plan, results: Sequence[ItemResult], command: str
+) -> Path:
+    """Write ``results.json``, ``tables.md``, ``figures/`` and ``index.html``; path of the page.
+
+    Parameters
+    ----------
+    out : path of a folder that exists
+    plan : Plan
+    results : sequence of ItemResult
+    command : str
+        What the user typed, for the record.
+    """
+    folder = Path(out)
+    numbers_file, tables_file, page = written_files(folder)
+    (folder / "figures").mkdir(exist_ok=True)
+    setup = describe(plan, results, command)
+    numbers = {result.name: result.numbers for result in results}
+    write_text(
+        numbers_file,
+        json.dumps({"setup": setup, "numbers": numbers}, indent=1, allow_nan=False) + "\n",
+    )
+    write_text(tables_file, markdown(results))
+    sections = []
+    for result in results:
+        figures = ITEMS[result.name].figures(result.numbers)
+        paths = {
+            name: save(figure, folder / "figures" / file_name(name))[0]
+            for name, figure in figures.items()
+        }
+        sections.append(Section(result.name, result.title, result.tables, paths))
+    write_page(page, setup, sections)
+    return page
+
+
+def written_files(folder: Path) -> list[Path]:
+    """What `write_results` writes to a folder, besides figures: numbers, tables and the page."""
+    return [folder / name for name in ("results.json", "tables.md", "index.html")]
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder in which files that are not ours would be overwritten."""
+    if not is_store(folder) and (others := [p for p in written_files(folder) if p.exists()]):
+        raise ValueError(
+            f"{others[0]} exists, and {folder} contains no results of an earlier run; name another "
+            "folder for the results."
+        )
+
+
+def describe(plan: Plan, results: Sequence[ItemResult], command: str) -> dict[str, Any]:
+    """All that a reader needs to know about the run, as plain values."""
+    return {
+        "version": __version__,
+        "command": command,
+        "repeats": plan.repeats,
+        "seeds": list(plan.seeds),
+        "protocols": {name: PROTOCOL_TEXTS[name] for name in plan.protocols},
+        "datasets": [
+            {
+                "name": name,
+                "title": CATALOG[paper_name(name)].title if paper_name(name) in CATALOG else name,
+                "n_samples": source.n_samples,
+                "n_labels": source.n_labels,
+                "views": {view: list(shape) for view, shape in source.shapes.items()},
+                "digest": source.digest,
+                "lam": paper_lam(name),
+            }
+            for name, source in plan.sources.items()
+        ],
+        "missing": [sentence for result in results for sentence in result.missing],
+    }
+
+
+def markdown(results: Sequence[ItemResult]) -> str:
+    """All tables in Markdown, under a heading per item."""
+    parts = []
+    for result in results:
+        if any(table.rows for table in result.tables):
+            parts += [f"## {result.title}", ""]
+            parts += [to_markdown(table) for table in result.tables if table.rows]
+    return "\n".join(parts)
+
+
+def split_document(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """The text before and after the tables of a Markdown document, its marks included."""
+    text = Path(path).read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise ValueError(
+            f"{os.fspath(path)}: needs one line '{BEGIN}' and, after it, one line '{END}'; the "
+            "tables go between them."
+        )
+    head, rest = text.split(BEGIN)
+    return head + BEGIN, END + rest.split(END)[1]
+
+
+def update_document(path: str | os.PathLike[str], tables: str) -> None:
+    """Replace the text between the two marks of a Markdown document by new tables."""
+    head, tail = split_document(path)
+    write_text(path, f"{head}\n\n{tables}\n{tail}")

@@ -1,0 +1,174 @@
+"""Methods that are compared with each other, each with parameters chosen in the same way.
+
+To add one, name it in ``RIVALS``, and its candidates in ``grids``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from naim3l import NAIM3L, PerViewLogistic, PerViewRidge, evaluate
+from naim3l.estimators import FusedRidge
+from naim3l.extend import AlignedModel, ViewModel, compare_on_held_out
+from naim3l_bench.methods import DM2L, GLOCAL, IMSF, IMVWL, LRMMC, LVSL, MVLIV, MultiGraph
+from naim3l_bench.outcome import Method, Outcome, Parameters
+from naim3l_bench.trials import Trial, WideTrial, by_sample, fuse_arrays
+
+# Share of the known entries of each label that are held out to choose among candidates.
+SHARE = 0.2
+GUESSING = "guessing"
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A method to compare.
+
+    Attributes
+    ----------
+    model : class of a model
+    aligned : bool
+        Whether it is given aligned rows, and has one score for all views of a sample.
+    published : str
+        Its name in the paper's tables; empty if it is not there.
+    slow : bool
+        Whether the choice and the fit on Corel5k, 3500 rows and 260 labels, take more than half a
+        minute of one core.
+    final : mapping of str to object
+        Parameters of the final fit alone, which matter only after the choice.
+    """
+
+    model: type[ViewModel]
+    aligned: bool = False
+    published: str = ""
+    slow: bool = False
+    final: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def by_choice(self) -> bool:
+        """Whether it is given aligned rows without need, which the paper does not do."""
+        return self.aligned and not issubclass(self.model, AlignedModel)
+
+
+RIVALS: dict[str, Rival] = {
+    "NAIM3L": Rival(NAIM3L, published="NAIM3L"),
+    "NAIM3L-tuned": Rival(NAIM3L, slow=True),
+    "PerViewRidge": Rival(PerViewRidge),
+    "PerViewLogistic": Rival(PerViewLogistic, slow=True),
+    "IMVWL": Rival(IMVWL, aligned=True, published="iMVWL", slow=True),
+    "LRMMC": Rival(LRMMC, aligned=True, published="lrMMC", slow=True),
+    "MVLIV": Rival(MVLIV, aligned=True, published="MVL-IV", slow=True),
+    "MultiGraph": Rival(MultiGraph, aligned=True, published="LabelMe"),
+    "IMSF": Rival(IMSF, aligned=True, published="iMSF", slow=True),
+    "LVSL": Rival(LVSL, aligned=True, slow=True),
+    "FusedRidge": Rival(FusedRidge, aligned=True),
+    "DM2L": Rival(DM2L, aligned=True, slow=True),
+    "GLOCAL": Rival(GLOCAL, aligned=True, slow=True),
+    "NAIM3L-aligned": Rival(NAIM3L, aligned=True, slow=True),
+    "NAIM3L-evidence": Rival(NAIM3L, aligned=True, slow=True, final={"fusion": "evidence"}),
+}
+
+
+def method_name(rival: str) -> str:
+    """Name of a rival's method in ``methods.METHODS``."""
+    return f"compare {rival}"
+
+
+@threadpool_limits.wrap(limits=1)  # so that the seconds of all methods can be compared
+def run_rival(name: str, trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Choose among ``parameters["candidates"]``, and fit the best on all entries."""
+    try:
+        if RIVALS[name].aligned:
+            return _run_aligned(RIVALS[name], trial, parameters["candidates"], seed)
+        return _run_per_view(RIVALS[name], trial, parameters["candidates"], seed)
+    except (FloatingPointError, ValueError, MemoryError) as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _run_per_view(rival: Rival, trial: Trial, candidates: Any, seed: int) -> Outcome:
+    model, numbers = choose_and_fit(rival, candidates, trial.X_train, trial.Y_train, seed)
+    return _per_view_outcome(trial, model.decision_function(trial.X_test), numbers)
+
+
+def _per_view_outcome(trial: Trial, scores: dict[str, Any], numbers: dict[str, Any]) -> Outcome:
+    fused = evaluate(trial.truth, fuse_arrays(by_sample(trial, scores)))
+    return Outcome(scores, numbers, metrics={"all views": fused})
+
+
+def _run_aligned(rival: Rival, trial: Trial, candidates: Any, seed: int) -> Outcome:
+    wide = WideTrial.of(trial)
+    model, numbers = choose_and_fit(
+        rival, candidates, wide.X_train, wide.Y_train, seed, views=wide.views
+    )
+    metrics: dict[str, Any] = {
+        "all views": evaluate(trial.truth, model.decision_function(wide.X_test)),
+        "fused": None,
+    }
+    if wide.X_shown is not None:
+        S = model.decision_function(wide.X_shown)
+        metrics["fused"] = evaluate(trial.truth, S, protocol="fused")
+    return Outcome({}, numbers, metrics=metrics)
+
+
+def choose_and_fit(
+    rival: Rival, candidates: Any, X: Any, Y: Any, seed: int, **options: Any
+) -> tuple[ViewModel, dict[str, Any]]:
+    """The model with the best candidate, fitted on all entries, and numbers about it.
+
+    This is the choice of every method: each candidate is fitted to the training rows without a
+    fifth of the known entries, the same for all candidates, and measured on these entries as
+    `NAIM3LCV` does.
+
+    Parameters
+    ----------
+    rival : Rival
+    candidates : sequence of mappings of str to object
+        Parameters to choose from.
+    X, Y : mappings of str to ndarray, or ndarrays
+        Training rows and labels, apart or wide.
+    seed : int
+        Of the held-out entries, and of the models.
+    **options : object
+        Further parameters of the models.
+    """
+    options |= {"transformer": None, "random_state": seed}
+    start = perf_counter()
+    best, held_out = 0, list[float]()
+    if len(candidates) > 1:
+        models = [rival.model(**options, **candidate) for candidate in candidates]
+        best, held_out = compare_on_held_out(models, X, Y, share=SHARE, random_state=seed)
+    chosen_after = perf_counter() - start
+    model = rival.model(**options, **candidates[best], **rival.final)
+    start = perf_counter()
+    model.fit(X, Y)
+    return model, {
+        "chosen": dict(candidates[best]),
+        "held_out": held_out,
+        "choice_seconds": chosen_after,
+        "fit_seconds": perf_counter() - start,
+        "n_iter": getattr(model, "n_iter_", None),
+        "converged": getattr(model, "converged_", True),
+    }
+
+
+def guess(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """Each label's share of positives as its score in all rows, greater than 0 if above one half.
+
+    Shares are of the known entries of a view, with one more of each value.
+    """
+    scores = {}
+    for view, Y in trial.Y_train.items():
+        n_yes, n_no = (Y == 1).sum(axis=0), (Y == 0).sum(axis=0)
+        rates = (n_yes - n_no) / (n_yes + n_no + 2)
+        scores[view] = np.tile(rates, (len(trial.X_test[view]), 1))
+    return _per_view_outcome(trial, scores, {})
+
+
+RIVAL_METHODS: dict[str, Method] = {
+    method_name(GUESSING): guess,
+    **{method_name(name): partial(run_rival, name) for name in RIVALS},
+}

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+from scipy.special import logit
+from sklearn.metrics import average_precision_score
+
+from naim3l import evaluate
+from naim3l_bench.blended import fourth_roots, kernel_components
+from naim3l_bench.fits import run_method
+from naim3l_bench.trials import FREQUENCY_NAMES, draw_challenge, make_trial, measure_overlapping
+
+SMALL = {"n_kernel_components": 5, "n_components": 4, "hidden": [4], "max_epochs": 2}
+
+
+@pytest.fixture
+def raw(source):
+    settings = {"alpha": 0.3, "beta": 0.3, "aligned": False, "seed": 0}
+    return make_trial(source, draw_challenge(source, settings), features="raw", seed=0)
+
+
+def test_evidence_is_divided_by_the_overlap_of_the_shown_views(raw, rng):
+    base = logit(np.full(raw.truth.shape[1], 0.3))
+    log_odds = {view: rng.normal(size=(len(X), len(base))) for view, X in raw.X_test.items()}
+    found = measure_overlapping(raw, log_odds, base, 0.5)
+    fused = np.empty(raw.truth.shape)
+    for i in range(len(fused)):
+        shown = [v for v, view in enumerate(log_odds) if raw.shown[i, v]]
+        parts = [
+            S[list(raw.test_rows[view]).index(i)] - base
+            for v, (view, S) in enumerate(log_odds.items())
+            if v in shown
+        ]
+        fused[i] = base + np.sum(parts, axis=0) / (1 + 0.5 * (len(shown) - 1))
+    for name, value in evaluate(raw.truth, fused, protocol="fused").items():
+        np.testing.assert_allclose(found[name], value)
+    labels = np.flatnonzero(raw.truth.any(axis=0))
+    alone = [average_precision_score(raw.truth[:, k], fused[:, k]) for k in labels]
+    assert found["label AP"] == pytest.approx(np.mean(alone))
+    known = np.mean([np.nansum(Y, axis=0) for Y in raw.Y_train.values()], axis=0)
+    groups = {FREQUENCY_NAMES[g] for g in np.digitize(known[labels], (5, 20))}
+    assert groups == set(FREQUENCY_NAMES) & set(found)
+
+
+def test_recipes_are_kernel_pca_and_fourth_roots(rng):
+    X = rng.poisson(3.0, size=(40, 12)).astype(float)
+    roots = np.sqrt(X / X.sum(axis=1, keepdims=True))
+    recipe = kernel_components("laplacian", 6)
+    Z = recipe.fit_transform(X)
+    K = np.exp(-recipe[0].gamma_ * np.abs(roots[:, None] - roots).sum(axis=2))
+    centre = np.eye(40) - 1 / 40
+    values = np.linalg.eigvalsh(centre @ K @ centre)[::-1][:6]
+    np.testing.assert_allclose(np.sum(Z**2, axis=0), values, rtol=1e-6)
+    fourth = fourth_roots(5)
+    np.testing.assert_allclose(np.linalg.norm(fourth.fit_transform(X), axis=1), 1)
+    shares = fourth[:2].transform(X) ** 2
+    np.testing.assert_allclose(shares, roots / roots.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_blend_and_its_members_are_measured(raw, kernel):
+    if kernel == "laplacian":
+        for tables in (raw.X_train, raw.X_test):
+            tables.update({view: np.abs(X) for view, X in tables.items()})
+    record = run_method(raw, "blend", {"kernel": kernel, "overlap": 0.5, **SMALL}, 0)
+    second = "fourth roots" if kernel == "laplacian" else "components"
+    assert list(record["metrics"]["members"]) == ["blend", "kernel components", second]
+    for measured in record["metrics"]["members"].values():
+        assert 0 < measured["AP"] <= 1 and 0 < measured["label AP"] <= 1
+    assert set(record["numbers"]["weights"]) == {"kernel components", second}

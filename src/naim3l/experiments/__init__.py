@@ -1,1 +1,0 @@
-"""Experiments: functions from seeds to records of numbers; nothing here prints."""

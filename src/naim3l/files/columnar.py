@@ -1,0 +1,236 @@
+"""Tables in Parquet files, row group by row group, and in Arrow files."""
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from naim3l._origin import Origin
+from naim3l._text import quote
+from naim3l.files.errors import ReadError, check_same_columns, load_extra, name_columns
+
+PARQUET_EXTENSIONS = (".parquet", ".parq", ".pq")
+ARROW_EXTENSIONS = (".arrow", ".feather", ".ipc")
+_BUFFER_BYTES = 2**18  # read at once of each column; without a limit it is the whole row group
+_UNNAMED_INDEX = "__index_level_"  # how pandas stores an index without a name
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group of a Parquet file.
+
+    Attributes
+    ----------
+    fragment : pyarrow.dataset.ParquetFileFragment
+        The file, without its metadata.
+    number, n_rows : int
+    first_row : int
+        Number of its first row in the file.
+    path, name : str
+        Names of the file in errors and in `Origin.source`.
+    columns : dict of str to pyarrow.Field
+        Columns of the table, with types that hold the values of all files.
+    """
+
+    fragment: Any
+    number: int
+    n_rows: int
+    first_row: int
+    path: str
+    name: str
+    columns: dict[str, Any]
+
+    def batches(
+        self, columns: Sequence[str], text_columns: Collection[str], batch_rows: int | None
+    ) -> Iterator[tuple[Any, Origin]]:
+        """Batches of at most ``batch_rows`` rows; the row group is decoded once for all of them."""
+        pyarrow, parquet = load_extra("pyarrow"), load_extra("pyarrow.parquet")
+        fields = {name: self.columns[name] for name in columns}
+        keys, first_row = _folder_columns(self.fragment), self.first_row
+        stored = [field.name for field in fields.values() if field.name not in keys]
+        with parquet.ParquetFile(
+            self.fragment.open(), buffer_size=_BUFFER_BYTES, pre_buffer=False
+        ) as file:
+            found = file.iter_batches(
+                batch_rows or self.n_rows,
+                row_groups=[self.number],
+                columns=stored,
+                use_threads=batch_rows is None,  # parts are read side by side in batches
+            )
+            for batches in [list(found)] if batch_rows is None else ([batch] for batch in found):
+                table = pyarrow.Table.from_batches(batches)
+                table.validate(full=True)  # later code does not check for damage
+                cells = {
+                    name: pyarrow.repeat(pyarrow.scalar(keys[f.name], f.type), len(table))
+                    if f.name in keys
+                    else _cast(table[f.name], f, self.path)
+                    for name, f in fields.items()
+                }
+                yield _frame(pyarrow.table(cells)), Origin("", self.name, first_row)
+                first_row += len(table)
+
+
+def is_dataset(source: Any) -> bool:
+    """Whether it is a dataset of pyarrow."""
+    return type(source).__module__.startswith("pyarrow.") and hasattr(source, "get_fragments")
+
+
+def parquet_dataset(files: Sequence[Path], base: str | None) -> Any:
+    """Dataset of pyarrow; folders below ``base``, such as "year=2024", are columns."""
+    options = {} if base is None else {"partitioning": "hive", "partition_base_dir": base}
+    paths = [os.path.abspath(path) for path in files]
+    try:
+        return load_extra("pyarrow.dataset").dataset(paths, format="parquet", **options)
+    except (ValueError, OSError, load_extra("pyarrow").ArrowException) as error:
+        advice = "; a column of a file cannot be in the name of its folder, too" if options else ""
+        raise ReadError(f"{files[0]}: not readable as Parquet ({error}){advice}.") from None
+
+
+def parquet_files(dataset: Any) -> list[Any]:
+    """Files of a dataset as fragments; refuses filters, and files that are not Parquet."""
+    if getattr(dataset, "_scan_options", None):
+        raise ReadError(
+            "a dataset of pyarrow with a filter; filter the rows with "
+            "dask.dataframe.read_parquet(path, filters=...) instead."
+        )
+    fragments = list(dataset.get_fragments())
+    if not fragments or not all(hasattr(type(each), "row_groups") for each in fragments):
+        raise ReadError(
+            "a dataset of pyarrow that does not consist of Parquet files; write it as Parquet, or "
+            "read it with dask.dataframe."
+        )
+    return fragments
+
+
+def row_groups(
+    fragments: Sequence[Any], schema: Any, paths: Sequence[str], names: Sequence[str]
+) -> Iterator[tuple[int, RowGroup]]:
+    """Row groups that have rows, each with the position of its file; only metadata are read.
+
+    Parameters
+    ----------
+    fragments : sequence of pyarrow.dataset.ParquetFileFragment
+    schema : pyarrow.Schema
+        Of the dataset, with columns from names of folders.
+    paths, names : sequences of str
+        Names of the files in errors, and in `Origin.source`.
+    """
+    for fragment, path in zip(fragments, paths, strict=True):
+        try:
+            fragment.ensure_complete_metadata()
+        except (ValueError, OSError) as error:
+            raise ReadError(f"{path}: not a readable Parquet file ({error}).") from None
+    fields = _common_fields(fragments, schema, paths)
+    positions = name_columns(_clean([field.name for field in fields]), paths[0])
+    columns = {name: fields[j] for name, j in positions.items()}
+    for k, fragment in enumerate(fragments):
+        first_row = 0
+        # Without the metadata that are read here, which have some 60 kB for every row group.
+        bare = fragment.format.make_fragment(
+            fragment.path, fragment.filesystem, fragment.partition_expression
+        )
+        for group in fragment.row_groups:
+            n_rows = group.num_rows
+            if n_rows:
+                yield k, RowGroup(bare, group.id, n_rows, first_row, paths[k], names[k], columns)
+            first_row += n_rows
+
+
+def read_arrow(path: Path, name: str | None) -> tuple[Any, Origin]:
+    """Table of an Arrow file, of Feather from version 2 on, or of an Arrow stream."""
+    pyarrow = load_extra("pyarrow")
+    with path.open("rb") as start:
+        magic = start.read(6)
+    if magic.startswith(b"FEA1"):
+        # pyarrow no longer maintains this format, and damaged files can crash the process.
+        raise ReadError(
+            f"{path}: Feather of version 1, which is no longer read; write it again as Parquet or "
+            "with version=2."
+        )
+    with pyarrow.OSFile(str(path), "rb") as file:
+        ipc = pyarrow.ipc
+        with ipc.open_file(file) if magic == b"ARROW1" else ipc.open_stream(file) as stored:
+            table = stored.read_all()
+    table.validate(full=True)  # later code does not check for damage
+    return _frame(table), Origin("", str(path))
+
+
+def _folder_columns(fragment: Any) -> dict[str, Any]:
+    """Columns in the names of the folders of a file, and their values."""
+    keys_of = load_extra("pyarrow.dataset").get_partition_keys
+    return dict(keys_of(fragment.partition_expression))
+
+
+def _common_fields(fragments: Sequence[Any], schema: Any, paths: Sequence[str]) -> list[Any]:
+    """Columns that all files have, with types that hold the values of all of them."""
+    pyarrow = load_extra("pyarrow")
+    first = common = fragments[0].physical_schema
+    added = [field for field in schema if field.name not in first.names]
+    for fragment, path in zip(fragments, paths, strict=True):
+        given = fragment.physical_schema
+        name_columns(given.names, path)  # refuses doubled names
+        check_same_columns(first.names, given.names, paths[0], path)
+        if lacking := {field.name for field in added} - set(_folder_columns(fragment)):
+            raise ReadError(
+                f"{path}: it is not in a folder such as '{min(lacking)}=...', whose name is a "
+                "column of the other files."
+            )
+        try:
+            common = pyarrow.unify_schemas([common, given], promote_options="permissive")
+        except pyarrow.ArrowException as error:
+            raise ReadError(
+                f"{path}: it does not fit to the files before it ({error}); write all files with "
+                "the same types."
+            ) from None
+    return [*common, *added]
+
+
+def _cast(column: Any, field: Any, path: str) -> Any:
+    """A column with the type that holds the values of all files, if it holds them exactly."""
+    try:
+        return column.cast(field.type)
+    except load_extra("pyarrow").ArrowException as error:
+        raise ReadError(
+            f"{path}, column {quote(field.name)}: it is {column.type}, but {field.type} in other "
+            f"files ({error}); write all files with the same types."
+        ) from None
+
+
+def _frame(table: Any) -> Any:
+    columns = [_tamed(column) for column in table.columns]
+    # Without the metadata of pandas, which would turn columns into an index.
+    frame = load_extra("pyarrow").table(columns, names=table.column_names).to_pandas()
+    frame.columns = _clean(table.column_names)
+    return frame
+
+
+def _clean(names: Sequence[str]) -> list[str]:
+    """Names of columns without spaces around them; "" for an index that pandas stored."""
+    return ["" if name.startswith(_UNNAMED_INDEX) else name.strip() for name in names]
+
+
+def _tamed(column: Any) -> Any:
+    """A column in a type that can be converted for all values of its cells."""
+    pyarrow = load_extra("pyarrow")
+    if pyarrow.types.is_timestamp(column.type) and column.type.tz is not None:
+        # With a time zone, pandas fails on dates beyond the year 9999.
+        return column.cast(pyarrow.timestamp(column.type.unit))
+    return pyarrow.array(column.to_pylist()) if _has_views(column.type) else column
+
+
+def _has_views(kind: Any) -> bool:
+    """Whether cells of a type, or parts of them, are references into a buffer.
+
+    References of missing cells are not validated, but conversions of pyarrow follow them.
+    """
+    types = load_extra("pyarrow").types
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return True
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        return True
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _has_views(kind.value_type)
+    if hasattr(kind, "storage_type"):  # an extension
+        return _has_views(kind.storage_type)
+    return any(_has_views(kind.field(k).type) for k in range(kind.num_fields))

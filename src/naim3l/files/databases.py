@@ -1,0 +1,123 @@
+"""Tables from databases: an SQLAlchemy URL, ``#`` and a query that only reads.
+
+A query must begin with SELECT or WITH and be one statement. It runs in a transaction that is
+rolled back. SQLite files are opened for reading only, and PostgreSQL, MySQL, MariaDB and Oracle
+get a read-only transaction; other databases are protected by the rollback only.
+"""
+
+import re
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from naim3l._origin import Origin
+from naim3l._text import quote
+from naim3l.files.errors import ReadError, load_extra
+from naim3l.files.secrets import WEB, scrub, show_source, split_source
+
+_SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)(?!:memory:)([^#?]+)(.*)", re.DOTALL | re.IGNORECASE)
+_READ_ONLY = ("postgresql", "mysql", "mariadb", "oracle")
+
+
+def read_query(source: str) -> tuple[Any, Origin]:
+    """Table that a query returns.
+
+    Parameters
+    ----------
+    source : str
+        Such as ``"sqlite:///lab.db#select * from tests"``.
+
+    Raises
+    ------
+    ReadError
+        If the URL, the query or the database fails; passwords are not shown.
+    """
+    address, query = split_source(source)
+    shown = show_source(address)
+    if address.partition("://")[0].lower() in WEB:
+        raise ReadError(
+            f"{shown}: files are not fetched from the web; download it and give its path (in "
+            "Python, also a dataset of pyarrow)."
+        )
+    _check_query(address, query)
+    engine = _engine(address)
+    try:
+        names, rows = _fetch(engine, query)
+    except (ReadError, ImportError):
+        raise
+    except Exception as error:  # drivers have their own errors, which may show the URL
+        cause = scrub(error, address)
+        raise ReadError(f"{shown}: the query failed ({cause}): {quote(query)}") from None
+    finally:
+        engine.dispose()
+    # Exact numbers stay Decimal: as floats, long ids would lose digits.
+    frame = load_extra("pandas").DataFrame.from_records(
+        rows, columns=range(len(names)), coerce_float=False
+    )
+    frame.columns = [name.strip() for name in names]
+    return frame, Origin("", show_source(source))
+
+
+def place_database(source: str, move: Callable[[str], str]) -> str:
+    """A source with another path of its SQLite file; other sources are unchanged."""
+    match = _SQLITE.match(source)
+    return source if match is None else match[1] + move(match[2]) + match[3]
+
+
+def database_file(source: str) -> Path | None:
+    """File of an SQLite database; None for other databases."""
+    match = _SQLITE.match(source)
+    return None if match is None else Path(match[2])
+
+
+def _check_query(address: str, query: str) -> None:
+    shown = show_source(address)
+    if not query and "#" in address:
+        raise ReadError(
+            f"{shown}: only queries that begin with SELECT or WITH are run, and none does after "
+            "the #."
+        )
+    if not query:
+        raise ReadError(f"{shown}: no query; add one to the URL: '{shown}#select * from table'.")
+    if ";" in query.rstrip().rstrip(";"):
+        raise ReadError(f"{shown}: one statement is run, without ';' inside: {quote(query)}.")
+
+
+def _engine(address: str) -> Any:
+    sqlalchemy, shown = load_extra("sqlalchemy"), show_source(address)
+    try:
+        url = sqlalchemy.make_url(address)
+        if url.get_backend_name() == "sqlite":
+            return _sqlite_engine(sqlalchemy, url, shown)
+        return sqlalchemy.create_engine(url)
+    except ReadError:
+        raise
+    except ImportError as error:
+        cause = scrub(error, address)
+        raise ImportError(f"{shown}: install the driver of this database ({cause}).") from None
+    except Exception as error:
+        cause = scrub(error, address)
+        raise ReadError(f"{shown}: not the URL of a known database ({cause}).") from None
+
+
+def _sqlite_engine(sqlalchemy: Any, url: Any, shown: str) -> Any:
+    """Engine that reads a file and never creates one."""
+    path = Path(url.database or "")
+    if not path.is_file():
+        raise ReadError(
+            f"{shown}: there is no file {show_source(path)!r}; three slashes, then its path."
+        )
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlalchemy.create_engine("sqlite://", creator=lambda: sqlite3.connect(address, uri=True))
+
+
+def _fetch(engine: Any, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    with engine.connect() as connection:  # rolled back at the end of the block
+        if engine.dialect.name in _READ_ONLY:
+            connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+        # Without parameters, so that '%' and ':' have their meaning in the database.
+        options = {"no_parameters": True}
+        result = connection.exec_driver_sql(query, execution_options=options)
+        rows = [tuple(row) for row in result.fetchall()]
+        return [str(name) for name in result.keys()], rows  # noqa: SIM118

@@ -1,0 +1,529 @@
+"""Tables in files and databases, opened by one function whatever their format.
+
+The parts of a table are read batch by batch: a part is a text file, a row group of a Parquet file,
+or all rows of another source. Cells are not judged here: a batch is a data frame with the values
+and types of its format, and its `Origin`.
+"""
+
+import glob
+import hashlib
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from naim3l._origin import Origin
+from naim3l._text import quote, some
+from naim3l.files import columnar
+from naim3l.files.arrays import read_array
+from naim3l.files.columnar import ARROW_EXTENSIONS, PARQUET_EXTENSIONS, RowGroup
+from naim3l.files.databases import database_file, read_query
+from naim3l.files.errors import (
+    ReadError,
+    check_same_columns,
+    close_names,
+    load_extra,
+    name_columns,
+)
+from naim3l.files.secrets import URL, show_source
+from naim3l.files.spreadsheets import read_sheet
+from naim3l.files.text import COMPRESSED_EXTENSIONS, TEXT_EXTENSIONS, TextFile
+from naim3l.input.tables import DataWarning, warn_user
+
+DATABASE_EXTENSIONS = (".db", ".sqlite", ".sqlite3")
+# Formats of one part, as functions of a path and the name of a table in the file.
+_READERS: dict[str, Callable[[Path, str | None], tuple[Any, Origin]]] = {
+    **dict.fromkeys(ARROW_EXTENSIONS, columnar.read_arrow),
+    ".xlsx": read_sheet,
+    ".npz": read_array,
+}
+_NAMED_TABLE = re.compile(r"(.+\.(?:npz|xlsx))#(.+)", re.IGNORECASE | re.DOTALL)
+Source = str | os.PathLike[str]
+
+
+def open_table(source: Any) -> "FileTable":
+    """A table in files, or from a query.
+
+    Of text and Parquet files, only the header or the metadata are read; other sources are read
+    completely, and stay in memory.
+
+    Parameters
+    ----------
+    source : path, str, sequence of these, or pyarrow.dataset.Dataset
+        - ``.csv``, ``.tsv``, ``.txt``, also compressed as ``.gz``, ``.zip``, ``.bz2`` or ``.xz``:
+          the separator is detected among comma, semicolon, tab and bar. Text that is not in UTF-8
+          is read in the encoding that it suggests, which is cp1252 unless another is clear, with a
+          `DataWarning`.
+        - ``.parquet``, ``.parq``, ``.pq``.
+        - ``.arrow``, ``.feather``, ``.ipc``; ``.npz``, as ``file.npz#name`` if it contains several
+          tables; ``.xlsx``, as ``file.xlsx#sheet`` if several sheets have cells.
+        - an SQLAlchemy URL, ``#`` and a query, as ``sqlite:///lab.db#select * from tests``. Only
+          one SELECT or WITH is run, in a transaction that is rolled back.
+        - a folder or a pattern of text or Parquet files, or a list of files, folders and patterns.
+          Folders such as ``year=2024`` of Parquet files are columns.
+
+    Raises
+    ------
+    ReadError
+        If the table cannot be read; the message names the file, the line and the column if known.
+    ImportError
+        If a library is missing; the message says how to install it.
+    """
+    load_extra("pandas")
+    if columnar.is_dataset(source):
+        files = columnar.parquet_files(source)
+        stamps = [Stamp.of(file.path, file.filesystem) for file in files]
+        return _parquet_table("dataset of pyarrow", stamps, files, source.schema)
+    given = [source] if isinstance(source, str | os.PathLike) else source
+    sources = [_expanded(entry) for entry in given]
+    name = some([show_source(entry) for entry in sources], 3, str)
+    if len(sources) == 1 and not is_folder(sources[0]):
+        return _open_one(sources[0], name)
+    found = dict.fromkeys(path for entry in sources for path in _files_of(entry))
+    return _open_files(list(found), name, sources)
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """A table in files, or from a query.
+
+    Attributes
+    ----------
+    name : str
+        The source, without passwords.
+    columns : list of str
+        A column without a name is "unnamed_" and its position, or left out if it is empty: in text
+        files in the first lines, in sheets and queries in all rows.
+    files : list of Path
+    parts : list of Part
+    lengths : list of int, or None
+        Number of rows of each part; None for text files, whose rows are not counted.
+    """
+
+    name: str
+    columns: list[str]
+    files: list[Path]
+    parts: list["Part"]
+    lengths: list[int] | None
+    _facts: list[Any] = field(repr=False)
+
+    def facts(self) -> list[Any]:
+        """Identity of the content: path, size and time of change of files, a hash for queries."""
+        return self._facts
+
+    def read(
+        self,
+        *,
+        n_rows: int | None = None,
+        columns: Sequence[str] | None = None,
+        text_columns: Collection[str] = (),
+    ) -> tuple[Any, Origin]:
+        """The table, or its first rows, as one data frame with a default index.
+
+        Parameters
+        ----------
+        n_rows : int, optional
+            Maximum number of rows.
+        columns : sequence of str, optional
+            By default all.
+        text_columns : collection of str
+            Columns of text files that remain text even if all of their cells are numbers; other
+            names are ignored. A column that is text in one of several files is text in all.
+
+        Returns
+        -------
+        frame : DataFrame of shape (n_rows, n_columns)
+        origin : Origin
+            For several files, rows are counted over all of them.
+        """
+        found = self._first(n_rows, columns, text_columns)
+        if self.lengths is None and (mixed := _mixed([frame for frame, _ in found])):
+            found = self._first(n_rows, columns, {*text_columns, *mixed})
+        if not found:
+            raise ReadError(f"{self.name}: no rows.")
+        if len(found) == 1:
+            return found[0]
+        frames, origins = zip(*found, strict=True)
+        sources = {origin.source for origin in origins}
+        source = self.name if len(sources) > 1 else sources.pop()
+        return load_extra("pandas").concat(frames, ignore_index=True), Origin("", source)
+
+    def _first(
+        self, n_rows: int | None, columns: Sequence[str] | None, text_columns: Collection[str]
+    ) -> list[tuple[Any, Origin]]:
+        """Batches of the first rows, as large as they can be."""
+        found: list[tuple[Any, Origin]] = []
+        n_left = n_rows
+        for part in self.parts:
+            for frame, origin in part.batches(columns, text_columns, n_left):
+                found.append((frame if n_left is None else frame.head(n_left), origin))
+                if n_left is not None:
+                    n_left -= len(found[-1][0])
+                if n_left == 0:
+                    return found
+        return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of a table that one task reads; small and picklable unless they are in memory."""
+
+    columns: tuple[str, ...]
+    _rows: "TextFile | RowGroup | Rows" = field(repr=False)
+    _stamp: "Stamp | None" = None
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        text_columns: Collection[str] = (),
+        batch_rows: int | None = None,
+    ) -> Iterator[tuple[Any, Origin]]:
+        """Data frames of the rows, in order, with their origins; the file is read once.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            By default all, in the order of the table.
+        text_columns : collection of str
+            Columns of text files that remain text. Types of others are inferred for each batch.
+        batch_rows : int, optional
+            Maximum number of rows of a batch; by default there is one batch.
+
+        Raises
+        ------
+        ReadError
+            If a cell or the file cannot be read, or if it has changed since it was opened.
+        """
+        chosen, known = self.columns if columns is None else columns, set(self.columns)
+        for name in chosen:
+            if name not in known:
+                raise ReadError(
+                    f"{self._rows.name}: no column {quote(name)}; {close_names(name, self.columns)}"
+                )
+        with _errors_named(self._stamp.path if self._stamp else "", self._stamp):
+            for batch in self._rows.batches(chosen, text_columns, batch_rows):
+                if self._stamp is not None:
+                    self._stamp.check()
+                yield batch
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All rows of a table, in memory."""
+
+    frame: Any
+    origin: Origin
+
+    @property
+    def name(self) -> str:
+        return self.origin.source
+
+    def batches(
+        self, columns: Sequence[str], text_columns: Collection[str], batch_rows: int | None
+    ) -> Iterator[tuple[Any, Origin]]:
+        """Batches of at most ``batch_rows`` rows."""
+        frame, step = self.frame[list(columns)], batch_rows or len(self.frame)
+        for start in range(0, len(frame), step):
+            batch = frame.iloc[start : start + step].reset_index(drop=True)
+            yield batch, replace(self.origin, first_row=start)
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Size and time of change of a file when it was opened."""
+
+    path: str
+    size: int | None
+    changed: int | None
+    filesystem: Any = field(default=None, compare=False)  # of pyarrow
+
+    @classmethod
+    def of(cls, path: str, filesystem: Any = None) -> "Stamp":
+        if filesystem is not None:
+            info = filesystem.get_file_info(path)
+            return cls(path, info.size, info.mtime_ns, filesystem)
+        try:
+            stat = os.stat(path)
+        except OSError:  # deleted since
+            return cls(path, None, None)
+        return cls(path, stat.st_size, stat.st_mtime_ns)
+
+    def check(self) -> None:
+        """Refuse a file that was written again since."""
+        if Stamp.of(self.path, self.filesystem) != self:
+            raise ReadError(f"{self.path} has changed since it was opened; start again.")
+
+    def facts(self) -> list[Any]:
+        return [self.path, self.size, self.changed]
+
+
+def is_folder(source: str) -> bool:
+    """Whether a source is a folder or a pattern of files, instead of one table.
+
+    A question mark alone makes no pattern, as misspelt addresses have some.
+
+    Examples
+    --------
+    >>> is_folder("visits/*.parquet"), is_folder("visits.parquet")
+    (True, False)
+    """
+    if URL.match(source):
+        return False
+    is_pattern = any(sign in source for sign in "*[") and not os.path.exists(source)
+    return is_pattern or os.path.isdir(source)
+
+
+def source_files(source: Source) -> list[Path]:
+    """Files that `open_table` reads; none for a database that is not a file."""
+    text = _expanded(source)
+    if is_folder(text):
+        return _files_of(text)
+    file = database_file(text) if URL.match(text) else _path_and_name(text)[0]
+    return [] if file is None else [file]
+
+
+def check_file(path: Path) -> None:
+    """Refuse a path that is not a file or cannot be opened."""
+    try:
+        if path.is_dir():
+            raise ReadError(f"{path}: a folder; name a file in it.")
+        if not path.exists():
+            folder = path.parent
+            others = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+            look = f"look into {show_source(folder)!r}."
+            hint = close_names(path.name, others) if others else look
+            raise ReadError(f"{show_source(path)}: there is no such file; {hint}")
+        if not path.is_file():
+            raise ReadError(f"{path}: not a regular file; save what it gives in one.")
+        with path.open("rb"):
+            pass
+    except ReadError:
+        raise
+    except PermissionError as error:
+        raise ReadError(f"{path}: no permission to read it; ask its owner, or chmod.") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        cause = getattr(error, "strerror", None) or error  # the message would repeat the path
+        raise ReadError(f"{quote(show_source(path))}: cannot be opened ({cause}).") from None
+
+
+def _expanded(source: Source) -> str:
+    text = os.fspath(source)
+    return text if URL.match(text) else os.path.expanduser(text)
+
+
+def _path_and_name(source: str) -> tuple[Path, str | None]:
+    """Path of a file, and the name of a table in it, if one is given."""
+    match = _NAMED_TABLE.fullmatch(source)
+    if match and not os.path.exists(source):
+        return Path(match[1]), match[2]
+    return Path(source), None
+
+
+def _open_one(source: str, name: str) -> FileTable:
+    """Table of one file or query."""
+    if URL.match(source):
+        with _errors_named(name):
+            frame, origin = read_query(source)
+            content = hashlib.sha256(frame.to_csv().encode("utf-8", "surrogatepass"))
+        return _memory_table(name, frame, origin, source_files(source), [content.hexdigest()])
+    path, table = _path_and_name(source)
+    check_file(path)
+    _check_extension(path)
+    if _format(path) in ("text", "Parquet"):
+        return _open_files([path], name)
+    stamp = Stamp.of(str(path))
+    with _errors_named(name, stamp):
+        frame, origin = _READERS[_format(path)](path, table)
+    return _memory_table(name, frame, origin, [path], [stamp.facts()])
+
+
+def _memory_table(
+    name: str, frame: Any, origin: Origin, files: list[Path], facts: list[Any]
+) -> FileTable:
+    def is_empty(j: int) -> bool:
+        return bool(frame.iloc[:, j].isna().all())
+
+    positions = name_columns(list(frame.columns), origin.source, is_empty)
+    if not len(frame):
+        raise ReadError(f"{origin.source}: no rows.")
+    named = frame.iloc[:, list(positions.values())].set_axis(list(positions), axis=1)
+    part = Part(tuple(positions), Rows(named, origin))
+    return FileTable(name, list(positions), files, [part], [len(frame)], facts)
+
+
+def _open_files(files: list[Path], name: str, sources: Sequence[str] = ()) -> FileTable:
+    """Table of Parquet files or of text files; without ``sources``, of one file."""
+    stamps = [Stamp.of(str(path)) for path in files]
+    if _format(files[0]) == "Parquet":
+        base = _base(sources) if sources else None
+        dataset = columnar.parquet_dataset(files, base)
+        return _parquet_table(name, stamps, columnar.parquet_files(dataset), dataset.schema, base)
+    short = _short_names(stamps) if sources else [stamps[0].path]
+    opened: list[TextFile] = []
+    for path, stamp, shown in zip(files, stamps, short, strict=True):
+        with _errors_named(stamp.path, stamp):
+            opened.append(TextFile.open(path, shown))
+        check_same_columns(opened[0].columns, opened[-1].columns, stamps[0].path, stamp.path)
+    if notes := [file.note for file in opened if file.note]:
+        warn_user(notes[0] + (f" ({len(notes) - 1} more files)" if len(notes) > 1 else ""))
+    columns = tuple(opened[0].columns)
+    filled = [(file, stamp) for file, stamp in zip(opened, stamps, strict=True) if file.has_rows]
+    if not filled:
+        raise ReadError(f"{files[0]}: a header, but no rows below it.")
+    parts = [Part(columns, file, stamp) for file, stamp in filled]
+    return FileTable(name, list(columns), files, parts, None, [stamp.facts() for stamp in stamps])
+
+
+def _parquet_table(
+    name: str, stamps: Sequence[Stamp], fragments: Sequence[Any], schema: Any, base: str | None = ""
+) -> FileTable:
+    """Table of Parquet files; without ``base``, of one file."""
+    paths = [stamp.path for stamp in stamps]
+    short = paths if base is None else _short_names(stamps)
+    with _errors_named(name):
+        groups = list(columnar.row_groups(fragments, schema, paths, short))
+    if not groups:
+        raise ReadError(f"{name}: no rows.")
+    columns = tuple(groups[0][1].columns)
+    parts = [Part(columns, group, stamps[k]) for k, group in groups]
+    lengths = [group.n_rows for _, group in groups]
+    facts = [stamp.facts() for stamp in stamps]
+    return FileTable(name, list(columns), [Path(path) for path in paths], parts, lengths, facts)
+
+
+def _mixed(frames: Sequence[Any]) -> set[str]:
+    """Columns with cells that are text in some files, and numbers or truth values in others."""
+    kinds: dict[str, set[bool]] = {}
+    for frame in frames if len(frames) > 1 else ():
+        for name, is_known in frame.notna().any().items():
+            if is_known:
+                kinds.setdefault(name, set()).add(frame.dtypes[name].kind in "biuf")
+    return {name for name, found in kinds.items() if len(found) > 1}
+
+
+def _base(sources: Sequence[str]) -> str:
+    """Folder below which folders such as "year=2024" are columns."""
+    base = os.path.commonpath([os.path.abspath(source) for source in sources])
+    while "=" in os.path.basename(base) or not os.path.isdir(base):
+        base = os.path.dirname(base)
+    return base
+
+
+def _short_names(stamps: Sequence[Stamp]) -> list[str]:
+    """Names of files in `Origin.source`: without the folders that all have in common."""
+    paths = [os.path.abspath(stamp.path) for stamp in stamps]
+    folder = os.path.commonpath([os.path.dirname(path) for path in paths])
+    return [os.path.relpath(path, folder) for path in paths]
+
+
+def _files_of(source: str) -> list[Path]:
+    """Text or Parquet files of a folder and of those below it, of a pattern, or one file.
+
+    They are in the order of their numbers. Hidden files, and those of a folder with other
+    extensions, are left out.
+    """
+    is_dir, base = os.path.isdir(source), Path(source)
+    if not is_folder(source):
+        check_file(base)
+    while not base.is_dir():
+        base = base.parent
+    extensions = ", ".join((*PARQUET_EXTENSIONS, *TEXT_EXTENSIONS))
+    files = set[Path]()
+    for found in map(Path, glob.glob(source, recursive=True) if is_folder(source) else [source]):
+        for path in found.rglob("*") if found.is_dir() else [found]:
+            is_hidden = any(part[0] in "._" for part in path.relative_to(base).parts)
+            if path.is_file() and not is_hidden and _format(path) in ("text", "Parquet"):
+                files.add(path)
+            elif path == found and path.is_file() and not is_hidden:
+                raise ReadError(
+                    f"{path}: files of a pattern or a list must have the extension {extensions}; "
+                    "name this file alone, or make the pattern narrower."
+                )
+    if not files:
+        raise ReadError(
+            f"there are no files {'in the folder' if is_dir else 'like'} {show_source(source)!r} "
+            f"with the extension {extensions}, text also with {', '.join(COMPRESSED_EXTENSIONS)}."
+        )
+    first, *others = ordered = sorted(files, key=_natural)
+    if other := next((path for path in others if _format(path) != _format(first)), None):
+        raise ReadError(
+            f"{first} and {other} have different formats; give the files of one format, with a "
+            "pattern such as '*.parquet'."
+        )
+    return ordered
+
+
+def _natural(path: Path) -> list[Any]:
+    """Key by which part-9 comes before part-10."""
+    pieces = re.split(r"([0-9]+)", str(path))
+    return [int(piece) if k % 2 else piece for k, piece in enumerate(pieces)]
+
+
+def _extension(path: Path) -> tuple[str, bool]:
+    """Extension without that of compression, and whether the file is compressed."""
+    extensions = ["", *(extension.lower() for extension in path.suffixes)]
+    is_packed = extensions[-1] in COMPRESSED_EXTENSIONS
+    return extensions[-2 if is_packed else -1], is_packed
+
+
+def _format(path: Path) -> str:
+    """Either "text" or "Parquet", or the extension of another known format; empty if unknown."""
+    extension, is_packed = _extension(path)
+    if extension in TEXT_EXTENSIONS:
+        return "text"
+    if is_packed:
+        return ""
+    return "Parquet" if extension in PARQUET_EXTENSIONS else extension * (extension in _READERS)
+
+
+def _check_extension(path: Path) -> None:
+    if _format(path):
+        return
+    extension, is_packed = _extension(path)
+    if extension in (".xls", ".xlsm", ".xlsb", ".ods"):
+        raise ReadError(f"{path}: a spreadsheet of another kind; save it as .xlsx, or as CSV.")
+    if extension in DATABASE_EXTENSIONS:
+        raise ReadError(
+            f"{path}: a database; name one of its tables in a query, such as "
+            f"'sqlite:///{path}#select * from {_first_table(path)}' (needs naim3l[sql])."
+        )
+    known = TEXT_EXTENSIONS if is_packed else (*TEXT_EXTENSIONS, *PARQUET_EXTENSIONS, *_READERS)
+    raise ReadError(
+        f"{path}: unknown extension {''.join(path.suffixes[-2:]).lower()!r}; known are "
+        f"{', '.join(known)}"
+        f"{'' if is_packed else ', text also with ' + ', '.join(COMPRESSED_EXTENSIONS)}."
+    )
+
+
+def _first_table(path: Path) -> str:
+    """Name of a table of an SQLite file, for an example."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            query = "select name from sqlite_master where type in ('table', 'view')"
+            (name,) = database.execute(query).fetchone() or ("TABLE",)
+    except sqlite3.Error:  # not of SQLite, or damaged
+        return "TABLE"
+    return name if name.isidentifier() else '"{}"'.format(name.replace('"', '""'))
+
+
+@contextmanager
+def _errors_named(where: str, stamp: Stamp | None = None) -> Iterator[None]:
+    """Context in which a file must not have changed, and all errors name it."""
+    try:
+        if stamp is not None:
+            stamp.check()
+        yield
+    except Exception as error:  # damage surfaces as many types, from EOFError to ArrowInvalid
+        if stamp is not None:
+            stamp.check()  # that may be why
+        if isinstance(error, ReadError | ImportError | DataWarning):
+            raise
+        cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise ReadError(
+            f"{where}: cannot be read as the format of its extension ({cause}); it is damaged, "
+            "cut short or of another format."
+        ) from error

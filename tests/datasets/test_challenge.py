@@ -1,0 +1,423 @@
+"""The protocol's promises, each as a property of random label tables."""
+
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from hypothesis import assume, given, reject, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.sparse.csgraph import maximum_flow
+
+from naim3l.datasets import (
+    first_positives,
+    hide_labels,
+    make_challenge,
+    remove_views,
+    shuffle_rows,
+    split_rows,
+)
+
+quick = settings(deadline=None, max_examples=60)
+shapes = st.tuples(st.integers(4, 30), st.integers(1, 6))
+label_tables = arrays(np.int8, shapes, elements=st.integers(0, 1))
+percents = st.integers(0, 100)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def floor_percent(percent, count):
+    """Exact floor of a share given in hundredths, without floating point."""
+    return math.floor(Fraction(percent, 100) * int(count))
+
+
+def naive_first_positives(Y):
+    rows = set()
+    for column in np.asarray(Y).T:
+        for i, value in enumerate(column):
+            if value == 1:
+                rows.add(i)
+                break
+    return sorted(rows)
+
+
+@pytest.fixture(scope="module")
+def Y():
+    return (np.random.RandomState(0).random_sample((60, 5)) < 0.3).astype(int)
+
+
+@pytest.fixture
+def challenge(Y):
+    return make_challenge(Y, 3, random_state=7)
+
+
+def challenge_if_possible(Y, n_views, **options):
+    """Challenge, or an example for hypothesis to skip where the labels allow none."""
+    try:
+        return make_challenge(Y, n_views, **options)
+    except ValueError as error:
+        assert re.match(r"test_size=.* can leave training|ratio .* impossible", str(error))
+        reject()
+
+
+def assert_same(a, b):
+    for name in ("train", "test", "hidden", "present"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    for name in ("train_order", "test_order"):
+        assert len(getattr(a, name)) == len(getattr(b, name))
+        for rows_a, rows_b in zip(getattr(a, name), getattr(b, name), strict=True):
+            np.testing.assert_array_equal(rows_a, rows_b)
+    assert (a.alpha, a.beta) == (b.alpha, b.beta)
+
+
+# --- single steps -------------------------------------------------------------------------------
+
+
+@quick
+@given(label_tables)
+def test_first_positives_are_those_of_a_search_row_by_row(Y):
+    assert first_positives(Y).tolist() == naive_first_positives(Y)
+
+
+@quick
+@given(label_tables, percents, seeds)
+def test_split_keeps_first_positives_in_training(Y, percent, seed):
+    n_samples = len(Y)
+    n_test = floor_percent(percent, n_samples)
+    largest = min(n_samples - len(naive_first_positives(Y)), n_samples - 1)
+    if n_test > largest:
+        with pytest.raises(ValueError, match="test_size"):
+            split_rows(Y, test_size=percent / 100, random_state=seed)
+        return
+    train, test = split_rows(Y, test_size=percent / 100, random_state=seed)
+    assert len(test) == n_test
+    assert sorted([*train, *test]) == list(range(n_samples))
+    assert (np.diff(train) > 0).all() and (np.diff(test) > 0).all()
+    assert set(naive_first_positives(Y)) <= set(train.tolist())
+
+
+@quick
+@given(label_tables, percents, seeds)
+def test_hidden_share_is_exact_for_positives_and_for_negatives(Y, percent, seed):
+    hidden = hide_labels(Y, percent / 100, random_state=seed)
+    assert hidden.shape == Y.shape and hidden.dtype == bool
+    for k in range(Y.shape[1]):
+        for value in (0, 1):
+            side = Y[:, k] == value
+            assert hidden[side, k].sum() == floor_percent(percent, side.sum())
+
+
+def test_floor_is_that_of_the_decimal_number():
+    # 0.29 * 100 is 28.999999999999996 in floating point.
+    Y = np.ones((100, 1), dtype=int)
+    for percent in range(101):
+        assert hide_labels(Y, percent / 100, random_state=0).sum() == percent
+
+
+@quick
+@given(label_tables, st.integers(1, 5), percents, seeds)
+def test_removed_views_keep_every_promise_or_are_impossible(Y, n_views, percent, seed):
+    n_samples, first = len(Y), naive_first_positives(Y)
+    n_drop = floor_percent(percent, n_samples)
+    # Each unprotected row can be dropped from all views but one.
+    feasible = n_views * n_drop <= (n_views - 1) * (n_samples - len(first))
+    if not feasible:
+        with pytest.raises(ValueError, match=r"ratio .* impossible"):
+            remove_views(Y, n_views, percent / 100, random_state=seed)
+        return
+    present = remove_views(Y, n_views, percent / 100, random_state=seed)
+    assert present.shape == (n_samples, n_views) and present.dtype == bool
+    assert ((~present).sum(axis=0) == n_drop).all()
+    assert present[first].all()
+    assert present.any(axis=1).all()
+
+
+def test_the_ratio_named_by_the_error_is_allowed(Y):
+    with pytest.raises(ValueError, match="at most") as caught:
+        remove_views(Y, 2, 0.5)
+    ratio = float(str(caught.value).split("at most ")[1].rstrip("."))
+    assert 0.4 < ratio < 0.5
+    remove_views(Y, 2, ratio, random_state=0)
+    with pytest.raises(ValueError, match="at most") as caught:
+        split_rows(Y, test_size=0.99)
+    split_rows(Y, test_size=float(str(caught.value).split("at most ")[1].rstrip(".")))
+
+
+def test_rows_are_drawn_evenly():
+    # Without labels nothing is protected, so every row has the same chance in every view.
+    Y = np.zeros((10, 1), dtype=int)
+    kept = np.mean([remove_views(Y, 3, 0.5, random_state=seed) for seed in range(800)], axis=0)
+    hidden = np.mean([hide_labels(Y, 0.5, random_state=seed) for seed in range(800)], axis=0)
+    assert np.abs(kept - 0.5).max() < 0.1  # more than five standard errors
+    assert np.abs(hidden - 0.5).max() < 0.1
+
+
+def referee_flow(may_drop, capacity, n_drop):
+    """Rows that can be dropped in all, as a maximum flow source -> views -> rows -> sink."""
+    n_samples, n_views = may_drop.shape
+    graph = np.zeros((n_samples + n_views + 2,) * 2, dtype=np.int32)
+    views, rows = slice(1, 1 + n_views), slice(1 + n_views, 1 + n_views + n_samples)
+    graph[0, views] = n_drop
+    graph[views, rows] = may_drop.T
+    graph[rows, -1] = capacity
+    return maximum_flow(sp.csr_array(graph), 0, len(graph) - 1).flow_value
+
+
+@quick
+@given(st.data(), st.integers(4, 12), st.integers(1, 4), percents, seeds)
+def test_really_missing_views_stay_missing_and_errors_are_real(data, n, n_views, percent, seed):
+    Y = data.draw(arrays(np.int8, (n, 2), elements=st.integers(0, 1)))
+    observed = data.draw(arrays(bool, (n, n_views)))
+    assume(observed.any(axis=1).all())
+    may_drop = observed.copy()
+    may_drop[naive_first_positives(Y)] = False
+    n_drop = [floor_percent(percent, column.sum()) for column in observed.T]
+    flow = referee_flow(may_drop, observed.sum(axis=1) - 1, n_drop)
+    if flow < sum(n_drop):
+        with pytest.raises(ValueError, match=r"ratio .* impossible"):
+            remove_views(Y, n_views, percent / 100, observed=observed, random_state=seed)
+        return
+    present = remove_views(Y, n_views, percent / 100, observed=observed, random_state=seed)
+    dropped = observed & ~present
+    assert not (present & ~observed).any()
+    assert dropped.sum(axis=0).tolist() == n_drop
+    assert not (dropped & ~may_drop).any()
+    assert present.any(axis=1).all()
+
+
+@quick
+@given(arrays(bool, st.tuples(st.integers(0, 20), st.integers(1, 4))), seeds)
+def test_shuffled_rows_are_the_present_ones(present, seed):
+    order = shuffle_rows(present, random_state=seed)
+    assert len(order) == present.shape[1]
+    for rows, column in zip(order, present.T, strict=True):
+        assert sorted(rows.tolist()) == np.flatnonzero(column).tolist()
+
+
+def test_each_view_is_shuffled_on_its_own():
+    first, second = shuffle_rows(np.ones((50, 2)), random_state=0)
+    assert not np.array_equal(first, second)
+    assert not np.array_equal(first, np.sort(first))
+
+
+# --- seeds --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda Y, seed: split_rows(Y, random_state=seed)[1],
+        lambda Y, seed: hide_labels(Y, 0.5, random_state=seed),
+        lambda Y, seed: remove_views(Y, 4, 0.5, random_state=seed),
+        lambda Y, seed: shuffle_rows(np.ones_like(Y), random_state=seed)[0],
+        lambda Y, seed: make_challenge(Y, 4, random_state=seed).train_order[3],
+        lambda Y, seed: make_challenge(Y, 4, random_state=seed).test_order[3],
+    ],
+)
+def test_a_seed_decides(Y, step):
+    np.testing.assert_array_equal(step(Y, 3), step(Y, 3))
+    np.testing.assert_array_equal(step(Y, 3), step(Y, np.random.RandomState(3)))
+    assert not np.array_equal(step(Y, 3), step(Y, 4))
+    assert not np.array_equal(step(Y, None), step(Y, None))
+
+
+def test_steps_draw_from_streams_of_their_own(Y):
+    base = make_challenge(Y, 4, alpha=0.5, beta=0.5, random_state=3)
+    for alpha, beta, aligned in [(0.0, 0.0, False), (0.3, 0.5, True), (0.5, 0.7, False)]:
+        other = make_challenge(Y, 4, alpha=alpha, beta=beta, aligned=aligned, random_state=3)
+        np.testing.assert_array_equal(other.train, base.train)
+        np.testing.assert_array_equal(other.test, base.test)
+        assert np.array_equal(other.hidden, base.hidden) == (beta == 0.5)
+        assert np.array_equal(other.present, base.present) == (alpha == 0.5)
+    fewer_views = make_challenge(Y, 2, alpha=0.2, random_state=3)
+    np.testing.assert_array_equal(fewer_views.hidden, base.hidden)
+
+
+# --- challenge ----------------------------------------------------------------------------------
+
+
+@quick
+@given(label_tables, st.integers(1, 4), percents, st.booleans(), seeds)
+def test_challenge_follows_the_protocol(Y, n_views, percent, aligned, seed):
+    options = {"alpha": percent / 100, "beta": 0.4, "test_size": 0.25, "aligned": aligned}
+    challenge = challenge_if_possible(Y, n_views, **options, random_state=seed)
+    train, test, n_train = challenge.train, challenge.test, len(challenge.train)
+    assert len(test) == len(Y) // 4
+    assert sorted([*train, *test]) == list(range(len(Y)))
+    assert set(naive_first_positives(Y)) <= set(train.tolist())
+    assert ((~challenge.present).sum(axis=0) == floor_percent(percent, n_train)).all()
+    assert challenge.present.any(axis=1).all()
+    for value in (0, 1):
+        side = Y[train] == value
+        expected = [floor_percent(40, count) for count in side.sum(axis=0)]
+        assert (challenge.hidden & side).sum(axis=0).tolist() == expected
+    for v in range(n_views):
+        assert sorted(challenge.train_order[v]) == train[challenge.present[:, v]].tolist()
+        assert sorted(challenge.test_order[v]) == test.tolist()
+        if aligned:
+            assert (np.diff(challenge.train_order[v]) > 0).all()
+            assert (np.diff(challenge.test_order[v]) > 0).all()
+
+
+@quick
+@given(label_tables, st.integers(2, 3), seeds)
+def test_applied_rows_carry_their_own_labels(Y, n_views, seed):
+    # The only feature is the row number, so each row of the result tells where it came from.
+    views = {f"v{v}": np.arange(len(Y))[:, None] + 1000 * v for v in range(n_views)}
+    challenge = challenge_if_possible(Y, n_views, alpha=0.2, beta=0.5, random_state=seed)
+    data = challenge.apply(views, Y)
+    hidden = dict(zip(challenge.train.tolist(), challenge.hidden, strict=True))
+    for v, name in enumerate(views):
+        rows = data.X_train[name][:, 0] - 1000 * v
+        for row, labels in zip(rows.tolist(), data.Y_train[name], strict=True):
+            np.testing.assert_array_equal(np.isnan(labels), hidden[row])
+            np.testing.assert_array_equal(labels[~hidden[row]], Y[row][~hidden[row]])
+        assert sorted(rows) == challenge.train[challenge.present[:, v]].tolist()
+        rows = data.X_test[name][:, 0] - 1000 * v
+        assert sorted(rows) == challenge.test.tolist()
+        np.testing.assert_array_equal(data.Y_test[name], Y[rows])
+    for part in (data.X_train, data.Y_train, data.X_test, data.Y_test):
+        assert list(part) == list(views)
+
+
+def test_nothing_missing_when_both_ratios_are_zero(Y):
+    challenge = make_challenge(Y, 1, alpha=0, beta=0, random_state=0)
+    assert challenge.present.all() and not challenge.hidden.any()
+    data = challenge.apply({"only": np.zeros((len(Y), 2))}, Y)
+    assert not np.isnan(data.Y_train["only"]).any()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        np.asarray,
+        sp.csr_array,
+        sp.csc_array,
+        sp.coo_matrix,
+        lambda X: pd.DataFrame(X, columns=["a", "b"]),
+        lambda X: pl.DataFrame(X, schema=["a", "b"]),
+    ],
+    ids=["numpy", "csr", "csc", "coo", "pandas", "polars"],
+)
+def test_tables_of_every_library(Y, challenge, make):
+    X = np.arange(2 * len(Y), dtype=np.uint8).reshape(-1, 2)
+    table = make(X)
+    data = challenge.apply({"a": table, "b": table, "c": table}, Y)
+    for part, order in ((data.X_train, challenge.train_order), (data.X_test, challenge.test_order)):
+        for got, rows in zip(part.values(), order, strict=True):
+            assert sp.issparse(got) if sp.issparse(table) else type(got) is type(table)
+            dense = got.toarray() if sp.issparse(got) else np.asarray(got)
+            assert dense.dtype == X.dtype
+            np.testing.assert_array_equal(dense, X[rows])
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.asarray,
+        lambda Y: Y.astype(bool),
+        lambda Y: Y.astype(float),
+        lambda Y: Y.tolist(),
+        sp.csr_array,
+        pd.DataFrame,
+        lambda Y: pd.DataFrame(Y).astype("Int64"),
+        lambda Y: pl.DataFrame(Y, schema=[f"l{k}" for k in range(Y.shape[1])]),
+    ],
+)
+def test_labels_of_every_kind(Y, convert):
+    assert_same(make_challenge(convert(Y), 3, random_state=1), make_challenge(Y, 3, random_state=1))
+
+
+def test_really_missing_views_appear_nowhere(Y):
+    observed = np.ones((len(Y), 3), dtype=np.uint8)
+    observed[::2, 1] = 0
+    challenge = make_challenge(Y, 3, alpha=0.3, observed=observed, random_state=0)
+    for v in range(3):
+        assert observed[challenge.train_order[v], v].all()
+        expected = challenge.test[observed[challenge.test, v] == 1]
+        assert sorted(challenge.test_order[v]) == expected.tolist()
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value, shown",
+    [
+        (-1, "-1"),
+        (2, "2"),
+        (0.5, "0.5"),
+        (np.nan, "nan"),
+        (np.inf, "inf"),
+        ("1", "'1'"),
+        (None, ""),
+    ],
+)
+def test_labels_other_than_0_and_1_are_named(value, shown):
+    Y = [[0, 1], [1, 0], [0, 0]]
+    Y[2][1] = value
+    if not isinstance(value, int | float):
+        Y = np.array(Y, dtype=object)
+    with pytest.raises(ValueError, match=rf"Y holds .*{shown}.* in row 2, column 1"):
+        make_challenge(Y, 2)
+
+
+def test_missing_labels_in_frames_are_named():
+    for frame in (
+        pd.DataFrame({"a": [0, 1], "b": [1, None]}).astype("Int64"),
+        pl.DataFrame({"a": [0, 1], "b": [1, None]}),
+    ):
+        with pytest.raises(ValueError, match=r"Y holds .* in row 1, column 1"):
+            first_positives(frame)
+
+
+def test_text_is_not_a_label():
+    with pytest.raises(ValueError, match=r"Y holds .*'0'.* in row 0, column 0"):
+        first_positives(np.array([["0", "1"]]))
+
+
+@pytest.mark.parametrize("Y", [[0, 1], [], [[]], [[[0]]]])
+def test_shape_of_labels(Y):
+    with pytest.raises(ValueError, match="Y has shape"):
+        first_positives(Y)
+
+
+@pytest.mark.parametrize("name", ["alpha", "beta", "test_size"])
+@pytest.mark.parametrize("value", [-0.1, 1.1, np.nan, "0.5", None])
+def test_ratios_out_of_range(Y, name, value):
+    with pytest.raises(ValueError, match=f"{name}="):
+        make_challenge(Y, 3, **{name: value})
+
+
+@pytest.mark.parametrize("n_views", [0, -1, 2.0, "3"])
+def test_number_of_views(Y, n_views):
+    with pytest.raises(ValueError, match="n_views="):
+        make_challenge(Y, n_views)
+
+
+def test_observed_is_checked(Y):
+    with pytest.raises(ValueError, match=r"observed has shape \(3, 2\)"):
+        make_challenge(Y, 2, observed=np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"observed .* 0 and 1"):
+        make_challenge(Y, 2, observed=np.full((len(Y), 2), 2))
+    observed = np.ones((len(Y), 2))
+    observed[5] = 0
+    with pytest.raises(ValueError, match="observed has no view in row 5"):
+        make_challenge(Y, 2, observed=observed)
+
+
+def test_tables_that_do_not_fit_the_challenge(Y, challenge):
+    X = np.zeros((len(Y), 2))
+    views = {"a": X, "b": X, "c": X}
+    with pytest.raises(ValueError, match="Y has shape"):
+        challenge.apply(views, Y[:, :2])
+    with pytest.raises(ValueError, match="mapping of 3"):
+        challenge.apply({"a": X}, Y)
+    with pytest.raises(ValueError, match="views is a list"):
+        challenge.apply([X, X, X], Y)
+    with pytest.raises(ValueError, match="view 'b' has 59 rows"):
+        challenge.apply({**views, "b": X[1:]}, Y)
