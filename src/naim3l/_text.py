@@ -4,7 +4,9 @@ import math
 import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 # Control characters of terminals (C0, DEL, C1), line separators, characters that change the
 # direction of text, and surrogates of undecodable bytes in file names, which cannot be encoded.
@@ -41,6 +43,29 @@ def some(names: Sequence[Any], most: int = 8, show: Callable[[Any], str] = quote
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(show, names[:most])) + more
+
+
+def documented(**lists: Any) -> Callable[[T], T]:
+    """Decorator that puts the names of registries into a docstring, for example ``<kernels>``.
+
+    Examples
+    --------
+    >>> @documented(kernels=["rbf", "chi2"])
+    ... def compare():
+    ...     "One of <kernels>."
+    >>> compare.__doc__
+    'One of {"rbf", "chi2"}.'
+    """
+
+    def fill(described: T) -> T:
+        text = described.__doc__
+        for name, entries in lists.items() if text else ():
+            names = ", ".join(f'"{entry}"' for entry in entries)
+            text = text.replace(f"<{name}>", f"{{{names}}}")
+        described.__doc__ = text
+        return described
+
+    return fill
 
 
 def plain(value: Any, *, other: Callable[[Any], Any] | None = None, finite: bool = True) -> Any:

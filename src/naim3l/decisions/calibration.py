@@ -1,7 +1,9 @@
 """Probabilities from scores, learned from entries that were held out of the fit."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +11,7 @@ from scipy.special import expit, log_expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from naim3l._arrays import Matrix
+from naim3l.files.stored import Array
 
 # Precisions of the normal prior that shrinks the slope (of standardised scores) and the offset of
 # a label's curve towards the common curve.
@@ -38,6 +41,13 @@ class Calibration:
     offset: Matrix
     base: Matrix
     own: NDArray[np.bool_]
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "slope": Array("f", "labels"),
+        "offset": Array("f", "labels"),
+        "base": Array("f", "labels"),
+        "own": Array("b", "labels"),
+    }
 
     def log_odds(self, scores: Matrix) -> Matrix:
         """Log-odds of scores (n_rows, n_labels); NaN where a score is NaN."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -14,7 +14,8 @@ from scipy.special import expit, log_expit, logit
 from naim3l._arrays import Matrix
 from naim3l._parameters import check_number
 from naim3l.decisions.calibration import Calibration
-from naim3l.input.tables import Table
+from naim3l.files.stored import Array, ListOf, Nested
+from naim3l.input.batches import Batch
 
 Scores = NDArray[np.float64]
 
@@ -89,6 +90,12 @@ class Evidence:
     calibrations: list[Calibration]
     weights: Matrix
     overlap: Matrix
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "calibrations": ListOf(Nested(Calibration), "views"),
+        "weights": Array("f", "views", "labels"),
+        "overlap": Array("f", "labels", low=0, high=1),
+    }
 
     @classmethod
     def plain(cls, calibrations: list[Calibration]) -> "Evidence":
@@ -240,7 +247,7 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: float = 
         raise ValueError(f"overlap={overlap:g} has no effect on the mean; give base_rates, too.")
     if not isinstance(scores, Mapping) or not scores:
         raise TypeError("scores must be a mapping {view: table} of at least one view.")
-    tables = {view: Table(table, f"view {view!r}") for view, table in scores.items()}
+    tables = {view: Batch(table, f"view {view!r}") for view, table in scores.items()}
     first = next(iter(tables.values()))
     labels = _labels(first)
     for table in tables.values():
@@ -262,26 +269,26 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: float = 
     return pandas.DataFrame(fused, index=index, columns=first.data.columns)
 
 
-def _labels(table: Table) -> list[Any]:
+def _labels(table: Batch) -> list[Any]:
     """Names of the columns, or their positions if they have none."""
     return list(range(table.shape[1]) if table.frame is None else table.frame.columns)
 
 
-def _check_alike(table: Table, first: Table, first_view: str) -> None:
+def _check_alike(table: Batch, first: Batch, first_view: str) -> None:
     """Refuse a table of another library, or with other columns, than the first."""
     if sparse.issparse(table.data):
-        raise TypeError(f"{table.where}: a sparse matrix; scores are needed for all labels.")
+        raise TypeError(f"{table.origin}: a sparse matrix; scores are needed for all labels.")
     if type(table.data) is not type(first.data):
         raise TypeError(
-            f"{table.where}: a {type(table.data).__qualname__} of {type(table.data).__module__}, "
+            f"{table.origin}: a {type(table.data).__qualname__} of {type(table.data).__module__}, "
             f"but {first_view!r} is a {type(first.data).__qualname__} of "
             f"{type(first.data).__module__}; give tables of one library."
         )
     if set(_labels(table)) != set(_labels(first)):
-        raise ValueError(f"{table.where}: columns differ from those of {first_view!r}.")
+        raise ValueError(f"{table.origin}: columns differ from those of {first_view!r}.")
 
 
-def _match_rows(tables: Mapping[str, Table]) -> tuple[Any, list[Any]]:
+def _match_rows(tables: Mapping[str, Batch]) -> tuple[Any, list[Any]]:
     """Index of the samples, None for tables without one, and positions of each table's rows."""
     first_view, first = next(iter(tables.items()))
     if hasattr(first.data, "iloc"):
@@ -293,7 +300,7 @@ def _match_rows(tables: Mapping[str, Table]) -> tuple[Any, list[Any]]:
     for table in tables.values():
         if table.shape[0] != first.shape[0]:
             raise ValueError(
-                f"{table.where}: {table.shape[0]} rows, and {first.shape[0]} of {first_view!r}; "
+                f"{table.origin}: {table.shape[0]} rows, and {first.shape[0]} of {first_view!r}; "
                 "without an index rows are matched by position, so all views need as many. "
                 "Tables of pandas are matched by index."
             )

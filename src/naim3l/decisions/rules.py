@@ -4,9 +4,9 @@ All three are learned from scores of entries that are held out in turn, so that 
 additional fits is enough for them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,16 @@ from naim3l._arrays import Matrix
 from naim3l._parameters import check_choice
 from naim3l.decisions.calibration import Calibration, fit_calibration
 from naim3l.decisions.contenders import Answers
-from naim3l.decisions.fusion import Evidence, fuse_arrays
+from naim3l.decisions.fusion import FUSIONS, Evidence, fuse_arrays
 from naim3l.decisions.thresholds import (
     LEARNED,
     RULES,
     SIGN,
+    check_rule,
     fit_thresholds,
     fixed_thresholds,
 )
+from naim3l.files.stored import Array, MapOf, Maybe, Nested
 from naim3l.input.views import FUSED
 from naim3l.problem.blocks import thread_map
 from naim3l.problem.rows import Problem
@@ -34,21 +36,64 @@ Rulebook = dict[str, Thresholds]
 
 
 @dataclass(frozen=True)
-class Rules:
-    """The parameters ``threshold``, ``calibrate`` and ``fusion`` of a model."""
+class Decisions:
+    """How scores become answers: labels, probabilities, and one score from several views.
 
-    threshold: Any
-    calibrate: bool
-    fusion: str
+    Parameters
+    ----------
+    rule : {"sign", "guarded", "cardinality", "f1", "half"}, float, or mapping of label to float, \
+default="guarded"
+        When a label is predicted. "sign" is a score above 0, the paper's rule, which predicts rare
+        labels almost never; a number is another threshold of the score. The other rules are
+        learned from entries that are held out of additional coarse fits: "f1" maximises the F1 of
+        each label in each view; "cardinality" is one threshold per view, at which as many labels
+        are predicted as are positive; "half" is a probability of one half; "guarded" maximises the
+        F1 over all entries without making decisions less accurate than each label's more frequent
+        value.
+    probabilities : bool, default=True
+        Whether `predict_proba` is available: a calibration curve per label is learned from the
+        same held-out entries, shrunk towards a common one if few of its entries are known.
+    fusion : {"mean", "evidence", "learned"}, default="mean"
+        How the views of a row of a wide table are fused. "mean" is the mean of their scores.
+        "evidence" calibrates each view on held-out entries, and adds up its evidence beyond the
+        base rate of a label. "learned" also learns weights per view and group of labels, and how
+        much the views overlap. For separate tables, see `naim3l.fuse`.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L, Decisions
+    >>> NAIM3L(decide=Decisions("f1", fusion="evidence")).decide.rule
+    'f1'
+    """
+
+    rule: Any = "guarded"
+    probabilities: bool = True
+    fusion: str = "mean"
+
+    @classmethod
+    def of(cls, decide: Any, label_names: list[str] | None = None) -> "Decisions":
+        """The value of the parameter ``decide``; a fixed rule by itself learns nothing."""
+        found = decide
+        if not isinstance(decide, Decisions):
+            learned = isinstance(decide, str) and decide in LEARNED
+            found = cls(decide, probabilities=learned)
+        check_rule("decide", found.rule, label_names)
+        check_choice("decide: fusion", found.fusion, FUSIONS)
+        check_choice("decide: probabilities", found.probabilities, (True, False))
+        return found
+
+    @property
+    def learned_rule(self) -> bool:
+        """Whether thresholds are learned."""
+        return isinstance(self.rule, str) and self.rule in LEARNED
 
     def learn(self, wide: bool) -> bool:
         """Whether held-out scores are needed."""
-        learned = isinstance(self.threshold, str) and self.threshold in LEARNED
-        return learned or self.calibrate or (wide and self.fusion != "mean")
+        return self.learned_rule or self.probabilities or (wide and self.fusion != "mean")
 
 
 @dataclass
-class Decisions:
+class LearnedDecisions:
     """Thresholds, calibrations and view weights of a model.
 
     Attributes
@@ -58,7 +103,7 @@ class Decisions:
     rules : dict of str to dict of str to ndarray of shape (n_labels,)
         Thresholds of every learned rule; empty if nothing was learned.
     calibrations : dict of str to Calibration
-        Calibrations with the same keys; empty without ``calibrate``.
+        Calibrations with the same keys; empty without ``probabilities``.
     evidence : Evidence or None
         How the views of a wide table are fused; None is the mean of their scores.
     """
@@ -68,22 +113,31 @@ class Decisions:
     calibrations: dict[str, Calibration] = field(default_factory=dict)
     evidence: Evidence | None = None
 
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "thresholds": MapOf(Array("f", "labels"), keys="blocks"),
+        "rules": MapOf(MapOf(Array("f", "labels"), keys="blocks"), keys=None),
+        "calibrations": MapOf(Nested(Calibration), keys=None),
+        "evidence": Maybe(Nested(Evidence)),
+    }
 
-def fixed_decisions(rules: Rules, blocks: Sequence[str], label_names: list[str]) -> Decisions:
+
+def fixed_decisions(
+    rules: Decisions, blocks: Sequence[str], label_names: list[str]
+) -> LearnedDecisions:
     """Decisions that need no held-out entries; thresholds that are to be learned are 0."""
-    known = rules.threshold
-    if isinstance(known, str):
-        known = "sign"
-    return Decisions({block: fixed_thresholds(known, label_names) for block in blocks})
+    known = "sign" if isinstance(rules.rule, str) else rules.rule
+    return LearnedDecisions({block: fixed_thresholds(known, label_names) for block in blocks})
 
 
-def learn_decisions(rules: Rules, start: Decisions, problem: Problem, scores: Matrix) -> Decisions:
+def learn_decisions(
+    rules: Decisions, start: LearnedDecisions, problem: Problem, scores: Matrix
+) -> LearnedDecisions:
     """Decisions as the rules require, learned from scores of entries by fits without them.
 
     Parameters
     ----------
-    rules : Rules
-    start : Decisions
+    rules : Decisions
+    start : LearnedDecisions
         Result of `fixed_decisions`.
     problem : Problem
     scores : ndarray of shape (n_rows, n_labels)
@@ -109,9 +163,9 @@ def learn_decisions(rules: Rules, start: Decisions, problem: Problem, scores: Ma
         rule: {name: of[1][i] for name, of in zip(names, of_blocks, strict=True)}
         for i, rule in enumerate(LEARNED)
     }
-    if isinstance(rules.threshold, str) and rules.threshold in LEARNED:
-        decisions.thresholds = decisions.rules[rules.threshold]
-    if rules.calibrate:
+    if rules.learned_rule:
+        decisions.thresholds = decisions.rules[rules.rule]
+    if rules.probabilities:
         decisions.calibrations = calibrations
     return decisions
 
@@ -127,8 +181,8 @@ def rates_by_block(problem: Problem, names: Sequence[str]) -> dict[str, Matrix]:
 
 
 def held_out_answers(
-    rules: Rules,
-    start: Decisions,
+    rules: Decisions,
+    start: LearnedDecisions,
     problem: Problem,
     scores: Matrix,
     fold_of: NDArray[np.intp],
@@ -196,8 +250,8 @@ def thresholds_of(rule: str | None, thresholds: Thresholds, learned: Rulebook) -
         return {block: np.zeros_like(values) for block, values in thresholds.items()}
     if not learned:
         raise ValueError(
-            f"decide={rule!r} needs scores of held-out entries: fit with threshold={rule!r}, or "
-            "with calibrate=True."
+            f"decide={rule!r} needs scores of held-out entries: fit the model with "
+            f"decide={rule!r}, or another learned rule."
         )
     return learned[rule]
 

@@ -18,19 +18,19 @@ ENOUGH_POSITIVES = 5
 GUARD = 0.005
 
 
-def check_threshold(threshold: Any, label_names: list[str] | None = None) -> None:
-    """Refuse anything but a rule, a number, or a mapping of labels to numbers."""
-    if isinstance(threshold, Mapping):
-        for name, value in threshold.items():
+def check_rule(name: str, rule: Any, label_names: list[str] | None = None) -> None:
+    """Refuse anything but the name of a rule, a number, or a mapping of labels to numbers."""
+    if isinstance(rule, Mapping):
+        for label, value in rule.items():
             if not _is_number(value):
-                raise ValueError(f"threshold[{name!r}] must be a finite number, got {value!r}.")
-        unknown = [name for name in threshold if name not in (label_names or threshold)]
+                raise ValueError(f"{name}[{label!r}] must be a finite number, got {value!r}.")
+        unknown = [label for label in rule if label not in (label_names or rule)]
         if unknown:
-            raise ValueError(f"threshold: no labels {unknown}; the data have {label_names}.")
-    elif not _is_number(threshold) and not (isinstance(threshold, str) and threshold in RULES):
+            raise ValueError(f"{name}: no labels {unknown}; the data have {label_names}.")
+    elif not _is_number(rule) and not (isinstance(rule, str) and rule in RULES):
         raise ValueError(
-            f"threshold must be one of {list(RULES)}, a finite number, or a mapping "
-            f"{{label: number}}, got {threshold!r}."
+            f"{name} must be one of {list(RULES)}, a finite number, a mapping {{label: number}}, "
+            f"or Decisions(...), got {rule!r}."
         )
 
 

@@ -13,13 +13,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from naim3l._arrays import Mask, Matrix
+from naim3l._warnings import warn_user
 from naim3l.estimators.base import ViewModel
-from naim3l.estimators.kernel_model import KernelModel
-from naim3l.input.tables import warn_user
-from naim3l.input.views import FUSED, is_apart
+from naim3l.files.stored import Array, Flag, MapOf, Number, Plain, Sometimes, Whole
+from naim3l.input.views import FUSED, is_separate
 from naim3l.problem.aligned_rows import AlignedRows, concatenate_views, spread
 from naim3l.problem.rows import Problem
-from naim3l.solvers.result import Record
+from naim3l.solvers import Record
+
+_SIZES = {"d": "all features", "c": "labels", "v": "views"}
 
 
 @dataclass
@@ -58,6 +60,14 @@ class AlignedModel(ViewModel):
     # they occur. Arrays contain finite floats, except for the masks.
     _shapes: ClassVar[Mapping[str, str]]
     _masks: ClassVar[frozenset[str]] = frozenset()
+    _stored: ClassVar[Mapping[str, Any]] = {
+        **ViewModel._stored,
+        "n_encoded_": MapOf(Whole(1), keys="views"),
+        "n_iter_": Sometimes(Whole(0)),
+        "converged_": Sometimes(Flag()),
+        "objective_": Sometimes(Number(finite=False)),
+        "history_": Sometimes(Plain()),
+    }
     # Least ``tol`` of fits that only score held-out entries, whose scores are accurate long before
     # the factors are; 0 leaves it as it is.
     _fold_tol: ClassVar[float] = 0.0
@@ -65,6 +75,15 @@ class AlignedModel(ViewModel):
     _advice: ClassVar[str] = (
         "Raise max_iter or tol; history_ shows whether the objective still moves."
     )
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._stored = AlignedModel._stored | {
+            f"{name}_": Array(
+                "b" if name in cls._masks else "f", *(_SIZES.get(size, size) for size in shape)
+            )
+            for name, shape in getattr(cls, "_shapes", {}).items()
+        }
 
     @abstractmethod
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
@@ -94,7 +113,7 @@ class AlignedModel(ViewModel):
         """
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "thresholds_")
+        return hasattr(self, "decisions_")
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to one wide table.
@@ -106,7 +125,7 @@ class AlignedModel(ViewModel):
             names the columns of each view. A row that is entirely NaN in the columns of a view
             lacks the view.
         y : label table of shape (n_rows, n_labels)
-            Labels of the rows of ``X``, in the coding that ``label_coding`` names.
+            Labels of the rows of ``X``, as for :meth:`naim3l.NAIM3L.fit`.
 
         Returns
         -------
@@ -129,13 +148,12 @@ class AlignedModel(ViewModel):
         >>> model.score(wide, data.labels["view0"])
         1.0
         """
-        if is_apart(X):
+        if is_separate(X):
             raise TypeError(
                 f"{type(self).__name__} needs aligned rows: one table with a row for each sample, "
-                "got a mapping of tables. NAIM3L and PerViewRidge take tables apart; "
+                "got a mapping of tables. NAIM3L and PerViewRidge take separate tables; "
                 "naim3l.join_views makes one table of tables with the same rows or ids."
             )
-        self._check_parameters(X)
         rows = AlignedRows.from_problem(self._read_training(X, y))
         self.n_encoded_ = dict(zip(self.views_, rows.widths, strict=True))
         self._keep_learned(self._solve(rows, check_random_state(self.random_state)))
@@ -159,7 +177,7 @@ class AlignedModel(ViewModel):
                 self.history_, self.n_iter_ = learned.history, len(learned.history)
                 self.converged_ = learned.converged
                 self.objective_ = learned.history[-1]["objective"]
-            self._keep_decisions(self._fixed_decisions())
+            self.decisions_ = self._fixed_decisions()
         if learned.interrupted:
             raise KeyboardInterrupt
         options = self._values()
@@ -188,7 +206,7 @@ class AlignedModel(ViewModel):
         """Scores of the rows of a wide table, from all views that a row has, under FUSED."""
         check_is_fitted(self)
         encoded = {
-            view: self._encode(view, table) for view, table in self.reader_.tables(X).items()
+            view: self.features_[view].encode(batch) for view, batch in self._batches(X).items()
         }
         present = np.stack([rows for _, rows in encoded.values()])
         seen = present.any(axis=0)
@@ -203,13 +221,17 @@ class AlignedModel(ViewModel):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ConcatenatedModel(AlignedModel, KernelModel):
+class ConcatenatedModel(AlignedModel):
     """Base of the methods whose scores are linear in the concatenated features of all views.
 
     A row that lacks a view has the mean of the training rows that have it. With kernels, features
     of a view represent its kernel, and those of all views the sum of their kernels.
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **AlignedModel._parameter_constraints,
+        "fit_intercept": ["boolean"],
+    }
     _shapes: ClassVar[Mapping[str, str]] = {"fill": "d", "coef": "dc", "intercept": "c"}
 
     fit_intercept: bool = True

@@ -1,94 +1,456 @@
-"""Base of the models per view: parameters, training and model files.
+"""Base of the models per view: parameters, training, predictions and model files.
 
 A method adds how features of a view become scores, and how that is learned: linear weights in
 `naim3l.estimators.linear`, networks in `naim3l.deep`.
 """
 
-import math
 import os
-from collections.abc import Callable, Collection, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar
+from numbers import Real
+from types import MethodType
+from typing import Any, ClassVar, Self
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
+from naim3l._arrays import Matrix
+from naim3l._device import CPU
+from naim3l._warnings import warn_user
 from naim3l.decisions.held_out import Folds, hold_out_folds
 from naim3l.decisions.rules import (
     N_FOLDS,
     Decisions,
-    Rules,
+    LearnedDecisions,
     fixed_decisions,
+    fuse_views,
     learn_decisions,
-    rates_by_block,
+    thresholds_of,
 )
-from naim3l.decisions.thresholds import check_threshold
-from naim3l.estimators.prediction import ViewPredictor
-from naim3l.estimators.schema import (
-    PARAMETERS,
-    Parameter,
-    check_parameters,
-    check_views,
-    without_effect,
-)
-from naim3l.features.column_uses import ColumnUse
-from naim3l.features.encoding import ViewFeatures, accepts_missing, is_automatic
-from naim3l.features.kernels import KernelMap
-from naim3l.features.recipes import MAX_COMPONENTS
-from naim3l.features.survey import TableSurvey
-from naim3l.features.unused_columns import set_aside
-from naim3l.files.checkpoint import Checkpoint, remove_checkpoint
-from naim3l.files.models import save
-from naim3l.input.partitions import any_partitioned
-from naim3l.input.reader import TableReader
-from naim3l.input.tables import Table, warn_user
-from naim3l.input.views import FUSED, is_apart
-from naim3l.problem.assemble import assemble
-from naim3l.problem.blocks import blas_threads, thread_map
-from naim3l.problem.on_device import CPU
+from naim3l.estimators.chunked import lazily, scores_of_chunks
+from naim3l.estimators.saved import save
+from naim3l.estimators.training import read_training
+from naim3l.features.encoding import FeatureSpec, ViewFeatures, accepts_missing
+from naim3l.features.kernels import AUTO, KernelMap
+from naim3l.features.plan import ColumnPlan
+from naim3l.features.recipes import Recipe
+from naim3l.files.stored import Array, MapOf, Nested, Plain
+from naim3l.input.batches import Batch
+from naim3l.input.labels import LabelledRows, fill_unknown
+from naim3l.input.sources import any_chunked, open_tables, with_columns
+from naim3l.input.views import FUSED, WIDE_TABLE, TableNames, is_separate
+from naim3l.metrics import evaluate
 from naim3l.problem.rows import Problem
-from naim3l.problem.streamed import StreamedProblem
+
+# Containers that results may have; "default" is NumPy.
+OUTPUTS = ("default", "pandas", "polars")
+
+
+class WithProbabilities:
+    """Decorator of a method that a model has only if it learns probabilities.
+
+    scikit-learn's ``available_if`` does the same, but its error does not say what to set.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, model: Any, owner: type | None = None) -> Callable[..., Any]:
+        if model is None:
+            return self.method
+        if not model.has_probabilities:
+            name = f"{type(model).__name__}.{self.method.__name__}"
+            raise AttributeError(
+                f'{name} needs probabilities: fit the model with decide="guarded", or another '
+                "rule that is learned."
+            )
+        return MethodType(self.method, model)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ViewModel(ViewPredictor):
+class ViewModel(BaseEstimator):
     """Base of the methods that learn one model per view; its fields are their common parameters.
 
-    A subclass is a dataclass whose fields are its own parameters. Its ``fit`` calls
-    ``_check_parameters`` and ``_read_training``, learns from the resulting problem what
-    ``_score_features`` needs, calls ``_keep_decisions`` as soon as that is known, and ends with
-    ``_learn``. Explanations, reports and model files use, in addition to the public attributes,
-    ``reader_``, ``features_``, ``evidence_``, ``aside_`` (`ColumnUse` of columns that are not
-    features, by view), ``roles_`` (`ViewRoles` of views that were read from files) and
-    `view_scores`.
+    A subclass is a dataclass whose fields are its own parameters, with their allowed values in
+    ``_parameter_constraints``. Its ``fit`` calls ``_read_training``, learns from the resulting
+    problem what ``_score_features`` needs, calls ``_keep_decisions`` as soon as that is known, and
+    ends with ``_learn``. Attributes that are saved with the model are declared in ``_stored``.
     """
 
-    _schema: ClassVar[Mapping[str, Parameter]] = PARAMETERS  # allowed values of the parameters
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "views": [Mapping, None],
+        "features": "no_validation",  # checked by `FeatureSpec.of`
+        "positive_weight": [Interval(Real, 1e-6, 1e6, closed="both")],
+        "decide": "no_validation",  # checked by `Decisions.of`
+        "random_state": ["random_state"],
+    }
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "names_": Nested(TableNames),
+        "features_": MapOf(Nested(ViewFeatures), keys="views"),
+        "decisions_": Nested(LearnedDecisions),
+        "base_rates_": Array("f", "labels", above=0, below=1),
+        "view_rates_": MapOf(Array("f", "labels", above=0, below=1), keys=None),
+        "roles_": Plain(),
+    }
 
     views: Mapping[str, Any] | None = None
-    transformer: Any = "auto"
-    n_components: int = MAX_COMPONENTS
+    features: Any = AUTO
     positive_weight: float = 1.0
-    label_coding: str = "binary"
-    threshold: Any = "sign"
-    calibrate: bool = False
+    decide: Any = "sign"
     random_state: Any = None
 
     _held_out: ClassVar[Any] = None  # a list while held-out scores are wanted
 
     # Parameters of some of the models; the others have these values.
     fit_intercept = False
-    fusion = "mean"
     device = CPU
+    verbose = 0
+
+    names_: TableNames
+    features_: dict[str, ViewFeatures]
+    decisions_: LearnedDecisions
+    roles_: dict[str, Any]  # of the columns of files, by view
+
+    @abstractmethod
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether everything that ``_score_features`` needs has been learned."""
+
+    @abstractmethod
+    def _score_features(self, view: str, features: Any) -> Matrix:
+        """Scores (n_rows, n_labels) of at least one row, given its features."""
+
+    # What the fit has learned.
+
+    @property
+    def views_(self) -> list[str]:
+        return self._names.views
+
+    @property
+    def label_names_(self) -> list[str]:
+        return self._names.labels
+
+    @property
+    def classes_(self) -> NDArray:
+        return self._names.classes_
+
+    @property
+    def n_features_in_(self) -> int | dict[str, int]:
+        return self._names.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray | dict[str, NDArray]:
+        return self._names.feature_names_in_
+
+    @property
+    def _names(self) -> TableNames:
+        """Names of the fit; missing before it, as in scikit-learn."""
+        if "names_" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object is not fitted")
+        return self.names_
+
+    @property
+    def columns_(self) -> dict[str, list[ColumnPlan]]:
+        """How each column of a view is used; those that are dropped come last.
+
+        A view whose features are numbers as they are, or of a transformer, has no entry.
+        """
+        plans = {view: features.plan for view, features in self.features_.items()}
+        return {view: [*p.columns, *p.dropped] for view, p in plans.items() if p is not None}
 
     @property
     def kernel_maps_(self) -> dict[str, KernelMap]:
         """Fitted kernel maps of the views with a kernel."""
-        maps = {view: features.kernel_map for view, features in self.features_.items()}
-        return {view: kernel_map for view, kernel_map in maps.items() if kernel_map is not None}
+        maps = {view: features.kernel for view, features in self.features_.items()}
+        return {view: kernel for view, kernel in maps.items() if kernel is not None}
+
+    @property
+    def gamma_(self) -> dict[str, float | None]:
+        """Gamma of the kernel of each view, None for views without one."""
+        maps = self.kernel_maps_
+        return {view: maps[view].gamma if view in maps else None for view in self.views_}
+
+    @property
+    def thresholds_(self) -> dict[str, Matrix]:
+        """Thresholds (n_labels,) by view; for a wide table under the key "fused"."""
+        return self.decisions_.thresholds
+
+    @property
+    def fusion_weights_(self) -> dict[str, Matrix] | None:
+        """Weights (n_labels,) of the views of a wide table that are fused by evidence."""
+        evidence = self.decisions_.evidence
+        return None if evidence is None else dict(zip(self.views_, evidence.weights, strict=True))
+
+    @property
+    def fusion_overlap_(self) -> Matrix | None:
+        """Overlap (n_labels,) of the views of a wide table that are fused by evidence."""
+        return None if self.decisions_.evidence is None else self.decisions_.evidence.overlap
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether `predict_proba` is available, according to ``decide``."""
+        return Decisions.of(self.decide).probabilities
+
+    # Predictions.
+
+    @lazily
+    def decision_function(self, X: Any) -> Any:
+        """Scores of the labels, which are larger for labels that are more likely.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table
+            In the form of the fit. A mapping need not have all views.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_rows, n_labels), or ndarray of that shape
+            By view for a mapping. For a wide table, scores are fused over the views that a row
+            has: their mean, or log-odds with fusion by evidence. Scores are NaN in a row that
+            lacks the view, or, in a wide table, every view. For tables that are read in chunks
+            (dask collections, files) all methods return dask data frames or arrays.
+
+        Examples
+        --------
+        >>> from naim3l import NAIM3L
+        >>> from naim3l.datasets import make_unpaired
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = NAIM3L().fit(data.views, data.labels)
+        >>> model.decision_function({"view1": data.views["view1"][:2]})["view1"].round(2)
+        array([[ 1.05,  0.74, -0.65],
+               [ 0.85,  0.59,  1.61]])
+        """
+        scores = self._scores(X)
+        if self.names_.wide:
+            lacking = np.flatnonzero(np.isnan(scores[FUSED]).all(axis=1))
+            if len(lacking):
+                shown = ", ".join(map(str, lacking[:5])) + (", ..." if len(lacking) > 5 else "")
+                warn_user(
+                    f"X: {len(lacking)} rows ({shown}) have no view at all: their scores are NaN."
+                )
+        return self._contain(scores, X)
+
+    @lazily
+    def view_scores(self, X: Any) -> dict[str, Matrix]:
+        """Scores of each view by itself, before those of a wide table are fused.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table
+            In the form of the fit. A mapping need not have all views.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_rows, n_labels)
+            NumPy arrays, regardless of `set_output`; NaN in a row that lacks the view.
+
+        Examples
+        --------
+        >>> from naim3l import NAIM3L, join_views
+        >>> from naim3l.datasets import make_unpaired
+        >>> data = make_unpaired(
+        ...     60, n_features=(9, 8), n_labels=3, aligned=True, noise=0.1, random_state=0
+        ... )
+        >>> wide, views = join_views(data.views)
+        >>> model = NAIM3L(views=views).fit(wide, data.labels["view0"])
+        >>> {view: scores[0].round(2) for view, scores in model.view_scores(wide).items()}
+        {'view0': array([0.55, 0.96, 0.47]), 'view1': array([0.49, 0.91, 0.48])}
+        """
+        return {view: self._score_view(view, batch) for view, batch in self._batches(X).items()}
+
+    @lazily
+    def predict(self, X: Any, decide: str | None = None) -> Any:
+        """Predicted labels: 1 where the score is above the threshold of the label, else 0.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table
+            In the form of the fit. A mapping need not have all views, but every row must have
+            the view; a row of a wide table must have at least one view.
+        decide : {"sign", "guarded", "cardinality", "f1", "half"}, optional
+            Rule to use instead of that of the fit. All but "sign" need a model that has learned
+            probabilities or a rule.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_rows, n_labels), or ndarray of that shape
+            By view for a mapping.
+
+        Examples
+        --------
+        >>> from naim3l import NAIM3L
+        >>> from naim3l.datasets import make_unpaired
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = NAIM3L().fit(data.views, data.labels)
+        >>> model.predict({"view1": data.views["view1"][:2]})["view1"]
+        array([[1, 1, 0],
+               [1, 1, 1]])
+        """
+        scores = self._scores(X)
+        for view, S in scores.items():
+            lacking = np.flatnonzero(np.isnan(S).any(axis=1))
+            if len(lacking):
+                where = WIDE_TABLE if self.names_.wide else f"view {view!r}"
+                raise ValueError(
+                    f"{where}, row {lacking[0]}: all values are missing, so there is nothing to "
+                    f"predict from ({len(lacking)} such rows); drop these rows first."
+                )
+        at = thresholds_of(decide, self.thresholds_, self.decisions_.rules)
+        return self._contain({v: (at[v] < S).astype(np.int64) for v, S in scores.items()}, X)
+
+    @WithProbabilities
+    @lazily
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the labels, for models with a learned rule.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table
+            In the form of the fit. A mapping need not have all views.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_rows, n_labels), or ndarray of that shape
+            By view for a mapping. Each entry is the probability that the row has the label, so
+            the probabilities of different labels need not sum to one. NaN where
+            `decision_function` returns NaN. For one label that was given as a vector, the two
+            columns of scikit-learn: the probabilities of no and of yes.
+
+        Examples
+        --------
+        >>> from naim3l import NAIM3L
+        >>> from naim3l.datasets import make_unpaired
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = NAIM3L(decide="guarded", random_state=0).fit(data.views, data.labels)
+        >>> model.predict_proba({"view1": data.views["view1"][:2]})["view1"].round(2)
+        array([[1.  , 0.97, 0.1 ],
+               [0.99, 0.94, 1.  ]])
+        """
+        found = {view: self._probabilities(view, S) for view, S in self._scores(X).items()}
+        if self.names_.wide and self.names_.one_column:
+            yes = found[FUSED]
+            return self._contain({FUSED: np.hstack([1 - yes, yes])}, X, ["0", "1"])
+        return self._contain(found, X)
+
+    @lazily
+    def impute_labels(self, X: Any, y: Any, min_confidence: float | None = None) -> Any:
+        """Label tables with predictions in place of unknown entries.
+
+        With probabilities, an unknown entry gets its most probable value, whatever the thresholds.
+        Otherwise it gets the decision of `predict`.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table
+            In the form of the fit.
+        y : mapping of str to label table, or one label table
+            Labels of the rows of ``X``. For files, names of columns of the same files.
+        min_confidence : float, optional
+            Smallest probability, from 0.5 to 1, of a value that is filled in; other entries stay
+            unknown. Only with probabilities.
+
+        Returns
+        -------
+        label tables of the type of ``y``
+            Known entries are unchanged, and others are written as these are. An unknown entry
+            stays unknown in a row without features.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from naim3l import NAIM3L
+        >>> from naim3l.datasets import make_unpaired
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = NAIM3L().fit(data.views, data.labels)
+        >>> labels = {"view1": np.array([[1, np.nan, 0], [np.nan, 1, np.nan]])}
+        >>> model.impute_labels({"view1": data.views["view1"][:2]}, labels)["view1"]
+        array([[1., 1., 0.],
+               [1., 1., 1.]])
+        """
+        check_confidence(min_confidence, self.has_probabilities)
+        filled = {}
+        for block, S, rows in self._scores_and_labels(X, y):
+            if self.has_probabilities:
+                values = most_probable(self._probabilities(block, S), min_confidence)
+            else:
+                values = np.where(np.isnan(S), np.nan, self.thresholds_[block] < S)
+            values = values[:, self.names_.label_positions(rows.labels)]
+            filled[block] = fill_unknown(rows, values)
+        return filled[FUSED] if self.names_.wide else filled
+
+    def score(self, X: Any, y: Any) -> float:
+        """Average precision on the known labels, averaged over views.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table
+            In the form of the fit. Rows that lack the view are left out.
+        y : mapping of str to label table, or one label table
+            Labels of the rows of ``X``. For tables that are read in chunks, scores and labels of
+            all rows must fit in memory.
+
+        Returns
+        -------
+        float
+            From 0 to 1, larger is better. A single label leaves nothing to rank, so that the
+            share of correct decisions is returned instead.
+
+        Examples
+        --------
+        >>> from naim3l import NAIM3L
+        >>> from naim3l.datasets import make_unpaired
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = NAIM3L().fit(data.views, data.labels)
+        >>> model.score(data.views, data.labels)
+        1.0
+        """
+        values = []
+        for block, S, rows in self._scores_and_labels(X, y):
+            signed = rows.signed[:, np.argsort(self.names_.label_positions(rows.labels))]
+            truth = np.where(signed == 0, np.nan, signed > 0)
+            present = ~np.isnan(S).any(axis=1)
+            metrics = evaluate(truth[present], S[present], threshold=self.thresholds_[block][0])
+            values.append(metrics["1-HL" if S.shape[1] == 1 else "AP"])
+        return float(np.mean(values))
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose the container of scores and predictions, as for scikit-learn's transformers.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default=None
+            "default" is NumPy. Data frames have the label names as columns and, in pandas, the
+            index of the rows. None changes nothing.
+
+        Returns
+        -------
+        self
+            The same model.
+
+        Examples
+        --------
+        >>> from naim3l import NAIM3L
+        >>> from naim3l.datasets import make_unpaired
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = NAIM3L().fit(data.views, data.labels)
+        >>> model = model.set_output(transform="pandas")
+        >>> model.predict({"view1": data.views["view1"][:2]})["view1"]
+           label0  label1  label2
+        0       1       1       0
+        1       1       1       1
+        """
+        if transform is not None:
+            if transform not in OUTPUTS:
+                raise ValueError(f"transform must be one of {list(OUTPUTS)}, got {transform!r}.")
+            self._sklearn_output_config = {"transform": transform}
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, completely or not at all; `naim3l.load` reads it.
@@ -98,13 +460,13 @@ class ViewModel(ViewPredictor):
         Parameters
         ----------
         path : str or path-like
-            File to write, such as "model.skops". An existing file is replaced.
+            File to write, such as "model.naim3l". An existing file is replaced.
 
         Raises
         ------
         TypeError
-            The model has a part that could not be loaded again, such as a transformer with a
-            lambda function. The message names it.
+            The model has a part that could not be loaded again, such as a kernel that is a
+            function. The message names it.
 
         Examples
         --------
@@ -112,20 +474,13 @@ class ViewModel(ViewPredictor):
         >>> from naim3l.datasets import make_unpaired
         >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
         >>> model = naim3l.NAIM3L().fit(data.views, data.labels)
-        >>> model.save("model.skops")
-        >>> naim3l.load("model.skops").score(data.views, data.labels)
+        >>> model.save("model.naim3l")
+        >>> naim3l.load("model.naim3l").score(data.views, data.labels)
         1.0
         """
         save(self, path)
-        self._remove_checkpoint()
-
-    @property
-    def columns_(self) -> dict[str, list[ColumnUse]]:
-        """What became of each column, by view; those that are set aside come last."""
-        return {
-            view: self.features_[view].uses(self.reader_.column_labels(view)) + self.aside_[view]
-            for view in self.views_
-        }
+        if (checkpoint := self.__dict__.pop("_checkpoint", None)) is not None:
+            checkpoint.remove()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -133,9 +488,11 @@ class ViewModel(ViewPredictor):
         tags.target_tags.multi_output = True
         tags.target_tags.two_d_labels = True
         tags.input_tags.sparse = True
-        # A row of NaN lacks the view; other NaN are allowed if the transformer accepts them.
-        one = not isinstance(self.transformer, Mapping)
-        tags.input_tags.allow_nan = one and accepts_missing(self.transformer)
+        # A row of NaN lacks the view; other NaN are allowed if the features accept them.
+        given = self.features
+        has_plan = isinstance(given, Recipe) and given.plan
+        auto = isinstance(given, str) and given == AUTO
+        tags.input_tags.allow_nan = auto or has_plan or accepts_missing(given)
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
@@ -143,83 +500,111 @@ class ViewModel(ViewPredictor):
         state.pop("_checkpoint", None)  # when a copy is saved, another process may use the file
         return state
 
-    def _keep_checkpoint(self, checkpoint: Checkpoint | None) -> None:
-        """Leave the checkpoint of a finished fit where it is until the model is saved."""
-        if checkpoint is not None:
-            self._checkpoint: tuple[Path, str] = (checkpoint.path, checkpoint.key)
+    def _batches(self, X: Any) -> dict[str, Batch]:
+        """Batch of each view for prediction, checked against the training data."""
+        check_is_fitted(self)
+        self.names_.check_form(X)
+        given = with_columns(X, self.names_.needed_columns())
+        tables = open_tables(given, None, labelled=False)
+        return {
+            view: batch
+            for name, table in tables.items()
+            for view, batch in self.names_.split(name, table.meta).items()
+        }
 
-    def _remove_checkpoint(self) -> None:
-        if kept := self.__dict__.pop("_checkpoint", None):
-            remove_checkpoint(*kept)
+    def _score_view(self, view: str, batch: Batch) -> Matrix:
+        features, present = self.features_[view].encode(batch)
+        scores = np.full((len(batch), len(self.label_names_)), np.nan)
+        if present.any():
+            scores[present] = self._score_features(view, features)
+            self._check_scores(scores[present], features, batch, present)
+        return scores
+
+    def _check_scores(self, scores: Matrix, features: Any, batch: Batch, present: NDArray) -> None:
+        """Refuse scores that are NaN in rows that have the view, if the method can have some."""
+
+    def _scores(self, X: Any) -> dict[str, Matrix]:
+        """Scores by view; for a wide table under FUSED, over the views that a row has."""
+        scores = self.view_scores(X)
+        if not self.names_.wide:
+            return scores
+        return {FUSED: fuse_views(np.stack(list(scores.values())), self.decisions_.evidence)}
+
+    def _scores_and_labels(self, X: Any, y: Any) -> Iterator[tuple[str, Matrix, LabelledRows]]:
+        """Name, scores and labels of each view, or of a wide table, whose name is FUSED."""
+        if any_chunked(X):
+            yield from scores_of_chunks(self, X, y)
+            return
+        scores = self._scores(X)
+        for name, table in open_tables(X, y).items():
+            block = FUSED if self.names_.wide else name
+            labels = LabelledRows.of(table.labels, table.words, one_column=table.one_column)
+            yield block, scores[block], labels
+
+    def _probabilities(self, block: str, scores: Matrix) -> Matrix:
+        if not self.decisions_.calibrations:
+            raise NotFittedError(
+                "the fit was stopped before probabilities were learned; fit again, or use "
+                "decision_function."
+            )
+        return self.decisions_.calibrations[block].probabilities(scores)
+
+    def _contain(
+        self, values: dict[str, NDArray], X: Any, columns: list[str] | None = None
+    ) -> Any:
+        """Arrays or data frames by view, or a single one for a wide table, see `set_output`."""
+        container: Any = getattr(self, "_sklearn_output_config", {}).get("transform", "default")
+        wide = self.names_.wide
+        if container == "default":
+            flat = wide and self.names_.one_column and values[FUSED].shape[1] == 1
+            return (values[FUSED].ravel() if flat else values[FUSED]) if wide else values
+        frames = {}
+        for view, array in values.items():
+            names = columns or list(self.label_names_)
+            frame = nw.from_numpy(array, names, backend=container).to_native()
+            like = X if wide else X[view]
+            like = like.data if isinstance(like, Batch) else like
+            if container == "pandas" and hasattr(like, "iloc"):
+                frame.index = like.index
+            frames[view] = frame
+        return frames[FUSED] if wide else frames
 
     # Training, in the order in which a subclass needs it.
-
-    def _check_parameters(self, X: Any) -> None:
-        """Refuse parameters that are not allowed; warn of those that have no effect on ``X``."""
-        values = self._values()
-        check_parameters(values, self._schema)
-        for message in without_effect(values, wide=not is_apart(X)):
-            warn_user(message)
 
     def _values(self) -> dict[str, Any]:
         """Values of all parameters, including those that a subclass's ``__init__`` lacks."""
         hidden = {field.name: getattr(self, field.name) for field in fields(self)}
         return hidden | self.get_params(deep=False)
 
-    def _read_training(self, X: Any, y: Any) -> Any:
-        """The problem of all views; after an error, no model is left behind."""
+    def _check_parameters(self) -> Decisions:
+        """Refuse parameters that are not allowed; how scores become answers."""
+        self._validate_params()
+        return Decisions.of(self.decide)
+
+    def _read_training(self, X: Any, y: Any, **chunks: Any) -> Any:
+        """The problem of all views; after an error, no model is left behind.
+
+        Parameters
+        ----------
+        X, y
+            As `fit` takes them.
+        **chunks
+            What tables that are read in chunks need to know, see `read_training`.
+        """
+        decisions = self._check_parameters()
+        if is_separate(X) and decisions.fusion != "mean":
+            warn_user(
+                f"fusion={decisions.fusion!r} has no effect on separate tables: it fuses the views "
+                "of one wide table. naim3l.fuse fuses predictions of separate tables."
+            )
         self._forget()
         try:
-            return self._read_parts(X, y) if any_partitioned(X) else self._read(X, y)
+            problem = read_training(self, X, y, **chunks)
+            Decisions.of(self.decide, self.label_names_)  # a mapping may name unknown labels
+            return problem
         except BaseException:
             self._forget()
             raise
-
-    def _read(self, X: Any, y: Any) -> Problem:
-        """The problem of all views: tables and labels, checked and turned into features."""
-        reader = TableReader(self.views, self.label_coding, type(self).__name__)
-        self.aside_: dict[str, list[ColumnUse]] = {}
-        views = reader.read_training(X, y, self._set_aside)
-        check_views(self._values(), self._schema, list(views))
-        check_threshold(self.threshold, reader.label_names_)
-        self.reader_, self.roles_ = reader, dict[str, Any]()
-        self.features_ = {view: self._make_features(view) for view in views}
-        problem = assemble(
-            views,
-            self._fit_features({view: of_view.table for view, of_view in views.items()}),
-            reader.label_names_,
-            wide=reader.wide,
-            fit_intercept=self.fit_intercept,
-            positive_weight=self.positive_weight,
-        )
-        self.base_rates_ = problem.base_rates
-        self.view_rates_ = rates_by_block(problem, self._blocks)
-        return problem
-
-    def _fit_features(self, tables: Mapping[str, Table]) -> dict[str, tuple[Any, NDArray]]:
-        """Features of all views and the masks of their rows; recipes are fitted in threads."""
-        fit = partial(self._encode, fit=True)
-        if all(features.is_recipe for features in self.features_.values()):
-            n_threads = min(blas_threads(), len(tables))
-            # The largest first, so that threads end together.
-            views = sorted(tables, key=lambda view: -math.prod(tables[view].shape))
-            found = thread_map(lambda view: fit(view, tables[view]), views, n_threads)
-            by_view = dict(zip(views, found, strict=True))
-            return {view: by_view[view] for view in tables}
-        return {view: fit(view, table) for view, table in tables.items()}
-
-    def _read_parts(self, X: Any, y: Any) -> StreamedProblem:
-        """The problem of tables that are read in parts, with a sample of its rows."""
-        raise TypeError(
-            f"{type(self).__name__} takes tables in memory; NAIM3L and NAIM3LCV also take tables "
-            "that are read in parts, such as dask data frames and Parquet files."
-        )
-
-    def _set_aside(self, view: str, table: Table) -> Collection[int]:
-        """Positions of the columns of a view that are not features."""
-        unused = set_aside(TableSurvey.of(table)) if is_automatic(self.transformer, view) else {}
-        self.aside_[view] = list(unused.values())
-        return unused
 
     def _forget(self) -> None:
         """Delete everything that an earlier fit has learned."""
@@ -227,63 +612,89 @@ class ViewModel(ViewPredictor):
             delattr(self, name)
         self.__dict__.pop("_checkpoint", None)
 
-    def _make_features(self, view: str) -> ViewFeatures:
-        kernel_map = self._kernel_map(view)
-        return ViewFeatures.make(self.transformer, view, kernel_map, self.n_components)
+    def _spec(self, view: str) -> FeatureSpec:
+        """What the parameter ``features`` says about a view."""
+        return FeatureSpec.of(self.features, view)
 
-    def _kernel_map(self, view: str) -> KernelMap | None:
-        """Unfitted kernel map of a view, None if its scores are linear in the features."""
-        return None
-
-    @property
-    def _rules(self) -> Rules:
-        return Rules(self.threshold, self.calibrate, self.fusion)
-
-    def _learn(self, problem: Problem, solve: Callable[[Problem], NDArray]) -> None:
+    def _learn(self, problem: Any, solve: Callable[[Any], Matrix]) -> None:
         """Learn thresholds, probabilities and view weights, after the rest of the model."""
-        if self._rules.learn(self.reader_.wide):
+        if Decisions.of(self.decide).learn(self.names_.wide):
             self._learn_held_out(problem, solve)
 
     def _learn_held_out(
-        self, problem: Problem, solve: Callable[[Problem], NDArray]
-    ) -> tuple[Folds, list[NDArray[np.floating]]]:
+        self, problem: Any, solve: Callable[[Any], Matrix]
+    ) -> tuple[Folds, list[Matrix]]:
         """Learn decisions; the folds, and the fits without each."""
         folds = self._hold_out(problem, N_FOLDS)
         fits = folds.fits(solve)
         self._learn_decisions(folds, fits)
         return folds, fits
 
-    def _learn_decisions(self, folds: Folds, fits: list[NDArray[np.floating]]) -> None:
+    def _learn_decisions(self, folds: Folds, fits: list[Matrix]) -> None:
         """Learn decisions from the fits without each fold."""
         if self._held_out is not None:  # entries of different folds are compared
             self._held_out.append((folds.rows, folds.scores(fits, levelled=True)))
-        start, scores = self._fixed_decisions(), folds.scores(fits)
-        self._keep_decisions(learn_decisions(self._rules, start, folds.rows, scores))
+        rules, start = Decisions.of(self.decide), self._fixed_decisions()
+        self.decisions_ = learn_decisions(rules, start, folds.rows, folds.scores(fits))
 
-    def _fit_held_out(self, X: Any, y: Any) -> tuple[Problem, NDArray[np.floating]]:
-        """Fit with ``calibrate=True``; the rows, and the scores of their held-out entries."""
-        self.__dict__["_held_out"] = found = list[tuple[Problem, NDArray[np.floating]]]()
+    def _fit_held_out(self, X: Any, y: Any) -> tuple[Problem, Matrix]:
+        """Fit with a learned rule; the rows, and the scores of their held-out entries."""
+        self.__dict__["_held_out"] = found = list[tuple[Problem, Matrix]]()
         try:
-            self.fit(X, y)
+            self.fit(X, y)  # type: ignore[attr-defined]
         finally:
             del self.__dict__["_held_out"]
         return found[-1]
 
-    def _hold_out(self, problem: Problem | StreamedProblem, n_folds: int) -> Folds:
-        if isinstance(problem, StreamedProblem):  # dealt when it was read
+    def _hold_out(self, problem: Any, n_folds: int) -> Folds:
+        if not isinstance(problem, Problem):  # dealt when it was read
             return Folds(problem.sample, problem.fold_of, problem.without_fold)
         rng = check_random_state(self.random_state)
         return Folds.of(problem, hold_out_folds(problem, n_folds, rng))
 
-    def _fixed_decisions(self) -> Decisions:
-        return fixed_decisions(self._rules, self._blocks, self.label_names_)
+    def _fixed_decisions(self) -> LearnedDecisions:
+        rules = Decisions.of(self.decide)
+        return fixed_decisions(rules, self.names_.blocks, self.label_names_)
 
-    @property
-    def _blocks(self) -> list[str]:
-        """Names of the tables of scores: the views, or all views of a wide table together."""
-        return [FUSED] if self.reader_.wide else self.views_
 
-    def _keep_decisions(self, decisions: Decisions) -> None:
-        self.thresholds_, self.rules_ = decisions.thresholds, decisions.rules
-        self.calibration_ = decisions.calibrations
-        self.evidence_ = decisions.evidence
+def check_confidence(min_confidence: Any, has_probabilities: bool) -> None:
+    """Refuse a least confidence outside [0.5, 1], and any without probabilities."""
+    if min_confidence is None:
+        return
+    if not has_probabilities:
+        raise ValueError(
+            'min_confidence needs probabilities: fit the model with decide="guarded", or another '
+            "rule that is learned."
+        )
+    is_number = isinstance(min_confidence, Real) and not isinstance(min_confidence, bool)
+    if not (is_number and 0.5 <= min_confidence <= 1):
+        raise ValueError(
+            f"min_confidence must be a number from 0.5 to 1, got {min_confidence!r}: the more "
+            "probable of two values never has a probability below 0.5."
+        )
+
+
+def most_probable(probabilities: Matrix, min_confidence: float | None = None) -> Matrix:
+    """The more probable of yes and no.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_rows, n_labels)
+        Of yes; NaN where there is none.
+    min_confidence : float, optional
+        Smallest probability that the more probable value may have.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_labels)
+        1 = yes, 0 = no; NaN where there is no probability, or where it is below the smallest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.estimators.base import most_probable
+    >>> most_probable(np.array([[0.1, 0.6, 0.9]]), min_confidence=0.8)
+    array([[ 0., nan,  1.]])
+    """
+    confidence = np.maximum(probabilities, 1 - probabilities)
+    return np.where(confidence >= (min_confidence or 0), probabilities > 0.5, np.nan)

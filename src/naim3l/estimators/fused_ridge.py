@@ -1,12 +1,13 @@
 """Ridge regression on all views at once, the simplest method that needs aligned rows."""
 
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils._param_validation import Interval
 
 from naim3l.estimators.aligned import ConcatenatedModel, Learned, linear_arrays
-from naim3l.estimators.ridge import masked_ridge
-from naim3l.estimators.schema import PARAMETERS, in_range
 from naim3l.problem.aligned_rows import AlignedRows
 
 
@@ -26,8 +27,7 @@ class FusedRidge(ConcatenatedModel):
     views : mapping of str to columns, optional
         Columns of each view: names, positions, a slice or a mask. Other columns are ignored. With
         None all columns are one view.
-    transformer, n_components, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
-label_coding, threshold, calibrate, random_state
+    features, positive_weight, fit_intercept, decide, random_state
         As in :class:`naim3l.NAIM3L`. The kernel of a row is the sum of those of its views.
 
     Attributes
@@ -40,7 +40,7 @@ label_coding, threshold, calibrate, random_state
         Features of a missing view: the means of the training rows.
     n_encoded_ : dict of str to int
         Number of features of each view, after its transformer.
-    gamma_, thresholds_, rules_, calibration_, base_rates_, view_rates_, transformers_, views_, \
+    gamma_, features_, columns_, decisions_, thresholds_, base_rates_, view_rates_, views_, \
 label_names_, classes_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
@@ -59,11 +59,15 @@ label_names_, classes_, n_features_in_, feature_names_in_
     0.99
     """
 
-    _schema = PARAMETERS | {"ridge": in_range("ridge")}  # with 0, weights need not be unique
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ConcatenatedModel._parameter_constraints,
+        # With 0, weights need not be unique.
+        "ridge": [Interval(Real, 1e-10, 1e10, closed="both")],
+    }
 
     ridge: float = 5.0
 
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
         fill = rows.means()
         problem = self._fused_problem(rows, fill)
-        return Learned(linear_arrays(problem, masked_ridge(problem, self.ridge), fill))
+        return Learned(linear_arrays(problem, problem.ridge_solutions([self.ridge])[0], fill))

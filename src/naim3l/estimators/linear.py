@@ -1,71 +1,74 @@
 """Linear models per view, of features or of kernel values."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from naim3l.estimators.kernel_model import KernelModel
+from naim3l._arrays import Matrix
+from naim3l.estimators.base import ViewModel
+from naim3l.files.stored import Array, MapOf
 from naim3l.problem.rows import Problem
-from naim3l.solvers import SolverResult
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearViewModel(KernelModel):
+class LinearViewModel(ViewModel):
     """Base of the methods that learn one linear model per view.
 
     ``fit`` of a subclass computes stacked weights of the problem, passes them to
     ``_keep_weights``, and ends with ``_learn``.
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ViewModel._parameter_constraints,
+        "fit_intercept": ["boolean"],
+    }
+    _stored: ClassVar[Mapping[str, Any]] = {
+        **ViewModel._stored,
+        "coef_": MapOf(Array("f", "features", "labels"), keys="views"),
+        "intercept_": MapOf(Array("f", "labels"), keys="views"),
+    }
+
     fit_intercept: bool = True
-    fusion: str = "mean"
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
     @property
-    def dual_coef_(self) -> dict[str, NDArray[np.floating]]:
+    def dual_coef_(self) -> dict[str, Matrix]:
         """Weights (n_landmarks, n_labels) of the kernel values, for views with a kernel.
 
         Scores are ``k(x, landmarks) @ dual_coef_[view] + intercept_[view]``.
         """
         return {
-            view: kernel_map.normalization_ @ self.coef_[view]
+            view: kernel_map.normalization @ self.coef_[view]
             for view, kernel_map in self.kernel_maps_.items()
         }
 
-    def _read(self, X: Any, y: Any) -> Problem:
-        problem = super()._read(X, y)
+    def _read_training(self, X: Any, y: Any, **chunks: Any) -> Any:
+        problem = super()._read_training(X, y, **chunks)
         return problem.rotated() if self._in_span() else problem
 
     def _in_span(self) -> bool:
         """Whether the weights of a view lie in the span of its rows, so that it may be rotated."""
         return True
 
-    def _score_features(self, view: str, features: Any) -> NDArray[np.floating]:
+    def _score_features(self, view: str, features: Any) -> Matrix:
         return features @ self.coef_[view] + self.intercept_[view]
 
-    def _keep_weights(self, problem: Problem, W: NDArray[np.floating]) -> None:
+    def _keep_weights(self, problem: Any, W: Matrix) -> None:
         coefficients, intercepts = problem.split_weights(W)
         self.coef_ = dict(zip(self.views_, coefficients, strict=True))
         self.intercept_ = dict(zip(self.views_, intercepts, strict=True))
         # From here on the model can predict, even if the rest of the fit is interrupted.
-        self._keep_decisions(self._fixed_decisions())
+        self.decisions_ = self._fixed_decisions()
 
-    def _keep_result(self, problem: Problem, result: SolverResult) -> None:
-        """Set the attributes that an iterative solver determines; then raise its interrupt."""
-        if result.history:  # otherwise it was interrupted in the first iteration
-            self._keep_weights(problem, result.W)
-            self.n_iter_ = result.n_iter
-            self.converged_ = result.converged
-            self.stationarity_ = result.stationarity
-            self.objective_ = result.history[-1]["objective"]
-            self.history_ = result.history
-        if result.interrupted:
-            raise KeyboardInterrupt
+    def _check_stored(self) -> None:
+        """Refuse features that are not those that the weights belong to."""
+        for view in self.views_:
+            n = self.features_[view].n_features(len(self.names_.used[view]))
+            if n is not None and n != len(self.coef_[view]):
+                raise ValueError(f"view {view!r}: {len(self.coef_[view])} weights of {n} features.")
 
 
 class PerViewModel(LinearViewModel):
@@ -95,12 +98,11 @@ class PerViewModel(LinearViewModel):
         >>> {view: weights.shape for view, weights in model.coef_.items()}
         {'view0': (8, 3), 'view1': (8, 3)}
         """
-        self._check_parameters(X)
         problem = self._read_training(X, y)
         self._keep_weights(problem, self._solve(problem))
         self._learn(problem, self._solve)
         return self
 
     @abstractmethod
-    def _solve(self, problem: Problem) -> NDArray[np.floating]:
+    def _solve(self, problem: Problem) -> Matrix:
         """Stacked weights (n_weights, n_labels) of all views and labels."""

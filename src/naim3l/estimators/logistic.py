@@ -2,13 +2,15 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgWarning
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils._param_validation import Interval
 
 from naim3l.estimators.linear import PerViewModel
 from naim3l.problem.rows import Problem
@@ -31,14 +33,13 @@ class PerViewLogistic(PerViewModel):
     C : float, default=1.0
         Inverse of the weight of the squared weights, as in scikit-learn's LogisticRegression.
         Decrease it when few labels are known.
-    views, transformer, n_components, kernel, n_landmarks, gamma, positive_weight, fit_intercept, \
-label_coding, threshold, calibrate, fusion, random_state
+    views, features, positive_weight, fit_intercept, decide, random_state
         As in :class:`naim3l.NAIM3L`.
 
     Attributes
     ----------
-    coef_, intercept_, dual_coef_, gamma_, thresholds_, calibration_, fusion_weights_, \
-fusion_overlap_, base_rates_, transformers_, views_, label_names_, n_features_in_, \
+    coef_, intercept_, dual_coef_, gamma_, features_, columns_, decisions_, thresholds_, \
+fusion_weights_, fusion_overlap_, base_rates_, views_, label_names_, n_features_in_, \
 feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
@@ -54,6 +55,11 @@ feature_names_in_
     array([[0.58, 0.39, 0.8 , 0.18],
            [0.79, 0.32, 0.1 , 0.48]])
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PerViewModel._parameter_constraints,
+        "C": [Interval(Real, 1e-10, 1e10, closed="both")],
+    }
 
     C: float = 1.0
 

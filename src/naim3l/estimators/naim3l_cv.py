@@ -1,62 +1,75 @@
 """The choice of `lam` and `ridge` on observed label entries that are held out of the fits."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from functools import partial
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
 
+from naim3l._arrays import Mask, Matrix, as_numpy
 from naim3l._progress import progress_bar
+from naim3l._text import documented
+from naim3l._warnings import warn_user
 from naim3l.decisions.held_out import (
     AUTO,
     LOWER_IS_BETTER,
+    METRICS,
     Folds,
     choose_metric,
+    hidden_metrics,
     mean_defined,
 )
-from naim3l.estimators.bandwidths import choose_gammas
-from naim3l.estimators.compared import ComparedModel, best_of_folds
+from naim3l.decisions.rules import Decisions
+from naim3l.estimators.coupled import VARIANTS, CoupledModel, Path_, best_of_folds
 from naim3l.estimators.naim3l import NAIM3L
-from naim3l.estimators.schema import is_sequence
 from naim3l.estimators.search import Pair, Search
-from naim3l.features.kernels import of_view
-from naim3l.files.checkpoint import Checkpoint, fingerprint, kept_in, whole_seed
-from naim3l.input.tables import Table, warn_user
-from naim3l.problem.compressed import Form
-from naim3l.problem.on_device import CPU
+from naim3l.files.checkpoint import Checkpoint, check_seed, kept_in
+from naim3l.files.stored import Array, MapOf, Number, Text
+from naim3l.input.batches import Batch
+from naim3l.problem.cost_model import move_to
 from naim3l.problem.rows import Problem
-from naim3l.problem.streamed import StreamedProblem, all_entries
 from naim3l.solvers import SolverResult
-from naim3l.solvers.fast import PART
+from naim3l.solvers.fast import STATE
+from naim3l.solvers.weights import step_on_rows
 
 # Ends of the path of lam if only its length is given.
 MOST_LAM, LEAST_LAM = 10.0, 0.01
 _ALL_UNBOUNDED = (
     "NAIM3LCV: the objective falls without bound at every lam and ridge tried: try smaller lams, "
-    "larger ridges, or high_rank=False."
+    "larger ridges, or variant='low-rank'."
 )
+# Multiples of the gamma of kernels that are tried, with the ridges and the accuracy of weights that
+# are enough to compare them; the same for all models, so that all choose the same features.
+GAMMA_FACTORS, GAMMA_RIDGES, GAMMA_ACCURACY = (0.5, 1.0, 2.0), (1.0, 10.0), 0.01
+MOST_LAMS = MOST_FOLDS = 1000  # each of them is a fit
 
 
+@documented(metrics=METRICS)
 @dataclass(eq=False, repr=False)
-class NAIM3LCV(ComparedModel):
+class NAIM3LCV(CoupledModel):
     """NAIM3L with ``lam`` and ``ridge`` chosen on held-out label entries.
+
+    By default it also learns probabilities, and a rule that predicts rare labels more often than
+    that of `NAIM3L` (``decide="guarded"`` instead of "sign"), from the folds of the search.
 
     The observed entries of each label in each view, positives and negatives separately, are
     divided into folds, and the entries of each fold are held out in turn; all rows stay. A label's
     only positive in a view is never held out. The final model is `NAIM3L` with the chosen pair,
-    fitted on all entries. Thresholds and probabilities are learned from the same folds, and from
-    the fits that the search has made in them.
+    fitted on all entries.
 
     Pairs of ``lam`` and ``ridge`` that are clearly worse than another in the first fold are
-    dropped, unless ``exhaustive`` is set. Clearly worse means that the metric is worse by more
-    than two standard errors of the difference between the two pairs, estimated by the jackknife
-    over 20 blocks of rows. With each ``ridge``, values of ``lam`` are tried in increasing order
-    until one is clearly worse than a smaller one; larger ones are not tried. In the other folds,
-    only those pairs are fitted that are not clearly worse than the best of the first fold.
+    dropped. Clearly worse means that the metric is worse by more than two standard errors of the
+    difference between the two pairs, estimated by the jackknife over 20 blocks of rows. With each
+    ``ridge``, values of ``lam`` are tried in increasing order until one is clearly worse than a
+    smaller one; larger ones are not tried. In the other folds, only those pairs are fitted that
+    are not clearly worse than the best of the first fold.
+
+    If the ``gamma`` of a view's kernel is "auto", half and twice of it are tried before, with
+    ridge regression on the first fold. That fold therefore makes ``best_score_`` slightly
+    optimistic.
 
     Parameters
     ----------
@@ -67,11 +80,7 @@ class NAIM3LCV(ComparedModel):
     cv : int, default=3
         Number of folds, at least 2, of the search and of everything that is learned from held-out
         entries. More folds hold out fewer entries at a time, and take longer.
-    gamma_factors : sequence of float, default=(0.5, 1.0, 2.0)
-        If the ``gamma`` of a view is "auto", multiples of it to try before ``lam`` and ``ridge``
-        are chosen, with ridge regression on the first fold. That fold therefore makes
-        ``best_score_`` slightly optimistic.
-    metric : str, default="auto"
+    metric : "auto" or <metrics>, default="auto"
         A key of the dict that `naim3l.evaluate` returns, averaged over the views in which it is
         defined; for a wide table, it is that of the mean scores of the views. "coverage" and
         "one-error" are minimised. Metrics that rank the labels of a row, such as "AP", need two
@@ -79,26 +88,17 @@ class NAIM3LCV(ComparedModel):
         themselves, which is recommended for probabilities and for fusion by evidence. "auto" is
         "AP" if every fold has a row with labels to rank, otherwise, as with a single label,
         "log-loss".
-    threshold : default="guarded"
+    decide : default="guarded"
         The choices of `NAIM3L`, whose default is "sign".
-    views, transformer, n_components, kernel, n_landmarks, gamma, low_rank, high_rank, \
-positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
+    variant, views, features, positive_weight, fit_intercept, device
         As in `NAIM3L`.
     max_iter, tol
         As in `NAIM3L`, for the final fit; fits within folds are less accurate.
-    exhaustive : bool, default=False
-        Whether to fit every pair in every fold, which takes several times as long. Set it to
-        compare all pairs with each other in ``cv_results_``.
     n_jobs : int, optional
         Number of folds that are computed in parallel, in threads; -1 is the number of cores. The
-        first fold is computed before the others, unless ``exhaustive`` is set.
-    device : str, default="cpu"
-        As in `NAIM3L`.
-    checkpoint : path, optional
-        As in `NAIM3L`, for finished folds and for the state of the final fit. It needs an integer
-        ``random_state``.
+        first fold is computed before the others.
     random_state : int, RandomState or None, default=None
-        Determines the folds.
+        Determines the folds. A fit with a checkpoint needs an integer.
     verbose : int, default=0
         1 shows progress bars on a terminal.
 
@@ -137,23 +137,32 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
     3  1.0   10.0            0.918                4
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **CoupledModel._parameter_constraints,
+        "lams": [Interval(Integral, 1, MOST_LAMS, closed="both"), "array-like"],
+        "ridges": ["array-like"],
+        "cv": [Interval(Integral, 2, MOST_FOLDS, closed="both")],
+        "metric": [StrOptions({AUTO, *METRICS})],
+        "n_jobs": [Integral, None],
+    }
+    _stored: ClassVar[Mapping[str, Any]] = {
+        **CoupledModel._stored,
+        "lam_": Number(above=0),
+        "best_score_": Number(finite=False),
+        "metric_": Text(METRICS),
+        "cv_results_": MapOf(Array("fi", "pairs", finite=False), keys=None),
+    }
+    _exhaustive = False  # True fits every pair in every fold, for benchmarks of the search
+
     lams: int | Sequence[float] = 10
     ridges: Sequence[float] = (0.0, 1.0, 10.0)
     _: KW_ONLY
     cv: int = 3
-    gamma_factors: Sequence[float] = (0.5, 1.0, 2.0)
     metric: str = AUTO
-    threshold: Any = "guarded"
-    low_rank: bool = True
-    high_rank: bool = True
-    max_iter: int = 200
-    tol: float = 1e-4
-    exhaustive: bool = False
+    decide: Any = "guarded"
     n_jobs: int | None = None
-    device: str = CPU
-    checkpoint: str | os.PathLike[str] | None = None
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, checkpoint: Path_ | None = None) -> Self:
         """Choose ``lam`` and ``ridge``, and fit the weights of all views.
 
         Parameters
@@ -162,6 +171,8 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
             As for `NAIM3L.fit`.
         y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
             Labels of the rows of ``X``, as for `NAIM3L.fit`.
+        checkpoint : path, optional
+            As for `NAIM3L.fit`, for finished folds and for the state of the final fit.
 
         Returns
         -------
@@ -182,91 +193,77 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
         >>> model.cv_results_["lam"].round(2).tolist()
         [0.01, 0.32, 10.0]
         """
-        self._check_parameters(X)
-        problem, folds = self._hold_out_training(X, y)
-        checkpoint = self._checkpoint_of(problem)
-        search = self._search(folds, checkpoint)
-        self._keep_result(problem, self._solve_best(all_entries(problem), checkpoint))
-        if self.compare or self._rules.learn(self.reader_.wide):
-            chosen = search.pairs.index((self.lam_, self.ridge_))
-            self._learn_decisions(folds, self._fits(search, [chosen] * len(folds), checkpoint))
-        if self.compare:
-            without = self._chosen_without(search)
-            self._compare(problem, folds, self._fits(search, without, checkpoint))
-        self._keep_checkpoint(checkpoint)
-        return self
+        return super().fit(X, y, checkpoint=checkpoint)
 
-    def _hold_out_training(self, X: Any, y: Any) -> tuple[Any, Folds]:
-        """The problem, its gammas refined, and the folds; chooses the metric."""
-        problem = self._read_training(X, y)
+    def _fit(self, X: Any, y: Any, checkpoint: Path_ | None, *, compare: bool) -> None:
+        problem, kept = self._read(X, y, checkpoint, self.cv)
         folds = self._hold_out(problem, self.cv)
         self._choose_metric(folds)
-        if isinstance(problem, StreamedProblem):  # refined when it was read
-            return problem, folds
-        refined = self._refine_gammas(partial(self.reader_.tables, X), folds)
-        return refined, folds if refined is problem else Folds.of(refined, folds.fold_of)
+        if isinstance(problem, Problem):  # otherwise refined when it was read
+            refined = self._refine_gammas(lambda: self._batches(X), folds)
+            if refined is not problem:
+                problem, folds = refined, Folds.of(refined, folds.fold_of)
+        search = self._search(folds, kept)
+        self._keep_result(problem, self._solve_best(problem.whole, kept))
+        if compare or Decisions.of(self.decide).learn(self.names_.wide):
+            chosen = search.pairs.index((self.lam_, self.ridge_))
+            self._learn_decisions(folds, self._fits(search, [chosen] * len(folds), kept))
+        if compare:
+            without = self._chosen_without(search)
+            self._compare(problem, folds, self._fits(search, without, kept))
+        self._checkpoint = kept
+
+    def _check_parameters(self) -> Decisions:
+        for name, values in (("lams", self.lams), ("ridges", self.ridges)):
+            if is_sequence(values):
+                _check_numbers(name, values, least=1e-10 if name == "lams" else 0.0)
+        return super()._check_parameters()
 
     def _choose_metric(self, folds: Folds) -> None:
         truths = (folds.rows.truth_of(folds.hidden(fold)) for fold in range(self.cv))
         self.metric_ = choose_metric(self.metric, truths)
 
-    def _n_folds(self, *, wide: bool) -> int:
-        return self.cv
-
-    def _refine(self, tables: Mapping[str, Table], folds: Folds) -> None:
+    def _refine(self, batches: Mapping[str, Batch], folds: Folds) -> None:
         self._choose_metric(folds)
-        self._refine_gammas(lambda: tables, folds)
+        self._refine_gammas(lambda: batches, folds)
 
-    def _refine_gammas(self, read: Callable[[], Mapping[str, Table]], folds: Folds) -> Problem:
+    def _refine_gammas(self, read: Callable[[], Mapping[str, Batch]], folds: Folds) -> Problem:
         """The problem with the gammas that are best for the first fold; keeps their maps."""
         auto, problem, hidden = self._free_gammas(), folds.rows, folds.hidden(0)
-        factors = _distinct(self.gamma_factors)
-        if not any(auto.values()) or factors == [1.0]:
+        if not any(auto.values()):
             return problem
-        tables = read()
+        batches = read()
         maps = {view: {auto[view]: features} for view, features in self.features_.items()}
 
         def problem_at(gammas: Mapping[str, float | None]) -> Problem:
             """Views whose gamma does not change keep their features."""
             features = list(problem.features)
-            for v, (view, table) in enumerate(tables.items()):
+            for v, (view, batch) in enumerate(batches.items()):
                 if (gamma := gammas[view]) is not None and gamma not in maps[view]:
                     maps[view][gamma] = self.features_[view].with_gamma(gamma)
-                    features[v] = maps[view][gamma].encode(table)[0]
+                    features[v] = maps[view][gamma].encode(batch, judge=False)[0]
             advance()
             return problem.with_features(features)
 
-        lowest = self.metric_ in LOWER_IS_BETTER
-        with progress_bar("bandwidths", len(factors), shown=self.verbose > 0) as advance:
-            chosen, found = choose_gammas(
-                auto, factors, problem_at, hidden, self.metric_, lowest=lowest, device=self.device
-            )
+        with progress_bar("bandwidths", len(GAMMA_FACTORS), shown=self.verbose > 0) as advance:
+            chosen, found = choose_gammas(auto, problem_at, hidden, self.metric_, self.device)
         self.features_ = {view: maps[view][gamma] for view, gamma in chosen.items()}
         pairs = zip(found, problem.features, strict=True)
         return problem.with_features([old if new is None else new for new, old in pairs])
 
     def _free_gammas(self) -> dict[str, float | None]:
         """Gamma of each view in which it is "auto", None for other views."""
-        free = {
-            view: of_view("kernel", self.kernel, view) is not None
-            and of_view("gamma", self.gamma, view) == "auto"
-            for view in self.views_
-        }
-        return {view: gamma if free[view] else None for view, gamma in self.gamma_.items()}
+        kernels = {view: self._spec(view).kernel for view in self.views_}
+        free = {view for view, kernel in kernels.items() if kernel and kernel.gamma == AUTO}
+        return {view: gamma if view in free else None for view, gamma in self.gamma_.items()}
 
-    def _open_checkpoint(self, data: list[Any], **more: Any) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        names = (
-            "cv", "metric", "exhaustive", "low_rank", "high_rank", "positive_weight",
-            "fit_intercept",
-        )  # fmt: skip
+    def _checkpoint_settings(self) -> dict[str, Any]:
+        names = ("cv", "metric", "variant", "positive_weight", "fit_intercept", "_exhaustive")
         settings = {name: getattr(self, name) for name in names}
-        settings |= {"pairs": self._pairs(), "random_state": whole_seed(self.random_state)} | more
-        return Checkpoint(self.checkpoint, fingerprint(data, settings))
+        return settings | {"pairs": self._pairs(), "random_state": check_seed(self.random_state)}
 
     def _model(self, lam: float, ridge: float) -> NAIM3L:
-        own = {field.name for field in fields(self)} - {"checkpoint", "random_state"}
+        own = {field.name for field in fields(self)} - {"random_state"}
         shared = {f.name: getattr(self, f.name) for f in fields(NAIM3L) if f.name in own}
         return NAIM3L(lam, ridge=ridge, solver="fast", **shared)
 
@@ -279,14 +276,15 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
 
     def _search(self, folds: Folds, checkpoint: Checkpoint | None) -> Search:
         """All fits of the search; sets ``cv_results_``."""
+        low_rank, high_rank = VARIANTS[self.variant]
         search = Search(
             folds,
             self.cv,
             self._pairs(),
             self.metric_,
-            low_rank=self.low_rank,
-            high_rank=self.high_rank,
-            exhaustive=self.exhaustive,
+            low_rank=low_rank,
+            high_rank=high_rank,
+            exhaustive=self._exhaustive,
             device=self.device,
         )
         search.run(self.n_jobs, checkpoint, shown=self.verbose > 0)
@@ -318,7 +316,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
             "rank_test_score": 1 + np.searchsorted(np.sort(place), place),
         } | {f"split{fold}_test_score": sign * of_fold for fold, of_fold in enumerate(losses)}
 
-    def _solve_best(self, problem: Form, checkpoint: Checkpoint | None) -> SolverResult:
+    def _solve_best(self, problem: Any, checkpoint: Checkpoint | None) -> SolverResult:
         """Fit of the best pair on all entries; of the next one if it is unbounded below."""
         results = self.cv_results_
         for best in np.argsort(results["rank_test_score"], kind="stable"):
@@ -333,7 +331,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
                     return self._model(self.lam_, self.ridge_)._solve(problem, checkpoint)
                 except FloatingPointError:
                     if checkpoint is not None:
-                        checkpoint.discard(PART)
+                        checkpoint.discard(STATE)
                         checkpoint.put(mark, {"pair": np.array([self.lam_, self.ridge_])})
             warn_user(
                 f"lam={self.lam_:g} with ridge={self.ridge_:g} is best on held-out entries, but "
@@ -344,7 +342,7 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
 
     def _fits(
         self, search: Search, pairs: Sequence[int], checkpoint: Checkpoint | None
-    ) -> list[NDArray[np.floating]]:
+    ) -> list[Matrix]:
         """Weights without each fold, of a pair for each; solved again if they were not kept."""
         fits = []
         for fold, pair in enumerate(pairs):
@@ -366,3 +364,73 @@ positive_weight, fit_intercept, label_coding, calibrate, compare, fusion
 
 def _distinct(values: Any) -> list[float]:
     return sorted({float(value) for value in values})
+
+
+def is_sequence(values: Any) -> bool:
+    return isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+
+
+def _check_numbers(name: str, values: Any, *, least: float) -> None:
+    """Refuse a sequence of anything but numbers from ``least`` to 1e10."""
+    if not len(values):
+        raise ValueError(f"{name} must be a sequence of at least one number, got {values!r}.")
+    for i, value in enumerate(values):
+        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not is_number or not least <= value <= 1e10:
+            raise ValueError(f"{name}[{i}] must be a number from {least:g} to 1e10, got {value!r}.")
+
+
+def choose_gammas(
+    start: Mapping[str, float | None],
+    problem_at: Callable[[Mapping[str, float | None]], Problem],
+    hidden: Mask,
+    metric: str,
+    device: str,
+) -> tuple[dict[str, float | None], list[Any]]:
+    """Best multiple of each view's initial gamma for ridge regression, and its features.
+
+    Without the regulariser views are independent of each other, so that one fit for each factor
+    and each of ``GAMMA_RIDGES`` is enough for all views.
+
+    Parameters
+    ----------
+    start : mapping of view to gamma, or to None if it is not to be chosen
+        Initial gammas.
+    problem_at : callable
+        Function of gammas by view that returns the problem with these gammas.
+    hidden : bool ndarray of shape (n_rows, n_labels)
+        Entries to hold out.
+    metric : str
+        See `naim3l.decisions.held_out.hidden_metric`.
+    device : str
+        Where weights are computed.
+
+    Returns
+    -------
+    gammas : dict of view to gamma, or to None
+    features : list of ndarray, or of None for views that keep their initial gamma
+        Features of each view at that gamma.
+    """
+    best, chosen = np.full(len(start), -np.inf), dict(start)
+    features: list[Any] = [None] * len(start)
+    for factor in GAMMA_FACTORS:
+        gammas = {v: None if gamma is None else factor * gamma for v, gamma in start.items()}
+        problem = problem_at(gammas)
+        values = _best_ridge(problem, hidden, metric, device)
+        for j, view in enumerate(start):
+            if values[j] > best[j]:
+                best[j], chosen[view] = values[j], gammas[view]
+                features[j] = None if gammas[view] == start[view] else problem.features[j]
+    return chosen, features
+
+
+def _best_ridge(problem: Problem, hidden: Mask, metric: str, device: str) -> Matrix:
+    """Metric of each view for its best ridge; higher is better, and -inf is undefined."""
+    rest: Any = move_to(problem.without(hidden), device)
+    values = []
+    for ridge in GAMMA_RIDGES:
+        solve = step_on_rows(rest, ridge, GAMMA_ACCURACY)
+        W = as_numpy(solve(rest.targets, 0.0, 0 * rest.targets))
+        values.append(hidden_metrics(problem, hidden, W, metric))
+    signed = -np.array(values) if metric in LOWER_IS_BETTER else np.array(values)
+    return np.where(np.isnan(signed), -np.inf, signed).max(axis=0)

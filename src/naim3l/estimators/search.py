@@ -18,17 +18,15 @@ from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
 from naim3l._arrays import Mask, Matrix
+from naim3l._device import CPU
 from naim3l._progress import progress_bar
+from naim3l._threads import one_blas_thread
 from naim3l.decisions.held_out import LOWER_IS_BETTER, N_BLOCKS, Folds, jackknifed_metric
 from naim3l.estimators.naim3l import FOLD_MAX_ITER, FOLD_TOL
 from naim3l.files.checkpoint import Arrays, Checkpoint
-from naim3l.problem.blocks import one_blas_thread
-from naim3l.problem.choice import choose_form, move_to
-from naim3l.problem.compressed import Form
-from naim3l.problem.on_device import CPU
-from naim3l.solvers import SolverResult, solve_fast
+from naim3l.problem.cost_model import choose_form, move_to
+from naim3l.solvers import Callback, Record, SolverResult, solve_fast
 from naim3l.solvers.objective import Objective
-from naim3l.solvers.result import Callback, Record
 
 Pair = tuple[float, float]  # lam, ridge
 Advance = Callable[..., None]
@@ -218,7 +216,7 @@ class Search:
     def _fit_path(
         self,
         fits: FoldFits,
-        form: Form,
+        form: Any,
         path: list[int],
         start: SolverResult | None,
         advance: Advance,
@@ -246,7 +244,7 @@ class Search:
         return first
 
     def _fit(
-        self, form: Form, lam: float, ridge: float, warm: SolverResult | None, callback: Callback
+        self, form: Any, lam: float, ridge: float, warm: SolverResult | None, callback: Callback
     ) -> SolverResult:
         objective = Objective(form, lam, self.low_rank, self.high_rank, ridge)
         limits: dict[str, Any] = {"max_iter": FOLD_MAX_ITER, "tol": FOLD_TOL}

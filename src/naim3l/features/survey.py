@@ -618,6 +618,8 @@ class TableSurvey:
         Of the columns of text and of Python objects.
     ids : dict of int to IdEvidence
         Of typed numbers, if the columns have names.
+    present : ndarray of bool, of shape (n_rows,), or None
+        Which rows of a batch have the view; None for several batches.
 
     Examples
     --------
@@ -642,6 +644,7 @@ class TableSurvey:
     too_large: dict[int, tuple[int, Exception]] = field(default_factory=dict)
     cells: dict[int, CellSurvey] = field(default_factory=dict)
     ids: dict[int, IdEvidence] = field(default_factory=dict)
+    present: Mask | None = None
 
     @classmethod
     def of(cls, batch: Batch, text: Collection[str] = ()) -> "TableSurvey":
@@ -659,6 +662,7 @@ class TableSurvey:
             n_rows - np.asarray(missing.sum(axis=0)).ravel().astype(int),
             np.zeros(n_columns),
             np.zeros(n_columns),
+            present=np.asarray(missing.sum(axis=1)).ravel() < n_columns,
         )
         survey._add_numbers(batch)
         for j, kind in enumerate(types):
@@ -697,6 +701,7 @@ class TableSurvey:
             too_large=later | self.too_large,
             cells=_combine_items(self.cells, other.cells, CellSurvey.combine),
             ids=_combine_items(self.ids, other.ids, IdEvidence.combine),
+            present=None,
         )
 
     def _combined_type(self, other: "TableSurvey", j: int) -> str:

@@ -330,6 +330,31 @@ class LabelDecoder:
         return found
 
 
+@dataclass(frozen=True)
+class LabelledRows:
+    """Labels of some rows, and what they mean.
+
+    Attributes
+    ----------
+    labels : Batch
+        As they were given.
+    signed : ndarray of int8, of shape (n_rows, n_labels)
+        1 = yes, -1 = no, 0 = unknown.
+    one_column : bool
+        Whether labels were one-dimensional.
+    """
+
+    labels: Batch
+    signed: NDArray[np.int8]
+    one_column: bool
+
+    @classmethod
+    def of(cls, labels: Batch, words: LabelWords, *, one_column: bool) -> "LabelledRows":
+        """Labels with all rows in one batch."""
+        decoder = LabelDecoder.of(LabelSurvey.of(labels, {}), words)
+        return cls(labels, decoder.decode(labels), one_column)
+
+
 def _all_usual(column: NDArray[np.float64]) -> bool:
     return bool((np.isnan(column) | np.isin(column, (0, 1, -1))).all())
 
@@ -482,42 +507,36 @@ def check_seen(
         )
 
 
-def fill_unknown(
-    batch: Batch, signed: NDArray[np.int8], values: NDArray[np.float64], *, one_column: bool
-) -> Any:
+def fill_unknown(rows: LabelledRows, values: NDArray[np.float64]) -> Any:
     """The given label table with its unknown entries replaced.
 
     Parameters
     ----------
-    batch : Batch
-        The labels, as they were given.
-    signed : ndarray of int8, of shape (n_rows, n_labels)
-        What they mean.
+    rows : LabelledRows
     values : ndarray of shape (n_rows, n_labels)
         1 = yes, 0 = no; NaN leaves an entry unknown.
-    one_column : bool
-        Whether labels were one-dimensional.
 
     Returns
     -------
     array, series or data frame
         Of the given type, in the words and types of the known cells of each column, unless the
-        type cannot represent the values: categories become numbers.
+        type cannot represent the values: categories become text or numbers.
     """
+    batch, signed = rows.labels, rows.signed
     fill = (signed == 0) & ~np.isnan(values)
     if batch.frame is None:
         filled = batch.data.copy()
         for j in range(filled.shape[1]):
             yes, no = _cells_of(batch, signed, j)
-            rows = fill[:, j]
-            filled[rows, j] = np.where(values[rows, j] > 0, yes, no)
-        return filled.ravel() if one_column else filled
+            here = fill[:, j]
+            filled[here, j] = np.where(values[here, j] > 0, yes, no)
+        return filled.ravel() if rows.one_column else filled
     columns = [
         _fill_series(batch, j, np.flatnonzero(fill[:, j]), values[:, j], signed)
         for j in range(batch.shape[1])
     ]
     result = batch.frame.with_columns(*columns)
-    return result[:, 0].to_native() if one_column else result.to_native()
+    return result[:, 0].to_native() if rows.one_column else result.to_native()
 
 
 def _fill_series(

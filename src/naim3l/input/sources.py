@@ -5,7 +5,7 @@ are read when they are needed. Nothing behind this module asks where a table cam
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -261,6 +261,27 @@ def _file_view(X: Any, y: Any, origin: Origin) -> FileView:
     one = isinstance(X, str | os.PathLike) and not is_folder(os.fspath(X))
     in_memory = one and not str(X).lower().endswith(PARQUET)
     return FileView(table, columns, chunked=not in_memory)
+
+
+def with_columns(X: Any, columns: Mapping[str, list[str] | None]) -> Any:
+    """Tables of which paths are replaced by files with the columns that a model uses.
+
+    Parameters
+    ----------
+    X : mapping of str to table, or one wide table
+    columns : mapping of str to list of str or None
+        By table; None if columns have no names.
+    """
+
+    def replaced(name: str, table: Any) -> Any:
+        names = columns.get(name)
+        if not is_files(table) or names is None:
+            return table
+        return replace(_file_view(table, None, Origin(name)), columns=names)
+
+    if is_separate(X):
+        return {view: replaced(view, table) for view, table in X.items()}
+    return replaced(WIDE_TABLE, X)
 
 
 def _names(y: Any) -> list[str] | None:

@@ -223,6 +223,12 @@ class TableNames:
         """Names of a view's columns, or where they are in the table: "column 3"."""
         return self.column_names(view) or [f"column {j}" for j in self.used[view]]
 
+    def needed_columns(self) -> dict[str, list[str] | None]:
+        """Names of the columns that later tables need, by table; None if they have no names."""
+        if self.wide:
+            return {WIDE_TABLE: self.tables[WIDE_TABLE].names}
+        return {view: self.column_names(view) for view in self.views}
+
     def check_form(self, X: Any) -> None:
         """Refuse tables that are not in the form of the fit."""
         if not self.wide:
