@@ -10,20 +10,22 @@ PIP := $(BIN)/python $(INSTALL) $(PINS)
 EXTRAS := .venv-extras
 OLDEST := .venv-oldest
 DOCS := .venv-docs
+BENCH := .venv-bench
 SITE := docs/_build/html
 TESTS := -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-extras test-oldest fuzz lint docs dist dist-extras bench clean
+.PHONY: help demo test test-extras test-bench test-oldest fuzz lint docs dist dist-extras bench clean
 
 help:
 	@echo "make demo         train on the yeast data under all three challenges and print a table"
 	@echo "make test         run the unit tests in random order; SEED=number repeats an order"
 	@echo "make test-extras  run the tests that need torch, dask or the real datasets; installs both"
+	@echo "make test-bench   run the tests of the laboratory, bench/, in an environment of its own"
 	@echo "make test-oldest  run the unit tests with the oldest versions that pyproject.toml allows"
 	@echo "make fuzz         read damaged and hostile files of every format; MINUTES=5, SEED=0"
 	@echo "make lint         check style, types, import layers, docstrings and CITATION.cff"
 	@echo "make docs         build the documentation site, docs/_build/html, and check it in a browser"
-	@echo "make dist         build wheel and sdist, and test each in an empty environment"
+	@echo "make dist         build wheels and sdists, and test each in an empty environment"
 	@echo "make dist-extras  the same, then install each extra of the wheel alone, and use it"
 	@echo "make bench        run the benchmarks; DATA=folder adds those on real datasets"
 	@echo "make clean        remove the environments and all build output"
@@ -32,13 +34,17 @@ demo: $(VENV)/.run
 	$(BIN)/naim3l demo
 
 # Tests run one process per core, so additional BLAS threads would only compete with them.
-test test-extras test-oldest docs: export OPENBLAS_NUM_THREADS = 1
+test test-extras test-bench test-oldest docs: export OPENBLAS_NUM_THREADS = 1
 
 test: $(VENV)/.test
 	$(BIN)/python $(TESTS) $(if $(SEED),--randomly-seed=$(SEED))
 
 test-extras: $(EXTRAS)/.test
 	$(EXTRAS)/bin/python $(TESTS) -m "torch or data or dask"
+	cd bench && ../$(EXTRAS)/bin/python $(TESTS) -m torch
+
+test-bench: $(BENCH)/.test
+	cd bench && ../$(BENCH)/bin/python $(TESTS) $(if $(SEED),--randomly-seed=$(SEED))
 
 test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python $(TESTS) -W ignore::DeprecationWarning  # raised by newer packages next to the oldest ones
@@ -52,8 +58,8 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/python tools/check_docstrings.py
+	PYTHONPATH=bench/src $(BIN)/lint-imports
+	PYTHONPATH=bench/src $(BIN)/python tools/check_docstrings.py
 	$(BIN)/cffconvert --validate
 
 docs: $(DOCS)/.docs
@@ -62,30 +68,37 @@ docs: $(DOCS)/.docs
 	NAIM3L_SITE=$(SITE) $(DOCS)/bin/python -m pytest tests/docs -m docs
 
 dist: $(VENV)/.dev
-	rm -rf dist build
+	rm -rf dist build bench/dist
 	$(BIN)/python -m build --outdir dist
-	$(BIN)/python tools/check_wheel.py dist/*.whl
+	$(BIN)/python -m build --outdir bench/dist bench
+	$(BIN)/python tools/check_wheel.py dist/*.whl bench/dist/*.whl
 	for package in dist/*.whl dist/*.tar.gz; do \
 	    rm -rf build/empty && $(PYTHON) -m venv build/empty && \
 	    build/empty/bin/python -m pip --disable-pip-version-check install --quiet \
 	        $(PINS) "$$package" && \
 	    (cd build && empty/bin/naim3l --version && empty/bin/naim3l demo --seeds 1) || exit 1; \
 	done
+	for package in bench/dist/*.whl bench/dist/*.tar.gz; do \
+	    rm -rf build/empty && $(PYTHON) -m venv build/empty && \
+	    build/empty/bin/python -m pip --disable-pip-version-check install --quiet \
+	        $(PINS) dist/*.whl "$$package" && \
+	    (cd build && empty/bin/naim3l-bench reproduce fig4 --out empty/results) || exit 1; \
+	done
 
 dist-extras: dist
 	$(BIN)/python tools/check_extras.py dist/*.whl
 
-bench: $(VENV)/.test
-	$(BIN)/python benchmarks/bench_metrics.py
-	$(BIN)/python benchmarks/bench_solvers.py $(if $(DATA),--data $(DATA))
-	$(BIN)/python benchmarks/bench_growth.py
-	$(BIN)/python benchmarks/bench_subgradient.py
-	$(BIN)/python benchmarks/bench_blas.py $(if $(DATA),--data $(DATA))
-	$(BIN)/python benchmarks/bench_kernel.py $(if $(DATA),--data $(DATA))
-	$(if $(DATA),$(BIN)/python benchmarks/corel5k.py $(DATA)/corel5k_lear4.npz)
+bench: $(BENCH)/.test
+	$(BENCH)/bin/python benchmarks/bench_metrics.py
+	$(BENCH)/bin/python benchmarks/bench_solvers.py $(if $(DATA),--data $(DATA))
+	$(BENCH)/bin/python benchmarks/bench_growth.py
+	$(BENCH)/bin/python benchmarks/bench_subgradient.py
+	$(BENCH)/bin/python benchmarks/bench_blas.py $(if $(DATA),--data $(DATA))
+	$(BENCH)/bin/python benchmarks/bench_kernel.py $(if $(DATA),--data $(DATA))
+	$(if $(DATA),$(BENCH)/bin/python benchmarks/corel5k.py $(DATA)/corel5k_lear4.npz)
 
 clean:
-	rm -rf $(VENV) $(EXTRAS) $(OLDEST) $(DOCS) docs/_build docs/gallery docs/api/generated docs/figures/drawn build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(EXTRAS) $(OLDEST) $(DOCS) $(BENCH) docs/_build docs/gallery docs/api/generated docs/figures/drawn build dist bench/dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -106,14 +119,20 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 # The default torch package may pull in gigabytes of CUDA libraries; for a CPU build, point pip to an
 # index that has one.
-$(EXTRAS)/.test: pyproject.toml constraints.txt
+$(EXTRAS)/.test: pyproject.toml bench/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(EXTRAS)
-	$(EXTRAS)/bin/python $(INSTALL) $(PINS) --editable '.[test,torch,dask]'
+	$(EXTRAS)/bin/python $(INSTALL) $(PINS) --editable '.[test,torch,dask]' --editable './bench[test]'
 	touch $@
 
-$(DOCS)/.docs: pyproject.toml constraints.txt
+$(BENCH)/.test: pyproject.toml bench/pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python $(INSTALL) $(PINS) --editable . --editable './bench[test]'
+	touch $@
+
+# Figures of the research pages are drawn by the laboratory.
+$(DOCS)/.docs: pyproject.toml bench/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python $(INSTALL) $(PINS) --editable '.[docs,test]'
+	$(DOCS)/bin/python $(INSTALL) $(PINS) --editable '.[docs,test]' --editable ./bench
 	touch $@
 
 $(OLDEST)/.test: pyproject.toml tools/oldest.py

@@ -36,15 +36,16 @@ from sklearn.preprocessing import Normalizer
 from threadpoolctl import threadpool_limits
 
 from naim3l import NAIM3L
-from naim3l.datasets import make_unpaired, open_dataset
+from naim3l.datasets import make_unpaired
 from naim3l.deep import DeepNAIM3L, NAIM3LLoss
 from naim3l.deep.batches import count_batches, deal_batches
 from naim3l.deep.networks import Architecture, make_networks
 from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
-from naim3l.experiments.trials import draw_challenge, make_trial, measure
 from naim3l.features.encoding import make_transformer
 from naim3l.features.recipes import LeadingComponents, RootHistogram
 from naim3l.solvers import solve_fast
+from naim3l_bench.datasets import open_dataset
+from naim3l_bench.trials import draw_challenge, make_trial, measure
 
 LAM = 0.4
 CPU = torch.device("cpu")

@@ -106,8 +106,8 @@ LONG = (search_linear, search_kernel)  # measured once
 
 def corel5k(data, name):
     """Raw training tables of seed 0, half of the views and labels missing."""
-    from naim3l.datasets import open_dataset
-    from naim3l.experiments.trials import draw_challenge, make_trial
+    from naim3l_bench.datasets import open_dataset
+    from naim3l_bench.trials import draw_challenge, make_trial
 
     settings = {"alpha": 0.5, "beta": 0.5, "aligned": False, "seed": 0}
     source = open_dataset(name, data)

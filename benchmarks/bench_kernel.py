@@ -16,13 +16,13 @@ import numpy as np
 from common import print_machine, print_table, progress
 
 from naim3l import NAIM3L, NAIM3LCV
-from naim3l.datasets import open_dataset
-from naim3l.experiments.trials import draw_challenge, make_trial
 from naim3l.features.encoding import make_transformer
 from naim3l.problem.choice import choose_form, estimate_costs
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
+from naim3l_bench.datasets import open_dataset
+from naim3l_bench.trials import draw_challenge, make_trial
 
 LAM, RIDGE = 0.4, 1.0
 SETTINGS = {"alpha": 0.5, "beta": 0.5, "aligned": False, "seed": 0}
@@ -90,7 +90,7 @@ def compare_forms(X, Y, columns):
         on_rows, on_statistics = (
             timed(problem, LAM, RIDGE, form)[0] for form in ("rows", "compressed")
         )
-        estimate = costs["rows"].flops / costs["compressed"].flops
+        estimate = costs["rows"].total.flops / costs["compressed"].total.flops
         rows.append([str(n), f"{on_rows:.1f}", f"{on_statistics:.1f}",
                      f"{on_rows / on_statistics:.2f}", f"{estimate:.2f}"])  # fmt: skip
     header = ["columns", "rows, s", "statistics, s", "measured ratio", "estimated ratio"]

@@ -26,8 +26,9 @@ import numpy as np
 from common import print_machine, print_markdown, progress
 
 from naim3l import NAIM3L, NAIM3LCV
-from naim3l.datasets import available, make_unpaired, open_dataset
-from naim3l.experiments.trials import draw_challenge, make_trial
+from naim3l.datasets import make_unpaired
+from naim3l_bench.datasets import available, open_dataset
+from naim3l_bench.trials import draw_challenge, make_trial
 
 DATASETS = ("emotions", "birds", "yeast", "arxiv2007", "corel5k-4", "corel5k-6 kernel")
 FULL, DROPPING, OTHER = "full", "dropping", "other"

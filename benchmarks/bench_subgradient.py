@@ -28,9 +28,9 @@ from common import median_seconds, number, print_machine, print_table, progress
 from scipy import linalg
 from threadpoolctl import threadpool_limits
 
-from naim3l.experiments.paper.published import TABLE7, TABLE7_SIZES, table7_seconds
-from naim3l.experiments.subgradient import svd_economy, svd_full, svd_truncated
 from naim3l.solvers.nuclear import trace_norm_subgradient
+from naim3l_bench.paper.published import TABLE7, TABLE7_SIZES, table7_seconds
+from naim3l_bench.paper.table7 import svd_economy, svd_full, svd_truncated
 
 
 def qr(A):

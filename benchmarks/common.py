@@ -13,9 +13,8 @@ from time import perf_counter
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from naim3l.datasets import load_npz, load_yeast, make_unpaired
+from naim3l.datasets import load_yeast, make_challenge, make_unpaired
 from naim3l.features.encoding import make_transformer
-from naim3l.missing import make_challenge
 from naim3l.problem.rows import Problem
 from naim3l.solvers.objective import Objective
 
@@ -65,12 +64,11 @@ def make_cases(data: str | None, quick: bool, names: list[str] | None = None) ->
 
 
 def _corel5k(data, quick, six):
-    tables = load_npz(Path(data) / "corel5k_lear4.npz")
-    name = "corel5k-4"
-    if six:
-        more = load_npz(Path(data) / "corel5k_recomputed_gist_hsv.npz")
-        name, tables.views = "corel5k-6", tables.views | more.views
-    return _real_case(name, tables, quick)
+    from naim3l_bench.datasets import open_npz
+
+    files = ["corel5k_lear4.npz", *(["corel5k_recomputed_gist_hsv.npz"] if six else [])]
+    tables = open_npz(*(Path(data) / name for name in files))
+    return _real_case("corel5k-6" if six else "corel5k-4", tables, quick)
 
 
 def _real_case(name, data, quick):

@@ -3,8 +3,9 @@
     python benchmarks/corel5k.py DATA/corel5k_lear4.npz --seeds 3
 
 Half of the views' rows and half of the labels of the training samples are hidden and rows are
-shuffled (see ``naim3l.missing``). Features are fitted on training rows only. Metrics are computed
-per view on complete test views, then averaged; shown are mean and standard deviation over seeds.
+shuffled (see ``naim3l.datasets.make_challenge``). Features are fitted on training rows only.
+Metrics are computed per view on complete test views, then averaged; shown are mean and standard
+deviation over seeds.
 """
 
 import argparse
@@ -18,11 +19,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from naim3l import NAIM3L, evaluate
-from naim3l.datasets import load_npz
-from naim3l.missing import make_challenge
+from naim3l.datasets import make_challenge
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_paper
 from naim3l.solvers.objective import Objective
+from naim3l_bench.datasets import open_npz
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import oracle
@@ -86,7 +87,7 @@ def main():
     parser.add_argument("--lam", type=float, default=0.4)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)  # the iterations are printed
-    data = load_npz(arguments.path)
+    data = open_npz(arguments.path)
     iteration_ratio(data, arguments.lam)
     metrics(data, arguments.seeds, arguments.lam)
 

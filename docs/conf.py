@@ -45,10 +45,7 @@ autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autosummary_context = {
     "top_names": naim3l.__all__,  # which have their page under naim3l only
-    "data_texts": {  # data have no docstrings
-        "naim3l.datasets.CATALOG": "Known datasets: their properties, `Facts`, by name. The "
-        "command ``naim3l datasets`` prints it.",
-    },
+    "data_texts": {},  # data have no docstrings
 }
 autodoc_mock_imports = [] if HAS_TORCH else ["torch"]
 autodoc_typehints = "none"  # the docstrings have the types, with shapes

@@ -21,7 +21,6 @@ LEFT_OUT = {"torch", "test", "dev", "docs"}
 # What an extra is for: a command in a folder with the files of `write_tables`.
 USES = {
     "report": ["-m", "naim3l", "demo", "--seeds", "1", "--report", "page.html"],
-    "reproduce": ["-m", "naim3l", "reproduce", "fig4"],
     "files": ["-m", "naim3l", "init", "table.csv"],
     "sql": ["-m", "naim3l", "init", "sqlite:///table.db#select * from lab"],
     "excel": ["-m", "naim3l", "init", "table.xlsx"],

@@ -1,25 +1,26 @@
-"""Check what a wheel contains: ``python tools/check_wheel.py dist/*.whl``.
+"""Check what wheels contain: ``python tools/check_wheel.py dist/*.whl bench/dist/*.whl``.
 
-A wheel has the modules of ``src``, the files that they read, the type marker and the licences. It
-has no tests and no data but the yeast table. ``make dist`` runs this check.
+A wheel has the modules of its package, the files that they read, the type marker and the licences.
+It has no tests and no data but the yeast table. ``make dist`` runs this check.
 """
 
 import sys
 import zipfile
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src"
+ROOT = Path(__file__).parents[1]
+SOURCES = {"naim3l": ROOT / "src", "naim3l_bench": ROOT / "bench" / "src"}
 # Besides modules; anything else was packaged by mistake, or is new and belongs in this list.
 FILES = {
     "naim3l/datasets/data/LICENSE.yeast",
     "naim3l/datasets/data/README.md",
     "naim3l/datasets/data/yeast.csv.gz",
-    "naim3l/experiments/templates/results.html.jinja",
     "naim3l/py.typed",
     "naim3l/report/templates/report.css",
     "naim3l/report/templates/report.html.jinja",
     "naim3l/report/templates/report.js",
 }
+BENCH_FILES = {"naim3l_bench/py.typed", "naim3l_bench/templates/results.html.jinja"}
 METADATA = {
     "METADATA",
     "RECORD",
@@ -42,9 +43,11 @@ def problems(wheel: Path) -> list[str]:
     """What is missing from a wheel, and what does not belong in it."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    info = "-".join(wheel.name.split("-")[:2]) + ".dist-info"  # of the name and the version
-    modules = {path.relative_to(SOURCE).as_posix() for path in SOURCE.glob("naim3l/**/*.py")}
-    expected = modules | FILES | {f"{info}/{name}" for name in METADATA}
+    package, version = wheel.name.split("-")[:2]
+    source, files = SOURCES[package], FILES if package == "naim3l" else BENCH_FILES
+    modules = {path.relative_to(source).as_posix() for path in source.glob(f"{package}/**/*.py")}
+    metadata = METADATA if package == "naim3l" else {n for n in METADATA if "yeast" not in n}
+    expected = modules | files | {f"{package}-{version}.dist-info/{name}" for name in metadata}
     return [
         *(f"{wheel}: {name} is missing." for name in sorted(expected - names)),
         *(f"{wheel}: {name} does not belong in it." for name in sorted(names - expected)),

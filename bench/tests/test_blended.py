@@ -4,8 +4,7 @@ from scipy.special import logit
 from sklearn.metrics import average_precision_score
 
 from naim3l import evaluate
-from naim3l_bench.blended import fourth_roots, kernel_components
-from naim3l_bench.fits import run_method
+from naim3l_bench.fits import fourth_roots, kernel_components, run_method
 from naim3l_bench.trials import FREQUENCY_NAMES, draw_challenge, make_trial, measure_overlapping
 
 SMALL = {"n_kernel_components": 5, "n_components": 4, "hidden": [4], "max_epochs": 2}

@@ -5,9 +5,8 @@ from typer.testing import CliRunner
 
 from naim3l_bench import cli, runner
 from naim3l_bench.cli import app
-from naim3l_bench.grids import Grids
 from naim3l_bench.rivals import RIVALS
-from naim3l_bench.tasks import Plan
+from naim3l_bench.tasks import Grids, Plan
 from small_data import small_source
 
 

@@ -2,7 +2,7 @@ import numpy as np
 from typer.testing import CliRunner
 
 from naim3l_bench.cli import app
-from naim3l_bench.datasets import CATALOG, load_npz, open_dataset, save_npz
+from naim3l_bench.datasets import CATALOG, open_dataset, open_npz, save_npz
 
 
 def run(*arguments):
@@ -33,7 +33,7 @@ def test_converts(tmp_path):
     result = run("--convert", "yeast", "-o", tmp_path / "out.npz")
     assert result.exit_code == 0, result.output
     np.testing.assert_array_equal(
-        load_npz(tmp_path / "out.npz").labels, open_dataset("yeast").labels
+        open_npz(tmp_path / "out.npz").labels, open_dataset("yeast").labels
     )
 
 

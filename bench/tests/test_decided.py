@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from naim3l_bench.decided import best_sets
+from naim3l_bench.fits import best_sets
 
 
 def expected_f1(P, chosen):

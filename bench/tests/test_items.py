@@ -11,9 +11,8 @@ from naim3l_bench import results
 from naim3l_bench.beyond import accuracy, frontier
 from naim3l_bench.datasets import MultiView
 from naim3l_bench.datasets.catalog import STAND_IN
-from naim3l_bench.grids import Grids
 from naim3l_bench.items import ITEMS
-from naim3l_bench.paper import fig5, fig7, traces
+from naim3l_bench.paper import comparison, fig5, fig7
 from naim3l_bench.present import (
     METRICS,
     ResultTable,
@@ -26,7 +25,7 @@ from naim3l_bench.present import (
 from naim3l_bench.records import Store
 from naim3l_bench.rivals import RIVALS
 from naim3l_bench.runner import run_tasks
-from naim3l_bench.tasks import Plan
+from naim3l_bench.tasks import Grids, Plan
 from small_data import small_source
 
 table2, table6 = ITEMS["table2"], ITEMS["table6"]
@@ -94,6 +93,8 @@ def test_numbers_are_plain_and_tables_whole(name, small, done):
 @each_item
 def test_axes_are_labelled(name, small, done):
     item = ITEMS[name]
+    if not hasattr(item, "figures"):
+        pytest.skip("has tables only")
     for figure in item.figures(item.numbers(small, done)).values():
         for ax in figure.axes:
             assert ax.get_xlabel(), name
@@ -105,7 +106,8 @@ def test_nothing_done_yet_is_no_error(name, small, tmp_path):
     item = ITEMS[name]
     numbers = item.numbers(replace(small, quick=True), Store(tmp_path))
     item.tables(numbers)
-    item.figures(numbers)
+    if hasattr(item, "figures"):
+        item.figures(numbers)
 
 
 def test_metrics_are_means_over_seeds(small, done):
@@ -199,7 +201,7 @@ def test_stand_in_views_are_told(small):
 
 
 def test_paths_of_algorithm_1_end_at_its_last_weights(small, done):
-    (record, *_) = done.find(traces.trace_fits(small, "small", "clean"))
+    (record, *_) = done.find(comparison.trace_fits(small, "small", "clean"))
     assert record["numbers"]["path"]["20"] == record["metrics"]
     assert len(record["numbers"]["objective"]) == 20
 

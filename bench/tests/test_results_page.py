@@ -5,10 +5,10 @@ from html.parser import HTMLParser
 import pytest
 
 from naim3l.extend import new_figure
-from naim3l_bench import results_page as page
+from naim3l_bench import results as page
 from naim3l_bench.plots import draw_series, save
 from naim3l_bench.present import Cell, ResultTable
-from naim3l_bench.results_page import Section, render_page, write_page
+from naim3l_bench.results import Section, render_page, write_page
 
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "wbr"}
 HIDDEN = ("style", "script")

@@ -7,15 +7,14 @@ from textwrap import wrap
 PURPOSES = {
     "__main__": "the command",
     "cli": "commands and settings file; nothing else prints",
-    "experiments": "tables and figures of the paper, and comparisons beyond it",
+    "extend": "names for packages that add methods, such as naim3l-bench",
     "report": "numbers about a model, then the page",
     "explain": "what a model has learned",
     "deep": "the same model with networks",
     "estimators": "NAIM3L, NAIM3LCV, and the methods beside them",
     "solvers": "objective, thresholding, W-step, algorithms",
     "files": "tables from files, model files, checkpoints",
-    "datasets": "yeast, generated data, readers",
-    "missing": "the paper's protocol",
+    "datasets": "yeast, generated data, the paper's protocol of missing data",
     "decisions": "from scores to answers: thresholds, probabilities, fusion",
     "problem": "rows, and statistics of rows",
     "features": "recipes per view, kernels",
@@ -26,7 +25,8 @@ PURPOSES = {
     "_progress": "progress bars",
     "_text": "values in messages",
 }
-SMALL = ("__main__", "_arrays", "_parameters", "_progress", "_text")  # files rather than packages
+# Files rather than packages.
+SMALL = ("__main__", "extend", "_arrays", "_parameters", "_progress", "_text")
 WIDTH, GAP, LINE = 680, 8, 15
 LETTER = 6.7  # mean width
 LABEL = "Packages of naim3l by level. Each imports only from its own level and from those below it."

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from architecture import draw_layers
 
-from naim3l.experiments.nemenyi import nemenyi
-from naim3l.experiments.paper import fig4
 from naim3l.report.plots import COLOURS, MARKERS, add_legend, new_figure, styled, to_svg
+from naim3l_bench.paper import fig4
+from naim3l_bench.paper.fig4 import nemenyi
 
 DOCS = Path(__file__).resolve().parents[1]
 

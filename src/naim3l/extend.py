@@ -71,7 +71,7 @@ from naim3l.solvers import solve_fast, solve_paper
 from naim3l.solvers.nuclear import singular_value_threshold, trace_norm, trace_norm_subgradient
 from naim3l.solvers.objective import Objective
 
-__all__ = [
+__all__ = [  # noqa: RUF022 (grouped by purpose)
     # Bases of methods, and what they learn.
     "AlignedModel",
     "ConcatenatedModel",

@@ -1,48 +1,241 @@
-"""Methods that experiments compare: each a small adapter from a trial to scores and numbers.
+"""What experiments fit to a trial: each a small adapter from a trial to scores and numbers.
 
 To add one, write a function of a trial, its parameters and a seed, and name it in ``METHODS``.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import Normalizer
+from threadpoolctl import threadpool_info
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning, PerViewLogistic, evaluate
+from naim3l.estimators import BlendNAIM3L
 from naim3l.extend import (
     Calibration,
+    KernelMap,
+    LeadingComponents,
     Objective,
     Problem,
+    RootHistogram,
     add_evidence,
     calibration_error,
+    fit_calibration,
+    fit_thresholds,
     hidden_metric,
     hold_out_folds,
+    make_transformer,
     masked_logistic,
     masked_ridge,
     solve_paper,
 )
-from naim3l_bench.blended import limited_torch, run_blend
-from naim3l_bench.decided import measure_rules
-from naim3l_bench.outcome import Method, Outcome, Parameters
+from naim3l_bench.arrays import Mask, Matrix
 from naim3l_bench.rivals import RIVAL_METHODS
 from naim3l_bench.trials import METRICS as METRIC_NAMES
 from naim3l_bench.trials import (
+    Method,
+    Outcome,
+    Parameters,
     Trial,
     WideTrial,
     by_sample,
     fuse_arrays,
     measure,
     measure_calibrated,
+    measure_overlapping,
     rank_labels,
     shown_by_sample,
     spectrum_of_scores,
 )
+
+NEVER, FREQUENT = "always no", "more frequent value"
+SHRUNK, EXPECTED = "f1, shrunk", "expected F1"
+MEASURES = ("example-F1", "micro-F1", "macro-F1", "1-HL")
+# Known positives at which a label's own threshold counts as much as the common one.
+HOLD = 20
+PER_ROW = "labels per row"
+# Folds of held-out entries, and how accurate fits without them are, as in NAIM3L.
+N_FOLDS, FOLD_MAX_ITER, FOLD_TOL = 3, 100, 3e-3
+
+
+def measure_rules(
+    model: NAIM3LCV, problem: Problem, trial: Trial, seed: int
+) -> dict[str, dict[str, float]]:
+    """Measures of every rule, and of guessing, per view and averaged over views.
+
+    Parameters
+    ----------
+    model : NAIM3LCV
+        Fitted on the trial, with ``calibrate=True`` and no transformer.
+    problem : Problem
+        Of the trial's training rows.
+    trial : Trial
+    seed : int
+        Of the folds that entries are held out in for "f1, shrunk".
+    """
+    decided: dict[str, dict[str, Mask]] = {}
+    scores = model.decision_function(trial.X_test)
+    shrunk = _shrunk_f1(model, problem, trial, seed)
+    for view, S in scores.items():
+        P = model.calibration_[view].probabilities(S)
+        of_view = {
+            NEVER: np.zeros(S.shape, dtype=bool),
+            FREQUENT: np.broadcast_to(problem.base_rates > 0.5, S.shape),
+            "sign": S > 0,
+            **{rule: cuts[view] < S for rule, cuts in model.rules_.items()},
+            SHRUNK: shrunk[view] < S,
+            EXPECTED: best_sets(P),
+        }
+        for rule, yes in of_view.items():
+            decided.setdefault(rule, {})[view] = yes
+    truth = {view: trial.truth[rows].astype(float) for view, rows in trial.test_rows.items()}
+    return {rule: _measure(truth, by_view) for rule, by_view in decided.items()}
+
+
+def _measure(truth: dict[str, Matrix], decided: dict[str, Mask]) -> dict[str, float]:
+    found = evaluate(truth, {view: np.where(yes, 1.0, -1.0) for view, yes in decided.items()})
+    per_row = float(np.mean([yes.sum(axis=1).mean() for yes in decided.values()]))
+    return {name: found[name] for name in MEASURES} | {PER_ROW: per_row}
+
+
+def best_sets(P: Matrix) -> Mask:
+    """Labels of each row, (n_rows, n_labels), that maximise its expected F1, nearly.
+
+    The likeliest k labels, where k is the best of ``2 sum(k largest) / (k + sum of all)``: the
+    expectation of a ratio is taken for the ratio of expectations. No label at all, whose F1 is 1
+    if none is true, is compared with the probability of that, labels taken as independent.
+
+    Examples
+    --------
+    >>> best_sets(np.array([[0.9, 0.6, 0.1], [0.1, 0.1, 0.05]])).tolist()
+    [[True, True, False], [False, False, False]]
+    """
+    order = np.argsort(-P, axis=1, kind="stable")
+    summed = np.cumsum(np.take_along_axis(P, order, axis=1), axis=1)
+    expected = 2 * summed / (np.arange(1, P.shape[1] + 1) + P.sum(axis=1, keepdims=True))
+    size = np.where(np.prod(1 - P, axis=1) >= expected.max(axis=1), 0, expected.argmax(axis=1) + 1)
+    return np.argsort(order, axis=1) < size[:, None]
+
+
+def _shrunk_f1(model: NAIM3LCV, problem: Problem, trial: Trial, seed: int) -> dict[str, Matrix]:
+    """Thresholds of "f1", in standard deviations of a label's scores, drawn to a common one."""
+    scores = _held_out_scores(model, problem, trial, seed)
+    truth = problem.truth_of(problem.Y != 0)
+    thresholds = {}
+    for view, rows in zip(model.views_, problem.row_slices, strict=True):
+        calibration = fit_calibration(scores[rows], truth[rows], problem.base_rates)
+        log_odds = calibration.log_odds(scores[rows])
+        own = fit_thresholds(log_odds, truth[rows], "f1", calibration)
+        stacked = log_odds.reshape(-1, 1), truth[rows].reshape(-1, 1)
+        common = fit_thresholds(*stacked, "f1", calibration)
+        n_yes = (truth[rows] == 1).sum(axis=0)
+        cut = (n_yes * own + HOLD * common) / (n_yes + HOLD)
+        rises = calibration.slope > 0
+        at = (cut - calibration.offset) / np.where(rises, calibration.slope, 1)
+        thresholds[view] = np.where(rises, at, np.inf)
+    return thresholds
+
+
+def _held_out_scores(model: NAIM3LCV, problem: Problem, trial: Trial, seed: int) -> Matrix:
+    """Scores (n_rows, n_labels) of all views stacked, each by a fit without its entry."""
+    chosen = NAIM3L(
+        model.lam_,
+        ridge=model.ridge_,
+        transformer=None,
+        max_iter=FOLD_MAX_ITER,
+        tol=FOLD_TOL,
+    )
+    fold_of = hold_out_folds(problem, N_FOLDS, np.random.RandomState(seed))
+    scores = np.full(problem.Y.shape, np.nan)
+    for fold in range(N_FOLDS):
+        hidden = fold_of == fold
+        parts = zip(trial.Y_train.items(), problem.row_slices, strict=True)
+        kept = {view: np.where(hidden[rows], np.nan, Y) for (view, Y), rows in parts}
+        found = clone(chosen).fit(trial.X_train, kept).decision_function(trial.X_train)
+        stacked = np.concatenate(list(found.values()))
+        scores[hidden] = stacked[hidden]
+    return scores
+
+
+KERNEL, ROOTS = "kernel components", "fourth roots"
+# All rows are landmarks, unless there are more than this.
+MOST_LANDMARKS = 4000
+
+
+@contextmanager
+def limited_torch() -> Iterator[None]:
+    """Keep torch to the number of threads that joblib gives to the process."""
+    import torch
+
+    threads = torch.get_num_threads()
+    blas = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    torch.set_num_threads(max(blas or [1]))  # joblib's limit, which torch does not see
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def kernel_components(kernel: str, n_components: int) -> Pipeline:
+    """Leading components of the rows in the space of a kernel (kernel PCA)."""
+    compare = KernelMap(kernel, n_landmarks=MOST_LANDMARKS)
+    return make_pipeline(compare, LeadingComponents(n_components))
+
+
+def fourth_roots(n_components: int) -> Pipeline:
+    """Recipe "histogram" with square roots taken twice."""
+    keep = LeadingComponents(n_components)
+    return make_pipeline(RootHistogram(), RootHistogram(), keep, Normalizer())
+
+
+def make_members(
+    kernel: str, n_kernel_components: int, n_components: int, **network: Any
+) -> list[tuple[str, Any]]:
+    """Two networks with a shared head each: on components of a kernel, and on roots of counts.
+
+    If the kernel is not one of histograms, the second is on standardised columns.
+    """
+    from naim3l.deep import DeepNAIM3L
+
+    if KernelMap(kernel).of_histograms:
+        second = ROOTS, fourth_roots(n_components)
+    else:
+        second = "components", make_transformer("scale", "", n_components=n_components)
+    features = [(KERNEL, kernel_components(kernel, n_kernel_components)), second]
+    options = {"shared_head": True, "lam": 0.0, **network}
+    return [(name, DeepNAIM3L(transformer=recipe, **options)) for name, recipe in features]
+
+
+def run_blend(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
+    """The blend and its members, fused with the overlap that the parameters name."""
+    options = dict(parameters)
+    overlap = options.pop("overlap")
+    model = BlendNAIM3L(make_members(**options), random_state=seed)
+    with limited_torch():
+        model.fit(trial.X_train, trial.Y_train)
+    scores = model.decision_function(trial.X_test)
+    curves = {"blend": model.calibration_} | {
+        name: {view: of.calibrations[m] for view, of in model.blends_.items()}
+        for m, name in enumerate(model.members_)
+    }
+    measured = {}
+    for name, of_view in curves.items():
+        found = scores if name == "blend" else model.members_[name].decision_function(trial.X_test)
+        log_odds = {view: of_view[view].log_odds(S) for view, S in found.items()}
+        measured[name] = measure_overlapping(trial, log_odds, logit(model.base_rates_), overlap)
+    weights = {name: np.unique(w).tolist() for name, w in model.weights_.items()}
+    return Outcome(scores, {"weights": weights}, model.calibration_, {"members": measured})
+
 
 LOG_LOSS = "log-loss"
 # Probabilities are clipped to this distance from 0 and 1.

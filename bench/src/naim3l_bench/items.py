@@ -1,16 +1,16 @@
 """The items that can be reproduced, by name: tables, figures, and what goes beyond the paper.
 
 ``tasks(plan)`` says what is to be computed, ``numbers(plan, store)`` turns the existing records
-into plain numbers, ``tables(numbers)`` and ``figures(numbers)`` show them. To add an item, write a
-module with these four functions and a title, in ``paper/`` or ``beyond/``, and name it here.
+into plain numbers, ``tables(numbers)`` and ``figures(numbers)``, for items that have any, show
+them. To add an item, write a module with these functions and a ``TITLE``, in ``paper/`` or
+``beyond/``, and name it here.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 from naim3l_bench.beyond import (
     accuracy,
     all_methods,
-    beside,
     blend_of_networks,
     decisions_learned,
     default_rule,
@@ -18,24 +18,9 @@ from naim3l_bench.beyond import (
     fusions,
 )
 from naim3l_bench.paper import ablation, fig2, fig4, fig5, fig6, fig7, fig8, table1, table5, table7
-from naim3l_bench.paper.metric_tables import METRIC_TABLES
-from naim3l_bench.present import ResultTable
-from naim3l_bench.records import Store
-from naim3l_bench.tasks import Plan, Task
+from naim3l_bench.paper.comparison import BESIDE, METRIC_TABLES
 
-
-class Item(Protocol):
-    """What every item has."""
-
-    TITLE: str
-
-    def tasks(self, plan: Plan) -> list[Task]: ...
-    def numbers(self, plan: Plan, store: Store) -> dict[str, Any]: ...
-    def tables(self, numbers: dict[str, Any]) -> list[ResultTable]: ...
-    def figures(self, numbers: dict[str, Any]) -> dict[str, Any]: ...
-
-
-ITEMS: dict[str, Item] = {
+ITEMS: dict[str, Any] = {
     "table1": table1,
     "table2": METRIC_TABLES["table2"],
     "table3": METRIC_TABLES["table3"],
@@ -50,7 +35,7 @@ ITEMS: dict[str, Item] = {
     "fig7": fig7,
     "fig8": fig8,
     "ablation": ablation,
-    "beside": beside.BESIDE,
+    "beside": BESIDE,
     "decisions": decisions_learned,
     "rules": default_rule,
     "fusion": fusions,

@@ -1,13 +1,14 @@
 """Figures of experiments, in the style of the reports of naim3l."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from naim3l.extend import COLOURS, MARKERS, styled
+from naim3l.extend import COLOURS, MARKERS, new_figure, styled
 from naim3l_bench.files import written_whole
+from naim3l_bench.trials import METRICS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 COLUMN_WIDTH = 3.5  # inches, of a page with two columns
 DPI = 200
+LINES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1))]
 
 
 @styled
@@ -71,3 +73,16 @@ def save(fig: "Figure", stem: Path) -> list[Path]:
             fig.savefig(part, format=suffix, **options)
         written.append(target)
     return written
+
+
+@styled
+def metric_figure(draw: "Callable[[Axes, str], None]", x_label: str) -> "Figure":
+    """Four panels, each filled by ``draw(axes, metric)``, under one legend."""
+    fig, axes = new_figure(2, 2, 1.9)
+    for ax, metric in zip(axes, METRICS, strict=True):
+        draw(ax, metric)
+        ax.set(xlabel=x_label, ylabel=f"{metric} (%)")
+        ax.ticklabel_format(axis="y", useOffset=False)
+    handles, labels = axes[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    return fig

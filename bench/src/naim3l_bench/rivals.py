@@ -16,8 +16,15 @@ from naim3l import NAIM3L, PerViewLogistic, PerViewRidge, evaluate
 from naim3l.estimators import FusedRidge
 from naim3l.extend import AlignedModel, ViewModel, compare_on_held_out
 from naim3l_bench.methods import DM2L, GLOCAL, IMSF, IMVWL, LRMMC, LVSL, MVLIV, MultiGraph
-from naim3l_bench.outcome import Method, Outcome, Parameters
-from naim3l_bench.trials import Trial, WideTrial, by_sample, fuse_arrays
+from naim3l_bench.trials import (
+    Method,
+    Outcome,
+    Parameters,
+    Trial,
+    WideTrial,
+    by_sample,
+    fuse_arrays,
+)
 
 # Share of the known entries of each label that are held out to choose among candidates.
 SHARE = 0.2

@@ -9,9 +9,9 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from naim3l.datasets import Challenge
-from naim3l_bench import label_ranks, subgradient
 from naim3l_bench.datasets import MultiView
 from naim3l_bench.fits import run_method
+from naim3l_bench.paper import table1, table7
 from naim3l_bench.records import Record, Store, append
 from naim3l_bench.tasks import Task, distinct
 from naim3l_bench.trials import Trial, draw_challenge, make_trial, masks_digest
@@ -19,8 +19,8 @@ from naim3l_bench.trials import Trial, draw_challenge, make_trial, masks_digest
 Sources = Mapping[str, MultiView]
 # What the kinds of tasks that need no trial compute from settings and data.
 SIMPLE_KINDS: dict[str, Callable[[Sources, Mapping[str, Any]], dict[str, Any]]] = {
-    "labels": label_ranks.compute,
-    "subgradient": subgradient.compute,
+    "labels": table1.compute,
+    "subgradient": table7.compute,
 }
 # Fields of a fit that its features and labels depend on.
 TRIAL_FIELDS = ("dataset", "data", "alpha", "beta", "aligned", "features", "seed")

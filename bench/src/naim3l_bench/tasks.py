@@ -1,4 +1,4 @@
-"""What is to be computed: tasks named by everything that determines them, and plans of them."""
+"""What is to be computed: tasks, named by everything that determines them, and plans of them."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,7 +7,71 @@ from typing import Any
 
 from naim3l import __version__
 from naim3l_bench.datasets import CATALOG, MultiView
-from naim3l_bench.grids import Grids
+
+# Candidates of every method that is compared with others.
+BUDGET = 8
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+
+
+def _rivals() -> dict[str, dict[str, tuple[Any, ...]]]:
+    """Values by method and parameter; candidates are all combinations.
+
+    The default of every parameter is within its values, as is what the papers suggest, if they do.
+    """
+    tuned = {"lam": (0.1, 0.2, 0.4, 0.8), "ridge": (0.3, 5.0)}
+    return {
+        "NAIM3L": {"lam": (0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2), "ridge": (0.0,)},
+        "NAIM3L-tuned": tuned,
+        "PerViewRidge": {"ridge": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
+        "PerViewLogistic": {"C": STRENGTHS},
+        "IMVWL": {"label_weight": (0.01, 0.05, 0.2, 1.0), "rank": (20, 50)},
+        "LRMMC": {"lam": (0.01, 0.03, 0.1, 0.3), "shrinkage": (0.03, 0.1)},
+        "MVLIV": {"ridge": (0.5, 2.0), "label_scale": (0.3, 1.0), "rank": (20, 50)},
+        "FusedRidge": {"ridge": STRENGTHS},
+        "DM2L": {"lam": (0.03, 0.3, 1.0, 3.0), "ridge": (1.0, 10.0)},
+        "GLOCAL": {"lam": (0.1, 1.0), "ridge": (0.05, 0.25), "rank": (20, 50)},
+        "MultiGraph": {"label_weight": (1.0, 3.0, 10.0, 100.0), "n_neighbors": (10, 20)},
+        "IMSF": {"sparsity": (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)},
+        "LVSL": {"ridge": (0.1, 0.5, 2.0, 10.0), "agreement": (1.0, 100.0)},
+        "NAIM3L-aligned": tuned,
+        "NAIM3L-evidence": tuned,
+    }
+
+
+def _blend() -> dict[str, Any]:
+    network = {"hidden": [2048, 1024], "max_epochs": 40, "noise": 0.4}
+    return {"n_kernel_components": 400, "n_components": 200, "overlap": 0.5, **network}
+
+
+@dataclass(frozen=True)
+class Grids:
+    """Values to choose from on held-out entries, and sizes of costly runs."""
+
+    # Where the paper has no lambda for a dataset; in steps of about 2.
+    lams: tuple[float, ...] = (0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+    # Iterations of Algorithm 1 to take metrics after; the paper's program stops at the last.
+    checkpoints: tuple[int, ...] = (20, 50, 100, 200)
+    # Of models on features of their own. Without a ridge the objective may have a lower bound at
+    # small values only.
+    lams_with_ridge: tuple[float, ...] = (0.2, 0.4, 0.8)
+    lams_without_ridge: tuple[float, ...] = (0.01, 0.03, 0.1, 0.2, 0.4, 0.8)
+    # Beside lambda: on features, on kernels, and of the curves of the frontier.
+    ridges: tuple[float, ...] = (1.0, 10.0)
+    kernel_ridges: tuple[float, ...] = (1.0, 3.0)
+    frontier_ridges: tuple[float, ...] = (0.3, 3.0)
+    # Of ridge regression, the former also of the frontier; and of logistic regression.
+    ridges_alone: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0, 30.0)
+    kernel_ridges_alone: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
+    Cs: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
+    kernel_Cs: tuple[float, ...] = (1.0, 10.0, 100.0)
+    n_landmarks: int = 400  # of kernel models
+    # Parameters of networks that are not their defaults; the blend also has components of its two
+    # members and the overlap of views.
+    deep: Mapping[str, Any] = field(default_factory=lambda: {"n_components": 200})
+    blend: Mapping[str, Any] = field(default_factory=_blend)
+    # Of each method that is compared, by parameter; at most ``BUDGET`` combinations.
+    rivals: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=_rivals)
+
 
 # Raised where the numbers that tasks compute change between releases: old records are then not
 # reused. Defaults of estimators, recipes and folds are not in the settings, but among these.

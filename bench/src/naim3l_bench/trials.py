@@ -1,8 +1,8 @@
 """Trials: a dataset under a challenge, with features, and how its scores are measured."""
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score
 
 from naim3l import evaluate
 from naim3l.datasets import Challenge, make_challenge, remove_views
-from naim3l.extend import add_evidence, make_transformer, trace_norm
+from naim3l.extend import Calibration, add_evidence, make_transformer, trace_norm
 from naim3l_bench.arrays import consecutive_slices
 from naim3l_bench.datasets import MultiView
 
@@ -344,3 +344,23 @@ def spectrum_of_scores(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) 
         "label_trace_norm_mean": float(np.mean(of_labels)),
         "label_trace_norm_median": float(np.median(of_labels)),
     }
+
+
+Parameters = Mapping[str, Any]
+
+
+@dataclass
+class Outcome:
+    """Scores of the test rows of every view, and what else a method reports.
+
+    A method that has one score for all views of a sample has no scores by view, and measures the
+    others itself.
+    """
+
+    scores: dict[str, NDArray[np.float64]]
+    numbers: dict[str, Any] = field(default_factory=dict)
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)  # of scores, by view
+    metrics: dict[str, Any] = field(default_factory=dict)  # besides those of `trials.measure`
+
+
+Method = Callable[[Trial, Parameters, int], Outcome]  # the last argument is a seed

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from naim3l_bench.beyond import all_methods
-from naim3l_bench.grids import Grids
-from naim3l_bench.nemenyi import nemenyi
+from naim3l_bench.paper.fig4 import nemenyi
 from naim3l_bench.paper.published import TABLE2, TABLE3
 from naim3l_bench.present import METRICS, mean_std
 from naim3l_bench.records import Store, append
 from naim3l_bench.results import collect_results
 from naim3l_bench.rivals import GUESSING, RIVALS, method_name
 from naim3l_bench.runner import missing_tasks, run_tasks
-from naim3l_bench.tasks import Plan
+from naim3l_bench.tasks import Grids, Plan
 from small_data import small_source
 
 METHODS = ("NAIM3L", "PerViewRidge", "IMVWL", "FusedRidge", "NAIM3L-evidence")

@@ -77,7 +77,7 @@ def test_every_form_opens_and_converts(tmp_path, form, below):
     assert list(copy.views) == list(data.views) and copy.label_names == data.label_names
     for name in data.views:
         np.testing.assert_array_equal(copy.views[name], data.views[name])
-        assert copy.dtypes[name] == data.dtypes[name]
+        assert copy.views[name].dtype == data.views[name].dtype
     np.testing.assert_array_equal(copy.labels, data.labels)
     np.testing.assert_array_equal(copy.observed, data.observed)
 
@@ -246,8 +246,8 @@ def test_corel5k(shared_data):
     lengths = dict(DenseHue=100, DenseSift=1000, Lab=4096, Rgb=4096, HsvRecomputed=4096)
     assert {name: d for name, (_, d) in data.shapes.items()} == {**lengths, "GistRecomputed": 512}
     hue = data.views["DenseHue"]
-    assert hue.shape == (4999, 100) and hue.dtype == data.dtypes["DenseHue"] == np.uint16
-    assert data.dtypes["GistRecomputed"] == np.float32
+    assert hue.shape == (4999, 100) and hue.dtype == np.uint16
+    assert data.views["GistRecomputed"].dtype == np.float32
     assert data.label_names == genuine.label_names and "sky" in data.label_names
     assert data.digest != genuine.digest
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from naim3l_bench.methods.completion import CommonRepresentation, LabelCompletion
+from naim3l_bench.methods.lrmmc import CommonRepresentation, LabelCompletion
 
 N, RANK, LABELS = 12, 3, 4
 

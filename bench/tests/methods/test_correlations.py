@@ -6,8 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from naim3l_bench.methods import correlations
-from naim3l_bench.methods.correlations import Factors, LabelCorrelations, Weights
+from naim3l_bench.methods import glocal as correlations
+from naim3l_bench.methods.glocal import Factors, LabelCorrelations, Weights
 
 WEIGHTS = Weights(latent=0.7, local=0.05, overall=0.3, V=0.2, U=0.4, W=0.6)
 BLOCKS = ["V", "U", "W"]

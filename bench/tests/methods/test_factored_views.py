@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from naim3l_bench.methods import factored_views
-from naim3l_bench.methods.factored_views import FactoredViews
+from naim3l_bench.methods import mvliv as factored_views
+from naim3l_bench.methods.mvliv import FactoredViews
 
 RANK = 3
 

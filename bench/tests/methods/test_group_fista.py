@@ -5,8 +5,7 @@ import pytest
 
 from naim3l.extend import AlignedRows
 from naim3l_bench.methods.alternation import alternate
-from naim3l_bench.methods.group_fista import GroupFista
-from naim3l_bench.methods.patterns import PatternTasks, standardisation
+from naim3l_bench.methods.imsf import GroupFista, PatternTasks, standardisation
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from naim3l_bench.methods import IMSF
-from naim3l_bench.methods.imsf import largest_trained
-from naim3l_bench.methods.patterns import columns_of_patterns
+from naim3l_bench.methods.imsf import columns_of_patterns, largest_trained
 
 VIEWS = {"a": slice(0, 4), "b": slice(4, 7), "c": slice(7, 9)}
 EXACT = {"tol": 1e-13, "max_iter": 20_000, "transformer": None}

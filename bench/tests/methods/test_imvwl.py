@@ -132,7 +132,7 @@ def test_an_interrupt_is_raised(small, monkeypatch):
     def interrupted(self, at):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("naim3l_bench.methods.weak_labels.WeakLabels.update_S", interrupted)
+    monkeypatch.setattr("naim3l_bench.methods.imvwl.WeakLabels.update_S", interrupted)
     with pytest.raises(KeyboardInterrupt):
         IMVWL(**AS_GIVEN).fit(*small)
 

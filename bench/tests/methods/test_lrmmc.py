@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 
 from naim3l.extend import AlignedRows
 from naim3l_bench.methods import LRMMC
-from naim3l_bench.methods.completion import CommonRepresentation, LabelCompletion
+from naim3l_bench.methods.lrmmc import CommonRepresentation, LabelCompletion
 from naim3l_bench.methods.shared_space import fold_in, rescale
 from planted_rows import VIEWS, planted, with_gaps
 

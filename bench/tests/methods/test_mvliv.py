@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 import naim3l
 from naim3l_bench.methods import MVLIV
-from naim3l_bench.methods.factored_views import FactoredViews
+from naim3l_bench.methods.mvliv import FactoredViews
 from planted_rows import VIEWS, planted, with_gaps
 
 AS_GIVEN = {"views": VIEWS, "transformer": None, "random_state": 0}

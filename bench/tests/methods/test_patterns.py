@@ -5,7 +5,8 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from naim3l.extend import AlignedRows
-from naim3l_bench.methods.patterns import (
+from naim3l_bench.arrays import consecutive_slices
+from naim3l_bench.methods.imsf import (
     PatternTasks,
     columns_of_patterns,
     sort_patterns,
@@ -61,7 +62,9 @@ def test_patterns_are_ordered_by_views_and_then_rows():
 
 def test_features_are_standardised_over_the_rows_that_have_them(rows):
     mean, scale = standardisation(rows)
-    for X, has, at in zip(rows.features, rows.present, rows.column_slices, strict=True):
+    for X, has, at in zip(
+        rows.features, rows.present, consecutive_slices(rows.widths), strict=True
+    ):
         np.testing.assert_allclose(mean[at], X[has].mean(axis=0))
         np.testing.assert_allclose(scale[at], X[has].std(axis=0))
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime, nnls
 
 from naim3l.extend import trace_norm
-from naim3l_bench.methods.weak_labels import WeakFactors, WeakLabels, nonnegative_points
+from naim3l_bench.methods.imvwl import WeakFactors, WeakLabels, nonnegative_points
 
 N, RANK, LABELS, WIDTHS = 14, 4, 5, (6, 3)
 

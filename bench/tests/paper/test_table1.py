@@ -59,7 +59,6 @@ def test_nothing_done_gives_nothing(plan, tmp_path):
         found = item.numbers(plan, store)
         assert found == {}
         assert item.tables(found) == []
-        assert item.figures(found) == {}
 
 
 def test_table1_and_fig2_share_their_tasks(plan):

@@ -10,7 +10,6 @@ they are.
 from importlib.util import find_spec
 from typing import Any
 
-from naim3l_bench.grids import Grids
 from naim3l_bench.present import (
     METRICS,
     Cell,
@@ -22,7 +21,7 @@ from naim3l_bench.present import (
     summarise_scoring,
 )
 from naim3l_bench.records import Record, Store
-from naim3l_bench.tasks import Plan, Task, paper_lam, paper_name
+from naim3l_bench.tasks import Grids, Plan, Task, paper_lam, paper_name
 from naim3l_bench.trials import FREQUENCY_NAMES
 
 TITLE = "Accuracy: what features, kernels, networks and the regulariser add"
@@ -224,7 +223,3 @@ def _note(by_model: dict[str, Any]) -> str:
         "fit, with tuning and calibration, on one core. Scores of networks are uncalibrated "
         "log-odds."
     )
-
-
-def figures(numbers: dict[str, Any]) -> dict[str, Any]:
-    return {}

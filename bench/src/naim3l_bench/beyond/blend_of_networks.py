@@ -72,7 +72,3 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
         "the blend is not; measured outside of this repository on three of the seeds."
     )
     return [ResultTable(TITLE, ["dataset", "model", *COLUMNS], rows, note)]
-
-
-def figures(numbers: dict[str, Any]) -> dict[str, Any]:
-    return {}

@@ -60,7 +60,3 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
     )
     header = ["dataset", "protocol", *SCORED]
     return [ResultTable("Calibration and fusion", header, rows, note)]
-
-
-def figures(numbers: dict[str, Any]) -> dict[str, Any]:
-    return {}

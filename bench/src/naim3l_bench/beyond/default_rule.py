@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from naim3l_bench.decided import MEASURES, PER_ROW
+from naim3l_bench.fits import MEASURES, PER_ROW
 from naim3l_bench.present import Cell, ResultTable, count_seeds, mean_std, spread
 from naim3l_bench.records import Store
 from naim3l_bench.tasks import Plan, Task
@@ -51,7 +51,3 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
     )
     header = ["dataset", "rule", PER_ROW, *MEASURES]
     return [ResultTable("Rules", header, rows, note)]
-
-
-def figures(numbers: dict[str, Any]) -> dict[str, Any]:
-    return {}

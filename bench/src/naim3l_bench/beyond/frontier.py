@@ -10,10 +10,9 @@ from typing import Any
 
 from naim3l.extend import COLOURS, MARKERS, new_figure, styled
 from naim3l_bench.beyond.accuracy import ALONE, SEARCH, kernel_of
-from naim3l_bench.grids import Grids
 from naim3l_bench.present import Cell, ResultTable, count_seeds, mean_std, spread, summarise_scoring
 from naim3l_bench.records import Store
-from naim3l_bench.tasks import FEW_SEEDS, Plan, Task
+from naim3l_bench.tasks import FEW_SEEDS, Grids, Plan, Task
 
 TITLE = "Frontier: AP against 1-RL, with the regulariser and without"
 

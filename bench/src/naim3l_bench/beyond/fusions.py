@@ -57,7 +57,3 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
     )
     header = ["dataset", "test views", "fusion", *METRICS[1:], "log-loss explained"]
     return [ResultTable("Fusion", header, rows, note)]
-
-
-def figures(numbers: dict[str, Any]) -> dict[str, Any]:
-    return {}

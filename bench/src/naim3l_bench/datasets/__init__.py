@@ -12,7 +12,7 @@ from naim3l_bench.datasets.catalog import (
 )
 from naim3l_bench.datasets.lear import open_lear, read_vectors
 from naim3l_bench.datasets.mat import open_six_view, open_view_files
-from naim3l_bench.datasets.npz import STAND_IN, load_npz, open_npz, save_npz
+from naim3l_bench.datasets.npz import STAND_IN, open_npz, save_npz
 from naim3l_bench.datasets.source import MultiView, StoredView
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "StoredView",
     "available",
     "check_dataset",
-    "load_npz",
     "open_dataset",
     "open_lear",
     "open_npz",

@@ -23,7 +23,7 @@ GENUINE = "-genuine"
 EMBEDDED = "shipped with the package"
 RARE = "generated-rare"
 _LEAR = "http://lear.inrialpes.fr/people/guillaumin/data.php (no licence is stated there)"
-_NPZ = "as .npz, see the docstring of load_npz; originally from "
+_NPZ = "as .npz, see the docstring of open_npz; originally from "
 # On Corel5k the test rank of a random split has a standard deviation of 3. Table 1 is for one
 # unknown split, so its ranks are compared with the median over several splits.
 _N_SPLITS, _RANK_TOLERANCE = 11, 3
@@ -38,23 +38,14 @@ class Facts:
     title : str
         Name of the dataset in tables and figures.
     n_samples, n_labels : int
-        Numbers of rows and labels.
     labels_per_row : float
         Mean number of positive labels per row, to three decimals.
     train_rank, test_rank : int or None
-        Ranks of the labels of a random 70 % of the rows, and of the others, as in the paper's
-        Table 1.
+        Ranks of the labels of a random 70 % of the rows, and of the others: the paper's Table 1.
     lam : float or None
         The lambda in the paper's experiments.
     origin : str
         Where the data are available.
-
-    Examples
-    --------
-    >>> from naim3l_bench.datasets import CATALOG
-    >>> facts = CATALOG["corel5k"]
-    >>> facts.title, facts.n_samples, facts.n_labels
-    ('Corel5k', 4999, 260)
     """
 
     title: str
@@ -81,23 +72,7 @@ CATALOG: dict[str, Facts] = {
 
 
 class Check(NamedTuple):
-    """Comparison of one property in the catalogue with the data.
-
-    Attributes
-    ----------
-    fact : str
-        Name of the property, such as "n_samples".
-    expected, found : float
-        Values in the catalogue and in the data.
-    ok : bool
-        Whether they agree.
-
-    Examples
-    --------
-    >>> from naim3l_bench.datasets import check_dataset, open_dataset
-    >>> check_dataset("yeast", open_dataset("yeast"))[0]
-    Check(fact='n_samples', expected=2417, found=2417, ok=True)
-    """
+    """A fact of the catalogue, its values there and in the data, and whether they agree."""
 
     fact: str
     expected: float
@@ -136,18 +111,6 @@ def open_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> Mul
     folder : path, optional
         Not needed for "yeast", which comes with the package, nor for "generated-rare".
 
-    Returns
-    -------
-    MultiView
-        Views, which are read when they are accessed, and labels.
-
-    Raises
-    ------
-    FileNotFoundError
-        If nothing was found. The message lists the file names and folders that were searched.
-    ValueError
-        If the files are damaged or inconsistent. The message names the file.
-
     Examples
     --------
     >>> from naim3l_bench.datasets import open_dataset
@@ -172,23 +135,8 @@ def open_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> Mul
 def available(folder: str | os.PathLike[str] | None = None) -> dict[str, str]:
     """Datasets of the catalogue that `open_dataset` would find, and their format.
 
-    Only file names are considered; no file is opened.
-
-    Parameters
-    ----------
-    folder : path, optional
-        Folder to search. By default only datasets that come with the package are listed.
-
-    Returns
-    -------
-    dict of str to str
-        Descriptions such as ".npz (corel5k.npz)", by name.
-
-    Examples
-    --------
-    >>> from naim3l_bench.datasets import available
-    >>> available()
-    {'yeast': 'shipped with the package'}
+    Only file names are considered; no file is opened. Formats are such as ".npz (corel5k.npz)".
+    Without a folder only datasets that come with the package are listed.
     """
     result = {}
     for name in CATALOG:
@@ -204,29 +152,11 @@ def available(folder: str | os.PathLike[str] | None = None) -> dict[str, str]:
 
 
 def check_dataset(name: str, data: MultiView) -> list[Check]:
-    """Comparison of a dataset with its entry in the catalogue.
+    """Comparison of a dataset with its entry in the catalogue, by fact that is known.
 
     The numbers of rows and labels must be equal, and labels per row must agree to three decimals.
     The paper's ranks are those of one unknown random split of the rows into 70 % and 30 %. They may
-    differ by 3 from the median ranks over 11 fixed splits.
-
-    Parameters
-    ----------
-    name : str
-        A key of `CATALOG`, optionally with the suffix "-genuine".
-    data : MultiView
-        The dataset.
-
-    Returns
-    -------
-    list of Check
-        A comparison for each known property.
-
-    Examples
-    --------
-    >>> from naim3l_bench.datasets import check_dataset, open_dataset
-    >>> all(check.ok for check in check_dataset("yeast", open_dataset("yeast")))
-    True
+    differ by 3 from the median ranks over 11 fixed splits. The name may have the suffix "-genuine".
     """
     base = name.removesuffix(GENUINE)
     if base not in CATALOG:

@@ -28,36 +28,13 @@ _LAYOUTS = {
 
 
 def read_vectors(path: str | os.PathLike[str]) -> Array:
-    """Vectors of a .hvecs, .hvecs32, .fvec or .fvecs file, optionally compressed (.gz).
+    """Vectors (n_vectors, length) of a .hvecs, .hvecs32, .fvec or .fvecs file, also packed (.gz).
 
     Each vector consists of its length, an integer, and its values, all little endian: unsigned
     integers of 16 bits (.hvecs) or 32 bits (.hvecs32), or float32 (.fvec, .fvecs). The length has
     32 bits; in .hvecs files it has 16 or 32, whichever fits. An uncompressed file is memory-mapped,
-    so only the values that are used are read.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Path of the file.
-
-    Returns
-    -------
-    ndarray of shape (n_vectors, length)
-        Vectors of type uint16, uint32 or float32; the array is read-only.
-
-    Raises
-    ------
-    ValueError
-        If the file is not a whole number of vectors of equal length, or if both headers fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from naim3l_bench.datasets import read_vectors
-    >>> vectors = np.array([[2, 5, 7], [2, 8, 9]], dtype="<u2")  # each starts with its length
-    >>> vectors.tofile("pets.hvecs")
-    >>> read_vectors("pets.hvecs").tolist()
-    [[5, 7], [8, 9]]
+    so only the values that are used are read. A file that is not a whole number of vectors of equal
+    length is a ValueError.
     """
     path = Path(path)
     suffixes = [suffix.lower().removeprefix(".") for suffix in path.suffixes]
@@ -92,28 +69,7 @@ def open_lear(name: str, folder: str | os.PathLike[str]) -> MultiView:
     the view is one of the paper's six views, and `read_vectors` supports the extension. The files
     with ``annot`` instead of the view contain the labels. Rows of train come first, then those of
     test. Label names are the lines of ``<name>_dictionary.txt``, if it exists. Views may be
-    missing, but not parts of a view.
-
-    Parameters
-    ----------
-    name : str
-        For example "corel5k".
-    folder : str or path-like
-        Folder with the files.
-
-    Returns
-    -------
-    MultiView
-        Views in the paper's order: DenseHue, DenseSift, Gist, Hsv, Rgb, Lab.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from naim3l_bench.datasets import open_lear
-    >>> np.array([[2, 5, 7], [2, 8, 9]], dtype="<u2").tofile("pets_train_Gist.hvecs")
-    >>> np.array([[3, 1, 0, 1], [3, 0, 1, 0]], dtype="<u2").tofile("pets_train_annot.hvecs")
-    >>> open_lear("pets", ".")
-    MultiView(n_samples=2, n_labels=3, shapes={'Gist': (2, 2)})
+    missing, but not parts of a view; they are in the paper's order.
     """
     folder = Path(folder)
     chosen = _choose(name, folder)

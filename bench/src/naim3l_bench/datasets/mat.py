@@ -1,15 +1,23 @@
-"""Reader for multi-view datasets in MATLAB files: six views in one file, or a file per view."""
+"""Reader for multi-view datasets in MATLAB files: six views in one file, or a file per view.
+
+Files of version 7.3, which is HDF5, are read with h5py, all others with SciPy.
+"""
 
 import os
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from scipy.io import loadmat, whosmat
+from scipy.io.matlab import matfile_version
 
 from naim3l_bench.datasets.lear import PAPER_VIEWS, PARTS
-from naim3l_bench.datasets.matfile import Variable, list_variables, read_cells, read_variable
 from naim3l_bench.datasets.source import Array, MultiView, StoredView, naming
 
 # Numbers of columns that identify a view of the paper; the colour histograms all have 4096.
@@ -21,6 +29,15 @@ _TYPES = {
     **{"double": "f8", "single": "f4", "logical": "u1", "sparse": "f8"},
 }
 Shape = tuple[int, ...]
+
+
+class Variable(NamedTuple):
+    """A variable of a file: where it is, its shape in MATLAB and its MATLAB class."""
+
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+    kind: str
 
 
 def find_six_view(name: str, folder: Path) -> list[Path]:
@@ -36,34 +53,9 @@ def open_six_view(path: str | os.PathLike[str]) -> MultiView:
     its transpose; the dimension that all have in common is the number of rows. Labels are 0
     or 1, or -1 or 1. A view is named after its number of columns if that identifies one of the
     paper's views (DenseHue 100, DenseSift 1000, Gist 512), otherwise view1, view2, ... by position.
+    If rows and columns cannot be distinguished, it is a ValueError.
 
     A cell can only be read as a whole, so all views are in memory once the file is opened.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Path of the file. Files of version 7.3 need h5py.
-
-    Returns
-    -------
-    MultiView
-        Views and labels.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged or of another kind, or if rows and columns cannot be distinguished.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.io import savemat
-    >>> from naim3l_bench.datasets import open_six_view
-    >>> X = np.empty((1, 2), dtype=object)  # a cell
-    >>> X[0, 0], X[0, 1] = np.ones((5, 3)), np.ones((5, 4))
-    >>> savemat("pets.mat", {"X": X, "label": np.eye(5)[:, :2]})
-    >>> open_six_view("pets.mat")
-    MultiView(n_samples=5, n_labels=2, shapes={'view1': (5, 3), 'view2': (5, 4)})
     """
     path = Path(path)
     variables = {variable.name: variable for variable in list_variables(path)}
@@ -95,29 +87,8 @@ def open_view_files(name: str, folder: str | os.PathLike[str]) -> MultiView:
     Files are ``<name>_train_<View>.mat`` and ``<name>_test_<View>.mat`` with a matrix each, or
     ``<name>_<View>.mat`` with one matrix, or with two whose names contain train and test. Label
     files have annot, label or labels instead of the view. The orientation of matrices and the
-    values of labels are handled as in `open_six_view`. Rows of train come first.
-
-    Parameters
-    ----------
-    name : str
-        For example "corel5k".
-    folder : str or path-like
-        Folder with the files.
-
-    Returns
-    -------
-    MultiView
-        Those of the paper's views that exist, in the paper's order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.io import savemat
-    >>> from naim3l_bench.datasets import open_view_files
-    >>> savemat("pets_Gist.mat", {"gist": np.ones((5, 3))})
-    >>> savemat("pets_labels.mat", {"labels": np.eye(5)[:, :2]})
-    >>> open_view_files("pets", ".")
-    MultiView(n_samples=5, n_labels=2, shapes={'Gist': (5, 3)})
+    values of labels are handled as in `open_six_view`. Rows of train come first. Those of the
+    paper's views that exist are in its order.
     """
     folder = Path(folder)
     parts = _parts(name, folder)
@@ -241,3 +212,106 @@ def _stored_view(variables: Sequence[Variable], turn: bool) -> StoredView:
 def _read(variables: Sequence[Variable], turn: bool) -> Array:
     tables = [read_variable(variable) for variable in variables]
     return np.concatenate([X.T if turn else X for X in tables])
+
+
+_HDF5 = 2  # version as SciPy counts them
+
+
+def list_variables(path: Path) -> list[Variable]:
+    """Variables of a file; reads no values."""
+    with _readable(path):
+        if _version(path) != _HDF5:
+            with _strict():
+                return [Variable(path, *entry) for entry in whosmat(path, appendmat=False)]
+        with _open_hdf5(path) as file:
+            names = [name for name in file if not name.startswith("#")]  # "#refs#" is no variable
+            return [Variable(path, name, *_hdf5_header(file[name])) for name in names]
+
+
+def read_variable(variable: Variable) -> Array:
+    """A matrix in the type in which it is stored, which can be smaller than its class."""
+    path, name = variable.path, variable.name
+    with _readable(path):
+        if _version(path) != _HDF5:
+            return _dense(_load(path, name))
+        with _open_hdf5(path) as file:
+            return _hdf5_matrix(file[name])
+
+
+def read_cells(variable: Variable) -> list[Array]:
+    """The matrices in a cell, column by column."""
+    path, name = variable.path, variable.name
+    if variable.kind != "cell":
+        raise ValueError(f"{path}: {name} is of class {variable.kind}, not a cell")
+    with _readable(path):
+        if _version(path) != _HDF5:
+            entries = [_dense(entry) for entry in _load(path, name).ravel(order="F")]
+        else:
+            with _open_hdf5(path) as file:
+                # MATLAB is column-major and HDF5 reverses the axes, so this is row by row.
+                entries = [_hdf5_matrix(file[reference]) for reference in file[name][()].ravel()]
+    for k, entry in enumerate(entries):
+        if entry.ndim != 2 or entry.dtype.kind not in "biuf":
+            raise ValueError(f"{path}: entry {k + 1} of cell {name} is not a matrix of numbers")
+    return entries
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turn any exception inside into a ValueError that names the file."""
+    with path.open("rb"):  # a file that cannot be opened keeps its OSError
+        pass
+    try:
+        yield
+    except Exception as error:  # damage raises many types, from TypeError to zlib.error
+        cause = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path}: not a readable .mat file ({cause})") from error
+
+
+def _open_hdf5(path: Path) -> Any:
+    import h5py
+
+    return h5py.File(path, "r")
+
+
+def _version(path: Path) -> int:
+    """0 for version 4, 1 for version 5, 2 for version 7.3."""
+    return int(matfile_version(path, appendmat=False)[0])
+
+
+def _load(path: Path, name: str) -> Any:
+    """A variable of a file of version 4 or 5."""
+    with _strict():
+        return loadmat(path, variable_names=[name], appendmat=False)[name]
+
+
+@contextmanager
+def _strict() -> Iterator[None]:
+    """Turn warnings of SciPy, for example about unreadable numbers, into errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def _dense(matrix: Any) -> Array:
+    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
+
+
+def _hdf5_header(stored: Any) -> tuple[tuple[int, ...], str]:
+    """Shape and class in MATLAB."""
+    if "MATLAB_sparse" in stored.attrs:
+        return (int(stored.attrs["MATLAB_sparse"]), len(stored["jc"]) - 1), "sparse"
+    kind = stored.attrs.get("MATLAB_class", b"unknown")
+    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    return (tuple(reversed(stored.shape)) if hasattr(stored, "shape") else (), kind)
+
+
+def _hdf5_matrix(stored: Any) -> Array:
+    if "MATLAB_sparse" not in stored.attrs:
+        values: Array = stored[()].T
+        return values
+    shape, _ = _hdf5_header(stored)
+    if "data" not in stored:  # nothing but zeros
+        return np.zeros(shape)
+    values, rows, starts = (np.asarray(stored[part][()]) for part in ("data", "ir", "jc"))
+    return _dense(sparse.csc_array((values, rows, starts), shape=shape))

@@ -12,7 +12,6 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import Bunch
 
 from naim3l_bench.datasets.source import (
     Array,
@@ -31,83 +30,19 @@ _ORDER = "view_order"
 STAND_IN = "Recomputed"  # suffix of a view that replaces one that was not available
 
 
-def load_npz(path: str | os.PathLike[str]) -> Bunch:
-    """Views and labels from an .npz file; no code in the file is run.
-
-    The file contains an array ``view_<name>`` of shape (n_samples, n_features of the view) for each
-    view and ``labels`` of shape (n_samples, n_labels), 0 or 1. It may contain ``label_names``,
-    ``observed`` of shape (n_samples, n_views), 1 where the view exists for the row, and
-    ``view_order``, the names of the views in the order of the columns of ``observed``; by default
-    this is the order in which the file stores the views. Other arrays are ignored.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Path of the file.
-
-    Returns
-    -------
-    Bunch
-        ``views``: dict of arrays in the type in which they are stored. ``labels``: int array.
-        ``label_names``: list of str, "label0", "label1", ... if the file has none.
-        ``observed``: bool array, all True if the file has none.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, of another kind, or inconsistent. The message says what is wrong.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from naim3l_bench.datasets import load_npz
-    >>> np.savez("pets.npz", view_sound=[[0.1, 0.9], [0.8, 0.3]], labels=[[1, 0], [0, 1]])
-    >>> data = load_npz("pets.npz")
-    >>> data.views["sound"]
-    array([[0.1, 0.9],
-           [0.8, 0.3]])
-    >>> data.label_names
-    ['label0', 'label1']
-    """
-    data = open_npz(path)
-    return Bunch(
-        views=dict(data.views),
-        labels=data.labels,
-        label_names=data.label_names,
-        observed=data.observed,
-    )
-
-
 def open_npz(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> MultiView:
     """Views and labels of one or several .npz files; each view is read when it is accessed.
 
-    The files have the format that `load_npz` describes. The views of several files are combined in
-    the order given, but files with a view whose name ends in "Recomputed" come last. Not every file
-    needs labels, but those that have them must agree.
+    A file contains an array ``view_<name>`` of shape (n_samples, n_features of the view) for each
+    view and ``labels`` of shape (n_samples, n_labels), 0 or 1. It may contain ``label_names``,
+    ``observed`` of shape (n_samples, n_views), 1 where the view exists for the row, and
+    ``view_order``, the names of the views in the order of the columns of ``observed``; by default
+    this is the order in which the file stores the views. Other arrays are ignored, and no code in
+    a file is run. A file that is damaged, or inconsistent with itself or another, is a ValueError.
 
-    Parameters
-    ----------
-    path, *more : str or path-like
-        Paths of the files.
-
-    Returns
-    -------
-    MultiView
-        Views, which are read when they are accessed, and labels.
-
-    Raises
-    ------
-    ValueError
-        If a file is damaged, of another kind, or inconsistent with itself or another file.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from naim3l_bench.datasets import open_npz
-    >>> np.savez("pets_sound.npz", view_sound=[[0.1, 0.9], [0.8, 0.3]], labels=[[1, 0], [0, 1]])
-    >>> np.savez("pets_image.npz", view_image=[[0.5], [0.2]])
-    >>> open_npz("pets_sound.npz", "pets_image.npz")
-    MultiView(n_samples=2, n_labels=2, shapes={'sound': (2, 2), 'image': (2, 1)})
+    The views of several files are combined in the order given, but files with a view whose name
+    ends in "Recomputed" come last. Not every file needs labels, but those that have them must
+    agree.
     """
     parts = [_open_part(Path(name)) for name in (path, *more)]
     parts.sort(key=lambda part: any(name.endswith(STAND_IN) for name in part.views))
@@ -137,37 +72,23 @@ def save_npz(
     label_names: Sequence[str] | None = None,
     observed: ArrayLike | None = None,
 ) -> None:
-    """Write an .npz file in the format that `load_npz` describes, completely or not at all.
+    """Write an .npz file in the format that `open_npz` describes, completely or not at all.
 
-    Until the last byte is on disk the file has a temporary name in the same folder; an existing
-    file at `path` is kept until then. Views are taken from the mapping one at a time and
-    compressed, and the same data give the same bytes.
+    Views are taken from the mapping one at a time and compressed, and the same data give the same
+    bytes. Data that `open_npz` could not read back are a ValueError.
 
     Parameters
     ----------
     path : str or path-like
         File to write. An existing file is replaced.
     views : mapping of str to array-like of shape (n_samples, n_features of the view)
-        Views by name, written in their type. A view cannot be named "order".
+        Written in their type. A view cannot be named "order".
     labels : array-like of shape (n_samples, n_labels)
-        Labels, 0 or 1.
+        0 or 1.
     label_names : sequence of n_labels str, optional
-        Names of the labels. By default "label0", "label1", ...
+        By default "label0", "label1", ...
     observed : array-like of shape (n_samples, n_views), optional
         1 where the view exists for the row, otherwise 0. By default all views exist for all rows.
-
-    Raises
-    ------
-    ValueError
-        If `load_npz` could not read the file back; nothing is left behind.
-
-    Examples
-    --------
-    >>> from naim3l_bench.datasets import load_npz, save_npz
-    >>> views = {"sound": [[0.1, 0.9], [0.8, 0.3]]}
-    >>> save_npz("pets.npz", views, [[1, 0], [0, 1]], label_names=["cat", "dog"])
-    >>> load_npz("pets.npz").label_names
-    ['cat', 'dog']
     """
     Y = check_labels(labels)
     names = check_label_names(label_names, Y.shape[1])

@@ -29,16 +29,6 @@ class StoredView:
         Function without arguments that returns the array.
     files : tuple of paths
         Files that `read` reads.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from naim3l_bench.datasets import StoredView
-    >>> np.save("words.npy", np.eye(2))
-    >>> view = StoredView((2, 2), np.dtype(float), lambda: np.load("words.npy"))
-    >>> view.read()
-    array([[1., 0.],
-           [0., 1.]])
     """
 
     shape: tuple[int, ...]
@@ -48,26 +38,7 @@ class StoredView:
 
     @classmethod
     def in_memory(cls, X: ArrayLike, files: Sequence[Path] = ()) -> "StoredView":
-        """View of an array that is in memory already.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The array.
-        files : sequence of paths, default=()
-            Files from which it was read.
-
-        Returns
-        -------
-        StoredView
-            The view; reading it returns the array itself.
-
-        Examples
-        --------
-        >>> from naim3l_bench.datasets import StoredView
-        >>> StoredView.in_memory([[1, 2, 3], [4, 5, 6]]).shape
-        (2, 3)
-        """
+        """View of an array that is in memory already, and the files from which it was read."""
         array = np.asarray(X)
         return cls(array.shape, array.dtype, partial(np.asarray, array), tuple(files))
 
@@ -117,7 +88,7 @@ class MultiView:
     stored : mapping of str to StoredView
         Views by name; at least one.
     labels : array-like of shape (n_samples, n_labels)
-        Labels, 0 or 1.
+        0 or 1; int64 as attribute.
     label_names : sequence of n_labels str, optional
         Default: "label0", "label1", ...
     observed : array of shape (n_samples, n_views), optional
@@ -129,28 +100,8 @@ class MultiView:
     ----------
     views : Views
         Mapping from names to arrays, which are read on access.
-    labels : int64 array of shape (n_samples, n_labels), 0 or 1
-    label_names : list of str
-    observed : bool array of shape (n_samples, n_views)
-        Columns in the order of `views`.
     files : list of paths
         Files that contain the labels and views.
-
-    Raises
-    ------
-    ValueError
-        If the parts are inconsistent.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from naim3l_bench.datasets import MultiView, StoredView
-    >>> data = MultiView({"words": StoredView.in_memory(np.eye(2))}, labels=[[0, 1], [1, 1]])
-    >>> data
-    MultiView(n_samples=2, n_labels=2, shapes={'words': (2, 2)})
-    >>> data.views["words"]
-    array([[1., 0.],
-           [0., 1.]])
     """
 
     def __init__(
@@ -188,15 +139,6 @@ class MultiView:
         """Shape of each view, (n_samples, n_features); reads nothing."""
         return {name: view.shape for name, view in self.views.stored.items()}
 
-    @property
-    def dtypes(self) -> dict[str, np.dtype[Any]]:
-        """Type in which each view is stored; reads nothing.
-
-        For views in .mat files it is the MATLAB class. MATLAB stores integers of class double
-        in fewer bytes, and the array then has the smaller type.
-        """
-        return {name: view.dtype for name, view in self.views.stored.items()}
-
     @cached_property
     def digest(self) -> str:
         """Hexadecimal SHA-256 of the names, lengths and contents of `files`; computed once.
@@ -219,24 +161,7 @@ class MultiView:
         return sha.hexdigest()
 
     def select(self, view_names: Sequence[str]) -> "MultiView":
-        """The same rows and labels with some of the views.
-
-        Parameters
-        ----------
-        view_names : sequence of str
-            Names of the views to keep, in their new order.
-
-        Returns
-        -------
-        MultiView
-            The data with these views; nothing is read.
-
-        Examples
-        --------
-        >>> from naim3l_bench.datasets import open_dataset
-        >>> open_dataset("yeast").select(["phylogenetic"])
-        MultiView(n_samples=2417, n_labels=14, shapes={'phylogenetic': (2417, 24)})
-        """
+        """The same rows and labels with some of the views, in the order of their names."""
         names, known = list(view_names), list(self.views)
         if not names or len(set(names)) < len(names) or not set(names) <= set(known):
             raise ValueError(f"view_names={names}; some of {known} are needed, each once.")

@@ -52,28 +52,11 @@ fit_intercept, label_coding, threshold, calibrate, random_state
     ----------
     coef_, intercept_, fill_, n_encoded_
         As in :class:`naim3l.estimators.FusedRidge`.
-    gamma_, thresholds_, rules_, calibration_, base_rates_, view_rates_, transformers_, views_, \
-label_names_, classes_, n_iter_, converged_, objective_, history_, n_features_in_, feature_names_in_
-        As in :class:`naim3l.NAIM3L`.
 
     References
     ----------
     Z. Ma and S. Chen, "Expand globally, shrink locally: Discriminant multi-label learning with
     missing labels", Pattern Recognition 111, 2021.
-
-    Examples
-    --------
-    >>> from naim3l import evaluate, join_views
-    >>> from naim3l.datasets import make_unpaired
-    >>> from naim3l_bench.methods import DM2L
-    >>> data = make_unpaired(
-    ...     60, n_features=(9, 8), n_labels=4, aligned=True, missing_labels=0.3, random_state=0
-    ... )
-    >>> wide, views = join_views(data.views)
-    >>> model = DM2L(lam=0.4, views=views).fit(wide, data.labels["view0"])
-    >>> metrics = evaluate(data.complete_labels["view0"], model.decision_function(wide))
-    >>> round(metrics["AP"], 2)
-    0.99
     """
 
     _schema = PARAMETERS | {"ridge": in_range("ridge", or_zero=True)}  # not "auto"

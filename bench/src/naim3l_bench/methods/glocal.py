@@ -1,9 +1,12 @@
 """GLOCAL: labels of few latent labels, with global and local correlations, for aligned rows."""
 
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
+from scipy import linalg
+from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
@@ -19,7 +22,6 @@ from naim3l.extend import (
 )
 from naim3l_bench.arrays import Mask, Matrix
 from naim3l_bench.methods.alternation import Record, alternate
-from naim3l_bench.methods.correlations import Factors, LabelCorrelations, Weights
 
 
 @dataclass(eq=False, repr=False)
@@ -74,30 +76,11 @@ fit_intercept, label_coding, threshold, calibrate
         Weights ``WU'`` of the features of all views, in the order of ``views_``.
     intercept_, fill_, n_encoded_
         As in :class:`naim3l.estimators.FusedRidge`.
-    history_ : list of dict
-        One record per iteration, with the "objective".
-    gamma_, thresholds_, rules_, calibration_, base_rates_, view_rates_, transformers_, views_, \
-label_names_, classes_, n_iter_, converged_, objective_, n_features_in_, feature_names_in_
-        As in :class:`naim3l.NAIM3L`.
 
     References
     ----------
     Y. Zhu, J. T. Kwok and Z.-H. Zhou, "Multi-Label Learning with Global and Local Label
     Correlation", IEEE TKDE 30(6), 2018.
-
-    Examples
-    --------
-    >>> from naim3l import evaluate, join_views
-    >>> from naim3l.datasets import make_unpaired
-    >>> from naim3l_bench.methods import GLOCAL
-    >>> data = make_unpaired(
-    ...     60, n_features=(9, 8), n_labels=4, aligned=True, missing_labels=0.3, random_state=0
-    ... )
-    >>> wide, views = join_views(data.views)
-    >>> model = GLOCAL(views=views, random_state=0).fit(wide, data.labels["view0"])
-    >>> metrics = evaluate(data.complete_labels["view0"], model.decision_function(wide))
-    >>> round(metrics["AP"], 2)
-    0.99
     """
 
     _schema = PARAMETERS | {
@@ -139,7 +122,7 @@ label_names_, classes_, n_iter_, converged_, objective_, n_features_in_, feature
         learned.arrays = linear_arrays(problem, at.W @ at.U.T, fill)
         return learned
 
-    def _scaled(self, problem: Problem, rank: int, n_clusters: int) -> Weights:
+    def _scaled(self, problem: Problem, rank: int, n_clusters: int) -> "Weights":
         """Factors of the terms for data of this size."""
         (n_rows, n_labels), n_known = problem.Y.shape, float((problem.Y != 0).sum())
         return Weights(
@@ -162,7 +145,7 @@ def _clusters(problem: Problem, n_clusters: int, rng: np.random.RandomState) -> 
     return np.arange(n_clusters)[:, None] == labels
 
 
-def _start(problem: Problem, rank: int, n_clusters: int, rng: np.random.RandomState) -> Factors:
+def _start(problem: Problem, rank: int, n_clusters: int, rng: np.random.RandomState) -> "Factors":
     """Random U and Z, zero weights, and any V, which is updated first."""
     n_labels = problem.n_labels
     Z: Matrix = rng.normal(size=(n_clusters, n_labels, rank))
@@ -172,3 +155,209 @@ def _start(problem: Problem, rank: int, n_clusters: int, rng: np.random.RandomSt
         W=np.zeros((problem.n_weights, rank)),
         Z=Z / np.linalg.norm(Z, axis=2, keepdims=True),
     )
+
+
+# Numbers in the matrices of all pairs of latent labels that are in memory at a time.
+PAIR_NUMBERS = 2**22
+# A system is solved to this accuracy, or for this many steps, each of which lowers the objective.
+CG_TOL, CG_STEPS = 1e-8, 100
+ROUNDING = 1e-13
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Variables of the objective.
+
+    Attributes
+    ----------
+    U : ndarray of shape (n_labels, rank)
+        Labels as combinations of latent labels.
+    V : ndarray of shape (n_samples, rank)
+        Latent labels of the samples.
+    W : ndarray of shape (n_features, rank)
+        Weights of the features for the latent labels.
+    Z : ndarray of shape (n_clusters, n_labels, correlation_rank)
+        Rows of length 1; ``Z_q Z_q'`` is the Laplacian of the labels in cluster q.
+    """
+
+    U: Matrix
+    V: Matrix
+    W: Matrix
+    Z: Matrix
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Factors of the terms of the objective; see `LabelCorrelations`."""
+
+    latent: float
+    local: float
+    overall: float
+    V: float
+    U: float
+    W: float
+
+
+class LabelCorrelations:
+    """Objective of factors of labels, with label correlations in clusters of the samples.
+
+    ::
+
+        1/2 sum P * (VU' - Y)^2 + latent/2 |V - XW|^2
+        + sum_q [overall n_q/n / 2 |F Z_q|^2 + local/2 |F_q Z_q|^2]        F = XWU', F_q in cluster
+        + 1/2 (weights.V |V|^2 + weights.U |U|^2 + weights.W |W|^2)
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    Y : ndarray of shape (n_samples, n_labels)
+        1 = yes, -1 = no, 0 = unknown.
+    P : ndarray of shape (n_samples, n_labels)
+        Weight of each entry in the loss, 0 if it is unknown.
+    clusters : bool ndarray of shape (n_clusters, n_samples)
+        Which samples each cluster consists of.
+    weights : Weights
+    """
+
+    def __init__(self, X: Matrix, Y: Matrix, P: Matrix, clusters: Mask, weights: Weights) -> None:
+        self.X, self.Y, self.P, self.weights = X, Y, P, weights
+        gram = X.T @ X
+        # Terms of both kinds of correlations share one matrix of features in each cluster.
+        self._grams = np.stack(
+            [
+                weights.overall * rows.mean() * gram + weights.local * (X[rows].T @ X[rows])
+                for rows in clusters
+            ]
+        )
+        diagonal = np.diag_indices_from(gram)
+        self._W_system = weights.latent * gram
+        self._W_system[diagonal] += weights.W
+        # Only a preconditioner, which rounding errors must not make indefinite.
+        near = self._W_system.copy()
+        near[diagonal] += ROUNDING * np.trace(near)
+        self._W_factor = linalg.cho_factor(near)
+
+    def objective(self, at: Factors) -> float:
+        """Value of the objective."""
+        of, XW = self.weights, self.X @ at.W
+        value = np.sum(self.P * (at.V @ at.U.T - self.Y) ** 2)
+        value += of.latent * np.sum((at.V - XW) ** 2)
+        value += of.V * np.sum(at.V**2) + of.U * np.sum(at.U**2) + of.W * np.sum(at.W**2)
+        for C, Z_q in zip(self._latent_grams(at.W), at.Z, strict=True):
+            UZ = at.U.T @ Z_q
+            value += np.vdot(UZ, C @ UZ)
+        return 0.5 * float(value)
+
+    def solve_V(self, at: Factors) -> Matrix:
+        """The best V: a system of size rank for each sample."""
+        target = (self.P * self.Y) @ at.U + self.weights.latent * (self.X @ at.W)
+        V, ridge = np.empty_like(at.V), self.weights.latent + self.weights.V
+        for rows, systems in _pair_sums(self.P, at.U):
+            systems += ridge * np.eye(at.U.shape[1])
+            V[rows] = np.linalg.solve(systems, target[rows, :, None])[:, :, 0]
+        return V
+
+    def solve_U(self, at: Factors) -> Matrix:
+        """The best U, by conjugate gradients; without correlations, labels would be separate."""
+        rank = at.V.shape[1]
+        systems = np.concatenate([part for _, part in _pair_sums(self.P.T, at.V)])
+        systems += self.weights.U * np.eye(rank)
+        inverses, latent_grams = np.linalg.inv(systems), self._latent_grams(at.W)
+
+        def multiply(U: Matrix) -> Matrix:
+            product = (systems @ U[:, :, None])[:, :, 0]
+            for C, Z_q in zip(latent_grams, at.Z, strict=True):
+                product += Z_q @ (Z_q.T @ U) @ C
+            return product
+
+        def precondition(U: Matrix) -> Matrix:
+            return (inverses @ U[:, :, None])[:, :, 0]
+
+        return _conjugate_gradients(multiply, (self.P * self.Y).T @ at.V, at.U, precondition)
+
+    def solve_W(self, at: Factors) -> Matrix:
+        """The best W, by conjugate gradients; without correlations, it would be a ridge fit."""
+        correlations = [UZ @ UZ.T for UZ in (at.U.T @ Z_q for Z_q in at.Z)]
+
+        def multiply(W: Matrix) -> Matrix:
+            product = self._W_system @ W
+            for gram, B in zip(self._grams, correlations, strict=True):
+                product += gram @ W @ B
+            return product
+
+        def precondition(W: Matrix) -> Matrix:
+            return linalg.cho_solve(self._W_factor, W)
+
+        target = self.weights.latent * (self.X.T @ at.V)
+        return _conjugate_gradients(multiply, target, at.W, precondition)
+
+    def solve_Z(self, at: Factors) -> Matrix:
+        """A better Z: each row in turn becomes the best one of length 1, given the others."""
+        Z = at.Z.copy()
+        for C, Z_q in zip(self._latent_grams(at.W), Z, strict=True):
+            UC = at.U @ C
+            own, sums = np.einsum("lk,lk->l", UC, at.U), UC.T @ Z_q
+            for k, row in enumerate(at.U):
+                # The term is linear in the row, because its length is fixed.
+                slope = row @ sums - own[k] * Z_q[k]
+                length = np.linalg.norm(slope)
+                if length > 0:
+                    better = -slope / length
+                    sums += np.outer(UC[k], better - Z_q[k])
+                    Z_q[k] = better
+        return Z
+
+    def _latent_grams(self, W: Matrix) -> Matrix:
+        """Matrices (n_clusters, rank, rank) of the latent labels in the correlation terms."""
+        return W.T @ self._grams @ W
+
+
+def _pair_sums(P: Matrix, A: Matrix) -> Iterator[tuple[slice, Matrix]]:
+    """``A' diag(p) A`` for the rows p of ``P``, some rows at a time.
+
+    Parameters
+    ----------
+    P : ndarray of shape (m, n)
+    A : ndarray of shape (n, rank)
+
+    Yields
+    ------
+    rows : slice
+    sums : ndarray of shape (n_rows, rank, rank)
+    """
+    rank = A.shape[1]
+    step = max(1, PAIR_NUMBERS // rank**2)
+    for start in range(0, len(P), step):
+        rows, sums = slice(start, start + step), None
+        for at in range(0, len(A), step):
+            part = A[at : at + step]
+            pairs = (part[:, :, None] * part[:, None, :]).reshape(len(part), -1)
+            added = P[rows, at : at + step] @ pairs
+            sums = added if sums is None else sums + added
+        assert sums is not None
+        yield rows, sums.reshape(-1, rank, rank)
+
+
+def _conjugate_gradients(
+    multiply: Callable[[Matrix], Matrix],
+    target: Matrix,
+    start: Matrix,
+    precondition: Callable[[Matrix], Matrix],
+) -> Matrix:
+    """Solution of a positive definite system whose unknowns are a matrix."""
+    shape, size = target.shape, target.size
+
+    def of_vectors(function: Callable[[Matrix], Matrix]) -> LinearOperator:
+        return LinearOperator(
+            (size, size), lambda x: function(x.reshape(shape)).ravel(), dtype=target.dtype
+        )
+
+    found, _ = cg(
+        of_vectors(multiply),
+        target.ravel(),
+        start.ravel(),
+        rtol=CG_TOL,
+        maxiter=CG_STEPS,
+        M=of_vectors(precondition),
+    )
+    return found.reshape(shape)

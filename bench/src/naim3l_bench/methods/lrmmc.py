@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from naim3l.extend import (
     PARAMETERS,
@@ -13,11 +14,12 @@ from naim3l.extend import (
     AlignedRows,
     Learned,
     in_range,
+    singular_value_threshold,
+    trace_norm,
     whole_number,
 )
 from naim3l_bench.arrays import Mask, Matrix
 from naim3l_bench.methods.alternation import Record, alternate
-from naim3l_bench.methods.completion import CommonRepresentation, LabelCompletion
 from naim3l_bench.methods.shared_space import fold_in, rescale, unit_rows
 
 # Factor between the weights of the trace norm for which labels are completed one after another.
@@ -70,15 +72,12 @@ class LRMMC(AlignedModel):
     fill_missing : bool, default=False
         Whether a missing view is replaced by the mean of the training rows that have it, as
         comparisons with this method are likely to have done.
-    views : mapping of str to columns, optional
-        Columns of each view: names, positions, a slice or a mask. Other columns are ignored. With
-        None all columns are one view.
     max_iter : int, default=500
         Maximum number of iterations of each stage. A fit that has not converged by then warns.
     tol : float, default=1e-4
         Relative decrease of the objective at which to stop; 0 runs all iterations.
-    transformer, n_components, positive_weight, label_coding, threshold, calibrate
-        As in :class:`naim3l.NAIM3L`.
+    views, transformer, n_components, positive_weight, label_coding, threshold, calibrate
+        As in :class:`naim3l.estimators.FusedRidge`.
     random_state : int, RandomState or None, default=None
         Determines the start, and the folds of held-out entries.
 
@@ -96,34 +95,15 @@ class LRMMC(AlignedModel):
         Whether a row that lacks a view has the mean of the training rows there.
     centre_, scale_ : ndarray of shape (n_features,)
         What is subtracted from features, and by what they are then divided.
-    n_encoded_ : dict of str to int
-        Number of features of each view, after its transformer.
     history_ : list of dict
         One record per iteration, with the "objective" and the "stage", 1 or 2. The second has
         several weights of the trace norm, "m", and the objective falls for each of them.
-    thresholds_, rules_, calibration_, base_rates_, transformers_, views_, label_names_, classes_, \
-n_iter_, converged_, objective_, n_features_in_, feature_names_in_
-        As in :class:`naim3l.NAIM3L`.
 
     References
     ----------
     M. Liu, Y. Luo, D. Tao, C. Xu and Y. Wen, "Low-Rank Multi-View Learning in Matrix Completion
     for Multi-Label Image Classification", AAAI 2015. A. Goldberg et al., "Transduction with Matrix
     Completion: Three Birds with One Stone", NIPS 2010.
-
-    Examples
-    --------
-    >>> from naim3l import evaluate, join_views
-    >>> from naim3l.datasets import make_unpaired
-    >>> from naim3l_bench.methods import LRMMC
-    >>> data = make_unpaired(
-    ...     60, n_features=(9, 8), n_labels=4, aligned=True, missing_labels=0.3, random_state=0
-    ... )
-    >>> wide, views = join_views(data.views)
-    >>> model = LRMMC(views=views, random_state=0).fit(wide, data.labels["view0"])
-    >>> metrics = evaluate(data.complete_labels["view0"], model.decision_function(wide))
-    >>> round(metrics["AP"], 2)
-    0.99
     """
 
     _schema = PARAMETERS | {
@@ -187,7 +167,7 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
         return B @ arrays["coef"] + arrays["intercept"]
 
 
-def _represent(views: CommonRepresentation, B: Matrix, max_iter: int, tol: float) -> Learned:
+def _represent(views: "CommonRepresentation", B: Matrix, max_iter: int, tol: float) -> Learned:
     """First stage, from a start: "points" B, "basis" T' and "penalties" along singular vectors."""
     T = views.solve_T(B)
 
@@ -213,7 +193,9 @@ def _represent(views: CommonRepresentation, B: Matrix, max_iter: int, tol: float
     return learned
 
 
-def _complete(completion: LabelCompletion, shrinkage: float, max_iter: int, tol: float) -> Learned:
+def _complete(
+    completion: "LabelCompletion", shrinkage: float, max_iter: int, tol: float
+) -> Learned:
     """Second stage: the completed "scores" of all samples and labels."""
     Z, sigma = completion.start()
     learned = Learned({})
@@ -249,3 +231,118 @@ def _least_squares(B: Matrix, scores: Matrix) -> tuple[Matrix, Matrix]:
     means = B.mean(axis=0)
     coef = np.linalg.lstsq(B - means, scores - scores.mean(axis=0), rcond=None)[0]
     return coef, scores.mean(axis=0) - means @ coef
+
+
+@dataclass(frozen=True)
+class CommonRepresentation:
+    """First stage of `LRMMC`: views as products of a matrix of low rank and a map to each view.
+
+    Attributes
+    ----------
+    features : list of ndarray, each of shape (n_samples, n_features_v)
+        ``X_v``, zero in the rows that lack the view.
+    present : bool ndarray of shape (n_views, n_samples)
+    lam, ridge : float
+    """
+
+    features: list[Matrix]
+    present: Mask
+    lam: float
+    ridge: float
+
+    def objective(self, B: Matrix, T: list[Matrix]) -> float:
+        """Value at ``B`` (n_samples, rank) and ``T_v`` (rank, n_features_v) of all views."""
+        loss, _ = self.loss_and_gradient(B, T)
+        penalty = sum(float(np.vdot(T_v, T_v)) for T_v in T)
+        return self.trace_weight * float(trace_norm(B)) + loss + self.ridge * penalty
+
+    @property
+    def trace_weight(self) -> float:
+        """Factor of the trace norm, which grows like the root of the number of samples."""
+        return self.lam / np.sqrt(self.present.shape[1])
+
+    def loss_and_gradient(self, B: Matrix, T: list[Matrix]) -> tuple[float, Matrix]:
+        """The squared residuals of present rows over n, and their gradient in ``B``."""
+        n_samples, loss, gradient = len(B), 0.0, np.zeros_like(B)
+        for X_v, has_view, T_v in zip(self.features, self.present, T, strict=True):
+            residual = (B @ T_v - X_v) * has_view[:, None]
+            loss += float(np.vdot(residual, residual)) / n_samples
+            gradient += (2 / n_samples) * (residual @ T_v.T)
+        return loss, gradient
+
+    def solve_T(self, B: Matrix) -> list[Matrix]:
+        """The minimiser over ``T`` for fixed ``B``."""
+        ridge = self.ridge * len(B) * np.eye(B.shape[1])
+        T = []
+        for X_v, has_view in zip(self.features, self.present, strict=True):
+            B_v = B[has_view]
+            T.append(np.linalg.solve(B_v.T @ B_v + ridge, B_v.T @ X_v[has_view]))
+        return T
+
+    def shrink_B(self, B: Matrix, T: list[Matrix], n_steps: int) -> Matrix:
+        """``B`` after proximal gradient steps for fixed ``T``; none raises the objective."""
+        curvature = 2 / len(B) * np.linalg.eigvalsh(sum(T_v @ T_v.T for T_v in T))[-1]
+        if curvature <= 0:
+            return np.zeros_like(B)
+        for _ in range(n_steps):
+            _, gradient = self.loss_and_gradient(B, T)
+            B = singular_value_threshold(B - gradient / curvature, self.trace_weight / curvature)
+        return B
+
+
+@dataclass(frozen=True)
+class LabelCompletion:
+    """Second stage of `LRMMC`: a low-rank matrix close to labels, representation and ones.
+
+    Attributes
+    ----------
+    Y, P : ndarray of shape (n_samples, n_labels)
+        Signed labels, 0 where unknown, and their weights.
+    B : ndarray of shape (n_samples, rank)
+    label_weight : float
+    """
+
+    Y: Matrix
+    P: Matrix
+    B: Matrix
+    label_weight: float
+
+    def start(self) -> tuple[Matrix, float]:
+        """``[Y, B, 1]``, (n_samples, n_labels + rank + 1), in rank 1, and its singular value."""
+        Z = np.hstack([self.Y, self.B, np.ones((len(self.B), 1))])
+        squares, vectors = np.linalg.eigh(Z.T @ Z)
+        nearest = np.outer(Z @ vectors[:, -1], vectors[:, -1])
+        nearest[:, -1] = 1
+        return nearest, float(np.sqrt(squares[-1]))
+
+    @property
+    def step(self) -> float:
+        """Step length at which the loss is majorised."""
+        of_labels = 3.8 * self._n_known / (self.label_weight * max(self.P.max(), 1e-300))
+        return float(min(of_labels, self.B.size))
+
+    @property
+    def _n_known(self) -> int:
+        return max(int(np.count_nonzero(self.Y)), 1)
+
+    def loss_and_gradient(self, Z: Matrix) -> tuple[float, Matrix]:
+        """The objective without its first term, and its gradient in ``Z``."""
+        c = self.Y.shape[1]
+        margin = self.Y * Z[:, :c]
+        residual = Z[:, c:-1] - self.B
+        by_label = self.label_weight / self._n_known * self.P
+        loss = float(np.vdot(by_label, np.logaddexp(0, -margin)))
+        loss += float(np.vdot(residual, residual)) / (2 * self.B.size)
+        of_ones = np.zeros((len(Z), 1))
+        gradient = [-by_label * self.Y * expit(-margin), residual / self.B.size, of_ones]
+        return loss, np.hstack(gradient)
+
+    def objective(self, Z: Matrix, lam: float) -> float:
+        return lam * float(trace_norm(Z)) + self.loss_and_gradient(Z)[0]
+
+    def shrink(self, Z: Matrix, lam: float) -> Matrix:
+        """A proximal gradient step, after which the last column is set to 1 again."""
+        _, gradient = self.loss_and_gradient(Z)
+        Z = singular_value_threshold(Z - self.step * gradient, self.step * lam)
+        Z[:, -1] = 1
+        return Z

@@ -78,12 +78,9 @@ class LVSL(AlignedModel, KernelModel):
         Relative decrease of the objective in an alternation at which the fit ends.
     kernel : str, callable, mapping or None, default="rbf"
         Kernel of each view, as in :class:`naim3l.NAIM3L`; None is the linear model.
-    views : mapping of str to columns, optional
-        Columns of each view: names, positions, a slice or a mask. Other columns are ignored. With
-        None all columns are one view.
-    transformer, n_components, n_landmarks, gamma, positive_weight, label_coding, threshold, \
-calibrate, random_state
-        As in :class:`naim3l.NAIM3L`. The method itself draws no random numbers.
+    views, transformer, n_components, n_landmarks, gamma, positive_weight, label_coding, \
+threshold, calibrate, random_state
+        As in :class:`naim3l.estimators.FusedRidge`. The method itself draws no random numbers.
 
     Attributes
     ----------
@@ -98,30 +95,11 @@ calibrate, random_state
     history_ : list of dict
         The ``objective`` after each alternation; ``n_iter_``, ``converged_`` and ``objective_``
         summarise it.
-    n_encoded_ : dict of str to int
-        Number of features of each view, after its transformer and kernel.
-    gamma_, thresholds_, rules_, calibration_, base_rates_, transformers_, views_, label_names_, \
-classes_, n_features_in_, feature_names_in_
-        As in :class:`naim3l.NAIM3L`.
 
     References
     ----------
     .. [1] D. Zhao, Q. Gao, Y. Lu, D. Sun. "Non-aligned multi-view multi-label classification via
        learning view-specific labels". IEEE Transactions on Multimedia 25 (2023) 7235-7247.
-
-    Examples
-    --------
-    >>> from naim3l import evaluate, join_views
-    >>> from naim3l.datasets import make_unpaired
-    >>> from naim3l_bench.methods import LVSL
-    >>> data = make_unpaired(
-    ...     90, n_features=(9, 8), n_labels=4, aligned=True, missing_labels=0.3, random_state=0
-    ... )
-    >>> wide, views = join_views(data.views)
-    >>> model = LVSL(views=views).fit(wide[:60], data.labels["view0"][:60])
-    >>> scores = model.decision_function(wide[60:])
-    >>> evaluate(data.complete_labels["view0"][60:], scores)["AP"] > 0.9
-    True
     """
 
     _schema = PARAMETERS | {

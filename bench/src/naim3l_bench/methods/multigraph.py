@@ -69,11 +69,9 @@ class MultiGraph(AlignedModel):
         Largest number of alternations between scores and view weights.
     tol : float, default=1e-4
         Relative decrease of the objective in an alternation at which the fit ends.
-    views : mapping of str to columns, optional
-        Columns of each view: names, positions, a slice or a mask. Other columns are ignored. With
-        None all columns are one view.
-    transformer, n_components, positive_weight, label_coding, threshold, calibrate, random_state
-        As in :class:`naim3l.NAIM3L`. The method itself draws no random numbers.
+    views, transformer, n_components, positive_weight, label_coding, threshold, calibrate, \
+random_state
+        As in :class:`naim3l.estimators.FusedRidge`. The method itself draws no random numbers.
 
     Attributes
     ----------
@@ -95,26 +93,6 @@ class MultiGraph(AlignedModel):
     history_ : list of dict
         The ``objective`` after each alternation; ``n_iter_``, ``converged_`` and ``objective_``
         summarise it.
-    n_encoded_ : dict of str to int
-        Number of features of each view, after its transformer.
-    thresholds_, rules_, calibration_, base_rates_, transformers_, views_, label_names_, classes_, \
-n_features_in_, feature_names_in_
-        As in :class:`naim3l.NAIM3L`.
-
-    Examples
-    --------
-    >>> from naim3l import evaluate, join_views
-    >>> from naim3l.datasets import make_unpaired
-    >>> from naim3l_bench.methods import MultiGraph
-    >>> data = make_unpaired(
-    ...     90, n_features=(9, 8), n_labels=4, n_latent=3, aligned=True, missing_labels=0.3,
-    ...     random_state=0,
-    ... )
-    >>> wide, views = join_views(data.views)
-    >>> model = MultiGraph(views=views).fit(wide[:60], data.labels["view0"][:60])
-    >>> scores = model.decision_function(wide[60:])
-    >>> evaluate(data.complete_labels["view0"][60:], scores)["AP"] > 0.9
-    True
     """
 
     _schema = PARAMETERS | {

@@ -5,12 +5,12 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.extmath import randomized_svd
 
 from naim3l.extend import PARAMETERS, AlignedModel, AlignedRows, Learned, in_range, whole_number
 from naim3l_bench.arrays import Mask, Matrix
 from naim3l_bench.methods.alternation import Record, alternate
-from naim3l_bench.methods.factored_views import FactoredViews
-from naim3l_bench.methods.shared_space import fold_in, rescale, unit_rows
+from naim3l_bench.methods.shared_space import along_bases, fold_in, rescale, unit_rows
 
 
 @dataclass(eq=False, repr=False)
@@ -40,15 +40,12 @@ class MVLIV(AlignedModel):
         is used.
     label_scale : float, default=0.3
         Factor of the labels, 1 and -1. With larger values the space fits labels rather than views.
-    views : mapping of str to columns, optional
-        Columns of each view: names, positions, a slice or a mask. Other columns are ignored. With
-        None all columns are one view.
     max_iter : int, default=100
         Maximum number of iterations. A fit that has not converged by then warns.
     tol : float, default=1e-4
         Relative decrease of the objective at which to stop; 0 runs all iterations.
-    transformer, n_components, positive_weight, label_coding, threshold, calibrate
-        As in :class:`naim3l.NAIM3L`.
+    views, transformer, n_components, positive_weight, label_coding, threshold, calibrate
+        As in :class:`naim3l.estimators.FusedRidge`.
     random_state : int, RandomState or None, default=None
         Determines the start, and the folds of held-out entries.
 
@@ -64,32 +61,11 @@ class MVLIV(AlignedModel):
         Means of the known labels, 1 and -1.
     centre_, scale_ : ndarray of shape (n_features,)
         What is subtracted from features, and by what they are then divided.
-    n_encoded_ : dict of str to int
-        Number of features of each view, after its transformer.
-    history_ : list of dict
-        One record per iteration, with the "objective".
-    thresholds_, rules_, calibration_, base_rates_, transformers_, views_, label_names_, classes_, \
-n_iter_, converged_, objective_, n_features_in_, feature_names_in_
-        As in :class:`naim3l.NAIM3L`.
 
     References
     ----------
     C. Xu, D. Tao and C. Xu, "Multi-View Learning with Incomplete Views", IEEE Transactions on
     Image Processing 24(12), 2015.
-
-    Examples
-    --------
-    >>> from naim3l import evaluate, join_views
-    >>> from naim3l.datasets import make_unpaired
-    >>> from naim3l_bench.methods import MVLIV
-    >>> data = make_unpaired(
-    ...     60, n_features=(9, 8), n_labels=4, aligned=True, missing_labels=0.3, random_state=0
-    ... )
-    >>> wide, views = join_views(data.views)
-    >>> model = MVLIV(views=views, random_state=0).fit(wide, data.labels["view0"])
-    >>> metrics = evaluate(data.complete_labels["view0"], model.decision_function(wide))
-    >>> round(metrics["AP"], 2)
-    0.98
     """
 
     _schema = PARAMETERS | {
@@ -141,3 +117,92 @@ n_iter_, converged_, objective_, n_features_in_, feature_names_in_
         X = rescale(features, present, arrays["centre"], arrays["scale"])
         H = fold_in(arrays["basis"], X, present, np.diag(arrays["penalties"]))
         return H @ arrays["label_basis"].T + arrays["label_centre"]
+
+
+# Numbers in the largest intermediate array, 16 MiB.
+BLOCK = 1 << 21
+
+
+@dataclass(frozen=True)
+class FactoredViews:
+    """The objective of `MVLIV`, and the minimiser of each block of its variables.
+
+    Attributes
+    ----------
+    features : list of ndarray, each of shape (n_samples, n_features_v)
+        ``X_v``, zero in the rows that lack the view.
+    present : bool ndarray of shape (n_views, n_samples)
+    Y, P : ndarray of shape (n_samples, n_labels)
+        The last view, and the weights of its entries, 0 where they are unknown.
+    ridge : float
+    """
+
+    features: list[Matrix]
+    present: Mask
+    Y: Matrix
+    P: Matrix
+    ridge: float
+
+    def start(self, rank: int, rng: np.random.RandomState) -> tuple[list[Matrix], Matrix]:
+        """Bases of the views and of labels along singular vectors, with zeros where they lack rows.
+
+        With random bases the iterations often end where the rows of one view have points in one
+        half of the space, and those of another in the other half.
+        """
+        table = np.hstack([*self.features, self.P * self.Y])
+        _, sigma, Vt = randomized_svd(table, min(rank, *table.shape), random_state=rng)
+        basis = Vt.T * np.sqrt(sigma) / len(table) ** 0.25  # coordinates of points are about 1
+        ends = np.cumsum([X_v.shape[1] for X_v in self.features])
+        *U, C = np.split(basis, ends)
+        return U, C
+
+    def objective(self, H: Matrix, U: list[Matrix], C: Matrix) -> float:
+        """Value at points ``H`` (n_samples, rank) and the bases of all views and of labels."""
+        value = float(np.vdot(self.P, np.square(self.Y - H @ C.T)))
+        for X_v, has_view, U_v in zip(self.features, self.present, U, strict=True):
+            value += float(np.square(X_v[has_view] - H[has_view] @ U_v.T).sum())
+        return 0.5 * (value + self.ridge * sum(float(np.vdot(F, F)) for F in (H, C, *U)))
+
+    def solve_H(self, U: list[Matrix], C: Matrix) -> Matrix:
+        """The minimiser over ``H``, row by row, because each row lacks other views and labels."""
+        rank = C.shape[1]
+        ridge, right = self._ridge(rank), along_bases(self.features, U) + (self.P * self.Y) @ C
+        # A row's matrix is the sum of the Grams of its views and labels: one product for all rows.
+        grams = np.vstack([[(U_v.T @ U_v).ravel() for U_v in U], _outer(C)])
+        weights = np.hstack([self.present.T, self.P])
+        H = np.empty((len(weights), rank))
+        for rows in _blocks(len(weights), rank**2):
+            matrices = (weights[rows] @ grams).reshape(-1, rank, rank) + ridge
+            H[rows] = np.linalg.solve(matrices, right[rows, :, None])[..., 0]
+        return H
+
+    def solve_U(self, H: Matrix) -> list[Matrix]:
+        """The minimisers over the bases of all views."""
+        ridge, U = self._ridge(H.shape[1]), []
+        for X_v, has_view in zip(self.features, self.present, strict=True):
+            H_v = H[has_view]
+            U.append(np.linalg.solve(H_v.T @ H_v + ridge, H_v.T @ X_v[has_view]).T)
+        return U
+
+    def solve_C(self, H: Matrix) -> Matrix:
+        """The minimiser over the basis of labels; each label is known in other rows."""
+        n_samples, rank = H.shape
+        grams = np.zeros((self.P.shape[1], rank**2))
+        for rows in _blocks(n_samples, rank**2):
+            grams += self.P[rows].T @ _outer(H[rows])
+        matrices = grams.reshape(-1, rank, rank) + self._ridge(rank)
+        return np.linalg.solve(matrices, ((self.P * self.Y).T @ H)[..., None])[..., 0]
+
+    def _ridge(self, rank: int) -> Matrix:
+        return self.ridge * np.eye(rank)
+
+
+def _outer(F: Matrix) -> Matrix:
+    """Products of each row with itself, (n_rows, rank^2)."""
+    return (F[:, :, None] * F[:, None, :]).reshape(len(F), -1)
+
+
+def _blocks(n_rows: int, n_numbers: int) -> list[slice]:
+    """Slices of rows, each of which needs an array of limited size at so many numbers a row."""
+    step = max(1, BLOCK // n_numbers)
+    return [slice(first, first + step) for first in range(0, n_rows, step)]

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from naim3l.extend import COLOURS, GREY, new_figure, styled
-from naim3l_bench.paper.comparison import VARIANTS, variant_fits
+from naim3l_bench.paper.comparison import VARIANTS, trace_fits, variant_fits
 from naim3l_bench.paper.fig6 import LAMS as GRID
 from naim3l_bench.paper.fig6 import fits_at
-from naim3l_bench.paper.traces import trace_fits
 from naim3l_bench.present import (
     METRICS,
     Cell,

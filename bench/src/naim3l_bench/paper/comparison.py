@@ -1,11 +1,13 @@
-"""What the tables of metrics share: the model's fits, their summaries, a layout beside the paper's.
+"""Tables 2, 3, 4 and 6, and baselines: metrics of the model and its variants, beside the paper's.
 
 Numbers of such a table are ``{dataset: {protocol: {method: {metric: spread}}}}`` in percent.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
+from naim3l_bench.paper.published import TABLE2, TABLE3, TABLE4, TABLE6
 from naim3l_bench.present import (
     METRICS,
     Cell,
@@ -16,7 +18,7 @@ from naim3l_bench.present import (
     summarise,
 )
 from naim3l_bench.records import Store
-from naim3l_bench.tasks import Plan, Task, paper_lam, paper_name
+from naim3l_bench.tasks import Plan, Task, paper_lam, paper_name, usual_lam
 
 Numbers = dict[str, dict[str, dict[str, Any]]]
 Published = Mapping[str, Mapping[str, Mapping[str, tuple[float, float]]]]
@@ -75,9 +77,6 @@ class MetricTable:
 
     def tables(self, numbers: Numbers) -> list[ResultTable]:
         return comparison_tables(self.TITLE.partition(":")[0], numbers, self.published)
-
-    def figures(self, numbers: Numbers) -> dict[str, Any]:
-        return {}
 
 
 def comparison_tables(title: str, numbers: Numbers, published: Published) -> list[ResultTable]:
@@ -147,3 +146,79 @@ def _note(dataset: str, by_protocol: Mapping[str, Any], in_paper: bool) -> str:
     if dataset != paper_name(dataset):
         note += " Our data have fewer views than the paper's."
     return note
+
+
+METRIC_TABLES = {
+    "table2": MetricTable(
+        "Table 2: half of the views and half of the labels missing, rows not aligned",
+        TABLE2,
+        {"NAIM3L": variant_fits},
+    ),
+    "table3": MetricTable(
+        "Table 3: half of the views missing, labels complete, rows aligned",
+        TABLE3,
+        {"NAIM3L-V": partial(variant_fits, beta=0.0, aligned=True)},
+    ),
+    "table4": MetricTable(
+        "Table 4: half of the labels missing, views complete, rows aligned",
+        TABLE4,
+        {"NAIM3L-L": partial(variant_fits, alpha=0.0, aligned=True)},
+    ),
+    "table6": MetricTable(
+        "Table 6: what the two terms of the regulariser add",
+        TABLE6,
+        {name: partial(variant_fits, variant=name) for name in VARIANTS},
+    ),
+}
+
+
+# Those of the paper: the penalty of ADMM, and eigenvalues that count as zero.
+MU, CUTOFF = 5.0, 0.005
+
+
+def trace_fits(
+    plan: Plan,
+    dataset: str,
+    protocol: str,
+    variant: str = "NAIM3L",
+    *,
+    lam: float | None = None,
+    mu: float = MU,
+    cutoff: float | None = CUTOFF,
+) -> list[Task]:
+    """Runs of Algorithm 1, by default with the paper's lambda, mu and cut-off."""
+    if lam is None:
+        lam = usual_lam(dataset)
+    parameters: dict[str, Any] = {
+        "lam": lam,
+        "mu": mu,
+        "max_iter": plan.grids.checkpoints[-1],
+        "tol": 0.0,
+        "eigenvalue_cutoff": cutoff,
+        "at": plan.grids.checkpoints,
+        **VARIANTS[variant],
+    }
+    return plan.fits(dataset, "Algorithm 1", parameters, protocol=protocol)
+
+
+RIDGES = [0.01, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0]
+TUNED = {"lams": [0.1, 0.2, 0.4, 0.8, 1.6], "ridges": [0.3, 3.0, 10.0]}
+
+
+def _tuned_ridge(plan: Plan, dataset: str, **options: Any) -> list[Task]:
+    return plan.fits(dataset, "ridge, tuned", {"ridges": RIDGES, "cv": 3}, **options)
+
+
+def _tuned_naim3l(plan: Plan, dataset: str, **options: Any) -> list[Task]:
+    return plan.fits(dataset, "NAIM3L, tuned", TUNED, **options)
+
+
+BESIDE = MetricTable(
+    "Baselines: per-view ridge, and NAIM3L with a ridge, tuned on the same folds",
+    {},
+    {
+        "NAIM3L": variant_fits,
+        "NAIM3L with ridge, tuned": _tuned_naim3l,
+        "ridge, tuned": _tuned_ridge,
+    },
+)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.extend import COLOURS, GREY, new_figure, styled
-from naim3l_bench.label_ranks import label_tasks
 from naim3l_bench.paper.published import FIG2
+from naim3l_bench.paper.table1 import label_tasks
 from naim3l_bench.present import Cell, ResultTable, show_range, spread
 from naim3l_bench.records import Store
 from naim3l_bench.tasks import Plan, Task, paper_name

@@ -5,8 +5,7 @@ from typing import Any
 
 from naim3l.extend import GREY
 from naim3l_bench.paper.comparison import variant_fits
-from naim3l_bench.paper.panels import metric_figure
-from naim3l_bench.plots import draw_series
+from naim3l_bench.plots import draw_series, metric_figure
 from naim3l_bench.present import METRICS, Cell, ResultTable, count_seeds, mean_std, summarise
 from naim3l_bench.records import Store
 from naim3l_bench.tasks import Plan, Task

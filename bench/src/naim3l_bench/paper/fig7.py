@@ -3,9 +3,8 @@
 from typing import Any
 
 from naim3l.extend import COLOURS, new_figure, styled
-from naim3l_bench.paper.panels import LINES
-from naim3l_bench.paper.traces import trace_fits
-from naim3l_bench.plots import draw_series
+from naim3l_bench.paper.comparison import trace_fits
+from naim3l_bench.plots import LINES, draw_series
 from naim3l_bench.present import METRICS, Cell, ResultTable, count_seeds, mean_std, summarise
 from naim3l_bench.records import Store
 from naim3l_bench.tasks import FEW_SEEDS, Plan, Task

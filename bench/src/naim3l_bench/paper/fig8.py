@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from naim3l.extend import COLOURS, new_figure, styled
-from naim3l_bench.paper.panels import LINES
-from naim3l_bench.paper.traces import trace_fits
+from naim3l_bench.paper.comparison import trace_fits
+from naim3l_bench.plots import LINES
 from naim3l_bench.present import Cell, ResultTable, count_seeds
 from naim3l_bench.records import Store
 from naim3l_bench.tasks import FEW_SEEDS, Plan, Task

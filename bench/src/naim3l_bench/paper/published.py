@@ -1,10 +1,12 @@
 """Every figure that the paper prints in its tables, and those that its text states.
 
 Results are percentages, ``(mean, standard deviation)``, under
-``TABLE[dataset][method][metric]``. Datasets have their names of ``naim3l.datasets.CATALOG``.
+``TABLE[dataset][method][metric]``. Datasets have their names of `CATALOG`, which has Table 1, too.
 """
 
 from typing import Any
+
+from naim3l_bench.datasets import CATALOG
 
 Result = tuple[float, float]
 Results = dict[str, dict[str, dict[str, Result]]]
@@ -24,14 +26,15 @@ def _parse(methods: str, block: str) -> Results:
 
 # Samples, labels, labels per sample, ranks of the label matrices of the training and test rows.
 TABLE1: dict[str, dict[str, float]] = {
-    dataset: dict(zip(("n", "c", "avg", "train_rank", "test_rank"), row, strict=True))
-    for dataset, row in {
-        "corel5k": (4999, 260, 3.396, 259, 249),
-        "espgame": (20770, 268, 4.686, 268, 268),
-        "iaprtc12": (19627, 291, 5.719, 291, 291),
-        "mirflickr": (25000, 38, 4.716, 38, 38),
-        "pascal07": (9963, 20, 1.465, 20, 20),
-    }.items()
+    dataset: {
+        "n": facts.n_samples,
+        "c": facts.n_labels,
+        "avg": facts.labels_per_row,
+        "train_rank": facts.train_rank,
+        "test_rank": facts.test_rank,
+    }
+    for dataset, facts in CATALOG.items()
+    if facts.train_rank is not None and facts.test_rank is not None
 }
 
 # Half of the views and half of the labels missing; all but NAIM3L have aligned views.

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from naim3l_bench import nemenyi as module
-from naim3l_bench.nemenyi import nemenyi
+from naim3l_bench.paper import fig4 as module
+from naim3l_bench.paper.fig4 import nemenyi
 
 # Demsar (2006), Table 5a, two-tailed Nemenyi test at the level 0.05.
 TABULATED = {2: 1.960, 3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 10: 3.164}

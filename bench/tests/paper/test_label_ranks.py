@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from naim3l_bench import label_ranks as labels
 from naim3l_bench.datasets import open_dataset
 from naim3l_bench.datasets.source import MultiView, StoredView
+from naim3l_bench.paper import table1 as labels
 from naim3l_bench.tasks import Plan
 
 # Label 0 is on all rows; labels 1 and 2 are always together; label 3 is on one row.
