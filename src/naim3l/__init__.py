@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from naim3l.estimators import NAIM3L, NAIM3LCV, PerViewLogistic, PerViewRidge
     from naim3l.files.models import ModelFileError, inspect_file, load
     from naim3l.input.joining import join_views
-    from naim3l.input.tables import DataWarning
+    from naim3l._warnings import DataWarning
     from naim3l.metrics import evaluate
 
 __version__ = "0.1.0"

@@ -1,13 +1,16 @@
 """Types of arrays, and what the libraries of arrays do not have in common."""
 
 import math
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 Matrix = NDArray[np.floating]
 Mask = NDArray[np.bool_]
+Arrays = dict[str, NDArray[Any]]  # by name, as files store them
 
 
 def namespace_of(A: Any) -> Any:
@@ -34,3 +37,38 @@ def inner(A: Any, B: Any) -> float:
 def norm(A: Any) -> float:
     """Root of the sum of all squares."""
     return math.sqrt(inner(A, A))
+
+
+def as_dense(A: Any) -> NDArray[Any]:
+    """A dense or sparse array of NumPy or SciPy as a dense one."""
+    return A.toarray() if hasattr(A, "toarray") else np.asarray(A)
+
+
+def consecutive_slices(sizes: Iterable[int]) -> list[slice]:
+    """Slices of the given sizes, one after the other."""
+    stops = np.cumsum(list(sizes)).tolist()
+    return [slice(start, stop) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+
+
+def distinct(arrays: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """First index of each distinct array of a stack, and the index of each among these."""
+    if len(set(map(bytes, arrays[:, :1]))) == len(arrays):  # mostly they differ in the first row
+        return np.arange(len(arrays)), np.arange(len(arrays))
+    seen: dict[bytes, int] = {}
+    inverse = np.array([seen.setdefault(A.tobytes(), len(seen)) for A in arrays])
+    _, first = np.unique(inverse, return_index=True)
+    return first, inverse
+
+
+class ArrayFields:
+    """Base of dataclasses whose fields are arrays and whole numbers, which files can store."""
+
+    def to_arrays(self) -> Arrays:
+        """All fields by name, from which `from_arrays` makes the same object, bit for bit."""
+        return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """An object from its fields; other names are ignored."""
+        own = {field.name: arrays[field.name] for field in fields(cls)}  # type: ignore[arg-type]
+        return cls(**{name: A.item() if A.ndim == 0 else A for name, A in own.items()})

@@ -178,7 +178,7 @@ class TestMistakes:
         def full(*_):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("naim3l.files.whole.os.replace", full)
+        monkeypatch.setattr("naim3l.files.atomic_write.os.replace", full)
         line = told(run("predict", "model.skops", "lab=lab.txt", "-o", "full.csv"))
         assert line == "full.csv: No space left on device."
         monkeypatch.setattr("naim3l.files.models.saved.Path.read_bytes", full)  # names no file

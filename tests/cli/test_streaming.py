@@ -14,7 +14,7 @@ import pytest
 
 import naim3l
 from naim3l.cli.work import streamed_outputs
-from naim3l.input.tables import DataWarning
+from naim3l._warnings import DataWarning
 from study import run
 
 pytestmark = pytest.mark.dask

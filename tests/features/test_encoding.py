@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
 
 from naim3l.features.encoding import ViewFeatures, accepts_missing, make_transformer
 from naim3l.features.kernels import KernelMap
-from naim3l.input.tables import DataWarning, Table
+from naim3l._warnings import DataWarning, Table
 
 nan = np.nan
 

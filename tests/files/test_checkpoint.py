@@ -49,9 +49,9 @@ def test_writing_takes_little_of_the_time(tmp_path, monkeypatch):
     monkeypatch.setattr("naim3l.files.checkpoint.time.monotonic", lambda: clock[0])
     checkpoint = Checkpoint(tmp_path / "fit.checkpoint", "key", every=1.0)
     monkeypatch.setattr("naim3l.files.checkpoint.np.savez", slow)
-    monkeypatch.setattr("naim3l.files.whole.os.fsync", lambda _: None)
-    monkeypatch.setattr("naim3l.files.whole.os.replace", lambda *_: None)
-    monkeypatch.setattr("naim3l.files.whole.Path.unlink", lambda *_, **__: None)
+    monkeypatch.setattr("naim3l.files.atomic_write.os.fsync", lambda _: None)
+    monkeypatch.setattr("naim3l.files.atomic_write.os.replace", lambda *_: None)
+    monkeypatch.setattr("naim3l.files.atomic_write.Path.unlink", lambda *_, **__: None)
     taken = []
     for _ in range(2000):
         clock[0] += 0.5

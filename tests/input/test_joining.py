@@ -11,7 +11,7 @@ from test_tables import CONTAINERS, SPARSE, dense
 
 from naim3l import NAIM3L
 from naim3l.input.joining import join_views
-from naim3l.input.tables import DataWarning, Table
+from naim3l._warnings import DataWarning, Table
 from naim3l.input.views import resolve_columns, tables_wide
 
 nan = np.nan

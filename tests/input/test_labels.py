@@ -15,7 +15,7 @@ from scipy import sparse
 from test_tables import CONTAINERS, DENSE, SPARSE, dense
 
 from naim3l.input.labels import check_observed, check_rows, fill_unknown, match_labels, read_labels
-from naim3l.input.tables import DataWarning, Table
+from naim3l._warnings import DataWarning, Table
 
 nan = np.nan
 SIGNED = np.array([[1, -1, 0], [0, 0, 0], [-1, 1, 1], [0, 1, -1]])

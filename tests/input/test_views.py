@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from naim3l.input.tables import DataWarning, Table
+from naim3l._warnings import DataWarning, Table
 from naim3l.input.views import (
     check_same_columns,
     is_apart,

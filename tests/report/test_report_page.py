@@ -319,7 +319,7 @@ def test_files_are_written_whole_and_the_same_every_time(tmp_path, wide, monkeyp
     def fail(*args):
         raise OSError("disk")
 
-    monkeypatch.setattr("naim3l.files.whole.os.replace", fail)
+    monkeypatch.setattr("naim3l.files.atomic_write.os.replace", fail)
     with pytest.raises(OSError, match="disk"):
         write_report(page, wide)
     assert page.read_bytes() == before

@@ -81,7 +81,7 @@ def demo(
     Example: naim3l demo --seeds 3 --report demo.html
     """
     from naim3l._progress import progress_bar
-    from naim3l.files.whole import check_outputs
+    from naim3l.files.atomic_write import check_outputs
 
     with report_errors():
         if markdown and as_json:

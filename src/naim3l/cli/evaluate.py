@@ -54,7 +54,7 @@ def evaluate(
     with report_errors():
         from naim3l.cli.work import evaluate_views, split
         from naim3l.explain import check_explained
-        from naim3l.files.whole import check_outputs
+        from naim3l.files.atomic_write import check_outputs
 
         outputs = page_files(report)
         settings = make_settings(views, config, labels, labels_file, ids)

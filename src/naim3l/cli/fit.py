@@ -109,7 +109,7 @@ def fit(
     """
     with report_errors():
         from naim3l.cli.options import check_combination
-        from naim3l.files.whole import check_outputs
+        from naim3l.files.atomic_write import check_outputs
 
         options = _given(
             lam=lam,
@@ -176,7 +176,7 @@ def init(
         need_libraries("'naim3l init'", "files", "tomlkit")
         from naim3l.cli.draft import make_config
         from naim3l.files.sources import show_source
-        from naim3l.files.whole import check_outputs, write_text
+        from naim3l.files.atomic_write import check_outputs, write_text
 
         if out.exists() and not force:
             raise ValueError(f"{out} exists; --force replaces it.")

@@ -103,7 +103,7 @@ def _predict_tables(
     """Write the predictions for tables in memory; the number of rows."""
     from naim3l.cli.work import predict_tables, read_new
     from naim3l.files.readers import check_target, write_table
-    from naim3l.files.whole import check_outputs
+    from naim3l.files.atomic_write import check_outputs
 
     check_target(out)
     check_outputs([out], inputs)
@@ -133,7 +133,7 @@ def _predict_parts(
     from naim3l.cli.work.streamed_tables import open_new
     from naim3l.cli.work.streamed_work import workers
     from naim3l.files.readers import check_target
-    from naim3l.files.whole import check_outputs
+    from naim3l.files.atomic_write import check_outputs
 
     to_folder = not out.suffix or out.is_dir()
     first = out / f"part.{ending}" if to_folder else out
@@ -192,7 +192,7 @@ def impute(
     """
     with report_errors():
         from naim3l.cli.work.streamed_work import is_streamed
-        from naim3l.files.whole import file_names
+        from naim3l.files.atomic_write import file_names
 
         settings = make_settings(views, config, labels, labels_file, ids)
         names = file_names(settings.views)
@@ -218,7 +218,7 @@ def _impute_tables(
     from naim3l.cli.work import impute as fill
     from naim3l.cli.work import read_known
     from naim3l.files.readers import check_target, write_table
-    from naim3l.files.whole import check_outputs, new_folder, written_together
+    from naim3l.files.atomic_write import check_outputs, new_folder, written_together
 
     for target in targets.values():
         check_target(target)
@@ -241,7 +241,7 @@ def _impute_parts(
     from naim3l.cli.work.streamed_tables import open_known
     from naim3l.cli.work.streamed_work import workers
     from naim3l.files.readers import check_target
-    from naim3l.files.whole import check_outputs
+    from naim3l.files.atomic_write import check_outputs
 
     first = [folder / f"part.{ending}" for folder in targets.values()]
     for part in first:

@@ -47,7 +47,7 @@ def report(
     with report_errors():
         from naim3l.cli.work import read_known, split, with_sources
         from naim3l.explain import check_explained
-        from naim3l.files.whole import check_outputs
+        from naim3l.files.atomic_write import check_outputs
 
         outputs = page_files(out)
         settings = make_settings(views, config, labels, labels_file, ids)
@@ -81,7 +81,7 @@ def write(
     fitted: bool = True,
 ) -> None:
     """Write the page of a model and its numbers, as `naim3l.report.summarise` computes them."""
-    from naim3l.files.whole import written_together
+    from naim3l.files.atomic_write import written_together
     from naim3l.report import summarise, write_json, write_report
 
     model.set_output(transform="default")

@@ -75,45 +75,13 @@ class WithProbabilities:
         return MethodType(self.method, model)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class ViewModel(BaseEstimator):
-    """Base of the methods that learn one model per view; its fields are their common parameters.
+class ViewPredictor(BaseEstimator):
+    """What a fitted model computes, whatever it has learned.
 
-    A subclass is a dataclass whose fields are its own parameters, with their allowed values in
-    ``_parameter_constraints``. Its ``fit`` calls ``_read_training``, learns from the resulting
-    problem what ``_score_features`` needs, calls ``_keep_decisions`` as soon as that is known, and
-    ends with ``_learn``. Attributes that are saved with the model are declared in ``_stored``.
+    A subclass has the two methods below, and its ``fit`` sets the attributes.
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "views": [Mapping, None],
-        "features": "no_validation",  # checked by `FeatureSpec.of`
-        "positive_weight": [Interval(Real, 1e-6, 1e6, closed="both")],
-        "decide": "no_validation",  # checked by `Decisions.of`
-        "random_state": ["random_state"],
-    }
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "names_": Nested(TableNames),
-        "features_": MapOf(Nested(ViewFeatures), keys="views"),
-        "decisions_": Nested(LearnedDecisions),
-        "base_rates_": Array("f", "labels", above=0, below=1),
-        "view_rates_": MapOf(Array("f", "labels", above=0, below=1), keys=None),
-        "roles_": Plain(),
-    }
-
-    views: Mapping[str, Any] | None = None
-    features: Any = AUTO
-    positive_weight: float = 1.0
-    decide: Any = "sign"
-    random_state: Any = None
-
-    _held_out: ClassVar[Any] = None  # a list while held-out scores are wanted
-
-    # Parameters of some of the models; the others have these values.
-    fit_intercept = False
-    device = CPU
-    verbose = 0
-
+    decide: Any
     names_: TableNames
     features_: dict[str, ViewFeatures]
     decisions_: LearnedDecisions
@@ -487,12 +455,6 @@ class ViewModel(BaseEstimator):
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         tags.target_tags.two_d_labels = True
-        tags.input_tags.sparse = True
-        # A row of NaN lacks the view; other NaN are allowed if the features accept them.
-        given = self.features
-        has_plan = isinstance(given, Recipe) and given.plan
-        auto = isinstance(given, str) and given == AUTO
-        tags.input_tags.allow_nan = auto or has_plan or accepts_missing(given)
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
@@ -568,6 +530,56 @@ class ViewModel(BaseEstimator):
                 frame.index = like.index
             frames[view] = frame
         return frames[FUSED] if wide else frames
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ViewModel(ViewPredictor):
+    """Base of the methods that learn one model per view; its fields are their common parameters.
+
+    A subclass is a dataclass whose fields are its own parameters, with their allowed values in
+    ``_parameter_constraints``. Its ``fit`` calls ``_read_training``, learns from the resulting
+    problem what ``_score_features`` needs, calls ``_keep_decisions`` as soon as that is known, and
+    ends with ``_learn``. Attributes that are saved with the model are declared in ``_stored``.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "views": [Mapping, None],
+        "features": "no_validation",  # checked by `FeatureSpec.of`
+        "positive_weight": [Interval(Real, 1e-6, 1e6, closed="both")],
+        "decide": "no_validation",  # checked by `Decisions.of`
+        "random_state": ["random_state"],
+    }
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "names_": Nested(TableNames),
+        "features_": MapOf(Nested(ViewFeatures), keys="views"),
+        "decisions_": Nested(LearnedDecisions),
+        "base_rates_": Array("f", "labels", above=0, below=1),
+        "view_rates_": MapOf(Array("f", "labels", above=0, below=1), keys=None),
+        "roles_": Plain(),
+    }
+
+    views: Mapping[str, Any] | None = None
+    features: Any = AUTO
+    positive_weight: float = 1.0
+    decide: Any = "sign"
+    random_state: Any = None
+
+    _held_out: ClassVar[Any] = None  # a list while held-out scores are wanted
+
+    # Parameters of some of the models; the others have these values.
+    fit_intercept = False
+    device = CPU
+    verbose = 0
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # A row of NaN lacks the view; other NaN are allowed if the features accept them.
+        given = self.features
+        has_plan = isinstance(given, Recipe) and given.plan
+        auto = isinstance(given, str) and given == AUTO
+        tags.input_tags.allow_nan = auto or has_plan or accepts_missing(given)
+        return tags
 
     # Training, in the order in which a subclass needs it.
 

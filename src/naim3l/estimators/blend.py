@@ -1,10 +1,9 @@
 """BlendNAIM3L: unlike models of the same tables, blended with weights from held-out entries."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +17,18 @@ from naim3l._arrays import Matrix
 from naim3l._progress import progress_bar
 from naim3l.decisions.blending import Blend, blend, blend_weights, calibrated
 from naim3l.decisions.calibration import fit_calibration
-from naim3l.decisions.rules import Rules, fixed_decisions, learn_decisions
+from naim3l.decisions.rules import Decisions, fixed_decisions, learn_decisions
 from naim3l.estimators.aligned import AlignedModel
-from naim3l.estimators.base import ViewModel
+from naim3l.estimators.base import ViewModel, ViewPredictor
 from naim3l.estimators.naim3l import NAIM3L
-from naim3l.estimators.prediction import ViewPredictor
-from naim3l.estimators.schema import PARAMETERS, check_parameters
-from naim3l.files.models import save
-from naim3l.input.views import FUSED
 from naim3l.problem.rows import Problem
+
+BLENDED = Decisions("sign")
 
 
 def default_members() -> list[tuple[str, ViewModel]]:
     """A linear model and one with kernels."""
-    return [("linear", NAIM3L()), ("kernel", NAIM3L(kernel="rbf", ridge=1.0))]
+    return [("linear", NAIM3L()), ("kernel", NAIM3L(features="rbf", ridge=1.0))]
 
 
 @dataclass(eq=False, repr=False)
@@ -46,13 +43,14 @@ class BlendNAIM3L(_BaseComposition, ViewPredictor):
     Parameters
     ----------
     members : list of (name, model), optional
-        Models of this package that take tables apart, such as :class:`naim3l.NAIM3L`,
+        Models of this package that take separate tables, such as :class:`naim3l.NAIM3L`,
         :class:`naim3l.NAIM3LCV`, :class:`naim3l.PerViewRidge` and
-        :class:`naim3l.deep.DeepNAIM3L`. Their parameters ``views``, ``label_coding``,
-        ``calibrate``, ``random_state`` and ``verbose`` are those of the blend. By default, a
-        linear `NAIM3L` and one with kernels.
-    views, label_coding, threshold, calibrate, fusion
+        :class:`naim3l.deep.DeepNAIM3L`. Their parameters ``views``, ``random_state`` and
+        ``verbose`` are those of the blend. By default, a linear `NAIM3L` and one with kernels.
+    views
         As in :class:`naim3l.NAIM3L`.
+    decide : default=Decisions("sign")
+        As in :class:`naim3l.NAIM3L`; blends have probabilities in any case.
     random_state : int, RandomState or None, default=None
         Determines the folds, and the random numbers of the members.
     verbose : int, default=0
@@ -66,7 +64,7 @@ class BlendNAIM3L(_BaseComposition, ViewPredictor):
         Weight of each member, by name: one for rare, one for medium and one for frequent labels.
     blends_ : dict of str to Blend
         Calibrations and weights by view.
-    thresholds_, calibration_, fusion_weights_, fusion_overlap_, base_rates_, views_, \
+    decisions_, thresholds_, fusion_weights_, fusion_overlap_, base_rates_, views_, \
 label_names_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
@@ -76,7 +74,7 @@ label_names_, n_features_in_, feature_names_in_
     >>> from naim3l.datasets import make_unpaired
     >>> from naim3l.estimators import BlendNAIM3L, PerViewRidge
     >>> data = make_unpaired(90, n_features=(9, 8), n_labels=3, noise=0.5, random_state=0)
-    >>> members = [("coupled", NAIM3L(ridge=1.0)), ("kernel", NAIM3L(kernel="rbf", ridge=1.0))]
+    >>> members = [("coupled", NAIM3L(ridge=1.0)), ("kernel", NAIM3L(features="rbf", ridge=1.0))]
     >>> model = BlendNAIM3L(members, random_state=0).fit(data.views, data.labels)
     >>> sorted(model.weights_)
     ['coupled', 'kernel']
@@ -87,12 +85,17 @@ label_names_, n_features_in_, feature_names_in_
     members: Any = None
     _: KW_ONLY
     views: Mapping[str, Any] | None = None
-    label_coding: str = "binary"
-    threshold: Any = "sign"
-    calibrate: bool = True
-    fusion: str = "mean"
+    decide: Any = BLENDED
     random_state: Any = None
     verbose: int = 0
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "members": "no_validation",  # checked by `_checked_members`
+        "views": [Mapping, None],
+        "decide": "no_validation",
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the blend, and with ``deep`` those of its members, as in a pipeline.
@@ -164,7 +167,8 @@ label_names_, n_features_in_, feature_names_in_
         >>> list(model.members_)
         ['linear', 'kernel']
         """
-        check_parameters(self.get_params(deep=False), PARAMETERS)
+        self._validate_params()
+        rules = Decisions.of(self.decide)
         members = self._checked_members()
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -186,7 +190,7 @@ label_names_, n_features_in_, feature_names_in_
                 scores.append(of_member)
                 advance(name)
         assert problem is not None
-        self._learn(fitted, problem, np.stack(scores))
+        self._learn(rules, fitted, problem, np.stack(scores))
         return self
 
     def view_scores(self, X: Any) -> dict[str, NDArray[np.float64]]:
@@ -218,32 +222,6 @@ label_names_, n_features_in_, feature_names_in_
             for view in found[0]
         }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted blend to a file, completely or not at all; `naim3l.load` reads it.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File to write, such as "model.skops". An existing file is replaced.
-
-        Raises
-        ------
-        TypeError
-            A member has a part that could not be loaded again, such as encoders of your own.
-
-        Examples
-        --------
-        >>> import naim3l
-        >>> from naim3l.datasets import make_unpaired
-        >>> from naim3l.estimators import BlendNAIM3L
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
-        >>> model = BlendNAIM3L(random_state=0).fit(data.views, data.labels)
-        >>> model.save("blend.skops")
-        >>> list(naim3l.load("blend.skops").members_)
-        ['linear', 'kernel']
-        """
-        save(self, path)
-
     @property
     def kernel_maps_(self) -> dict[str, Any]:
         """Kernel maps belong to the members."""
@@ -254,9 +232,6 @@ label_names_, n_features_in_, feature_names_in_
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.target_tags.multi_output = True
-        tags.target_tags.two_d_labels = True
         taken = [get_tags(member).input_tags for _, member in self._checked_members()]
         tags.input_tags.sparse = all(of.sparse for of in taken)
         tags.input_tags.allow_nan = all(of.allow_nan for of in taken)
@@ -279,16 +254,20 @@ label_names_, n_features_in_, feature_names_in_
     def _prepared(self, member: ViewModel, seed: int) -> Any:
         """Unfitted copy of a member, with the parameters of the blend."""
         copied = clone(member)
-        shared = {"views": self.views, "label_coding": self.label_coding, "verbose": self.verbose}
-        shared |= {"calibrate": True, "random_state": seed}
+        shared = {"views": self.views, "verbose": self.verbose, "random_state": seed}
+        if not Decisions.of(member.decide).probabilities:  # its folds are held out
+            shared["decide"] = "half"
         names = copied.get_params(deep=False)
         return copied.set_params(**{name: v for name, v in shared.items() if name in names})
 
-    def _learn(self, fitted: dict[str, ViewModel], problem: Problem, scores: Matrix) -> None:
+    def _learn(
+        self, rules: Decisions, fitted: dict[str, ViewModel], problem: Problem, scores: Matrix
+    ) -> None:
         """Learn calibrations, weights and decisions from held-out scores.
 
         Parameters
         ----------
+        rules : Decisions
         fitted : dict of str to model
         problem : Problem
         scores : ndarray of shape (n_members, n_rows, n_labels)
@@ -301,15 +280,11 @@ label_names_, n_features_in_, feature_names_in_
             curves[view] = [fit_calibration(S[rows], truth[rows], rates) for S in scores]
             log_odds[:, rows] = calibrated(curves[view], scores[:, rows])
         weights = blend_weights(log_odds, logit(rates), truth)
-        self.reader_, self.base_rates_ = first.reader_, rates
+        self.names_, self.base_rates_ = first.names_, rates
         self.view_rates_, self.roles_ = first.view_rates_, first.roles_
         self.members_ = fitted
         self.weights_ = dict(zip(fitted, weights, strict=True))
-        rules = Rules(self.threshold, self.calibrate, self.fusion)
-        names = [FUSED] if self.reader_.wide else self.views_
-        start = fixed_decisions(rules, names, self.label_names_)
+        start = fixed_decisions(rules, self.names_.blocks, self.label_names_)
         blended = blend(log_odds, logit(rates), weights)
-        decisions = learn_decisions(rules, start, problem, blended)
-        self.thresholds_, self.rules_ = decisions.thresholds, decisions.rules
-        self.calibration_, self.evidence_ = decisions.calibrations, decisions.evidence
+        self.decisions_ = learn_decisions(rules, start, problem, blended)
         self.blends_ = {view: Blend(curves[view], weights) for view in curves}

@@ -8,7 +8,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from naim3l._arrays import Mask, Matrix
-from naim3l.problem.blocks import one_blas_thread
+from naim3l._threads import one_blas_thread
 
 # The matrix of products of all pairs of columns, or of rows if these are fewer, is decomposed if it
 # has at most this size, or this many times the number of axes; otherwise iterations are faster.

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from naim3l._arrays import Mask
+from naim3l._hashing import splitmix64
+from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
 from naim3l.features.cells import (
     COMMA,
@@ -85,7 +87,7 @@ class ValueCounts:
     def of_numbers(cls, numbers: NDArray[np.float64]) -> "ValueCounts":
         """Counts of numbers, (n_rows,), without NaN."""
         bits = (numbers + 0.0).view(np.uint64)  # -0 and 0 are one value
-        return cls._cut(*np.unique(mix(bits), return_counts=True))
+        return cls._cut(*np.unique(splitmix64(bits), return_counts=True))
 
     @property
     def n_values(self) -> int:
@@ -147,35 +149,16 @@ def _hashes(values: Iterable[Any]) -> NDArray[np.uint64]:
 
 def _hash(value: Any) -> int:
     if isinstance(value, NUMBERS):
-        return int(mix(np.array([hash(value)]).view(np.uint64))[0])
+        return int(splitmix64(np.array([hash(value)]).view(np.uint64))[0])
     return int.from_bytes(
         blake2b(str(value).encode(errors="surrogatepass"), digest_size=8).digest()
     )
-
-
-def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """One-to-one map of 64 bits in which every bit depends on all others (splitmix64)."""
-    mixed = bits + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
 
 
 # Ids, which name rows instead of describing them. Neither a name alone nor distinct values make an
 # id: measurements with decimals are distinct, too. Numbers are ids only if they are whole, and text
 # only if it has about as many values as rows.
 
-_ID_NAMES = (  # the most certain first
-    re.compile(r"id|uid|uuid|guid|pid|mrn|ssn|key|index|idx|row[_ ]?id", re.IGNORECASE),
-    re.compile(
-        r".*[_\-. ](id|uid|uuid|guid|pid|mrn|key|nr|no)|(id|key)[_\-. ].*"
-        r"|(patient|case|subject|record|sample|participant|person)[_\-. ]?(no|nr|num|number|code)",
-        re.IGNORECASE,
-    ),
-    re.compile(r".*[a-z](Id|ID|Key|Nr|No)"),
-    re.compile(r"case|subject|record|participant", re.IGNORECASE),
-    re.compile(r"row[_ ]?names?|unnamed(_|: ?)\d+", re.IGNORECASE),
-)
 _ID_CODE = re.compile(
     r"[A-Za-z]+[-_/]?\d+([-_/]\d+)*|\d{4}[-/]\d{3,}"  # P0017, S19/0042; 2019/0001
     r"|[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}",  # UUID
@@ -196,18 +179,6 @@ FEWEST_COUNTED = 10  # fewest rows of a column that counts the rows
 RARELY_DIFFERENT = 1e-4
 _LONG = 10**7  # numbers of 8 digits and more may be codes
 WHOLE, CODES, TEXTS, OTHER = "whole", "code", "text", "other"  # sorts of cells
-
-
-def is_named_like_id(name: str) -> bool:
-    """Whether a column has a name that is typical of ids."""
-    return any(names.fullmatch(name) for names in _ID_NAMES)
-
-
-def in_order_of_names(names: Iterable[str]) -> list[str]:
-    """The names that are typical of ids, the most certain first."""
-    listed = list(names)
-    found = [name for pattern in _ID_NAMES for name in listed if pattern.fullmatch(name)]
-    return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)
@@ -584,7 +555,7 @@ def _count_rows(known: Mask) -> dict[bytes, int] | None:
     words = np.pad(bits, [(0, 0), (0, -bits.shape[1] % 8)]).view(np.uint64)
     keys = words[:, 0]
     for word in words.T[1:]:
-        keys = mix(keys) ^ word
+        keys = splitmix64(keys) ^ word
     _, rows, counts = np.unique(keys, return_index=True, return_counts=True)
     if len(rows) > MOST_PATTERNS:
         return None

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._text import quote, visible
-from naim3l.files.whole import written_whole
+from naim3l.files.atomic_write import written_whole
 
 Path_ = str | os.PathLike[str]
 

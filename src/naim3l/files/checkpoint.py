@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.files.whole import check_writable, remove_parts, written_whole
+from naim3l.files.archive import ModelFileError, open_archive, write_archive
+from naim3l.files.atomic_write import check_writable, remove_parts
 
 Arrays = dict[str, NDArray[Any]]
 
-_FORMAT = "naim3l checkpoint 3"
+FORMAT, VERSION = "naim3l checkpoint", 1
 # Seconds between two writes of a running fit, and the largest share of time to spend on writing.
 EVERY, MOST_WRITING = 1.0, 0.05
 
@@ -45,7 +46,7 @@ def fingerprint(arrays: list[Any], settings: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def whole_seed(random_state: Any) -> int:
+def check_seed(random_state: Any) -> int:
     """``random_state`` of a fit with a checkpoint, which must draw the same numbers again."""
     if not isinstance(random_state, Integral):
         raise ValueError(
@@ -56,13 +57,15 @@ def whole_seed(random_state: Any) -> int:
 
 
 class Checkpoint:
-    """A file with the state of one fit, in parts by name.
+    """A file with the state of one fit, in sections by name.
 
     Parameters
     ----------
     path : path of the file
-    key : str
-        Fingerprint of the data and parameters of the fit. A file with another key is an error.
+    data : list of ndarray or sparse array
+        Data of the fit.
+    settings : mapping of str to JSON values
+        Parameters of the fit. A file of other data or parameters is an error.
     every : float
         Seconds between two writes by `offer`, more if writing is slow; with 0 every offer is
         written.
@@ -75,47 +78,81 @@ class Checkpoint:
         If it cannot be written.
     """
 
-    def __init__(self, path: str | os.PathLike[str], key: str, *, every: float = EVERY) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        data: list[Any],
+        settings: Mapping[str, Any],
+        *,
+        every: float = EVERY,
+    ) -> None:
         # Absolute, so that it is found from another working directory.
-        self.path, self.key, self.every = Path(path).absolute(), key, every
+        self.path, self.every = Path(path).absolute(), every
+        self.key = fingerprint(data, settings)
         self._last, self._rest = time.monotonic(), every
-        self._parts: dict[str, Arrays] = _read(self.path, key) if self.path.exists() else {}
+        self._sections: dict[str, Arrays] = self._read() if self.path.exists() else {}
         check_writable(path)
 
-    def get(self, part: str) -> Arrays | None:
-        """Arrays of a part, None if it does not exist."""
-        return self._parts.get(part)
-
-    def put(self, part: str, arrays: Arrays) -> None:
-        """Write a part now, and keep the others; a failure is a warning, and the fit continues."""
-        start = time.monotonic()
-        self._parts[part] = arrays
-        flat: dict[str, Any] = {
-            f"{name}/{key}": a for name, of in self._parts.items() for key, a in of.items()
-        }
-        about: dict[str, Any] = {"format": _FORMAT, "key": self.key, "digest": _digest(flat)}
-        flat |= {name: np.array(text) for name, text in about.items()}
+    def _read(self) -> dict[str, Arrays]:
         try:
-            with written_whole(self.path) as target, target.open("wb") as file:
-                np.savez(file, **flat)
+            with open_archive(self.path, format=FORMAT, newest_version=VERSION) as archive:
+                own, listed = archive.document.get("key"), archive.document.get("sections")
+                if own != self.key:
+                    raise ValueError(
+                        f"{self.path} is the checkpoint of another fit: data or parameters differ. "
+                        "Delete it, or give the fit another checkpoint."
+                    )
+                return {
+                    name: {field: archive.array(index) for field, index in fields.items()}
+                    for name, fields in listed.items()  # type: ignore[union-attr]
+                }
+        except (ModelFileError, AttributeError, TypeError) as error:
+            raise ValueError(f"not a checkpoint: {error} Delete it.") from error
+
+    def get(self, section: str) -> Arrays | None:
+        """Arrays of a section, None if it does not exist."""
+        return self._sections.get(section)
+
+    def put(self, section: str, arrays: Arrays) -> None:
+        """Write a section now, and keep the others; a failure is a warning, the fit continues."""
+        start = time.monotonic()
+        self._sections[section] = arrays
+        listed: dict[str, dict[str, int]] = {}
+        stored: list[NDArray[Any]] = []
+        for name, fields in self._sections.items():
+            listed[name] = {field: len(stored) + i for i, field in enumerate(fields)}
+            stored += fields.values()
+        document = {"format": FORMAT, "version": VERSION, "key": self.key, "sections": listed}
+        try:
+            write_archive(self.path, document, stored)
         except OSError as error:
-            reason = error.strerror or error
             warnings.warn(
-                f"the checkpoint {self.path} was not written ({reason}); the fit continues.",
+                f"the checkpoint {self.path} was not written ({error.strerror or error}); the fit "
+                "continues.",
                 RuntimeWarning,
                 stacklevel=2,
             )
         self._last = time.monotonic()
         self._rest = self.every and max(self.every, (self._last - start) / MOST_WRITING)
 
-    def offer(self, part: str, make: Callable[[], Arrays]) -> None:
-        """Write a part, made by ``make``, if the last write is long enough ago."""
+    def offer(self, section: str, make: Callable[[], Arrays]) -> None:
+        """Write a section, made by ``make``, if the last write is long enough ago."""
         if time.monotonic() - self._last >= self._rest:
-            self.put(part, make())
+            self.put(section, make())
 
-    def discard(self, part: str) -> None:
-        """Delete a part, which the next write removes from disk."""
-        self._parts.pop(part, None)
+    def discard(self, section: str) -> None:
+        """Delete a section, which the next write removes from disk."""
+        self._sections.pop(section, None)
+
+    def remove(self) -> None:
+        """Delete the file of a fit whose model is on disk, but not that of another fit."""
+        # It may have been deleted, damaged or protected meanwhile, which does not harm the model.
+        with suppress(Exception):
+            with open_archive(self.path, format=FORMAT, newest_version=VERSION) as archive:
+                own = archive.document.get("key")
+            if own == self.key:
+                self.path.unlink()
+            remove_parts(self.path)
 
 
 def kept_in(
@@ -129,62 +166,11 @@ def kept_in(
         return solve
 
     def solve_once(problem: Any) -> NDArray[Any]:
-        part = fingerprint(problem.identity[-1:], {"name": name} if name else {})
-        stored = checkpoint.get(part)
+        section = fingerprint(problem.identity[-1:], {"name": name} if name else {})
+        stored = checkpoint.get(section)
         if stored is None:
             stored = {"solution": solve(problem)}
-            checkpoint.put(part, stored)
+            checkpoint.put(section, stored)
         return stored["solution"]
 
     return solve_once
-
-
-def remove_checkpoint(path: Path, key: str) -> None:
-    """Delete the checkpoint of a fit whose model is on disk, but not that of another fit.
-
-    Parameters
-    ----------
-    path : Path
-    key : str
-        Fingerprint of the fit, as for `Checkpoint`.
-    """
-    # It may have been deleted, damaged or protected meanwhile, which does not harm the model.
-    with suppress(Exception):
-        with np.load(path, allow_pickle=False) as stored:
-            own = str(stored["key"])
-        if own == key:
-            path.unlink()
-        remove_parts(path)
-
-
-def _digest(flat: Mapping[str, NDArray[Any]]) -> str:
-    names = sorted(flat)
-    return fingerprint([np.asarray(flat[name]) for name in names], {"names": names})
-
-
-def _read(path: Path, key: str) -> dict[str, Arrays]:
-    with path.open("rb") as file:  # a file that cannot be opened keeps its OSError
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about odd characters in a damaged header
-                stored = dict(np.load(file, allow_pickle=False))
-            form, own = str(stored.pop("format")), str(stored.pop("key"))
-            # NumPy does not notice missing parts, or headers that state fewer bytes.
-            sound = form != _FORMAT or str(stored.pop("digest")) == _digest(stored)
-        except Exception as error:  # damage surfaces as many types, from BadZipFile to KeyError
-            cause = f"{type(error).__name__}: {error}"
-            raise ValueError(f"{path} is not a checkpoint ({cause}); delete it.") from error
-    if form != _FORMAT:
-        raise ValueError(f"{path} has format {form!r}, not {_FORMAT!r}; delete it.")
-    if not sound:
-        raise ValueError(f"{path} is not a checkpoint (it is damaged); delete it.")
-    if own != key:
-        raise ValueError(
-            f"{path} is the checkpoint of another fit: data or parameters differ. Delete it, or "
-            "give the fit another checkpoint."
-        )
-    parts: dict[str, Arrays] = {}
-    for name, array in stored.items():
-        part, _, field = name.partition("/")
-        parts.setdefault(part, {})[field] = array
-    return parts

@@ -32,7 +32,7 @@ from naim3l.files.errors import (
 from naim3l.files.secrets import URL, show_source
 from naim3l.files.spreadsheets import read_sheet
 from naim3l.files.text import COMPRESSED_EXTENSIONS, TEXT_EXTENSIONS, TextFile
-from naim3l.input.tables import DataWarning, warn_user
+from naim3l._warnings import DataWarning, warn_user
 
 DATABASE_EXTENSIONS = (".db", ".sqlite", ".sqlite3")
 # Formats of one part, as functions of a path and the name of a table in the file.

@@ -21,10 +21,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
 from naim3l._text import quote
 from naim3l.files.errors import ReadError, load_extra, name_columns
-from naim3l.input.tables import warn_user
+from naim3l._warnings import warn_user
 
 TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
 COMPRESSED_EXTENSIONS = (".gz", ".zip", ".bz2", ".xz")
@@ -121,8 +122,6 @@ class TextFile:
         Columns in ``text_columns``, without a name, or named like an id remain text: 007 is not 7.
         Numbers with a decimal comma are text, and only empty cells are missing.
         """
-        from naim3l.input.id_columns import is_named_like_id  # also "unnamed_1"
-
         positions = [self.columns[name] for name in columns]
         text = {
             j

@@ -10,9 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from naim3l._text import quote, some
+from naim3l._warnings import warn_user
+from naim3l.input.batches import Batch, is_missing, same_index
 from naim3l.input.labels import is_row_counter
-from naim3l.input.tables import Table, is_missing, same_index, warn_user
-from naim3l.input.views import tables_apart
+from naim3l.input.views import check_not_empty, check_view_names, view_origin
 
 Wide = tuple[Any, dict[str, list[Any]]]
 _ROW = "__row"  # of the joined table, while it is joined
@@ -74,7 +75,10 @@ def join_views(tables: Mapping[str, Any], on: str | None = None) -> Wide:
     1  q         35.0      12.0
     2  r          NaN      88.0
     """
-    parts = tables_apart(tables)
+    check_view_names(tables)
+    parts = {view: Batch(table, view_origin(view)) for view, table in tables.items()}
+    for batch in parts.values():
+        check_not_empty(batch)
     if on is not None or _have_ids(list(parts.values())):
         return _join_by_id(parts, on)
     _check_same_rows(parts)
@@ -92,7 +96,7 @@ def join_views(tables: Mapping[str, Any], on: str | None = None) -> Wide:
     return np.hstack([b.toarray() if sparse.issparse(b) else b for b in blocks]), views
 
 
-def _have_ids(tables: Sequence[Table]) -> bool:
+def _have_ids(tables: Sequence[Batch]) -> bool:
     """Whether all are pandas tables, and their indexes are ids that differ between tables."""
     if not _of_one_library(tables) or not hasattr(tables[0].data, "iloc"):
         return False
@@ -101,14 +105,14 @@ def _have_ids(tables: Sequence[Table]) -> bool:
     )
 
 
-def _of_one_library(tables: Iterable[Table]) -> bool:
+def _of_one_library(tables: Iterable[Batch]) -> bool:
     """Whether all tables are data frames with names, of one library."""
     libraries = {table.frame.implementation if table.frame is not None and table.columns else None
                  for table in tables}  # fmt: skip
     return len(libraries) == 1 and None not in libraries
 
 
-def _check_same_rows(parts: Mapping[str, Table]) -> None:
+def _check_same_rows(parts: Mapping[str, Batch]) -> None:
     """Refuse tables that plainly do not have the same samples in the same order."""
     n_rows = {view: table.shape[0] for view, table in parts.items()}
     if len(set(n_rows.values())) > 1:
@@ -120,12 +124,12 @@ def _check_same_rows(parts: Mapping[str, Table]) -> None:
     for table in others:
         if not same_index(first, table):
             raise ValueError(
-                f"{table.where} and {first.where} have different indexes, and one only counts "
+                f"{table.origin} and {first.origin} have different indexes, and one only counts "
                 "rows; make ids the index of every table, or name the column of ids with on=."
             )
 
 
-def _join_by_id(parts: Mapping[str, Table], on: str | None) -> Wide:
+def _join_by_id(parts: Mapping[str, Batch], on: str | None) -> Wide:
     """A row for each id that some table has."""
     if not _of_one_library(parts.values()):
         raise ValueError(
@@ -150,31 +154,31 @@ def _join_by_id(parts: Mapping[str, Table], on: str | None) -> Wide:
     return wide.sort(_ROW).drop(_ROW).to_native(), views
 
 
-def _with_ids(table: Table, on: str | None) -> Table:
+def _with_ids(table: Batch, on: str | None) -> Batch:
     """The table with its ids as index if it is one of pandas; else with a column of them."""
     is_pandas = hasattr(table.data, "iloc")
     if on is None or (is_pandas and table.data.index.name == on):
         return table
     if on not in (table.columns or []):
         has = some(table.columns or [])
-        raise ValueError(f"{table.where}: no column {quote(on)}; it has [{has}].")
-    indexed = Table(table.data.set_index(on), table.where) if is_pandas else table
+        raise ValueError(f"{table.origin}: no column {quote(on)}; it has [{has}].")
+    indexed = Batch(table.data.set_index(on), table.origin) if is_pandas else table
     if table.shape[1] == 1:
-        raise ValueError(f"{table.where}: no column besides the ids in {quote(on)}.")
+        raise ValueError(f"{table.origin}: no column besides the ids in {quote(on)}.")
     return indexed
 
 
-def _ids(table: Table, on: str | None) -> list[Any]:
+def _ids(table: Batch, on: str | None) -> list[Any]:
     """Ids of the rows; refuses missing and equal ones."""
     is_pandas = hasattr(table.data, "iloc")
     ids = table.data.index.tolist() if is_pandas else nw.from_native(table.data)[on].to_list()
     for row, entry in enumerate(ids):
         if is_missing(entry):
-            raise ValueError(f"{table.where}, row {row}: the id is missing.")
+            raise ValueError(f"{table.origin}, row {row}: the id is missing.")
     doubled = [entry for entry, count in Counter(ids).items() if count > 1]
     if doubled:
         raise ValueError(
-            f"{table.where}: {ids.count(doubled[0])} rows have the id {quote(doubled[0])}; ids "
+            f"{table.origin}: {ids.count(doubled[0])} rows have the id {quote(doubled[0])}; ids "
             "must differ within a table."
         )
     return ids
@@ -198,7 +202,7 @@ def _check_shared(ids: Mapping[str, Sequence[Any]]) -> None:
 
 
 def _renamed(
-    parts: Mapping[str, Table], on: str | None = None
+    parts: Mapping[str, Batch], on: str | None = None
 ) -> tuple[list[nw.DataFrame], dict[str, list[Any]]]:
     """Tables with columns named after their views, and these names; ids keep theirs."""
     renamed, views = [], {}

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.input.labels import CODINGS, read_labels
-from naim3l.input.tables import Table
-from naim3l.input.views import is_apart
+from naim3l.input.batches import Batch
+from naim3l.input.labels import USUAL_WORDS, LabelledRows, label_batch
+from naim3l.input.views import is_separate
 from naim3l.metrics.evaluation import evaluate
 from naim3l.metrics.scored import LOSSES, OF_DECISIONS, PAPER
 
 
-def make_scorer(metric: str, label_coding: str = "binary") -> "LabelScorer":
+def make_scorer(metric: str) -> "LabelScorer":
     """Scorer that skips unknown labels, for ``scoring=`` of `GridSearchCV` or `cross_val_score`.
 
     Parameters
@@ -23,8 +23,6 @@ def make_scorer(metric: str, label_coding: str = "binary") -> "LabelScorer":
         One of the keys that `evaluate` returns. "1-HL" and the F1 values are those of the model's
         decisions, all others those of its scores. "coverage" and "one-error" are negated, because
         scikit-learn maximises.
-    label_coding : {"binary", "signed"}, default="binary"
-        That of the model.
 
     Returns
     -------
@@ -49,9 +47,7 @@ def make_scorer(metric: str, label_coding: str = "binary") -> "LabelScorer":
         raise ValueError(
             f"metric is {metric!r}; the known ones are: {', '.join(map(repr, PAPER))}."
         )
-    if label_coding not in CODINGS:
-        raise ValueError(f"label_coding must be one of {list(CODINGS)}, got {label_coding!r}.")
-    return LabelScorer(metric, label_coding)
+    return LabelScorer(metric)
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,6 @@ class LabelScorer:
     """What `make_scorer` returns."""
 
     metric: str
-    label_coding: str
 
     def __call__(self, model: Any, X: Any, y: Any) -> float:
         values = [evaluate(*tables)[self.metric] for tables in self._tables(model, X, y)]
@@ -69,26 +64,28 @@ class LabelScorer:
     def _tables(self, model: Any, X: Any, y: Any) -> Iterator[tuple[NDArray, NDArray]]:
         """Labels, and scores or decisions, of the rows of each view that have it."""
         scores = model.decision_function(X)
-        for view in X if is_apart(X) else [None]:
+        for view in X if is_separate(X) else [None]:
             rows, labels, S = (X, y, scores) if view is None else (X[view], y[view], scores[view])
             where = "y" if view is None else f"view {view!r}"
-            truth, S = self._truth(model, labels, where), _columns(S)
+            truth, S = _truth(model, labels, where), _columns(S)
             present = np.asarray(~np.isnan(S).any(axis=1))
             if self.metric in OF_DECISIONS and present.any():
-                rows = Table(rows, where).take_rows(present)
+                rows = Batch(rows, where).take_rows(present).data
                 decided = model.predict(rows) if view is None else model.predict({view: rows})[view]
                 yield truth[present], _columns(decided)
             else:
                 yield truth[present], S[present]
 
-    def _truth(self, model: Any, labels: Any, where: str) -> NDArray[np.float64]:
-        """Labels as 1, 0 and NaN, in the order of the model's where both have names."""
-        read = read_labels(labels, self.label_coding, where)
-        truth = np.where(read.signed == 0, np.nan, read.signed > 0)
-        names, classes = read.table.columns, list(model.classes_)
-        if names is None or names == classes or set(names) != set(classes):
-            return truth
-        return truth[:, [names.index(name) for name in classes]]
+
+def _truth(model: Any, labels: Any, where: str) -> NDArray[np.float64]:
+    """Labels as 1, 0 and NaN, in the order of the model's where both have names."""
+    batch, one_column = label_batch(labels, where)
+    signed = LabelledRows.of(batch, USUAL_WORDS, one_column=one_column).signed
+    truth = np.where(signed == 0, np.nan, signed > 0)
+    names, classes = batch.columns, list(model.classes_)
+    if names is None or names == classes or set(names) != set(classes):
+        return truth
+    return truth[:, [names.index(name) for name in classes]]
 
 
 def _columns(values: Any) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from naim3l._text import CONTROLS, visible
 from naim3l.decisions.quality import ENOUGH_TO_JUDGE, GOOD_AUC, LEVEL, N_RESAMPLES, WIDE_AUC
-from naim3l.files.whole import write_text
+from naim3l.files.atomic_write import write_text
 from naim3l.report import figures, findings
 from naim3l.report.figures import Drawing
 from naim3l.report.plots import to_svg

@@ -20,7 +20,7 @@ from naim3l.decisions.rules import thresholds_of
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError
 from naim3l.input.labels import CODINGS
-from naim3l.input.tables import warn_user
+from naim3l._warnings import warn_user
 from naim3l.input.views import FUSED
 from naim3l.report.judged import fuse_rows, read_blocks
 

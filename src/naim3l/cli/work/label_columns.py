@@ -9,7 +9,7 @@ from naim3l.files.readers import ReadError, choose_columns, parse_labels, read_t
 from naim3l.files.readers.columns import label_likeness
 from naim3l.files.readers.errors import source_of
 from naim3l.input.roles import ViewRoles
-from naim3l.input.tables import warn_user
+from naim3l._warnings import warn_user
 
 Words = LabelConfig | ViewRoles  # both have further words for yes, no and unknown
 

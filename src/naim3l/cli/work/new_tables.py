@@ -15,7 +15,7 @@ from naim3l.files.readers.features import parse_known
 from naim3l.files.readers.ids import guess_id, set_ids
 from naim3l.input.id_columns import in_order_of_names
 from naim3l.input.roles import ViewRoles
-from naim3l.input.tables import warn_user
+from naim3l._warnings import warn_user
 
 
 def read_new(

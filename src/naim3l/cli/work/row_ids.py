@@ -5,7 +5,7 @@ from typing import Any
 
 from naim3l._text import some
 from naim3l.files.readers import ReadError
-from naim3l.input.tables import warn_user
+from naim3l._warnings import warn_user
 
 # What the ids of views with differently named ids are called, and the numbers of rows without.
 IDS, ROWS = "id", "row"

@@ -25,9 +25,9 @@ from naim3l.cli.work.study import ViewData
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError, check_target, write_table
 from naim3l.files.readers.writers import appended
-from naim3l.files.whole import new_folder, write_text
+from naim3l.files.atomic_write import new_folder, write_text
 from naim3l.input.passes import run_pass
-from naim3l.input.tables import warn_user
+from naim3l._warnings import warn_user
 
 # Readers of folders skip files whose name begins with "_".
 RUN = "_naim3l.json"

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-import naim3l.files.whole
-from naim3l.files.whole import (
+import naim3l.files.atomic_write
+from naim3l.files.atomic_write import (
     check_outputs,
     check_writable,
     file_names,
@@ -110,7 +110,7 @@ class TestTogether:
     def test_a_kill_leaves_no_half_file_and_the_next_run_cleans_up(self, tmp_path):
         write_text(tmp_path / "b", "old")
         program = (  # without the package, which takes long to import
-            f"import os, runpy; files = runpy.run_path({naim3l.files.whole.__file__!r})\n"
+            f"import os, runpy; files = runpy.run_path({naim3l.files.atomic_write.__file__!r})\n"
             "with files['written_together']():\n"
             "    files['write_text']('a', 'new')\n"
             "    with files['written_whole']('b') as part:\n"
