@@ -192,7 +192,7 @@ REFUSED = {
     "bytes after the end": (archive_of() + b"x", "followed by other bytes"),
     "bytes before the start": (b"x" + archive_of(), "does not follow"),
     "a comment": (archive_of()[:-2] + b"\x01\x00x", "followed by other bytes"),
-    "no member": (zip_of([]), "bytes between its members"),
+    "no member": (zip_of([]), "has no members"),
     "other members": (zip_of([("a.txt", "a")]), "its first member is not naim3l.json"),
     "an extra member": (zip_of([("naim3l.json", json.dumps(FORMAT)), ("a", "")]), "'a'"),
     "a missing number": (
@@ -275,6 +275,14 @@ def test_an_array_is_read_once_and_only_if_it_is_as_expected(small):
         pytest.raises(ModelFileError, match="unexpected type bool"),
     ):
         archive.array(1, kinds="f")
+
+
+def test_an_array_has_the_header_that_was_checked(small):
+    with open_archive(small, format="test", newest_version=1) as archive:
+        header = archive.header(0)
+        small.write_bytes(small.read_bytes().replace(b"(3,)", b"(1,)"))
+        with suppress(ModelFileError):
+            assert archive.array(0).shape == header.shape
 
 
 def test_pipes_folders_and_missing_files_do_not_hang(tmp_path):

@@ -256,6 +256,7 @@ class Archive:
         self.size = os.fstat(file.fileno()).st_size
         members = read_members(file, self.size)
         require(members[0].name == DOCUMENT, f"its first member is not {DOCUMENT}.")
+        require(members[0].size <= MOST_JSON, f"its JSON has more than {MOST_JSON} bytes.")
         self.document: dict[str, Any] = parse_json(read_member(file, members[0]))
         self.version = _check_version(self.document, format, newest_version)
         names = [member.name for member in members]
@@ -266,21 +267,25 @@ class Archive:
         odd = next((a for a, b in zip(names[1:], expected, strict=True) if a != b), "")
         require(not odd, f"it has an unexpected member: {quote(odd)}.")
         self._members = {member.name: member for member in members[1:]}
+        self._headers: dict[int, Header] = {}
 
     def header(self, index: int) -> Header:
         """Header of an array, which is not read."""
-        with naming(self.path):
-            return _read_header(self._file, self._member(f"arrays/{index}.npy"))
+        # Kept, so that an array is as it was checked even if the file changes meanwhile.
+        if index not in self._headers:
+            with naming(self.path):
+                member = self._member(f"arrays/{index}.npy")
+                self._headers[index] = _read_header(self._file, member)
+        return self._headers[index]
 
     def array(
         self, index: int, *, kinds: str = "biuf", shape: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
         """An array, of one of the given kinds of types and, if it is given, of this shape."""
         with naming(self.path):
-            member = self._take(f"arrays/{index}.npy")
-            header = _read_header(self._file, member)
-            kind = header.dtype.kind
-            require(kind in kinds, f"{member.name} has the unexpected type {header.dtype}.")
+            member, header = self._take(f"arrays/{index}.npy"), self.header(index)
+            fits = header.dtype.kind in kinds
+            require(fits, f"{member.name} has the unexpected type {header.dtype}.")
             fits = shape is None or header.shape == tuple(shape)
             require(fits, f"{member.name} has shape {header.shape}, and should have {shape}.")
             return _read_array(self._file, member, header)
@@ -327,16 +332,20 @@ def naming(path: Path_) -> Iterator[None]:
 
 def _open_regular(path: Path_) -> IO[bytes]:
     """A file, opened for reading; opening others, such as pipes, must not wait for a writer."""
+    _check_regular(os.stat(path))  # even opening a device can do something
     extra = (getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
     descriptor = os.open(path, os.O_RDONLY | sum(extra))
     try:
-        mode = os.fstat(descriptor).st_mode
-        require(not stat.S_ISDIR(mode), "it is a folder, not a file.")
-        require(stat.S_ISREG(mode), "it is not a regular file, but a pipe or a device.")
+        _check_regular(os.fstat(descriptor))
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def _check_regular(status: os.stat_result) -> None:
+    require(not stat.S_ISDIR(status.st_mode), "it is a folder, not a file.")
+    require(stat.S_ISREG(status.st_mode), "it is not a regular file, but a pipe or a device.")
 
 
 def read_members(file: IO[bytes], size: int) -> list[Member]:
@@ -365,7 +374,8 @@ def read_members(file: IO[bytes], size: int) -> list[Member]:
         members.append(_locate(file, info, position))
         position = members[-1].start + members[-1].size
         require(position <= size, "it ends too early.")
-    require(position == directory and members, "there are bytes between its members.")
+    require(members, "it has no members.")
+    require(position == directory, "there are bytes between its members.")
     names = {member.name for member in members}
     require(len(names) == len(members), "it has two members with the same name.")
     return members
@@ -507,7 +517,10 @@ def _read_header(file: IO[bytes], member: Member) -> Header:
 
 def _read_array(file: IO[bytes], member: Member, header: Header) -> NDArray[Any]:
     start = _read_at(file, member.start, header.length)  # the file is at the data afterwards
-    flat: NDArray[Any] = np.empty(math.prod(header.shape), dtype=header.dtype)
+    try:
+        flat: NDArray[Any] = np.empty(math.prod(header.shape), dtype=header.dtype)
+    except MemoryError:
+        raise Refusal(f"{member.name} has {member.size} bytes, too many for the memory.") from None
     content: Any = flat.view(np.uint8)
     require(file.readinto(content) == content.size, "it ends too early.")  # type: ignore[attr-defined]
     checksum = zlib.crc32(content, zlib.crc32(start))

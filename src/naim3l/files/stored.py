@@ -22,7 +22,8 @@ read in the order of their declaration. ``Nested`` objects share the sizes of th
 are in, or rename them. ``MapOf(..., keys="views")`` has own sizes for each view, which are the same
 in all maps by views: ``MapOf(Array("f", "features", "labels"), keys="views")`` agrees with other
 arrays of the view in "features", and with everything in "labels", if the labels are known outside.
-Items of lists, and of maps with other keys, have own sizes each.
+Items of lists, and of maps with other keys, have own sizes each. Bind a size by an attribute that
+is always there: one that is None binds nothing.
 
 **Making objects.** Without calling ``__init__``, attributes are set as declared. A class can
 instead have a class method ``_from_stored(values)``, and a method ``_to_stored()`` that returns the
@@ -239,8 +240,8 @@ class Field:
 
     def fits(self, value: Any) -> bool:
         """Whether a value of Python is of the right type, whatever its contents."""
-        odd = isinstance(value, bool) and bool not in self.types  # bool is a subclass of int
-        return isinstance(value, self.types) and not odd
+        # A bool is an int to Python.
+        return isinstance(value, self.types) and (type(value) is not bool or int not in self.types)
 
     def expected(self, scope: Scope) -> str:
         """Description of the values that are allowed, for errors."""
@@ -417,7 +418,7 @@ class Array(_Ranged):
 
     Parameters
     ----------
-    kind : {"f", "i", "u", "b"} or name of a dtype
+    kind : {"f", "i", "u", "b"}, several of them such as "biuf", or name of a dtype
         Floats (32 or 64 bits), whole numbers (signed or unsigned, up to 64 bits), truth values; or
         a type such as "float32".
     *dims : names of sizes, or numbers
@@ -431,15 +432,16 @@ class Array(_Ranged):
     def __init__(self, kind: str, *dims: str | int | EllipsisType, **bounds: Any) -> None:
         super().__init__(**bounds)
         self.simple = False
-        self.kind, self.dims = kind, dims
-        if kind not in _KINDS and kind not in _DTYPES:
+        self.dims = dims
+        self.kinds = {kind} if kind in _DTYPES else set(kind)
+        if not self.kinds <= {*_DTYPES, *_KINDS}:
             raise ValueError(f"kind is {kind!r}, not one of {[*_KINDS, *sorted(_DTYPES)]}.")
         if ... in dims and len(dims) > 1:
             raise ValueError("... must be the only dimension.")
 
     def expected(self, scope: Scope) -> str:
-        words = _KINDS.get(self.kind, f"{self.kind} values")
-        if self.kind[0] == "f" and self.finite:
+        words = " or ".join(_KINDS.get(kind, f"{kind} values") for kind in sorted(self.kinds))
+        if self.finite and self.kinds & {"f", "float32", "float64"}:
             words = f"finite {words}"
         if ... not in self.dims:
             words += f" of shape ({', '.join(_known(dim, scope) for dim in self.dims)})"
@@ -462,8 +464,8 @@ class Array(_Ranged):
         header = reader.source.header(found["array"])
         same = found["dtype"] == header.dtype.name and found["shape"] == list(header.shape)
         require(same, "has an array of another type or shape than the document states.")
-        fits = self.kind in (header.dtype.kind, header.dtype.name)
-        require(fits, f"should be {text}, and has type {header.dtype.name}.")
+        known = bool(self.kinds & {header.dtype.name, header.dtype.kind})
+        require(known, f"should be {text}, and has type {header.dtype.name}.")
         fits = self._bind_shape(header.shape, scope)
         require(fits, f"should be {text}, and has shape {header.shape}.")
         array = reader.source.array(found["array"])
@@ -667,14 +669,18 @@ class Nested(Field):
             raise self.refuse(scope, found)
         inner = Scope(scope, self.rename) if self.rename else scope
         values: dict[str, Any] = {}
-        for name, field in _declared(self.cls).items():
-            with _within(name):
+        name = ""
+        try:
+            for name, field in _declared(self.cls).items():
                 if name in found:
                     values[name] = field.read(found.pop(name), reader, inner)
                 elif isinstance(field, Sometimes):
                     values |= field.default_of(name, reader)
                 else:
                     raise Refusal("is missing.")
+        except Refusal as refusal:
+            refusal.places.append(name)
+            raise
         unknown = quote(next(iter(found), None))
         require(not found, f"has {unknown}, which is no attribute of a {self.cls.__name__}.")
         return _make(self.cls, values)
@@ -892,7 +898,6 @@ def restore(
     document: Any,
     source: Archive,
     *,
-    version: int = VERSION,
     trusted: Iterable[str | type] = (),
 ) -> Any:
     """The value that was stored; all its parts have been checked.
@@ -904,8 +909,6 @@ def restore(
         From `dump`, or the part of an archive's document that holds the value. It is taken apart.
     source : Archive
         All its arrays and guests must belong to this value.
-    version : int
-        Version of the format of the file.
     trusted : iterable of types or functions, or of their full names
         Those that guests may contain.
 
@@ -914,9 +917,9 @@ def restore(
     ModelFileError
         If something does not fit the declarations; the message names the file and the attribute.
     """
-    path = visible(os.fspath(source.path))
+    path, reader = visible(os.fspath(source.path)), Reader(source, source.version)
+    reader.trusted = type_names(trusted)
     try:
-        reader = Reader(source, version, type_names(trusted))
         value = _as_field(kind).read(document, reader, Scope())
     except (ModelFileError, OSError, MemoryError):
         raise
@@ -991,7 +994,7 @@ def read_model(
             require(len(document["guests"]) == archive.n_guests, "it has other guests than stated.")
             with _within("it"):  # before anything is read, and for all guests at once
                 _check_trust({name for types in document["guests"] for name in types}, names)
-        return restore(cls, values, archive, version=archive.version, trusted=names)
+        return restore(cls, values, archive, trusted=names)
 
 
 def read_description(path: Path_) -> dict[str, Any]:
