@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from itertools import count, takewhile
 from typing import Any, Self
 
 import numpy as np
@@ -61,14 +62,32 @@ def distinct(arrays: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 class ArrayFields:
-    """Base of dataclasses whose fields are arrays and whole numbers, which files can store."""
+    """Base of dataclasses that files can store.
+
+    Fields are arrays, whole numbers, or tuples of arrays.
+    """
 
     def to_arrays(self) -> Arrays:
-        """All fields by name, from which `from_arrays` makes the same object, bit for bit."""
-        return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        """All fields by name, from which `from_arrays` makes the same object, bit for bit.
+
+        Arrays of a tuple are dense, and have their positions appended to the name.
+        """
+        arrays: Arrays = {}
+        for name, value in vars(self).items():
+            if isinstance(value, tuple):
+                arrays |= {f"{name}{i}": as_dense(A) for i, A in enumerate(value)}
+            else:
+                arrays[name] = np.asarray(value)
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """An object from its fields; other names are ignored."""
-        own = {field.name: arrays[field.name] for field in fields(cls)}  # type: ignore[arg-type]
-        return cls(**{name: A.item() if A.ndim == 0 else A for name, A in own.items()})
+        values: dict[str, Any] = {}
+        for name in (field.name for field in fields(cls)):  # type: ignore[arg-type]
+            if name in arrays:
+                values[name] = arrays[name].item() if arrays[name].ndim == 0 else arrays[name]
+            else:
+                names = takewhile(arrays.__contains__, (f"{name}{i}" for i in count()))
+                values[name] = tuple(arrays[name] for name in names)
+        return cls(**values)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from naim3l.problem import choice
+from naim3l.problem import memory
 from naim3l.problem.aligned_rows import AlignedRows, concatenate_views
 from naim3l.problem.rows import Problem
 
@@ -35,8 +35,9 @@ def test_missing_views_are_filled_with_the_means_of_the_others():
     assert_array_equal(rows.means(), [2, 3, 6])
     assert_array_equal(rows.concatenated(rows.means()), [[1, 2, 6], [2, 3, 5], [3, 4, 7]])
     assert_array_equal(rows.features[0][1], [0, 0])  # unchanged
-    one = concatenate_views([np.ones((1, 2)), np.zeros((1, 1))], np.array([[True], [False]]),
-                            np.array([8.0, 8.0, 9.0]))  # fmt: skip
+    one = concatenate_views(
+        [np.ones((1, 2)), np.zeros((1, 1))], np.array([[True], [False]]), np.array([8.0, 8.0, 9.0])
+    )
     assert_array_equal(one, [[1, 1, 9]])
 
 
@@ -54,6 +55,6 @@ def test_weights_of_the_problem_of_scores_are_scores(rng):
 
 
 def test_tables_beyond_the_memory_are_refused_before_it_is_taken(monkeypatch):
-    monkeypatch.setattr(choice, "physical_memory", lambda: 8 * 3 * 3 - 1)
-    with pytest.raises(MemoryError, match=r"3 rows of 3 columns.*transformer='scale'"):
+    monkeypatch.setattr(memory, "physical_memory", lambda: 8 * 3 * 3 - 1)
+    with pytest.raises(MemoryError, match=r"3 rows of 3 columns.*features=Recipe"):
         rows_of()

@@ -8,10 +8,9 @@ from scipy import sparse
 
 import oracle
 from naim3l.problem import boundedness
-from naim3l.problem.boundedness import bounding_ridge
-from naim3l.problem.compressed import CompressedProblem
-from naim3l.problem.row_sums import PartStatistics
 from naim3l.problem.rows import Problem
+from naim3l.problem.statistics_problem import StatisticsProblem
+from naim3l.problem.sufficient_statistics import RowStatistics
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
 
@@ -48,15 +47,15 @@ def naive(features, labels, lam, fit_intercept=True):
 
 
 def with_free_grams(problem):
-    """Statistics of the rows, from parts of seven rows."""
+    """Statistics of the rows, from chunks of seven rows."""
     views = []
     for X, at in zip(problem.X, problem.row_slices, strict=True):
         Y = problem.Y[at]
-        parts = [
-            PartStatistics.of(X[a : a + 7], Y[a : a + 7], free=True) for a in range(0, len(Y), 7)
+        chunks = [
+            RowStatistics.of(X[a : a + 7], Y[a : a + 7], free=True) for a in range(0, len(Y), 7)
         ]
-        views.append(reduce(PartStatistics.combine, parts).view(problem.positive_weight))
-    return CompressedProblem(views, fit_intercept=problem.fit_intercept)
+        views.append(reduce(RowStatistics.combine, chunks).view(problem.positive_weight))
+    return StatisticsProblem(views, fit_intercept=problem.fit_intercept)
 
 
 def regulariser(features, labels, W, fit_intercept=True):
@@ -86,13 +85,15 @@ def test_it_is_the_largest_eigenvalue_of_its_definition(
     expected = naive(features, labels, LAM, fit_intercept)
     given = [sparse.csr_array(X) for X in features] if form == "sparse" else features
     problem = Problem(given, labels, fit_intercept=fit_intercept)
-    other = CompressedProblem.from_problem(problem) if form == "statistics" else None
-    problem = with_free_grams(problem) if form == "statistics alone" else problem
+    if form.startswith("statistics"):
+        problem = (
+            StatisticsProblem.of(problem) if form == "statistics" else with_free_grams(problem)
+        )
     rel = 1e-8
     if form == "products":
         monkeypatch.setattr(boundedness, "GRAM_COLUMNS", 2)
         rel = 2 * boundedness.LANCZOS_ACCURACY
-    assert bounding_ridge(problem, LAM, other) == pytest.approx(expected, rel=rel)
+    assert problem.bounding_ridge(LAM) == pytest.approx(expected, rel=rel)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -123,7 +124,7 @@ def test_with_it_the_objective_rises_in_the_end_along_every_direction(rng, case,
     features, labels = draw(rng, **case)
     if unknown_label:
         labels[0][:, 0] = 0
-    ridge = bounding_ridge(Problem(features, labels), LAM)
+    ridge = Problem(features, labels).bounding_ridge(LAM)
     X, Y = oracle.block_rows(features), np.concatenate(labels)
     directions = [rng.normal(size=(X.shape[1], Y.shape[1])) for _ in range(10)]
     for k in range(Y.shape[1]):
@@ -151,8 +152,8 @@ def test_a_problem_that_diverges_without_it_converges_with_it(rng):
     problem = Problem(features, labels)
     with pytest.raises(FloatingPointError):
         solve_fast(Objective(problem, 30.0), form="rows")
-    ridge = bounding_ridge(problem, 1.0)
-    for form in ("rows", "compressed"):
+    ridge = problem.bounding_ridge(1.0)
+    for form in ("rows", "statistics"):
         result = solve_fast(Objective(problem, 1.0, ridge=ridge), form=form, max_iter=500)
         assert result.converged
         assert np.abs(problem.multiply(result.W)).max() < 10
@@ -165,8 +166,8 @@ def test_a_known_value():
     Y[1, 0] = 0
     problem = Problem([X], [Y], fit_intercept=False)
     # Gains lam / sqrt(2) * (9, 16), losses (4, 0); label 1 has no free row.
-    assert bounding_ridge(problem, np.sqrt(2)) == pytest.approx(16)
-    assert bounding_ridge(problem, 0.5 * np.sqrt(2)) == pytest.approx(8)
+    assert problem.bounding_ridge(np.sqrt(2)) == pytest.approx(16)
+    assert problem.bounding_ridge(0.5 * np.sqrt(2)) == pytest.approx(8)
 
 
 class TestZero:
@@ -174,11 +175,11 @@ class TestZero:
         features, labels = draw(rng, known=0.1)
         for Y in labels:
             Y[:, 0] = 1
-        assert bounding_ridge(Problem(features, labels), 100.0) == 0
+        assert Problem(features, labels).bounding_ridge(100.0) == 0
 
     def test_if_every_label_is_known(self, rng):
         features, labels = draw(rng, known=1.0)
-        assert bounding_ridge(Problem(features, labels), 100.0) == 0
+        assert Problem(features, labels).bounding_ridge(100.0) == 0
 
     def test_if_free_rows_are_among_the_known_ones(self, rng):
         """Both kinds of rows have the same Gram matrix, and lam / sqrt(n) is below 1."""
@@ -187,8 +188,8 @@ class TestZero:
         Y = np.full((21, 1), -1)
         Y[10:20], Y[20] = 0, 1
         features = [np.vstack([X, X, np.zeros((1, 4))])]
-        assert bounding_ridge(Problem(features, [Y]), 1.0) == 0
-        assert bounding_ridge(Problem(features, [Y]), 4.0) > 0
+        assert Problem(features, [Y]).bounding_ridge(1.0) == 0
+        assert Problem(features, [Y]).bounding_ridge(4.0) > 0
 
     @pytest.mark.parametrize("seed", range(5))
     def test_if_the_low_rank_term_outweighs_the_high_rank_term(self, seed):
@@ -198,8 +199,8 @@ class TestZero:
         for Y in labels:
             Y[:6] = 0
         problem = Problem(features, labels)
-        assert bounding_ridge(problem, 100.0) == 0
-        assert bounding_ridge(with_free_grams(problem), 100.0) == 0
+        assert problem.bounding_ridge(100.0) == 0
+        assert with_free_grams(problem).bounding_ridge(100.0) == 0
         assert naive(features, labels, 100.0) > 0
         n_weights = problem.n_weights
         for W in rng.normal(size=(20, n_weights, 8)):
@@ -212,8 +213,8 @@ def test_factors_of_labels_are_the_largest_allowed(rng):
     features, labels = draw(rng, n_rows=(40, 30), known=1.0, positive=0.2)
     problem = Problem(features, labels)
     factors = boundedness._label_factors(problem, problem.grams)
-    compressed = CompressedProblem.from_problem(problem)
-    np.testing.assert_allclose(boundedness._label_factors(compressed, problem.grams), factors)
+    statistics = StatisticsProblem.of(problem)
+    np.testing.assert_allclose(boundedness._label_factors(statistics, problem.grams), factors)
     for k, factor in enumerate(factors):
         least = []
         for X, rows in zip(problem.X, problem.row_slices, strict=True):
@@ -229,23 +230,23 @@ def test_statistics_without_rows_give_the_same_ridge(rng, positive, positive_wei
     features, labels = draw(rng, n_rows=(90, 80), known=0.5, positive=positive)
     problem = Problem(features, labels, positive_weight=positive_weight)
     for lam in (0.3, 3.0):
-        expected = bounding_ridge(problem, lam)
-        assert bounding_ridge(with_free_grams(problem), lam) == pytest.approx(expected, rel=1e-9)
+        expected = problem.bounding_ridge(lam)
+        assert with_free_grams(problem).bounding_ridge(lam) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 50.0])
 def test_features_times_s_take_a_ridge_times_s_squared(rng, scale):
     features, labels = draw(rng)
-    ridge = bounding_ridge(Problem(features, labels), LAM)
-    scaled = bounding_ridge(Problem([scale * X for X in features], labels), LAM)
+    ridge = Problem(features, labels).bounding_ridge(LAM)
+    scaled = Problem([scale * X for X in features], labels).bounding_ridge(LAM)
     assert ridge > 0
     assert scaled == pytest.approx(scale**2 * ridge)
 
 
 def test_an_offset_of_features_does_not_matter_with_an_intercept(rng):
     features, labels = draw(rng)
-    ridge = bounding_ridge(Problem(features, labels), LAM)
-    moved = bounding_ridge(Problem([X + 7 for X in features], labels), LAM)
+    ridge = Problem(features, labels).bounding_ridge(LAM)
+    moved = Problem([X + 7 for X in features], labels).bounding_ridge(LAM)
     assert ridge > 0
     assert moved == pytest.approx(ridge)
 
@@ -258,7 +259,7 @@ def test_labels_known_in_the_same_rows_are_examined_once(rng, monkeypatch):
         Y[0, 1:] = -1
     examined, raised = [], boundedness._raised
     monkeypatch.setattr(boundedness, "_raised", lambda *given: examined.append(1) or raised(*given))
-    assert bounding_ridge(Problem(features, labels), LAM) == pytest.approx(
+    assert Problem(features, labels).bounding_ridge(LAM) == pytest.approx(
         naive(features, labels, LAM)
     )
     assert len(examined) == 2

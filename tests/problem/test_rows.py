@@ -1,10 +1,9 @@
-import threading
+"""Products with rows are those of the paper's matrices; entries are those of rows and samples."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-import naim3l.problem.blocks
 import oracle
 from naim3l.problem.rows import Problem
 
@@ -66,6 +65,14 @@ def test_residual_is_zero_where_the_label_is_unknown(drawn, rng):
     np.testing.assert_allclose(residual[Y != 0], (XW - Y)[Y != 0])
 
 
+def test_loss_is_half_the_sum_of_squared_errors_of_known_entries(drawn, rng):
+    problem, X, Y = drawn
+    W = rng.normal(size=(problem.n_weights, problem.n_labels))
+    loss, gradient = problem.loss_and_gradient(W)
+    assert loss == pytest.approx(0.5 * np.sum((X @ W - Y)[Y != 0] ** 2))
+    np.testing.assert_allclose(gradient, X.T @ np.where(Y != 0, X @ W - Y, 0), atol=1e-12)
+
+
 def test_sparse_features_give_the_same_problem(make_problem, rng):
     features, labels, problem = make_problem()
     W = rng.normal(size=(problem.n_weights, problem.n_labels))
@@ -75,78 +82,6 @@ def test_sparse_features_give_the_same_problem(make_problem, rng):
     np.testing.assert_allclose(other.multiply_transposed(R), problem.multiply_transposed(R))
     for gram, expected in zip(other.positive_grams, problem.positive_grams, strict=True):
         np.testing.assert_allclose(gram, expected)
-
-
-def test_split_weights_puts_the_intercept_last(make_problem, rng):
-    features, labels, problem = make_problem()
-    W = rng.normal(size=(problem.n_weights, problem.n_labels))
-    coefficients, intercepts = problem.split_weights(W)
-    scores = [X @ C + b for X, C, b in zip(features, coefficients, intercepts, strict=True)]
-    np.testing.assert_allclose(np.concatenate(scores), problem.multiply(W))
-    assert problem.penalised[:, 0].sum() == sum(X.shape[1] for X in features)
-
-    without = Problem(features, labels, fit_intercept=False)
-    _, intercepts = without.split_weights(W[: without.n_weights])
-    assert not np.any(intercepts)
-    assert without.penalised.all()
-
-
-@pytest.mark.parametrize("threaded", [True, False], ids=["threads", "one thread"])
-@pytest.mark.parametrize("share", [2.0, 0.9, 0.0], ids=["alone", "stacked", "all in one stack"])
-def test_labels_are_visited_alone_stacked_and_in_threads(
-    make_problem, rng, monkeypatch, threaded, share
-):
-    monkeypatch.setattr(naim3l.problem.blocks, "LARGE_NUMBERS", 1 if threaded else 10**9)
-    monkeypatch.setattr(naim3l.problem.blocks, "STACKED_SHARE", share)
-    features, labels, _ = make_problem(n_labels=9)
-    labels[0][:, 3] = labels[1][:, 3] = 0  # one label without a block
-    problem = Problem(features, labels)
-    A = rng.normal(size=(problem.n_positives, problem.n_labels))
-    blocks = [A[rows] for rows in problem.label_slices]
-    expected = np.concatenate([block * np.linalg.norm(block) for block in blocks])
-
-    def scale(stack):
-        return stack * np.linalg.norm(stack, axis=(-2, -1), keepdims=True)
-
-    def norm(stack):
-        return np.linalg.norm(stack, axis=(-2, -1))
-
-    np.testing.assert_allclose(problem.map_labels(scale, A), expected)
-    total = sum(np.linalg.norm(block) for block in blocks)
-    assert problem.sum_labels(norm, A) == pytest.approx(total)
-
-
-def test_sums_do_not_depend_on_which_thread_is_done_first(monkeypatch):
-    monkeypatch.setattr(naim3l.problem.blocks, "LARGE_NUMBERS", 1)
-    monkeypatch.setattr(naim3l.problem.blocks, "STACKED_SHARE", 2.0)  # every label for itself
-    Y = np.array([[1, 1, 1], [1, 1, -1], [1, -1, -1]])
-    problem = Problem([np.eye(3)], [Y])
-    problem.n_threads = 3
-    values = {3: 1.0, 2: 1e16, 1: -1e16}  # by rows of the block: the order of sums shows
-    last_is_done = threading.Event()
-
-    def value(stack):
-        n_rows = stack.shape[-2]
-        if n_rows == 1:
-            last_is_done.set()
-        elif n_rows == 3:
-            last_is_done.wait(10)
-        return np.array([values[n_rows]])
-
-    A = np.ones((problem.n_positives, problem.n_labels))
-    assert 1.0 + 1e16 - 1e16 == 0.0 and 1e16 - 1e16 + 1.0 == 1.0
-    assert problem.sum_labels(value, A) == 0.0
-
-
-def test_errors_in_threads_are_passed_on(make_problem, monkeypatch):
-    _, _, problem = make_problem()
-    monkeypatch.setattr(naim3l.problem.blocks, "LARGE_NUMBERS", 1)
-
-    def fail(stack):
-        raise np.linalg.LinAlgError("no decomposition")
-
-    with pytest.raises(np.linalg.LinAlgError, match="no decomposition"):
-        problem.map_labels(fail, np.ones((problem.n_positives, problem.n_labels)))
 
 
 def test_a_label_without_positives_has_an_empty_block(make_problem):
@@ -165,8 +100,32 @@ def test_with_labels_is_the_problem_built_from_them(drawn, make_problem, rng):
     other = problem.with_labels(np.concatenate(others))
     W = rng.normal(size=(problem.n_weights, problem.n_labels))
     np.testing.assert_array_equal(other.penalised, expected.penalised)
-    assert other.loss(W) == expected.loss(W)
+    assert other.loss_and_gradient(W)[0] == expected.loss_and_gradient(W)[0]
     np.testing.assert_allclose(other.label_scores(W), expected.label_scores(W))
+
+
+class TestViews:
+    """Rows of tables, of which some lack their view."""
+
+    labels = (np.array([[1], [-1], [1]]), np.array([[0], [1], [-1]]))
+
+    def make(self, *present, **options):
+        rows = np.arange(3.0)[:, None]
+        features = [rows[mask] for mask in present]
+        return Problem.from_views(features, present, self.labels, fit_intercept=False, **options)
+
+    def test_separate_tables_are_stacked_without_the_rows_that_lack_the_view(self):
+        present = np.array([True, False, True]), np.array([True, True, True])
+        problem = self.make(*present, wide=False, names=["a", "b"])
+        assert problem.samples is None and problem.names == ["a", "b"]
+        np.testing.assert_array_equal(problem.Y, [[1], [1], [0], [1], [-1]])
+        np.testing.assert_array_equal(np.concatenate(problem.X), [[0], [2], [0], [1], [2]])
+
+    def test_rows_of_a_wide_table_are_samples(self):
+        present = np.array([True, False, False]), np.array([True, True, False])
+        problem = self.make(*present, wide=True, positive_weight=3.0)
+        np.testing.assert_array_equal(problem.samples, [0, 0, 1])
+        np.testing.assert_array_equal(problem.P, [[3], [0], [3]])
 
 
 class TestEntries:
@@ -199,12 +158,12 @@ class TestEntries:
     def test_rows_by_view_and_sample(self, wide):
         nan = np.nan
         table = wide.by_view_and_sample(np.arange(8.0).reshape(4, 2))
-        expected = [[[0, 1], [2, 3], [nan, nan], [nan, nan]],
-                    [[nan, nan], [4, 5], [nan, nan], [6, 7]]]  # fmt: skip
-        np.testing.assert_array_equal(table, expected)
+        np.testing.assert_array_equal(table[0], [[0, 1], [2, 3], [nan, nan], [nan, nan]])
+        np.testing.assert_array_equal(table[1], [[nan, nan], [4, 5], [nan, nan], [6, 7]])
 
     def test_base_rates_count_a_sample_once(self, wide):
         # One positive and one negative are added: (1 + 1) / (2 + 2), (1 + 1) / (2 + 2).
         np.testing.assert_allclose(wide.base_rates, [2 / 4, 2 / 4])
+        np.testing.assert_allclose(wide.table_rates, [[(1 + 1) / (2 + 2), (1 + 1) / (2 + 2)]])
         rows = Problem(wide.X, [wide.Y], fit_intercept=False)  # the same rows, not known to be one
         np.testing.assert_allclose(rows.base_rates, [2 / 4, 3 / 5])

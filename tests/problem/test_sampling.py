@@ -1,4 +1,4 @@
-"""Folds and samples by hashes: balanced, independent, and the same for any parts."""
+"""Folds and samples by hashes: balanced, independent, and the same for any chunks."""
 
 from functools import reduce
 from itertools import pairwise
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from naim3l._hashing import STEP, splitmix64
 from naim3l.problem.sampling import ALL_BITS, RowSample, entry_folds
 
 ROWS = np.arange(30_000)
@@ -19,6 +20,13 @@ def chi_square(observed):
     """Sum of squared differences from equal counts, relative to these; about its size - 1."""
     expected = observed.mean()
     return np.sum((observed - expected) ** 2) / expected
+
+
+def test_hashes_are_those_of_the_published_generator():
+    """The first numbers of SplitMix64 with seed 1234567, as its other implementations give them."""
+    states = np.uint64(1234567) + np.arange(3, dtype=np.uint64) * STEP
+    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert splitmix64(states).tolist() == expected
 
 
 class TestFolds:
@@ -72,13 +80,13 @@ class TestSamples:
         st.sampled_from([0, 1, 10, 199, 200, 500]),
         st.randoms(),
     )
-    def test_parts_combine_to_the_sample_of_all_rows(self, cuts, limit, random):
-        parts = [
+    def test_chunks_combine_to_the_sample_of_all_rows(self, cuts, limit, random):
+        chunks = [
             sample(np.arange(a, b), limit, n_rows=random.choice([None, 200]))
             for a, b in pairwise(sorted([0, 200, *cuts]))
         ]
-        random.shuffle(parts)
-        found, whole = reduce(RowSample.combine, parts), sample(np.arange(200), limit)
+        random.shuffle(chunks)
+        found, whole = reduce(RowSample.combine, chunks), sample(np.arange(200), limit)
         np.testing.assert_array_equal(found.rows, whole.rows)
         np.testing.assert_array_equal(found.hashes, whole.hashes)
         assert len(found.rows) == min(limit, 200) and (np.diff(found.rows) > 0).all()
@@ -95,11 +103,11 @@ class TestSamples:
         other = RowSample.of(6000, 1, 0, ROWS, [])
         assert np.isin(found.rows, other.rows).mean() == pytest.approx(0.2, abs=0.02)
 
-    def test_a_part_keeps_few_more_than_its_share_if_the_number_of_rows_is_known(self):
+    def test_a_chunk_keeps_few_more_than_its_share_if_the_number_of_rows_is_known(self):
         found = RowSample.of(1000, 0, 0, ROWS[:3000], [], n_rows=len(ROWS))
         assert 50 < len(found.rows) < 200
-        parts = [RowSample.of(1000, 0, 0, R, [], n_rows=len(ROWS)) for R in np.split(ROWS, 10)]
-        whole = reduce(RowSample.combine, parts)
+        chunks = [RowSample.of(1000, 0, 0, R, [], n_rows=len(ROWS)) for R in np.split(ROWS, 10)]
+        whole = reduce(RowSample.combine, chunks)
         np.testing.assert_array_equal(whole.rows, RowSample.of(1000, 0, 0, ROWS, []).rows)
 
     def test_rows_up_to_a_hash(self):
@@ -107,6 +115,15 @@ class TestSamples:
         every = sample(np.arange(100), 100)
         np.testing.assert_array_equal(every.up_to(found.highest).rows, found.rows)
         assert sample(np.arange(100), 100).highest == ALL_BITS
+
+    def test_arrays_make_the_same_sample(self):
+        found = sample(np.arange(100), 30)
+        again = RowSample.from_arrays(found.to_arrays() | {"other": np.zeros(3)})
+        assert (again.limit, again.highest) == (found.limit, found.highest)
+        np.testing.assert_array_equal(again.rows, found.rows)
+        np.testing.assert_array_equal(again.combine(again).hashes, found.combine(found).hashes)
+        for A, B in zip(again.arrays, found.arrays, strict=True):
+            np.testing.assert_array_equal(A, B.toarray() if sparse.issparse(B) else B)
 
     def test_all_rows_up_to_the_highest_hash_are_in_it(self):
         """Also if the table has fewer rows than were announced."""

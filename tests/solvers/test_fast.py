@@ -6,55 +6,24 @@ import numpy as np
 import pytest
 
 import oracle
-from naim3l.datasets import load_yeast, make_challenge, make_unpaired
-from naim3l.features.encoding import make_transformer
-from naim3l.problem.compressed import CompressedProblem
 from naim3l.problem.rows import Problem
+from naim3l.problem.statistics_problem import StatisticsProblem
 from naim3l.solvers import solve_fast, solve_paper
+from naim3l.solvers.fast import STATE
 from naim3l.solvers.objective import Objective
 
 
-def yeast_problem():
-    data = load_yeast()
-    plan = make_challenge(data.labels, 2, alpha=0.4, beta=0.5, random_state=0)
-    trial = plan.apply(data.views, data.labels)
-    features = [make_transformer("scale", v).fit_transform(X) for v, X in trial.X_train.items()]
-    return Problem(features, [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()])
-
-
-def generated_problem():
-    data = make_unpaired(150, n_features=(12, 10), n_labels=7, n_latent=5, noise=0.3,
-                         missing_labels=0.4, random_state=0)  # fmt: skip
-    labels = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in data.labels.values()]
-    return Problem(list(data.views.values()), labels)
-
-
-@pytest.mark.parametrize("make", [yeast_problem, generated_problem])
-def test_agrees_with_paper_run_long_on_the_objective(make, terms):
-    problem = make()
-    objective = Objective(problem, 0.4, **terms)
+@pytest.mark.parametrize("name", ["planted_problem", "real_problem"])
+def test_agrees_with_paper_run_long_on_the_objective(request, name, terms):
+    objective = Objective(request.getfixturevalue(name), 0.4, **terms)
     fast = solve_fast(objective)
     W = np.random.default_rng(0).uniform(-1, 1, fast.W.shape)
-    paper = solve_paper(objective, W, max_iter=1500, tol=1e-7, guarded=True)
+    paper = solve_paper(objective, W, max_iter=4000, tol=1e-7, guarded=True)
     assert fast.converged
     assert objective.value(fast.W) == pytest.approx(objective.value(paper.W), rel=1e-4)
 
 
-def test_agrees_with_paper_run_long_on_emotions(shared_data, terms):
-    data = np.load(shared_data / "emotions.npz")
-    plan = make_challenge(data["labels"], 2, alpha=0.4, beta=0.5, random_state=0)
-    views = {name: data[name] for name in data.files if name.startswith("view_")}
-    trial = plan.apply(views, data["labels"])
-    features = [make_transformer("scale", v).fit_transform(X) for v, X in trial.X_train.items()]
-    labels = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()]
-    objective = Objective(Problem(features, labels), 0.4, **terms)
-    fast = solve_fast(objective)
-    W = np.random.default_rng(0).uniform(-1, 1, fast.W.shape)
-    paper = solve_paper(objective, W, max_iter=4000, tol=1e-7, guarded=True)
-    assert objective.value(fast.W) == pytest.approx(objective.value(paper.W), rel=1e-4)
-
-
-@pytest.mark.parametrize("form", ["rows", "compressed"])
+@pytest.mark.parametrize("form", ["rows", "statistics"])
 def test_certificate_and_records_hold_by_their_definitions(make_problem, terms, form):
     features, labels, problem = make_problem(seed=3)
     objective = Objective(problem, 0.4, **terms)
@@ -78,18 +47,18 @@ def test_certificate_and_records_hold_by_their_definitions(make_problem, terms, 
 
 
 @pytest.mark.parametrize("lam", [1e-3, 0.03, 1.0, 10.0, 100.0])
-def test_objective_never_rises_between_outer_steps(lam, terms):
-    objective = Objective(generated_problem(), lam, **terms)
+def test_objective_never_rises_between_outer_steps(planted_problem, lam, terms):
+    objective = Objective(planted_problem, lam, **terms)
     result = solve_fast(objective, max_iter=60, tol=0)
     outer = [record["objective"] for record in result.history if record["outer"]]
     assert outer and np.all(np.diff(outer) <= 1e-11 * np.abs(outer[:-1]))
 
 
-@pytest.mark.parametrize("form", ["rows", "compressed"])
+@pytest.mark.parametrize("form", ["rows", "statistics"])
 @pytest.mark.parametrize("lam", [0.05, 0.4, 2.0])
-def test_a_looser_fit_ends_near_the_objective_of_a_tight_one(lam, form):
+def test_a_looser_fit_ends_near_the_objective_of_a_tight_one(planted_problem, lam, form):
     """Weak coupling, with which the concave term may be linearised freely, and strong."""
-    objective = Objective(yeast_problem(), lam, ridge=1.0)
+    objective = Objective(planted_problem, lam, ridge=1.0)
     loose = solve_fast(objective, form=form)
     tight = solve_fast(objective, tol=1e-6, max_iter=2000, form=form)
     assert loose.converged and tight.converged and loose.n_iter < tight.n_iter
@@ -97,8 +66,8 @@ def test_a_looser_fit_ends_near_the_objective_of_a_tight_one(lam, form):
 
 
 @pytest.mark.parametrize("lam", [0.05, 2.0])
-def test_records_have_the_objective_of_an_outer_step(lam):
-    objective = Objective(yeast_problem(), lam, ridge=1.0)
+def test_records_have_the_objective_of_an_outer_step(planted_problem, lam):
+    objective = Objective(planted_problem, lam, ridge=1.0)
     recorded, values = [], []
 
     def compare(record, W):
@@ -119,8 +88,8 @@ def test_records_have_the_objective_of_an_outer_step(lam):
 
 @pytest.mark.parametrize("lam", [1e-3, 0.1, 1.0, 100.0])
 @pytest.mark.parametrize("mu", [None, 0.3, 5.0])
-def test_converges_for_any_lam_with_mu_given_or_not(lam, mu):
-    objective = Objective(generated_problem(), lam, high_rank=False)
+def test_converges_for_any_lam_with_mu_given_or_not(planted_problem, lam, mu):
+    objective = Objective(planted_problem, lam, high_rank=False)
     result = solve_fast(objective, mu=mu, max_iter=3000)
     assert result.converged
     if mu is not None:
@@ -131,7 +100,7 @@ def test_both_forms_give_the_same_iterates(make_problem, terms, monkeypatch):
     monkeypatch.setattr("naim3l.solvers.weights.STEP_ACCURACY", 0.0)
     *_, problem = make_problem(seed=4, n_rows=(80, 60))
     objective = Objective(problem, 0.4, **terms)
-    one, two = (solve_fast(objective, max_iter=12, tol=0, form=f) for f in ("rows", "compressed"))
+    one, two = (solve_fast(objective, max_iter=12, tol=0, form=f) for f in ("rows", "statistics"))
     np.testing.assert_allclose(one.W, two.W, rtol=1e-7, atol=1e-8)
     for record, other in zip(one.history, two.history, strict=True):
         assert record["objective"] == pytest.approx(other["objective"], rel=1e-9)
@@ -141,14 +110,14 @@ def test_inexact_steps_end_where_exact_ones_do(make_problem):
     *_, problem = make_problem(seed=4, n_rows=(80, 60))
     objective = Objective(problem, 0.4, high_rank=False, ridge=0.5)
     one, two = (
-        solve_fast(objective, max_iter=2000, tol=1e-7, form=f) for f in ("rows", "compressed")
+        solve_fast(objective, max_iter=2000, tol=1e-7, form=f) for f in ("rows", "statistics")
     )
     assert one.converged
     np.testing.assert_allclose(one.W, two.W, atol=1e-5)
 
 
-def test_start_does_not_matter_for_the_convex_variant():
-    problem = generated_problem()
+def test_start_does_not_matter_for_the_convex_variant(planted_problem):
+    problem = planted_problem
     objective = Objective(problem, 0.4, high_rank=False)
     rng = np.random.default_rng(0)
     starts = [None, np.zeros_like(problem.targets), rng.uniform(-1, 1, problem.targets.shape)]
@@ -164,17 +133,17 @@ def test_an_objective_without_bound_is_an_error_that_says_what_to_do():
     with pytest.raises(FloatingPointError, match=r"without bound.*ridge='auto'.*lower lam"):
         solve_fast(Objective(problem, 30.0), form="rows")
     # Statistics leave out the directions that no equation determines; the fall is slower there.
-    result = solve_fast(Objective(problem, 30.0), form="compressed")
+    result = solve_fast(Objective(problem, 30.0), form="statistics")
     assert not result.converged and result.history[-1]["objective"] < 0
-    for form in ("rows", "compressed"):
+    for form in ("rows", "statistics"):
         assert solve_fast(Objective(problem, 0.3, ridge=1.0), form=form).converged
 
 
-def test_warm_start_along_a_path_reaches_the_solutions_of_cold_starts():
-    compressed = CompressedProblem.from_problem(generated_problem())
+def test_warm_start_along_a_path_reaches_the_solutions_of_cold_starts(planted_problem):
+    statistics = StatisticsProblem.of(planted_problem)
     warm, n_warm, n_cold = None, 0, 0
     for lam in (0.01, 0.02, 0.04, 0.08):
-        objective = Objective(compressed, lam, ridge=0.1)
+        objective = Objective(statistics, lam, ridge=0.1)
         warm = solve_fast(objective, warm=warm, tol=1e-5)
         cold = solve_fast(objective, tol=1e-5)
         assert warm.converged
@@ -184,12 +153,12 @@ def test_warm_start_along_a_path_reaches_the_solutions_of_cold_starts():
 
 
 @pytest.mark.parametrize("lam", [1e-4, 0.08])
-def test_warm_start_at_another_ridge_reaches_the_solution_of_a_cold_start(lam):
+def test_warm_start_at_another_ridge_reaches_the_solution_of_a_cold_start(planted_problem, lam):
     """From the state where lam matters, from the ridge solution where that is lower."""
-    compressed = CompressedProblem.from_problem(generated_problem())
-    warm = solve_fast(Objective(compressed, lam, ridge=0.1), tol=1e-5)
+    statistics = StatisticsProblem.of(planted_problem)
+    warm = solve_fast(Objective(statistics, lam, ridge=0.1), tol=1e-5)
     for ridge in (1.0, 10.0):
-        objective = Objective(compressed, lam, ridge=ridge)
+        objective = Objective(statistics, lam, ridge=ridge)
         state = warm.state
         before = state.B.copy(), state.W.copy()
         warm, cold = solve_fast(objective, warm=warm, tol=1e-5), solve_fast(objective, tol=1e-5)
@@ -199,21 +168,21 @@ def test_warm_start_at_another_ridge_reaches_the_solution_of_a_cold_start(lam):
         np.testing.assert_array_equal(state.W, before[1])
 
 
-def test_float32_reaches_the_same_objective():
-    problem = generated_problem()
-    single = Problem([X[:, :-1].astype(np.float32) for X in problem.X],
-                     [problem.Y[rows] for rows in problem.row_slices])  # fmt: skip
-    compressed = CompressedProblem.from_problem(single)
-    assert compressed.targets.dtype == np.float32
-    result = solve_fast(Objective(compressed, 0.4), tol=1e-3)
+def test_float32_reaches_the_same_objective(planted_problem):
+    problem = planted_problem
+    labels = [problem.Y[rows] for rows in problem.row_slices]
+    single = Problem([X.astype(np.float32) for X in problem.features], labels)
+    statistics = StatisticsProblem.of(single)
+    assert statistics.targets.dtype == np.float32
+    result = solve_fast(Objective(statistics, 0.4), tol=1e-3)
     assert result.converged and result.W.dtype == np.float32
     reference = Objective(problem, 0.4)
     double = reference.value(solve_fast(reference, tol=1e-3).W)
     assert reference.value(result.W.astype(float)) == pytest.approx(double, rel=1e-3)
 
 
-def test_tol_zero_runs_all_iterations_and_interrupt_keeps_the_last():
-    objective = Objective(generated_problem(), 0.4)
+def test_tol_zero_runs_all_iterations_and_interrupt_keeps_the_last(planted_problem):
+    objective = Objective(planted_problem, 0.4)
     assert solve_fast(objective, max_iter=5, tol=0).n_iter == 5
     seen = []
 
@@ -225,3 +194,55 @@ def test_tol_zero_runs_all_iterations_and_interrupt_keeps_the_last():
     result = solve_fast(objective, tol=0, callback=interrupt)
     assert result.interrupted and result.n_iter == 3
     np.testing.assert_array_equal(result.W, solve_fast(objective, max_iter=3, tol=0).W)
+
+
+class Store:
+    """A store in memory, which writes at every offer."""
+
+    def __init__(self):
+        self.stored = {}
+
+    def get(self, name):
+        return self.stored.get(name)
+
+    def put(self, name, arrays):
+        self.stored[name] = {key: np.array(A) for key, A in arrays.items()}
+
+    def offer(self, name, make):
+        self.put(name, make())
+
+
+def stop_after(n):
+    def callback(record, W, seen=itertools.count(1)):  # noqa: B008 -- one counter per definition
+        if next(seen) == n:
+            raise KeyboardInterrupt
+
+    return callback
+
+
+@pytest.mark.parametrize("large", [1, 10**9], ids=["nearly exact thresholding", "exact"])
+@pytest.mark.parametrize("form", ["rows", "statistics"])
+def test_an_interrupted_fit_resumes_to_the_same_weights(planted_problem, monkeypatch, form, large):
+    monkeypatch.setattr("naim3l.problem.base.LARGE_NUMBERS", large)
+    objective, store = Objective(planted_problem, 0.4, ridge=0.5), Store()
+    whole = solve_fast(objective, form=form)
+    for n in (1, 4, 9):
+        solve_fast(objective, form=form, callback=stop_after(n), checkpoint=store)
+    resumed = solve_fast(objective, form=form, checkpoint=store)
+    assert resumed.history == whole.history
+    np.testing.assert_array_equal(resumed.W, whole.W)
+    # A finished fit is not continued.
+    again = solve_fast(objective, form=form, callback=stop_after(1), checkpoint=store)
+    assert again.converged and not again.interrupted
+    np.testing.assert_array_equal(again.W, whole.W)
+
+
+def test_of_a_large_state_only_weights_are_kept(planted_problem, monkeypatch):
+    monkeypatch.setattr("naim3l.solvers.fast.STATE_LIMIT", 0)
+    monkeypatch.setattr("naim3l.solvers.fast.STATE_TIMES", 0)
+    objective, store = Objective(planted_problem, 0.4, ridge=0.5), Store()
+    solve_fast(objective, callback=stop_after(5), checkpoint=store)
+    assert set(store.stored[STATE]) == {"W", "mu", "history"}
+    resumed, whole = solve_fast(objective, checkpoint=store), solve_fast(objective)
+    assert resumed.converged
+    assert objective.value(resumed.W) == pytest.approx(objective.value(whole.W), rel=1e-4)

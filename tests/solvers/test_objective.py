@@ -15,10 +15,8 @@ def case(terms, make_problem, rng):
 
 def test_value_is_the_paper_s_objective(case):
     objective, W, features, labels = case
-    expected = oracle.objective(
-        features, labels, W, lam=0.4, ridge=objective.ridge, low_rank=objective.low_rank,
-        high_rank=objective.high_rank,
-    )  # fmt: skip
+    terms = {name: getattr(objective, name) for name in ("ridge", "low_rank", "high_rank")}
+    expected = oracle.objective(features, labels, W, lam=0.4, **terms)
     assert objective.value(W) == pytest.approx(expected, rel=1e-12)
 
 
@@ -31,7 +29,7 @@ def test_parts_add_up_and_absent_terms_are_zero(case):
     assert (record["low_rank"] == 0) == (not objective.low_rank)
     assert (record["high_rank"] == 0) == (not objective.high_rank)
     assert (record["ridge"] == 0) == (objective.ridge == 0)
-    assert objective.parts(W, loss=objective.problem.loss(W)).total == total
+    assert objective.parts(W, loss=record["loss"]).total == total
 
 
 def test_subgradient_matches_finite_differences(case, rng):

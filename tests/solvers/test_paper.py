@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import oracle
-from naim3l.datasets import load_yeast, make_challenge
-from naim3l.features.encoding import make_transformer
 from naim3l.problem.rows import Problem
+from naim3l.problem.statistics_problem import StatisticsProblem
 from naim3l.solvers import solve_paper
 from naim3l.solvers.nuclear import trace_norm_subgradient
 from naim3l.solvers.objective import Objective
@@ -39,9 +38,10 @@ def assert_equals_oracle(features, labels, *, lam, n_iter, mu=5.0, fit_intercept
             error = np.linalg.norm(result.W - W) / np.linalg.norm(W)
             assert error <= 1e-9, f"iteration {t}: {error:.1e}"
     X, Y = oracle.block_rows(features, fit_intercept), np.concatenate(labels)
-    previous = next(itertools.islice(
-        oracle.iterate(features, labels, W0, lam=lam, mu=mu, fit_intercept=fit_intercept, **terms),
-        n_iter - 2, None))[1]  # fmt: skip
+    again = oracle.iterate(
+        features, labels, W0, lam=lam, mu=mu, fit_intercept=fit_intercept, **terms
+    )
+    previous = next(itertools.islice(again, n_iter - 2, None))[1]
     dual = sum(X[Y[:, k] == 1].T @ (Z[k] - previous[k]) for k in range(Y.shape[1]))
     assert seen[-1]["dual_residual"] == pytest.approx(mu * np.linalg.norm(dual), rel=1e-5, abs=1e-8)
     change = max(np.abs(Z[k] - previous[k]).max(initial=0) for k in range(Y.shape[1]))
@@ -77,13 +77,17 @@ def test_iterates_equal_the_oracle_with_fewer_rows_than_labels(make_problem, ter
     assert_equals_oracle(features, labels, lam=0.4, n_iter=25, **terms)
 
 
-def test_iterates_equal_the_oracle_on_a_split_of_yeast(terms):
-    data = load_yeast()
-    plan = make_challenge(data.labels, 2, alpha=0.4, beta=0.5, random_state=0)
-    trial = plan.apply(data.views, data.labels)
-    features = [make_transformer("paper", v).fit_transform(X) for v, X in trial.X_train.items()]
-    labels = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()]
-    assert_equals_oracle(features, labels, lam=0.4, n_iter=4, **terms)
+@pytest.mark.parametrize("name", ["full", "variant II", "variant I"])
+def test_iterates_equal_the_oracle_on_real_data(real_problem, name):
+    labels = [real_problem.Y[rows] for rows in real_problem.row_slices]
+    assert_equals_oracle(real_problem.features, labels, lam=0.4, n_iter=4, **VARIANTS[name])
+
+
+def test_statistics_without_rows_are_refused(make_problem):
+    *_, problem = make_problem()
+    views = StatisticsProblem.of(problem).views
+    with pytest.raises(ValueError, match=r"works on rows in memory.*need solver='auto'"):
+        solve_paper(Objective(StatisticsProblem(views, fit_intercept=True), 0.4), start(problem))
 
 
 def test_stops_when_nothing_changes_by_as_much_as_tol(make_problem):

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from naim3l.problem import blocks
-from naim3l.problem.choice import choose_form
-from naim3l.problem.compressed import CompressedProblem
+from naim3l.problem import base
+from naim3l.problem.cost_model import choose_form
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast, thresholding
 from naim3l.solvers.nuclear import singular_value_threshold, threshold_and_basis, trace_norm
@@ -66,9 +65,9 @@ def test_equal_and_vanishing_singular_values_are_no_trouble(rng, lower, largest_
 def test_relaxed_blocks_are_combined_and_shrunken_label_by_label(
     make_problem, rng, monkeypatch, large, threshold
 ):
-    monkeypatch.setattr(blocks, "LARGE_NUMBERS", large)
+    monkeypatch.setattr(base, "LARGE_NUMBERS", large)
     *_, problem = make_problem(n_labels=9)
-    shape = (problem.n_positives, problem.n_labels)
+    shape = (problem.n_block_rows, problem.n_labels)
     B, Z, scores = (rng.normal(size=shape) for _ in range(3))
     combined = 0.5 * B - 0.9 * Z + 1.4 * scores
     shrunken = np.concatenate(
@@ -85,7 +84,7 @@ def test_relaxed_blocks_are_combined_and_shrunken_label_by_label(
 
 def test_blocks_are_shrunken_and_measured_label_by_label(make_problem, rng):
     *_, problem = make_problem(n_labels=9)
-    A = rng.normal(size=(problem.n_positives, problem.n_labels))
+    A = rng.normal(size=(problem.n_block_rows, problem.n_labels))
     Z, norms = shrink_labels(problem, A, 0.7)
     each = [A[rows] for rows in problem.label_slices]
     np.testing.assert_allclose(
@@ -97,10 +96,9 @@ def test_blocks_are_shrunken_and_measured_label_by_label(make_problem, rng):
     np.testing.assert_array_equal(copy, A)
 
 
-@pytest.mark.parametrize("form", [lambda problem: problem, CompressedProblem.from_problem],
-                         ids=["rows", "compressed"])  # fmt: skip
+@pytest.mark.parametrize("form", ["rows", "statistics"])
 def test_bases_are_used_while_they_are_near(make_problem, rng, form):
-    problem = form(make_problem(n_labels=9, n_rows=(60, 50))[-1])
+    problem = choose_form(make_problem(n_labels=9, n_rows=(60, 50))[-1], form)
     W, D = rng.normal(size=(2, problem.n_weights, problem.n_labels))
     bases = {}
 
@@ -127,10 +125,10 @@ def test_bases_are_used_while_they_are_near(make_problem, rng, form):
 @pytest.fixture
 def large(monkeypatch):
     """Blocks of every size count as large, so that thresholding is not always exact."""
-    monkeypatch.setattr(blocks, "LARGE_NUMBERS", 1)
+    monkeypatch.setattr(base, "LARGE_NUMBERS", 1)
 
 
-@pytest.mark.parametrize("form", ["rows", "compressed"])
+@pytest.mark.parametrize("form", ["rows", "statistics"])
 @pytest.mark.parametrize("lam", [0.1, 1.0])
 def test_a_fit_ends_as_one_with_exact_thresholding(make_problem, monkeypatch, large, lam, form):
     features, labels, _ = make_problem(seed=1, n_labels=12, n_rows=(150, 120))
@@ -148,6 +146,6 @@ def test_a_fit_ends_as_one_with_exact_thresholding(make_problem, monkeypatch, la
     state = result.state
     Z = shrink_labels(choose_form(objective.problem, form), state.B, state.threshold)[0]
     np.testing.assert_allclose(state.Z, Z, atol=1e-10)
-    monkeypatch.setattr(blocks, "LARGE_NUMBERS", 10**9)
+    monkeypatch.setattr(base, "LARGE_NUMBERS", 10**9)
     exact = solve_fast(objective, form=form, tol=1e-4)
     assert objective.value(result.W) == pytest.approx(objective.value(exact.W), rel=1e-4)

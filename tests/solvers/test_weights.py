@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import oracle
-from naim3l.problem.compressed import CompressedProblem
 from naim3l.problem.rows import Problem
+from naim3l.problem.statistics_problem import StatisticsProblem
 from naim3l.solvers.weights import DirectWeightStep, IterativeWeightStep, make_weight_step
 
 CASES = {
@@ -31,7 +31,7 @@ def test_solves_every_label_s_equations(case, rng, ridge, mu):
     S = sum(X[Y[:, k] == 1].T @ X[Y[:, k] == 1] for k in range(problem.n_labels))
     B = X.T @ rng.normal(size=Y.shape)
     steps = (
-        DirectWeightStep(CompressedProblem.from_problem(problem), ridge),
+        DirectWeightStep(StatisticsProblem.of(problem), ridge),
         IterativeWeightStep(problem, ridge, accuracy=0.0),
     )
     for step in steps:
@@ -46,7 +46,7 @@ def test_solves_every_label_s_equations(case, rng, ridge, mu):
 def test_without_ridge_what_no_row_determines_stays_zero(make_problem, rng):
     features, labels, _ = make_problem(n_rows=(6, 40), n_features=(15, 3))
     problem = Problem(features, labels, fit_intercept=False)
-    step = make_weight_step(CompressedProblem.from_problem(problem), 0.0)
+    step = make_weight_step(StatisticsProblem.of(problem), 0.0)
     R = np.where(problem.P, rng.normal(size=problem.Y.shape), 0)
     W = step(problem.multiply_transposed(R), 1.0, np.zeros((18, 6)))
     outside = np.linalg.svd(features[0])[2][6:]  # directions orthogonal to all six rows
@@ -55,18 +55,18 @@ def test_without_ridge_what_no_row_determines_stays_zero(make_problem, rng):
 
 def test_a_new_mu_needs_no_new_step(make_problem, rng):
     *_, problem = make_problem()
-    compressed = CompressedProblem.from_problem(problem)
+    statistics = StatisticsProblem.of(problem)
     B = rng.normal(size=(problem.n_weights, problem.n_labels))
-    one = DirectWeightStep(compressed, 0.1)
+    one = DirectWeightStep(statistics, 0.1)
     for mu in (0.5, 5.0, 0.5):
-        np.testing.assert_array_equal(one(B, mu, B), DirectWeightStep(compressed, 0.1)(B, mu, B))
+        np.testing.assert_array_equal(one(B, mu, B), DirectWeightStep(statistics, 0.1)(B, mu, B))
 
 
 def test_the_form_decides(make_problem):
     *_, problem = make_problem()
     assert isinstance(make_weight_step(problem, 0.0), IterativeWeightStep)
-    compressed = CompressedProblem.from_problem(problem)
-    assert isinstance(make_weight_step(compressed, 0.0), DirectWeightStep)
+    statistics = StatisticsProblem.of(problem)
+    assert isinstance(make_weight_step(statistics, 0.0), DirectWeightStep)
 
 
 def test_conjugate_gradients_end_at_once_where_there_is_nothing_to_do(make_problem, rng):
@@ -106,7 +106,7 @@ def test_directions_that_nothing_determines_stay_near_the_start():
     W = 0 * problem.targets
     for mu in (0.5, 0.6, 0.72, 0.86):  # solved again and again, beyond rounding error
         W = IterativeWeightStep(problem, 0.0, accuracy=0.0)(problem.targets, mu, W)
-        direct = DirectWeightStep(CompressedProblem.from_problem(problem), 0.0)
+        direct = DirectWeightStep(StatisticsProblem.of(problem), 0.0)
         expected = direct(problem.targets, mu, W)
         np.testing.assert_allclose(problem.multiply(W), problem.multiply(expected), rtol=1e-6)
         assert np.abs(W).max() < 10

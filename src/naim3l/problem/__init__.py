@@ -1,1 +1,1 @@
-"""The problem to solve: rows, statistics of rows, and the choice between the two."""
+"""The problem to solve: rows, sums over rows, and the choice between the two."""

@@ -6,14 +6,13 @@ which rows belong together work on `AlignedRows` instead.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from naim3l._arrays import Mask, Matrix
-from naim3l.problem.blocks import consecutive_slices
-from naim3l.problem.choice import refuse_beyond
+from naim3l._arrays import Mask, Matrix, as_dense, consecutive_slices
+from naim3l.problem.feature_blocks import Features
+from naim3l.problem.memory import FEWER_COLUMNS, refuse_beyond
 from naim3l.problem.rows import Problem, loss_weights
 
 
@@ -48,7 +47,7 @@ class AlignedRows:
             f"{len(kept)} rows of {sum(widths)} columns, of which a method that needs aligned rows "
             "stores every number",
             8 * len(kept) * sum(widths),
-            "Use transformer='scale', which keeps at most n_components of each view.",
+            f"Use {FEWER_COLUMNS}, which keeps the leading components of each view.",
         )
         features, present = [], np.zeros((len(widths), len(kept)), dtype=bool)
         for v, (X_v, rows) in enumerate(zip(problem.features, problem.row_slices, strict=True)):
@@ -115,9 +114,9 @@ def concatenate_views(features: Sequence[Matrix], present: Mask, fill: Matrix) -
     return X
 
 
-def spread(rows: Any, present: Mask, n_columns: int) -> Matrix:
+def spread(rows: Features, present: Mask, n_columns: int) -> Matrix:
     """Dense table (n_rows, n_columns) of the rows that are present, in order; zero elsewhere."""
     table = np.zeros((len(present), n_columns))
     if present.any():
-        table[present] = rows.toarray() if sparse.issparse(rows) else rows
+        table[present] = as_dense(rows)
     return table

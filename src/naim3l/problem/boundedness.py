@@ -5,27 +5,28 @@ observed positive. Scores of the other rows are limited only by the loss of thei
 by the ridge. docs/research/solver.md has the proofs.
 """
 
-from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from naim3l._arrays import Mask, Matrix
-from naim3l.problem.blocks import distinct, thread_map
-from naim3l.problem.compressed import CompressedProblem, Form
+from naim3l._arrays import Mask, Matrix, distinct
+from naim3l._threads import thread_map
+from naim3l.problem.feature_blocks import GRAM_COLUMNS, Features, append_ones, weighted_gram
 from naim3l.problem.rotation import Rotation
-from naim3l.problem.row_sums import ViewStatistics
-from naim3l.problem.rows import GRAM_COLUMNS, Problem, append_ones
+
+if TYPE_CHECKING:
+    from naim3l.problem.base import BaseProblem
 
 # Relative accuracy of eigenvalues of views with too many rows and columns for a dense matrix.
 LANCZOS_ACCURACY = 1e-2
 
 
-def bounding_ridge(problem: Form, lam: float, form: Form | None = None) -> float:
+def bounding_ridge(problem: "BaseProblem", lam: float) -> float:
     """Smallest ridge for which the scores that no label determines stay of the size of labels.
 
     In view v let ``X_P`` be the rows with label k known, weighted by their loss, and ``X_0`` the
@@ -40,65 +41,42 @@ def bounding_ridge(problem: Form, lam: float, form: Form | None = None) -> float
 
     Parameters
     ----------
-    problem : Problem or CompressedProblem
-        Statistics need ``free_grams``.
+    problem : BaseProblem
+        Statistics without rows need ``free_grams``.
     lam : float
         Weight of the regulariser, which has both of its terms.
-    form : Problem or CompressedProblem, optional
-        The same problem in the form of the solver, whose statistics are used if it has some.
 
     Returns
     -------
     float
         0 means that the objective has a lower bound without a ridge.
     """
-    n_free = [_n_free(problem, v) for v in range(len(problem.weight_slices))]
+    n_free = [problem.n_free(v) for v in range(problem.n_views)]
     if not np.any(n_free):
         return 0.0
     ridge = 0.0
-    covered = _covered_views(form if isinstance(form, CompressedProblem) else problem)
-    for v in range(len(covered)):
-        if not covered[v] and n_free[v].any():
-            view = _make_view(problem, v, lam, form)
+    for v, covered in enumerate(_covered_views(problem)):
+        if not covered and n_free[v].any():
+            view = problem.free_rows(v)
             labels = view.labels[n_free[v][view.labels] > 0]
             chunks = np.array_split(labels, min(problem.n_threads, len(labels)))
-            ridge = max(thread_map(partial(view.raised, ridge), chunks, len(chunks)))
+            ridge = max(thread_map(partial(view.raised, ridge, lam), chunks, len(chunks)))
     return float(ridge)
 
 
-def _n_free(problem: Form, v: int) -> NDArray[np.intp]:
-    """Number of free rows of each label, (n_labels,)."""
-    if isinstance(problem, CompressedProblem):
-        n_free = problem.views[v].n_free
-        assert n_free is not None, "statistics without free_grams"
-        return n_free
-    return _free(problem, v).sum(axis=0)
-
-
-def _free(problem: Problem, v: int) -> Mask:
-    """Unknown labels of a view's rows without an observed positive, (n_rows_v, n_labels)."""
-    rows = problem.row_slices[v]
-    return (problem.Y[rows] == 0) & (problem.n_positives_of_rows[rows] == 0)
-
-
-def _make_view(
-    problem: Form, v: int, lam: float, form: Form | None
-) -> "_RowsOfView | _StatisticsOfView":
-    if isinstance(problem, CompressedProblem):
-        return _StatisticsOfView(problem.views[v], problem.fit_intercept, lam)
-    stored = form.views[v].known_grams if isinstance(form, CompressedProblem) else None
-    return _RowsOfView(problem, v, lam, stored)
-
-
-class _RowsOfView:
-    """A view in which the ridge has to limit scores.
+@dataclass
+class FreeRows:
+    """The free rows of each label in a view: those whose scores only loss and ridge limit.
 
     Parameters
     ----------
-    problem : Problem
-    v : int
-        Position of the view.
-    lam : float
+    X : ndarray or sparse array of shape (n_rows, d)
+        All rows, with a last column of ones if there is an intercept.
+    P : ndarray of shape (n_rows, n_labels)
+        Weights in the loss.
+    free : bool ndarray of shape (n_rows, n_labels)
+        Whether label k is unknown, and the row has no observed positive.
+    fit_intercept : bool
     known_grams : ndarray of shape (n_labels, d, d), optional
         ``X_P'X_P`` of every label, if they are known already.
 
@@ -108,50 +86,67 @@ class _RowsOfView:
         One label of those that are known in the same rows, and so share one matrix.
     """
 
-    def __init__(self, problem: Problem, v: int, lam: float, known_grams: Matrix | None) -> None:
-        self.fit_intercept, self.lam, self.free = problem.fit_intercept, lam, _free(problem, v)
-        self.P = problem.P[problem.row_slices[v]]
-        self.X = _reduced(problem.X[v], problem.fit_intercept)
-        self.known_grams = known_grams if self.X is problem.X[v] else None
-        self.labels = distinct(self.P.T)[0]
+    X: Features
+    P: Matrix
+    free: Mask
+    fit_intercept: bool
+    known_grams: Matrix | None = None
 
-    def raised(self, ridge: float, labels: NDArray[np.intp]) -> float:
+    def __post_init__(self) -> None:
+        self.labels = distinct(self.P.T)[0]
+        reduced = _reduced(self.X, self.fit_intercept)
+        if reduced is not self.X:
+            self.X, self.known_grams = reduced, None
+
+    def raised(self, ridge: float, lam: float, labels: NDArray[np.intp]) -> float:
         """The ridge, or the largest eigenvalue of the labels' matrices if that is larger."""
         for k in labels:
             X, known, free = self.X, self.P[:, k], self.free[:, k]
-            gains = self.lam / np.sqrt(free.sum()) * free
+            gains = lam / np.sqrt(free.sum()) * free
             if min(X.shape) > GRAM_COLUMNS:
                 ridge = max(ridge, _by_products(X, known, gains, self.fit_intercept))
             else:
-                loss = _gram(X, known) if self.known_grams is None else self.known_grams[k]
-                ridge = _raised(ridge, _gram(X, gains), loss, self.fit_intercept)
+                grams = self.known_grams
+                loss = weighted_gram(X, known) if grams is None else grams[k]
+                ridge = _raised(ridge, weighted_gram(X, gains), loss, self.fit_intercept)
         return ridge
 
 
-class _StatisticsOfView:
-    """The same from statistics of the rows."""
+@dataclass
+class FreeRowSums:
+    """The same from sums over the rows of a view.
 
-    def __init__(self, view: ViewStatistics, fit_intercept: bool, lam: float) -> None:
-        self.view, self.fit_intercept, self.lam = view, fit_intercept, lam
-        self.labels = distinct(view.known_grams)[0]
+    Parameters
+    ----------
+    known_grams, free_grams : ndarray of shape (n_labels, d, d)
+        ``X_P'X_P`` and ``X_0'X_0`` of every label.
+    n_free : ndarray of int, of shape (n_labels,)
+    fit_intercept : bool
+    """
 
-    def raised(self, ridge: float, labels: NDArray[np.intp]) -> float:
+    known_grams: Matrix
+    free_grams: Matrix
+    n_free: NDArray[np.intp]
+    fit_intercept: bool
+
+    def __post_init__(self) -> None:
+        self.labels = distinct(self.known_grams)[0]
+
+    def raised(self, ridge: float, lam: float, labels: NDArray[np.intp]) -> float:
         """As that of rows."""
-        free_grams, n_free = self.view.free_grams, self.view.n_free
-        assert free_grams is not None and n_free is not None
         for k in labels:
-            gain = self.lam / np.sqrt(n_free[k]) * free_grams[k]
-            ridge = _raised(ridge, gain, self.view.known_grams[k], self.fit_intercept)
+            gain = lam / np.sqrt(self.n_free[k]) * self.free_grams[k]
+            ridge = _raised(ridge, gain, self.known_grams[k], self.fit_intercept)
         return ridge
 
 
-def _covered_views(problem: Form) -> list[bool]:
+def _covered_views(problem: "BaseProblem") -> list[bool]:
     """Whether the low-rank term outweighs the high-rank term in each view.
 
     It does if ``sum_k a_k X_k'X_k - X'X`` is positive semi-definite, for factors a_k of the labels
     with ``a_k^2 X_k'X_k <= X'X`` in all views. 1 is such a factor; those of rare labels are larger.
     """
-    all_grams, positive_grams = _grams(problem)
+    all_grams, positive_grams = problem.grams, problem.positive_grams
     covered = [_outweighs(A, B) for A, B in zip(positive_grams, all_grams, strict=True)]
     grams = [gram for gram in all_grams if gram is not None]
     if all(covered) or len(grams) < len(covered):
@@ -159,33 +154,18 @@ def _covered_views(problem: Form) -> list[bool]:
     factors = _label_factors(problem, grams)
     for v, gram in enumerate(grams):
         if not covered[v]:
-            covered[v] = _outweighs(_weighted_positive_gram(problem, v, factors), gram)
+            covered[v] = _outweighs(problem.weighted_positive_gram(v, factors), gram)
     return covered
 
 
-def _grams(problem: Form) -> tuple[Sequence[Matrix | None], Sequence[Matrix | None]]:
-    """``X'X`` and ``sum_k X_k'X_k`` of each view; None if it is too large."""
-    if isinstance(problem, CompressedProblem):
-        return [view.gram for view in problem.views], [view.positive_gram for view in problem.views]
-    return problem.grams, problem.positive_grams
-
-
-def _weighted_positive_gram(problem: Form, v: int, factors: Matrix) -> Matrix:
-    """``sum_k a_k X_k'X_k`` of a view, given all ``a_k``."""
-    if isinstance(problem, CompressedProblem):
-        parts = problem.views[v].factors
-        return _gram(np.concatenate(parts), np.repeat(factors, [len(R) for R in parts]))
-    return _gram(problem.X[v], (problem.Y[problem.row_slices[v]] > 0) @ factors)
-
-
-def _label_factors(problem: Form, grams: list[Matrix]) -> Matrix:
+def _label_factors(problem: "BaseProblem", grams: list[Matrix]) -> Matrix:
     """Largest ``a_k`` with ``a_k^2 X_k'X_k <= X'X`` in all views, (n_labels,)."""
     shares = np.zeros(problem.n_labels)
     for v, gram in enumerate(grams):
         squares, vectors = np.linalg.eigh(gram)
         kept = squares > len(squares) * np.finfo(squares.dtype).eps * squares[-1]
         whitening = vectors[:, kept] / np.sqrt(squares[kept])
-        for k, X_k in enumerate(_positive_rows(problem, v)):
+        for k, X_k in enumerate(problem.label_rows(v)):
             if X_k.shape[0]:
                 A = X_k @ whitening
                 share = np.linalg.eigvalsh(A @ A.T if len(A) < A.shape[1] else A.T @ A)[-1]
@@ -193,33 +173,16 @@ def _label_factors(problem: Form, grams: list[Matrix]) -> Matrix:
     return 1 / np.sqrt(np.where(shares > 0, np.minimum(shares, 1), 1))
 
 
-def _positive_rows(problem: Form, v: int) -> Iterable[Any]:
-    """Rows of a view with each label observed positive, or their factors."""
-    if isinstance(problem, CompressedProblem):
-        return problem.views[v].factors
-    X, positive = problem.X[v], problem.Y[problem.row_slices[v]] > 0
-    return (X[np.flatnonzero(of_label)] for of_label in positive.T)
-
-
 def _outweighs(A: Matrix | None, B: Matrix | None) -> bool:
     return A is not None and B is not None and _is_at_least(A, B, _rounding(A, B))
 
 
-def _reduced(X: Any, fit_intercept: bool) -> Any:
+def _reduced(X: Features, fit_intercept: bool) -> Features:
     """Rows in an orthonormal basis of their own span, if that has fewer columns."""
     n_rows, n_columns = X.shape
     if n_rows >= n_columns - fit_intercept or n_rows > GRAM_COLUMNS:
         return X
     return append_ones(Rotation(X[:, :-1]).L) if fit_intercept else Rotation(X).L
-
-
-def _gram(X: Any, weights: Matrix) -> Matrix:
-    """``X' diag(w) X``, from the rows whose weight is not zero."""
-    rows = np.flatnonzero(weights)
-    part, roots = X[rows], np.sqrt(weights[rows].astype(X.dtype))
-    if (roots != 1).any():
-        part = sparse.diags_array(roots) @ part
-    return _dense(part.T @ part)
 
 
 def _raised(ridge: float, gain: Matrix, loss: Matrix, fit_intercept: bool) -> float:
@@ -238,7 +201,7 @@ def _raised(ridge: float, gain: Matrix, loss: Matrix, fit_intercept: bool) -> fl
     return max(ridge, largest) if largest > rounding else ridge
 
 
-def _by_products(X: Any, known: Matrix, gains: Matrix, fit_intercept: bool) -> float:
+def _by_products(X: Features, known: Matrix, gains: Matrix, fit_intercept: bool) -> float:
     """The largest eigenvalue of the same matrix, by Lanczos iterations; 0 if it is negative."""
     mean = np.zeros(X.shape[1])
     if fit_intercept and known.any():
@@ -272,7 +235,3 @@ def _rounding(A: Matrix, B: Matrix) -> float:
     """Error of the eigenvalues of ``A - B``."""
     size = float(np.trace(A) + np.trace(B))
     return len(A) * float(np.finfo(A.dtype).eps) * size + float(np.finfo(A.dtype).tiny)
-
-
-def _dense(A: Any) -> Matrix:
-    return A.toarray() if sparse.issparse(A) else np.asarray(A)

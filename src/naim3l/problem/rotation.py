@@ -7,14 +7,13 @@ same scores, ``XW = LM``, and the same squares: the problem in ``L`` has the sam
 docs/research/solver.md has the proof.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import linalg
 
-from naim3l._arrays import Matrix
-from naim3l.problem.blocks import one_blas_thread
+from naim3l._arrays import Matrix, as_dense
+from naim3l._threads import one_blas_thread
+from naim3l.problem.feature_blocks import Features
 
 # A view is rotated if its rows number at most this share of its columns, because with nearly as
 # many rows as columns it would cost more than it saves,
@@ -56,7 +55,7 @@ class Rotation:
     (array([0.36, 0.  , 0.48]), array([3., 3.]))
     """
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Features) -> None:
         self.X = X
         R, order = _pivoted_factor(X)
         sizes = np.abs(R.diagonal())
@@ -88,20 +87,20 @@ class Rotation:
         return np.asarray(linalg.solve_triangular(self._R, XW, trans="T", check_finite=False))
 
 
-def pays(X: Any) -> bool:
+def pays(X: Features) -> bool:
     """Whether a view has so many more columns than rows that it is rotated."""
     n_rows, n_columns = X.shape
-    n_used = min(n_columns, X.nnz) if sparse.issparse(X) else n_columns
+    n_used = n_columns if isinstance(X, np.ndarray) else min(n_columns, X.nnz)
     operations = 2 * (n_used + n_rows) * n_rows**2
     return 0 < n_rows <= MOST_ROWS * n_columns and operations <= MOST_OPERATIONS
 
 
 @one_blas_thread  # the same digits for any number of threads: checkpoints depend on them
-def _pivoted_factor(X: Any) -> tuple[Matrix, NDArray[np.intp]]:
+def _pivoted_factor(X: Features) -> tuple[Matrix, NDArray[np.intp]]:
     """``R`` and the order of the rows in ``X[order].T = QR``, with columns taken in blocks."""
     n_rows = X.shape[0]
     R = np.zeros((n_rows, n_rows))
-    if sparse.issparse(X):
+    if not isinstance(X, np.ndarray):
         # Most columns of a sparse table have at most one entry. Those of a row together are one
         # column with the length of these entries.
         X = X.tocsc()
@@ -110,9 +109,8 @@ def _pivoted_factor(X: Any) -> tuple[Matrix, NDArray[np.intp]]:
         R, X = np.diag(np.sqrt(np.asarray(squares).ravel())), X[:, n_entries > 1]
     step = max(2 * n_rows, _BLOCK_NUMBERS // n_rows)
     for start in range(0, X.shape[1], step):
-        part = X[:, start : start + step].T
-        part = part.toarray() if sparse.issparse(part) else part
-        [R] = linalg.qr(np.vstack([R, part]), mode="r", overwrite_a=True, check_finite=False)
+        columns = as_dense(X[:, start : start + step].T)
+        [R] = linalg.qr(np.vstack([R, columns]), mode="r", overwrite_a=True, check_finite=False)
         R = R[:n_rows]
     [R, order] = linalg.qr(R, mode="r", pivoting=True, overwrite_a=True, check_finite=False)
     return R, order

@@ -1,17 +1,12 @@
 """The problem as rows: features, signed labels, and the positive rows of each label.
 
 The rows of all views are stacked: ``Y``, ``P`` and ``XW`` have shape (n_rows, n_labels). The
-weights of all views are stacked too: ``W`` has shape (n_weights, n_labels), and a view's intercept
-is the last row of its block. The paper's block-diagonal ``X`` is never formed; ``multiply`` and
-``multiply_transposed`` apply it.
-
-The paper's ``X_k`` (rows whose label ``k`` is observed positive) is a selection of stacked rows.
-The selections of all labels are concatenated: an array of shape (n_positives, n_labels) contains
-one matrix for every label, with the rows ``label_slices``.
+paper's block-diagonal ``X`` is never formed; ``multiply`` and ``multiply_transposed`` apply it.
+Its ``X_k`` (rows whose label ``k`` is observed positive) is a selection of stacked rows, and the
+selections of all labels are concatenated.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,29 +14,63 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l._arrays import Matrix, inner, namespace_of
-from naim3l.problem.blocks import LabelBlocks, blas_threads, consecutive_slices, map_views
+from naim3l._arrays import Mask, Matrix, as_dense, consecutive_slices, inner, namespace_of
+from naim3l._threads import blas_threads, map_views
+from naim3l.problem.base import BaseProblem
+from naim3l.problem.boundedness import FreeRows
+from naim3l.problem.feature_blocks import (
+    Features,
+    append_ones,
+    has_gram,
+    stored_numbers,
+    weighted_gram,
+)
+from naim3l.problem.memory import FEWER_COLUMNS, refuse_beyond
+from naim3l.problem.ridge import ridges_of_rows
 from naim3l.problem.rotation import Rotation, pays
 
 # Views are divided among threads if their product with weights has at least so many products.
 THREADED_PRODUCTS = 10_000_000
 # Scores of all rows are kept for another call if they take no more than this.
 KEPT_BYTES = 2**28
-# Gram matrices of views with more columns are computed only if they are no larger than the rows.
-GRAM_COLUMNS = 2000
 
 
-class Problem(LabelBlocks):
-    """Feature blocks and labels of all views, with the products that a solver needs.
+class LabelRates:
+    """Shares of positives among the known entries of labels.
+
+    Attributes
+    ----------
+    label_counts : ndarray of int, of shape (2, n_tables, n_labels)
+        Positive and known entries of each label in each view. For a wide table, those of its rows,
+        as if they had one view.
+    """
+
+    label_counts: Any
+
+    @cached_property
+    def base_rates(self) -> NDArray[np.float64]:
+        """Shares in all tables, (n_labels,); one more positive and negative avoid 0 and 1."""
+        positives, known = self.label_counts
+        return np.asarray((positives.sum(axis=0) + 1) / (known.sum(axis=0) + 2))
+
+    @property
+    def table_rates(self) -> NDArray[np.float64]:
+        """Shares in each table, (n_tables, n_labels), with two more entries of the base rate."""
+        positives, known = self.label_counts
+        return np.asarray((positives + 2 * self.base_rates) / (known + 2))
+
+
+class Problem(BaseProblem, LabelRates):
+    """Features and labels of the rows of all views, with the products that a solver needs.
 
     Parameters
     ----------
-    features : sequence of ndarray or sparse matrix, each of shape (n_rows_v, n_features_v)
+    features : sequence of ndarray or sparse array, each of shape (n_rows_v, n_features_v)
         Features in float64 or float32, which is the type of all other arrays, too.
     labels : sequence of ndarray, each of shape (n_rows_v, n_labels)
         1 = yes, -1 = no, 0 = unknown.
     fit_intercept : bool
-        Append a column of ones to each block.
+        Append a column of ones to the features of each view.
     positive_weight : float
         Weight of an observed positive in the loss, relative to that of a negative.
     samples : ndarray of int, of shape (n_rows,), optional
@@ -54,20 +83,23 @@ class Problem(LabelBlocks):
 
     Attributes
     ----------
-    X : list of ndarray or sparse matrix, each of shape (n_rows_v, n_weights_v)
+    X : list of ndarray or sparse array, each of shape (n_rows_v, n_weights_v)
     Y : ndarray of shape (n_rows, n_labels)
-    P : ndarray of shape (n_rows, n_labels)
-        Weight of each entry in the loss: 0 where the label is unknown.
     positive_rows : ndarray of int, of shape (n_positives,)
-        Stacked row of each observed positive, sorted by label.
-    label_slices : list of slice, one per label
-        Part of ``positive_rows`` that belongs to each label.
+        Stacked row of each observed positive, sorted by label; ``label_slices`` are the parts that
+        belong to each label.
+    row_slices : list of slice, one per view
+        Stacked rows of each view.
+    fold_of : None
+        Entries of rows in memory are held out later; see `SampledProblem`.
     """
+
+    fold_of = None
 
     def __init__(
         self,
-        features: Sequence[Matrix | sparse.sparray],
-        labels: Sequence[Matrix | NDArray[np.int8]],
+        features: Sequence[Features],
+        labels: Sequence[NDArray[Any]],
         *,
         fit_intercept: bool = True,
         positive_weight: float = 1.0,
@@ -91,42 +123,61 @@ class Problem(LabelBlocks):
         counts = np.bincount(label_of_positive, minlength=self.Y.shape[1])
         self.label_slices = consecutive_slices(counts)
 
-    @cached_property
-    def P(self) -> Matrix:
-        """Weight of each entry in the loss, (n_rows, n_labels)."""
-        return loss_weights(self.Y, self.positive_weight)
+    @classmethod
+    def from_views(
+        cls,
+        features: Sequence[Features],
+        present: Sequence[Mask],
+        labels: Sequence[NDArray[Any]],
+        *,
+        wide: bool,
+        **options: Any,
+    ) -> "Problem":
+        """Problem of the rows of tables that have their view.
+
+        Parameters
+        ----------
+        features : sequence of ndarray or sparse array, each of shape (n_present_v, n_features_v)
+            Of the rows that have the view.
+        present : sequence of bool ndarray, each of shape (n_table_rows_v,)
+            Whether each row of the table has the view.
+        labels : sequence of ndarray, each of shape (n_table_rows_v, n_labels)
+            Signed labels of all rows of the table.
+        wide : bool
+            Whether rows of different views with the same number are one sample.
+        **options
+            Other parameters of `Problem`.
+        """
+        samples = np.concatenate([np.flatnonzero(rows) for rows in present]) if wide else None
+        known = [Y[rows] for Y, rows in zip(labels, present, strict=True)]
+        return cls(features, known, samples=samples, **options)
+
+    # The same problem with something else.
 
     def with_labels(self, Y: Matrix) -> "Problem":
         """The same features with other stacked labels, (n_rows, n_labels)."""
-        # X already has a column of ones.
-        other = Problem(
-            self.X,
-            [Y],
-            fit_intercept=False,
-            positive_weight=self.positive_weight,
-            samples=self.samples,
-            names=self.names,
-            rotations=self.rotations,
-        )
-        other.fit_intercept, other.n_threads = self.fit_intercept, self.n_threads
-        return other
+        return self._with(self.X, Y, self.rotations)
 
     def with_features(
-        self,
-        features: Sequence[Matrix | sparse.sparray],
-        rotations: Sequence[Rotation | None] | None = None,
+        self, features: Sequence[Features], rotations: Sequence[Rotation | None] | None = None
     ) -> "Problem":
         """The same labels with other features of the same rows, and their rotations if new."""
+        X = [append_ones(X_v) if self.fit_intercept else X_v for X_v in features]
+        return self._with(X, self.Y, self.rotations if rotations is None else rotations)
+
+    def _with(
+        self, X: Sequence[Features], Y: Matrix, rotations: Sequence[Rotation | None]
+    ) -> "Problem":
         other = Problem(
-            features,
-            [self.Y],
-            fit_intercept=self.fit_intercept,
+            X,
+            [Y],
+            fit_intercept=False,  # X already has a column of ones
             positive_weight=self.positive_weight,
             samples=self.samples,
             names=self.names,
-            rotations=self.rotations if rotations is None else rotations,
+            rotations=rotations,
         )
-        other.n_threads = self.n_threads
+        other.fit_intercept, other.n_threads = self.fit_intercept, self.n_threads
         return other
 
     def rotated(self) -> "Problem":
@@ -140,11 +191,53 @@ class Problem(LabelBlocks):
         ]
         return self.with_features(features, rotations)
 
-    def without(self, hidden: NDArray[np.bool_]) -> "Problem":
+    def without(self, hidden: Mask) -> "Problem":
         """The same problem with the entries of a mask (n_rows, n_labels) unknown."""
         return self.with_labels(np.where(hidden, 0, self.Y))
 
-    def truth_of(self, entries: NDArray[np.bool_]) -> Matrix:
+    @property
+    def rows(self) -> "Problem":
+        return self
+
+    @property
+    def whole(self) -> BaseProblem:
+        """The problem that a fit to all entries solves."""
+        return self
+
+    @property
+    def sample(self) -> "Problem":
+        """The rows on which fits are judged."""
+        return self
+
+    # Rows, labels and samples.
+
+    @property
+    def n_rows(self) -> int:
+        return self.Y.shape[0]
+
+    @property
+    def n_positives(self) -> int:
+        return len(self.positive_rows)
+
+    @property
+    def features(self) -> list[Features]:
+        """Features of each view, without the column of ones."""
+        return [X_v[:, :-1] for X_v in self.X] if self.fit_intercept else self.X
+
+    @cached_property
+    def P(self) -> Matrix:
+        """Weight of each entry in the loss, (n_rows, n_labels): 0 where the label is unknown."""
+        return loss_weights(self.Y, self.positive_weight)
+
+    @property
+    def identity(self) -> list[Any]:
+        return [*self.X, *([] if self.samples is None else [self.samples]), self.Y]
+
+    @property
+    def known_labels(self) -> Mask:
+        return np.array([(self.Y[rows] != 0).any(axis=0) for rows in self.row_slices])
+
+    def truth_of(self, entries: Mask) -> Matrix:
         """Entries of a mask (n_rows, n_labels) as 1 and 0, NaN elsewhere."""
         return np.where(entries, self.Y > 0, np.nan)
 
@@ -159,26 +252,13 @@ class Problem(LabelBlocks):
     def by_view_and_sample(self, S: Matrix) -> Matrix:
         """Stacked rows as (n_views, n_samples, n_labels), NaN where a sample lacks the view."""
         assert self.samples is not None
-        table = np.full((len(self.X), self.samples.max() + 1, self.n_labels), np.nan)
+        table = np.full((self.n_views, self.samples.max() + 1, self.n_labels), np.nan)
         for v, rows in enumerate(self.row_slices):
             table[v, self.samples[rows]] = S[rows]
         return table
 
     @cached_property
-    def base_rates(self) -> NDArray[np.float64]:
-        """Share of positives among the known labels, (n_labels,); a sample counts once.
-
-        One additional positive and negative avoid rates of 0 and 1.
-        """
-        positives, known = self.label_counts
-        return np.asarray((positives.sum(axis=0) + 1) / (known.sum(axis=0) + 2))
-
-    @cached_property
     def label_counts(self) -> NDArray[np.intp]:
-        """Positive and known entries of each label in each view, (2, n_views, n_labels).
-
-        If samples are known, these count once, as if they had one view.
-        """
         if self.samples is None:
             tables = [self.Y[rows] for rows in self.row_slices]
         else:
@@ -186,28 +266,15 @@ class Problem(LabelBlocks):
         counts = [((Y > 0).sum(axis=0), (Y != 0).sum(axis=0)) for Y in tables]
         return np.array(counts).swapaxes(0, 1)
 
-    @property
-    def features(self) -> list[Matrix | sparse.sparray]:
-        """Features of each view, without the column of ones."""
-        return [X_v[:, :-1] for X_v in self.X] if self.fit_intercept else self.X
+    def check_memory(self, v: int, n_bytes: float) -> None:
+        """Refuse a view that needs more memory than the machine has."""
+        refuse_beyond(
+            f"view {self.names[v]!r} ({self.X[v].shape[0]} rows, {self.n_columns(v)} columns)",
+            n_bytes,
+            f"Give it {FEWER_COLUMNS}, which keeps its leading components, or fewer columns.",
+        )
 
-    def n_columns(self, v: int) -> int:
-        """Number of columns of a view before it was rotated, without the column of ones."""
-        if (rotation := self.rotations[v]) is not None:
-            return int(rotation.X.shape[1])
-        return self.X[v].shape[1] - self.fit_intercept
-
-    @property
-    def n_rows(self) -> int:
-        return self.Y.shape[0]
-
-    @cached_property
-    def _scatter(self) -> sparse.csr_array:
-        """Zero-one matrix (n_rows, n_positives) whose transpose selects ``positive_rows``."""
-        ones = np.ones(self.n_positives, dtype=self.Y.dtype)
-        columns = np.arange(self.n_positives)
-        shape = (self.n_rows, self.n_positives)
-        return sparse.coo_array((ones, (self.positive_rows, columns)), shape=shape).tocsr()
+    # Products with rows.
 
     def multiply(self, W: Matrix) -> Matrix:
         """``XW`` for all rows: (n_weights, n_labels) -> (n_rows, n_labels).
@@ -227,10 +294,10 @@ class Problem(LabelBlocks):
 
     def _stack_views(self, function: Callable[[int], Matrix]) -> Matrix:
         """Products of every view, one above the other; views are divided among threads."""
-        n_views, n_products = len(self.X), self.n_labels * sum(map(stored_numbers, self.X))
+        n_products = self.n_labels * sum(map(stored_numbers, self.X))
         if n_products < THREADED_PRODUCTS:
-            return np.concatenate([function(v) for v in range(n_views)])
-        return np.concatenate(map_views(function, n_views, self.n_threads))
+            return np.concatenate([function(v) for v in range(self.n_views)])
+        return np.concatenate(map_views(function, self.n_views, self.n_threads))
 
     def multiply_transposed(self, R: Matrix) -> Matrix:
         """``X'R`` for all views: (n_rows, n_labels) -> (n_weights, n_labels)."""
@@ -247,43 +314,38 @@ class Problem(LabelBlocks):
         """
         return self._scatter @ Z
 
+    @cached_property
+    def _scatter(self) -> sparse.csr_array:
+        """Zero-one matrix (n_rows, n_positives) whose transpose selects ``positive_rows``."""
+        ones = np.ones(self.n_positives, dtype=self.Y.dtype)
+        columns = np.arange(self.n_positives)
+        shape = (self.n_rows, self.n_positives)
+        return sparse.coo_array((ones, (self.positive_rows, columns)), shape=shape).tocsr()
+
     def label_scores(self, W: Matrix) -> Matrix:
-        """``X_k W`` of every label: (n_weights, n_labels) -> (n_positives, n_labels)."""
         return self.gather(self.multiply(W))
 
     def label_scores_transposed(self, Z: Matrix) -> Matrix:
-        """``sum_k X_k' Z_k``: (n_positives, n_labels) -> (n_weights, n_labels)."""
         return self.multiply_transposed(self.scatter(Z))
 
     def loss_and_gradient(self, W: Matrix) -> tuple[float, Matrix]:
-        """The loss, and ``X'(P * (XW - Y))`` of shape (n_weights, n_labels)."""
         error = self.multiply(W) - self.Y
         residual = self.P * error
         return 0.5 * inner(residual, error), self.multiply_transposed(residual)
 
-    @property
-    def identity(self) -> list[Any]:
-        """Features, samples if they are known, and labels."""
-        return [*self.X, *([] if self.samples is None else [self.samples]), self.Y]
-
-    @property
-    def known_labels(self) -> NDArray[np.bool_]:
-        """Whether each label is known in some row of each view, (n_views, n_labels)."""
-        return np.array([(self.Y[rows] != 0).any(axis=0) for rows in self.row_slices])
-
-    @property
-    def n_observed_positives(self) -> int:
-        """Number of labels observed positive, over all rows."""
-        return self.n_positives
-
-    @cached_property
-    def targets(self) -> Matrix:
-        """``X'(P * Y)``, of shape (n_weights, n_labels)."""
-        return self.multiply_transposed(self.P * self.Y)
-
     def residual(self, XW: Matrix) -> Matrix:
         """``P * (XW - Y)``, zero where the label is unknown."""
         return self.P * (XW - self.Y)
+
+    @cached_property
+    def targets(self) -> Matrix:
+        return self.multiply_transposed(self.P * self.Y)
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def largest_score(self, W: Matrix) -> float:
+        return float(np.abs(self.multiply(W)).max())
+
+    # Gram matrices.
 
     @cached_property
     def n_positives_of_rows(self) -> Matrix:
@@ -292,13 +354,11 @@ class Problem(LabelBlocks):
 
     @cached_property
     def grams(self) -> list[Matrix | None]:
-        """``X'X`` of each view, (n_weights_v, n_weights_v); None if it is too large."""
         ones = np.ones((self.n_rows, 1), dtype=self.Y.dtype)
         return [self._weighted_gram(v, ones) if has_gram(X) else None for v, X in enumerate(self.X)]
 
     @cached_property
     def positive_grams(self) -> list[Matrix | None]:
-        """`positive_gram` of each view; None if it is too large."""
         return [self.positive_gram(v) if has_gram(X) else None for v, X in enumerate(self.X)]
 
     def positive_gram(self, v: int) -> Matrix:
@@ -315,15 +375,12 @@ class Problem(LabelBlocks):
     def _weighted_gram(self, v: int, row_weights: Matrix) -> Matrix:
         """``X' diag(r) X`` of a view, given weights of all stacked rows, (n_rows, 1)."""
         X = self.X[v]
-        gram = X.T @ (sparse.diags_array(row_weights[self.row_slices[v], 0]) @ X)
-        return gram.toarray() if sparse.issparse(gram) else gram
+        return as_dense(X.T @ (sparse.diags_array(row_weights[self.row_slices[v], 0]) @ X))
 
     def multiply_gram(self, W: Matrix) -> Matrix:
-        """``X'XW`` for all views, (n_weights, n_labels)."""
         return self._multiply_weighted(self.grams, None, W)
 
     def multiply_positive_gram(self, W: Matrix) -> Matrix:
-        """``sum_k X_k'X_k W`` for all views, (n_weights, n_labels)."""
         return self._multiply_weighted(self.positive_grams, self.n_positives_of_rows, W)
 
     def _multiply_weighted(
@@ -341,39 +398,46 @@ class Problem(LabelBlocks):
                 products.append(X.T @ (XW if row_weights is None else row_weights[rows] * XW))
         return namespace_of(W).concat(products)
 
-    def split_weights(self, W: Matrix) -> tuple[list[Matrix], list[Matrix]]:
-        """Coefficients (n_features_v, n_labels) and intercepts (n_labels,) of each view.
+    # Ridges.
 
-        Those of a rotated view are coefficients of its original columns.
-        """
-        coefficients, intercepts = [], []
-        for weights, rotation in zip(self.weight_slices, self.rotations, strict=True):
-            last = weights.stop - 1 if self.fit_intercept else weights.stop
-            W_v = W[weights.start : last]
-            coefficients.append(W_v.copy() if rotation is None else rotation.expand(W_v))
-            intercepts.append(W[last].copy() if self.fit_intercept else np.zeros(self.n_labels))
-        return coefficients, intercepts
+    def ridge_solutions(self, ridges: Sequence[float]) -> NDArray[np.float64]:
+        W = np.zeros((len(ridges), self.n_weights, self.n_labels))
+        blocks = zip(self.features, self.row_slices, self.weight_slices, strict=True)
+        for v, (X_v, rows, weights) in enumerate(blocks):
+            # Sparse rows stay as they are, others are centred; the matrix is copied to be factored.
+            n_centred = 0 if sparse.issparse(X_v) else X_v.size
+            self.check_memory(v, 8 * (n_centred + 3 * min(X_v.shape) ** 2))
+            patterns, pattern_of = np.unique(self.P[rows], axis=1, return_inverse=True)
+            for pattern, counts in enumerate(patterns.T):
+                known, labels = counts > 0, np.flatnonzero(pattern_of == pattern)
+                if known.any():
+                    Y = self.Y[rows][known][:, labels]
+                    W[:, weights, labels] = ridges_of_rows(
+                        X_v[known], Y, counts[known], ridges, self.fit_intercept
+                    )
+        return W
+
+    def weighted_positive_gram(self, v: int, factors: Matrix) -> Matrix:
+        return weighted_gram(self.X[v], (self.Y[self.row_slices[v]] > 0) @ factors)
+
+    def label_rows(self, v: int) -> Iterator[Features]:
+        X, positive = self.X[v], self.Y[self.row_slices[v]] > 0
+        return (X[np.flatnonzero(of_label)] for of_label in positive.T)
+
+    def _free(self, v: int) -> Mask:
+        """Unknown labels of a view's rows without an observed positive, (n_rows_v, n_labels)."""
+        rows = self.row_slices[v]
+        return (self.Y[rows] == 0) & (self.n_positives_of_rows[rows] == 0)
+
+    def n_free(self, v: int) -> NDArray[np.intp]:
+        return self._free(v).sum(axis=0)
+
+    def free_rows(self, v: int, known_grams: Matrix | None = None) -> FreeRows:
+        P = self.P[self.row_slices[v]]
+        return FreeRows(self.X[v], P, self._free(v), self.fit_intercept, known_grams)
 
 
 def loss_weights(Y: Matrix, positive_weight: float) -> Matrix:
     """Weights in the loss of the entries of signed labels, (n_rows, n_labels)."""
     P = (Y != 0).astype(Y.dtype)
     return P if positive_weight == 1 else np.where(Y > 0, P.dtype.type(positive_weight), P)
-
-
-def stored_numbers(X: Any) -> int:
-    """Number of stored entries of ``X``, which a product with it reads."""
-    return int(X.nnz) if sparse.issparse(X) else math.prod(X.shape)
-
-
-def has_gram(X: Matrix | sparse.sparray) -> bool:
-    """Whether ``X'X`` is stored: if it is small, or no larger than ``X`` itself."""
-    return X.shape[1] <= GRAM_COLUMNS or X.shape[1] ** 2 <= stored_numbers(X)
-
-
-def append_ones(X: Matrix | sparse.sparray) -> Matrix | sparse.sparray:
-    """The columns of ``X`` and a column of ones."""
-    ones = np.ones((X.shape[0], 1), dtype=X.dtype)
-    if sparse.issparse(X):
-        return sparse.hstack([X, ones], format="csr")
-    return np.hstack([X, ones])

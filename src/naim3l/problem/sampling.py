@@ -1,7 +1,7 @@
 """Folds of label entries and samples of rows, by hashes of row numbers.
 
 A hash needs neither all rows at once nor an order in which they are read, so that the same entries
-are held out, and the same rows sampled, for any division of the rows into parts.
+are held out, and the same rows sampled, for any division of the rows into chunks.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import _safe_indexing
 
-# Constants of the SplitMix64 generator: the step between states, and how a state is mixed.
-STEP = 0x9E3779B97F4A7C15
-MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
-LAST_SHIFT = 31
+from naim3l._arrays import ArrayFields
+from naim3l._hashing import STEP, Hashes, mix, splitmix64
+
 ALL_BITS = 2**64 - 1
 # What a hash is for: folds and samples are independent of each other.
 FOLDS, SAMPLES = 1, 2
 # Hashes of entries in memory at a time, so that they fit in a cache.
 BLOCK_ENTRIES = 32_768
-
-Hashes = NDArray[np.uint64]
 
 
 def entry_folds(
@@ -58,12 +55,12 @@ def entry_folds(
      [ True  True]]
     """
     of_rows = _row_hashes(FOLDS, seed, view, rows)
-    of_labels = _mix(np.arange(1, Y.shape[1] + 1, dtype=np.uint64) * np.uint64(STEP))
+    of_labels = mix(np.arange(1, Y.shape[1] + 1, dtype=np.uint64) * STEP)
     folds = np.empty(Y.shape, dtype=np.int8)
     step = max(1, BLOCK_ENTRIES // max(1, Y.shape[1]))
     for start in range(0, len(Y), step):
         block = slice(start, start + step)
-        hashes = _mix(of_rows[block, None] + of_labels)
+        hashes = mix(of_rows[block, None] + of_labels)
         # The upper half of a hash, from 0 to 2^32 - 1, is scaled to the number of folds.
         hashes >>= np.uint64(32)
         hashes *= np.uint64(n_folds)
@@ -74,10 +71,10 @@ def entry_folds(
 
 
 @dataclass(frozen=True)
-class RowSample:
+class RowSample(ArrayFields):
     """Random rows of a table: those with the smallest hashes of their numbers.
 
-    Samples of parts combine to the sample of all rows, which is the same for any parts.
+    Samples of chunks combine to the sample of all rows, which is the same for any chunks.
 
     Attributes
     ----------
@@ -109,7 +106,7 @@ class RowSample:
         *,
         n_rows: int | None = None,
     ) -> "RowSample":
-        """Sample of one part.
+        """Sample of one chunk of rows.
 
         Parameters
         ----------
@@ -121,8 +118,8 @@ class RowSample:
             Number of each row in the table.
         arrays : sequence of arrays of n rows
         n_rows : int, optional
-            Number of rows of the whole table, if it is known: then a part keeps few more rows than
-            its share of the sample.
+            Number of rows of the whole table, if it is known: then a chunk keeps few more rows
+            than its share of the sample.
         """
         hashes, highest = _row_hashes(SAMPLES, seed, view, rows), ALL_BITS
         if n_rows is not None and (share := (limit + 6 * limit**0.5) / max(n_rows, 1)) < 1:
@@ -130,7 +127,7 @@ class RowSample:
         return _smallest(limit, rows.astype(np.int64), hashes, highest, arrays)
 
     def combine(self, other: "RowSample") -> "RowSample":
-        """Sample of the rows of both parts."""
+        """Sample of the rows of both."""
         return _smallest(
             self.limit,
             np.concatenate([self.rows, other.rows]),
@@ -161,18 +158,9 @@ def _smallest(
 def _row_hashes(use: int, seed: int, view: int, rows: NDArray[np.integer]) -> Hashes:
     """Hash of each row for one use, (n,)."""
     key = np.zeros(1, dtype=np.uint64)
-    for part in (use, seed, view):
-        key = _mix(key + np.uint64(part & ALL_BITS) + np.uint64(STEP))
-    return _mix(key + rows.astype(np.uint64) * np.uint64(STEP))
-
-
-def _mix(hashes: Hashes) -> Hashes:
-    """Hashes whose bits depend on all bits of the given ones, which are overwritten."""
-    for shift, factor in MIXING:
-        hashes ^= hashes >> np.uint64(shift)
-        hashes *= np.uint64(factor)
-    hashes ^= hashes >> np.uint64(LAST_SHIFT)
-    return hashes
+    for number in (use, seed, view):
+        key = splitmix64(key + np.uint64(number & ALL_BITS))
+    return mix(key + rows.astype(np.uint64) * STEP)
 
 
 def _stack(arrays: tuple[Any, Any]) -> Any:

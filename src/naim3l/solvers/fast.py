@@ -1,25 +1,24 @@
 """Solver "fast": a splitting with an exact W-step, few iterations, and a certificate."""
 
+import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
-from naim3l._arrays import Matrix, as_numpy, inner, namespace_of, norm
-from naim3l.files.checkpoint import Checkpoint
-from naim3l.problem.blocks import kept_threads, one_blas_thread
-from naim3l.problem.choice import choose_form
-from naim3l.solvers.fast_state import (
-    State,
-    restart_state,
-    resume_fit,
-    start_state,
-    state_arrays,
-    threshold_of,
-)
-from naim3l.solvers.objective import Objective
-from naim3l.solvers.result import Callback, Record, SolverResult
-from naim3l.solvers.thresholding import shrink_relaxed
+from naim3l._arrays import Arrays, Matrix, as_numpy, inner, namespace_of, norm
+from naim3l._threads import kept_threads, one_blas_thread
+from naim3l.problem.cost_model import choose_form
+from naim3l.solvers.base import Callback, Record, SolverResult, StateStore
+from naim3l.solvers.objective import Objective, ObjectiveParts
+from naim3l.solvers.thresholding import Bases, shrink_labels, shrink_relaxed
+from naim3l.solvers.weights import WeightStep, make_weight_step
+
+FIRST_MU = 0.5
+# The start minimises the loss plus the penalty with this mu and Z = 0.
+START_MU = 0.005
+LEAST_MU = 1e-8
 
 # Strong over-relaxation helps while the multipliers are far off, but with it feasibility shrinks at
 # best by the factor |1 - relaxation| per iteration. One step without relaxation makes up for that.
@@ -39,14 +38,52 @@ STALE, STALE_RESIDUAL, LOOSEST = 0.3, 0.1, 1e-4
 # Thresholding may neglect this share of the last residual. It is exact where that is below the
 # second number, or so little above tol that the next iteration is likely to be the last one.
 NEAR, SINGLE_RESIDUAL, LAST = 0.05, 3e-5, 1.2
-PART = "solver"  # of a checkpoint
+STATE = "solver"  # name of the state in a store
+# Its fields there.
+STATE_ARRAYS = ("W", "B", "XU", "high_rank", "touched")
+STATE_NUMBERS = ("threshold", "divisor", "mu", "lam", "worst", "exact", "checked", "follow_below")
+# The multipliers have a block for every label. Where they take more than this many bytes, and more
+# than this many times the size of the weights, only the weights are stored. Where Z is not
+# exact, it and the bases take up to twice as much again.
+STATE_LIMIT, STATE_TIMES = 2**25, 8
+BASIS = "basis"  # begins the names of singular vectors, of which each group of labels has some
 # Labels are 1 and -1; scores beyond this mean that the objective is unbounded below.
 SCORE_LIMIT = 1e6
 _UNBOUNDED_MESSAGE = (
     "solver 'fast': the objective falls without bound. Rows without an observed positive are "
     "rewarded for high rank, and here nothing limits them: use ridge='auto' or a larger ridge, "
-    "lower lam, or use high_rank=False."
+    "lower lam, or use variant='low-rank'."
 )
+
+
+@dataclass
+class State:
+    """Iterates of the splitting, and the linearisation that they minimise.
+
+    The multipliers divided by mu are ``U = (B - Z) / divisor``. An exact Z follows from B, so that
+    a checkpoint stores only B. Both have a block for every label, of up to the size of W.
+    """
+
+    W: Matrix  # (n_weights, n_labels)
+    B: Matrix  # the last input of the thresholding, (n_block_rows, n_labels)
+    threshold: float  # of the last thresholding
+    Z: Matrix  # its output
+    divisor: float  # factor by which mu has grown since
+    XZ: Matrix  # sum_k X_k' Z_k, (n_weights, n_labels)
+    XU: Matrix  # sum_k X_k' U_k, updated rather than recomputed
+    mu: float
+    lam: float
+    high_rank: Matrix  # lam X'G, with G where the concave term was linearised last
+    touched: Matrix  # those weights
+    outer: ObjectiveParts  # at the last outer step
+    step: WeightStep
+    # Singular vectors for thresholding. Over-relaxed iterates alternate, so that those of two
+    # iterations ago are nearer than the last ones.
+    bases: tuple[Bases, Bases] = field(default_factory=lambda: ({}, {}))
+    exact: bool = True  # whether Z is
+    worst: float = 0.0  # larger residual of the last iteration
+    checked: bool = True  # whether these are weights of that step
+    follow_below: float = math.inf  # residual below which every iteration linearises anew
 
 
 def solve_fast(
@@ -59,7 +96,7 @@ def solve_fast(
     callback: Callback | None = None,
     form: str = "auto",
     warm: SolverResult | None = None,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: StateStore | None = None,
 ) -> SolverResult:
     """Weights at which the objective is stationary, started at ``W`` or at a ridge solution.
 
@@ -82,7 +119,7 @@ def solve_fast(
         residual and the relative gap of the linearisation are all below it; 0 runs all iterations.
     callback : callable, optional
         Called with the record of each iteration.
-    form : {"auto", "rows", "compressed"}
+    form : {"auto", "rows", "statistics"}
         What the loop works on: the rows, or statistics computed in one pass, after which the cost
         of an iteration does not depend on the number of rows. By default the cheaper form is used.
     warm : SolverResult, optional
@@ -90,7 +127,7 @@ def solve_fast(
         ridge. Its weights, multipliers and mu are reused instead of ``W``, and at the same ridge
         its factorisation of the W-step. At another ridge the ridge solution is used if the
         objective is lower there.
-    checkpoint : Checkpoint, optional
+    checkpoint : StateStore, optional
         Stores the state from time to time. If it contains a state, the iterations resume there and
         end at the same weights as an uninterrupted fit. If the state is too large (see
         ``STATE_LIMIT``), only the weights are stored: a resumed fit starts from them and reaches
@@ -119,16 +156,16 @@ def _solve(
     tol: float,
     callback: Callback | None,
     warm: SolverResult | None,
-    checkpoint: Checkpoint | None,
+    checkpoint: StateStore | None,
 ) -> SolverResult:
-    stored = None if checkpoint is None else checkpoint.get(PART)
+    stored = None if checkpoint is None else checkpoint.get(STATE)
     if stored is not None:
-        result = resume_fit(objective, stored)
+        result = _resume_fit(objective, stored)
     else:
         state = (
-            start_state(objective, W, mu)
+            _start_state(objective, W, mu)
             if warm is None
-            else restart_state(objective, warm.state, mu)
+            else re_start_state(objective, warm.state, mu)
         )
         result = SolverResult(as_numpy(state.W), state=state)
     state = result.state
@@ -148,9 +185,9 @@ def _solve(
             if mu is None and n_iter <= MU_REST:
                 _balance(state, record)
             if checkpoint is not None:
-                checkpoint.offer(PART, lambda: state_arrays(result))
+                checkpoint.offer(STATE, lambda: _state_arrays(result))
         if checkpoint is not None:
-            checkpoint.put(PART, state_arrays(result))
+            checkpoint.put(STATE, _state_arrays(result))
     except KeyboardInterrupt:
         result.interrupted = True
     _complete(objective, result)
@@ -242,7 +279,7 @@ def _split(
     factors = (1 / state.divisor, 1 - relaxation - 1 / state.divisor, relaxation)
     XB = state.XU + relaxation * problem.multiply_positive_gram(state.W)
     XB += (1 - relaxation) * state.XZ
-    state.threshold, state.divisor = threshold_of(objective, mu), 1.0
+    state.threshold, state.divisor = _threshold_of(objective, mu), 1.0
     # Of small blocks, decompositions are not what takes the time.
     bases = state.bases[n_iter % 2 if n_iter <= N_FIRST else 0] if problem.large else None
     jumps = n_iter == N_FIRST + 1  # the step without relaxation
@@ -260,7 +297,7 @@ def _split(
         state.XU = XB - state.XZ
         stationarity = objective.stationarity(gradient, mu * state.XU, state.high_rank)
         # Labels are 1 and -1: compare with scores of that size, not with vanishing ones.
-        feasibility = primal / max(size, math.sqrt(problem.n_observed_positives))
+        feasibility = primal / max(size, math.sqrt(problem.n_positives))
         state.worst = max(stationarity, feasibility)
         if state.exact or not state.worst < tol:
             break
@@ -295,3 +332,117 @@ def _balance(state: State, record: Record) -> None:
     state.mu *= factor
     state.divisor *= factor
     state.XU /= factor
+
+
+def _state_arrays(result: SolverResult) -> Arrays:
+    """What `_resume_fit` needs to continue after the last complete iteration."""
+    state = result.state
+    whole = 8 * math.prod(state.B.shape) <= max(STATE_LIMIT, STATE_TIMES * result.W.nbytes)
+    names = (*STATE_ARRAYS, *STATE_NUMBERS) if whole else ("W", "mu")
+    arrays = {name: getattr(state, name) for name in names}
+    if whole and not state.exact:
+        arrays["Z"] = state.Z
+    if whole:
+        for i, bases in enumerate(state.bases):
+            arrays |= {f"{BASIS} {i} {group}": vectors for group, vectors in bases.items()}
+    arrays["history"] = np.frombuffer(json.dumps(result.history).encode(), dtype=np.uint8)
+    return {name: as_numpy(value) for name, value in arrays.items()}
+
+
+def _resume_fit(objective: Objective, stored: Arrays) -> SolverResult:
+    """The result after the last iteration that a checkpoint has, from `_state_arrays`."""
+    history = json.loads(stored["history"].tobytes())
+    last = history[-1]["stationarity"]
+    if "B" not in stored:
+        state = _start_state(objective, stored["W"], float(stored["mu"]))
+        return SolverResult(stored["W"], history=history, stationarity=last, state=state)
+    problem = objective.problem
+    values: dict[str, Any] = {name: problem.asarray(stored[name]) for name in STATE_ARRAYS}
+    values |= {name: float(stored[name]) for name in STATE_NUMBERS}
+    bases: tuple[Bases, Bases] = ({}, {})
+    for name, vectors in stored.items():
+        if name.startswith(BASIS):
+            i, group = map(int, name.split()[1:])
+            bases[i][group] = vectors
+    if "Z" in stored:
+        Z = problem.asarray(stored["Z"])
+    else:
+        Z = shrink_labels(problem, values["B"], values["threshold"])[0]
+    XZ = problem.label_scores_transposed(Z)
+    step = make_weight_step(problem, objective.ridge)
+    outer = ObjectiveParts(*(history[-1][field.name] for field in fields(ObjectiveParts)))
+    state = State(**values, Z=Z, XZ=XZ, step=step, outer=outer, bases=bases)
+    return SolverResult(stored["W"], history=history, stationarity=last, state=state)
+
+
+def _start_state(objective: Objective, W: Matrix | None, mu: float | None) -> State:
+    """A primal-dual pair that is feasible for the splitting."""
+    problem = objective.problem
+    step = make_weight_step(problem, objective.ridge)
+    mu = FIRST_MU if mu is None else mu
+    if W is None:
+        # Without the low-rank term, only undetermined directions need the penalty.
+        start_mu = START_MU if objective.low_rank else LEAST_MU
+        zero = namespace_of(problem.targets).zeros_like(problem.targets)
+        W = step(problem.targets, start_mu, zero)
+    else:
+        W = problem.asarray(W)
+    scores, threshold = problem.label_scores(W), _threshold_of(objective, mu)
+    Z, label_norms = shrink_labels(problem, scores, threshold)
+    XZ = problem.label_scores_transposed(Z)
+    scores_norm, high_rank = objective.high_rank_term(W)
+    return State(
+        W=W,
+        B=scores,
+        threshold=threshold,
+        Z=Z,
+        divisor=1.0,
+        XZ=XZ,
+        XU=problem.multiply_positive_gram(W) - XZ,
+        mu=mu,
+        lam=objective.lam,
+        high_rank=high_rank,
+        touched=W,
+        outer=objective.parts(W, label_norms=label_norms, scores_norm=scores_norm),
+        step=step,
+    )
+
+
+def re_start_state(objective: Objective, last: State, mu: float | None) -> State:
+    """The state of another fit, its multipliers scaled to the new lam.
+
+    At another ridge, a new start is taken instead if the objective is lower there.
+    """
+    scores_norm, high_rank = objective.high_rank_term(last.W)
+    outer = objective.parts(last.W, scores_norm=scores_norm)
+    step = last.step
+    if step.ridge != objective.ridge:
+        new = _start_state(objective, None, mu)
+        if new.outer.total < outer.total:
+            return new
+        step = new.step
+    mu = last.mu if mu is None else mu
+    factor = objective.lam / last.lam * last.mu / mu
+    return replace(
+        last,
+        step=step,
+        bases=(dict(last.bases[0]), dict(last.bases[1])),
+        worst=0.0,
+        follow_below=math.inf,
+        # Changed in place, and still used by the other fit.
+        B=namespace_of(last.B).asarray(last.B, copy=True),
+        Z=namespace_of(last.Z).asarray(last.Z, copy=True),
+        divisor=last.divisor / factor,
+        XU=factor * last.XU,
+        mu=mu,
+        lam=objective.lam,
+        high_rank=high_rank,
+        touched=last.W,
+        checked=True,
+        outer=outer,
+    )
+
+
+def _threshold_of(objective: Objective, mu: float) -> float:
+    """By how much singular values are reduced; 0 without the low-rank term."""
+    return objective.lam / mu if objective.low_rank else 0.0

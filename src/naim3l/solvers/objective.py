@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 
 from naim3l._arrays import Matrix, inner, namespace_of, norm
-from naim3l.problem.compressed import Form
+from naim3l.problem.base import BaseProblem
 from naim3l.solvers.nuclear import inverse_root_of_gram, trace_norm_subgradient
 from naim3l.solvers.thresholding import sum_trace_norms
 
@@ -42,14 +42,14 @@ class Objective:
 
     Parameters
     ----------
-    problem : Problem or CompressedProblem
+    problem : BaseProblem
     lam : float
     low_rank, high_rank : bool
         False leaves the term out.
     ridge : float
     """
 
-    problem: Form
+    problem: BaseProblem
     lam: float
     low_rank: bool = True
     high_rank: bool = True
@@ -83,7 +83,7 @@ class Objective:
         if self.high_rank:
             high_rank = self.high_rank_term(W)[0] if scores_norm is None else scores_norm
         return ObjectiveParts(
-            loss=problem.loss(W) if loss is None else loss,
+            loss=problem.loss_and_gradient(W)[0] if loss is None else loss,
             low_rank=self.lam * low_rank,
             high_rank=0.0 - self.lam * high_rank,  # not -0.0
             ridge=0.5 * inner(W, self.ridge_gradient(W)) if self.ridge else 0.0,

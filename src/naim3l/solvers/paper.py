@@ -4,13 +4,12 @@ from functools import partial
 
 import numpy as np
 
-from naim3l._arrays import Matrix
-from naim3l.problem.blocks import distinct, one_blas_thread
-from naim3l.problem.choice import check_memory
+from naim3l._arrays import Matrix, distinct
+from naim3l._threads import one_blas_thread
 from naim3l.problem.rows import Problem
+from naim3l.solvers.base import Callback, SolverResult
 from naim3l.solvers.nuclear import singular_value_threshold
 from naim3l.solvers.objective import Objective
-from naim3l.solvers.result import Callback, SolverResult
 
 DEFAULT_MU = 5.0
 # Eigenvalues of (XW)'XW below this count as zero in Algorithm 2, as in the paper's program.
@@ -76,7 +75,7 @@ def solve_paper(
     X. Li and S. Chen, "A Concise yet Effective Model for Non-Aligned Incomplete Multi-view
     and Missing Multi-label Learning", IEEE TPAMI 44(10), 2022.
     """
-    problem = _rows_of(objective)
+    problem = objective.problem.as_rows()
     mu = DEFAULT_MU if mu is None else mu
     step = _WeightStep(problem, mu, objective.ridge, guarded or objective.ridge > 0)
     shrink = partial(
@@ -110,8 +109,9 @@ def solve_paper(
             Z_change = Z - Z_old
             change = max(_max_abs(W - W_old), _max_abs(Z_change))
             dual = problem.label_scores_transposed(Z_change)
-            parts = objective.parts(W, loss=_half_square(residual), label_scores=XW_k,
-                                    scores_norm=norm)  # fmt: skip
+            parts = objective.parts(
+                W, loss=_half_square(residual), label_scores=XW_k, scores_norm=norm
+            )
             XW_k -= Z
             record = parts.as_record() | {
                 "surrogate": parts.total - parts.high_rank - linearised,
@@ -144,7 +144,7 @@ class _WeightStep:
     def __init__(self, problem: Problem, mu: float, ridge: float, guarded: bool) -> None:
         self.blocks = []
         for v, weights in enumerate(problem.weight_slices):
-            check_memory(problem, v, PAPER_MATRICES * 8 * (weights.stop - weights.start) ** 2)
+            problem.check_memory(v, PAPER_MATRICES * 8 * (weights.stop - weights.start) ** 2)
             gram = problem.positive_gram(v)
             Q = _positive_part(problem.labelled_gram(v) - mu / 2 * gram) if guarded else None
             # Labels whose intercept the ridge applies to have a matrix of their own.
@@ -174,12 +174,6 @@ def _positive_part(A: Matrix) -> Matrix | None:
     eigenvalues, vectors = np.linalg.eigh(A)
     kept = eigenvalues > 0
     return (vectors[:, kept] * eigenvalues[kept]) @ vectors[:, kept].T if kept.any() else None
-
-
-def _rows_of(objective: Objective) -> Problem:
-    if not isinstance(objective.problem, Problem):
-        raise TypeError("solver 'paper' works on rows, got statistics of them.")
-    return objective.problem
 
 
 def _half_square(A: Matrix) -> float:

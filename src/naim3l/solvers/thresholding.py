@@ -8,16 +8,14 @@ matrix of a block is nearly diagonal, ``V'KV = D + E``, and a function of it is,
 """
 
 import math
-from functools import cache, partial
+from functools import cache, singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l._arrays import Matrix, inner, namespace_of, norm
-from naim3l.problem.compressed import Form
-from naim3l.problem.on_device import DeviceProblem
+from naim3l._arrays import Matrix, inner, norm
+from naim3l.problem.base import BaseProblem
 from naim3l.solvers.nuclear import singular_value_threshold, threshold_and_basis, trace_norm
-from naim3l.solvers.products import shrink_gram, trace_norm_of_gram
 
 N_PROBES = 8
 # Singular vectors are not used again where more than this share of what is allowed was neglected.
@@ -75,25 +73,24 @@ def _probes(size: int) -> NDArray[np.float32]:
     return np.random.default_rng(0).standard_normal((size, N_PROBES), dtype=np.float32)
 
 
-def shrink_labels(problem: Form, A: Matrix, threshold: float) -> tuple[Matrix, float | None]:
+@singledispatch
+def shrink_labels(problem: BaseProblem, A: Matrix, threshold: float) -> tuple[Matrix, float | None]:
     """`singular_value_threshold` of every label's block of ``A``, and the sum of the trace norms.
 
     Parameters
     ----------
-    problem : Problem or CompressedProblem
-    A : ndarray of shape (n_positives, n_labels)
+    problem : BaseProblem
+    A : ndarray of shape (n_block_rows, n_labels)
     threshold : float
 
     Returns
     -------
-    Z : ndarray of shape (n_positives, n_labels)
+    Z : ndarray of shape (n_block_rows, n_labels)
     norms : float or None
         Sum of the trace norms of the blocks of ``A``; None if the threshold is 0.
     """
     if threshold == 0:
-        return namespace_of(A).asarray(A, copy=True), None
-    if isinstance(problem, DeviceProblem):
-        return _shrink_on_device(problem, A, threshold), sum_trace_norms(problem, A)
+        return A.copy(), None
     Z = np.empty_like(A)
 
     def work(group: int, z: Matrix, a: Matrix) -> float:
@@ -101,12 +98,6 @@ def shrink_labels(problem: Form, A: Matrix, threshold: float) -> tuple[Matrix, f
         return float(norms.sum())
 
     return Z, sum(problem.change_labels(work, [Z], [A]))
-
-
-def _shrink_on_device(problem: DeviceProblem, A: Matrix, threshold: float) -> Matrix:
-    if threshold == 0:
-        return namespace_of(A).asarray(A, copy=True)
-    return problem.map_grams(partial(shrink_gram, threshold=threshold), A)
 
 
 def _shrink(
@@ -130,8 +121,9 @@ def _shrink(
     return Z, True
 
 
+@singledispatch
 def shrink_relaxed(
-    problem: Form,
+    problem: BaseProblem,
     B: Matrix,
     Z: Matrix,
     scores: Matrix,
@@ -140,14 +132,14 @@ def shrink_relaxed(
     bases: Bases | None = None,
     accuracy: float = 0.0,
 ) -> tuple[Matrix, Matrix, float, float, bool]:
-    """`shrink_labels` of a combination of three arrays, each of shape (n_positives, n_labels).
+    """`shrink_labels` of a combination of three arrays, each of shape (n_block_rows, n_labels).
 
     Blocks go through all steps one after the other, while they are in a cache.
 
     Parameters
     ----------
-    problem : Problem or CompressedProblem
-    B, Z, scores : ndarray of shape (n_positives, n_labels)
+    problem : BaseProblem
+    B, Z, scores : ndarray of shape (n_block_rows, n_labels)
     factors : tuple of float
     threshold : float
     bases : dict, optional
@@ -166,12 +158,6 @@ def shrink_relaxed(
         Norms of ``scores - Z`` and of ``Z``.
     exact : bool
     """
-    if isinstance(problem, DeviceProblem):
-        B *= factors[0]
-        B += factors[1] * Z
-        B += factors[2] * scores
-        Z = _shrink_on_device(problem, B, threshold)
-        return B, Z, norm(scores - Z), norm(Z), True
 
     def work(group: int, b: Matrix, z: Matrix, s: Matrix) -> tuple[float, float, bool]:
         b *= factors[0]
@@ -188,8 +174,7 @@ def shrink_relaxed(
     return B, Z, distance, size, all(exact for *_, exact in found)
 
 
-def sum_trace_norms(problem: Form, A: Matrix) -> float:
-    """Sum of the trace norms of all labels' blocks of ``A``, (n_positives, n_labels)."""
-    if isinstance(problem, DeviceProblem):
-        return problem.sum_grams(trace_norm_of_gram, A)
+@singledispatch
+def sum_trace_norms(problem: BaseProblem, A: Matrix) -> float:
+    """Sum of the trace norms of all labels' blocks of ``A``, (n_block_rows, n_labels)."""
     return problem.sum_labels(trace_norm, A)

@@ -4,24 +4,19 @@
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Protocol
+from functools import partial, singledispatch
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from naim3l._arrays import Matrix, namespace_of
-from naim3l.problem.blocks import (
-    distinct,
-    free_threads,
-    map_views,
-    one_blas_thread,
-    thread_map,
-)
-from naim3l.problem.compressed import CompressedProblem, Form
-from naim3l.problem.on_device import DeviceProblem
+from naim3l._arrays import Matrix, distinct, namespace_of
+from naim3l._threads import free_threads, map_views, one_blas_thread, thread_map
+from naim3l.problem.base import BaseProblem
+from naim3l.problem.feature_blocks import Features
 from naim3l.problem.rows import Problem
+from naim3l.problem.statistics_problem import StatisticsProblem
 
 Product = Callable[[Matrix], Matrix]
 
@@ -48,20 +43,31 @@ class WeightStep(Protocol):
     def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix: ...
 
 
-def make_weight_step(problem: Form, ridge: float) -> WeightStep:
-    """The W-step for the form of the problem."""
-    if isinstance(problem, CompressedProblem):
-        return DirectWeightStep(problem, ridge)
-    return step_on_rows(problem, ridge, STEP_ACCURACY)
+@singledispatch
+def make_weight_step(
+    problem: BaseProblem, ridge: float, accuracy: float | None = None
+) -> WeightStep:
+    """The W-step for the form of a problem.
+
+    Parameters
+    ----------
+    problem : BaseProblem
+    ridge : float
+    accuracy : float, optional
+        Share of its initial residual that a call by conjugate gradients may leave; by default
+        ``STEP_ACCURACY``.
+    """
+    raise TypeError(f"no W-step for {type(problem).__name__}")
 
 
-def step_on_rows(problem: Problem, ridge: float, accuracy: float) -> WeightStep:
-    """A W-step by conjugate gradients, for rows in memory or on a device."""
-    if isinstance(problem, DeviceProblem):
-        from naim3l.solvers.device_weights import DeviceWeightStep  # which needs this module
+@make_weight_step.register
+def _(problem: StatisticsProblem, ridge: float, accuracy: float | None = None) -> WeightStep:
+    return DirectWeightStep(problem, ridge)
 
-        return DeviceWeightStep(problem, ridge, accuracy)
-    return IterativeWeightStep(problem, ridge, accuracy)
+
+@make_weight_step.register
+def _(problem: Problem, ridge: float, accuracy: float | None = None) -> WeightStep:
+    return IterativeWeightStep(problem, ridge, STEP_ACCURACY if accuracy is None else accuracy)
 
 
 class DirectWeightStep:
@@ -72,7 +78,7 @@ class DirectWeightStep:
     """
 
     @one_blas_thread
-    def __init__(self, problem: CompressedProblem, ridge: float) -> None:
+    def __init__(self, problem: StatisticsProblem, ridge: float) -> None:
         self.slices, self.ridge = problem.weight_slices, ridge
         self.n_threads, self.n_step_threads = problem.n_threads, problem.n_block_threads
         penalised = problem.penalised
@@ -86,7 +92,7 @@ class DirectWeightStep:
             curvature[:, diagonal, diagonal] += ridge * penalised[self.slices[v]].T[which]
             return *_diagonalise(curvature, view.positive_gram, self.n_threads), inverse
 
-        self.blocks = map_views(factor, len(problem.views), self.n_threads)
+        self.blocks = map_views(factor, problem.n_views, self.n_threads)
 
     def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix:
         solve = partial(self._solve_view, B, mu)
@@ -153,7 +159,7 @@ class IterativeWeightStep:
         self.counts, self.positives = problem.P, problem.n_positives_of_rows
         self.mu = float("nan")
         self.share = float(self.counts.mean())
-        self._single = [self._in_single_precision(v) for v in range(len(problem.X))]
+        self._single = [self._in_single_precision(v) for v in range(problem.n_views)]
 
     def _in_single_precision(self, v: int) -> Matrix | None:
         """Rows of a view in float32 if that is accurate enough, and faster."""
@@ -164,7 +170,7 @@ class IterativeWeightStep:
         return X.astype(np.float32) if self.ridge > SINGLE_RIDGE * mean_square else None
 
     def __call__(self, B: Matrix, mu: float, W: Matrix) -> Matrix:
-        views = range(len(self.problem.X))
+        views = range(self.problem.n_views)
         if mu != self.mu:
             self.mu = mu
             _ = self.problem.grams, self.problem.positive_grams  # once, not in every thread
@@ -211,11 +217,11 @@ class IterativeWeightStep:
         return partial(linalg.cho_solve, factor, check_finite=False)
 
 
-def _squares(X: Any, row_weights: Matrix) -> Matrix:
+def _squares(X: Features, row_weights: Matrix) -> Matrix:
     """Sum over rows of the weighted square of each column, (n_columns,)."""
-    if sparse.issparse(X):
-        return np.asarray(X.multiply(X).T @ row_weights)
-    return np.asarray(np.einsum("ij,ij,i->j", X, X, row_weights))
+    if isinstance(X, np.ndarray):
+        return np.asarray(np.einsum("ij,ij,i->j", X, X, row_weights))
+    return np.asarray(X.multiply(X).T @ row_weights)
 
 
 def conjugate_gradients(

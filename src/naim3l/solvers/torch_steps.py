@@ -1,17 +1,32 @@
-"""Functions of stacks of Gram matrices by products alone, for GPUs.
+"""What solver "fast" does on a GPU: thresholding and W-steps by products alone.
 
-A GPU takes hundreds of products in the time of one batch of eigendecompositions. The sign and the
-inverse root of a symmetric matrix are limits of iterations with products only (Newton-Schulz). Each
-step is scaled such that eigenvalues from ``low`` to 1 come as close to 1 as a cubic polynomial can
-bring them (Chen and Chow, 2014), which multiplies small ones by 2.6 instead of 1.5.
+A GPU takes hundreds of products in the time of one batch of eigendecompositions, and spends more
+time on starting an operation than on the operation itself if it is small. Functions of the labels'
+blocks are therefore computed from stacks of Gram matrices by products, and the W-step works on all
+views at once, padded with zeros to one size.
 
-Arguments are tensors of torch: a product and a sum in one call save a third of the time.
+The sign and the inverse root of a symmetric matrix are limits of iterations with products only
+(Newton-Schulz). Each step is scaled such that eigenvalues from ``low`` to 1 come as close to 1 as a
+cubic polynomial can bring them (Chen and Chow, 2014), which multiplies small ones by 2.6 instead of
+1.5. Arguments are tensors of torch: a product and a sum in one call save a third of the time.
 """
 
 import math
+from functools import partial
 from typing import Any
 
-from naim3l._arrays import namespace_of
+import numpy as np
+
+from naim3l._arrays import consecutive_slices, namespace_of, norm
+from naim3l.problem.torch_problem import TorchProblem, with_zeros
+from naim3l.solvers.thresholding import shrink_labels, shrink_relaxed, sum_trace_norms
+from naim3l.solvers.weights import (
+    JITTER,
+    STEP_ACCURACY,
+    WeightStep,
+    conjugate_gradients,
+    make_weight_step,
+)
 
 # Directions whose squared singular value differs from the squared threshold t^2 by less than this
 # share of t^2 are neither kept nor removed completely. Thresholding leaves nearly nothing of them
@@ -27,6 +42,48 @@ CLOSE = 1e-8
 LEVEL_STEPS, LEVEL_ERROR = 8, 1e-14
 # Largest relative error of an inverse root; beyond it, eigenvalues are computed.
 WORST_ROOT = 1e-7
+# The preconditioner of a W-step is computed again if mu has changed by more than this factor since.
+STALE = 1.5
+
+
+@shrink_labels.register
+def _(problem: TorchProblem, A: Any, threshold: float) -> tuple[Any, float | None]:
+    Z = _shrink(problem, A, threshold)
+    return Z, sum_trace_norms(problem, A) if threshold else None
+
+
+@shrink_relaxed.register
+def _(
+    problem: TorchProblem,
+    B: Any,
+    Z: Any,
+    scores: Any,
+    factors: tuple[float, float, float],
+    threshold: float,
+    bases: Any = None,
+    accuracy: float = 0.0,
+) -> tuple[Any, Any, float, float, bool]:
+    B *= factors[0]
+    B += factors[1] * Z
+    B += factors[2] * scores
+    Z = _shrink(problem, B, threshold)
+    return B, Z, norm(scores - Z), norm(Z), True
+
+
+@sum_trace_norms.register
+def _(problem: TorchProblem, A: Any) -> float:
+    return problem.sum_grams(trace_norm_of_gram, A)
+
+
+def _shrink(problem: TorchProblem, A: Any, threshold: float) -> Any:
+    if threshold == 0:
+        return A.clone()
+    return problem.map_grams(partial(shrink_gram, threshold=threshold), A)
+
+
+@make_weight_step.register
+def _(problem: TorchProblem, ridge: float, accuracy: float | None = None) -> WeightStep:
+    return TorchWeightStep(problem, ridge, STEP_ACCURACY if accuracy is None else accuracy)
 
 
 def shrink_gram(K: Any, threshold: float) -> Any:
@@ -170,3 +227,79 @@ def _shrinkage(square: Any, threshold: float) -> Any:
 def _shrink_by_eigenvalues(K: Any, threshold: float) -> Any:
     eigenvalues, vectors = namespace_of(K).linalg.eigh(K)
     return (vectors * _shrinkage(eigenvalues, threshold)[..., None, :]) @ vectors.mT
+
+
+class TorchWeightStep:
+    """W-step by conjugate gradients on the rows of all views, on a device.
+
+    The preconditioner is that of `naim3l.solvers.weights.IterativeWeightStep`.
+
+    Parameters
+    ----------
+    problem : TorchProblem
+    ridge : float
+    accuracy : float
+        Share of its initial residual that a call may leave.
+    """
+
+    def __init__(self, problem: TorchProblem, ridge: float, accuracy: float) -> None:
+        self.ridge, self.accuracy = ridge, accuracy
+        heights = [X.shape[0] for X in problem.X]
+        widths = [X.shape[1] for X in problem.X]
+        self._columns = _Padding(problem, widths)
+        rows = _Padding(problem, heights)
+        # (n_views, n_rows, n_weights) of the largest view.
+        empty = problem.Y.new_zeros
+        self.X = empty((len(heights), max(heights), max(widths)))
+        for padded, X in zip(self.X, problem.X, strict=True):
+            padded[: X.shape[0], : X.shape[1]] = X
+        self.counts, self.positives = rows.pad(problem.P), rows.pad(problem.n_positives_of_rows)
+        self.penalty = self._columns.pad(ridge * problem.penalised)
+        self.share = float(problem.P.mean())
+        self.gram = self.X.mT @ self.X
+        self.positive_gram = self.X.mT @ (self.positives * self.X)
+        # Padding has a ridge of one, so that its matrix has an inverse.
+        ones = problem.Y.new_ones((problem.n_weights, 1))
+        self._diagonal = self.penalty.mean(dim=-1) + (self._columns.pad(ones)[..., 0] == 0)
+        self.mu, self.inverse = float("nan"), empty(())
+
+    def __call__(self, B: Any, mu: float, W: Any) -> Any:
+        if not 1 / STALE < mu / self.mu < STALE:
+            self.mu, self.inverse = mu, self._precondition(mu)
+        row_weights = self.counts + mu * self.positives
+
+        def apply(V: Any) -> Any:
+            XV = self.X @ V
+            XV *= row_weights
+            return (self.penalty * V).baddbmm(self.X.mT, XV)
+
+        start, right = self._columns.pad(W), self._columns.pad(B)
+        found = conjugate_gradients(
+            apply, lambda R: self.inverse @ R, right, start, right - apply(start), self.accuracy
+        )
+        return self._columns.unpad(found)
+
+    def _precondition(self, mu: float) -> Any:
+        matrix = self.share * self.gram + mu * self.positive_gram
+        diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+        diagonal += self._diagonal
+        diagonal += JITTER * diagonal.mean(dim=-1, keepdim=True)
+        return matrix.inverse()
+
+
+class _Padding:
+    """Rows of all views as a stack of one height, and back."""
+
+    def __init__(self, problem: TorchProblem, sizes: list[int]) -> None:
+        index = np.full((len(sizes), max(sizes)), sum(sizes))
+        for row, at in zip(index, consecutive_slices(sizes), strict=True):
+            row[: at.stop - at.start] = np.arange(at.start, at.stop)
+        self._index = problem.asarray(index)
+        self._inside = problem.asarray(np.flatnonzero(index < sum(sizes)))
+
+    def pad(self, A: Any) -> Any:
+        """(n_rows of all views, n) -> (n_views, n_rows of the largest, n)."""
+        return with_zeros(A)[self._index]
+
+    def unpad(self, padded: Any) -> Any:
+        return padded.flatten(0, 1)[self._inside]

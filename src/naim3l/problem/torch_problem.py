@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from naim3l._arrays import as_dense
 from naim3l.problem.rows import Problem
 
-CPU = "cpu"
 # Blocks with at least this share of the rows of the largest are stacked with it. A stack of small
 # matrices takes as long as one of them, so that few stacks are better than little padding.
 STACKED_SHARE = 0.5
@@ -47,59 +46,7 @@ class _Stack:
         return blocks, blocks.mT @ blocks if self.tall else blocks @ blocks.mT
 
 
-def check_device(name: str, device: Any) -> None:
-    """Refuse anything but "cpu", "auto" and devices of torch that can be used here."""
-    if not isinstance(device, str):
-        raise ValueError(f"{name} must be 'cpu', 'cuda' or 'auto', got {device!r}.")
-    if device != CPU:
-        find_device(device)
-
-
-def is_usable(device: str) -> bool:
-    """Whether a device other than the CPU is asked for, and is there."""
-    if device == CPU:
-        return False
-    try:
-        return bool(find_device(device).type != CPU)
-    except ValueError:
-        return False
-
-
-def find_device(device: Any) -> Any:
-    """Device of torch with the given name; "auto" is CUDA if available, otherwise the CPU."""
-    try:
-        import torch
-    except ImportError:
-        raise ValueError(
-            f"device={device!r} needs torch; install it with pip install 'naim3l[torch]', or use "
-            "device='cpu'."
-        ) from None
-    if isinstance(device, str) and device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device must be 'auto' or a device of torch, got {device!r}.") from error
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r}, but CUDA is not available here.")
-    try:
-        torch.zeros(1, device=found).cpu()  # "meta" has no values to copy back
-    except Exception as error:  # each kind of device raises its own errors
-        reason = str(error).partition(". ")[0]  # the rest is for people who build torch
-        raise ValueError(
-            f"device={device!r} cannot be used here ({reason}); use 'auto' or 'cpu'."
-        ) from error
-    return found
-
-
-def free_memory(device: Any) -> int | None:
-    """Bytes that are left on a device of torch; None if it does not tell."""
-    import torch
-
-    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
-
-
-class DeviceProblem(Problem):
+class TorchProblem(Problem):
     """The rows of a problem on a device, in float64, with the products that a solver needs.
 
     Conventions are those of `Problem`. Sums are computed in a fixed order, so that results of the
@@ -119,12 +66,12 @@ class DeviceProblem(Problem):
     def __init__(self, problem: Problem, device: Any) -> None:
         import torch
 
-        self._torch, self.device = torch, device
+        self._torch, self.device, self._in_memory = torch, device, problem
         self.fit_intercept, self.positive_weight = problem.fit_intercept, problem.positive_weight
         self.samples, self.names, self.n_threads = problem.samples, problem.names, 1
         self.row_slices, self.weight_slices = problem.row_slices, problem.weight_slices
-        self.label_slices = problem.label_slices
-        self.X = [self.asarray(_dense(X)) for X in problem.X]
+        self.label_slices, self.rotations = problem.label_slices, problem.rotations
+        self.X = [self.asarray(as_dense(X)) for X in problem.X]
         self.Y = self.asarray(problem.Y)
         self.positive_rows = self.asarray(problem.positive_rows)
         self._turns = [
@@ -141,20 +88,24 @@ class DeviceProblem(Problem):
         tensor = self._torch.from_numpy(np.ascontiguousarray(A)).to(self.device)
         return tensor.double() if tensor.is_floating_point() else tensor
 
+    @property
+    def rows(self) -> Problem:
+        return self._in_memory
+
+    def bounding_ridge(self, lam: float) -> float:
+        return self._in_memory.bounding_ridge(lam)  # needs decompositions
+
     @cached_property
     def P(self) -> Any:
-        """Weight of each entry in the loss, (n_rows, n_labels)."""
         return (self.Y != 0) + (self.positive_weight - 1) * (self.Y > 0).double()
 
     def multiply(self, W: Any) -> Any:
-        """``XW`` for all rows: (n_weights, n_labels) -> (n_rows, n_labels)."""
         return self._multiply(W)
 
     def _stack_views(self, function: Callable[[int], Any]) -> Any:
-        return self._torch.cat([function(v) for v in range(len(self.X))])
+        return self._torch.cat([function(v) for v in range(self.n_views)])
 
     def scatter(self, Z: Any) -> Any:
-        """Sums over labels of the rows ``Z_k``, (n_positives, n_labels) -> (n_rows, n_labels)."""
         sums = self._torch.zeros_like(self.Y)
         # The first positive of every row, then the second of those with two, and so on: additions
         # in an order that does not depend on threads.
@@ -168,13 +119,11 @@ class DeviceProblem(Problem):
 
     @cached_property
     def grams(self) -> list[Any]:
-        """``X'X`` of each view, (n_weights_v, n_weights_v)."""
         return [X.T @ X for X in self.X]
 
     @cached_property
     def positive_grams(self) -> list[Any]:
-        """`positive_gram` of each view."""
-        return [self.positive_gram(v) for v in range(len(self.X))]
+        return [self.positive_gram(v) for v in range(self.n_views)]
 
     # Functions of the labels' blocks, stacked with others of similar height. Gram matrices of tall
     # ones have one size, whatever their heights, and are handled together.
@@ -188,7 +137,7 @@ class DeviceProblem(Problem):
             From a stack of Gram matrices, of the smaller side of a block, (..., n, n), to one of
             the same shape. It multiplies the block from the right if the block is tall, otherwise
             from the left. Rows and columns of zeros must stay zero.
-        A : tensor of shape (n_positives, n_labels)
+        A : tensor of shape (n_block_rows, n_labels)
         """
         result, padded = self._torch.empty_like(A), with_zeros(A)
         tall = [stack.grams(padded) for stack in self._tall]
@@ -226,10 +175,10 @@ class DeviceProblem(Problem):
         tall: list[_Stack] = []
         short: list[_Stack] = []
         for group in groups:
-            rows = np.full((len(group), sizes[group[0]]), self.n_positives)
+            rows = np.full((len(group), sizes[group[0]]), self.n_block_rows)
             for row, k in zip(rows, group, strict=True):
                 row[: sizes[k]] = np.arange(self.label_slices[k].start, self.label_slices[k].stop)
-            inside = np.flatnonzero(rows < self.n_positives)
+            inside = np.flatnonzero(rows < self.n_block_rows)
             is_tall = bool(sizes[group[-1]] >= self.n_labels)
             at = [self.asarray(index) for index in (rows, inside, rows.ravel()[inside])]
             (tall if is_tall else short).append(_Stack(at[0], at[1], at[2], is_tall))
@@ -241,10 +190,6 @@ def with_zeros(A: Any) -> Any:
     padded = A.new_zeros((A.shape[0] + 1, A.shape[1]))
     padded[:-1] = A
     return padded
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if sparse.issparse(X) else X
 
 
 def _turns(

@@ -1,8 +1,8 @@
-"""Statistics by fold are what their definitions say, and those of parts combine to the whole."""
+"""Statistics by fold are what their definitions say, and those of chunks combine to the whole."""
 
 import gc
 from functools import reduce
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,11 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from naim3l.problem import row_sums
-from naim3l.problem.row_sums import LabelCounts, PartStatistics, triangular
+from naim3l.problem import sufficient_statistics
+from naim3l.problem.sufficient_statistics import (
+    LabelCounts,
+    RowStatistics,
+    split_factors,
+    triangular,
+)
 
 N_FOLDS = 3
-ARRAYS = ("n_rows", "gram", "known_grams", "targets", "positive_sums", "free_grams", "n_free")
 
 
 def draw(seed, n=50, d=4, c=5, known=0.6):
@@ -25,34 +29,32 @@ def draw(seed, n=50, d=4, c=5, known=0.6):
 
 
 def statistics(X, Y, folds, **options):
-    return PartStatistics.of(X, Y, folds, n_folds=N_FOLDS, free=True, **options)
+    return RowStatistics.of(X, Y, folds, n_folds=N_FOLDS, free=True, **options)
 
 
 def assert_same(one, other):
-    for name in ARRAYS:
+    for name in vars(one).keys() - {"factors"}:
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-10)
-    np.testing.assert_array_equal(one.counts.known, other.counts.known)
-    np.testing.assert_array_equal(one.counts.positives, other.counts.positives)
-    for R, S in zip(chain(*one.factors), chain(*other.factors), strict=True):
+    for R, S in zip(*(split_factors(of.factors, of.heights) for of in (one, other)), strict=True):
         np.testing.assert_allclose(R.T @ R, S.T @ S, atol=1e-10)
-        assert len(R) == len(S)
 
 
 def test_statistics_of_each_fold_are_what_they_say():
     X, Y, folds = draw(0)
     stats = statistics(X, Y, folds)
     np.testing.assert_allclose(stats.gram, X.T @ X)
+    factors = iter(split_factors(stats.factors, stats.heights))
     for f in range(N_FOLDS):
         for k in range(Y.shape[1]):
             here, yes = folds[:, k] == f, (folds[:, k] == f) & (Y[:, k] > 0)
             np.testing.assert_allclose(stats.known_grams[f, k], X[here].T @ X[here], atol=1e-12)
             np.testing.assert_allclose(stats.targets[f, :, k], X[here].T @ Y[here, k], atol=1e-12)
             np.testing.assert_allclose(stats.positive_sums[f, :, k], X[yes].sum(0), atol=1e-12)
-            R = stats.factors[f][k]
+            R = next(factors)
             np.testing.assert_allclose(R.T @ R, X[yes].T @ X[yes], atol=1e-12)
             assert len(R) == min(yes.sum(), X.shape[1])
-            assert stats.counts.known[f, k] == here.sum()
-            assert stats.counts.positives[f, k] == yes.sum()
+            assert stats.n_known[f, k] == here.sum()
+            assert stats.n_positives[f, k] == yes.sum()
 
 
 @pytest.mark.parametrize("known", [0.05, 0.3, 0.9])
@@ -70,22 +72,22 @@ def test_free_rows_have_the_label_unknown_and_no_observed_positive(known):
 
 def test_without_folds_there_is_one():
     X, Y, _ = draw(2)
-    stats = PartStatistics.of(X, Y, free=True)
+    stats = RowStatistics.of(X, Y, free=True)
     by_fold = statistics(X, Y, np.where(Y != 0, 0, -1))
     for name in ("known_grams", "targets", "positive_sums", "free_grams"):
         np.testing.assert_allclose(getattr(stats, name)[0], getattr(by_fold, name)[0])
     assert stats.free_grams.shape[0] == len(stats.known_grams) == 1
-    assert PartStatistics.of(X, Y).view().free_grams is None
+    assert RowStatistics.of(X, Y).view().free_grams is None
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 100), st.lists(st.integers(0, 50), max_size=5), st.randoms())
-def test_parts_of_every_split_combine_to_the_whole_in_any_order(seed, cuts, random):
+def test_chunks_of_every_split_combine_to_the_whole_in_any_order(seed, cuts, random):
     X, Y, folds = draw(seed)
-    edges = sorted([0, 50, *cuts])  # equal cuts make parts without rows
-    parts = [statistics(X[a:b], Y[a:b], folds[a:b]) for a, b in pairwise(edges)]
-    random.shuffle(parts)
-    assert_same(reduce(PartStatistics.combine, parts), statistics(X, Y, folds))
+    edges = sorted([0, 50, *cuts])  # equal cuts make chunks without rows
+    chunks = [statistics(X[a:b], Y[a:b], folds[a:b]) for a, b in pairwise(edges)]
+    random.shuffle(chunks)
+    assert_same(reduce(RowStatistics.combine, chunks), statistics(X, Y, folds))
 
 
 @pytest.mark.parametrize("numbers", [1, 28, 10**6])
@@ -94,8 +96,8 @@ def test_blocks_of_any_size_and_sparse_rows(monkeypatch, numbers, share):
     X, Y, folds = draw(3)
     X[X < 0.5] = 0
     whole = statistics(X, Y, folds)
-    monkeypatch.setattr(row_sums, "BLOCK_NUMBERS", numbers)
-    monkeypatch.setattr(row_sums, "SPARSE_SHARE", share)
+    monkeypatch.setattr(sufficient_statistics, "BLOCK_NUMBERS", numbers)
+    monkeypatch.setattr(sufficient_statistics, "SPARSE_SHARE", share)
     assert_same(statistics(X, Y, folds), whole)
     assert_same(statistics(sparse.csr_array(X), Y, folds), whole)
 
@@ -106,8 +108,10 @@ def test_rows_of_threads_are_not_left_to_the_garbage_collector(rng):
     gc.collect()
     gc.disable()
     try:
-        PartStatistics.of(X, Y, free=True)
-        assert not any(isinstance(found, row_sums._Gathering) for found in gc.get_objects())
+        RowStatistics.of(X, Y, free=True)
+        assert not any(
+            isinstance(found, sufficient_statistics._Gathering) for found in gc.get_objects()
+        )
     finally:
         gc.enable()
 
@@ -122,8 +126,8 @@ def test_labels_known_in_the_same_rows_have_equal_matrices_to_the_bit():
     """Solvers factor equal matrices once."""
     X, Y, _ = draw(5, n=500, d=7)
     Y[:, 1] = -Y[:, 0]
-    parts = [PartStatistics.of(X[a : a + 100], Y[a : a + 100]) for a in range(0, 500, 100)]
-    view = reduce(PartStatistics.combine, parts).view()
+    chunks = [RowStatistics.of(X[a : a + 100], Y[a : a + 100]) for a in range(0, 500, 100)]
+    view = reduce(RowStatistics.combine, chunks).view()
     np.testing.assert_array_equal(view.known_grams[0], view.known_grams[1])
 
 
@@ -132,7 +136,8 @@ def test_a_column_that_is_zero_where_a_label_is_known_stays_zero():
     X[Y[:, 0] != 0, 2] = 0
     X[:, 2] *= 1e6
     view = statistics(X, Y, folds).view(3.0)
-    assert not view.known_grams[0, 2].any() and not view.factors[0][:, 2].any()
+    factors = split_factors(view.factors, view.heights)
+    assert not view.known_grams[0, 2].any() and not factors[0][:, 2].any()
     assert view.targets[2, 0] == 0
 
 
@@ -147,12 +152,13 @@ def test_the_view_of_all_entries_or_without_a_fold(weight, without):
     np.testing.assert_allclose(view.targets, X.T @ (P * left), atol=1e-12)
     assert view.weight == pytest.approx(P.sum())
     assert view.n_positives == (left > 0).sum()
-    total = 0
+    total, factors = 0, split_factors(view.factors, view.heights)
     for k in range(Y.shape[1]):
         np.testing.assert_allclose(view.known_grams[k], X.T @ (P[:, k, None] * X), atol=1e-12)
         X_k = X[left[:, k] > 0]
-        np.testing.assert_allclose(view.factors[k].T @ view.factors[k], X_k.T @ X_k, atol=1e-12)
-        assert len(view.factors[k]) == min(X_k.shape)
+        R = factors[k]
+        np.testing.assert_allclose(R.T @ R, X_k.T @ X_k, atol=1e-12)
+        assert len(R) == min(X_k.shape)
         total = total + X_k.T @ X_k
     np.testing.assert_allclose(view.positive_gram, total, atol=1e-12)
 
@@ -166,8 +172,19 @@ def test_positives_of_kept_labels_stay_known(weight):
     expected = statistics(X, Y, given_back).view(weight, without=0)
     for name in ("known_grams", "positive_gram", "targets", "weight", "n_positives"):
         np.testing.assert_allclose(getattr(view, name), getattr(expected, name), atol=1e-12)
-    for R, S in zip(view.factors, expected.factors, strict=True):
+    views = (view, expected)
+    for R, S in zip(*(split_factors(of.factors, of.heights) for of in views), strict=True):
         np.testing.assert_allclose(R.T @ R, S.T @ S, atol=1e-12)
+
+
+def test_arrays_make_the_same_statistics_to_the_bit():
+    found = statistics(*draw(9))
+    again = RowStatistics.from_arrays(found.to_arrays() | {"other": np.zeros(3)})
+    assert vars(again).keys() == vars(found).keys() and isinstance(again.n_rows, int)
+    for name, value in vars(found).items():
+        np.testing.assert_array_equal(getattr(again, name), value)
+    one, two = (stats.view(2.0, without=1) for stats in (found, again))
+    np.testing.assert_array_equal(one.known_grams, two.known_grams)
 
 
 @pytest.mark.parametrize("n", [0, 3, 4, 5, 63, 64, 200, 2500])
@@ -183,5 +200,5 @@ def test_counts_tell_whether_all_positives_of_a_label_are_in_one_fold():
     folds = np.array([[1, 0, 0], [1, 2, -1], [0, 0, 1]])
     counts = LabelCounts.of(Y, folds, n_folds=3)
     np.testing.assert_array_equal(counts.only, [[0, 0, 0], [1, 0, 0], [0, 0, 0]])
-    np.testing.assert_array_equal(counts.positives, [[0, 2, 0], [2, 0, 0], [0, 1, 0]])
-    np.testing.assert_array_equal(counts.known, [[1, 2, 1], [2, 0, 1], [0, 1, 0]])
+    np.testing.assert_array_equal(counts.n_positives, [[0, 2, 0], [2, 0, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(counts.n_known, [[1, 2, 1], [2, 0, 1], [0, 1, 0]])

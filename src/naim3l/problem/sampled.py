@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._arrays import Mask, Matrix
-from naim3l.problem.compressed import CompressedProblem, Form
-from naim3l.problem.row_sums import LabelCounts, PartStatistics
-from naim3l.problem.rows import Problem
+from naim3l.problem.rows import LabelRates, Problem
 from naim3l.problem.sampling import RowSample, entry_folds
+from naim3l.problem.statistics_problem import StatisticsProblem
+from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
 
 
-class StreamedProblem:
+class SampledProblem(LabelRates):
     """Statistics of all rows by fold, on which models are fitted, and sampled rows to judge them.
 
     A label's positives are never all held out: where all of them in a view, or in a wide table,
@@ -22,7 +22,7 @@ class StreamedProblem:
 
     Parameters
     ----------
-    statistics : sequence of PartStatistics, one per view
+    statistics : sequence of RowStatistics, one per view
         Of all rows that have the view.
     samples : sequence of RowSample, one per view
         With encoded features, without a column of ones, and signed labels as arrays.
@@ -38,7 +38,7 @@ class StreamedProblem:
     positive_weight : float
         Weight of an observed positive in the loss, relative to that of a negative.
     table_counts : LabelCounts, optional
-        Counts of the rows of one wide table that have any view; None if tables are apart.
+        Counts of the rows of one wide table that have any view; None for separate tables.
     checkpoint : object, optional
         Where a fit to the problem keeps its state.
 
@@ -53,7 +53,7 @@ class StreamedProblem:
 
     def __init__(
         self,
-        statistics: Sequence[PartStatistics],
+        statistics: Sequence[RowStatistics],
         samples: Sequence[RowSample],
         *,
         seed: int,
@@ -79,9 +79,6 @@ class StreamedProblem:
             names=names,
         )
         self.sample.base_rates = self.base_rates
-        self.names, self.weight_slices = self.sample.names, self.sample.weight_slices
-        self.n_weights, self.n_labels = self.sample.n_weights, self.sample.n_labels
-        self.split_weights = self.sample.split_weights
         self.fold_of = np.concatenate(
             [self._folds_of(v, of_view) for v, of_view in enumerate(samples)]
         )
@@ -91,52 +88,36 @@ class StreamedProblem:
         """Number of rows of all views, not only of the sample."""
         return sum(view.n_rows for view in self.statistics)
 
-    @cached_property
-    def base_rates(self) -> NDArray[np.float64]:
-        """As in `Problem`, of all rows."""
-        positives, known = np.sum([_totals(counts) for counts in self._tables], axis=0)
-        return np.asarray((positives + 1) / (known + 2))
-
-    def view_rates(self, blocks: Sequence[str]) -> dict[str, Matrix]:
-        """Rates of all rows as in `naim3l.decisions.rules.rates_by_block`.
-
-        Parameters
-        ----------
-        blocks : sequence of str
-            Names of the views, or one name for the rows of a wide table.
-        """
-        rates: dict[str, Matrix] = {}
-        for name, counts in zip(blocks, self._tables, strict=True):
-            positives, known = _totals(counts)
-            rates[name] = (positives + 2 * self.base_rates) / (known + 2)
-        return rates
+    @property
+    def label_counts(self) -> NDArray[np.intp]:
+        if self.table_counts is not None:
+            tables = [self.table_counts]
+        else:
+            tables = [view.counts for view in self.statistics]
+        counts = [(of.n_positives.sum(axis=0), of.n_known.sum(axis=0)) for of in tables]
+        return np.array(counts).swapaxes(0, 1)
 
     @cached_property
-    def whole(self) -> CompressedProblem:
+    def whole(self) -> StatisticsProblem:
         """The problem of all rows and entries."""
-        return self._compressed(None)
+        views = [view.view(self.positive_weight) for view in self.statistics]
+        return StatisticsProblem(views, fit_intercept=self.fit_intercept)
 
-    def without_fold(self, fold: int) -> CompressedProblem:
+    def split_weights(self, W: Matrix) -> tuple[list[Matrix], list[Matrix]]:
+        """As in `Problem`."""
+        return self.whole.split_weights(W)
+
+    def rotated(self) -> "SampledProblem":
+        """The problem itself, as its statistics are those of the columns as they are."""
+        return self
+
+    def without_fold(self, fold: int) -> StatisticsProblem:
         """The problem of all rows, in which the entries of a fold are unknown."""
-        return self._compressed(fold)
-
-    def _compressed(self, fold: int | None) -> CompressedProblem:
         views = [
-            view.view(
-                self.positive_weight,
-                without=fold,
-                kept=None if fold is None else self._never_held_out(v)[fold],
-            )
+            view.view(self.positive_weight, without=fold, kept=self._never_held_out(v)[fold])
             for v, view in enumerate(self.statistics)
         ]
-        return CompressedProblem(views, fit_intercept=self.fit_intercept)
-
-    @property
-    def _tables(self) -> list[LabelCounts]:
-        """Counts of each table: of the views, or of the one wide table."""
-        if self.table_counts is not None:
-            return [self.table_counts]
-        return [view.counts for view in self.statistics]
+        return StatisticsProblem(views, fit_intercept=self.fit_intercept)
 
     def _never_held_out(self, v: int) -> Mask:
         """Labels of a view whose positives in each fold stay known, (n_folds, n_labels)."""
@@ -155,19 +136,9 @@ class StreamedProblem:
         return folds
 
 
-def all_entries(problem: Problem | StreamedProblem) -> Form:
-    """The problem that a fit to all entries solves."""
-    return problem.whole if isinstance(problem, StreamedProblem) else problem
-
-
 def _together(samples: Sequence[RowSample]) -> tuple[list[RowSample], NDArray[np.intp]]:
     """Samples of the same rows in all views, and the position of each stacked row among these."""
     highest = min(sample.highest for sample in samples)
     samples = [sample.up_to(highest) for sample in samples]
     rows = np.concatenate([sample.rows for sample in samples])
     return samples, np.unique(rows, return_inverse=True)[1]
-
-
-def _totals(counts: LabelCounts) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Numbers of positives and of known entries of each label, (n_labels,)."""
-    return counts.positives.sum(axis=0), counts.known.sum(axis=0)

@@ -1,16 +1,14 @@
-"""Signature and result type of all solvers."""
+"""What all solvers have in common: signature, result, and where they keep their state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from naim3l._arrays import Arrays, Matrix
 from naim3l.solvers.objective import Objective
 
 Record = dict[str, float]
-Callback = Callable[[Record, NDArray[np.floating]], Any]
+Callback = Callable[[Record, Matrix], Any]
 
 
 @dataclass
@@ -36,7 +34,7 @@ class SolverResult:
         State from which the same solver can continue with other parameters of the objective.
     """
 
-    W: NDArray[np.floating]
+    W: Matrix
     converged: bool = False
     history: list[Record] = field(default_factory=list)
     stationarity: float = float("nan")
@@ -61,3 +59,16 @@ class Solver(Protocol):
         tol: float,
         callback: Callback | None = None,
     ) -> SolverResult: ...
+
+
+class StateStore(Protocol):
+    """Where a solver keeps its state, such as a file, so that an interrupted fit resumes."""
+
+    def get(self, name: str) -> Arrays | None:
+        """Arrays that were stored under a name, None if there are none."""
+
+    def put(self, name: str, arrays: Arrays) -> None:
+        """Store arrays under a name."""
+
+    def offer(self, name: str, make: Callable[[], Arrays]) -> None:
+        """Store what ``make`` returns, if that is due."""

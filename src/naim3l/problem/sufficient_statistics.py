@@ -1,4 +1,9 @@
-"""Statistics of rows by fold, which add up over parts of the rows.
+"""Sums over rows, by fold, which stand for the rows of a view and add up over chunks of them.
+
+Two facts make them exact. The loss and the high-rank term depend on the rows only through Gram
+matrices. And the multipliers of the low-rank term stay in the span of the rows ``X_k``, so that
+these can be replaced by their triangular factor: ``X_k = QR`` with orthonormal ``Q``, which does
+not change singular values. Factors, unlike Gram matrices, keep all digits of the rows.
 
 Gram matrices of the rows in which a label is known are sums over all rows for every label: they
 take most of the time of a fit with many rows. Those rows are gathered and multiplied, so that each
@@ -14,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l._arrays import Mask, Matrix
-from naim3l.problem.blocks import blas_threads, distinct, limited_blas, thread_map
-from naim3l.problem.rows import append_ones, stored_numbers
+from naim3l._arrays import ArrayFields, Mask, Matrix, as_dense, distinct
+from naim3l._threads import blas_threads, limited_blas, thread_map
+from naim3l.problem.feature_blocks import Features, append_ones, stored_numbers
 
 # Numbers of the rows from which one label after the other is gathered, so that they fit in a cache.
 BLOCK_NUMBERS = 250_000
@@ -44,8 +49,11 @@ class ViewStatistics:
         Total weight of the known labels in the loss: their number, if all weights are 1.
     n_positives : int
         Number of positive labels.
-    factors : list of ndarray, c of them, of shape (min(n_k, d), d)
-        ``R_k`` with ``R_k'R_k = X_k'X_k``; the rows themselves if there are at most d.
+    factors : ndarray of shape (sum of heights, d)
+        ``R_k`` with ``R_k'R_k = X_k'X_k`` of all labels, one below the other; the rows themselves
+        if there are at most d.
+    heights : ndarray of int, of shape (c,)
+        Rows of each factor.
     free_grams : ndarray of shape (c, d, d), or None
         ``X'X`` of the free rows of each label, if they are known: those with label k unknown and
         no observed positive. `naim3l.problem.boundedness` needs them.
@@ -59,23 +67,24 @@ class ViewStatistics:
     targets: Matrix
     weight: float
     n_positives: int
-    factors: list[Matrix]
+    factors: Matrix
+    heights: NDArray[np.intp]
     free_grams: Matrix | None = None
     n_free: NDArray[np.intp] | None = None
 
 
 @dataclass(frozen=True)
-class LabelCounts:
+class LabelCounts(ArrayFields):
     """Numbers of entries of each label in each fold, (n_folds, n_labels): known, and yes."""
 
-    known: NDArray[np.intp]
-    positives: NDArray[np.intp]
+    n_known: NDArray[np.intp]
+    n_positives: NDArray[np.intp]
 
     @classmethod
     def of(
         cls, Y: NDArray[Any], folds: NDArray[np.int8] | None = None, *, n_folds: int = 0
     ) -> "LabelCounts":
-        """Counts of some rows; parameters are those of `PartStatistics.of`."""
+        """Counts of some rows; parameters are those of `RowStatistics.of`."""
         held = _cells(Y, folds)
         known = [held == fold for fold in range(max(n_folds, 1))]
         return cls(
@@ -85,16 +94,16 @@ class LabelCounts:
 
     def combine(self, other: "LabelCounts") -> "LabelCounts":
         """Counts of the rows of both."""
-        return LabelCounts(self.known + other.known, self.positives + other.positives)
+        return LabelCounts(self.n_known + other.n_known, self.n_positives + other.n_positives)
 
     @property
     def only(self) -> Mask:
         """Whether all of a label's positives are in one fold, (n_folds, n_labels)."""
-        return (self.positives > 0) & (self.positives == self.positives.sum(axis=0))
+        return (self.n_positives > 0) & (self.n_positives == self.n_positives.sum(axis=0))
 
 
 @dataclass(frozen=True)
-class PartStatistics:
+class RowStatistics(ArrayFields):
     """Statistics of some rows of one view by fold, with d columns, c labels and F folds.
 
     Without folds, F is 1 and all known entries are in the same fold. All entries count 1; their
@@ -111,9 +120,12 @@ class PartStatistics:
         ``X'Y`` of the entries that are held out in each fold.
     positive_sums : ndarray of shape (F, d, c)
         Sums of those rows in which label k is yes.
-    factors : list of list of ndarray, of shape (min(n_fk, d), d)
-        ``factors[f][k]`` is the triangular factor of those rows, or the rows if there are few.
-    counts : LabelCounts
+    factors : ndarray of shape (sum of heights, d)
+        Triangular factors of those rows, or the rows if there are few, by fold and label.
+    heights : ndarray of int, of shape (F, c)
+        Rows of each factor.
+    n_known, n_positives : ndarray of int, of shape (F, c)
+        Known entries, and those that are yes.
     free_grams : ndarray of shape (1 + n_folds, c, d, d), or (0, c, d, d) if not computed
         ``X'X`` of the free rows of each label (see `ViewStatistics`): with all entries, then
         without those of each fold.
@@ -126,23 +138,25 @@ class PartStatistics:
     known_grams: Matrix
     targets: Matrix
     positive_sums: Matrix
-    factors: list[list[Matrix]]
-    counts: LabelCounts
+    factors: Matrix
+    heights: NDArray[np.intp]
+    n_known: NDArray[np.intp]
+    n_positives: NDArray[np.intp]
     free_grams: Matrix
     n_free: NDArray[np.intp]
 
     @classmethod
     def of(
         cls,
-        X: Any,
+        X: Features,
         Y: NDArray[Any],
         folds: NDArray[np.int8] | None = None,
         *,
         n_folds: int = 0,
         fit_intercept: bool = False,
         free: bool = False,
-    ) -> "PartStatistics":
-        """Statistics of the rows of one part that have the view.
+    ) -> "RowStatistics":
+        """Statistics of a chunk of rows.
 
         Parameters
         ----------
@@ -157,21 +171,6 @@ class PartStatistics:
         free : bool
             Compute ``free_grams``.
         """
-        n_threads = blas_threads()
-        with limited_blas():  # products of small blocks: its own threads would wait for each other
-            return cls._of(X, Y, folds, n_folds, fit_intercept, free, n_threads)
-
-    @classmethod
-    def _of(
-        cls,
-        X: Any,
-        Y: NDArray[Any],
-        folds: NDArray[np.int8] | None,
-        n_folds: int,
-        fit_intercept: bool,
-        free: bool,
-        n_threads: int,
-    ) -> "PartStatistics":
         held = _cells(Y, folds)
         c, d, n_cells = Y.shape[1], X.shape[1] + fit_intercept, max(n_folds, 1)
         gram, known = np.zeros((d, d), X.dtype), np.zeros((n_cells, c, d, d), X.dtype)
@@ -179,41 +178,51 @@ class PartStatistics:
         open_grams = np.zeros((1 + n_folds if free else 0, c, d, d), X.dtype)
         n_free = np.zeros(open_grams.shape[:2], dtype=np.intp)
         groups = _rows_by_sets(held, Y, n_folds) if free else [([], np.arange(len(Y)))]
-        for sets, rows in groups:
-            for X_b, at in _blocks(X, rows, fit_intercept):
-                Y_b, held_b = Y[at], held[at]
-                gram += (gram_b := _dense(X_b.T @ X_b))
-                for cell in range(-1, n_cells):
-                    here = held_b == cell
-                    # Unknown entries are free in all sets; those of a fold, in the set without it.
-                    open_in = [s for s in sets if cell in (-1, s - 1)]
-                    n_free[open_in] += here.sum(axis=0)
-                    into = [open_grams[s] for s in open_in]
-                    if cell >= 0:
-                        into.append(known[cell])
-                        targets[cell] += X_b.T @ np.where(here, Y_b, 0).astype(X.dtype)
-                    _add_grams(X_b, here, gram_b, into, n_threads, subtract=cell < 0)
-        cells = (Y > 0) * (held + 1)
-        sums, factors = _positives(X, cells, n_cells, fit_intercept, n_threads)
-        counts = LabelCounts.of(Y, folds, n_folds=n_folds)
-        return cls(X.shape[0], gram, known, targets, sums, factors, counts, open_grams, n_free)
-
-    def combine(self, other: "PartStatistics") -> "PartStatistics":
-        """Statistics of the rows of both."""
-        return PartStatistics(
-            self.n_rows + other.n_rows,
-            self.gram + other.gram,
-            self.known_grams + other.known_grams,
-            self.targets + other.targets,
-            self.positive_sums + other.positive_sums,
-            [
-                [triangular([R, S]) for R, S in zip(*of_fold, strict=True)]
-                for of_fold in zip(self.factors, other.factors, strict=True)
-            ],
-            self.counts.combine(other.counts),
-            self.free_grams + other.free_grams,
-            self.n_free + other.n_free,
+        n_threads = blas_threads()
+        with limited_blas():  # products of small blocks: its own threads would wait for each other
+            for sets, rows in groups:
+                for X_b, at in _blocks(X, rows, fit_intercept):
+                    gram += (gram_b := as_dense(X_b.T @ X_b))
+                    for cell in range(-1, n_cells):
+                        here = held[at] == cell
+                        # Unknown entries are free in all sets; those of a fold, in that without it.
+                        open_in = [s for s in sets if cell in (-1, s - 1)]
+                        n_free[open_in] += here.sum(axis=0)
+                        into = [open_grams[s] for s in open_in]
+                        if cell >= 0:
+                            into.append(known[cell])
+                            targets[cell] += X_b.T @ np.where(here, Y[at], 0).astype(X.dtype)
+                        _add_grams(X_b, here, gram_b, into, n_threads, subtract=cell < 0)
+            cells = (Y > 0) * (held + 1)
+            sums, factors = _positives(X, cells, n_cells, fit_intercept, n_threads)
+        return cls(
+            n_rows=X.shape[0],
+            gram=gram,
+            known_grams=known,
+            targets=targets,
+            positive_sums=sums,
+            factors=np.concatenate(factors),
+            heights=np.reshape([len(R) for R in factors], (n_cells, c)),
+            **LabelCounts.of(Y, folds, n_folds=n_folds).to_arrays(),
+            free_grams=open_grams,
+            n_free=n_free,
         )
+
+    @property
+    def counts(self) -> LabelCounts:
+        return LabelCounts(self.n_known, self.n_positives)
+
+    def combine(self, other: "RowStatistics") -> "RowStatistics":
+        """Statistics of the rows of both."""
+        both = [split_factors(of.factors, of.heights) for of in (self, other)]
+        factors = [triangular(pair) for pair in zip(*both, strict=True)]
+        combined: dict[str, Any] = {
+            "factors": np.concatenate(factors),
+            "heights": np.reshape([len(R) for R in factors], self.heights.shape),
+        }
+        for name in vars(self).keys() - combined.keys():
+            combined[name] = getattr(self, name) + getattr(other, name)
+        return RowStatistics(**combined)
 
     def view(
         self,
@@ -234,27 +243,29 @@ class PartStatistics:
             Labels whose positives in that fold stay known. Their rows still count as free, where
             they have no other positive.
         """
-        folds = [fold for fold in range(len(self.factors)) if fold != without]
+        n_cells, c = self.heights.shape
+        folds = [fold for fold in range(n_cells) if fold != without]
         known, targets, sums, n_known, n_positives = (
             np.add.reduce([A[fold] for fold in folds])
             for A in (
                 self.known_grams,
                 self.targets,
                 self.positive_sums,
-                self.counts.known,
-                self.counts.positives,
+                self.n_known,
+                self.n_positives,
             )
         )
-        parts = [[self.factors[fold][k] for fold in folds] for k in range(len(known))]
+        by_cell = split_factors(self.factors, self.heights)
+        pieces = [[by_cell[fold * c + k] for fold in folds] for k in range(c)]
         if without is not None and kept is not None:
             for k in np.flatnonzero(kept):
-                parts[k].append(R := self.factors[without][k])
+                pieces[k].append(R := by_cell[without * c + k])
                 known[k] += R.T @ R
             targets += kept * self.positive_sums[without]
             sums += kept * self.positive_sums[without]
-            n_known += kept * self.counts.positives[without]
-            n_positives += kept * self.counts.positives[without]
-        factors = [triangular(of_label) for of_label in parts]
+            n_known += kept * self.n_positives[without]
+            n_positives += kept * self.n_positives[without]
+        factors = [triangular(of_label) for of_label in pieces]
         rows = np.concatenate(factors)
         if positive_weight != 1:
             for gram, R in zip(known, factors, strict=True):
@@ -268,24 +279,30 @@ class PartStatistics:
             targets=targets,
             weight=float(n_known.sum() + (positive_weight - 1) * n_positives.sum()),
             n_positives=int(n_positives.sum()),
-            factors=factors,
+            factors=rows,
+            heights=np.array([len(R) for R in factors]),
             free_grams=self.free_grams[at] if len(self.free_grams) else None,
             n_free=self.n_free[at] if len(self.n_free) else None,
         )
 
 
-def triangular(parts: Sequence[Matrix]) -> Matrix:
+def split_factors(factors: Matrix, heights: NDArray[np.intp]) -> list[Matrix]:
+    """Factors of all labels, or of the labels of one fold after the other."""
+    return np.split(factors, np.cumsum(heights)[:-1])
+
+
+def triangular(pieces: Sequence[Matrix]) -> Matrix:
     """All rows, or their triangular factor if that is smaller.
 
     Tall matrices are factored in pieces that fit in a cache, and then the factors of these.
     """
-    rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
     d = rows.shape[1]
     height = FACTORED_ROWS * d
     while len(rows) >= 2 * height:
         n_whole = len(rows) // height * height
-        pieces = np.asarray(np.linalg.qr(rows[:n_whole].reshape(-1, height, d), mode="r"))
-        rows = np.concatenate([pieces.reshape(-1, d), rows[n_whole:]])
+        factors = np.asarray(np.linalg.qr(rows[:n_whole].reshape(-1, height, d), mode="r"))
+        rows = np.concatenate([factors.reshape(-1, d), rows[n_whole:]])
     return np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) > d else rows
 
 
@@ -310,18 +327,20 @@ def _rows_by_sets(
     yield [], np.flatnonzero((last >= 0) & ((first < last) | (n_folds == 0)))
 
 
-def _blocks(X: Any, rows: NDArray[np.intp], ones: bool) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+def _blocks(
+    X: Features, rows: NDArray[np.intp], ones: bool
+) -> Iterator[tuple[Features, NDArray[np.intp]]]:
     """A few of the rows at a time, dense unless very sparse, and their positions."""
     keep = sparse.issparse(X) and stored_numbers(X) <= SPARSE_SHARE * X.shape[0] * X.shape[1]
     step = max(1, BLOCK_NUMBERS // max(1, X.shape[1]))
     for start in range(0, len(rows), step):
         at = rows[start : start + step]
-        X_b = X[at] if keep else _dense(X[at])
+        X_b = X[at] if keep else as_dense(X[at])
         yield append_ones(X_b) if ones else X_b, at
 
 
 def _add_grams(
-    X: Any, masks: Mask, whole: Matrix, into: list[Matrix], n_threads: int, *, subtract: bool
+    X: Features, masks: Mask, whole: Matrix, into: list[Matrix], n_threads: int, *, subtract: bool
 ) -> None:
     """Add ``X'X`` of the rows of each label's mask, (n, c), to all given stacks (c, d, d).
 
@@ -339,8 +358,8 @@ def _add_grams(
         if len(rows) == X.shape[0]:
             return whole
         from_whole = subtract and 2 * len(rows) > X.shape[0]
-        part = gather(np.flatnonzero(~mask) if from_whole else rows)
-        gram = _dense(part.T @ part)
+        some = gather(np.flatnonzero(~mask) if from_whole else rows)
+        gram = as_dense(some.T @ some)
         return whole - gram if from_whole else gram
 
     def add(labels: NDArray[np.intp]) -> None:
@@ -361,18 +380,18 @@ class _Gathering(local):
     the garbage collector, and that runs while dask takes a profile, Python (3.11.7) hangs.
     """
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Features) -> None:
         self.X, self.rows = X, None if sparse.issparse(X) else np.empty_like(X)
 
-    def __call__(self, rows: NDArray[np.intp]) -> Any:
+    def __call__(self, rows: NDArray[np.intp]) -> Features:
         if self.rows is None:
             return self.X[rows]
         return np.take(self.X, rows, axis=0, out=self.rows[: len(rows)], mode="clip")
 
 
 def _positives(
-    X: Any, cells: NDArray[np.int8], n_cells: int, ones: bool, n_threads: int
-) -> tuple[Matrix, list[list[Matrix]]]:
+    X: Features, cells: NDArray[np.int8], n_cells: int, ones: bool, n_threads: int
+) -> tuple[Matrix, list[Matrix]]:
     """Sums (n_cells, d, c) and factors, by cell and label, of the positive rows.
 
     ``cells`` (n, c) is 1 + the fold of each positive entry, 0 of all others.
@@ -381,14 +400,9 @@ def _positives(
     sums = np.zeros((n_cells, X.shape[1] + ones, len(columns)), dtype=X.dtype)
 
     def factor(at: tuple[int, int]) -> Matrix:
-        rows = _dense(X[np.flatnonzero(columns[at[1]] == 1 + at[0])])
+        rows = as_dense(X[np.flatnonzero(columns[at[1]] == 1 + at[0])])
         rows = append_ones(rows) if ones else rows
         sums[at[0], :, at[1]] = rows.sum(axis=0)
         return triangular([rows])
 
-    found = thread_map(factor, np.ndindex(n_cells, len(columns)), n_threads)
-    return sums, [found[i * len(columns) : (i + 1) * len(columns)] for i in range(n_cells)]
-
-
-def _dense(A: Any) -> Matrix:
-    return A.toarray() if sparse.issparse(A) else np.asarray(A)
+    return sums, thread_map(factor, np.ndindex(n_cells, len(columns)), n_threads)
