@@ -11,7 +11,7 @@ from naim3l.problem.sufficient_statistics import RowStatistics
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_products_equal_those_of_the_rows(make_problem, rng, fit_intercept):
     features, labels, _ = make_problem(seed=3, n_rows=(60, 9), n_features=(4, 7))
-    problem = Problem(features, labels, fit_intercept=fit_intercept)
+    problem = Problem(features, labels, fit_intercept=fit_intercept, positive_weight=2.5)
     statistics = StatisticsProblem.of(problem, chunk_rows=25)
     W, V = rng.normal(size=(2, problem.n_weights, problem.n_labels))
     np.testing.assert_allclose(statistics.targets, problem.targets, atol=1e-12)

@@ -165,7 +165,7 @@ def _solve(
         state = (
             _start_state(objective, W, mu)
             if warm is None
-            else re_start_state(objective, warm.state, mu)
+            else _restart_state(objective, warm.state, mu)
         )
         result = SolverResult(as_numpy(state.W), state=state)
     state = result.state
@@ -408,7 +408,7 @@ def _start_state(objective: Objective, W: Matrix | None, mu: float | None) -> St
     )
 
 
-def re_start_state(objective: Objective, last: State, mu: float | None) -> State:
+def _restart_state(objective: Objective, last: State, mu: float | None) -> State:
     """The state of another fit, its multipliers scaled to the new lam.
 
     At another ridge, a new start is taken instead if the objective is lower there.
