@@ -4,11 +4,16 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as in typing, which takes a while to import
 if TYPE_CHECKING:
-    from naim3l.decisions.fusion import fuse
-    from naim3l.estimators import NAIM3L, NAIM3LCV, PerViewLogistic, PerViewRidge
-    from naim3l.files.models import ModelFileError, inspect_file, load
-    from naim3l.input.joining import join_views
     from naim3l._warnings import DataWarning
+    from naim3l.decisions.fusion import fuse
+    from naim3l.decisions.rules import Decisions
+    from naim3l.estimators import NAIM3L, NAIM3LCV, PerViewLogistic, PerViewRidge
+    from naim3l.estimators.saved import inspect_file, load
+    from naim3l.features.kernels import Kernel
+    from naim3l.features.recipes import Recipe
+    from naim3l.files.archive import ModelFileError
+    from naim3l.input.joining import join_views
+    from naim3l.input.labels import decode_labels
     from naim3l.metrics import evaluate
 
 __version__ = "0.1.0"
@@ -17,10 +22,14 @@ __all__ = [
     "NAIM3L",
     "NAIM3LCV",
     "DataWarning",
+    "Decisions",
+    "Kernel",
     "ModelFileError",
     "PerViewLogistic",
     "PerViewRidge",
+    "Recipe",
     "__version__",
+    "decode_labels",
     "evaluate",
     "fuse",
     "inspect_file",
@@ -29,21 +38,25 @@ __all__ = [
 ]
 
 # Also public; other modules may change without notice.
-_PUBLIC_MODULES = ("datasets", "deep", "estimators", "explain", "metrics", "report")
+_PUBLIC_MODULES = ("datasets", "deep", "estimators", "explain", "extend", "metrics", "report")
 # Imported on first access: scikit-learn takes seconds, and before that the command line must be
 # able to print help and to be stopped.
 _HOMES = {
     "NAIM3L": "estimators",
     "NAIM3LCV": "estimators",
-    "DataWarning": "input.tables",
-    "ModelFileError": "files.models",
+    "DataWarning": "_warnings",
+    "Decisions": "decisions.rules",
+    "Kernel": "features.kernels",
+    "ModelFileError": "files.archive",
     "PerViewLogistic": "estimators",
     "PerViewRidge": "estimators",
+    "Recipe": "features.recipes",
+    "decode_labels": "input.labels",
     "evaluate": "metrics",
     "fuse": "decisions.fusion",
-    "inspect_file": "files.models",
+    "inspect_file": "estimators.saved",
     "join_views": "input.joining",
-    "load": "files.models",
+    "load": "estimators.saved",
 }
 
 

@@ -175,8 +175,8 @@ def init(
     with report_errors():
         need_libraries("'naim3l init'", "files", "tomlkit")
         from naim3l.cli.draft import make_config
-        from naim3l.files.sources import show_source
         from naim3l.files.atomic_write import check_outputs, write_text
+        from naim3l.files.sources import show_source
 
         if out.exists() and not force:
             raise ValueError(f"{out} exists; --force replaces it.")

@@ -102,8 +102,8 @@ def _predict_tables(
 ) -> int:  # fmt: skip
     """Write the predictions for tables in memory; the number of rows."""
     from naim3l.cli.work import predict_tables, read_new
-    from naim3l.files.readers import check_target, write_table
     from naim3l.files.atomic_write import check_outputs
+    from naim3l.files.readers import check_target, write_table
 
     check_target(out)
     check_outputs([out], inputs)
@@ -132,8 +132,8 @@ def _predict_parts(
     )
     from naim3l.cli.work.streamed_tables import open_new
     from naim3l.cli.work.streamed_work import workers
-    from naim3l.files.readers import check_target
     from naim3l.files.atomic_write import check_outputs
+    from naim3l.files.readers import check_target
 
     to_folder = not out.suffix or out.is_dir()
     first = out / f"part.{ending}" if to_folder else out
@@ -217,8 +217,8 @@ def _impute_tables(
     """Write the labels of tables in memory; the number of rows of each view."""
     from naim3l.cli.work import impute as fill
     from naim3l.cli.work import read_known
-    from naim3l.files.readers import check_target, write_table
     from naim3l.files.atomic_write import check_outputs, new_folder, written_together
+    from naim3l.files.readers import check_target, write_table
 
     for target in targets.values():
         check_target(target)
@@ -240,8 +240,8 @@ def _impute_parts(
     from naim3l.cli.work.streamed_outputs import folder_target, identify, write_imputed
     from naim3l.cli.work.streamed_tables import open_known
     from naim3l.cli.work.streamed_work import workers
-    from naim3l.files.readers import check_target
     from naim3l.files.atomic_write import check_outputs
+    from naim3l.files.readers import check_target
 
     first = [folder / f"part.{ending}" for folder in targets.values()]
     for part in first:

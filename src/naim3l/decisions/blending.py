@@ -1,12 +1,15 @@
 """Weights of unlike models whose scores are blended, learned from held-out entries."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from naim3l._arrays import Matrix
 from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import PULL, label_groups, least_log_loss
+from naim3l.files.stored import Array, ListOf, Nested
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,11 @@ class Blend:
 
     calibrations: list[Calibration]
     weights: Matrix
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "calibrations": ListOf(Nested(Calibration), "members"),
+        "weights": Array("f", "members", "labels"),
+    }
 
     def log_odds(self, scores: Matrix) -> Matrix:
         """Log-odds (n_rows, n_labels) of scores (n_models, n_rows, n_labels)."""

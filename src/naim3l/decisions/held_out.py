@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
 from naim3l._parameters import check_choice
+from naim3l._threads import thread_map
 from naim3l.decisions.calibration import log_losses
 from naim3l.decisions.fusion import fuse_arrays
 from naim3l.metrics.scored import LOSSES, PAPER, ScoredLabels
-from naim3l.problem.blocks import thread_map
-from naim3l.problem.compressed import Form
+from naim3l.problem.base import BaseProblem
 from naim3l.problem.rows import Problem
 
 # The only metric of held-out entries that `naim3l.evaluate` does not compute.
@@ -130,7 +130,7 @@ class Folds:
 
     rows: Problem
     fold_of: NDArray[np.intp]
-    without: Callable[[int], Form]
+    without: Callable[[int], BaseProblem]
 
     @classmethod
     def of(cls, problem: Problem, fold_of: NDArray[np.intp]) -> Self:

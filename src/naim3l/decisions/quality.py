@@ -7,11 +7,11 @@ import numpy as np
 from sklearn.metrics import average_precision_score
 
 from naim3l._arrays import Matrix
+from naim3l._threads import one_blas_thread
 from naim3l.decisions.calibration import calibration_error
 from naim3l.decisions.contenders import Answers, Judged
 from naim3l.decisions.fusion import fuse_arrays
 from naim3l.metrics.scored import OF_DECISIONS, PAPER, ScoredLabels, label_mean
-from naim3l.problem.blocks import one_blas_thread
 
 METRICS = (
     "macro-AUC", "1-HL", "AP", "1-RL", "AUC", "macro-F1", "micro-F1", "example-F1", "coverage",

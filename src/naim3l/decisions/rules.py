@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
 from naim3l._parameters import check_choice
+from naim3l._threads import thread_map
 from naim3l.decisions.calibration import Calibration, fit_calibration
 from naim3l.decisions.contenders import Answers
 from naim3l.decisions.fusion import FUSIONS, Evidence, fuse_arrays
@@ -24,9 +25,8 @@ from naim3l.decisions.thresholds import (
     fit_thresholds,
     fixed_thresholds,
 )
-from naim3l.files.stored import Array, MapOf, Maybe, Nested
+from naim3l.files.stored import Array, Flag, MapOf, Maybe, Nested, Number, OneOf, Text
 from naim3l.input.views import FUSED
-from naim3l.problem.blocks import thread_map
 from naim3l.problem.rows import Problem
 
 N_FOLDS = 3
@@ -69,6 +69,12 @@ default="guarded"
     rule: Any = "guarded"
     probabilities: bool = True
     fusion: str = "mean"
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "rule": OneOf({"name": Text(RULES), "number": Number(), "labels": MapOf(Number())}),
+        "probabilities": Flag(),
+        "fusion": Text(FUSIONS),
+    }
 
     @classmethod
     def of(cls, decide: Any, label_names: list[str] | None = None) -> "Decisions":
@@ -114,9 +120,9 @@ class LearnedDecisions:
     evidence: Evidence | None = None
 
     _stored: ClassVar[Mapping[str, Any]] = {
-        "thresholds": MapOf(Array("f", "labels"), keys="blocks"),
-        "rules": MapOf(MapOf(Array("f", "labels"), keys="blocks"), keys=None),
-        "calibrations": MapOf(Nested(Calibration), keys=None),
+        "thresholds": MapOf(Array("f", "labels")),
+        "rules": MapOf(MapOf(Array("f", "labels"))),
+        "calibrations": MapOf(Nested(Calibration)),
         "evidence": Maybe(Nested(Evidence)),
     }
 
@@ -168,16 +174,6 @@ def learn_decisions(
     if rules.probabilities:
         decisions.calibrations = calibrations
     return decisions
-
-
-def rates_by_block(problem: Problem, names: Sequence[str]) -> dict[str, Matrix]:
-    """Share of positives of each label among the known entries of each table of scores.
-
-    Two additional entries with the rate of the label in all views avoid shares of 0 and 1.
-    """
-    positives, known = problem.label_counts
-    rates = (positives + 2 * problem.base_rates) / (known + 2)
-    return dict(zip(names, rates, strict=True))
 
 
 def held_out_answers(

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from naim3l._arrays import Matrix
 from naim3l._device import CPU
+from naim3l._text import plain
 from naim3l._warnings import warn_user
 from naim3l.decisions.held_out import Folds, hold_out_folds
 from naim3l.decisions.rules import (
@@ -35,13 +36,13 @@ from naim3l.decisions.rules import (
     thresholds_of,
 )
 from naim3l.estimators.chunked import lazily, scores_of_chunks
-from naim3l.estimators.saved import save
+from naim3l.estimators.saved import PARAMETER, save, stored_parameters
 from naim3l.estimators.training import read_training
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, accepts_missing
 from naim3l.features.kernels import AUTO, KernelMap
 from naim3l.features.plan import ColumnPlan
 from naim3l.features.recipes import Recipe
-from naim3l.files.stored import Array, MapOf, Nested, Plain
+from naim3l.files.stored import Array, MapOf, Nested, Plain, Sometimes, Text
 from naim3l.input.batches import Batch
 from naim3l.input.labels import LabelledRows, fill_unknown
 from naim3l.input.sources import any_chunked, open_tables, with_columns
@@ -80,6 +81,16 @@ class ViewPredictor(BaseEstimator):
 
     A subclass has the two methods below, and its ``fit`` sets the attributes.
     """
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "parameters": MapOf(PARAMETER),
+        "names_": Nested(TableNames),
+        "decisions_": Nested(LearnedDecisions),
+        "base_rates_": Array("f", "labels", above=0, below=1),
+        "view_rates_": MapOf(Array("f", "labels", above=0, below=1)),
+        "roles_": Plain(),
+        "_sklearn_output_config": Sometimes(MapOf(Text(OUTPUTS))),
+    }
 
     decide: Any
     names_: TableNames
@@ -231,6 +242,7 @@ class ViewPredictor(BaseEstimator):
         >>> {view: scores[0].round(2) for view, scores in model.view_scores(wide).items()}
         {'view0': array([0.55, 0.96, 0.47]), 'view1': array([0.49, 0.91, 0.48])}
         """
+        check_is_fitted(self)
         return {view: self._score_view(view, batch) for view, batch in self._batches(X).items()}
 
     @lazily
@@ -457,6 +469,28 @@ class ViewPredictor(BaseEstimator):
         tags.target_tags.two_d_labels = True
         return tags
 
+    def _to_stored(self) -> dict[str, Any]:
+        """Parameters and learned attributes, for a model file."""
+        values = {name: getattr(self, name) for name in self._stored if hasattr(self, name)}
+        for name in ("history_", "held_out_"):
+            if name in values:
+                values[name] = plain(values[name])
+        return values | {"parameters": stored_parameters(self.get_params(deep=False))}
+
+    @classmethod
+    def _from_stored(cls, values: dict[str, Any]) -> Self:
+        """The model, from values that have been checked."""
+        parameters = values.pop("parameters")
+        if isinstance(parameters.get("views"), dict):
+            parameters["views"] = {
+                view: slice(*of["slice"]) if isinstance(of, dict) else of
+                for view, of in parameters["views"].items()
+            }
+        model = cls(**parameters)
+        for name, value in values.items():
+            setattr(model, name, value)
+        return model
+
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         state.pop("_checkpoint", None)  # when a copy is saved, another process may use the file
@@ -464,7 +498,6 @@ class ViewPredictor(BaseEstimator):
 
     def _batches(self, X: Any) -> dict[str, Batch]:
         """Batch of each view for prediction, checked against the training data."""
-        check_is_fitted(self)
         self.names_.check_form(X)
         given = with_columns(X, self.names_.needed_columns())
         tables = open_tables(given, None, labelled=False)
@@ -550,12 +583,8 @@ class ViewModel(ViewPredictor):
         "random_state": ["random_state"],
     }
     _stored: ClassVar[Mapping[str, Any]] = {
-        "names_": Nested(TableNames),
+        **ViewPredictor._stored,
         "features_": MapOf(Nested(ViewFeatures), keys="views"),
-        "decisions_": Nested(LearnedDecisions),
-        "base_rates_": Array("f", "labels", above=0, below=1),
-        "view_rates_": MapOf(Array("f", "labels", above=0, below=1), keys=None),
-        "roles_": Plain(),
     }
 
     views: Mapping[str, Any] | None = None
@@ -659,7 +688,7 @@ class ViewModel(ViewPredictor):
         return found[-1]
 
     def _hold_out(self, problem: Any, n_folds: int) -> Folds:
-        if not isinstance(problem, Problem):  # dealt when it was read
+        if problem.fold_of is not None:  # dealt when it was read
             return Folds(problem.sample, problem.fold_of, problem.without_fold)
         rng = check_random_state(self.random_state)
         return Folds.of(problem, hold_out_folds(problem, n_folds, rng))

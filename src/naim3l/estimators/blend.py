@@ -20,10 +20,16 @@ from naim3l.decisions.calibration import fit_calibration
 from naim3l.decisions.rules import Decisions, fixed_decisions, learn_decisions
 from naim3l.estimators.aligned import AlignedModel
 from naim3l.estimators.base import ViewModel, ViewPredictor
+from naim3l.estimators.logistic import PerViewLogistic
 from naim3l.estimators.naim3l import NAIM3L
+from naim3l.estimators.naim3l_cv import NAIM3LCV
+from naim3l.estimators.ridge import PerViewRidge
+from naim3l.files.stored import Array, MapOf, Nested, OneOf
 from naim3l.problem.rows import Problem
 
 BLENDED = Decisions("sign")
+# Members that can be saved with a blend.
+MEMBERS = (NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic)
 
 
 def default_members() -> list[tuple[str, ViewModel]]:
@@ -89,6 +95,12 @@ label_names_, n_features_in_, feature_names_in_
     random_state: Any = None
     verbose: int = 0
 
+    _stored: ClassVar[Mapping[str, Any]] = {
+        **ViewPredictor._stored,
+        "members_": MapOf(OneOf({cls.__name__: cls for cls in MEMBERS})),
+        "weights_": MapOf(Array("f", "labels")),
+        "blends_": MapOf(Nested(Blend), keys="views"),
+    }
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "members": "no_validation",  # checked by `_checked_members`
         "views": [Mapping, None],
@@ -221,6 +233,17 @@ label_names_, n_features_in_, feature_names_in_
             view: np.asarray(self.blends_[view].log_odds(np.stack([of[view] for of in found])))
             for view in found[0]
         }
+
+    def _to_stored(self) -> dict[str, Any]:
+        values = super()._to_stored()
+        del values["parameters"]["members"]  # as the fitted ones have their parameters
+        return values
+
+    @classmethod
+    def _from_stored(cls, values: dict[str, Any]) -> Self:
+        members = [(name, clone(member)) for name, member in values["members_"].items()]
+        values["parameters"]["members"] = members
+        return super()._from_stored(values)
 
     @property
     def kernel_maps_(self) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from naim3l.decisions.thresholds import RULES
 from naim3l.estimators.coupled import FACTOR, VARIANTS, CoupledModel, Path_
 from naim3l.features.encoding import NAMES
 from naim3l.files.checkpoint import Checkpoint, kept_in
-from naim3l.problem.boundedness import bounding_ridge
 from naim3l.problem.cost_model import choose_form, move_to
 from naim3l.solvers import SOLVERS, SolverResult, solve_fast
 from naim3l.solvers.objective import Objective
@@ -304,7 +303,7 @@ class NAIM3L(CoupledModel):
         ridge = self.ridge
         if ridge == AUTO:
             may_fall = high_rank and self.solver != "paper"
-            ridge = bounding_ridge(problem, self.lam, form) if may_fall else 0.0
+            ridge = form.bounding_ridge(self.lam) if may_fall else 0.0
         return Objective(form, self.lam, low_rank, high_rank, float(ridge))
 
     def _solve(self, problem: Any, checkpoint: Checkpoint | None = None) -> SolverResult:
@@ -324,13 +323,13 @@ class NAIM3L(CoupledModel):
             )
         if self.tol > 0 and not result.converged and not result.interrupted:
             message = _not_converged(result, self.max_iter, self.tol)
-            warn_user(f"{message} {self._advice(problem, objective)}", ConvergenceWarning)
+            warn_user(f"{message} {self._advice(objective)}", ConvergenceWarning)
         return result
 
-    def _advice(self, problem: Any, objective: Objective) -> str:
+    def _advice(self, objective: Objective) -> str:
         """What to do if a fit has not converged."""
         high_rank = VARIANTS[self.variant][1]
-        needed = bounding_ridge(problem, self.lam, objective.problem) if high_rank else 0.0
+        needed = objective.problem.bounding_ridge(self.lam) if high_rank else 0.0
         if objective.ridge >= needed:
             return "Raise max_iter or tol; history_ shows whether the objective still moves."
         return (
@@ -349,8 +348,7 @@ class NAIM3L(CoupledModel):
             W = random.uniform(-1, 1, (problem.n_weights, problem.n_labels))
         else:
             return None
-        with np.errstate(over="ignore", invalid="ignore"):
-            largest = problem.largest_score(W)
+        largest = problem.largest_score(W)
         if not largest <= LARGEST_SCORE:
             raise ValueError(
                 "the start weights (init, or those that solver='paper' draws) have scores up to "

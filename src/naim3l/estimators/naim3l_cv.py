@@ -33,7 +33,7 @@ from naim3l.problem.cost_model import move_to
 from naim3l.problem.rows import Problem
 from naim3l.solvers import SolverResult
 from naim3l.solvers.fast import STATE
-from naim3l.solvers.weights import step_on_rows
+from naim3l.solvers.weights import make_weight_step
 
 # Ends of the path of lam if only its length is given.
 MOST_LAM, LEAST_LAM = 10.0, 0.01
@@ -199,7 +199,7 @@ class NAIM3LCV(CoupledModel):
         problem, kept = self._read(X, y, checkpoint, self.cv)
         folds = self._hold_out(problem, self.cv)
         self._choose_metric(folds)
-        if isinstance(problem, Problem):  # otherwise refined when it was read
+        if problem.fold_of is None:  # otherwise refined when it was read
             refined = self._refine_gammas(lambda: self._batches(X), folds)
             if refined is not problem:
                 problem, folds = refined, Folds.of(refined, folds.fold_of)
@@ -429,7 +429,7 @@ def _best_ridge(problem: Problem, hidden: Mask, metric: str, device: str) -> Mat
     rest: Any = move_to(problem.without(hidden), device)
     values = []
     for ridge in GAMMA_RIDGES:
-        solve = step_on_rows(rest, ridge, GAMMA_ACCURACY)
+        solve = make_weight_step(rest, ridge, GAMMA_ACCURACY)
         W = as_numpy(solve(rest.targets, 0.0, 0 * rest.targets))
         values.append(hidden_metrics(problem, hidden, W, metric))
     signed = -np.array(values) if metric in LOWER_IS_BETTER else np.array(values)

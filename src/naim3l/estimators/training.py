@@ -336,8 +336,8 @@ class Training:
             return self.specs[view].fit(batches[view], self.plans[view], self.model.device)
 
         n_threads = min(blas_threads(), len(batches))
-        if any(spec.learns_from_rows for spec in self.specs.values()):
-            n_threads = 1  # code of users need not be safe in threads
+        if any(spec.has_plan or spec.learns_from_rows for spec in self.specs.values()):
+            n_threads = 1  # cells are read in Python, and code of users need not be safe in threads
         # The largest first, so that threads end together.
         views = sorted(batches, key=lambda view: -math.prod(batches[view].shape))
         found = thread_map(fit, views, n_threads) if n_threads > 1 else [fit(v) for v in views]

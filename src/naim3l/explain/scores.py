@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
 from naim3l._parameters import check_whole_number
+from naim3l._threads import one_blas_thread
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.explained import check_explained, label_index
 from naim3l.explain.kernel_views import landmark_features, linear_views
 from naim3l.explain.steps import component_variances, linear_end
 from naim3l.features.recipes import LeadingComponents
-from naim3l.problem.blocks import one_blas_thread
 
 # The number of dimensions is that of singular values with this share of the sum of squares.
 MOST_OF_IT = 0.99

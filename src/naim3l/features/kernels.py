@@ -28,7 +28,8 @@ from threadpoolctl import ThreadpoolController
 
 from naim3l._arrays import Matrix, as_numpy
 from naim3l._device import CPU, find_device, is_usable
-from naim3l.files.stored import Array, Maybe, Number, Text
+from naim3l.features.recipes import Recipe
+from naim3l.files.stored import Array, Guest, Maybe, Number, OneOf, Plain, Text, Whole
 
 N_LANDMARKS = 300
 LANDMARKS = ("kmeans", "leverage", "uniform")
@@ -170,6 +171,14 @@ class Kernel:
     landmarks: str = "kmeans"
     recipe: Any = AUTO
 
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "name": Text(KERNELS),
+        "n_landmarks": Maybe(Whole(1)),
+        "gamma": OneOf({"number": Number(above=0), "text": Text((AUTO,))}),
+        "landmarks": Text(LANDMARKS),
+        "recipe": OneOf({"value": Plain(), "recipe": Recipe, "guest": Guest()}),
+    }
+
     @property
     def comparison(self) -> Comparison | None:
         """How it compares rows; None for a function of the user."""
@@ -256,8 +265,8 @@ class KernelMap:
     device: str = CPU
 
     _stored: ClassVar[Mapping[str, Any]] = {
-        "name": Text(tuple(KERNELS)),
-        "gamma": Maybe(Number(0, np.inf)),
+        "name": Text(KERNELS),
+        "gamma": Maybe(Number(above=0)),
         "landmarks": Array("f", "landmarks", "inputs"),
         "normalization": Array("f", "landmarks", "features"),
         "device": Text(),

@@ -17,7 +17,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 
 from naim3l._arrays import Mask, Matrix
 from naim3l.features.leading_axes import axes_of_scatter, centred_rows, leading_axes
-from naim3l.files.stored import Array, Flag, Maybe, Whole
+from naim3l.files.stored import Array, Flag, ListOf, Maybe, Text, Whole
 
 MAX_COMPONENTS = 50
 MOST_COLUMNS = 5000  # the scatter of more takes too much memory, in several copies
@@ -75,6 +75,14 @@ class Recipe:
     plan: bool = True
     text: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "steps": Maybe(Text(RECIPES)),
+        "n_components": Whole(1),
+        "plan": Flag(),
+        "text": ListOf(Text(), as_tuple=True),
+        "keep": ListOf(Text(), as_tuple=True),
+    }
 
     def fit(self, rows: Any) -> tuple["FittedRecipe", Matrix]:
         """The recipe fitted to rows (n_rows, n_columns), and the features of these rows."""
@@ -179,7 +187,7 @@ class FittedRecipe:
     _stored: ClassVar[Mapping[str, Any]] = {
         "histogram": Flag(),
         "kept": Array("b", "encoded"),
-        "scale": Maybe(Array("f", "kept", low=1e-300)),
+        "scale": Maybe(Array("f", "kept", above=0)),
         "deviation": Maybe(Array("f", "kept", low=0)),
         "offset": Array("f", "kept"),
         "mean": Array("f", "kept"),

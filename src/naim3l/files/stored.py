@@ -399,6 +399,13 @@ class Plain(Field):
 
     simple = True
 
+    def fits(self, value: Any) -> bool:
+        if isinstance(value, dict):
+            return all(isinstance(key, str) and self.fits(item) for key, item in value.items())
+        if isinstance(value, list):
+            return all(map(self.fits, value))
+        return isinstance(value, bool | int | float | str | None)
+
     def expected(self, scope: Scope) -> str:
         return "finite numbers, text, lists and mappings"
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from naim3l._origin import Origin
 from naim3l._text import quote, some
+from naim3l._warnings import DataWarning, warn_user
 from naim3l.files import columnar
 from naim3l.files.arrays import read_array
 from naim3l.files.columnar import ARROW_EXTENSIONS, PARQUET_EXTENSIONS, RowGroup
@@ -32,7 +33,6 @@ from naim3l.files.errors import (
 from naim3l.files.secrets import URL, show_source
 from naim3l.files.spreadsheets import read_sheet
 from naim3l.files.text import COMPRESSED_EXTENSIONS, TEXT_EXTENSIONS, TextFile
-from naim3l._warnings import DataWarning, warn_user
 
 DATABASE_EXTENSIONS = (".db", ".sqlite", ".sqlite3")
 # Formats of one part, as functions of a path and the name of a table in the file.

@@ -24,8 +24,8 @@ import numpy as np
 from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
 from naim3l._text import quote
-from naim3l.files.errors import ReadError, load_extra, name_columns
 from naim3l._warnings import warn_user
+from naim3l.files.errors import ReadError, load_extra, name_columns
 
 TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
 COMPRESSED_EXTENSIONS = (".gz", ".zip", ".bz2", ".xz")

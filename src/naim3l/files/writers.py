@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from naim3l._text import quote
+from naim3l._warnings import warn_user
+from naim3l.files.atomic_write import written_whole
 from naim3l.files.columnar import ARROW_EXTENSIONS
 from naim3l.files.errors import load_extra
-from naim3l.files.atomic_write import written_whole
-from naim3l._warnings import warn_user
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 # Functions of an open file, without file name and time: the same table gives the same bytes.

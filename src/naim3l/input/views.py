@@ -147,7 +147,7 @@ class TableNames:
     _stored: ClassVar[Mapping[str, Any]] = {
         "wide": Flag(),
         "views": Names("views"),
-        "tables": MapOf(Nested(TableColumns), keys=None),
+        "tables": MapOf(Nested(TableColumns)),
         "used": MapOf(ListOf(Whole(0), "columns"), keys="views"),
         "labels": Names("labels"),
         "labels_named": Flag(),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from naim3l._text import plain
+from naim3l._warnings import warn_user
 from naim3l.cli.work.row_ids import (
     check_id_names,
     free_name,
@@ -20,7 +21,6 @@ from naim3l.decisions.rules import thresholds_of
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.files.readers import ReadError
 from naim3l.input.labels import CODINGS
-from naim3l._warnings import warn_user
 from naim3l.input.views import FUSED
 from naim3l.report.judged import fuse_rows, read_blocks
 

@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from naim3l._text import some
+from naim3l._warnings import warn_user
 from naim3l.cli.settings import Config, LabelConfig, ViewConfig
 from naim3l.files.readers import ReadError, choose_columns, parse_labels, read_table
 from naim3l.files.readers.columns import label_likeness
 from naim3l.files.readers.errors import source_of
 from naim3l.input.roles import ViewRoles
-from naim3l._warnings import warn_user
 
 Words = LabelConfig | ViewRoles  # both have further words for yes, no and unknown
 

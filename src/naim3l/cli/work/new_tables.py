@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from naim3l._warnings import warn_user
 from naim3l.cli.settings import Config
 from naim3l.cli.work.label_columns import choose_labels, open_labels, parse_view_labels
 from naim3l.cli.work.study import ViewData
@@ -15,7 +16,6 @@ from naim3l.files.readers.features import parse_known
 from naim3l.files.readers.ids import guess_id, set_ids
 from naim3l.input.id_columns import in_order_of_names
 from naim3l.input.roles import ViewRoles
-from naim3l._warnings import warn_user
 
 
 def read_new(

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from naim3l._text import some
-from naim3l.files.readers import ReadError
 from naim3l._warnings import warn_user
+from naim3l.files.readers import ReadError
 
 # What the ids of views with differently named ids are called, and the numbers of rows without.
 IDS, ROWS = "id", "row"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from naim3l._warnings import warn_user
 from naim3l.cli.work.answers import (
     check_calibrated,
     impute,
@@ -23,11 +24,10 @@ from naim3l.cli.work.answers import (
 from naim3l.cli.work.row_ids import check_id_names, name_rows, warn_of_rows_without_ids
 from naim3l.cli.work.study import ViewData
 from naim3l.estimators.linear import LinearViewModel
+from naim3l.files.atomic_write import new_folder, write_text
 from naim3l.files.readers import ReadError, check_target, write_table
 from naim3l.files.readers.writers import appended
-from naim3l.files.atomic_write import new_folder, write_text
 from naim3l.input.passes import run_pass
-from naim3l._warnings import warn_user
 
 # Readers of folders skip files whose name begins with "_".
 RUN = "_naim3l.json"

@@ -1,0 +1,173 @@
+"""Model files: which classes they hold, how parameters are stored, and what a file tells."""
+
+import os
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from naim3l._text import plain
+from naim3l.decisions.rules import Decisions
+from naim3l.features.kernels import Kernel
+from naim3l.features.recipes import Recipe
+from naim3l.files.stored import (
+    Array,
+    Guest,
+    MapOf,
+    OneOf,
+    Plain,
+    read_description,
+    read_model,
+    write_model,
+)
+
+# Classes that files can hold, and the modules that have them, which are imported when needed.
+MODELS = {
+    "NAIM3L": "naim3l.estimators.naim3l",
+    "NAIM3LCV": "naim3l.estimators.naim3l_cv",
+    "PerViewRidge": "naim3l.estimators.ridge",
+    "PerViewLogistic": "naim3l.estimators.logistic",
+    "FusedRidge": "naim3l.estimators.fused_ridge",
+    "BlendNAIM3L": "naim3l.estimators.blend",
+    "DeepNAIM3L": "naim3l.deep.deep_naim3l",
+}
+PACKAGES = ("naim3l", "scikit-learn", "numpy", "scipy")
+_ONE: dict[str, Any] = {
+    "value": Plain(),
+    "array": Array("biuf", ..., finite=False),
+    "recipe": Recipe,
+    "kernel": Kernel,
+    "decisions": Decisions,
+}
+# A parameter: plain data, an object of this package, or a guest, such as a transformer.
+PARAMETER = OneOf({**_ONE, "by view": MapOf(OneOf({**_ONE, "guest": Guest()})), "guest": Guest()})
+
+
+class _Classes(Mapping[str, type]):
+    """The classes of `MODELS`, and those that a user passes, by name."""
+
+    def __init__(self, more: Iterable[Any] = ()) -> None:
+        self.more = {cls.__qualname__: cls for cls in more if isinstance(cls, type)}
+
+    def __getitem__(self, name: str) -> type:
+        if name in self.more:
+            return self.more[name]
+        return getattr(import_module(MODELS[name]), name)
+
+    def __iter__(self) -> Any:
+        return iter({**MODELS, **self.more})
+
+    def __len__(self) -> int:
+        return len({**MODELS, **self.more})
+
+
+def stored_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a model in forms that a file can hold."""
+    return {name: _storable(name, value) for name, value in parameters.items()}
+
+
+def _storable(name: str, value: Any) -> Any:
+    if name == "random_state" and not isinstance(value, int | np.integer):
+        return None  # a generator, whose state has nothing to do with the fitted model
+    if isinstance(value, slice):
+        return {"slice": [value.start, value.stop, value.step]}
+    if isinstance(value, Mapping):
+        return {key: _storable("", item) for key, item in value.items()}
+    if isinstance(value, np.generic | list | tuple | range | set | frozenset):
+        return plain(sorted(value) if isinstance(value, set | frozenset) else value)
+    return value
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to a file, completely or not at all."""
+    versions = {name: version(name) for name in PACKAGES}
+    classes = _Classes([type(model)])
+    try:
+        write_model(path, model, classes, versions=versions)
+    except ValueError as error:
+        raise TypeError(str(error)) from error
+
+
+def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) -> Any:
+    """Model from a file that its method ``save`` wrote; safe for files from others.
+
+    A file holds JSON and arrays, which are checked against what a model of its class has. Nothing
+    that it names is imported or run, unless it is trusted. Loading takes at most 64 MiB and 50
+    times the size of the file in memory. The predictions of a model are only as trustworthy as the
+    file's author.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Path of the file.
+    trusted : iterable of types or functions, or of their full names, default=()
+        Types of transformers of the user, also of scikit-learn, which are stored beside the model;
+        and models of other packages. Their own code is run on the contents of the file, so trust
+        only types that you know, in files of authors whom you trust. `inspect_file` lists the
+        types that a file needs.
+
+    Returns
+    -------
+    NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic, FusedRidge, BlendNAIM3L or DeepNAIM3L
+        The fitted model.
+
+    Raises
+    ------
+    ModelFileError
+        The file is damaged, of another kind or of a newer format, has types that are not trusted,
+        or a part of the model is missing, inconsistent or not finite.
+    OSError
+        The file cannot be opened.
+
+    Examples
+    --------
+    >>> import naim3l
+    >>> from naim3l.datasets import make_unpaired
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> naim3l.NAIM3L().fit(data.views, data.labels).save("model.naim3l")
+    >>> model = naim3l.load("model.naim3l")
+    >>> model.predict({"view1": data.views["view1"][:2]})["view1"]
+    array([[1, 1, 0],
+           [1, 1, 1]])
+    """
+    if isinstance(trusted, str):
+        raise TypeError(f"trusted must be a list of types or their names, got {trusted!r}.")
+    listed = list(trusted)
+    return read_model(path, _Classes(listed), trusted=listed)
+
+
+def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Description of a model file, without creating an object or importing a module from it.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Path of the file.
+
+    Returns
+    -------
+    dict
+        "path" and "size" (bytes); "format", "version", "written_by" (versions of the packages that
+        wrote it), "class", "parameters", "fitted" (what was learned; arrays are stored beside, and
+        are referred to by number), and "guests", the types that `load` needs to be trusted.
+
+    Raises
+    ------
+    ModelFileError
+        The file is damaged, of another kind, or of a newer format.
+
+    Examples
+    --------
+    >>> from naim3l import NAIM3L, inspect_file
+    >>> from naim3l.datasets import make_unpaired
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> NAIM3L().fit(data.views, data.labels).save("model.naim3l")
+    >>> about = inspect_file("model.naim3l")
+    >>> about["class"], about["fitted"]["names_"]["labels"]
+    ('NAIM3L', ['label0', 'label1', 'label2'])
+    >>> about["guests"]  # nothing to trust
+    []
+    """
+    return {"path": str(path), "size": os.path.getsize(path), **read_description(path)}
