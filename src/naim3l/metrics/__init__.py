@@ -15,11 +15,11 @@ Labels and scores may be NumPy arrays, SciPy sparse arrays, data frames or neste
 `make_scorer` makes a scorer for the model selection of scikit-learn of each of them.
 """
 
-from naim3l.metrics.evaluation import evaluate
 from naim3l.metrics.functions import (
     adapted_auc,
     average_precision,
     coverage,
+    evaluate,
     example_f1,
     hamming_loss,
     macro_auc,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from naim3l.input.batches import Batch
 from naim3l.input.labels import USUAL_WORDS, LabelledRows, label_batch
 from naim3l.input.views import is_separate
-from naim3l.metrics.evaluation import evaluate
-from naim3l.metrics.scored import LOSSES, OF_DECISIONS, PAPER
+from naim3l.metrics.functions import evaluate
+from naim3l.metrics.measures import MEASURES
 
 
 def make_scorer(metric: str) -> "LabelScorer":
@@ -20,9 +20,9 @@ def make_scorer(metric: str) -> "LabelScorer":
     Parameters
     ----------
     metric : str
-        One of the keys that `evaluate` returns. "1-HL" and the F1 values are those of the model's
-        decisions, all others those of its scores. "coverage" and "one-error" are negated, because
-        scikit-learn maximises.
+        One of the keys that `evaluate` returns. Those that depend on a threshold are computed from
+        the model's decisions, all others from its scores. Metrics of which less is better are
+        negated, because scikit-learn maximises.
 
     Returns
     -------
@@ -43,9 +43,9 @@ def make_scorer(metric: str) -> "LabelScorer":
     >>> cross_val_score(model, wide, data.labels["view0"], scoring=scorer).shape
     (5,)
     """
-    if metric not in PAPER:
+    if metric not in MEASURES:
         raise ValueError(
-            f"metric is {metric!r}; the known ones are: {', '.join(map(repr, PAPER))}."
+            f"metric is {metric!r}; the known ones are: {', '.join(map(repr, MEASURES))}."
         )
     return LabelScorer(metric)
 
@@ -58,7 +58,7 @@ class LabelScorer:
 
     def __call__(self, model: Any, X: Any, y: Any) -> float:
         values = [evaluate(*tables)[self.metric] for tables in self._tables(model, X, y)]
-        sign = -1 if self.metric in LOSSES else 1
+        sign = -1 if MEASURES[self.metric].lower_is_better else 1
         return sign * float(np.mean(values))
 
     def _tables(self, model: Any, X: Any, y: Any) -> Iterator[tuple[NDArray, NDArray]]:
@@ -69,7 +69,7 @@ class LabelScorer:
             where = "y" if view is None else f"view {view!r}"
             truth, S = _truth(model, labels, where), _columns(S)
             present = np.asarray(~np.isnan(S).any(axis=1))
-            if self.metric in OF_DECISIONS and present.any():
+            if MEASURES[self.metric].of_decisions and present.any():
                 rows = Batch(rows, where).take_rows(present).data
                 decided = model.predict(rows) if view is None else model.predict({view: rows})[view]
                 yield truth[present], _columns(decided)

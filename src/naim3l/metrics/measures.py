@@ -1,4 +1,9 @@
-"""Metrics of scores and labels, for several weightings of the rows at once."""
+"""The metrics: how each is computed, and what other modules need to know about it.
+
+A new metric is a method of `ScoredLabels`, an entry of `MEASURES`, and a function in
+`naim3l.metrics`. `evaluate`, scorers, the search of `NAIM3LCV`, reports and the command line take
+names, directions and explanations from the entry.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -145,23 +150,150 @@ class ScoredLabels:
 
 Metric = Callable[[ScoredLabels, Matrix], Matrix]
 
-PAPER: dict[str, Metric] = {
-    "1-HL": lambda labels, weights: 1 - labels.hamming_loss(weights),
-    "1-RL": lambda labels, weights: 1 - labels.ranking_loss(weights),
-    "AP": ScoredLabels.average_precision,
-    "AUC": ScoredLabels.adapted_auc,
-    "coverage": ScoredLabels.coverage,
-    "one-error": ScoredLabels.one_error,
-    "macro-AUC": ScoredLabels.macro_auc,
-    "micro-AUC": ScoredLabels.micro_auc,
-    "macro-F1": ScoredLabels.macro_f1,
-    "micro-F1": ScoredLabels.micro_f1,
-    "example-F1": ScoredLabels.example_f1,
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric, and what is known about it.
+
+    Attributes
+    ----------
+    name : str
+        Key in the result of `naim3l.evaluate`.
+    title : str
+        Name for readers who do not know that one.
+    meaning : str
+        What it measures.
+    compute : callable
+        Function of a `ScoredLabels` and of weights (n_draws, n_rows) of its rows.
+    of_decisions : bool
+        Whether it depends on thresholds, because it measures decisions instead of scores.
+    ranks_labels : bool
+        Whether it ranks the labels of a row, so that it is undefined, or constant, for one label.
+    lower_is_better : bool
+    percent : bool
+        Whether it is a share, which is shown in percent; otherwise a number of labels.
+    place : int
+        Position in tables about a model, from 1; 0 leaves it out.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    compute: Metric
+    of_decisions: bool = False
+    ranks_labels: bool = False
+    lower_is_better: bool = False
+    percent: bool = True
+    place: int = 0
+
+    @property
+    def label(self) -> str:
+        """Title, with the name and the direction if they are not obvious."""
+        notes = [self.name] if self.title != self.name else []
+        notes += ["lower is better"] if self.lower_is_better else []
+        return f"{self.title} ({', '.join(notes)})" if notes else self.title
+
+
+_MEASURES = (
+    Measure(
+        "1-HL",
+        "accuracy",
+        "share of the known yes and no that the model predicts correctly",
+        lambda labels, weights: 1 - labels.hamming_loss(weights),
+        of_decisions=True,
+        place=2,
+    ),
+    Measure(
+        "1-RL",
+        "pairs in order",
+        "of all pairs of a label that applies to a row and one that does not, the share in which "
+        "the first has the higher score",
+        lambda labels, weights: 1 - labels.ranking_loss(weights),
+        ranks_labels=True,
+        place=4,
+    ),
+    Measure(
+        "AP",
+        "average precision",
+        "how far up the labels that apply are when a row's labels are sorted by score, averaged "
+        "over rows",
+        ScoredLabels.average_precision,
+        ranks_labels=True,
+        place=3,
+    ),
+    Measure(
+        "AUC",
+        "adapted AUC",
+        "area under the curve for the top-ranked labels of all rows, as the paper defines it",
+        ScoredLabels.adapted_auc,
+        ranks_labels=True,
+        place=5,
+    ),
+    Measure(
+        "coverage",
+        "coverage",
+        "number of top-ranked labels of a row that include all labels that apply, averaged over "
+        "rows",
+        ScoredLabels.coverage,
+        ranks_labels=True,
+        lower_is_better=True,
+        percent=False,
+        place=9,
+    ),
+    Measure(
+        "one-error",
+        "one-error",
+        "share of rows whose top-ranked label does not apply",
+        ScoredLabels.one_error,
+        ranks_labels=True,
+        lower_is_better=True,
+        place=10,
+    ),
+    Measure(
+        "macro-AUC",
+        "macro-AUC",
+        "how well rows with the label are ranked above rows without it, averaged over labels "
+        "(50 % is guessing)",
+        ScoredLabels.macro_auc,
+        place=1,
+    ),
+    Measure(
+        "micro-AUC",
+        "micro-AUC",
+        "how well entries that are yes are ranked above entries that are no, over all labels",
+        ScoredLabels.micro_auc,
+    ),
+    Measure(
+        "macro-F1",
+        "F1 by label",
+        "100 % if the model finds every yes of a label and predicts no other, averaged over labels",
+        ScoredLabels.macro_f1,
+        of_decisions=True,
+        place=6,
+    ),
+    Measure(
+        "micro-F1",
+        "F1 of all entries",
+        "the same for all entries together",
+        ScoredLabels.micro_f1,
+        of_decisions=True,
+        place=7,
+    ),
+    Measure(
+        "example-F1",
+        "F1 by row",
+        "the same for the labels of a row, averaged over rows",
+        ScoredLabels.example_f1,
+        of_decisions=True,
+        place=8,
+    ),
+)
+MEASURES = {measure.name: measure for measure in _MEASURES}
+# What is computed instead in results by other protocols than that of the paper.
+PROTOCOLS: dict[str, dict[str, Metric]] = {
+    "paper": {},
+    "fused": {"AP": ScoredLabels.average_precision_fused},
 }
-# Metrics of yes and no, which depend on thresholds; and those of which less is better.
-OF_DECISIONS = ("1-HL", "macro-F1", "micro-F1", "example-F1")
-LOSSES = ("coverage", "one-error")
-PROTOCOLS = {"paper": PAPER, "fused": {**PAPER, "AP": ScoredLabels.average_precision_fused}}
 
 
 def _divide(a: Any, b: Any, otherwise: float = np.nan) -> Matrix:
