@@ -46,7 +46,7 @@ def some(names: Sequence[Any], most: int = 8, show: Callable[[Any], str] = quote
 
 
 def documented(**lists: Any) -> Callable[[T], T]:
-    """Decorator that puts the names of registries into a docstring, for example ``<kernels>``.
+    """Decorator that puts names of registries, or text, into a docstring, such as ``<kernels>``.
 
     Examples
     --------
@@ -61,7 +61,8 @@ def documented(**lists: Any) -> Callable[[T], T]:
         text = described.__doc__
         for name, entries in lists.items() if text else ():
             names = ", ".join(f'"{entry}"' for entry in entries)
-            text = text.replace(f"<{name}>", f"{{{names}}}")
+            shown = entries if isinstance(entries, str) else f"{{{names}}}"
+            text = text.replace(f"<{name}>", shown)
         described.__doc__ = text
         return described
 

@@ -1,7 +1,8 @@
-"""Fusion of the scores of several views into one score per sample."""
+"""One score per sample from several: from those of its views, or of unlike models of a view."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
@@ -12,7 +13,6 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
 from naim3l._arrays import Matrix
-from naim3l._parameters import check_number
 from naim3l.decisions.calibration import Calibration
 from naim3l.files.stored import Array, ListOf, Nested
 from naim3l.input.batches import Batch
@@ -22,7 +22,7 @@ Scores = NDArray[np.float64]
 FUSIONS = ("mean", "evidence", "learned")
 # Learned weights differ between groups of rare, medium and frequent labels.
 N_GROUPS = 3
-# Strength of the prior of learned weights, see `fit_weights`.
+# Strength of the prior of learned weights, in units of one entry's log-loss.
 PULL = 10.0
 # Probabilities are clipped to this distance from 0 and 1, so that no view decides alone.
 LEAST_PROBABILITY = 1e-9
@@ -108,13 +108,16 @@ class Evidence:
         return add_evidence(*self._log_odds(scores), self.weights, self.overlap)
 
     def _log_odds(self, scores: Matrix) -> tuple[Matrix, Matrix]:
-        pairs = zip(self.calibrations, scores, strict=True)
-        log_odds = np.stack([calibration.log_odds(S) for calibration, S in pairs])
-        return log_odds, self.calibrations[0].base  # which all views share
+        return calibrated(self.calibrations, scores), self.calibrations[0].base
 
     def learned(self, scores: Matrix, truth: Matrix) -> "Evidence":
         """The same with the weights and overlap that fit samples best."""
         return Evidence(self.calibrations, *fit_weights(*self._log_odds(scores), truth))
+
+
+def fuse_views(scores: Matrix, evidence: Evidence | None) -> Scores:
+    """Scores (n_samples, n_labels) of those by view, (n_views, n_samples, n_labels)."""
+    return fuse_arrays(scores) if evidence is None else evidence.fuse(scores)
 
 
 def label_groups(truth: Matrix, n_groups: int = N_GROUPS) -> NDArray[np.intp]:
@@ -153,23 +156,34 @@ def fit_weights(
     pull : float
         Strength of the shrinkage, in units of one entry's log-loss.
     """
-    groups, weights = label_groups(truth), np.ones((len(log_odds), truth.shape[1]))
-    overlap = np.zeros(truth.shape[1])
-    evidence = log_odds - base
+    n_views = (~np.isnan(log_odds)).sum(axis=0)
+    found = _fit_by_group(np.nan_to_num(log_odds - base), n_views, base, truth, pull, 1.0)
+    return found[:-1], found[-1]
+
+
+def _fit_by_group(
+    evidence: Matrix, n_views: Any, base: Matrix, truth: Matrix, pull: float, centre: float
+) -> Matrix:
+    """`least_log_loss` of each group of labels, (n_weights + 1, n_labels)."""
+    groups, found = label_groups(truth), np.empty((len(evidence) + 1, truth.shape[1]))
+    known = ~np.isnan(truth) & (n_views > 0)
+    starts = np.broadcast_to(base, known.shape)
     for group in np.unique(groups):
         of_group = groups == group
-        E = evidence[:, :, of_group]
-        n_views = (~np.isnan(E)).sum(axis=0)
-        known = ~np.isnan(truth[:, of_group]) & (n_views > 0)
-        start = np.broadcast_to(base[of_group], known.shape)[known]
-        yes = truth[:, of_group][known]
-        found = least_log_loss(np.nan_to_num(E[:, known]), n_views[known], start, yes, pull)
-        weights[:, of_group], overlap[of_group] = found[:-1, None], found[-1]
-    return weights, overlap
+        at = known[:, of_group]
+        found[:, of_group] = least_log_loss(
+            evidence[:, :, of_group][:, at],
+            n_views[:, of_group][at],
+            starts[:, of_group][at],
+            truth[:, of_group][at],
+            pull,
+            centre,
+        )[:, None]
+    return found
 
 
 def least_log_loss(
-    E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, pull: float, centre: float = 1.0
+    E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, pull: float, centre: float
 ) -> Matrix:
     """Weights w (n_views,) followed by the overlap r, with the lowest log-loss.
 
@@ -191,6 +205,63 @@ def least_log_loss(
 
     bounds = [(0, None)] * len(E) + [(0, 1)]
     return np.asarray(minimize(loss, neutral, jac=True, method="L-BFGS-B", bounds=bounds).x)
+
+
+@dataclass(frozen=True)
+class Blend:
+    """Log-odds of several models for the rows of one view, as one.
+
+    Attributes
+    ----------
+    calibrations : list of Calibration, one per model
+    weights : ndarray of shape (n_models, n_labels)
+        Weights of what the log-odds of each model add to the base rates of the labels.
+    """
+
+    calibrations: list[Calibration]
+    weights: Matrix
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "calibrations": ListOf(Nested(Calibration), "members"),
+        "weights": Array("f", "members", "labels"),
+    }
+
+    def log_odds(self, scores: Matrix) -> Matrix:
+        """Log-odds (n_rows, n_labels) of scores (n_models, n_rows, n_labels)."""
+        return blend(calibrated(self.calibrations, scores), self.calibrations[0].base, self.weights)
+
+
+def calibrated(calibrations: list[Calibration], scores: Matrix) -> Matrix:
+    """Log-odds by view or model, (n, n_rows, n_labels), of scores in the same shape."""
+    pairs = zip(calibrations, scores, strict=True)
+    return np.stack([calibration.log_odds(S) for calibration, S in pairs])
+
+
+def blend(log_odds: Matrix, base: Matrix, weights: Matrix) -> Matrix:
+    """Base rates and the weighted sum of what each model adds to them, (n_rows, n_labels).
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n_models, n_rows, n_labels)
+        Calibrated log-odds; the result is NaN where one of them is.
+    base : ndarray of shape (n_labels,)
+        Log-odds of the base rates.
+    weights : ndarray of shape (n_models, n_labels)
+    """
+    return np.asarray(base + np.einsum("mrl,ml->rl", log_odds - base, weights))
+
+
+def blend_weights(log_odds: Matrix, base: Matrix, truth: Matrix, pull: float = PULL) -> Matrix:
+    """Weights (n_models, n_labels) with which `blend` has the lowest log-loss.
+
+    As in `fit_weights`, but shrunk towards equal weights that sum to 1. All entries have all
+    models, so that there is no overlap to learn.
+    """
+    complete = ~np.isnan(log_odds).any(axis=0)
+    evidence = np.nan_to_num(log_odds - base)
+    return _fit_by_group(evidence, complete.astype(np.intp), base, truth, pull, 1 / len(log_odds))[
+        :-1
+    ]
 
 
 def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: float = 0.0) -> Any:
@@ -240,8 +311,7 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: float = 
     Bob  0.4
     Cid  0.3
     """
-    check_number("overlap", overlap, above=0, or_equal=True)
-    if overlap > 1:
+    if not (isinstance(overlap, Real) and 0 <= overlap <= 1):
         raise ValueError(f"overlap must be a number from 0 to 1, got {overlap!r}.")
     if overlap and base_rates is None:
         raise ValueError(f"overlap={overlap:g} has no effect on the mean; give base_rates, too.")

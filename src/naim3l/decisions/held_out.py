@@ -8,20 +8,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
-from naim3l._parameters import check_choice
 from naim3l._threads import thread_map
 from naim3l.decisions.calibration import log_losses
 from naim3l.decisions.fusion import fuse_arrays
-from naim3l.metrics.scored import LOSSES, PAPER, ScoredLabels
+from naim3l.metrics.measures import MEASURES, Measure, ScoredLabels
 from naim3l.problem.base import BaseProblem
 from naim3l.problem.rows import Problem
 
+
+def _log_losses(labels: ScoredLabels, weights: Matrix) -> Matrix:
+    truth = np.where(labels.positive, 1.0, np.where(labels.negative, 0.0, np.nan))
+    return log_losses(labels.scores, truth, weights)
+
+
 # The only metric of held-out entries that `naim3l.evaluate` does not compute.
-LOG_LOSS = "log-loss"
-METRICS = (*PAPER, LOG_LOSS)
-LOWER_IS_BETTER = (*LOSSES, LOG_LOSS)
+LOG_LOSS = Measure(
+    "log-loss",
+    "log-loss",
+    "mean log-loss under calibration curves fitted to the same entries",
+    _log_losses,
+    lower_is_better=True,
+    percent=False,
+)
+METRICS = {**MEASURES, LOG_LOSS.name: LOG_LOSS}
+LOWER_IS_BETTER = tuple(name for name, measure in METRICS.items() if measure.lower_is_better)
 # They rank the labels of a row, so that a single label has no value, or always the same.
-OF_RANKS = ("1-RL", "AP", "AUC", "coverage", "one-error")
+OF_RANKS = tuple(name for name, measure in METRICS.items() if measure.ranks_labels)
 AUTO = "auto"
 # Blocks of rows that are left out in turn to see how far a metric depends on the rows.
 N_BLOCKS = 20
@@ -29,7 +41,9 @@ N_BLOCKS = 20
 
 def check_metric(metric: str) -> None:
     """Refuse anything but "auto" and the names of metrics of held-out entries."""
-    check_choice("metric", metric, (AUTO, *METRICS))
+    allowed = [AUTO, *METRICS]
+    if metric not in allowed:
+        raise ValueError(f"metric must be one of {allowed}, got {metric!r}.")
 
 
 def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
@@ -51,7 +65,7 @@ def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
     if metric != AUTO:
         return metric
     ranked = (((Y == 1).any(axis=1) & (Y == 0).any(axis=1)).any() for Y in truths)
-    return "AP" if all(ranked) else LOG_LOSS
+    return "AP" if all(ranked) else LOG_LOSS.name
 
 
 def shuffled_entries(
@@ -270,6 +284,4 @@ def measure(truth: Matrix, scores: Matrix, metric: str) -> float:
 
 def measure_draws(truth: Matrix, scores: Matrix, metric: str, weights: Matrix) -> Matrix:
     """A metric of one table (n_rows, n_labels), under weights (n_draws, n_rows) of the rows."""
-    if metric == LOG_LOSS:
-        return log_losses(scores, truth, weights)
-    return PAPER[metric](ScoredLabels(truth == 1, truth == 0, scores), weights)
+    return METRICS[metric].compute(ScoredLabels(truth == 1, truth == 0, scores), weights)

@@ -1,59 +1,109 @@
-"""Thresholds, probabilities and view weights, learned together.
+"""Rules for when a label is predicted, and how users choose one.
 
-All three are learned from scores of entries that are held out in turn, so that one set of
-additional fits is enough for them.
+A new rule is a function of held-out scores, and an entry of `RULES`; docstrings and the command
+line take its name and meaning from there.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from naim3l._arrays import Matrix
-from naim3l._parameters import check_choice
-from naim3l._threads import thread_map
-from naim3l.decisions.calibration import Calibration, fit_calibration
-from naim3l.decisions.contenders import Answers
-from naim3l.decisions.fusion import FUSIONS, Evidence, fuse_arrays
-from naim3l.decisions.thresholds import (
-    LEARNED,
-    RULES,
-    SIGN,
-    check_rule,
-    fit_thresholds,
-    fixed_thresholds,
-)
-from naim3l.files.stored import Array, Flag, MapOf, Maybe, Nested, Number, OneOf, Text
-from naim3l.input.views import FUSED
-from naim3l.problem.rows import Problem
+from naim3l._arrays import Mask, Matrix
+from naim3l._text import documented
+from naim3l.decisions.calibration import Calibration
+from naim3l.decisions.fusion import FUSIONS
+from naim3l.files.stored import Flag, MapOf, Number, OneOf, Text
 
-N_FOLDS = 3
+SIGN = "sign"
+# With fewer known positives than this a label shares the threshold of all such labels.
+ENOUGH_POSITIVES = 5
+# Share of the held-out entries by which "guarded" decisions may be less accurate than each label's
+# more frequent value. On new rows they lose up to twice as much.
+GUARD = 0.005
 
-Thresholds = dict[str, Matrix]  # by block: a view, or all views of one wide table
-Rulebook = dict[str, Thresholds]
+
+def _half(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
+    return _score_at(0.0, scores, calibration)
+
+
+def _guarded(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
+    cut = _guarded_cut(calibration.log_odds(scores), yes, known)
+    return _score_at(cut, scores, calibration)
+
+
+def _cardinality(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
+    return np.full(scores.shape[1], _as_many_as_true(scores[known], yes[known]))
+
+
+def _f1(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
+    rare = yes.sum(axis=0) < ENOUGH_POSITIVES
+    shared = known & rare
+    thresholds = np.full(scores.shape[1], _best_f1(scores[shared], yes[shared]))
+    for k in np.flatnonzero(~rare):
+        thresholds[k] = _best_f1(scores[known[:, k], k], yes[known[:, k], k])
+    return thresholds
 
 
 @dataclass(frozen=True)
+class Rule:
+    """A rule for when a label is predicted.
+
+    Attributes
+    ----------
+    meaning : str
+        What the rule does, as the rest of a sentence that begins with its name.
+    learn : callable or None
+        Thresholds (n_labels,) of held-out scores (n_rows, n_labels), of which entries are positive
+        and known, and of the calibration of the scores. None if nothing is learned.
+    """
+
+    meaning: str
+    learn: Callable[[Matrix, Mask, Mask, Calibration], Matrix] | None = None
+
+
+RULES = {
+    SIGN: Rule("is a score above 0, the paper's rule, which predicts rare labels almost never"),
+    "guarded": Rule(
+        "is the probability with the highest F1 over all entries, among those at which decisions "
+        "are at most half a point less accurate than each label's more frequent value",
+        _guarded,
+    ),
+    "cardinality": Rule(
+        "is one threshold per view, at which as many labels are predicted as are positive",
+        _cardinality,
+    ),
+    "f1": Rule(
+        "is the threshold with the highest F1 of each label in each view, which labels with few "
+        "known positives share",
+        _f1,
+    ),
+    "half": Rule("is a probability of one half, so that the more probable value wins", _half),
+}
+LEARNED = {name: rule.learn for name, rule in RULES.items() if rule.learn is not None}
+
+
+@documented(
+    rules=RULES,
+    fusions=FUSIONS,
+    meanings=" ".join(f'"{name}" {rule.meaning}.' for name, rule in RULES.items()),
+)
+@dataclass(frozen=True)
 class Decisions:
-    """How scores become answers: labels, probabilities, and one score from several views.
+    """How scores become predictions: labels, probabilities, and one score from several views.
 
     Parameters
     ----------
-    rule : {"sign", "guarded", "cardinality", "f1", "half"}, float, or mapping of label to float, \
-default="guarded"
-        When a label is predicted. "sign" is a score above 0, the paper's rule, which predicts rare
-        labels almost never; a number is another threshold of the score. The other rules are
-        learned from entries that are held out of additional coarse fits: "f1" maximises the F1 of
-        each label in each view; "cardinality" is one threshold per view, at which as many labels
-        are predicted as are positive; "half" is a probability of one half; "guarded" maximises the
-        F1 over all entries without making decisions less accurate than each label's more frequent
-        value.
+    rule : <rules>, float, or mapping of label to float, default="guarded"
+        When a label is predicted. <meanings> All but "sign" are learned from entries that are held
+        out of additional coarse fits. A number is a fixed threshold of the score.
     probabilities : bool, default=True
         Whether `predict_proba` is available: a calibration curve per label is learned from the
         same held-out entries, shrunk towards a common one if few of its entries are known.
-    fusion : {"mean", "evidence", "learned"}, default="mean"
+    fusion : <fusions>, default="mean"
         How the views of a row of a wide table are fused. "mean" is the mean of their scores.
         "evidence" calibrates each view on held-out entries, and adds up its evidence beyond the
         base rate of a label. "learned" also learns weights per view and group of labels, and how
@@ -84,8 +134,14 @@ default="guarded"
             learned = isinstance(decide, str) and decide in LEARNED
             found = cls(decide, probabilities=learned)
         check_rule("decide", found.rule, label_names)
-        check_choice("decide: fusion", found.fusion, FUSIONS)
-        check_choice("decide: probabilities", found.probabilities, (True, False))
+        if found.fusion not in FUSIONS:
+            raise ValueError(
+                f"decide: fusion must be one of {list(FUSIONS)}, got {found.fusion!r}."
+            )
+        if not isinstance(found.probabilities, bool | np.bool_):
+            raise ValueError(
+                f"decide: probabilities must be True or False, got {found.probabilities!r}."
+            )
         return found
 
     @property
@@ -98,166 +154,108 @@ default="guarded"
         return self.learned_rule or self.probabilities or (wide and self.fusion != "mean")
 
 
-@dataclass
-class LearnedDecisions:
-    """Thresholds, calibrations and view weights of a model.
-
-    Attributes
-    ----------
-    thresholds : dict of str to ndarray of shape (n_labels,)
-        Thresholds by view; for a wide table under the key ``FUSED``.
-    rules : dict of str to dict of str to ndarray of shape (n_labels,)
-        Thresholds of every learned rule; empty if nothing was learned.
-    calibrations : dict of str to Calibration
-        Calibrations with the same keys; empty without ``probabilities``.
-    evidence : Evidence or None
-        How the views of a wide table are fused; None is the mean of their scores.
-    """
-
-    thresholds: Thresholds
-    rules: Rulebook = field(default_factory=dict)
-    calibrations: dict[str, Calibration] = field(default_factory=dict)
-    evidence: Evidence | None = None
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "thresholds": MapOf(Array("f", "labels")),
-        "rules": MapOf(MapOf(Array("f", "labels"))),
-        "calibrations": MapOf(Nested(Calibration)),
-        "evidence": Maybe(Nested(Evidence)),
-    }
-
-
-def fixed_decisions(
-    rules: Decisions, blocks: Sequence[str], label_names: list[str]
-) -> LearnedDecisions:
-    """Decisions that need no held-out entries; thresholds that are to be learned are 0."""
-    known = "sign" if isinstance(rules.rule, str) else rules.rule
-    return LearnedDecisions({block: fixed_thresholds(known, label_names) for block in blocks})
-
-
-def learn_decisions(
-    rules: Decisions, start: LearnedDecisions, problem: Problem, scores: Matrix
-) -> LearnedDecisions:
-    """Decisions as the rules require, learned from scores of entries by fits without them.
-
-    Parameters
-    ----------
-    rules : Decisions
-    start : LearnedDecisions
-        Result of `fixed_decisions`.
-    problem : Problem
-    scores : ndarray of shape (n_rows, n_labels)
-        Result of `held_out_scores`; NaN elsewhere.
-    """
-    decisions = replace(start)
-    rates, names = problem.base_rates, list(start.thresholds)
-    truths = scores_by_block(problem, problem.truth_of(problem.Y != 0), None, names)
-    if problem.samples is not None and rules.fusion != "mean":
-        by_view = problem.by_view_and_sample(scores)
-        learned = rules.fusion == "learned"
-        decisions.evidence = _fit_evidence(by_view, truths[FUSED], rates, learned)
-    found = scores_by_block(problem, scores, decisions.evidence, names)
-    blocks = {name: (found[name], truths[name]) for name in names}
-
-    def learn(name: str) -> tuple[Calibration, list[Matrix]]:
-        curves = fit_calibration(*blocks[name], rates)
-        return curves, [fit_thresholds(*blocks[name], rule, curves) for rule in LEARNED]
-
-    of_blocks = thread_map(learn, names, min(problem.n_threads, len(names)))
-    calibrations = {name: curves for name, (curves, _) in zip(names, of_blocks, strict=True)}
-    decisions.rules = {
-        rule: {name: of[1][i] for name, of in zip(names, of_blocks, strict=True)}
-        for i, rule in enumerate(LEARNED)
-    }
-    if rules.learned_rule:
-        decisions.thresholds = decisions.rules[rules.rule]
-    if rules.probabilities:
-        decisions.calibrations = calibrations
-    return decisions
-
-
-def held_out_answers(
-    rules: Decisions,
-    start: LearnedDecisions,
-    problem: Problem,
-    scores: Matrix,
-    fold_of: NDArray[np.intp],
-) -> dict[str, Answers]:
-    """Answers about held-out entries, by view, or of the samples of a wide table.
-
-    Whatever decides on the entries of a fold is learned from the other folds, so that rare labels
-    are not decided on by thresholds that were chosen for the same entries.
-
-    Parameters
-    ----------
-    rules, start, problem, scores
-        As in `learn_decisions`.
-    fold_of : ndarray of int, of shape (n_rows, n_labels)
-        Result of `hold_out_folds`.
-    """
-    names, found = list(start.thresholds), dict[str, Answers]()
-    for fold in range(max(fold_of.max(), 0) + 1):  # without entries, all answers are NaN
-        here = fold_of == fold
-        decisions = learn_decisions(rules, start, problem, np.where(here, np.nan, scores))
-        own = scores_by_block(problem, np.where(here, scores, np.nan), decisions.evidence, names)
-        for name, S in own.items():
-            curve = decisions.calibrations.get(name)
-            answers = Answers.decided(S, decisions.thresholds[name], curve)
-            found[name] = answers.beside(found[name]) if name in found else answers
-    return found
-
-
-def scores_by_block(
-    problem: Problem, scores: Matrix, evidence: Evidence | None, names: Sequence[str]
-) -> dict[str, Matrix]:
-    """Scores of stacked rows by view, or of the samples of a wide table, fused.
-
-    Parameters
-    ----------
-    problem : Problem
-    scores : ndarray of shape (n_rows, n_labels)
-        Scores or labels, which are the same in all views of a sample; NaN where there are none.
-    evidence : Evidence or None
-        How the views of a sample are fused; None is the mean.
-    names : sequence of str
-        Names of the views, or ``FUSED`` alone.
-    """
-    if problem.samples is not None:
-        return {FUSED: fuse_views(problem.by_view_and_sample(scores), evidence)}
-    return {name: scores[rows] for name, rows in zip(names, problem.row_slices, strict=True)}
-
-
-def thresholds_of(rule: str | None, thresholds: Thresholds, learned: Rulebook) -> Thresholds:
-    """Thresholds of a rule that is chosen after the fit.
-
-    Parameters
-    ----------
-    rule : one of `RULES`, or None
-        None is the rule of the fit.
-    thresholds : dict of str to ndarray of shape (n_labels,)
-        Thresholds of the fit.
-    learned : dict of str to dict of str to ndarray of shape (n_labels,)
-        Thresholds of every learned rule; empty if nothing was learned.
-    """
-    if rule is None:
-        return thresholds
-    check_choice("decide", rule, RULES)
-    if rule == SIGN:
-        return {block: np.zeros_like(values) for block, values in thresholds.items()}
-    if not learned:
+def check_rule(name: str, rule: Any, label_names: list[str] | None = None) -> None:
+    """Refuse anything but the name of a rule, a number, or a mapping of labels to numbers."""
+    if isinstance(rule, Mapping):
+        for label, value in rule.items():
+            if not _is_number(value):
+                raise ValueError(f"{name}[{label!r}] must be a finite number, got {value!r}.")
+        unknown = [label for label in rule if label not in (label_names or rule)]
+        if unknown:
+            raise ValueError(f"{name}: no labels {unknown}; the data have {label_names}.")
+    elif not _is_number(rule) and not (isinstance(rule, str) and rule in RULES):
         raise ValueError(
-            f"decide={rule!r} needs scores of held-out entries: fit the model with "
-            f"decide={rule!r}, or another learned rule."
+            f"{name} must be one of {list(RULES)}, a finite number, a mapping {{label: number}}, "
+            f"or Decisions(...), got {rule!r}."
         )
-    return learned[rule]
 
 
-def fuse_views(scores: Matrix, evidence: Evidence | None) -> NDArray[np.float64]:
-    """Scores (n_samples, n_labels) of those by view, (n_views, n_samples, n_labels)."""
-    return fuse_arrays(scores) if evidence is None else evidence.fuse(scores)
+def fixed_thresholds(rule: Any, label_names: list[str]) -> Matrix:
+    """Thresholds (n_labels,) that need no learning; labels that are not in a mapping have 0."""
+    if isinstance(rule, Mapping):
+        return np.array([float(rule.get(name, 0.0)) for name in label_names])
+    return np.full(len(label_names), 0.0 if isinstance(rule, str) else float(rule))
 
 
-def _fit_evidence(scores: Matrix, truth: Matrix, rates: Matrix, learned: bool) -> Evidence:
-    calibrations = [fit_calibration(S, truth, rates) for S in scores]
-    evidence = Evidence.plain(calibrations)
-    return evidence.learned(scores, truth) if learned else evidence
+def fit_thresholds(scores: Matrix, truth: Matrix, rule: str, calibration: Calibration) -> Matrix:
+    """Thresholds (n_labels,) above which labels are predicted.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows, n_labels)
+        Scores of held-out entries, by fits without them; NaN elsewhere.
+    truth : ndarray of shape (n_rows, n_labels)
+        1, 0, NaN = unknown.
+    rule : str
+        Key of `LEARNED`.
+    calibration : Calibration
+        Calibration of these scores.
+    """
+    known = np.isfinite(scores) & np.isfinite(truth)
+    return LEARNED[rule](scores, known & (truth == 1), known, calibration)
+
+
+def _guarded_cut(log_odds: Matrix, yes: Mask, known: Mask) -> float:
+    """Log-odds with the best F1 over all entries, among those that ``GUARD`` allows.
+
+    If it allows none, because the scores are worse than guessing, the most accurate one.
+    """
+    n_known, n_yes = int(known.sum()), int(yes.sum())
+    if not n_known:
+        return 0.0
+    of_label = yes.sum(axis=0)
+    right_by_guessing = np.maximum(of_label, known.sum(axis=0) - of_label).sum()
+    order = np.argsort(-log_odds[known], kind="stable")
+    ranked = log_odds[known][order]
+    n_called = np.arange(n_known + 1)
+    hits = np.concatenate([[0], np.cumsum(yes[known][order])])
+    right = hits + (n_known - n_yes) - (n_called - hits)
+    f1 = 2 * hits / np.maximum(n_called + n_yes, 1)
+    possible = np.concatenate([[True], np.append(ranked[1:] < ranked[:-1], True)])  # not amid ties
+    allowed = possible & (right >= right_by_guessing - GUARD * n_known)
+    if allowed.any():
+        best = int(np.argmax(np.where(allowed, f1, -1.0)))
+    else:
+        best = int(np.argmax(np.where(possible, right, -1)))
+    return _below(ranked, best - 1) if best else float(ranked[0] + 1.0)
+
+
+def _score_at(log_odds: float, scores: Matrix, calibration: Calibration) -> Matrix:
+    """Score of each label, (n_labels,), whose probability has these log-odds.
+
+    A label whose probability does not increase with its score is predicted always or never,
+    depending on its frequency: its threshold is beyond all of its scores.
+    """
+    rises = calibration.slope > 0
+    found = (log_odds - calibration.offset) / np.where(rises, calibration.slope, 1.0)
+    finite = np.where(np.isfinite(scores), scores, 0.0)
+    always = np.where(calibration.base > log_odds, finite.min(axis=0) - 1, finite.max(axis=0) + 1)
+    return np.where(rises, found, always)
+
+
+def _best_f1(scores: Matrix, yes: Mask) -> float:
+    """Threshold with the highest F1, midway between two scores; 0 without a positive."""
+    if not yes.any():
+        return 0.0
+    order = np.argsort(-scores, kind="stable")
+    ranked, hits = scores[order], np.cumsum(yes[order])
+    f1 = 2 * hits / (np.arange(1, len(ranked) + 1) + hits[-1])
+    last_of_ties = np.append(ranked[1:] < ranked[:-1], True)
+    best = int(np.argmax(np.where(last_of_ties, f1, -1)))
+    return _below(ranked, best)
+
+
+def _as_many_as_true(scores: Matrix, yes: Mask) -> float:
+    """Threshold with as many scores above it as there are positives; 0 without one."""
+    n_yes = int(yes.sum())
+    return _below(-np.sort(-scores), n_yes - 1) if n_yes else 0.0
+
+
+def _below(ranked: Matrix, last: int) -> float:
+    """Midpoint of the score at ``last`` and the next smaller one; scores are descending."""
+    smaller = ranked[ranked < ranked[last]]
+    return float((ranked[last] + smaller[0]) / 2) if len(smaller) else float(ranked[last] - 1.0)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

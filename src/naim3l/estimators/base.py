@@ -25,16 +25,15 @@ from naim3l._arrays import Matrix
 from naim3l._device import CPU
 from naim3l._text import plain
 from naim3l._warnings import warn_user
+from naim3l.decisions.fusion import fuse_views
 from naim3l.decisions.held_out import Folds, hold_out_folds
-from naim3l.decisions.rules import (
+from naim3l.decisions.learning import (
     N_FOLDS,
-    Decisions,
     LearnedDecisions,
     fixed_decisions,
-    fuse_views,
     learn_decisions,
-    thresholds_of,
 )
+from naim3l.decisions.rules import Decisions
 from naim3l.estimators.chunked import lazily, scores_of_chunks
 from naim3l.estimators.saved import PARAMETER, save, stored_parameters
 from naim3l.estimators.training import read_training
@@ -282,7 +281,7 @@ class ViewPredictor(BaseEstimator):
                     f"{where}, row {lacking[0]}: all values are missing, so there is nothing to "
                     f"predict from ({len(lacking)} such rows); drop these rows first."
                 )
-        at = thresholds_of(decide, self.thresholds_, self.decisions_.rules)
+        at = self.decisions_.thresholds_of(decide)
         return self._contain({v: (at[v] < S).astype(np.int64) for v, S in scores.items()}, X)
 
     @WithProbabilities

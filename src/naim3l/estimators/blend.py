@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from naim3l._arrays import Matrix
 from naim3l._progress import progress_bar
-from naim3l.decisions.blending import Blend, blend, blend_weights, calibrated
 from naim3l.decisions.calibration import fit_calibration
-from naim3l.decisions.rules import Decisions, fixed_decisions, learn_decisions
+from naim3l.decisions.fusion import Blend, blend, blend_weights, calibrated
+from naim3l.decisions.learning import fixed_decisions, learn_decisions
+from naim3l.decisions.rules import Decisions
 from naim3l.estimators.aligned import AlignedModel
 from naim3l.estimators.base import ViewModel, ViewPredictor
 from naim3l.estimators.logistic import PerViewLogistic

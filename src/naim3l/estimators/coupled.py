@@ -16,7 +16,7 @@ from naim3l._device import CPU, check_device
 from naim3l._progress import progress_bar
 from naim3l._text import plain
 from naim3l._threads import one_blas_thread
-from naim3l.decisions.contenders import Answers, Judged, guess
+from naim3l.decisions.bootstrap_metrics import EvaluatedBlock, evaluate_blocks, guess
 from naim3l.decisions.held_out import (
     AUTO,
     LOWER_IS_BETTER,
@@ -25,15 +25,15 @@ from naim3l.decisions.held_out import (
     hidden_metric,
     mean_defined,
 )
-from naim3l.decisions.quality import measure
-from naim3l.decisions.rules import (
+from naim3l.decisions.learning import (
     N_FOLDS,
-    Decisions,
     LearnedDecisions,
-    held_out_answers,
+    Predictions,
+    held_out_predictions,
     learn_decisions,
     scores_by_block,
 )
+from naim3l.decisions.rules import Decisions
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.estimators.ridge import PerViewRidge
 from naim3l.files.checkpoint import Checkpoint, check_seed
@@ -250,7 +250,7 @@ class CoupledModel(LinearViewModel):
         names = self.names_.blocks
         truths = scores_by_block(rows, rows.truth_of(folds.fold_of >= 0), None, names)
         own, rivals = (
-            held_out_answers(rules, start, rows, folds.scores(of, levelled=True), folds.fold_of)
+            held_out_predictions(rules, start, rows, folds.scores(of, levelled=True), folds.fold_of)
             for of in (fits, other)
         )
         blocks = [
@@ -258,15 +258,17 @@ class CoupledModel(LinearViewModel):
             for name in names
         ]
         blocks = [block for block in blocks if len(block.truth)] or blocks[:1]
-        self.held_out_: dict[str, Any] = plain(measure(blocks, self.label_names_))
+        self.held_out_: dict[str, Any] = plain(evaluate_blocks(blocks, self.label_names_))
 
 
-def _block(name: str, truth: Matrix, own: Answers, rates: Matrix, rival: Answers) -> Judged:
+def _block(
+    name: str, truth: Matrix, own: Predictions, rates: Matrix, rival: Predictions
+) -> EvaluatedBlock:
     """Held-out entries of a view; rows without one are left out."""
     rows = np.asarray(np.isfinite(truth).any(axis=1))
     kind = "fused" if name == FUSED else "view"
     guessing = guess(rates, int(rows.sum()))
-    return Judged(name, kind, truth[rows], own.take(rows), guessing, rival.take(rows))
+    return EvaluatedBlock(name, kind, truth[rows], own.take(rows), guessing, rival.take(rows))
 
 
 @one_blas_thread  # many products of small matrices

@@ -16,8 +16,7 @@ from naim3l._device import CPU
 from naim3l._progress import progress_bar
 from naim3l._text import documented
 from naim3l._warnings import warn_user
-from naim3l.decisions.rules import Decisions
-from naim3l.decisions.thresholds import RULES
+from naim3l.decisions.rules import RULES, Decisions
 from naim3l.estimators.coupled import FACTOR, VARIANTS, CoupledModel, Path_
 from naim3l.features.encoding import NAMES
 from naim3l.files.checkpoint import Checkpoint, kept_in

@@ -1,6 +1,7 @@
-"""Quality of answers, with bootstrap intervals, beside what simpler methods reach."""
+"""Metrics of predictions with bootstrap intervals, beside those of simpler methods."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,12 @@ from sklearn.metrics import average_precision_score
 from naim3l._arrays import Matrix
 from naim3l._threads import one_blas_thread
 from naim3l.decisions.calibration import calibration_error
-from naim3l.decisions.contenders import Answers, Judged
 from naim3l.decisions.fusion import fuse_arrays
-from naim3l.metrics.scored import OF_DECISIONS, PAPER, ScoredLabels, label_mean
+from naim3l.decisions.learning import Predictions
+from naim3l.metrics.measures import MEASURES, ScoredLabels, label_mean
 
-METRICS = (
-    "macro-AUC", "1-HL", "AP", "1-RL", "AUC", "macro-F1", "micro-F1", "example-F1", "coverage",
-    "one-error",
-)  # fmt: skip
+# In the order of tables about a model.
+SHOWN = sorted((each for each in MEASURES.values() if each.place), key=lambda each: each.place)
 MEAN = "mean over views"
 N_RESAMPLES, SEED = 200, 0
 LEVEL = 0.95
@@ -35,8 +34,49 @@ GOOD_AUC, WIDE_AUC = 0.6, 0.75
 ENOUGH_TO_JUDGE = 10
 
 
+@dataclass(frozen=True)
+class EvaluatedBlock:
+    """Rows with known labels, and the predictions of a model and of simpler methods.
+
+    Attributes
+    ----------
+    name : str
+        Name of the view, or "fused".
+    kind : {"view", "fused"}
+    truth : ndarray of shape (n_rows, n_labels)
+        1, 0, NaN = unknown.
+    model, guessing : Predictions
+    uncoupled : Predictions or None
+        Of the same model without a coupling of the views; None if it was not fitted.
+    decided : bool
+        Whether the model decides on these scores. It does not on those of single views if its
+        decisions are based on fused scores.
+    """
+
+    name: str
+    kind: str
+    truth: Matrix
+    model: Predictions
+    guessing: Predictions
+    uncoupled: Predictions | None = None
+    decided: bool = True
+
+
+def guess(rates: Matrix, n_rows: int) -> Predictions:
+    """Predictions that depend on the frequency of each label alone: its more frequent value.
+
+    Parameters
+    ----------
+    rates : ndarray of shape (n_labels,)
+        Share of positives of each label.
+    n_rows : int
+    """
+    scores = np.broadcast_to(rates, (n_rows, len(rates)))
+    return Predictions(scores, scores - 0.5, scores)
+
+
 @one_blas_thread  # products of thin matrices: threads would only wait
-def measure(blocks: Sequence[Judged], label_names: Sequence[str]) -> dict[str, Any]:
+def evaluate_blocks(blocks: Sequence[EvaluatedBlock], label_names: Sequence[str]) -> dict[str, Any]:
     """Metrics of all blocks and labels, beside those of simpler methods.
 
     Intervals come from the Bayesian bootstrap: 200 times, every row gets a random, exponentially
@@ -47,7 +87,7 @@ def measure(blocks: Sequence[Judged], label_names: Sequence[str]) -> dict[str, A
 
     Parameters
     ----------
-    blocks : sequence of Judged
+    blocks : sequence of EvaluatedBlock
     label_names : sequence of str
 
     Returns
@@ -60,10 +100,10 @@ def measure(blocks: Sequence[Judged], label_names: Sequence[str]) -> dict[str, A
           "gain" are None if there is no such method.
         - "labels": a dict for each label and block on which the model decides, and first for the
           mean over views, if there is one: "label", "view" (name of the block), numbers of known
-          entries, "yes" and "no", of those that the model answers with yes, "called", and of
-          those of them that are yes, "found"; "right" and "right_guessing", the shares of right
-          answers of the model and of the more frequent value; "auc" with "auc_low" and "auc_high",
-          "average_precision" and "f1", None where they are undefined; and a "verdict".
+          entries, "yes" and "no", of those that the model predicts, "called", and of those
+          of them that are yes, "found"; "accuracy" and "accuracy_guessing", the shares of correct
+          decisions of the model and of the more frequent value; "auc" with "auc_low" and
+          "auc_high", "average_precision" and "f1", None where they are undefined; and a "verdict".
         - "calibration": see `measure_calibration`, for each of these blocks with probabilities.
     """
     samples = [_Sample(block, number) for number, block in enumerate(blocks)]
@@ -103,7 +143,7 @@ class _Sample:
         AUC of each label, of the model; first that of all entries.
     """
 
-    def __init__(self, block: Judged, number: int) -> None:
+    def __init__(self, block: EvaluatedBlock, number: int) -> None:
         self.block = block
         n_rows = len(block.truth)
         rng = np.random.default_rng((SEED, number))
@@ -130,24 +170,26 @@ class _Sample:
         }
 
 
-def _resampled(truth: Matrix, answers: Answers, batches: Sequence[Matrix]) -> tuple[Matrix, Matrix]:
+def _resampled(
+    truth: Matrix, predicted: Predictions, batches: Sequence[Matrix]
+) -> tuple[Matrix, Matrix]:
     """Metrics (n_draws, n_metrics), and AUCs of the labels, (n_draws, n_labels).
 
     Labels are ranked by scores, and decided on by margins. Weights of the rows come in batches of
     shape (n_draws_of_batch, n_rows).
     """
     positive, negative = truth == 1, truth == 0
-    scored = ScoredLabels(positive, negative, answers.scores)
-    decided = ScoredLabels(positive, negative, answers.margins)
+    scored = ScoredLabels(positive, negative, predicted.scores)
+    decided = ScoredLabels(positive, negative, predicted.margins)
     values, aucs = [], []
     for weights in batches:
         by_label = scored.label_aucs(weights)
         aucs.append(by_label.T)
         columns = [
             label_mean(weights, by_label)  # which are not to be computed twice
-            if name == "macro-AUC"
-            else PAPER[name](decided if name in OF_DECISIONS else scored, weights)
-            for name in METRICS
+            if measure.name == "macro-AUC"
+            else measure.compute(decided if measure.of_decisions else scored, weights)
+            for measure in SHOWN
         ]
         values.append(np.column_stack(columns))
     return np.concatenate(values), np.concatenate(aucs)
@@ -170,7 +212,7 @@ def _intervals(
     point: Matrix, draws: Matrix, guessed: Matrix, other: Matrix, other_draws: Matrix
 ) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for i, name in enumerate(METRICS):
+    for i, name in enumerate(measure.name for measure in SHOWN):
         found[name] = {
             **_around(point[i], draws[:, i]),
             "guessing": float(guessed[i]),
@@ -224,8 +266,8 @@ def _label_entry(sample: _Sample, k: int, name: str) -> dict[str, Any]:
         "no": int((~truth).sum()),
         "called": int(called.sum()),
         "found": int((called & truth).sum()),
-        "n_right": int((called == truth).sum()),
-        "n_right_guessing": int((guessed == truth).sum()),
+        "n_correct": int((called == truth).sum()),
+        "n_correct_guessing": int((guessed == truth).sum()),
     }
     precision = float(average_precision_score(truth, scores)) if both else float("nan")
     return _summed({"label": name, "view": block.name}, counts, sample.aucs[:, k], precision)
@@ -237,7 +279,7 @@ def _mean_label(
     """Metrics of a label over several views: sums of counts, means of the others."""
     names = {sample.block.name for sample in samples}
     entries = [entry for entry in entries if entry["view"] in names]
-    keys = ("yes", "no", "called", "found", "n_right", "n_right_guessing")
+    keys = ("yes", "no", "called", "found", "n_correct", "n_correct_guessing")
     counts = {key: sum(entry[key] for entry in entries) for key in keys}
     aucs = np.array([sample.aucs[:, k] for sample in samples])
     precisions = [entry["average_precision"] for entry in entries]
@@ -254,8 +296,8 @@ def _summed(
     # Rounding errors of weighted sums may exceed 1.
     low, high = (min(end, 1.0) if end == end else end for end in _interval(aucs[1:]))
     return names | counts | {
-        "right": _ratio(counts["n_right"], n_known),
-        "right_guessing": _ratio(counts["n_right_guessing"], n_known),
+        "accuracy": _ratio(counts["n_correct"], n_known),
+        "accuracy_guessing": _ratio(counts["n_correct_guessing"], n_known),
         "auc": None if np.isnan(aucs[0]) else float(aucs[0]),
         "auc_low": low,
         "auc_high": high,
@@ -269,7 +311,7 @@ def _ratio(a: float, b: float) -> float | None:
     return a / b if b else None
 
 
-def measure_calibration(block: Judged) -> dict[str, Any]:
+def measure_calibration(block: EvaluatedBlock) -> dict[str, Any]:
     """Mean probability and share of positives in ten bins."""
     probabilities = block.model.probabilities
     assert probabilities is not None

@@ -1,0 +1,227 @@
+"""Thresholds, probabilities and view weights, learned together.
+
+All three are learned from scores of entries that are held out in turn, so that one set of
+additional fits is enough for them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naim3l._arrays import Mask, Matrix
+from naim3l._threads import thread_map
+from naim3l.decisions.calibration import Calibration, fit_calibration
+from naim3l.decisions.fusion import Evidence, fuse_views
+from naim3l.decisions.rules import (
+    LEARNED,
+    RULES,
+    SIGN,
+    Decisions,
+    fit_thresholds,
+    fixed_thresholds,
+)
+from naim3l.files.stored import Array, MapOf, Maybe, Nested
+from naim3l.input.views import FUSED
+from naim3l.problem.rows import Problem
+
+N_FOLDS = 3
+
+Thresholds = dict[str, Matrix]  # by block: a view, or all views of one wide table
+
+
+@dataclass
+class LearnedDecisions:
+    """Thresholds, calibrations and view weights of a model.
+
+    Attributes
+    ----------
+    thresholds : dict of str to ndarray of shape (n_labels,)
+        Thresholds by view; for a wide table under the key ``FUSED``.
+    rules : dict of str to dict of str to ndarray of shape (n_labels,)
+        Thresholds of every learned rule; empty if nothing was learned.
+    calibrations : dict of str to Calibration
+        Calibrations with the same keys; empty without ``probabilities``.
+    evidence : Evidence or None
+        How the views of a wide table are fused; None is the mean of their scores.
+    """
+
+    thresholds: Thresholds
+    rules: dict[str, Thresholds] = field(default_factory=dict)
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
+    evidence: Evidence | None = None
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "thresholds": MapOf(Array("f", "labels")),
+        "rules": MapOf(MapOf(Array("f", "labels"))),
+        "calibrations": MapOf(Nested(Calibration)),
+        "evidence": Maybe(Nested(Evidence)),
+    }
+
+    def thresholds_of(self, rule: str | None) -> Thresholds:
+        """Thresholds of a rule that is chosen after the fit; None is the rule of the fit."""
+        if rule is None:
+            return self.thresholds
+        if not isinstance(rule, str) or rule not in RULES:
+            raise ValueError(f"decide must be one of {list(RULES)}, got {rule!r}.")
+        if rule == SIGN:
+            return {block: np.zeros_like(values) for block, values in self.thresholds.items()}
+        if rule not in self.rules:
+            raise ValueError(
+                f"decide={rule!r} needs scores of held-out entries: fit the model with "
+                f"decide={rule!r}, or another learned rule."
+            )
+        return self.rules[rule]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Scores, decisions and probabilities of a method for rows.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_rows, n_labels)
+    margins : ndarray of shape (n_rows, n_labels)
+        How far the scores are above the thresholds: positive where the label is predicted.
+    probabilities : ndarray of shape (n_rows, n_labels), or None
+        None if the method has none.
+    """
+
+    scores: Matrix
+    margins: Matrix
+    probabilities: Matrix | None = None
+
+    @classmethod
+    def of(
+        cls, scores: Matrix, thresholds: Matrix, curve: Calibration | None = None
+    ) -> "Predictions":
+        """Predictions by thresholds (n_labels,), with the probabilities of a curve."""
+        probabilities = None if curve is None else curve.probabilities(scores)
+        return cls(scores, scores - thresholds, probabilities)
+
+    def take(self, rows: Mask) -> "Predictions":
+        """Predictions for some of the rows."""
+        probabilities = None if self.probabilities is None else self.probabilities[rows]
+        return Predictions(self.scores[rows], self.margins[rows], probabilities)
+
+    def fill(self, other: "Predictions") -> "Predictions":
+        """These predictions, and those of another for the entries that these lack (NaN)."""
+        probabilities = None
+        if self.probabilities is not None and other.probabilities is not None:
+            probabilities = _filled(self.probabilities, other.probabilities)
+        return Predictions(
+            _filled(self.scores, other.scores),
+            _filled(self.margins, other.margins),
+            probabilities,
+        )
+
+
+def _filled(values: Matrix, other: Matrix) -> Matrix:
+    return np.where(np.isnan(values), other, values)
+
+
+def fixed_decisions(
+    rules: Decisions, blocks: Sequence[str], label_names: list[str]
+) -> LearnedDecisions:
+    """Decisions that need no held-out entries; thresholds that are to be learned are 0."""
+    return LearnedDecisions({block: fixed_thresholds(rules.rule, label_names) for block in blocks})
+
+
+def learn_decisions(
+    rules: Decisions, start: LearnedDecisions, problem: Problem, scores: Matrix
+) -> LearnedDecisions:
+    """Decisions as the rules require, learned from scores of entries by fits without them.
+
+    Parameters
+    ----------
+    rules : Decisions
+    start : LearnedDecisions
+        Result of `fixed_decisions`.
+    problem : Problem
+    scores : ndarray of shape (n_rows, n_labels)
+        Result of `held_out_scores`; NaN elsewhere.
+    """
+    decisions = replace(start)
+    rates, names = problem.base_rates, list(start.thresholds)
+    truths = scores_by_block(problem, problem.truth_of(problem.Y != 0), None, names)
+    if problem.samples is not None and rules.fusion != "mean":
+        by_view = problem.by_view_and_sample(scores)
+        learned = rules.fusion == "learned"
+        decisions.evidence = _fit_evidence(by_view, truths[FUSED], rates, learned)
+    found = scores_by_block(problem, scores, decisions.evidence, names)
+    blocks = {name: (found[name], truths[name]) for name in names}
+
+    def learn(name: str) -> tuple[Calibration, list[Matrix]]:
+        curves = fit_calibration(*blocks[name], rates)
+        return curves, [fit_thresholds(*blocks[name], rule, curves) for rule in LEARNED]
+
+    of_blocks = thread_map(learn, names, min(problem.n_threads, len(names)))
+    calibrations = {name: curves for name, (curves, _) in zip(names, of_blocks, strict=True)}
+    decisions.rules = {
+        rule: {name: of[1][i] for name, of in zip(names, of_blocks, strict=True)}
+        for i, rule in enumerate(LEARNED)
+    }
+    if rules.learned_rule:
+        decisions.thresholds = decisions.rules[rules.rule]
+    if rules.probabilities:
+        decisions.calibrations = calibrations
+    return decisions
+
+
+def held_out_predictions(
+    rules: Decisions,
+    start: LearnedDecisions,
+    problem: Problem,
+    scores: Matrix,
+    fold_of: NDArray[np.intp],
+) -> dict[str, Predictions]:
+    """Predictions of held-out entries, by view, or of the samples of a wide table.
+
+    Whatever decides on the entries of a fold is learned from the other folds, so that rare labels
+    are not decided on by thresholds that were chosen for the same entries.
+
+    Parameters
+    ----------
+    rules, start, problem, scores
+        As in `learn_decisions`.
+    fold_of : ndarray of int, of shape (n_rows, n_labels)
+        Result of `hold_out_folds`.
+    """
+    names, found = list(start.thresholds), dict[str, Predictions]()
+    for fold in range(max(fold_of.max(), 0) + 1):  # without entries, all are NaN
+        here = fold_of == fold
+        decisions = learn_decisions(rules, start, problem, np.where(here, np.nan, scores))
+        own = scores_by_block(problem, np.where(here, scores, np.nan), decisions.evidence, names)
+        for name, S in own.items():
+            curve = decisions.calibrations.get(name)
+            of_fold = Predictions.of(S, decisions.thresholds[name], curve)
+            found[name] = of_fold.fill(found[name]) if name in found else of_fold
+    return found
+
+
+def scores_by_block(
+    problem: Problem, scores: Matrix, evidence: Evidence | None, names: Sequence[str]
+) -> dict[str, Matrix]:
+    """Scores of stacked rows by view, or of the samples of a wide table, fused.
+
+    Parameters
+    ----------
+    problem : Problem
+    scores : ndarray of shape (n_rows, n_labels)
+        Scores or labels, which are the same in all views of a sample; NaN where there are none.
+    evidence : Evidence or None
+        How the views of a sample are fused; None is the mean.
+    names : sequence of str
+        Names of the views, or ``FUSED`` alone.
+    """
+    if problem.samples is not None:
+        return {FUSED: fuse_views(problem.by_view_and_sample(scores), evidence)}
+    return {name: scores[rows] for name, rows in zip(names, problem.row_slices, strict=True)}
+
+
+def _fit_evidence(scores: Matrix, truth: Matrix, rates: Matrix, learned: bool) -> Evidence:
+    calibrations = [fit_calibration(S, truth, rates) for S in scores]
+    evidence = Evidence.plain(calibrations)
+    return evidence.learned(scores, truth) if learned else evidence
