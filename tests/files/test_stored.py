@@ -20,7 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from naim3l.files import stored
-from naim3l.files.archive import ModelFileError, open_archive, write_archive
+from naim3l.files.archive import Archive, ModelFileError, write_archive
+from naim3l.files.guests import load_guest
 from naim3l.files.stored import (
     Array,
     Flag,
@@ -68,16 +69,16 @@ class Curve:
 class Scale:
     _stored: ClassVar = {
         "mean": Array("f", "columns"),
-        "kept": Array("i", "features", low=0, below="columns"),
+        "kept": Array("i", "features", low=0, below=9),
     }
     mean: np.ndarray
     kept: np.ndarray
 
 
 class Rotation:
-    """A class with names of its own for sizes, that makes itself of its values."""
+    """A class that makes itself of its values."""
 
-    _stored: ClassVar = {"matrix": Array("float64", "inputs", "outputs")}
+    _stored: ClassVar = {"matrix": Array("f", "columns", "features")}
 
     def __init__(self, matrix):
         self.matrix, self.norm = matrix, np.abs(matrix).max()
@@ -106,12 +107,7 @@ class Model:
         "label_names_": Names("labels"),
         "n_columns_": MapOf(Whole(size="columns"), keys="views"),
         "features_": MapOf(
-            OneOf(
-                {
-                    "scale": Scale,
-                    "rotation": Nested(Rotation, {"inputs": "columns", "outputs": "features"}),
-                }
-            ),
+            OneOf({"scale": Scale, "rotation": Rotation}),
             keys="views",
         ),
         "coef_": MapOf(Array("f", "features", "labels"), keys="views"),
@@ -120,8 +116,6 @@ class Model:
         "about_": Plain(),
         "seen_": Sometimes(Whole(0)),
     }
-    _not_stored: ClassVar = ("cache",)
-
     def __init__(self, lam=1.0, grid=1.0, quiet=True, transformer=None):
         self.lam, self.grid, self.quiet, self.transformer = lam, grid, quiet, transformer
 
@@ -217,11 +211,10 @@ def forge(path, change):
         "version": 1,
         "written_by": VERSIONS,
         "class": "Model",
-        "parameters": {},
-        "fitted": parts.document,
+        "model": parts.document,
         "guests": [],
     }
-    change(document["fitted"], parts.arrays)
+    change(document["model"], parts.arrays)
     for reference in _references(document):
         if isinstance(reference["array"], int) and 0 <= reference["array"] < len(parts.arrays):
             array = parts.arrays[reference["array"]]
@@ -251,12 +244,10 @@ def test_objects_come_back_equal_and_equal_objects_give_equal_bytes(tmp_path_fac
     assert (folder / "two").read_bytes() == first == (folder / "three").read_bytes()
 
 
-def test_parameters_and_what_was_fitted_are_shown_apart(tmp_path):
+def test_the_document_is_shown(tmp_path):
     about = read_description(save(example(), tmp_path / "model"))
-    first = "format version written_by class parameters fitted guests"
-    assert " ".join(about) == first
-    assert list(about["parameters"]) == ["lam", "grid", "quiet", "transformer"]
-    assert about["fitted"]["coef_"]["ward"] == {"array": 4, "dtype": "float64", "shape": [2, 3]}
+    assert " ".join(about) == "format version written_by class model guests"
+    assert about["model"]["coef_"]["ward"] == {"array": 4, "dtype": "float64", "shape": [2, 3]}
 
 
 def test_a_changed_byte_is_refused_or_harmless(tmp_path):
@@ -312,7 +303,7 @@ FORGED = {
     "two tags": (set_to("grid", {"one": 1, "list": []}), "grid should be of one .*, and is a dict"),
     "an item": (set_to("grid", {"list": [1, "b"]}), r"grid \(item 1\) should be a number"),
     "names twice": (set_to("views_", ["lab", "lab"]), "views_ should .*, and has 1 distinct ones"),
-    "no names": (set_to("views_", []), "views_ should be a list of distinct names of views, at"),
+    "no names": (set_to("views_", []), "views_ should .*, and has 0 distinct ones"),
     "number as name": (set_to("views_", ["lab", 1]), "views_ should be .*, and is a list"),
     "other views": (
         set_to("views_", ["lab", "bed"]),
@@ -334,14 +325,13 @@ FORGED = {
     ),
     "too many columns": (set_to("n_columns_", "lab", 2**40), "n_columns_ of view 'lab' should"),
     "position": (
-        array_to(1, np.array([2])),
+        array_to(1, np.array([9])),
         r"kept in features_ of view 'lab' should be whole numbers of shape \(features=1\) at least "
-        r"0 and below columns=2, and has 2",
+        r"0 and below 9, and has 9",
     ),
     "negative position": (array_to(1, np.array([-1])), "and has -1"),
     "type": (array_to(1, np.array([1.0])), "and has type float64"),
     "unsigned": (array_to(1, np.array([1], "u8")), "and has type uint64"),
-    "other float": (array_to(2, np.ones((4, 2), "f4")), "float64 values .*, and has type float32"),
     "NaN": (array_to(3, np.full((1, 3), np.nan)), "coef_ of view 'lab' .* has NaN or infinity"),
     "infinity": (array_to(3, np.full((1, 3), -np.inf)), "and has NaN or infinity"),
     "too small": (array_to(5, np.full(3, -1.0)), r"slope in curves_ \(item 0\) .* at least 0"),
@@ -378,7 +368,7 @@ def test_the_document_cannot_misstate_an_array(tmp_path):
     parts.document["coef_"]["lab"]["shape"] = [3, 1]
     write_archive(tmp_path / "a", {"format": "x", "version": 1}, parts.arrays)
     with (
-        open_archive(tmp_path / "a", format="x", newest_version=1) as archive,
+        Archive(tmp_path / "a", format="x", newest_version=1) as archive,
         pytest.raises(ModelFileError, match="another type or shape than the document states"),
     ):
         restore(Model, parts.document, archive)
@@ -421,11 +411,10 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path, change, reason):
     assert not (tmp_path / "model").exists()
 
 
-def test_caches_are_not_stored(tmp_path):
+def test_cached_properties_are_not_stored(tmp_path):
     model = example()
-    model.cache = lambda: None
     assert model.curves_[0].steepest == 1
-    assert not hasattr(load(save(model, tmp_path / "model")), "cache")
+    assert "steepest" not in vars(load(save(model, tmp_path / "model")).curves_[0])
 
 
 def test_only_listed_classes_are_models(tmp_path):
@@ -436,22 +425,12 @@ def test_only_listed_classes_are_models(tmp_path):
         read_model(path, {"Curve": Curve})
 
 
-def test_a_size_is_known_outside_before_it_is_used_inside():
-    class Late:
-        _stored: ClassVar = {"rows": ListOf(Array("f", "labels")), "names": Names("labels")}
-
-    late = Late()
-    late.rows, late.names = [np.ones(2), np.ones(3)], ["a", "b"]
-    with pytest.raises(ValueError, match="names gives the number of labels, which was needed"):
-        dump(late, Late)
-
-
-def test_items_have_own_sizes_and_renamed_ones_are_shared():
+def test_items_have_own_sizes_which_nested_objects_share():
     class Pair:
         _stored: ClassVar = {
-            "first": Nested(Rotation, {"outputs": "middle"}),
-            "second": Nested(Rotation, {"inputs": "middle", "outputs": "result"}),
-            "curves": ListOf(ListOf(Array("f", "points"), 2)),
+            "first": Nested(Rotation),
+            "second": Nested(Rotation),
+            "curves": ListOf(ListOf(Array("f", "points"), "pair")),
         }
 
     def pair(shape, *points):
@@ -460,8 +439,8 @@ def test_items_have_own_sizes_and_renamed_ones_are_shared():
         made.curves = [[np.ones(n), np.ones(n)] for n in points]
         return made
 
-    dump(pair((3, 4), 5, 6), Pair)
-    with pytest.raises(ValueError, match=r"matrix in second should .* \(inputs=3, outputs\)"):
+    dump(pair((2, 3), 5, 6), Pair)
+    with pytest.raises(ValueError, match=r"matrix in second should .* \(columns=2, features=3\)"):
         dump(pair((2, 4)), Pair)
 
 
@@ -473,8 +452,6 @@ def test_items_have_own_sizes_and_renamed_ones_are_shared():
         "u": "u1 u2 u4 u8",
         "b": "b1",
         "bf": "b1 f4 f8",
-        "uint64": "u8",
-        "float32": "f4",
     }.items(),
 )
 def test_kinds_of_arrays(kind, allowed):
@@ -486,45 +463,16 @@ def test_kinds_of_arrays(kind, allowed):
                 dump(np.ones(2, dtype), Array(kind, 2))
 
 
-def test_files_of_older_versions_are_loaded(tmp_path):
+def test_files_without_a_later_attribute_are_loaded(tmp_path):
     class New:
-        _stored: ClassVar = {
-            "kept": Whole(),
-            "added": Sometimes(ListOf(Whole()), since=2, default=[7]),
-            "gone": Sometimes(Array("f", ...), until=2),
-        }
+        _stored: ClassVar = {"kept": Whole(), "added": Sometimes(Whole())}
+        added = 7
 
-    def found(document, version):
-        arrays = [np.ones(2)] if "gone" in document else []
-        write_archive(tmp_path / "a", {"format": "x", "version": version}, arrays)
-        with open_archive(tmp_path / "a", format="x", newest_version=2) as archive:
-            return vars(restore(New, document, archive))
-
-    array = {"array": 0, "dtype": "float64", "shape": [2]}
-    assert found({"kept": 1, "gone": array}, 1) == {"kept": 1, "added": [7]}
-    assert found({"kept": 1, "added": []}, 2) == {"kept": 1, "added": []}
-    with pytest.raises(ModelFileError, match="added is missing"):
-        found({"kept": 1}, 2)
-    with pytest.raises(ModelFileError, match="gone is not an attribute of this version"):
-        found({"kept": 1, "added": [], "gone": array}, 2)
-    new = New()
-    new.kept, new.added = 1, [2]
-    assert dump(new, New, version=2).document == {"kept": 1, "added": [2]}
-
-
-def test_what_no_bytes_stand_for_is_limited(monkeypatch):
-    class Old:
-        _stored: ClassVar = {"new": Sometimes(Whole(), since=2)}
-
-    reader = stored.Reader(stored.Stored(), version=1)
-    monkeypatch.setattr(stored, "MOST_DEFAULTS", 3)
-    monkeypatch.setattr(stored, "MOST_SCOPES", 1)
-    with pytest.raises(ValueError, match=r"new in \(item 3\) is missing, as too"):
-        ListOf(Nested(Old)).read([{}, {}, {}, {}], reader, stored.Scope())
-    with pytest.raises(
-        ValueError, match="n_columns_ of view 'ward' is in mappings with more than 1"
-    ):
-        dump(example(), Model)
+    write_archive(tmp_path / "a", {"format": "x", "version": 1})
+    with Archive(tmp_path / "a", format="x", newest_version=2) as archive:
+        old = restore(New, {"kept": 1}, archive)
+        assert (old.kept, old.added) == (1, 7)
+        assert restore(New, {"kept": 1, "added": 2}, archive).added == 2
 
 
 SCALER = "sklearn.preprocessing._data.StandardScaler"
@@ -564,17 +512,11 @@ def test_everything_in_a_guest_must_be_trusted(tmp_path, rng):
     assert isinstance(load(path, trusted=types).transformer[2], PCA)
 
 
-def test_equal_guests_give_equal_bytes(tmp_path, rng):
-    model = scaled(rng)
-    first = save(model, tmp_path / "one").read_bytes()
-    assert save(copy.deepcopy(model), tmp_path / "two").read_bytes() == first
-
-
 def test_a_guest_cannot_hide_behind_a_list_of_other_types(tmp_path, rng):
     path = save(scaled(rng), tmp_path / "model")
-    with open_archive(path, format=stored.FORMAT, newest_version=1) as archive:
+    with Archive(path, format=stored.FORMAT, newest_version=1) as archive:
         document = archive.document
-        arrays = [archive.array(i) for i in range(archive.n_arrays)]
+        arrays = [archive.array(i) for i in range(7)]
         guest = archive.guest(0)
     for listed in ([["numpy.ndarray"]], [["builtins.dict"]]):
         write_archive(path, document | {"guests": listed}, arrays, [guest])
@@ -584,30 +526,24 @@ def test_a_guest_cannot_hide_behind_a_list_of_other_types(tmp_path, rng):
         write_archive(path, document | {"guests": listed}, arrays, [guest])
         with pytest.raises(ModelFileError, match="guests"):
             load(path, trusted=[SCALER])
-    for damaged in (b"", b"PK", guest[:-9], guest[:-1] + b"x", guest.replace(b"mean_", b"mean\n")):
+    for damaged in (b"", b"PK", guest[:-9], guest.replace(b"mean_", b"mean\n")):
         write_archive(path, document, arrays, [damaged])
         with pytest.raises(
             ModelFileError,
-            match=r"transformer .*(damaged|end is missing|changed|cannot be loaded|empty)",
+            match=r"transformer .*(damaged|Bad CRC-32|cannot be loaded|empty)",
         ):
             load(path, trusted=[SCALER])
 
 
-def test_a_guest_is_what_was_checked(tmp_path, rng):
-    """Neither compressed, nor with members that skops would take for others, or read twice."""
-    with zipfile.ZipFile(tmp_path / "bomb", "w", zipfile.ZIP_DEFLATED) as zipped:
-        zipped.writestr("schema.json", b" " * 10**8)
-    with zipfile.ZipFile(tmp_path / "zero", "w") as zipped:
-        zipped.writestr("schema.json", b"{}")
-        zipped.writestr("schema.jsonXy", b"{}")
-    with zipfile.ZipFile(tmp_path / "twice", "w") as zipped:
-        node = {"__module__": "numpy", "__class__": "ndarray", "__loader__": "NdArrayNode"}
-        zipped.writestr("schema.json", json.dumps({"a": [{**node, "file": "0.npy"}] * 2}))
-        zipped.writestr("0.npy", b"")
-    for name, reason in {"bomb": "compressed", "zero": "differs", "twice": "other members"}.items():
-        data = (tmp_path / name).read_bytes().replace(b"schema.jsonXy", b"schema.json\0y")
-        with pytest.raises(ValueError, match=reason):
-            stored.load_guest(data, [SCALER])
+def test_a_guest_is_neither_compressed_nor_deeply_nested(tmp_path):
+    for name, text, kind in (
+        ("compressed", b" " * 10**8, zipfile.ZIP_DEFLATED),
+        ("levels deep", b"[" * 10**6, zipfile.ZIP_STORED),
+    ):
+        with zipfile.ZipFile(tmp_path / "guest", "w", kind) as zipped:
+            zipped.writestr("schema.json", text)
+        with pytest.raises(ValueError, match=name):
+            load_guest((tmp_path / "guest").read_bytes(), [SCALER])
 
 
 @dataclass
@@ -623,8 +559,8 @@ class Hungry:
         "tiny": ListOf(Nested(Tiny)),
         "lists": ListOf(ListOf(Number())),
         "maps": ListOf(MapOf(Number())),
-        "names": ListOf(Names("items", low=0)),
-        "keys": Names("keys", low=0),
+        "names": ListOf(Names("items")),
+        "keys": Names("keys"),
         "sizes": MapOf(Whole(size="size"), keys="keys"),
     }
 
@@ -632,8 +568,9 @@ class Hungry:
 @pytest.mark.parametrize("kind", ["tiny", "lists", "maps", "names", "sizes"])
 def test_memory_is_a_small_multiple_of_the_file(tmp_path, kind):
     n = 30_000
-    items = {"tiny": [{"a": 0}] * n, "lists": [[]] * n, "maps": [{}] * n, "names": [[]] * n}
-    value = {name: [] for name in ("tiny", "lists", "maps", "names", "keys")} | {"sizes": {}}
+    items = {"tiny": [{"a": 0}] * n, "lists": [[]] * n, "maps": [{}] * n, "names": [["a"]] * n}
+    value = {name: [] for name in ("tiny", "lists", "maps", "names")}
+    value |= {"keys": ["a"], "sizes": {"a": 1}}
     value |= {kind: items[kind]} if kind in items else {}
     if kind == "sizes":
         keys = [f"{i:x}" for i in range(2**16)]
@@ -641,7 +578,7 @@ def test_memory_is_a_small_multiple_of_the_file(tmp_path, kind):
     path = tmp_path / "file"
     write_archive(path, {"format": "x", "version": 1, "value": value})
     tracemalloc.start()
-    with open_archive(path, format="x", newest_version=1) as archive:
+    with Archive(path, format="x", newest_version=1) as archive:
         restore(Hungry, archive.document.pop("value"), archive)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

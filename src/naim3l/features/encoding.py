@@ -60,7 +60,7 @@ class ViewFeatures:
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "plan": Maybe(Nested(ViewPlan)),
-        "recipe": Maybe(Nested(FittedRecipe, rename={"features": "components"})),
+        "recipe": Maybe(Nested(FittedRecipe)),
         "kernel": Maybe(Nested(KernelMap)),
         "transformer": Maybe(Guest()),
     }

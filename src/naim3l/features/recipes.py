@@ -191,8 +191,8 @@ class FittedRecipe:
         "deviation": Maybe(Array("f", "kept", low=0)),
         "offset": Array("f", "kept"),
         "mean": Array("f", "kept"),
-        "axes": Array("f", "features", "kept"),
-        "variances": Array("f", "features", low=0),
+        "axes": Array("f", "components", "kept"),
+        "variances": Array("f", "components", low=0),
         "n_rows": Whole(),
     }
 

@@ -5,11 +5,10 @@ object, ``arrays/0.npy``, ``arrays/1.npy``, ... are arrays of numbers in NumPy's
 ``guests/0.skops``, ... are bytes that nothing here looks into. The document refers to arrays and
 guests by number.
 
-Bounds hold by construction. Members follow each other without gaps, so that together they are no
-longer than the file; each is read at most once; the header of an array states the size of its
-member exactly; and the nesting of the JSON is measured before it is parsed, so that no function
-calls itself once per level of the file. Nothing is imported or run, and no object is created other
-than arrays, and JSON's numbers, text, lists and mappings.
+Bounds hold by construction. Together the members are no longer than the file, and each is read at
+most once; the header of an array states the size of its member exactly; and the nesting of the JSON
+is measured before it is parsed. Nothing is imported or run, and no object is created other than
+arrays, and JSON's numbers, text, lists and mappings.
 """
 
 import errno
@@ -18,8 +17,6 @@ import math
 import os
 import re
 import stat
-import struct
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
@@ -36,8 +33,6 @@ Path_ = str | os.PathLike[str]
 DOCUMENT = "naim3l.json"
 # Levels of lists and mappings in a document, and its bytes, which are 30 times as many in memory.
 MOST_DEPTH, MOST_JSON = 40, 2**28
-# Longest number in JSON, in characters; the longest float has 24.
-MOST_DIGITS = 32
 MOST_DIMENSIONS, MOST_HEADER = 8, 2**12
 # Product of the other dimensions of an array without elements, which no bytes stand for.
 MOST_EMPTY = 2**20
@@ -45,18 +40,12 @@ MOST_EMPTY = 2**20
 DTYPES = ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f4", "<f8")
 
 _MAGIC = b"\x93NUMPY\x01\x00"
-_PREFIX = len(_MAGIC) + 2  # with the length of the header
-_ALIGNMENT = 64
+# The header that NumPy writes, without its parser, which evaluates Python.
 _HEADER = re.compile(
     rb"\{'descr': '([^']{2,4})', 'fortran_order': (True|False), "
     rb"'shape': \((\d{1,19}(?:, \d{1,19})*,?)?\), \} *\n"
 )
-# Local header of a member: signature, version, flags, method, time, date, checksum, packed size,
-# size, length of the name, length of the extra field.
-_LOCAL = struct.Struct("<4s5H3L2H")
-_END_SIZE, _END = 22, b"PK\x05\x06"
-_ZIP64 = 0xFFFFFFFF  # stands for a size that is in the extra field
-_TEXT_FLAG = 0x800  # a name in UTF-8
+_ENCRYPTED = 0x1
 
 
 class ModelFileError(ValueError):
@@ -105,15 +94,6 @@ def require(holds: Any, reason: str) -> None:
         raise Refusal(reason)
 
 
-class Member(NamedTuple):
-    """A member of a zip file: its name, the position and number of its bytes, their checksum."""
-
-    name: str
-    start: int
-    size: int
-    checksum: int
-
-
 class Header(NamedTuple):
     """Header of an array: dtype, shape, whether columns are contiguous, and its own length."""
 
@@ -136,8 +116,8 @@ def write_archive(
     path : path of the file
         An existing file is replaced.
     document : mapping
-        Types of JSON, finite numbers. For `open_archive` it has the keys ``format`` (str),
-        ``version`` (int), and optionally ``written_by`` (mapping with the key ``naim3l``).
+        Types of JSON, finite numbers. For `Archive` it has the keys ``format`` (str), ``version``
+        (int), and optionally ``written_by`` (mapping with the key ``naim3l``).
     arrays : sequence of ndarray, or of numbers of NumPy
         Truth values, whole numbers or floats (float32 or float64). The order of memory is kept.
     guests : sequence of bytes
@@ -149,15 +129,23 @@ def write_archive(
     OSError
         If the file cannot be written.
     """
-    text = json_text(document)
-    plain = [plain_array(array) for array in arrays]
+    text, plain = json_text(document), [plain_array(array) for array in arrays]
     with written_whole(path) as part, ZipFile(part, "w") as zipped:
-        write_member(zipped, DOCUMENT, text)
+        with _new_member(zipped, DOCUMENT, len(text)) as member:
+            member.write(text)
         for i, array in enumerate(plain):
-            flat = (array if array.flags.c_contiguous else array.T).reshape(-1)
-            write_member(zipped, f"arrays/{i}.npy", _array_header(array), flat.view(np.uint8))
+            with _new_member(zipped, f"arrays/{i}.npy", array.nbytes + MOST_HEADER) as member:
+                np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
         for i, guest in enumerate(guests):
-            write_member(zipped, f"guests/{i}.skops", guest)
+            with _new_member(zipped, f"guests/{i}.skops", len(guest)) as member:
+                member.write(guest)
+
+
+def _new_member(zipped: ZipFile, name: str, size: int) -> IO[bytes]:
+    info = ZipInfo(name)  # dated 1980, whenever written
+    info.create_system = 3  # on every system
+    info.file_size = size  # decides on zip64
+    return zipped.open(info, "w")
 
 
 def json_text(document: Any) -> bytes:
@@ -185,27 +173,8 @@ def plain_array(array: Any) -> NDArray[Any]:
     return np.asarray(array, dtype=dtype, order="F" if order else "C")
 
 
-def _array_header(array: NDArray[Any]) -> bytes:
-    """Header in NumPy's format, written here so that it is the same with all versions of NumPy."""
-    fortran = not array.flags.c_contiguous
-    text = f"{{'descr': {array.dtype.str!r}, 'fortran_order': {fortran}, 'shape': {array.shape}, }}"
-    length = -(-(_PREFIX + len(text) + 1) // _ALIGNMENT) * _ALIGNMENT - _PREFIX
-    return _MAGIC + struct.pack("<H", length) + f"{text:<{length - 1}}\n".encode()
-
-
-def write_member(zipped: ZipFile, name: str, *contents: Any) -> None:
-    """Add a member that consists of one or several buffers; equal ones give equal bytes."""
-    info = ZipInfo(name)  # dated 1980, whenever written
-    info.create_system = 3  # on every system
-    info.compress_type = ZIP_STORED
-    info.file_size = sum(memoryview(content).nbytes for content in contents)  # decides on zip64
-    with zipped.open(info, "w") as member:
-        for content in contents:
-            member.write(content)
-
-
-def open_archive(path: Path_, *, format: str, newest_version: int) -> "Archive":
-    """Archive whose members have been located and whose document has been parsed.
+class Archive:
+    """An archive, opened; arrays and guests are read when they are asked for, once each.
 
     Parameters
     ----------
@@ -215,10 +184,11 @@ def open_archive(path: Path_, *, format: str, newest_version: int) -> "Archive":
     newest_version : int
         Largest ``version`` that can be read; the smallest is 1.
 
-    Returns
-    -------
-    Archive
-        To be used in a ``with`` statement, or closed.
+    Attributes
+    ----------
+    document : dict
+        Parsed JSON.
+    n_arrays, n_guests : int
 
     Raises
     ------
@@ -227,82 +197,61 @@ def open_archive(path: Path_, *, format: str, newest_version: int) -> "Archive":
     OSError
         If the file cannot be opened or read.
     """
-    with naming(path):
-        file = _open_regular(path)
-        try:
-            return Archive(path, file, format, newest_version)
-        except BaseException:
-            file.close()
-            raise
 
-
-class Archive:
-    """An open archive; arrays and guests are read when they are asked for, once each.
-
-    Attributes
-    ----------
-    path : path of the file
-    size : int
-        Bytes of the file.
-    document : dict
-        Parsed JSON.
-    version : int
-        Version of the format, which is in the document.
-    n_arrays, n_guests : int
-    """
-
-    def __init__(self, path: Path_, file: IO[bytes], format: str, newest_version: int) -> None:
-        self.path, self._file, self._used = path, file, set[str]()
-        self.size = os.fstat(file.fileno()).st_size
-        members = read_members(file, self.size)
-        require(members[0].name == DOCUMENT, f"its first member is not {DOCUMENT}.")
-        require(members[0].size <= MOST_JSON, f"its JSON has more than {MOST_JSON} bytes.")
-        self.document: dict[str, Any] = parse_json(read_member(file, members[0]))
-        self.version = _check_version(self.document, format, newest_version)
-        names = [member.name for member in members]
-        self.n_guests = sum(name.startswith("guests/") for name in names)
-        self.n_arrays = len(names) - 1 - self.n_guests
-        expected = [f"arrays/{i}.npy" for i in range(self.n_arrays)]
-        expected += [f"guests/{i}.skops" for i in range(self.n_guests)]
-        odd = next((a for a, b in zip(names[1:], expected, strict=True) if a != b), "")
-        require(not odd, f"it has an unexpected member: {quote(odd)}.")
-        self._members = {member.name: member for member in members[1:]}
+    def __init__(self, path: Path_, *, format: str, newest_version: int) -> None:
+        self.path = path
+        with naming(path):
+            mode = os.stat(path).st_mode  # opening a pipe would wait for a writer
+            require(not stat.S_ISDIR(mode), "it is a folder, not a file.")
+            require(stat.S_ISREG(mode), "it is not a regular file, but a pipe or a device.")
+            self._zip = open_zip(open(path, "rb"), os.path.getsize(path))  # noqa: SIM115
+            try:
+                names = [info.filename for info in self._zip.infolist()]
+                require(names[:1] == [DOCUMENT], f"its first member is not {DOCUMENT}.")
+                self.document = parse_json(read_member(self._zip, DOCUMENT))
+                _check_version(self.document, format, newest_version)
+                self.n_guests = sum(name.startswith("guests/") for name in names)
+                self.n_arrays = len(names) - 1 - self.n_guests
+                expected = [f"arrays/{i}.npy" for i in range(self.n_arrays)]
+                expected += [f"guests/{i}.skops" for i in range(self.n_guests)]
+                odd = next((a for a, b in zip(names[1:], expected, strict=True) if a != b), "")
+                require(not odd, f"it has an unexpected member: {quote(odd)}.")
+            except BaseException:
+                self.close()
+                raise
+        self._unread = dict.fromkeys(names[1:])
         self._headers: dict[int, Header] = {}
 
     def header(self, index: int) -> Header:
         """Header of an array, which is not read."""
         # Kept, so that an array is as it was checked even if the file changes meanwhile.
         if index not in self._headers:
-            with naming(self.path):
-                member = self._member(f"arrays/{index}.npy")
-                self._headers[index] = _read_header(self._file, member)
+            with naming(self.path), self._open(f"arrays/{index}.npy") as member:
+                size = self._zip.NameToInfo[member.name].file_size
+                self._headers[index] = _read_header(member, size)
         return self._headers[index]
 
-    def array(
-        self, index: int, *, kinds: str = "biuf", shape: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
-        """An array, of one of the given kinds of types and, if it is given, of this shape."""
-        with naming(self.path):
-            member, header = self._take(f"arrays/{index}.npy"), self.header(index)
-            fits = header.dtype.kind in kinds
-            require(fits, f"{member.name} has the unexpected type {header.dtype}.")
-            fits = shape is None or header.shape == tuple(shape)
-            require(fits, f"{member.name} has shape {header.shape}, and should have {shape}.")
-            return _read_array(self._file, member, header)
+    def array(self, index: int) -> NDArray[Any]:
+        """An array."""
+        header = self.header(index)
+        with naming(self.path), self._open(self._take(f"arrays/{index}.npy")) as member:
+            return _read_array(member, header)
 
     def guest(self, index: int) -> bytes:
         """Bytes of a guest."""
         with naming(self.path):
-            return read_member(self._file, self._take(f"guests/{index}.skops"))
+            return read_member(self._zip, self._take(f"guests/{index}.skops"))
 
     def check_all_read(self) -> None:
         """Refuse an archive with arrays or guests that have not been read."""
         with naming(self.path):
-            unread = next((name for name in self._members if name not in self._used), "")
-            require(not unread, f"nothing in it refers to {unread}.")
+            require(not self._unread, f"nothing in it refers to {next(iter(self._unread), '')}.")
 
     def close(self) -> None:
-        self._file.close()
+        file = self._zip.fp
+        self._zip.close()
+        if file is not None:
+            file.close()
 
     def __enter__(self) -> "Archive":
         return self
@@ -310,15 +259,17 @@ class Archive:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _member(self, name: str) -> Member:
-        require(name in self._members, f"it has no {name}.")
-        return self._members[name]
+    @contextmanager
+    def _open(self, name: str) -> Iterator[IO[bytes]]:
+        require(name in self._zip.NameToInfo, f"it has no {name}.")
+        with _damage(name), self._zip.open(name) as member:
+            yield member
 
-    def _take(self, name: str) -> Member:
+    def _take(self, name: str) -> str:
         # Twice would be two copies: a small file could then fill the memory.
-        require(name not in self._used, f"it refers to {name} twice.")
-        self._used.add(name)
-        return self._member(name)
+        require(name in self._unread, f"it refers to {name} twice.")
+        del self._unread[name]
+        return name
 
 
 @contextmanager
@@ -330,92 +281,48 @@ def naming(path: Path_) -> Iterator[None]:
         raise ModelFileError(f"{visible(os.fspath(path))}: {visible(str(refusal))}") from None
 
 
-def _open_regular(path: Path_) -> IO[bytes]:
-    """A file, opened for reading; opening others, such as pipes, must not wait for a writer."""
-    _check_regular(os.stat(path))  # even opening a device can do something
-    extra = (getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
-    descriptor = os.open(path, os.O_RDONLY | sum(extra))
+@contextmanager
+def _damage(what: str) -> Iterator[None]:
+    """Context in which errors of a damaged zip file, which are of many types, become refusals."""
     try:
-        _check_regular(os.fstat(descriptor))
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
+        yield
+    except (Refusal, MemoryError):
         raise
-
-
-def _check_regular(status: os.stat_result) -> None:
-    require(not stat.S_ISDIR(status.st_mode), "it is a folder, not a file.")
-    require(stat.S_ISREG(status.st_mode), "it is not a regular file, but a pipe or a device.")
-
-
-def read_members(file: IO[bytes], size: int) -> list[Member]:
-    """Members of a zip file in which they follow each other without gaps, uncompressed.
-
-    Parameters
-    ----------
-    file : binary file
-    size : int
-        Bytes of the file.
-    """
-    require(size > 0, "the file is empty.")
-    end = _read_at(file, max(0, size - _END_SIZE), min(size, _END_SIZE))
-    whole = len(end) == _END_SIZE and end.startswith(_END) and end.endswith(b"\0\0")
-    require(whole, "not a file of naim3l, or its end is missing or followed by other bytes.")
-    try:
-        with ZipFile(file, metadata_encoding="ascii") as zipped:
-            infos, directory = zipped.infolist(), zipped.start_dir
-    except Exception as error:  # damage surfaces as many types, from BadZipFile to struct.error
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.EIO:  # the disk, not the file
             raise
-        raise Refusal(f"its directory of members is damaged ({visible(str(error))}).") from None
-    members: list[Member] = []
-    position = 0
-    for info in infos:
-        members.append(_locate(file, info, position))
-        position = members[-1].start + members[-1].size
-        require(position <= size, "it ends too early.")
-    require(members, "it has no members.")
-    require(position == directory, "there are bytes between its members.")
-    names = {member.name for member in members}
-    require(len(names) == len(members), "it has two members with the same name.")
-    return members
+        raise Refusal(f"{what} is damaged ({visible(str(error))}).") from None
 
 
-def _locate(file: IO[bytes], info: ZipInfo, position: int) -> Member:
-    """The member that begins at a position, where its directory entry must place it."""
-    name = quote(info.orig_filename)
-    local = _LOCAL.unpack(_read_at(file, position, _LOCAL.size))
-    sign, _, flags, method, _, _, checksum, packed, size, n_name, n_extra = local
-    begins = info.header_offset == position and sign == b"PK\x03\x04"
-    require(begins, f"the member {name} overlaps another, or does not follow it.")
-    plain = info.compress_type == method == ZIP_STORED and info.compress_size == info.file_size
-    plain = plain and not (info.flag_bits | flags) & ~_TEXT_FLAG
-    require(plain, f"the member {name} is compressed or encrypted, which is never done.")
-    own = _read_at(file, position + _LOCAL.size, n_name)
-    # Others that read the file cut names at a zero.
-    agrees = own == info.filename.encode() and info.filename == info.orig_filename
-    agrees = agrees and checksum == info.CRC and {packed, size} <= {info.file_size, _ZIP64}
-    require(agrees, f"the member {name} differs from its entry in the directory.")
-    start = position + _LOCAL.size + n_name + n_extra
-    return Member(info.orig_filename, start, info.file_size, info.CRC)
+def open_zip(file: IO[bytes], size: int) -> ZipFile:
+    """A zip file whose members are not compressed, and together no longer than the file."""
+    try:
+        require(size > 0, "the file is empty.")
+        with _damage("not a file of naim3l, or it"):
+            zipped = ZipFile(file, metadata_encoding="ascii")
+        infos = zipped.infolist()
+        for info in infos:
+            plain = info.compress_type == ZIP_STORED and not info.flag_bits & _ENCRYPTED
+            plain = plain and info.compress_size == info.file_size
+            name = quote(info.filename)
+            require(plain, f"the member {name} is compressed or encrypted, which is never done.")
+        require(sum(info.file_size for info in infos) <= size, "its members overlap.")
+        require(len(zipped.NameToInfo) == len(infos), "it has two members with the same name.")
+    except BaseException:
+        file.close()
+        raise
+    return zipped
 
 
-def read_member(file: IO[bytes], member: Member) -> bytes:
+def read_member(zipped: ZipFile, name: str) -> bytes:
     """Bytes of a member, which must have its checksum."""
-    content = _read_at(file, member.start, member.size)
-    require(zlib.crc32(content) == member.checksum, f"{quote(member.name)} was changed.")
-    return content
+    require(name in zipped.NameToInfo, f"it has no {name}.")
+    with _damage(name):
+        return zipped.read(name)
 
 
-def _read_at(file: IO[bytes], position: int, size: int) -> bytes:
-    file.seek(position)
-    content = file.read(size)
-    require(len(content) == size, "it ends too early.")
-    return content
-
-
-def _check_version(document: Mapping[str, Any], format: str, newest: int) -> int:
-    """Version of the format of a document, which must be known."""
+def _check_version(document: Mapping[str, Any], format: str, newest: int) -> None:
+    """Refuse a document of another format, or of a version that is not known yet."""
     own, version = document.get("format"), document.get("version")
     require(own == format, f"its format is {show(own)}, not {format!r}.")
     if type(version) is not int or version < 1:
@@ -428,7 +335,6 @@ def _check_version(document: Mapping[str, Any], format: str, newest: int) -> int
         f"it has version {version} of the format, and this naim3l reads up to {newest}: update "
         f"naim3l (the file was written by {by}).",
     )
-    return version
 
 
 def show(value: Any) -> str:
@@ -439,16 +345,15 @@ def show(value: Any) -> str:
 
 
 def parse_json(text: bytes, most_depth: int = MOST_DEPTH) -> dict[str, Any]:
-    """Object of a JSON text, with distinct keys and finite numbers of ordinary length."""
+    """Object of a JSON text, with distinct keys and finite numbers."""
     require(len(text) <= MOST_JSON, f"its JSON has more than {MOST_JSON} bytes.")
     require(_depth(text) <= most_depth, f"its JSON is nested more than {most_depth} levels deep.")
     try:
         document = json.loads(
             text.decode("ascii"),
             object_pairs_hook=_distinct,
-            parse_int=_whole,
-            parse_float=_float,
-            parse_constant=_float,
+            parse_float=_finite,
+            parse_constant=_finite,
         )
     except Refusal:
         raise
@@ -475,15 +380,9 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _whole(text: str) -> int:
-    require(len(text) <= MOST_DIGITS, f"its JSON has a number of {len(text)} digits.")
-    return int(text)
-
-
-def _float(text: str) -> float:
-    require(len(text) <= MOST_DIGITS, f"its JSON has a number of {len(text)} digits.")
+def _finite(text: str) -> float:
     number = float(text)
-    require(math.isfinite(number), f"its JSON has {text}, which is not a finite number.")
+    require(math.isfinite(number), f"its JSON has {quote(text)}, which is not a finite number.")
     return number
 
 
@@ -494,37 +393,35 @@ def _check_shape(shape: tuple[int, ...]) -> None:
         require(others <= MOST_EMPTY, f"an array without elements has the shape {shape}.")
 
 
-def _read_header(file: IO[bytes], member: Member) -> Header:
+def _read_header(member: IO[bytes], size: int) -> Header:
     """Header of an array, which must account for all bytes of its member."""
-    name = member.name
-    require(member.size >= _PREFIX, f"{name} is not an array.")
-    prefix = _read_at(file, member.start, _PREFIX)
-    require(prefix.startswith(_MAGIC), f"{name} is not an array.")
-    length = _PREFIX + int.from_bytes(prefix[-2:], "little")
-    require(length <= min(member.size, MOST_HEADER), f"{name} has a header of {length} bytes.")
-    text = _read_at(file, member.start + _PREFIX, length - _PREFIX)
+    prefix = member.read(len(_MAGIC) + 2)
+    plain = prefix.startswith(_MAGIC) and len(prefix) == len(_MAGIC) + 2
+    require(plain, f"{member.name} is not an array.")
+    length = int.from_bytes(prefix[-2:], "little")
+    require(length <= MOST_HEADER, f"{member.name} has a header of {length} bytes.")
+    text = member.read(length)
     found = _HEADER.fullmatch(text)
     if found is None or (dtype := found[1].decode("ascii", "replace")) not in DTYPES:
         shown = quote(text.decode("latin-1").strip())
-        raise Refusal(f"{name} is not an array of plain numbers, but {shown}.")
+        raise Refusal(f"{member.name} is not an array of plain numbers, but {shown}.")
     shape = tuple(map(int, (found[3] or b"").replace(b",", b" ").split()))
     _check_shape(shape)
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    fits = size == member.size - length
-    require(fits, f"{name} has {member.size - length} bytes, not {size} as its header states.")
-    return Header(np.dtype(dtype), shape, found[2] == b"True", length)
+    stated, data = math.prod(shape) * np.dtype(dtype).itemsize, size - len(prefix) - length
+    require(data == stated, f"{member.name} has {data} bytes, not {stated} as its header states.")
+    return Header(np.dtype(dtype), shape, found[2] == b"True", len(prefix) + length)
 
 
-def _read_array(file: IO[bytes], member: Member, header: Header) -> NDArray[Any]:
-    start = _read_at(file, member.start, header.length)  # the file is at the data afterwards
-    try:
-        flat: NDArray[Any] = np.empty(math.prod(header.shape), dtype=header.dtype)
-    except MemoryError:
-        raise Refusal(f"{member.name} has {member.size} bytes, too many for the memory.") from None
+def _read_array(member: IO[bytes], header: Header) -> NDArray[Any]:
+    member.read(header.length)
+    flat: NDArray[Any] = np.empty(math.prod(header.shape), dtype=header.dtype)
     content: Any = flat.view(np.uint8)
-    require(file.readinto(content) == content.size, "it ends too early.")  # type: ignore[attr-defined]
-    checksum = zlib.crc32(content, zlib.crc32(start))
-    require(checksum == member.checksum, f"{member.name} was changed.")
+    position = 0
+    while position < content.size:  # in pieces, which are in memory twice
+        n = member.readinto(content[position : position + 2**24])  # type: ignore[attr-defined]
+        require(n, f"{member.name} ends too early.")
+        position += n
+    require(not member.read(1), f"{member.name} goes on after its array.")
     if header.dtype == bool:
         # Other bytes would be counted as True in one function of NumPy and as 2 in another.
         proper = content.max(initial=0) <= 1

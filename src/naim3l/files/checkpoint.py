@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.files.archive import ModelFileError, open_archive, write_archive
+from naim3l.files.archive import Archive, ModelFileError, write_archive
 from naim3l.files.atomic_write import check_writable, remove_parts
 
 Arrays = dict[str, NDArray[Any]]
@@ -95,7 +95,7 @@ class Checkpoint:
 
     def _read(self) -> dict[str, Arrays]:
         try:
-            with open_archive(self.path, format=FORMAT, newest_version=VERSION) as archive:
+            with Archive(self.path, format=FORMAT, newest_version=VERSION) as archive:
                 own, listed = archive.document.get("key"), archive.document.get("sections")
                 if own != self.key:
                     raise ValueError(
@@ -148,7 +148,7 @@ class Checkpoint:
         """Delete the file of a fit whose model is on disk, but not that of another fit."""
         # It may have been deleted, damaged or protected meanwhile, which does not harm the model.
         with suppress(Exception):
-            with open_archive(self.path, format=FORMAT, newest_version=VERSION) as archive:
+            with Archive(self.path, format=FORMAT, newest_version=VERSION) as archive:
                 own = archive.document.get("key")
             if own == self.key:
                 self.path.unlink()

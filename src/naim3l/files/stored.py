@@ -17,40 +17,29 @@ attribute. An array is read only after its type and shape have been checked, and
 only of values that have been. Writing reads the result at once, so that whatever could not be
 loaded again is refused when it is saved.
 
-**Sizes have names.** The first use of a name binds it, and later uses must agree. Attributes are
-read in the order of their declaration. ``Nested`` objects share the sizes of the object that they
-are in, or rename them. ``MapOf(..., keys="views")`` has own sizes for each view, which are the same
-in all maps by views: ``MapOf(Array("f", "features", "labels"), keys="views")`` agrees with other
-arrays of the view in "features", and with everything in "labels", if the labels are known outside.
-Items of lists, and of maps with other keys, have own sizes each. Bind a size by an attribute that
-is always there: one that is None binds nothing.
+**Sizes have names.** The first use of a name binds it, and later uses must agree, so attributes
+are read in the order of their declaration. ``Nested`` objects share the sizes of the object that
+they are in. ``MapOf(..., keys="views")`` has own sizes for each view, which are the same in all
+maps by views: ``MapOf(Array("f", "features", "labels"), keys="views")`` agrees with other arrays of
+the view in "features", and with everything in "labels", if the labels are known outside. Items of
+lists, and of maps with other keys, have own sizes each.
 
 **Making objects.** Without calling ``__init__``, attributes are set as declared. A class can
 instead have a class method ``_from_stored(values)``, and a method ``_to_stored()`` that returns the
 values to store by name. A method ``_check_stored()`` raises a ValueError if attributes contradict
-each other. Attributes that are neither declared nor listed in ``_not_stored`` are an error when an
-object is saved, as they would be lost.
-
-**Guests** are objects of other packages. They are stored with skops, and loaded only if the user
-trusts every class and function in them except numbers, text, containers and arrays, also those of
-scikit-learn.
+each other. Attributes that are not declared are an error when an object is saved, as they would be
+lost.
 """
 
-import copy
-import inspect
-import io
-import json
 import math
 import operator
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import EllipsisType
 from typing import Any, ClassVar
-from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,24 +53,16 @@ from naim3l.files.archive import (
     Refusal,
     json_text,
     naming,
-    open_archive,
     parse_json,
     plain_array,
-    read_member,
-    read_members,
     require,
     show,
     write_archive,
-    write_member,
 )
+from naim3l.files.guests import check_trust, is_type_name, load_guest, pack_guest, type_names
 
 FORMAT, VERSION = "naim3l model", 1
-
-# Keys that have own sizes, and attributes that have a default because a file is old, in one file:
-# both take memory that no bytes of the file stand for.
-MOST_SCOPES, MOST_DEFAULTS = 2**16, 2**18
 LARGEST, LARGEST_SIZE = 2**63, 2**31 - 1  # whole numbers are below the first
-GUEST_DEPTH = 200
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _BEYOND = {
@@ -90,96 +71,49 @@ _BEYOND = {
     "above": operator.le,
     "below": operator.ge,
 }
-_KINDS = {
-    "f": "numbers",
-    "i": "whole numbers",
-    "u": "whole numbers of an unsigned type",
-    "b": "truth values",
-}
-_DTYPES = {"bool", "float32", "float64"} | {
-    f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)
-}
-
-Bound = float | str | None  # a number, or the name of a size
+_KINDS = {"f": "numbers", "i": "whole numbers", "u": "unsigned numbers", "b": "truth values"}
 
 
 class Scope:
-    """Sizes, and lists of names, by the name of what they count; an inner scope sees the outer.
+    """Sizes, and lists of names, by the name of what they count; an inner scope sees the outer."""
 
-    Parameters
-    ----------
-    outer : Scope, optional
-    rename : mapping of str to str, optional
-        If given, this is the outer scope with other names: ``rename[name here] = name outside``.
-    """
+    __slots__ = ("_children", "_known", "_outer")
 
-    __slots__ = ("_children", "_inside", "_n_children", "_names", "_outer", "_rename", "_sizes")
-
-    def __init__(
-        self, outer: "Scope | None" = None, rename: Mapping[str, str] | None = None
-    ) -> None:
-        if outer is not None and rename is not None and outer._rename is not None:
-            above = outer._rename
-            rename = {**above, **{name: above.get(to, to) for name, to in rename.items()}}
-            outer = outer._outer
-        self._outer: Scope | None = outer
-        self._rename: Mapping[str, str] | None = rename
-        self._sizes: dict[str, int] = {}
-        self._names: dict[str, list[str]] = {}
-        self._inside: frozenset[str] = frozenset()  # sizes that inner scopes have bound
+    def __init__(self, outer: "Scope | None" = None) -> None:
+        self._outer = outer
+        self._known: dict[Any, Any] = {}
         self._children: dict[tuple[str, str], Scope] = {}
-        self._n_children: list[int] = [0] if outer is None else outer._n_children
 
-    def size(self, name: str) -> int | None:
+    def size(self, name: Any) -> Any:
         """A size, None if it is not known yet."""
-        return next((s._sizes[own] for s, own in self._outward(name) if own in s._sizes), None)
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope._known:
+                return scope._known[name]
+            scope = scope._outer
+        return None
 
     def names(self, name: str) -> list[str] | None:
         """Names, None if they are not known yet."""
-        return next((s._names[own] for s, own in self._outward(name) if own in s._names), None)
+        return self.size(("names", name))
 
-    def bind(self, name: str, size: int) -> bool:
+    def bind(self, name: Any, size: Any) -> bool:
         """Whether a size agrees with what is known; if nothing is, it is known from now on."""
         known = self.size(name)
-        if known is not None:
-            return known == size
-        (scope, own), *outer = self._outward(name)
-        require(own not in scope._inside, f"gives the number of {own}, which was needed earlier.")
-        scope._sizes[own] = size
-        for scope, own in outer:
-            scope._inside |= {own}
-        return True
+        if known is None:
+            self._known[name] = size
+        return known is None or known == size
 
     def bind_names(self, name: str, names: list[str]) -> bool:
         """As `bind`, for distinct names, which bind their number as well."""
-        known = self.names(name)
-        if known is None:
-            scope, own = next(self._outward(name))
-            scope._names[own] = names
-        return (known is None or known == names) and self.bind(name, len(names))
+        return self.bind(("names", name), names) and self.bind(name, len(names))
 
     def child(self, name: str, key: str) -> "Scope":
         """The inner scope of a key, such as a view, which is the same each time."""
-        scope, own = next(self._outward(name))
-        if (own, key) not in scope._children:
-            self._n_children[0] += 1
-            enough = self._n_children[0] <= MOST_SCOPES
-            require(enough, f"is in mappings with more than {MOST_SCOPES} keys with own sizes.")
-            scope._children[own, key] = Scope(scope)
-        child = scope._children[own, key]
-        return child if self._rename is None else Scope(child, self._rename)
-
-    def _outward(self, name: str) -> "Iterator[tuple[Scope, str]]":
-        """The scopes that hold sizes, from here to the outermost, and what the name is there."""
-        scope: Scope | None = self
-        while scope is not None:
-            if scope._rename is None:
-                yield scope, name
-            else:
-                name = scope._rename.get(name, name)
-            scope = scope._outer
+        return self._children.setdefault((name, key), Scope(self))
 
 
+@dataclass
 class Stored:
     """A value in types of JSON, and its arrays and guests, to which it refers by number.
 
@@ -192,11 +126,10 @@ class Stored:
         Full names of the types in each guest that have to be trusted, its own first.
     """
 
-    def __init__(self) -> None:
-        self.document: Any = None
-        self.arrays: list[NDArray[Any]] = []
-        self.guests: list[bytes] = []
-        self.guest_types: list[list[str]] = []
+    document: Any = None
+    arrays: list[NDArray[Any]] = field(default_factory=list)
+    guests: list[bytes] = field(default_factory=list)
+    guest_types: list[list[str]] = field(default_factory=list)
 
     # As an `Archive`, of which the reader needs no more than this.
 
@@ -213,30 +146,16 @@ class Stored:
 
 @dataclass
 class Reader:
-    """What reading needs beside the document.
-
-    Attributes
-    ----------
-    source : Archive or Stored
-    version : int
-        Version of the format of the file.
-    trusted : collection of str
-        Full names of the types that guests may contain.
-    n_defaults : int
-        Number of attributes so far that the file does not have.
-    """
+    """What reading needs beside the document: arrays, and the types that guests may contain."""
 
     source: Archive | Stored
-    version: int
     trusted: Collection[str] = ()
-    n_defaults: int = 0
 
 
 class Field:
     """Declaration of an attribute, or of a part of one."""
 
     types: ClassVar[tuple[Any, ...]] = (object,)
-    simple = False  # whether sizes are neither bound nor needed
 
     def fits(self, value: Any) -> bool:
         """Whether a value of Python is of the right type, whatever its contents."""
@@ -265,44 +184,12 @@ class Field:
         raise NotImplementedError
 
 
-class _Ranged(Field):
-    """A field of numbers with bounds; see `Number`."""
-
-    def __init__(
-        self,
-        low: Bound = None,
-        high: Bound = None,
-        *,
-        above: Bound = None,
-        below: Bound = None,
-        finite: bool = True,
-    ) -> None:
-        bounds = {"at least": low, "at most": high, "above": above, "below": below}
-        self.bounds = {word: bound for word, bound in bounds.items() if bound is not None}
-        self.finite = finite
-        self.simple = not any(isinstance(bound, str) for bound in self.bounds.values())
-
-    def range_text(self, scope: Scope) -> str:
-        return " and".join(f" {word} {_known(bound, scope)}" for word, bound in self.bounds.items())
-
-    def outside(self, least: Any, most: Any, scope: Scope) -> Any:
-        """``least`` or ``most`` if it is out of range, otherwise None; NaN is in every range."""
-        for word, bound in self.bounds.items():
-            limit = scope.size(bound) if isinstance(bound, str) else bound
-            if limit is None:
-                raise Refusal(f"needs the number of {bound}, which no earlier attribute gives.")
-            extreme = least if word in ("at least", "above") else most
-            if _BEYOND[word](extreme, limit):
-                return extreme
-        return None
-
-
-class Number(_Ranged):
+class Number(Field):
     """A number, int or float as it was given.
 
     Parameters
     ----------
-    low, high, above, below : number, or name of a size that an earlier attribute gives
+    low, high, above, below : number, optional
         Bounds; the first two are allowed values.
     finite : bool
         False allows NaN, and infinities within the bounds.
@@ -310,8 +197,32 @@ class Number(_Ranged):
 
     types: ClassVar[tuple[Any, ...]] = (int, float, np.integer, np.floating)
 
+    def __init__(
+        self,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        above: float | None = None,
+        below: float | None = None,
+        finite: bool = True,
+    ) -> None:
+        bounds = {"at least": low, "at most": high, "above": above, "below": below}
+        self.bounds = {word: bound for word, bound in bounds.items() if bound is not None}
+        self.finite = finite
+
     def expected(self, scope: Scope) -> str:
-        return f"a number{self.range_text(scope)}"
+        return f"a number{self.range_text()}"
+
+    def range_text(self) -> str:
+        return " and".join(f" {word} {bound}" for word, bound in self.bounds.items())
+
+    def outside(self, least: Any, most: Any) -> Any:
+        """``least`` or ``most`` if it is out of range, otherwise None; NaN is in every range."""
+        for word, bound in self.bounds.items():
+            extreme = least if word in ("at least", "above") else most
+            if _BEYOND[word](extreme, bound):
+                return extreme
+        return None
 
     def encode(self, value: Any, stored: Stored) -> Any:
         value = int(value) if isinstance(value, int | np.integer) else float(value)
@@ -323,7 +234,7 @@ class Number(_Ranged):
         if not self.finite and type(found) is str:
             found = _NOT_FINITE.get(found, found)
         fits = type(found) is float or (type(found) is int and abs(found) < LARGEST)
-        if not fits or self.outside(found, found, scope) is not None:
+        if not fits or self.outside(found, found) is not None:
             raise self.refuse(scope, found)
         return found
 
@@ -338,16 +249,16 @@ class Whole(Number):
     types = (int, np.integer)
 
     def __init__(
-        self, low: Bound = None, high: Bound = None, *, size: str | None = None, **bounds: Bound
+        self, low: int | None = None, high: int | None = None, *, size: str | None = None
     ) -> None:
         if size is not None:
             low, high = 0 if low is None else low, LARGEST_SIZE if high is None else high
-        super().__init__(low, high, **bounds)  # type: ignore[arg-type]
-        self.size, self.simple = size, self.simple and size is None
+        super().__init__(low, high)
+        self.size = size
 
     def expected(self, scope: Scope) -> str:
         what = "a whole number" if self.size is None else f"a number of {_known(self.size, scope)}"
-        return f"{what}{self.range_text(scope)}"
+        return f"{what}{self.range_text()}"
 
     def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
         fits = type(found) is int and super().read(found, reader, scope) is found
@@ -360,7 +271,6 @@ class Flag(Field):
     """True or False."""
 
     types = (bool, np.bool)
-    simple = True
 
     def expected(self, scope: Scope) -> str:
         return "True or False"
@@ -380,7 +290,6 @@ class Text(Field):
 
     choices: Collection[str] | None = None
     types = (str,)
-    simple = True
 
     def expected(self, scope: Scope) -> str:
         return "text" if self.choices is None else f"one of {some(list(self.choices), most=30)}"
@@ -396,8 +305,6 @@ class Text(Field):
 
 class Plain(Field):
     """Any value of JSON, for information that is shown and that nothing computes with."""
-
-    simple = True
 
     def fits(self, value: Any) -> bool:
         if isinstance(value, dict):
@@ -420,39 +327,33 @@ class Plain(Field):
         return found
 
 
-class Array(_Ranged):
+class Array(Number):
     """An array of NumPy; its dtype and order of memory are kept.
 
     Parameters
     ----------
-    kind : {"f", "i", "u", "b"}, several of them such as "biuf", or name of a dtype
-        Floats (32 or 64 bits), whole numbers (signed or unsigned, up to 64 bits), truth values; or
-        a type such as "float32".
+    kinds : str
+        Letters of the types that are allowed: "f" (floats of 32 or 64 bits), "i" (whole numbers),
+        "u" (unsigned ones), "b" (truth values).
     *dims : names of sizes, or numbers
         Shape; a single ``...`` allows any shape.
     low, high, above, below, finite
-        As of `Number`, for all elements; ``low=0, below="columns"`` are positions of columns.
+        As of `Number`, for all elements.
     """
 
     types = (np.ndarray,)
 
-    def __init__(self, kind: str, *dims: str | int | EllipsisType, **bounds: Any) -> None:
+    def __init__(self, kinds: str, *dims: str | int | EllipsisType, **bounds: Any) -> None:
         super().__init__(**bounds)
-        self.simple = False
-        self.dims = dims
-        self.kinds = {kind} if kind in _DTYPES else set(kind)
-        if not self.kinds <= {*_DTYPES, *_KINDS}:
-            raise ValueError(f"kind is {kind!r}, not one of {[*_KINDS, *sorted(_DTYPES)]}.")
-        if ... in dims and len(dims) > 1:
-            raise ValueError("... must be the only dimension.")
+        self.kinds, self.dims = kinds, dims
 
     def expected(self, scope: Scope) -> str:
-        words = " or ".join(_KINDS.get(kind, f"{kind} values") for kind in sorted(self.kinds))
-        if self.finite and self.kinds & {"f", "float32", "float64"}:
+        words = " or ".join(_KINDS[kind] for kind in self.kinds)
+        if self.finite and "f" in self.kinds:
             words = f"finite {words}"
         if ... not in self.dims:
             words += f" of shape ({', '.join(_known(dim, scope) for dim in self.dims)})"
-        return f"{words}{self.range_text(scope)}"
+        return f"{words}{self.range_text()}"
 
     def encode(self, value: Any, stored: Stored) -> Any:
         try:
@@ -471,7 +372,7 @@ class Array(_Ranged):
         header = reader.source.header(found["array"])
         same = found["dtype"] == header.dtype.name and found["shape"] == list(header.shape)
         require(same, "has an array of another type or shape than the document states.")
-        known = bool(self.kinds & {header.dtype.name, header.dtype.kind})
+        known = header.dtype.kind in self.kinds
         require(known, f"should be {text}, and has type {header.dtype.name}.")
         fits = self._bind_shape(header.shape, scope)
         require(fits, f"should be {text}, and has shape {header.shape}.")
@@ -496,34 +397,27 @@ class Array(_Ranged):
             least, most = (np.minimum, np.maximum) if strict else (np.fmin, np.fmax)
             extremes = [f.reduce(array, axis=None).item() for f in (least, most)]
         infinite = strict and not all(map(math.isfinite, extremes))
-        wrong = "NaN or infinity" if infinite else self.outside(extremes[0], extremes[1], scope)
+        wrong = "NaN or infinity" if infinite else self.outside(*extremes)
         require(wrong is None, f"should be {self.expected(scope)}, and has {wrong}.")
 
 
 @dataclass(frozen=True)
 class Names(Field):
-    """A list of distinct strings, which can be the keys of mappings.
+    """A list of one or more distinct strings, which can be the keys of mappings.
 
     Parameters
     ----------
     name : str
         What is named, such as "views"; their number is the size of that name.
-    low : int
-        Smallest number of names.
-    as_array : bool
-        Whether the value is an array of objects, as ``feature_names_in_`` of scikit-learn.
     """
 
     name: str
-    low: int = 1
-    as_array: bool = False
 
     def fits(self, value: Any) -> bool:
-        kind = np.ndarray if self.as_array else list
-        return isinstance(value, kind) and all(isinstance(name, str) for name in value)
+        return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
     def expected(self, scope: Scope) -> str:
-        return f"a list of distinct names of {_known(self.name, scope)}, at least {self.low}"
+        return f"a list of distinct names of {_known(self.name, scope)}"
 
     def encode(self, value: Any, stored: Stored) -> Any:
         return [str(name) for name in value]
@@ -532,24 +426,17 @@ class Names(Field):
         if type(found) is not list or not all(type(name) is str for name in found):
             raise self.refuse(scope, found)
         n, text = len(set(found)), self.expected(scope)
-        require(len(found) == n >= self.low, f"should be {text}, and has {n} distinct ones.")
+        require(len(found) == n >= 1, f"should be {text}, and has {n} distinct ones.")
         require(scope.bind_names(self.name, found), f"should be {text}, and has {some(found)}.")
-        return np.array(found, dtype=object) if self.as_array else found
+        return found
 
 
 @dataclass(frozen=True)
 class ListOf(Field):
-    """A list of values of one field; with ``as_tuple`` a tuple.
-
-    Parameters
-    ----------
-    field : Field
-    length : name of a size, or int, optional
-    as_tuple : bool
-    """
+    """A list of values of one field, of a length that has a name; with ``as_tuple`` a tuple."""
 
     field: Field
-    length: str | int | None = None
+    length: str | None = None
     as_tuple: bool = False
 
     def fits(self, value: Any) -> bool:
@@ -570,16 +457,11 @@ class ListOf(Field):
         if type(found) is not list:
             raise self.refuse(scope, found)
         text, n = self.expected(scope), len(found)
-        fits = scope.bind(self.length, n) if isinstance(self.length, str) else True
-        fits = fits and (not isinstance(self.length, int) or self.length == n)
+        fits = self.length is None or scope.bind(self.length, n)
         require(fits, f"should be {text}, and has {n} items.")
-        i, field = 0, self.field
-        try:
-            for i, item in enumerate(found):
-                found[i] = field.read(item, reader, scope if field.simple else Scope(scope))
-        except Refusal as refusal:  # cheaper than a context for each item
-            refusal.places.append(f" (item {i})")
-            raise
+        for i, item in enumerate(found):
+            with _within(f" (item {i})"):
+                found[i] = self.field.read(item, reader, Scope(scope))
         return tuple(found) if self.as_tuple else found
 
 
@@ -617,25 +499,14 @@ class MapOf(Field):
         if type(found) is not dict:
             raise self.refuse(scope, found)
         if self.keys is not None:
-            names = scope.names(self.keys)
-            if names is None:
-                raise Refusal(f"needs the {self.keys}, which no earlier attribute names.")
-            fits = len(found) == len(names) and all(name in found for name in names)
             has = some(list(found)) or "nothing"
+            fits = sorted(scope.names(self.keys) or []) == sorted(found)
             require(fits, f"should be {self.expected(scope)}, and has {has}.")
-        key = ""
-        try:
-            for key in found:
-                found[key] = self.field.read(found[key], reader, self._scope(key, scope))
-        except Refusal as refusal:
-            refusal.places.append(self._place(key))
-            raise
+        for key in found:
+            inner = Scope(scope) if self.keys is None else scope.child(self.keys, key)
+            with _within(self._place(key)):
+                found[key] = self.field.read(found[key], reader, inner)
         return found
-
-    def _scope(self, key: str, scope: Scope) -> Scope:
-        if self.field.simple:
-            return scope
-        return Scope(scope) if self.keys is None else scope.child(self.keys, key)
 
     def _place(self, key: str) -> str:
         return f" of {quote(key)}" if self.keys is None else f" of {self.keys[:-1]} {quote(key)}"
@@ -643,17 +514,9 @@ class MapOf(Field):
 
 @dataclass(frozen=True)
 class Nested(Field):
-    """An object of exactly this class, which declares its own fields.
+    """An object of exactly this class, which declares its own fields in ``_stored``."""
 
-    Parameters
-    ----------
-    cls : type with ``_stored``
-    rename : mapping of str to str
-        Names of sizes in the class, and the names that they have outside of it.
-    """
-
-    cls: type
-    rename: Mapping[str, str] | None = None
+    cls: Any
 
     def fits(self, value: Any) -> bool:
         return type(value) is self.cls
@@ -663,31 +526,24 @@ class Nested(Field):
 
     def encode(self, value: Any, stored: Stored) -> Any:
         values, found = _values_of(value), {}
-        for name, field in _declared(self.cls).items():
-            if isinstance(field, Sometimes) and not field.is_written(name in values):
+        for name, declared in self.cls._stored.items():
+            if isinstance(declared, Sometimes) and name not in values:
                 continue
             with _within(name):
                 require(name in values, "is missing.")
-                found[name] = field.write(values[name], stored)
+                found[name] = declared.write(values[name], stored)
         return found
 
     def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
         if type(found) is not dict:
             raise self.refuse(scope, found)
-        inner = Scope(scope, self.rename) if self.rename else scope
         values: dict[str, Any] = {}
-        name = ""
-        try:
-            for name, field in _declared(self.cls).items():
-                if name in found:
-                    values[name] = field.read(found.pop(name), reader, inner)
-                elif isinstance(field, Sometimes):
-                    values |= field.default_of(name, reader)
-                else:
-                    raise Refusal("is missing.")
-        except Refusal as refusal:
-            refusal.places.append(name)
-            raise
+        for name, declared in self.cls._stored.items():
+            if isinstance(declared, Sometimes) and name not in found:
+                continue
+            with _within(name):
+                require(name in found, "is missing.")
+                values[name] = declared.read(found.pop(name), reader, scope)
         unknown = quote(next(iter(found), None))
         require(not found, f"has {unknown}, which is no attribute of a {self.cls.__name__}.")
         return _make(self.cls, values)
@@ -707,13 +563,13 @@ class OneOf(Field):
         self.kinds = {tag: _as_field(kind) for tag, kind in kinds.items()}
 
     def fits(self, value: Any) -> bool:
-        return any(field.fits(value) for field in self.kinds.values())
+        return any(kind.fits(value) for kind in self.kinds.values())
 
     def expected(self, scope: Scope) -> str:
-        return " or ".join(field.expected(scope) for field in self.kinds.values())
+        return " or ".join(kind.expected(scope) for kind in self.kinds.values())
 
     def encode(self, value: Any, stored: Stored) -> Any:
-        tag = next(tag for tag, field in self.kinds.items() if field.fits(value))
+        tag = next(tag for tag, kind in self.kinds.items() if kind.fits(value))
         return {tag: self.kinds[tag].write(value, stored)}
 
     def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
@@ -744,6 +600,15 @@ class Maybe(Field):
         return None if found is None else self.field.read(found, reader, scope)
 
 
+@dataclass(frozen=True)
+class Sometimes(Maybe):
+    """An attribute that not every object has, or not every file.
+
+    When a version of the format adds an attribute, the class gives it a class attribute of that
+    name, which is the value for files that lack it.
+    """
+
+
 class Guest(Field):
     """An object of another package, stored with skops, and loaded only if it is trusted."""
 
@@ -766,59 +631,8 @@ class Guest(Field):
         return load_guest(reader.source.guest(found["guest"]), reader.trusted)
 
 
-@dataclass(frozen=True)
-class Sometimes(Field):
-    """An attribute of a class that not every file has.
-
-    Parameters
-    ----------
-    field : Field
-    since : int, optional
-        Files of versions before this one lack it, and it has the ``default``.
-    until : int, optional
-        Only files of versions before this one have it. It is read and dropped, but passed to
-        ``_from_stored``. With neither version, any object can lack the attribute.
-    default : object
-    """
-
-    field: Field
-    since: int | None = None
-    until: int | None = None
-    default: Any = None
-
-    def fits(self, value: Any) -> bool:
-        return self.field.fits(value)
-
-    def expected(self, scope: Scope) -> str:
-        return self.field.expected(scope)
-
-    def encode(self, value: Any, stored: Stored) -> Any:
-        return self.field.write(value, stored)
-
-    def is_written(self, has_value: bool) -> bool:
-        return self.until is None and (has_value or self.since is not None)
-
-    def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
-        current = self.until is None or reader.version < self.until
-        require(current, "is not an attribute of this version of the format.")
-        return self.field.read(found, reader, scope)
-
-    def default_of(self, name: str, reader: Reader) -> dict[str, Any]:
-        """The attribute by its name, if it is to be set although the file does not have it."""
-        if self.since is None:
-            return {}
-        require(reader.version < self.since, "is missing.")
-        reader.n_defaults += 1
-        require(reader.n_defaults <= MOST_DEFAULTS, "is missing, as too many others are.")
-        return {name: copy.deepcopy(self.default)}
-
-
 def _as_field(kind: Field | type) -> Field:
     return Nested(kind) if isinstance(kind, type) else kind
-
-
-def _declared(cls: type) -> dict[str, Field]:
-    return cls._stored  # type: ignore[attr-defined]
 
 
 def _values_of(value: Any) -> dict[str, Any]:
@@ -826,19 +640,16 @@ def _values_of(value: Any) -> dict[str, Any]:
     if hasattr(value, "_to_stored"):
         return value._to_stored()
     cls = type(value)
-    slots = [name for base in cls.__mro__ for name in getattr(base, "__slots__", ())]
-    slots = [name for name in slots if not name.startswith("__") and hasattr(value, name)]
-    values = {name: getattr(value, name) for name in slots}
+    slots = (name for base in cls.__mro__ for name in getattr(base, "__slots__", ()))
+    values = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     values |= getattr(value, "__dict__", {})
-    known = {*_declared(cls), *getattr(cls, "_not_stored", ())}
     for name in values:
-        if name not in known and not isinstance(getattr(cls, name, None), cached_property):
-            reason = f"has the attribute {name!r}, which would be lost; delete it first."
-            raise Refusal(reason)
+        lost = name not in cls._stored and not isinstance(getattr(cls, name, 0), cached_property)
+        require(not lost, f"has the attribute {name!r}, which would be lost; delete it first.")
     return values
 
 
-def _make(cls: type, values: dict[str, Any]) -> Any:
+def _make(cls: Any, values: dict[str, Any]) -> Any:
     """An object of checked values."""
     try:
         if hasattr(cls, "_from_stored"):
@@ -846,8 +657,7 @@ def _make(cls: type, values: dict[str, Any]) -> Any:
         else:
             made = object.__new__(cls)
             for name, value in values.items():
-                if getattr(_declared(cls)[name], "until", None) is None:
-                    object.__setattr__(made, name, value)  # also if it is frozen
+                object.__setattr__(made, name, value)  # also if it is frozen
         if hasattr(made, "_check_stored"):
             made._check_stored()
     except ValueError as error:
@@ -866,46 +676,39 @@ def _within(place: str) -> Iterator[None]:
 
 
 def _known(size: Any, scope: Scope) -> str:
-    """A size, or another number, in a message: its name, and its value if it is known."""
+    """A size in a message: its name, and its value if it is known."""
     known = scope.size(size) if isinstance(size, str) else None
     return str(size) if known is None else f"{size}={known}"
 
 
-def dump(value: Any, kind: Field | type, *, version: int = VERSION) -> Stored:
+def dump(value: Any, kind: Field | type) -> Stored:
     """A value as it is stored, for `write_archive` and `restore`.
 
     Parameters
     ----------
     value : object
     kind : Field, or type with ``_stored``
-    version : int
-        Version of the format that is written.
 
     Raises
     ------
     ValueError
         If the value does not fit its declaration, so that it could not be loaded again.
     """
-    stored, field = Stored(), _as_field(kind)
+    stored, declared = Stored(), _as_field(kind)
     try:
-        stored.document = field.write(value, stored)
+        stored.document = declared.write(value, stored)
         trusted = {name for types in stored.guest_types for name in types}
         again = parse_json(json_text({"value": stored.document}))["value"]
-        field.read(again, Reader(stored, version, trusted), Scope())
+        declared.read(again, Reader(stored, trusted), Scope())
     except Refusal as refusal:
-        if not refusal.places:
-            refusal.places.append("it")
+        refusal.places = refusal.places or ["it"]
         message = f"this {type(value).__name__} cannot be saved: {visible(str(refusal))}"
         raise ValueError(message) from None
     return stored
 
 
 def restore(
-    kind: Field | type,
-    document: Any,
-    source: Archive,
-    *,
-    trusted: Iterable[str | type] = (),
+    kind: Field | type, document: Any, source: Archive, *, trusted: Collection[str] = ()
 ) -> Any:
     """The value that was stored; all its parts have been checked.
 
@@ -916,23 +719,21 @@ def restore(
         From `dump`, or the part of an archive's document that holds the value. It is taken apart.
     source : Archive
         All its arrays and guests must belong to this value.
-    trusted : iterable of types or functions, or of their full names
-        Those that guests may contain.
+    trusted : collection of str
+        Full names of the types and functions that guests may contain.
 
     Raises
     ------
     ModelFileError
         If something does not fit the declarations; the message names the file and the attribute.
     """
-    path, reader = visible(os.fspath(source.path)), Reader(source, source.version)
-    reader.trusted = type_names(trusted)
+    path = visible(os.fspath(source.path))
     try:
-        value = _as_field(kind).read(document, reader, Scope())
+        value = _as_field(kind).read(document, Reader(source, trusted), Scope())
     except (ModelFileError, OSError, MemoryError):
         raise
     except Refusal as refusal:
-        if not refusal.places:
-            refusal.places.append("its content")
+        refusal.places = refusal.places or ["its content"]
         raise ModelFileError(f"{path}: {visible(str(refusal))}") from None
     except Exception as error:  # raised by a class that makes itself of its values
         cause = f"{type(error).__name__}: {visible(str(error)[:200])}"
@@ -950,24 +751,21 @@ def write_model(
     ----------
     path : path of the file
     model : object of one of the classes
-        Attributes that are parameters of its constructor are stored apart from what was fitted.
     classes : mapping of str to type with ``_stored``
         Classes that can be stored, by the name that they have in files.
     versions : mapping of str to str
         Versions of the packages that write the file; ``naim3l`` is one of them.
     """
-    name = next((name for name, cls in classes.items() if type(model) is cls), None)
-    if name is None:
-        raise TypeError(f"only {', '.join(classes)} can be saved, got {type(model).__name__}.")
+    name = type(model).__name__
+    if name not in classes or classes[name] is not type(model):
+        raise TypeError(f"only {', '.join(classes)} can be saved, got {name}.")
     stored = dump(model, type(model))
-    parameters = inspect.signature(type(model)).parameters
     document = {
         "format": FORMAT,
         "version": VERSION,
         "written_by": dict(versions),
         "class": name,
-        "parameters": {k: v for k, v in stored.document.items() if k in parameters},
-        "fitted": {k: v for k, v in stored.document.items() if k not in parameters},
+        "model": stored.document,
         "guests": stored.guest_types,
     }
     write_archive(path, document, stored.arrays, stored.guests)
@@ -994,166 +792,23 @@ def read_model(
         The file cannot be opened.
     """
     names = type_names(trusted)
-    with open_archive(path, format=FORMAT, newest_version=VERSION) as archive:
+    with Archive(path, format=FORMAT, newest_version=VERSION) as archive, naming(path):
         document = archive.document
-        with naming(path):
-            cls, values = _check_layout(document, classes)
-            require(len(document["guests"]) == archive.n_guests, "it has other guests than stated.")
-            with _within("it"):  # before anything is read, and for all guests at once
-                _check_trust({name for types in document["guests"] for name in types}, names)
-        return restore(cls, values, archive, trusted=names)
+        name, guests = document.get("class"), document.get("guests")
+        listed = type(guests) is list and all(
+            type(types) is list and types and all(map(is_type_name, types)) for types in guests
+        )
+        listed = listed and len(guests) == archive.n_guests
+        require(listed, "its document does not list what its guests contain.")
+        if type(name) is not str or name not in classes:
+            known = some(list(classes), most=30)
+            raise Refusal(f"it holds a {quote(name)}, and this naim3l can load {known}.")
+        with _within("it"):  # before anything is read, and for all guests at once
+            check_trust({each for types in guests for each in types}, names)
+        return restore(classes[name], document.get("model"), archive, trusted=names)
 
 
 def read_description(path: Path_) -> dict[str, Any]:
     """The document of a model file, of which nothing else is read."""
-    with open_archive(path, format=FORMAT, newest_version=VERSION) as archive:
+    with Archive(path, format=FORMAT, newest_version=VERSION) as archive:
         return archive.document
-
-
-def _check_layout(
-    document: dict[str, Any], classes: Mapping[str, type]
-) -> tuple[type, dict[str, Any]]:
-    """Class of a model, and its attributes as they are stored."""
-    parts = {"written_by": dict, "class": str, "parameters": dict, "fitted": dict, "guests": list}
-    for name, kind in parts.items():
-        require(
-            type(document.get(name)) is kind, f"its document has no {name}, or of a wrong type."
-        )
-    require(len(document) == len(parts) + 2, "its document has parts that no model has.")
-    known = classes.get(document["class"])
-    if known is None:
-        found, some_ = quote(document["class"]), some(list(classes), most=30)
-        raise Refusal(f"it holds a {found}, and this naim3l can load {some_}.")
-    for types in document["guests"]:
-        listed = type(types) is list and types and all(_is_type_name(name) for name in types)
-        require(listed, "its document has guests without the names of their types.")
-    twice = next((name for name in document["fitted"] if name in document["parameters"]), None)
-    require(twice is None, f"its document has {quote(twice)} twice.")
-    return known, document["parameters"] | document["fitted"]
-
-
-def type_names(trusted: Iterable[str | type]) -> frozenset[str]:
-    """Full names of types and functions, as they are in lists of what a guest contains."""
-    if isinstance(trusted, str):
-        raise TypeError(f"trusted must be a list of types or of their names, got {trusted!r}.")
-    names = set()
-    for kind in trusted:
-        if not isinstance(kind, str) and not callable(kind):
-            raise TypeError(f"trusted must be a list of types or of their names, and has {kind!r}.")
-        names.add(kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__name__}")
-    return frozenset(names)
-
-
-_BUILTIN = ("dict", "list", "tuple", "set", "str", "int", "float", "bool", "bytes", "slice")
-# Types that do nothing when they are loaded, as skops stores them.
-_HARMLESS = frozenset(
-    {f"builtins.{name}" for name in _BUILTIN}
-    | {f"numpy.{name}" for name in ("ndarray", "bool", "bool_", "str_", "float16", *_DTYPES)}
-)
-
-
-def pack_guest(guest: Any) -> tuple[bytes, list[str]]:
-    """A guest as skops stores it, and what it contains; those of equal guests are equal.
-
-    Returns
-    -------
-    data : bytes
-    types : list of str
-        Full name of its own type, followed by those of all others that have to be trusted.
-    """
-    import skops.io  # takes half a second, and most models have no guest
-
-    try:
-        data = _repack(skops.io.dumps(guest))
-        types = _types_of(data)
-        types += sorted(set(skops.io.get_untrusted_types(data=data)) - set(types))
-        skops.io.loads(data, trusted=types)
-    except Exception as error:  # skops and the types it meets raise many kinds
-        reason = str(error).removesuffix(".")
-        raise Refusal(f"is a {type(guest).__name__}, which skops cannot store: {reason}.") from None
-    return data, types
-
-
-def load_guest(data: bytes, trusted: Collection[str]) -> Any:
-    """A guest, if the user trusts everything that it contains."""
-    try:
-        types = _types_of(data)
-    except Refusal as refusal:
-        raise Refusal(f"cannot be loaded: {refusal}") from None
-    _check_trust(types, trusted)  # before skops reads anything
-    try:
-        import skops.io
-
-        types += skops.io.get_untrusted_types(data=data)  # such as functions under other names
-        _check_trust(types, trusted)
-        return skops.io.loads(data, trusted=types)
-    except Refusal:
-        raise
-    except Exception as error:  # of a damaged guest, or of its own code
-        cause = f"{type(error).__name__}: {str(error)[:200]}"
-        raise Refusal(f"cannot be loaded ({cause}).") from error
-
-
-def _check_trust(types: Iterable[str], trusted: Collection[str]) -> None:
-    if unknown := sorted(set(types) - set(trusted)):
-        raise Refusal(
-            f"needs objects of other packages, whose own code runs when they are loaded: "
-            f"{some(unknown, show=str)}. If you know them, and who wrote the file: "
-            f"load(path, trusted={unknown[:50]})."
-        )
-
-
-def _is_type_name(name: Any) -> bool:
-    return isinstance(name, str) and re.fullmatch(r"[\w.<>-]{1,200}", name) is not None
-
-
-def _types_of(data: bytes) -> list[str]:
-    """Full name of a guest's type, and of all others in it that are not harmless."""
-    file = io.BytesIO(data)
-    members = {member.name: member for member in read_members(file, len(data))}
-    require("schema.json" in members, "it has no schema.json.")
-    schema = parse_json(read_member(file, members["schema.json"]), GUEST_DEPTH)
-    files = [node["file"] for node in _nodes(schema) if isinstance(node.get("file"), str)]
-    # As in the archive itself, each member is read once.
-    require(
-        sorted([*files, "schema.json"]) == sorted(members), "it has other members than it needs."
-    )
-    own, names = _node_name(schema), {_node_name(node) for node in _nodes(schema)}
-    types = [own, *sorted(names - _HARMLESS - {own})]
-    require(all(map(_is_type_name, types)), "it has a type with an odd name.")
-    return types
-
-
-def _node_name(node: Mapping[str, Any]) -> str:
-    return f"{node.get('__module__')}.{node.get('__class__')}"
-
-
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """The mappings in a schema of skops that describe objects."""
-    stack = [tree]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            if isinstance(item.get("__loader__"), str):
-                yield item
-            stack += reversed(item.values())
-        elif isinstance(item, list):
-            stack += reversed(item)
-
-
-def _repack(data: bytes) -> bytes:
-    """A dump of skops without addresses in memory, which differ for equal objects."""
-    with (
-        ZipFile(io.BytesIO(data)) as zipped,
-        ZipFile(packed := io.BytesIO(), "w") as target,
-    ):
-        schema = parse_json(zipped.read("schema.json"), GUEST_DEPTH)
-        n_files = 0
-        for node in _nodes(schema):
-            node.pop("__id__", None)
-            if isinstance(file := node.get("file"), str):
-                node["file"] = f"{n_files}{os.path.splitext(file)[1]}"
-                write_member(target, node["file"], zipped.read(file))
-                n_files += 1
-        write_member(target, "schema.json", json.dumps(schema).encode())
-    return packed.getvalue()

@@ -41,6 +41,8 @@ _READERS: dict[str, Callable[[Path, str | None], tuple[Any, Origin]]] = {
     ".xlsx": read_sheet,
     ".npz": read_array,
 }
+# Extensions of files that `open_table` reads; text may also be compressed.
+EXTENSIONS = (*TEXT_EXTENSIONS, *PARQUET_EXTENSIONS, *_READERS)
 _NAMED_TABLE = re.compile(r"(.+\.(?:npz|xlsx))#(.+)", re.IGNORECASE | re.DOTALL)
 Source = str | os.PathLike[str]
 
@@ -491,7 +493,7 @@ def _check_extension(path: Path) -> None:
             f"{path}: a database; name one of its tables in a query, such as "
             f"'sqlite:///{path}#select * from {_first_table(path)}' (needs naim3l[sql])."
         )
-    known = TEXT_EXTENSIONS if is_packed else (*TEXT_EXTENSIONS, *PARQUET_EXTENSIONS, *_READERS)
+    known = TEXT_EXTENSIONS if is_packed else EXTENSIONS
     raise ReadError(
         f"{path}: unknown extension {''.join(path.suffixes[-2:]).lower()!r}; known are "
         f"{', '.join(known)}"

@@ -19,6 +19,8 @@ from naim3l.files.columnar import ARROW_EXTENSIONS
 from naim3l.files.errors import load_extra
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
+# Extensions of files that tables are written to; text may also be compressed.
+WRITTEN_EXTENSIONS = (*_SEPARATORS, ".parquet", *ARROW_EXTENSIONS)
 # Functions of an open file, without file name and time: the same table gives the same bytes.
 _COMPRESSORS: dict[str, Any] = {
     ".gz": lambda file: gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0),
@@ -108,7 +110,7 @@ def check_target(path: Path) -> tuple[str, Any]:
     compressor = _COMPRESSORS.get(extensions[-1])
     if compressor is not None:
         extensions.pop()
-    kinds = (*_SEPARATORS,) if compressor else (*_SEPARATORS, ".parquet", *ARROW_EXTENSIONS)
+    kinds = (*_SEPARATORS,) if compressor else WRITTEN_EXTENSIONS
     if extensions[-1] not in kinds:
         raise ValueError(
             f"{path}: unknown extension; tables are written to {', '.join(kinds)}"
