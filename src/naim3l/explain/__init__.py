@@ -5,15 +5,19 @@ scores and describes the model, not the world: a column with a large weight chan
 may stand for other columns that it is correlated with.
 """
 
-from naim3l.explain.cooccurrence import LabelPair, label_cooccurrence
-from naim3l.explain.explained import check_explained
-from naim3l.explain.kernel_views import ViewKernel, linear_views, view_kernels
-from naim3l.explain.own_columns import (
+from naim3l.explain.column_weights import (
     Feature,
     FeatureWeights,
     feature_weights,
     top_features,
     top_features_of_all,
+)
+from naim3l.explain.cooccurrence import LabelPair, label_cooccurrence
+from naim3l.explain.model_views import (
+    ViewKernel,
+    check_explained,
+    linear_views,
+    view_kernels,
 )
 from naim3l.explain.scores import (
     label_relations,

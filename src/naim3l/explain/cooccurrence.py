@@ -6,9 +6,9 @@ import numpy as np
 from scipy.stats import false_discovery_control, norm
 
 from naim3l._arrays import Matrix
-from naim3l.decisions.thresholds import ENOUGH_POSITIVES
+from naim3l.decisions.rules import ENOUGH_POSITIVES
 from naim3l.estimators.linear import LinearViewModel
-from naim3l.explain.explained import check_explained
+from naim3l.explain.model_views import check_explained, read_truth
 
 LEVEL = 0.95
 TOGETHER, APART, UNCLEAR, TOO_FEW = "together", "apart", "unclear", "too few"
@@ -91,11 +91,8 @@ def label_cooccurrence(model: LinearViewModel, X: Any, y: Any) -> list[LabelPair
     label0 label1 198 206 apart
     """
     check_explained(model)
-    labels = model.reader_.labels(X, y)
-    # The views of a wide table share its rows.
-    tables = list(labels.values())[:1] if model.reader_.wide else list(labels.values())
-    signed = np.concatenate([model.reader_.signed(table) for table in tables])
-    return compare_pairs(signed > 0, signed != 0, model.label_names_)
+    truth = np.concatenate(list(read_truth(model, X, y).values()))
+    return compare_pairs(truth == 1, np.isfinite(truth), model.label_names_)
 
 
 def compare_pairs(yes: Any, known: Any, names: list[str]) -> list[LabelPair]:

@@ -7,13 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._arrays import Matrix
-from naim3l._parameters import check_whole_number
 from naim3l._threads import one_blas_thread
 from naim3l.estimators.linear import LinearViewModel
-from naim3l.explain.explained import check_explained, label_index
-from naim3l.explain.kernel_views import landmark_features, linear_views
-from naim3l.explain.steps import component_variances, linear_end
-from naim3l.features.recipes import LeadingComponents
+from naim3l.explain.model_views import (
+    check_count,
+    check_explained,
+    check_in_memory,
+    label_index,
+    landmark_features,
+    linear_views,
+    linear_weights,
+    read_truth,
+)
 
 # The number of dimensions is that of singular values with this share of the sum of squares.
 MOST_OF_IT = 0.99
@@ -78,7 +83,7 @@ def label_relations(model: LinearViewModel, X: Any = None) -> Matrix:
         Fitted model.
     X : tables in the form of the fit, optional
         Rows from which the scatter is computed. Without them, it is that of the training rows as
-        far as the transformer stores it: diagonal, with the variances of the components; for a view
+        far as the recipe stores it: diagonal, with the variances of the components; for a view
         with a kernel, it is that of its landmarks.
 
     Returns
@@ -146,7 +151,7 @@ def related_labels(
     label1 -0.24
     """
     k = label_index(model, label)
-    check_whole_number("n", n, at_least=1)
+    check_count(n)
     cosines = label_relations(model, X)[k]
     order = [i for i in np.argsort(-np.abs(cosines), kind="stable") if i != k][:n]
     return [(model.label_names_[i], float(cosines[i])) for i in order]
@@ -222,18 +227,18 @@ def _spectrum(S: Matrix) -> tuple[dict[str, Any], NDArray[np.floating]]:
 
 def _stacked(model: LinearViewModel, X: Any, y: Any) -> tuple[Matrix, NDArray[np.bool_]]:
     """Scores and observed positives of the rows of all views, (n_rows, n_labels) each."""
-    labels = model.reader_.labels(X, y)
+    truth = read_truth(model, X, y)
     scores, positive = [], []
     for view, S in model.view_scores(X).items():
         present = ~np.isnan(S).any(axis=1)
         scores.append(S[present])
-        positive.append(model.reader_.signed(labels[view])[present] > 0)
+        positive.append(truth[model.names_.table_of(view)][present] == 1)
     return np.concatenate(scores), np.concatenate(positive)
 
 
 def _slopes_added(model: LinearViewModel) -> Mapping[str, Matrix]:
     """Factor of each view's scores in the fused log-odds, (n_labels,); empty for the mean."""
-    evidence = model.evidence_
+    evidence = model.decisions_.evidence
     if evidence is None:
         return {}
     slopes = [calibration.slope for calibration in evidence.calibrations]
@@ -245,6 +250,7 @@ def _score_covariances(model: LinearViewModel, X: Any) -> Mapping[str, tuple[Mat
     """Covariance of the labels' scores, (n_labels, n_labels), and number of rows, by view."""
     if X is None:
         return {view: _covariance_without_rows(model, view) for view in model.views_}
+    check_in_memory(X)
     found: dict[str, tuple[Matrix, int | None]] = {}
     for view, S in model.view_scores(X).items():
         S = S[~np.isnan(S).any(axis=1)]
@@ -253,17 +259,14 @@ def _score_covariances(model: LinearViewModel, X: Any) -> Mapping[str, tuple[Mat
 
 
 def _covariance_without_rows(model: LinearViewModel, view: str) -> tuple[Matrix, int | None]:
-    """Covariance of a view's scores from its transformer, and the number of rows if known."""
+    """Covariance of a view's scores from its features, and the number of rows if known."""
     if view not in linear_views(model):
         features = landmark_features(model.kernel_maps_[view])
         return _covariance(features @ model.coef_[view]), None
-    W, steps, normalised = linear_end(model, view)
-    variances: Matrix = np.ones(len(W))
-    n_rows = None
-    if steps and isinstance(steps[-1], LeadingComponents):
-        variances, n_rows = component_variances(steps[-1]), int(steps[-1].pca_.n_samples_)
-        variances = variances / (variances.sum() if normalised else 1)
-    return (W.T * variances) @ W, n_rows
+    W, recipe = linear_weights(model, view), model.features_[view].recipe
+    if recipe is None:
+        return W.T @ W, None
+    return (W.T * (recipe.variances / recipe.variances.sum())) @ W, recipe.n_rows
 
 
 def _covariance(S: Matrix) -> Matrix:

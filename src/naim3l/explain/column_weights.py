@@ -1,28 +1,25 @@
-"""Weights of the original columns of the tables."""
+"""Weights of the columns of tables."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
-from naim3l._parameters import check_whole_number
+from naim3l._arrays import Matrix
 from naim3l.estimators.linear import LinearViewModel
-from naim3l.explain.explained import check_explained, check_view, label_index
-from naim3l.explain.kernel_views import linear_views, view_kernels
-from naim3l.explain.steps import (
-    Matrix,
-    column_deviations,
-    component_variances,
-    is_root_histogram,
-    keep_columns,
-    linear_end,
-    mean_squares,
-    names_after,
-    pull_back,
-    rows_of_view,
-    transformed,
+from naim3l.explain.model_views import (
+    check_count,
+    check_explained,
+    check_in_memory,
+    label_index,
+    linear_views,
+    linear_weights,
+    view_kernels,
 )
-from naim3l.features.recipes import LeadingComponents
+from naim3l.features.encoding import ViewFeatures
+from naim3l.features.recipes import FittedRecipe
+from naim3l.features.survey import TEXT
 
 
 @dataclass(frozen=True)
@@ -38,10 +35,10 @@ class FeatureWeights:
         increases by one standard deviation.
     kind : {"columns", "roots", "features"}
         What the weights belong to: the columns of the table; square roots of the columns' shares
-        of their row sum; or the output of the first steps of the view's transformer.
+        of their row sum; or features made of the columns, such as one for each value of text.
     length : float
         Root mean squared length of training rows before they are normalised to unit length; 1
-        where they are not normalised, or it is unknown. ``weights / length`` is in units of the
+        where they are not normalised. ``weights / length`` is in units of the
         score.
 
     Examples
@@ -125,10 +122,9 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
     their row sum. They describe the effect of a column only locally: an additional count changes
     the square root less the larger it is, and it changes the shares of all other columns.
 
-    Other transformers are inverted as far as their last steps are linear (selection of
-    columns, StandardScaler, LeadingComponents). The weights then belong to the features at that
-    point, named by ``get_feature_names_out``, or "feature 0", "feature 1", ... if it returns no
-    names.
+    Each value of text has a weight of its own, under the name "column_value". The weights of a view
+    with a transformer belong to its output, named by ``get_feature_names_out``, or "feature 0",
+    "feature 1", ... if it returns no names.
 
     A view with a kernel, except the kernel "linear", has no column weights, because its scores are
     sums of similarities to landmarks. It raises a ValueError.
@@ -141,8 +137,8 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
         Name of the view.
     X : tables in the form of the fit, optional
         Training tables, from which standard deviations are computed. Without them they come from
-        the transformer: exact after StandardScaler, otherwise from the variance that the kept
-        components have in each column, otherwise 1.
+        the recipe: exact for "scale", otherwise from the variance that the kept components have in
+        each column, and 1 without a recipe.
 
     Returns
     -------
@@ -163,28 +159,73 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
     fever  0.76
     """
     check_explained(model)
-    check_view(model, view)
+    if view not in model.views_:
+        raise ValueError(f"no view {view!r}; the model was fitted on {model.views_}.")
     if view not in linear_views(model):
         raise ValueError(_no_columns([view], model))
-    W, end, normalised = linear_end(model, view)
-    steps, deviation, length = end, None, None
-    if steps and isinstance(steps[-1], LeadingComponents):
-        length = float(np.sqrt(component_variances(steps[-1]).sum()))
-    while steps and (back := pull_back(steps[-1], W, deviation)) is not None:
-        W, deviation = back
-        steps = steps[:-1]
-    rows = None if X is None else rows_of_view(model, view, X)
-    if rows is not None:
-        deviation = column_deviations(transformed(rows, steps))
-        if normalised and length is None:
-            length = float(np.sqrt(mean_squares(transformed(rows, end)).sum()))
+    features, W = model.features_[view], linear_weights(model, view)
+    deviation, length = None, 1.0
+    if features.recipe is not None:
+        W, deviation = _pull_back(features.recipe, W)
+        length = float(np.sqrt(features.recipe.variances.sum()))
+    if X is not None and (found := _deviations(model, view, X)) is not None:
+        deviation = found
     return FeatureWeights(
-        names_after(model, view, steps, len(W)),
+        _names(features, model.names_.column_labels(view), len(W)),
         list(model.label_names_),
         W if deviation is None else W * deviation[:, None],
-        "roots" if is_root_histogram(steps) else "columns" if keep_columns(steps) else "features",
-        length if normalised and length else 1.0,
+        _kind(features),
+        length,
     )
+
+
+def _pull_back(recipe: FittedRecipe, W: Matrix) -> tuple[Matrix, Matrix]:
+    """Weights and standard deviations of a recipe's columns, from the weights of its components."""
+    deviation = np.sqrt(recipe.variances @ recipe.axes**2)
+    W = recipe.axes.T @ W
+    if recipe.scale is not None and recipe.deviation is not None:
+        W, deviation = W / recipe.scale[:, None], recipe.deviation
+    weights, deviations = np.zeros((len(recipe.kept), W.shape[1])), np.zeros(len(recipe.kept))
+    weights[recipe.kept], deviations[recipe.kept] = W, deviation
+    return weights, deviations
+
+
+def _deviations(model: LinearViewModel, view: str, X: Any) -> Matrix | None:
+    """Standard deviations over rows of what the weights belong to; None without such rows."""
+    check_in_memory(X)
+    batch, features = model._batches(X).get(view), model.features_[view]
+    if batch is None:
+        return None
+    rows, present = features.rows(batch)
+    if not present.any():
+        return None
+    if features.recipe is not None and features.recipe.histogram:
+        rows = features.recipe.before_axes(rows)
+    if not sparse.issparse(rows):
+        return np.asarray(rows.std(axis=0))
+    mean = np.asarray(rows.mean(axis=0)).ravel()
+    squares = np.asarray(rows.multiply(rows).mean(axis=0)).ravel()
+    return np.sqrt(np.maximum(squares - mean**2, 0))
+
+
+def _kind(features: ViewFeatures) -> str:
+    if features.recipe is not None and features.recipe.histogram:
+        return "roots"
+    words = features.plan is not None and any(c.kind == TEXT for c in features.plan.columns)
+    return "features" if words or features.transformer is not None else "columns"
+
+
+def _names(features: ViewFeatures, columns: list[str], n: int) -> list[str]:
+    """Names of columns, of the values of text, or of the output of a transformer."""
+    names = columns
+    if features.plan is not None:
+        names = features.plan.encoded_names()
+    if features.transformer is not None:
+        try:
+            names = [str(name) for name in features.transformer.get_feature_names_out(columns)]
+        except (AttributeError, ValueError, TypeError):
+            names = []
+    return names if len(names) == n else [f"feature {j}" for j in range(n)]
 
 
 def top_features(
@@ -224,7 +265,7 @@ def top_features(
     view0 column 7 0.24
     """
     k = label_index(model, label)
-    check_whole_number("n", n, at_least=1)
+    check_count(n)
     return _strongest(_weights(model, X), k, n)
 
 
@@ -261,7 +302,7 @@ def top_features_of_all(
     label2 column 5
     """
     check_explained(model)
-    check_whole_number("n", n, at_least=1)
+    check_count(n)
     weights = _weights(model, X)
     return {label: _strongest(weights, k, n) for k, label in enumerate(model.label_names_)}
 
