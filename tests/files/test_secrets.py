@@ -50,15 +50,11 @@ def test_errors_do_not_show_it_either(source):
 
 
 def test_what_is_no_secret_is_shown():
-    for source in (
-        "sqlite:///me@work/größe.db?mode=ro#select 1",
-        "lab.csv",
-        "C:/me@work/lab.csv",
-        "postgresql://me@host:5432/lab?sslmode=require#select '#', ':a@b'",
-    ):
+    for source in ("sqlite:///work/größe.db#select 1", "lab.csv", "C:/me@work/lab.csv"):
         assert show_source(source) == drop_secrets(source) == source
-    shown = show_source("postgresql://me:x@host:5432/lab?pwd=x&host=/tmp#select 1")
-    assert shown == "postgresql://me:***@host:5432/lab?pwd=***&host=/tmp#select 1"
+    source = "postgresql://me:p:w@host:5432/lab?pwd=x#select '#', ':a@b'"
+    assert show_source(source) == "postgresql://***#select '#', ':a@b'"
+    assert drop_secrets(source) == "postgresql://me@host:5432/lab#select '#', ':a@b'"
     assert hide_secrets("clinic.csv, row 3, column 'mail': 'me@work' is text") == (
         "clinic.csv, row 3, column 'mail': 'me@work' is text"
     )
@@ -114,13 +110,12 @@ def test_a_table_is_named_without_the_password(database):
     pieces = [f"{key}={PASSWORD}" for key in ("password", "pwd", "token", "sslpassword")]
     table = open_table(f"{database}?{'&'.join(pieces)}&mode=ro#{QUERY}")
     assert_hidden(repr(table), table.name)
-    shown = f"lab.db?password=***&pwd=***&token=***&sslpassword=***&mode=ro#{QUERY}"
-    assert table.name.endswith(shown) and table.read()[1].source == table.name
+    assert table.name.endswith(f"lab.db***#{QUERY}") and table.read()[1].source == table.name
 
 
 def test_a_password_with_a_number_sign_ends_no_url(database):
     """Only what begins like a query ends it, and only that is taken for one."""
-    assert show_source(f"db://me:a#b@host/lab# {QUERY}") == f"db://me:***@host/lab#{QUERY}"
+    assert show_source(f"db://me:a#b@host/lab# {QUERY}") == f"db://***#{QUERY}"
     table = open_table(f"{database}#\n with x as (select '#select' as a) select * from x")
     assert table.lengths == [1]
 
@@ -129,12 +124,3 @@ def test_files_of_databases_are_named_even_where_the_query_is_none():
     shown = show_source("sqlite:///data/lab.db#selct *\nfrom a where b = 'x@y'")
     assert shown == "sqlite:///data/lab.db***"
     assert "s3cret" not in show_source("sqlite:///lab.db;PWD=s3cret#selct\n1")
-
-
-def test_passwords_and_other_settings():
-    source = "postgresql://me:p:w@host/db#select ':a@b'"
-    assert show_source(source) == "postgresql://me:***@host/db#select ':a@b'"
-    assert drop_secrets(source) == "postgresql://me@host/db#select ':a@b'"
-    source = "postgresql://me@host/db?password=secret&sslmode=require#select '?password=x'"
-    assert show_source(source) == source.replace("secret", "***")
-    assert drop_secrets(source) == source.replace("password=secret&", "")

@@ -5,7 +5,6 @@ rolled back. SQLite files are opened for reading only, and PostgreSQL, MySQL, Ma
 get a read-only transaction; other databases are protected by the rollback only.
 """
 
-import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +13,8 @@ from typing import Any
 from naim3l._origin import Origin
 from naim3l._text import quote
 from naim3l.files.errors import ReadError, load_extra
-from naim3l.files.secrets import WEB, scrub, show_source, split_source
+from naim3l.files.secrets import SQLITE, WEB, scrub, show_source, split_source
 
-_SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)(?!:memory:)([^#?]+)(.*)", re.DOTALL | re.IGNORECASE)
 _READ_ONLY = ("postgresql", "mysql", "mariadb", "oracle")
 
 
@@ -61,13 +59,13 @@ def read_query(source: str) -> tuple[Any, Origin]:
 
 def place_database(source: str, move: Callable[[str], str]) -> str:
     """A source with another path of its SQLite file; other sources are unchanged."""
-    match = _SQLITE.match(source)
-    return source if match is None else match[1] + move(match[2]) + match[3]
+    match = SQLITE.match(source)
+    return source if match is None else match[1] + move(match[2]) + source[match.end() :]
 
 
 def database_file(source: str) -> Path | None:
     """File of an SQLite database; None for other databases."""
-    match = _SQLITE.match(source)
+    match = SQLITE.match(source)
     return None if match is None else Path(match[2])
 
 
