@@ -7,7 +7,7 @@ A method adds how features of a view become scores, and how that is learned: lin
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from types import MethodType
 from typing import Any, ClassVar, Self
@@ -140,8 +140,19 @@ class ViewPredictor(BaseEstimator):
 
         A view whose features are numbers as they are, or of a transformer, has no entry.
         """
-        plans = {view: features.plan for view, features in self.features_.items()}
-        return {view: [*p.columns, *p.dropped] for view, p in plans.items() if p is not None}
+        found = {}
+        for view, features in self.features_.items():
+            if (plan := features.plan) is None:
+                continue
+            columns = plan.columns
+            if (recipe := features.recipe) is not None:
+                kept = set(plan.source_of_encoded()[recipe.kept])  # the others are constant
+                columns = [
+                    column if j in kept else replace(column, constant=True)
+                    for j, column in enumerate(columns)
+                ]
+            found[view] = [*columns, *plan.dropped]
+        return found
 
     @property
     def kernel_maps_(self) -> dict[str, KernelMap]:

@@ -8,10 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from naim3l._text import some
-from naim3l.decisions.quality import NO_BETTER, TOO_FEW
-from naim3l.decisions.thresholds import ENOUGH_POSITIVES
-from naim3l.report.findings import coupling_gain, describe_coupling, main_block, main_labels
-from naim3l.report.names import shorten
+from naim3l.decisions.bootstrap_metrics import NO_BETTER, TOO_FEW
+from naim3l.decisions.rules import ENOUGH_POSITIVES, SIGN
+from naim3l.report.findings import (
+    coupling_gain,
+    describe_coupling,
+    main_block,
+    main_labels,
+    shorten,
+)
 
 Summary = dict[str, Any]
 
@@ -42,7 +47,7 @@ def find_cautions(summary: Summary) -> list[dict[str, str]]:
 def _measured_on_training(summary: Summary) -> Iterator[str]:
     if summary["quality"]["on"] == "training":
         yield (
-            "All measures of quality are computed on answers that the model has seen in training. "
+            "All measures of quality are computed on labels that the model has seen in training. "
             "They are optimistic; provide test tables to measure the quality for new rows."
         )
 
@@ -65,19 +70,19 @@ def _coupling_worse(summary: Summary) -> Iterator[str]:
         )
 
 
-def _answers_guessed(summary: Summary) -> Iterator[str]:
+def _decisions_guessed(summary: Summary) -> Iterator[str]:
     main = main_block(summary["quality"]["blocks"])
-    right = main["metrics"]["1-HL"] if main else None
-    if right and right["value"] is not None and right["low"] <= right["guessing"]:
+    found = main["metrics"]["1-HL"] if main else None
+    if found and found["value"] is not None and found["low"] <= found["guessing"]:
         yield (
-            f"The share of right answers ({100 * right['value']:.1f} %) is not clearly above what "
-            f"always giving the more frequent answer reaches ({100 * right['guessing']:.1f} %). "
-            "Rank rows by score or probability instead of relying on yes and no."
+            f"The accuracy ({100 * found['value']:.1f} %) is not clearly above that of always "
+            f"predicting the more frequent value ({100 * found['guessing']:.1f} %). Rank rows by "
+            "score or probability instead of relying on yes and no."
         )
 
 
 def _labels_guessed(summary: Summary) -> Iterator[str]:
-    guessed = _judged(summary, NO_BETTER)
+    guessed = _labels_with(summary, NO_BETTER)
     if guessed:
         yield (
             f"The predictions of {_count(guessed, 'label')} ({_some(guessed)}) are no better than "
@@ -85,12 +90,12 @@ def _labels_guessed(summary: Summary) -> Iterator[str]:
         )
 
 
-def _labels_untold(summary: Summary) -> Iterator[str]:
-    untold = _judged(summary, TOO_FEW)
-    if untold:
+def _labels_unknown(summary: Summary) -> Iterator[str]:
+    unknown = _labels_with(summary, TOO_FEW)
+    if unknown:
         yield (
-            f"Too few answers are known to tell how good the predictions of "
-            f"{_count(untold, 'label')} ({_some(untold)}) are."
+            f"Too few labels are known to say how good the predictions of "
+            f"{_count(unknown, 'label')} ({_some(unknown)}) are."
         )
 
 
@@ -109,7 +114,7 @@ def _objective_negative(summary: Summary) -> Iterator[str]:
     if fit and fit["objective"][-1] is not None and fit["objective"][-1] < 0:
         yield (
             f"The objective is negative ({fit['objective'][-1]:.4g}): the high-rank term outweighs "
-            "the loss. Lower lam, add a ridge, or use high_rank=False."
+            "the loss. Lower lam, add a ridge, or use variant='low-rank'."
         )
 
 
@@ -170,19 +175,19 @@ def _few_rows(summary: Summary) -> Iterator[str]:
 
 
 def _says_no_to_all(summary: Summary) -> Iterator[str]:
-    rule = summary["model"]["parameters"].get("threshold")
-    least = 1 if rule == "sign" else ENOUGH_POSITIVES
+    rule = summary["model"]["rule"]
+    least = 1 if rule == SIGN else ENOUGH_POSITIVES
     silent = _names(summary, lambda e: e["measured_yes"] >= least and not e["found"])
     if silent:
         advice = (
             "it predicts a label only where its score is positive, which seldom happens for rare "
-            "labels. Rank by score, or fit with threshold='guarded' or 'cardinality'."
-            if rule == "sign"
-            else "its answers are no better than always no. Rank by score or probability, or "
-            "decide by another rule, such as 'cardinality' or 'f1', which says yes more often."
+            "labels. Rank by score, or fit with decide='guarded' or 'cardinality'."
+            if rule == SIGN
+            else "it is no better than always predicting no. Rank by score or probability, or "
+            "decide by another rule, such as 'cardinality' or 'f1', which predicts more labels."
         )
         yield (
-            f"With threshold={rule!r} the model finds none of the known yes of "
+            f"With decide={rule!r} the model finds none of the known yes of "
             f"{_count(silent, 'label')} ({_some(silent)}){_somewhere(summary)}: {advice}"
         )
 
@@ -247,9 +252,9 @@ CAUTIONS: tuple[Callable[[Summary], Iterator[str]], ...] = (
     _measured_on_training,
     _perhaps_seen,
     _coupling_worse,
-    _answers_guessed,
+    _decisions_guessed,
     _labels_guessed,
-    _labels_untold,
+    _labels_unknown,
     _not_converged,
     _objective_negative,
     _no_positives,
@@ -284,7 +289,7 @@ def _names(summary: Summary, applies: Callable[[dict[str, Any]], Any]) -> list[s
     return list(dict.fromkeys(entry["label"] for entry in summary["labels"] if applies(entry)))
 
 
-def _judged(summary: Summary, verdict: str) -> list[str]:
+def _labels_with(summary: Summary, verdict: str) -> list[str]:
     return [entry["label"] for entry in main_labels(summary) if entry["verdict"] == verdict]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from naim3l.report.names import shorten, text_width
+from naim3l.report.findings import shorten, text_width
 from naim3l.report.plots import COLOURS, GREY, MARKERS, add_legend, new_figure, styled
 
 Summary = dict[str, Any]
@@ -66,14 +66,11 @@ def draw_map(entry: dict[str, Any], labels: list[str]) -> Drawing:
     n_labels, n_rows, views = len(labels), entry["n_rows"], list(entry["lacking"])
     n_beside = len(views) if lacking.any() else 0
     # Views are drawn to the right, separate from the labels.
-    fig, axes = new_figure(
-        *(1 + bool(n_beside), 1, 3.2), width=4.4 / (1 + bool(n_beside)),
-        ratios=[max(n_labels, 2), max(n_beside, n_labels / 6)] if n_beside else None,
-    )  # fmt: skip
-    look: dict[str, Any] = {
-        "cmap": LinearSegmentedColormap.from_list("unknown", [KNOWN, UNKNOWN]),
-        "vmin": 0, "vmax": 1, "aspect": "auto", "interpolation": "nearest",
-    }  # fmt: skip
+    ratios = [max(n_labels, 2), max(n_beside, n_labels / 6)] if n_beside else None
+    n_panels = 1 + bool(n_beside)
+    fig, axes = new_figure(n_panels, 1, 3.2, width=4.4 / n_panels, ratios=ratios)
+    colours = LinearSegmentedColormap.from_list("unknown", [KNOWN, UNKNOWN])
+    look = dict(cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     image = axes[0].imshow(unknown, extent=(0.5, n_labels + 0.5, n_rows, 0), **look)
     axes[0].set(xlabel="label", ylabel="row")
     _whole_numbers(axes[0].yaxis)
@@ -114,15 +111,11 @@ def draw_choice(choice: dict[str, Any]) -> Drawing:
         mean, std = (np.array(curve[key], dtype=float) for key in ("mean", "std"))
         colour = COLOURS[i % len(COLOURS)]
         ax.fill_between(curve["lam"], mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
-        ax.plot(
-            *(curve["lam"], mean), color=colour, marker=MARKERS[i % len(MARKERS)],
-            label=f"{curve['ridge']:g}",
-        )  # fmt: skip
+        marker, label = MARKERS[i % len(MARKERS)], f"{curve['ridge']:g}"
+        ax.plot(curve["lam"], mean, color=colour, marker=marker, label=label)
     best = choice["chosen"]
-    ax.plot(
-        *(best["lam"], best["mean"]), "o", color="none", markeredgecolor="#000000",
-        markersize=10, label="chosen",
-    )  # fmt: skip
+    circle = {"color": "none", "markeredgecolor": "#000000", "markersize": 10}
+    ax.plot(best["lam"], best["mean"], "o", label="chosen", **circle)
     lams = sorted({lam for curve in choice["curves"] for lam in curve["lam"]})
     _log_axis(ax, lams if len(lams) <= FEW_PLACES else _round_places(lams))
     ax.set(xlabel="lam", ylabel=f"{choice['metric']}, held-out entries")
@@ -141,11 +134,8 @@ def draw_choice(choice: dict[str, Any]) -> Drawing:
 @styled
 def draw_objective(fit: dict[str, Any]) -> Drawing:
     values = fit["objective"]
-    fig, (ax,) = new_figure()
-    ax.plot(range(1, len(values) + 1), np.array(values, dtype=float), color=COLOURS[0])
-    ax.ticklabel_format(useOffset=False)
-    ax.set(xlabel="iteration", ylabel="objective")
-    _whole_numbers(ax.xaxis)
+    fig, ax = _line(values, "iteration", "objective")
+    ax.ticklabel_format(axis="y", useOffset=False)
     return Drawing(
         fig,
         "Objective after each iteration.",
@@ -156,20 +146,16 @@ def draw_objective(fit: dict[str, Any]) -> Drawing:
 
 @styled
 def draw_stationarity(fit: dict[str, Any]) -> Drawing:
-    values = np.array(fit["stationarity"], dtype=float)
-    fig, (ax,) = new_figure()
-    ax.plot(range(1, len(values) + 1), np.where(values > 0, values, np.nan), color=COLOURS[0])
+    values = fit["stationarity"]
+    fig, ax = _line(values, "iteration", "stationarity residual", log=True)
     if fit["tol"] > 0:
         ax.axhline(fit["tol"], color=GREY, linestyle="--", label=f"tol = {fit['tol']:g}")
         add_legend(ax, loc="upper right")
-    ax.set_yscale("log")
-    ax.set(xlabel="iteration", ylabel="stationarity residual")
-    _whole_numbers(ax.xaxis)
     return Drawing(
         fig,
         "Relative distance of the weights from a stationary point.",
-        f"Stationarity residual, {_show(fit['stationarity'][-1])} after the last of {len(values)} "
-        f"iterations; the fit stops below {fit['tol']:g} if it is also feasible.",
+        f"Stationarity residual, {_show(values[-1])} after the last of {len(values)} iterations; "
+        f"the fit stops below {fit['tol']:g} if it is also feasible.",
     )
 
 
@@ -182,12 +168,9 @@ def draw_labels(labels: list[dict[str, Any]]) -> Drawing | None:
     views = list(dict.fromkeys(entry["view"] for entry in shown))
     fig, (ax,) = new_figure(1, 1, 2.6, width=4.2)
     for i, view in enumerate(views):
-        of_view = [entry for entry in shown if entry["view"] == view]
-        ax.plot(
-            *([entry[key] for entry in of_view] for key in ("yes", "auc")),
-            MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], alpha=0.7,
-            label="n" * text_width(shorten(view, NAME_WIDTH)),
-        )  # fmt: skip
+        points = [(entry["yes"], entry["auc"]) for entry in shown if entry["view"] == view]
+        marker, colour = MARKERS[i % len(MARKERS)], COLOURS[i % len(COLOURS)]
+        ax.plot(*zip(*points, strict=True), marker, color=colour, alpha=0.7, label=view)
     ax.axhline(0.5, color=GREY, linestyle="--")
     _log_axis(ax, _round_places([entry["yes"] for entry in shown]))
     ax.set(xlabel="known yes", ylabel="AUC of the label")
@@ -218,10 +201,9 @@ def draw_calibration(entry: dict[str, Any]) -> Drawing:
     for b in bins:
         # Away from the dashed line, to which points are close.
         above = b["share"] >= b["probability"]
-        ax.annotate(
-            f"{b['n']}", (b["probability"], b["share"]), (-3 if above else 3, 4 if above else -9),
-            textcoords="offset points", ha="right" if above else "left", fontsize=6.5, color=GREY,
-        )  # fmt: skip
+        offset, side = ((-3, 4), "right") if above else ((3, -9), "left")
+        look = {"textcoords": "offset points", "ha": side, "fontsize": 6.5, "color": GREY}
+        ax.annotate(f"{b['n']}", (b["probability"], b["share"]), offset, **look)
     ax.set(xlabel="probability that the model gives", ylabel="share that is yes")
     ax.set(xlim=(-0.08, 1.08), ylim=(-0.08, 1.08))
     for axis in (ax.xaxis, ax.yaxis):
@@ -270,24 +252,32 @@ def merge_bins(bins: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @styled
 def draw_spectrum(spectrum: dict[str, Any]) -> Drawing:
     values = np.array(spectrum["singular_values"], dtype=float)
-    values = np.where(values > values[0] * 1e-12, values, np.nan)
-    fig, (ax,) = new_figure()
-    ax.plot(range(1, len(values) + 1), values, color=COLOURS[0], marker="o", markersize=3)
-    ax.set_yscale("log")
-    ax.set(xlabel="index of the singular value", ylabel="singular value")
-    _whole_numbers(ax.xaxis)
+    above = np.where(values > values[0] * 1e-12, values, np.nan)
+    fig, ax = _line(above, "index of the singular value", "singular value", log=True)
+    ax.lines[0].set(marker="o", markersize=3)
     return Drawing(
         fig,
         "Singular values of the scores of all rows.",
-        f"{len(values)} singular values, from {_show(spectrum['singular_values'][0])} down to "
-        f"{_show(spectrum['singular_values'][-1])}; the first {spectrum['dimensions']} hold 99 % "
-        "of the sum of squares.",
+        f"{len(values)} singular values, from {_show(values[0])} down to {_show(values[-1])}; the "
+        f"first {spectrum['dimensions']} hold 99 % of the sum of squares.",
     )
 
 
-def _whole_numbers(*axes: Any) -> None:
-    for axis in axes:
-        axis.get_major_locator().set_params(integer=True)
+def _line(values: Any, xlabel: str, ylabel: str, *, log: bool = False) -> tuple[Any, Any]:
+    """A figure and its axes with one line over 1, 2, ..., without what a logarithm lacks."""
+    heights = np.array(values, dtype=float)
+    fig, (ax,) = new_figure()
+    if log:
+        heights = np.where(heights > 0, heights, np.nan)
+        ax.set_yscale("log")
+    ax.plot(range(1, len(heights) + 1), heights, color=COLOURS[0])
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    _whole_numbers(ax.xaxis)
+    return fig, ax
+
+
+def _whole_numbers(axis: Any) -> None:
+    axis.get_major_locator().set_params(integer=True)
 
 
 def _log_axis(ax: Any, places: list[float]) -> None:

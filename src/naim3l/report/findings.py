@@ -1,46 +1,44 @@
 """What the numbers of a report say, in words."""
 
+import unicodedata
 from collections import Counter
 from typing import Any
 
-from naim3l.decisions.quality import LEVEL, VERDICTS
-from naim3l.report.names import shorten
+from naim3l._text import visible
+from naim3l.decisions.bootstrap_metrics import LEVEL, SHOWN, VERDICTS
 
 Summary = dict[str, Any]
 
 HEADLINE = "macro-AUC"
-# Name on the page and meaning, by the name in `naim3l.metrics`, in the order of the page.
-MEASURES = {
-    "macro-AUC": (
-        "macro-AUC",
-        "how well rows with the label are ranked above rows without it, averaged over labels "
-        "(50 % is guessing)",
-    ),
-    "1-HL": ("right answers", "share of the known yes and no that the model answers correctly"),
-    "AP": (
-        "average precision",
-        "how far up the labels that apply are when a row's labels are sorted by score, averaged "
-        "over rows",
-    ),
-    "1-RL": (
-        "pairs in order",
-        "of all pairs of a label that applies to a row and one that does not, the share in which "
-        "the first has the higher score",
-    ),
-    "AUC": (
-        "adapted AUC (as in the paper)",
-        "area under the curve for the top-ranked labels of all rows, as the paper defines it",
-    ),
-    "macro-F1": (
-        "F1 by label",
-        "100 % if the model finds every yes of a label and calls nothing else yes, averaged over "
-        "labels",
-    ),
-    "example-F1": ("F1 by row", "the same for the labels of a row, averaged over rows"),
-}
+# Metrics on the page, in its order.
+MEASURES = {each.name: each for each in SHOWN if each.percent and not each.lower_is_better}
 MOST_LABELS, LONGEST_NAME = 3, 36
 # Decimals of shares that are shown as points with one decimal.
 ROUNDED = 3
+
+
+def text_width(text: str) -> int:
+    """Width in columns of a terminal: East Asian characters take two, combining ones none."""
+    return sum(
+        2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1
+        for c in text
+    )
+
+
+def shorten(name: str, most: int) -> str:
+    """A name at most this wide, with control characters escaped and the end cut where needed.
+
+    Examples
+    --------
+    >>> shorten("systolic blood pressure", 12)
+    'systolic bl…'
+    """
+    name = visible(name)
+    if text_width(name) <= most:
+        return name
+    while text_width(name) > most - 1:
+        name = name[:-1]
+    return f"{name.rstrip()}…"
 
 
 def main_block(blocks: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -69,9 +67,9 @@ def describe_verdicts(labels: list[dict[str, Any]]) -> str:
     counts = Counter(entry["verdict"] for entry in labels)
     first, *others = VERDICTS
     word = "label" if len(labels) == 1 else "labels"
-    said = [f"Ranking of rows: {counts[first]} of {len(labels)} {word} {first}"]
-    said += [f"{counts[verdict]} {verdict}" for verdict in others if counts[verdict]]
-    return ", ".join(said) + "."
+    parts = [f"Ranking of rows: {counts[first]} of {len(labels)} {word} {first}"]
+    parts += [f"{counts[verdict]} {verdict}" for verdict in others if counts[verdict]]
+    return ", ".join(parts) + "."
 
 
 def coupling_gain(block: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -97,14 +95,15 @@ def describe_coupling(block: dict[str, Any] | None, what: str) -> str | None:
     metric = block["metrics"][HEADLINE]
     # Scores that rank rows no better than by coincidence have gained nothing, however they differ.
     if low > 0 and metric["low"] > metric["guessing"]:
-        return f"{what} added {show_points(value)} points of {HEADLINE} on your data {_said(gain)}."
+        return f"{what} added {_points_of(value, low, high)}."
     if high < 0:
-        lost = {"value": -value, "low": -high, "high": -low}
-        return f"{what} cost {show_points(-value)} points of {HEADLINE} on your data {_said(lost)}."
-    return (
-        f"{what} added nothing that can be told from chance on your data: {show_points(value)} "
-        f"points of {HEADLINE} {_said(gain)}."
-    )
+        return f"{what} cost {_points_of(-value, -high, -low)}."
+    return f"{what} made no measurable difference: {_points_of(value, low, high)}."
+
+
+def _points_of(value: float, low: float, high: float) -> str:
+    interval = f"{100 * LEVEL:.0f} % interval {show_points(low)} to {show_points(high)}"
+    return f"{show_points(value)} points of {HEADLINE} on your data ({interval})"
 
 
 def show_points(value: float, *, sign: bool = False) -> str:
@@ -117,8 +116,3 @@ def show_points(value: float, *, sign: bool = False) -> str:
 def show_range(found: dict[str, Any]) -> str:
     """The interval of a share in percent, such as "71.0 to 75.8 %"."""
     return f"{100 * found['low']:.1f} to {100 * found['high']:.1f}\N{NO-BREAK SPACE}%"
-
-
-def _said(gain: dict[str, Any]) -> str:
-    low, high = show_points(gain["low"]), show_points(gain["high"])
-    return f"({100 * LEVEL:.0f} % interval {low} to {high})"

@@ -14,12 +14,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from naim3l._text import CONTROLS, visible
-from naim3l.decisions.quality import ENOUGH_TO_JUDGE, GOOD_AUC, LEVEL, N_RESAMPLES, WIDE_AUC
+from naim3l.decisions.bootstrap_metrics import (
+    ENOUGH_TO_JUDGE,
+    GOOD_AUC,
+    LEVEL,
+    N_RESAMPLES,
+    WIDE_AUC,
+)
+from naim3l.decisions.rules import ENOUGH_POSITIVES
 from naim3l.files.atomic_write import write_text
 from naim3l.report import figures, findings
 from naim3l.report.figures import Drawing
-from naim3l.report.plots import to_svg
-from naim3l.report.svg import inline_svg
+from naim3l.report.plots import inline_svg, to_svg
 
 TEMPLATE, SCRIPT = "report.html.jinja", "report.js"
 DASH, PERCENT = "–", "\N{NO-BREAK SPACE}%"
@@ -130,6 +136,7 @@ def render_report(summary: dict[str, Any]) -> str:
         "points": findings.show_points,
         "range": findings.show_range,
         "setting": _show_setting,
+        "capitalise": lambda text: text[:1].upper() + text[1:],
     }
     script = loader.get_source(environment, SCRIPT)[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -140,6 +147,8 @@ def render_report(summary: dict[str, Any]) -> str:
         figures=_draw(summary),
         title=findings.title(summary["model"]["label_names"]),
         measures=findings.MEASURES,
+        tiles=TILES,
+        renamed=[each for each in findings.MEASURES.values() if each.title != each.name],
         main=main,
         others=[block for block in blocks if block is not main],
         labels=findings.main_labels(summary),
@@ -151,6 +160,7 @@ def render_report(summary: dict[str, Any]) -> str:
         n_resamples=N_RESAMPLES,
         good_auc=GOOD_AUC,
         enough=ENOUGH_TO_JUDGE,
+        few_positives=ENOUGH_POSITIVES,
         wide_auc=WIDE_AUC,
         script=Markup(script),
         digest=digest,
@@ -177,7 +187,7 @@ def show_share(value: float | None) -> str:
 def _coupled(summary: dict[str, Any]) -> str:
     """What the model couples."""
     if len(summary["model"]["views"]) > 1:
-        return "tables" if summary["data"]["form"] == "apart" else "views"
+        return "tables" if summary["data"]["form"] == "separate" else "views"
     return "labels" if summary["data"]["n_labels"] > 1 else "rows"
 
 

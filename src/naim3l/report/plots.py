@@ -1,14 +1,16 @@
-"""The style of all figures: size, fonts, colours, and reproducible files.
+"""The style of all figures: size, fonts, colours, and reproducible SVG for HTML pages.
 
 Figures are made without pyplot, so there is no global state and no display. matplotlib is an
 optional dependency and is imported when the first figure is made. Functions that draw are decorated
 with `styled`, because matplotlib reads the sizes of texts and lines when they are added.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from xml.etree import ElementTree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,15 +21,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # The palette of Okabe and Ito, distinguishable for colour-blind readers; the palest colours last.
-COLOURS = [
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442",
-]  # fmt: skip
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
 # One for each colour, so that lines can be distinguished in black and white.
-MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
+MARKERS = list("os^DvPX*")
 GREY = "#666666"
 
 COLUMN_WIDTH = 3.5  # inches, of a page with two columns
 HEIGHT = 2.4
+_REFERENCE = re.compile(r"url\(\s*(['\"]?)#")
 
 STYLE: dict[Any, Any] = {
     "font.size": 8,
@@ -116,3 +117,58 @@ def to_svg(fig: "Figure") -> str:
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         fig.savefig(file, format="svg", metadata={"Date": None})
     return file.getvalue().decode("utf-8")
+
+
+def inline_svg(text: str, anchor: str, label: str, names: Mapping[str, str] | None = None) -> str:
+    """An SVG file as an element of an HTML page.
+
+    Parameters
+    ----------
+    text : str
+        Content of the file.
+    anchor : str
+        The new id of the figure, and the prefix of every id in it, because figures share ids.
+    label : str
+        Alternative text.
+    names : mapping of str to str, optional
+        Texts to put in place of those in the groups with these ids.
+
+    Returns
+    -------
+    str
+        The element without prolog, comments, metadata and namespaces; its styles apply only to it.
+    """
+    root = ElementTree.fromstring(text)
+    for element in list(root.iter()):
+        element.tag = _local(element.tag)
+        name = (names or {}).get(element.attrib.get("id", ""))
+        if name is not None:
+            element[-1].text = name
+        for child in list(element):
+            if _local(child.tag) in ("metadata", "script"):
+                element.remove(child)
+        attributes = {_local(name): value for name, value in element.attrib.items()}
+        element.attrib.clear()
+        element.attrib.update(
+            {name: _rename(name, value, f"{anchor}-") for name, value in attributes.items()}
+        )
+        if element.tag == "style" and element.text:
+            element.text = f"#{anchor} {{{element.text}}}"
+    root.attrib |= {"id": anchor, "role": "img", "aria-label": label}
+    title = ElementTree.Element("title")
+    title.text = label
+    root.insert(0, title)
+    return ElementTree.tostring(root, encoding="unicode").strip()
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _rename(attribute: str, value: str, prefix: str) -> str:
+    """The value of an attribute, with a prefix before the id that it is or refers to, if any."""
+    if attribute == "id":
+        return prefix + value
+    if attribute == "href" and value.startswith("#"):
+        return f"#{prefix}{value[1:]}"
+    return _REFERENCE.sub(rf"url(\1#{prefix}", value)

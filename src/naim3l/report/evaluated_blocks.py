@@ -1,4 +1,4 @@
-"""Answers about tables with known labels: a block for each view, and one for fused scores."""
+"""Predictions for tables with known labels: a block for each view, and one for fused scores."""
 
 from typing import Any
 
@@ -6,37 +6,31 @@ import numpy as np
 from scipy.special import logit
 
 from naim3l._arrays import Matrix
-from naim3l.decisions.contenders import Answers, Judged, guess
-from naim3l.decisions.fusion import LEAST_PROBABILITY, fuse
-from naim3l.decisions.rules import fuse_views, thresholds_of
+from naim3l.decisions.bootstrap_metrics import EvaluatedBlock, guess
+from naim3l.decisions.fusion import LEAST_PROBABILITY, fuse, fuse_views
+from naim3l.decisions.learning import Predictions
 from naim3l.estimators.linear import LinearViewModel
-from naim3l.input.labels import LabelTable
-from naim3l.input.views import FUSED
+from naim3l.explain.model_views import read_truth
+from naim3l.input.views import FUSED, WIDE_TABLE
 
 
-def read_blocks(model: LinearViewModel, X: Any, y: Any) -> list[Judged]:
+def read_blocks(model: LinearViewModel, X: Any, y: Any) -> list[EvaluatedBlock]:
     """Blocks of tables and labels in the form of the fit.
 
-    Those of tables apart are the views, and a last one with fused answers if they are data frames
-    of pandas with named indexes, some of which occur in two views. Those of a wide table are the
-    fused answers, on which the model decides, and then the views, as if rows had no other view.
+    Those of separate tables are the views, and a last one with fused predictions if they are data
+    frames of pandas with named indexes, some of which occur in two views. Those of a wide table are
+    the fused predictions, on which the model decides, and then the views, as if rows had no other
+    view.
     """
-    labels = model.reader_.labels(X, y)
-    truth = {view: truth_of(model, table) for view, table in labels.items()}
+    truth = read_truth(model, X, y)
     uncoupled = getattr(model, "uncoupled_", None)
     models = [model] if uncoupled is None else [model, uncoupled]
-    if model.reader_.wide:
-        blocks = _wide_blocks(models, X, truth)
+    if model.names_.wide:
+        blocks = _wide_blocks(models, X, truth[WIDE_TABLE])
     else:
         blocks = _view_blocks(models, X, truth)
     known = [block for block in blocks if np.isfinite(block.truth).any()]
     return known or [block for block in blocks if len(block.truth)]
-
-
-def truth_of(model: LinearViewModel, labels: LabelTable) -> Matrix:
-    """Labels as 1, 0 and NaN, in the order of the model's labels."""
-    signed = model.reader_.signed(labels)
-    return np.where(signed == 0, np.nan, signed > 0)
 
 
 def fuse_rows(
@@ -61,11 +55,11 @@ def fuse_rows(
     -------
     probabilities, scores, margins : DataFrame of shape (n_ids, n_labels)
     """
-    at = thresholds_of(decide, model.thresholds_, model.rules_)
-    if not model.calibrate:
+    at = model.decisions_.thresholds_of(decide)
+    if not model.decisions_.calibrations:
         margins = {view: table - at[view] for view, table in scores.items()}
         return None, fuse(scores), fuse(margins)
-    curves = {view: model.calibration_[view] for view in scores}
+    curves = {view: model.decisions_.calibrations[view] for view in scores}
     probabilities = fuse(
         {view: curves[view].probabilities(table) for view, table in scores.items()},
         base_rates=model.base_rates_,
@@ -81,8 +75,8 @@ def fuse_rows(
     return probabilities, log_odds, log_odds - fuse(thresholds).fillna(log_odds)
 
 
-def _view_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[Judged]:
-    """Blocks of tables apart."""
+def _view_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[EvaluatedBlock]:
+    """Blocks of separate tables."""
     model = models[0]
     scores = [each.view_scores(X) for each in models]
     blocks = [
@@ -90,12 +84,13 @@ def _view_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[Ju
             view,
             "view",
             truth[view],
-            [_answers(each, S[view], view) for each, S in zip(models, scores, strict=True)],
+            [_predictions(each, S[view], view) for each, S in zip(models, scores, strict=True)],
             model.view_rates_[view],
         )
         for view in scores[0]
     ]
-    ids = {view: X[view].index for view in scores[0] if _has_ids(X[view])}
+    tables = {view: batch.data for view, batch in model._batches(X).items()}
+    ids = {view: table.index for view, table in tables.items() if _has_ids(table)}
     fused = _fused_block(models, scores, truth, ids) if len(ids) > 1 else None
     return blocks if fused is None else [*blocks, fused]
 
@@ -109,7 +104,7 @@ def _has_ids(table: Any) -> bool:
 
 def _fused_block(
     models: list[Any], scores: list[dict[str, Matrix]], truth: dict[str, Matrix], ids: Any
-) -> Judged | None:
+) -> EvaluatedBlock | None:
     """Block of the ids of all views that have some; None if no id is in two views."""
     import pandas as pd
 
@@ -120,55 +115,54 @@ def _fused_block(
     known = pd.concat([table(truth[view], view) for view in ids])
     if known.index.is_unique:
         return None
-    known, answers = known.groupby(level=0).max(), []
+    known, predicted = known.groupby(level=0).max(), []
     for model, of_model in zip(models, scores, strict=True):
         fused = fuse_rows(model, {view: table(of_model[view], view) for view in ids})
         probabilities, S, margins = (
-            np.full(known.shape, np.nan) if part is None else part.loc[known.index].to_numpy()
-            for part in fused
+            None if part is None else part.loc[known.index].to_numpy() for part in fused
         )
-        answers.append(Answers(S, margins, probabilities if model.calibrate else None))
-    return _block(FUSED, "fused", known.to_numpy(), answers, models[0].base_rates_)
+        predicted.append(Predictions(S, margins, probabilities))
+    return _block(FUSED, "fused", known.to_numpy(), predicted, models[0].base_rates_)
 
 
-def _wide_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[Judged]:
+def _wide_blocks(models: list[Any], X: Any, truth: Matrix) -> list[EvaluatedBlock]:
     """Blocks of a wide table."""
     stacked = [np.stack(list(each.view_scores(X).values())) for each in models]
     rates = models[0].view_rates_[FUSED]
 
-    def answers(shown: slice) -> list[Answers]:
+    def predictions(shown: slice) -> list[Predictions]:
         found = []
         for model, scores in zip(models, stacked, strict=True):
             alone = np.full_like(scores, np.nan)
             alone[shown] = scores[shown]
-            found.append(_answers(model, fuse_views(alone, model.evidence_), FUSED))
+            fused = fuse_views(alone, model.decisions_.evidence)
+            found.append(_predictions(model, fused, FUSED))
         return found
 
-    views = list(truth)
-    blocks = [_block(FUSED, "fused", truth[views[0]], answers(slice(None)), rates)]
-    for k, view in enumerate(views):
-        of_view = answers(slice(k, k + 1))
-        blocks.append(_block(view, "view", truth[view], of_view, rates, decided=False))
+    blocks = [_block(FUSED, "fused", truth, predictions(slice(None)), rates)]
+    for k, view in enumerate(models[0].views_):
+        of_view = predictions(slice(k, k + 1))
+        blocks.append(_block(view, "view", truth, of_view, rates, decided=False))
     return blocks
 
 
-def _answers(model: LinearViewModel, scores: Matrix, block: str) -> Answers:
-    return Answers.decided(scores, model.thresholds_[block], model.calibration_.get(block))
+def _predictions(model: LinearViewModel, scores: Matrix, block: str) -> Predictions:
+    curve = model.decisions_.calibrations.get(block)
+    return Predictions.of(scores, model.thresholds_[block], curve)
 
 
 def _block(
     name: str,
     kind: str,
     truth: Matrix,
-    answers: list[Answers],
+    predicted: list[Predictions],
     rates: Matrix,
     *,
     decided: bool = True,
-) -> Judged:
+) -> EvaluatedBlock:
     """Block of the rows that have a score."""
-    present = np.asarray(~np.isnan(answers[0].scores).any(axis=1))
-    model, *others = (each.take(present) for each in answers)
+    present = np.asarray(~np.isnan(predicted[0].scores).any(axis=1))
+    model, *others = (each.take(present) for each in predicted)
     guessing = guess(rates, int(present.sum()))
-    return Judged(
-        name, kind, truth[present], model, guessing, others[0] if others else None, decided
-    )
+    uncoupled = others[0] if others else None
+    return EvaluatedBlock(name, kind, truth[present], model, guessing, uncoupled, decided)
