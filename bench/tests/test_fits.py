@@ -4,8 +4,7 @@ import pytest
 from scipy.special import logit
 from sklearn.metrics import average_precision_score
 
-from naim3l import NAIM3L, NAIM3LCV, PerViewRidge, evaluate
-from naim3l.decisions.thresholds import RULES
+from naim3l import NAIM3L, NAIM3LCV, Decisions, Kernel, PerViewRidge, evaluate
 from naim3l.metrics import macro_f1
 from naim3l_bench.fits import METHODS, run_method
 from naim3l_bench.trials import by_sample, draw_challenge, make_trial
@@ -26,7 +25,7 @@ def test_tuned_ridge_is_the_ridge_with_the_best_held_out_metric(trial):
     ]
     best = choices[int(np.argmax(alone))]
     assert outcome.numbers == {"ridge": best, "held_out": max(alone)}
-    model = PerViewRidge(best, transformer=None).fit(trial.X_train, trial.Y_train)
+    model = PerViewRidge(best, features=None).fit(trial.X_train, trial.Y_train)
     for view, S in model.decision_function(trial.X_test).items():
         np.testing.assert_allclose(outcome.scores[view], S)
 
@@ -34,7 +33,7 @@ def test_tuned_ridge_is_the_ridge_with_the_best_held_out_metric(trial):
 def test_algorithm_1_is_solver_paper(trial):
     parameters = {"lam": 0.4, "mu": 5.0, "max_iter": 12, "tol": 0.0, "at": [3, 12]}
     outcome = METHODS["Algorithm 1"](trial, parameters, 7)
-    model = NAIM3L(0.4, solver="paper", transformer=None, max_iter=12, tol=0, random_state=7)
+    model = NAIM3L(0.4, solver="paper", features=None, max_iter=12, tol=0, random_state=7)
     model.fit(trial.X_train, trial.Y_train)
     for view, S in model.decision_function(trial.X_test).items():
         np.testing.assert_allclose(outcome.scores[view], S)
@@ -71,24 +70,24 @@ def raw(source):
 
 
 def test_tuned_model_without_the_regulariser_is_ridge(raw):
-    parameters = {"lams": [1.0], "ridges": [0.5, 50.0], "low_rank": False, "high_rank": False,
-                  "kernel": "rbf", "n_landmarks": 20, "gamma_factors": [1.0],
-                  "tol": 1e-8}  # fmt: skip
+    parameters = {"lams": [1.0], "ridges": [0.5, 50.0], "variant": "loss", "kernel": "rbf",
+                  "n_landmarks": 20, "search_gamma": False, "tol": 1e-8}  # fmt: skip
     outcome = METHODS["model, tuned"](raw, parameters, 0)
-    ridge = PerViewRidge(outcome.numbers["ridge"], kernel="rbf", n_landmarks=20)
+    ridge = PerViewRidge(outcome.numbers["ridge"], features=Kernel("rbf", n_landmarks=20))
     for view, S in ridge.fit(raw.X_train, raw.Y_train).decision_function(raw.X_test).items():
         np.testing.assert_allclose(outcome.scores[view], S, atol=1e-5)
+    assert outcome.numbers["gamma"] == ridge.gamma_
     assert set(outcome.calibrations) == set(raw.X_train)
 
 
 def test_logistic_regression_is_tuned_and_calibrated_as_the_model_is(raw):
     shared = {"kernel": "rbf", "n_landmarks": 20, "cv": 2}
     outcome = METHODS["logistic, tuned"](raw, {"Cs": [1.0], **shared}, 0)
-    alone = {"lams": [1.0], "ridges": [1.0], "low_rank": False, "high_rank": False}
+    alone = {"lams": [1.0], "ridges": [1.0], "variant": "loss"}
     ridge = METHODS["model, tuned"](raw, {**alone, "metric": "log-loss", **shared}, 0)
     assert outcome.numbers["gamma"] == ridge.numbers["gamma"]  # so features are the same
     assert outcome.calibrations.keys() == ridge.calibrations.keys()
-    plain = {"transformer": None, "cv": 2}
+    plain = {"features": None, "cv": 2}
     losses = {C: METHODS["logistic, tuned"](raw, {"Cs": [C], **plain}, 0).numbers["held_out"]
               for C in (0.01, 1.0)}  # fmt: skip
     chosen = METHODS["logistic, tuned"](raw, {"Cs": [0.01, 1.0], **plain}, 0).numbers
@@ -127,7 +126,7 @@ def test_calibrated_scores_are_measured_in_every_way(raw, method, parameters):
 
 @pytest.mark.torch
 def test_networks_bring_their_own_log_odds(raw):
-    parameters = {"n_components": 3, "transformer": "scale", "hidden": [4], "max_epochs": 3}
+    parameters = {"n_components": 3, "features": "scale", "hidden": [4], "max_epochs": 3}
     outcome = METHODS["deep"](raw, parameters, 0)
     assert outcome.numbers == {"epochs": 3}
     for view, curve in outcome.calibrations.items():
@@ -152,7 +151,8 @@ def test_fusions_of_aligned_rows_are_those_of_the_wide_form(source):
          for view, X in trial.X_test.items()], axis=1,
     ).sort_index()  # fmt: skip
     for fusion in ("mean", "evidence", "learned"):
-        model = NAIM3L(0.2, ridge=1.0, views=views, transformer=None, fusion=fusion, random_state=0)
+        options = {"decide": Decisions("sign", False, fusion), "random_state": 0}
+        model = NAIM3L(0.2, ridge=1.0, views=views, features=None, **options)
         S = model.fit(wide, Y).decision_function(test)
         expected = evaluate(trial.truth, S)["AP"]
         assert numbers["all views"][fusion]["AP"] == pytest.approx(expected, abs=1e-6)
@@ -161,10 +161,10 @@ def test_fusions_of_aligned_rows_are_those_of_the_wide_form(source):
 def test_rules_are_measured_on_the_decisions_of_the_model(trial):
     parameters = {"lams": [0.4], "ridges": [1.0]}
     numbers = METHODS["rules"](trial, parameters, 0).numbers
-    model = NAIM3LCV(transformer=None, calibrate=True, random_state=0, **parameters)
+    model = NAIM3LCV(features=None, random_state=0, **parameters)
     model.fit(trial.X_train, trial.Y_train)
     truth = {view: trial.truth[rows] for view, rows in trial.test_rows.items()}
-    for rule in RULES:
+    for rule in ("sign", *model.decisions_.rules):
         decided = model.predict(trial.X_test, decide=rule)
         f1 = [macro_f1(truth[view], Y, threshold=0.5) for view, Y in decided.items()]
         assert numbers[rule]["macro-F1"] == pytest.approx(np.mean(f1))

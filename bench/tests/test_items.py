@@ -217,9 +217,9 @@ def test_each_naim3l_stands_beside_ridge_on_the_same_features(dataset):
     for name, ridge in (("NAIM3L + ridge", "ridge"), ("NAIM3L, kernel", "ridge, kernel"),
                         ("NAIM3L + ridge, features", "ridge, features")):  # fmt: skip
         ours, alone = models[name][1], models[ridge][1]
-        for shared in ("transformer", "kernel", "n_landmarks", "cv", "metric"):
+        for shared in ("features", "kernel", "n_landmarks", "cv", "metric"):
             assert ours.get(shared) == alone.get(shared), (name, shared)
-        assert not alone["low_rank"] and not alone["high_rank"]
+        assert alone["variant"] == "loss" and "variant" not in ours
 
 
 def test_gains_at_equal_are_those_of_models_that_there_are():
@@ -248,10 +248,10 @@ def test_what_is_added_is_measured_on_the_splits_that_both_have():
 def test_curves_differ_in_the_regulariser_alone():
     by_curve = frontier.curves("corel5k", Grids())
     alone = by_curve.pop(frontier.ALONE_NAME)
-    own = {"lams", "ridges", "low_rank", "high_rank"}
+    own = {"lams", "ridges", "variant"}
     shared = [{k: v for k, v in p.items() if k not in own} for p in alone.values()]
     for points in by_curve.values():
         for parameters in points.values():
-            assert parameters.keys().isdisjoint({"low_rank", "high_rank"})
+            assert "variant" not in parameters
             assert {k: v for k, v in parameters.items() if k not in own} == shared[0]
     assert all(of == shared[0] for of in shared)

@@ -58,7 +58,7 @@ class TestChoice:
         model, numbers = choose_and_fit(Rival(Watched), candidates, trial.X_train, trial.Y_train, 0)
         precision = []
         for ridge, kept in fits[:-1]:
-            scores = PerViewRidge(ridge, transformer=None).fit(trial.X_train, kept)
+            scores = PerViewRidge(ridge, features=None).fit(trial.X_train, kept)
             found = scores.decision_function(trial.X_train)
             hidden = {v: np.where(np.isnan(kept[v]), Y, np.nan) for v, Y in trial.Y_train.items()}
             precision.append(np.mean([evaluate(hidden[v], found[v])["AP"] for v in hidden]))
@@ -132,7 +132,7 @@ class TestWideForm:
 class TestRecord:
     def test_of_a_method_per_view(self, trial):
         record = run(trial, "NAIM3L", {"lam": 0.4, "ridge": 0.0})
-        model = NAIM3L(0.4, ridge=0.0, transformer=None, random_state=0)
+        model = NAIM3L(0.4, ridge=0.0, features=None, random_state=0)
         scores = model.fit(trial.X_train, trial.Y_train).decision_function(trial.X_test)
         truth = {view: trial.truth[rows] for view, rows in trial.test_rows.items()}
         assert record["metrics"]["per view"] == pytest.approx(evaluate(truth, scores))
@@ -145,7 +145,7 @@ class TestRecord:
 
     def test_of_a_method_with_aligned_rows(self, trial):
         record, wide = run(trial, "FusedRidge", {"ridge": 3.0}), WideTrial.of(trial)
-        model = FusedRidge(3.0, views=wide.views, transformer=None)
+        model = FusedRidge(3.0, views=wide.views, features=None)
         model.fit(wide.X_train, wide.Y_train)
         expected = evaluate(trial.truth, model.decision_function(wide.X_test))
         assert record["metrics"]["all views"] == pytest.approx(expected)

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from naim3l import evaluate
-from naim3l.extend import make_transformer
+from naim3l import Recipe, evaluate
 from naim3l_bench.datasets import MultiView, StoredView
 from naim3l_bench.trials import (
     draw_challenge,
@@ -60,9 +59,9 @@ def test_features_follow_their_rows(holed, features, aligned):
     for v, view in enumerate(holed.views):
         X, rows = holed.views[view], challenge.train_order[v]
         fitted_on = rows if features == "train" else np.flatnonzero(holed.observed[:, v])
-        recipe = make_transformer("paper", view).fit(X[fitted_on])
+        recipe, _ = Recipe("paper").fit(X[fitted_on])
         for part, order in ((trial.X_train, rows), (trial.X_test, challenge.test_order[v])):
-            expected = np.concatenate([recipe.transform(X[[i]]) for i in order])
+            expected = np.concatenate([recipe.apply(X[[i]]) for i in order])
             np.testing.assert_allclose(part[view], expected, atol=1e-9)
 
 

@@ -6,40 +6,43 @@ To add one, write a function of a trial, its parameters and a seed, and name it 
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import Normalizer
 from threadpoolctl import threadpool_info
 
-from naim3l import NAIM3L, NAIM3LCV, DataWarning, PerViewLogistic, evaluate
+from naim3l import (
+    NAIM3L,
+    NAIM3LCV,
+    DataWarning,
+    Decisions,
+    Kernel,
+    PerViewLogistic,
+    PerViewRidge,
+    Recipe,
+    evaluate,
+)
 from naim3l.estimators import BlendNAIM3L
 from naim3l.extend import (
     Calibration,
-    KernelMap,
-    LeadingComponents,
     Objective,
     Problem,
-    RootHistogram,
     add_evidence,
     calibration_error,
+    compare_on_held_out,
     fit_calibration,
     fit_thresholds,
-    hidden_metric,
-    hold_out_folds,
-    make_transformer,
-    masked_logistic,
-    masked_ridge,
+    score_held_out,
     solve_paper,
 )
 from naim3l_bench.arrays import Mask, Matrix
+from naim3l_bench.features import FourthRoots, GivenKernel, KernelComponents, with_features
 from naim3l_bench.rivals import RIVAL_METHODS
 from naim3l_bench.trials import METRICS as METRIC_NAMES
 from naim3l_bench.trials import (
@@ -64,35 +67,31 @@ MEASURES = ("example-F1", "micro-F1", "macro-F1", "1-HL")
 # Known positives at which a label's own threshold counts as much as the common one.
 HOLD = 20
 PER_ROW = "labels per row"
-# Folds of held-out entries, and how accurate fits without them are, as in NAIM3L.
-N_FOLDS, FOLD_MAX_ITER, FOLD_TOL = 3, 100, 3e-3
+# How accurate fits without held-out entries are, as in NAIM3L.
+FOLD_MAX_ITER, FOLD_TOL = 100, 3e-3
 
 
-def measure_rules(
-    model: NAIM3LCV, problem: Problem, trial: Trial, seed: int
-) -> dict[str, dict[str, float]]:
+def measure_rules(model: NAIM3LCV, trial: Trial, seed: int) -> dict[str, dict[str, float]]:
     """Measures of every rule, and of guessing, per view and averaged over views.
 
     Parameters
     ----------
     model : NAIM3LCV
-        Fitted on the trial, with ``calibrate=True`` and no transformer.
-    problem : Problem
-        Of the trial's training rows.
+        Fitted on the trial, with probabilities, and with features as they are.
     trial : Trial
     seed : int
         Of the folds that entries are held out in for "f1, shrunk".
     """
     decided: dict[str, dict[str, Mask]] = {}
     scores = model.decision_function(trial.X_test)
-    shrunk = _shrunk_f1(model, problem, trial, seed)
+    shrunk = _shrunk_f1(model, trial, seed)
     for view, S in scores.items():
-        P = model.calibration_[view].probabilities(S)
+        P = model.decisions_.calibrations[view].probabilities(S)
         of_view = {
             NEVER: np.zeros(S.shape, dtype=bool),
-            FREQUENT: np.broadcast_to(problem.base_rates > 0.5, S.shape),
+            FREQUENT: np.broadcast_to(model.base_rates_ > 0.5, S.shape),
             "sign": S > 0,
-            **{rule: cuts[view] < S for rule, cuts in model.rules_.items()},
+            **{rule: cuts[view] < S for rule, cuts in model.decisions_.rules.items()},
             SHRUNK: shrunk[view] < S,
             EXPECTED: best_sets(P),
         }
@@ -127,18 +126,21 @@ def best_sets(P: Matrix) -> Mask:
     return np.argsort(order, axis=1) < size[:, None]
 
 
-def _shrunk_f1(model: NAIM3LCV, problem: Problem, trial: Trial, seed: int) -> dict[str, Matrix]:
+def _shrunk_f1(model: NAIM3LCV, trial: Trial, seed: int) -> dict[str, Matrix]:
     """Thresholds of "f1", in standard deviations of a label's scores, drawn to a common one."""
-    scores = _held_out_scores(model, problem, trial, seed)
-    truth = problem.truth_of(problem.Y != 0)
+    chosen = NAIM3L(
+        model.lam_, ridge=model.ridge_, features=None, max_iter=FOLD_MAX_ITER, tol=FOLD_TOL
+    )
+    held_out = score_held_out(chosen, trial.X_train, trial.Y_train, random_state=seed)
     thresholds = {}
-    for view, rows in zip(model.views_, problem.row_slices, strict=True):
-        calibration = fit_calibration(scores[rows], truth[rows], problem.base_rates)
-        log_odds = calibration.log_odds(scores[rows])
-        own = fit_thresholds(log_odds, truth[rows], "f1", calibration)
-        stacked = log_odds.reshape(-1, 1), truth[rows].reshape(-1, 1)
+    for view, scores in held_out.items():
+        truth = trial.Y_train[view]
+        calibration = fit_calibration(scores, truth, model.base_rates_)
+        log_odds = calibration.log_odds(scores)
+        own = fit_thresholds(log_odds, truth, "f1", calibration)
+        stacked = log_odds.reshape(-1, 1), truth.reshape(-1, 1)
         common = fit_thresholds(*stacked, "f1", calibration)
-        n_yes = (truth[rows] == 1).sum(axis=0)
+        n_yes = (truth == 1).sum(axis=0)
         cut = (n_yes * own + HOLD * common) / (n_yes + HOLD)
         rises = calibration.slope > 0
         at = (cut - calibration.offset) / np.where(rises, calibration.slope, 1)
@@ -146,30 +148,7 @@ def _shrunk_f1(model: NAIM3LCV, problem: Problem, trial: Trial, seed: int) -> di
     return thresholds
 
 
-def _held_out_scores(model: NAIM3LCV, problem: Problem, trial: Trial, seed: int) -> Matrix:
-    """Scores (n_rows, n_labels) of all views stacked, each by a fit without its entry."""
-    chosen = NAIM3L(
-        model.lam_,
-        ridge=model.ridge_,
-        transformer=None,
-        max_iter=FOLD_MAX_ITER,
-        tol=FOLD_TOL,
-    )
-    fold_of = hold_out_folds(problem, N_FOLDS, np.random.RandomState(seed))
-    scores = np.full(problem.Y.shape, np.nan)
-    for fold in range(N_FOLDS):
-        hidden = fold_of == fold
-        parts = zip(trial.Y_train.items(), problem.row_slices, strict=True)
-        kept = {view: np.where(hidden[rows], np.nan, Y) for (view, Y), rows in parts}
-        found = clone(chosen).fit(trial.X_train, kept).decision_function(trial.X_train)
-        stacked = np.concatenate(list(found.values()))
-        scores[hidden] = stacked[hidden]
-    return scores
-
-
 KERNEL, ROOTS = "kernel components", "fourth roots"
-# All rows are landmarks, unless there are more than this.
-MOST_LANDMARKS = 4000
 
 
 @contextmanager
@@ -186,18 +165,6 @@ def limited_torch() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def kernel_components(kernel: str, n_components: int) -> Pipeline:
-    """Leading components of the rows in the space of a kernel (kernel PCA)."""
-    compare = KernelMap(kernel, n_landmarks=MOST_LANDMARKS)
-    return make_pipeline(compare, LeadingComponents(n_components))
-
-
-def fourth_roots(n_components: int) -> Pipeline:
-    """Recipe "histogram" with square roots taken twice."""
-    keep = LeadingComponents(n_components)
-    return make_pipeline(RootHistogram(), RootHistogram(), keep, Normalizer())
-
-
 def make_members(
     kernel: str, n_kernel_components: int, n_components: int, **network: Any
 ) -> list[tuple[str, Any]]:
@@ -207,13 +174,12 @@ def make_members(
     """
     from naim3l.deep import DeepNAIM3L
 
-    if KernelMap(kernel).of_histograms:
-        second = ROOTS, fourth_roots(n_components)
-    else:
-        second = "components", make_transformer("scale", "", n_components=n_components)
-    features = [(KERNEL, kernel_components(kernel, n_kernel_components)), second]
+    second: tuple[str, Any] = "components", Recipe("scale", n_components, plan=False)
+    if Kernel(kernel).of_histograms:
+        second = ROOTS, FourthRoots(n_components)
+    members = [(KERNEL, KernelComponents(kernel, n_kernel_components)), second]
     options = {"shared_head": True, "lam": 0.0, **network}
-    return [(name, DeepNAIM3L(transformer=recipe, **options)) for name, recipe in features]
+    return [(name, DeepNAIM3L(features=features, **options)) for name, features in members]
 
 
 def run_blend(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
@@ -224,7 +190,7 @@ def run_blend(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     with limited_torch():
         model.fit(trial.X_train, trial.Y_train)
     scores = model.decision_function(trial.X_test)
-    curves = {"blend": model.calibration_} | {
+    curves = {"blend": model.decisions_.calibrations} | {
         name: {view: of.calibrations[m] for view, of in model.blends_.items()}
         for m, name in enumerate(model.members_)
     }
@@ -234,7 +200,7 @@ def run_blend(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
         log_odds = {view: of_view[view].log_odds(S) for view, S in found.items()}
         measured[name] = measure_overlapping(trial, log_odds, logit(model.base_rates_), overlap)
     weights = {name: np.unique(w).tolist() for name, w in model.weights_.items()}
-    return Outcome(scores, {"weights": weights}, model.calibration_, {"members": measured})
+    return Outcome(scores, {"weights": weights}, curves["blend"], {"members": measured})
 
 
 LOG_LOSS = "log-loss"
@@ -242,6 +208,8 @@ LOG_LOSS = "log-loss"
 LEAST_PROBABILITY = 1e-9
 # The model of the paper, whatever the data are, unless a task asks for a ridge.
 NO_RIDGE = {"ridge": 0.0}
+# Whether an objective has its low-rank and its high-rank terms, by variant of NAIM3L.
+TERMS = {"full": (True, True), "low-rank": (True, False), "loss": (False, False)}
 
 
 def run_method(trial: Trial, name: str, parameters: Parameters, seed: int) -> dict[str, Any]:
@@ -279,13 +247,13 @@ def _fit_numbers(model: Any) -> dict[str, Any]:
 
 
 def _naim3l(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
-    model = NAIM3L(transformer=None, random_state=seed, **{**NO_RIDGE, **parameters})
+    model = NAIM3L(features=None, random_state=seed, **{**NO_RIDGE, **parameters})
     model.fit(trial.X_train, trial.Y_train)
     return Outcome(model.decision_function(trial.X_test), _fit_numbers(model))
 
 
 def _naim3l_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
-    model = NAIM3LCV(transformer=None, random_state=seed, **parameters)
+    model = NAIM3LCV(features=None, decide="sign", random_state=seed, **parameters)
     model.fit(trial.X_train, trial.Y_train)
     chosen = {"lam": model.lam_, "ridge": model.ridge_, "held_out": model.best_score_}
     return Outcome(model.decision_function(trial.X_test), chosen | _fit_numbers(model))
@@ -293,38 +261,26 @@ def _naim3l_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 def _ridge_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Ridge per view, chosen on the same folds of observed entries as NAIM3LCV's."""
-    problem = _problem(trial)
-    held_out = _on_folds(problem, masked_ridge, parameters["ridges"], parameters["cv"], "AP", seed)
-    best = max(held_out, key=lambda ridge: held_out[ridge])
-    scores = _scores(trial, problem, masked_ridge(problem, best))
-    return Outcome(scores, {"ridge": best, "held_out": held_out[best]})
-
-
-def _on_folds(
-    problem: Problem, solve: Any, values: Any, n_folds: int, metric: str, seed: int
-) -> dict[float, float]:
-    """Mean metric of ``solve(problem, value)`` on the folds that NAIM3LCV takes, by value."""
-    fold_of = hold_out_folds(problem, n_folds, np.random.RandomState(seed))
-    found: dict[float, list[float]] = {value: [] for value in values}
-    for fold in range(n_folds):
-        hidden = fold_of == fold
-        rest = problem.without(hidden)
-        for value, metrics in found.items():
-            metrics.append(hidden_metric(problem, hidden, solve(rest, value), metric))
-    return {value: float(np.mean(metrics)) for value, metrics in found.items()}
+    X, Y = trial.X_train, trial.Y_train
+    models = [PerViewRidge(ridge, features=None) for ridge in parameters["ridges"]]
+    folds = {"cv": parameters["cv"], "metric": "AP", "random_state": seed}
+    best, held_out = compare_on_held_out(models, X, Y, **folds)
+    scores = models[best].fit(X, Y).decision_function(trial.X_test)
+    return Outcome(scores, {"ridge": models[best].ridge, "held_out": held_out[best]})
 
 
 def _trace(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Algorithm 1 measured as it runs: metrics after some iterations, objectives after all.
 
-    Parameters are those of ``solve_paper`` and the objective, and ``at``, the iterations to
+    Parameters are those of ``solve_paper``, lambda and the variant, and ``at``, the iterations to
     measure after; those after the last iteration are of the last weights.
     """
     options = dict(parameters)
     at = options.pop("at")
-    terms = {name: options.pop(name) for name in ("low_rank", "high_rank") if name in options}
-    problem = _problem(trial)
-    objective = Objective(problem, options.pop("lam"), **terms)
+    terms = TERMS[options.pop("variant", "full")]
+    signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()]
+    problem = Problem(list(trial.X_train.values()), signed)
+    objective = Objective(problem, options.pop("lam"), *terms)
     W = np.random.RandomState(seed).uniform(-1, 1, (problem.n_weights, problem.n_labels))
 
     path: dict[str, Any] = {}
@@ -347,34 +303,47 @@ def _trace(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 def _model_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Model with features of its own, tuned and calibrated on held-out entries."""
-    model = NAIM3LCV(random_state=seed, calibrate=True, **parameters)
-    model.fit(trial.X_train, trial.Y_train)
-    chosen = {"lam": model.lam_, "ridge": model.ridge_, "gamma": model.gamma_}
+    options = with_features(parameters)
+    if not options.pop("search_gamma", True):
+        options["features"] = GivenKernel(options["features"])
+    model = NAIM3LCV(random_state=seed, **options).fit(trial.X_train, trial.Y_train)
+    gammas = {
+        view: model.gamma_[view] if features.transformer is None else features.transformer.gamma_
+        for view, features in model.features_.items()
+    }
+    chosen = {"lam": model.lam_, "ridge": model.ridge_, "gamma": gammas}
     chosen |= {"held_out": model.best_score_} | _fit_numbers(model)
-    return Outcome(model.decision_function(trial.X_test), chosen, model.calibration_)
+    curves = model.decisions_.calibrations
+    return Outcome(model.decision_function(trial.X_test), chosen, curves)
 
 
 def _logistic_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Logistic regression per view and label: bandwidths, folds and calibration of the others."""
-    options = dict(parameters)
+    options = with_features(parameters)
     Cs, n_folds = options.pop("Cs"), options.pop("cv")
-    search = NAIM3LCV(cv=n_folds, metric=LOG_LOSS, random_state=seed, **options)
     X, Y = trial.X_train, trial.Y_train
-    problem, _ = search._hold_out_training(X, Y)
-    held_out = _on_folds(problem, masked_logistic, Cs, n_folds, LOG_LOSS, seed)
-    best = min(held_out, key=lambda C: held_out[C])
-    if "kernel" in options:
-        options["gamma"] = search.gamma_
-    model = PerViewLogistic(best, calibrate=True, random_state=seed, **options).fit(X, Y)
-    numbers = {"C": best, "gamma": search.gamma_, "held_out": held_out[best]}
-    return Outcome(model.decision_function(trial.X_test), numbers, model.calibration_)
+    features = options.setdefault("features", "auto")
+    gammas = dict.fromkeys(X)
+    folds: dict[str, Any] = {"cv": n_folds, "metric": LOG_LOSS, "random_state": seed}
+    if isinstance(features, Kernel):
+        alone = NAIM3LCV([1.0], [1.0], variant="loss", decide="sign", features=features, **folds)
+        gammas = alone.fit(X, Y).gamma_
+        options["features"] = {v: replace(features, gamma=g) for v, g in gammas.items()}
+        features = {v: GivenKernel(features, g) for v, g in gammas.items()}  # as in the search
+    models = [PerViewLogistic(C, features=features) for C in Cs]
+    best, held_out = compare_on_held_out(models, X, Y, **folds)
+    curves = Decisions("sign", probabilities=True)
+    model = PerViewLogistic(Cs[best], decide=curves, random_state=seed, **options).fit(X, Y)
+    numbers = {"C": Cs[best], "gamma": gammas, "held_out": held_out[best]}
+    scores = model.decision_function(trial.X_test)
+    return Outcome(scores, numbers, model.decisions_.calibrations)
 
 
 def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Networks under the logistic loss; PCA before them keeps ``n_components``."""
     from naim3l.deep import DeepNAIM3L
 
-    model = DeepNAIM3L(random_state=seed, **parameters)
+    model = DeepNAIM3L(random_state=seed, **with_features(parameters))
     with limited_torch():
         model.fit(trial.X_train, trial.Y_train)
     # Scores of the logistic loss are log-odds as they are; fits on folds would take too long.
@@ -387,9 +356,8 @@ def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """What calibration does to scores, and complete fusion."""
-    model = NAIM3L(
-        transformer=None, random_state=seed, calibrate=True, **{**NO_RIDGE, **parameters}
-    )
+    decide = Decisions("sign", probabilities=True)
+    model = NAIM3L(features=None, decide=decide, random_state=seed, **{**NO_RIDGE, **parameters})
     model.fit(trial.X_train, trial.Y_train)
     scores = model.decision_function(trial.X_test)
     truth = {view: trial.truth[rows] for view, rows in trial.test_rows.items()}
@@ -407,9 +375,9 @@ def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 def _rules(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Decisions of every rule, from one tuned fit."""
-    model = NAIM3LCV(transformer=None, random_state=seed, calibrate=True, **parameters)
+    model = NAIM3LCV(features=None, random_state=seed, **parameters)
     model.fit(trial.X_train, trial.Y_train)
-    numbers = measure_rules(model, _problem(trial), trial, seed)
+    numbers = measure_rules(model, trial, seed)
     return Outcome(model.decision_function(trial.X_test), dict(numbers))
 
 
@@ -429,11 +397,11 @@ def _explained(truth: NDArray, probabilities: NDArray, rates: NDArray) -> float:
 def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Ways to fuse the views of samples that are known to be the same, in training too."""
     wide = WideTrial.of(trial)
-    model = NAIM3L(views=wide.views, transformer=None, fusion="learned", random_state=seed,
-                   **{**NO_RIDGE, **parameters})  # fmt: skip
+    options = {"decide": Decisions("sign", False, "learned"), **NO_RIDGE, **parameters}
+    model = NAIM3L(views=wide.views, features=None, random_state=seed, **options)
     model.fit(wide.X_train, wide.Y_train)
     scores = {v: X @ model.coef_[v] + model.intercept_[v] for v, X in trial.X_test.items()}
-    evidence = model.evidence_
+    evidence = model.decisions_.evidence
     assert evidence is not None
     by_view = zip(trial.X_train, evidence.weights, strict=True)
     numbers: dict[str, Any] = {"weights": {v: float(w.mean()) for v, w in by_view}}
@@ -484,11 +452,6 @@ def _complete_fusion(trial: Trial, scores: Mapping[str, NDArray]) -> dict[str, f
     alone = [evaluate(trial.truth[trial.test_rows[view]], S)["AP"] for view, S in scores.items()]
     fused = evaluate(trial.truth, fuse_arrays(by_sample(trial, scores)))["AP"]
     return {"AP, best view": max(alone), "AP, all views fused": fused}
-
-
-def _problem(trial: Trial) -> Problem:
-    signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()]
-    return Problem(list(trial.X_train.values()), signed)
 
 
 def _scores(trial: Trial, problem: Problem, W: NDArray) -> dict[str, NDArray[np.float64]]:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from naim3l import NAIM3L, PerViewLogistic, PerViewRidge, evaluate
+from naim3l import NAIM3L, Decisions, Kernel, PerViewLogistic, PerViewRidge, evaluate
 from naim3l.estimators import FusedRidge
-from naim3l.extend import AlignedModel, ViewModel, compare_on_held_out
+from naim3l.extend import AlignedModel, compare_on_held_out
 from naim3l_bench.methods import DM2L, GLOCAL, IMSF, IMVWL, LRMMC, LVSL, MVLIV, MultiGraph
 from naim3l_bench.trials import (
     Method,
@@ -45,14 +45,17 @@ class Rival:
     slow : bool
         Whether the choice and the fit on Corel5k, 3500 rows and 260 labels, take more than half a
         minute of one core.
+    features : object
+        What becomes of the features of a trial; None leaves them as they are.
     final : mapping of str to object
         Parameters of the final fit alone, which matter only after the choice.
     """
 
-    model: type[ViewModel]
+    model: type[Any]
     aligned: bool = False
     published: str = ""
     slow: bool = False
+    features: Any = None
     final: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -71,12 +74,14 @@ RIVALS: dict[str, Rival] = {
     "MVLIV": Rival(MVLIV, aligned=True, published="MVL-IV", slow=True),
     "MultiGraph": Rival(MultiGraph, aligned=True, published="LabelMe"),
     "IMSF": Rival(IMSF, aligned=True, published="iMSF", slow=True),
-    "LVSL": Rival(LVSL, aligned=True, slow=True),
+    "LVSL": Rival(LVSL, aligned=True, slow=True, features=Kernel("rbf", recipe=None)),
     "FusedRidge": Rival(FusedRidge, aligned=True),
     "DM2L": Rival(DM2L, aligned=True, slow=True),
     "GLOCAL": Rival(GLOCAL, aligned=True, slow=True),
     "NAIM3L-aligned": Rival(NAIM3L, aligned=True, slow=True),
-    "NAIM3L-evidence": Rival(NAIM3L, aligned=True, slow=True, final={"fusion": "evidence"}),
+    "NAIM3L-evidence": Rival(
+        NAIM3L, aligned=True, slow=True, final={"decide": Decisions("sign", False, "evidence")}
+    ),
 }
 
 
@@ -123,7 +128,7 @@ def _run_aligned(rival: Rival, trial: Trial, candidates: Any, seed: int) -> Outc
 
 def choose_and_fit(
     rival: Rival, candidates: Any, X: Any, Y: Any, seed: int, **options: Any
-) -> tuple[ViewModel, dict[str, Any]]:
+) -> tuple[Any, dict[str, Any]]:
     """The model with the best candidate, fitted on all entries, and numbers about it.
 
     This is the choice of every method: each candidate is fitted to the training rows without a
@@ -136,13 +141,13 @@ def choose_and_fit(
     candidates : sequence of mappings of str to object
         Parameters to choose from.
     X, Y : mappings of str to ndarray, or ndarrays
-        Training rows and labels, apart or wide.
+        Training rows and labels, of separate tables or a wide one.
     seed : int
         Of the held-out entries, and of the models.
     **options : object
         Further parameters of the models.
     """
-    options |= {"transformer": None, "random_state": seed}
+    options |= {"features": rival.features, "random_state": seed}
     start = perf_counter()
     best, held_out = 0, list[float]()
     if len(candidates) > 1:

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score
 
-from naim3l import evaluate
+from naim3l import Recipe, evaluate
 from naim3l.datasets import Challenge, make_challenge, remove_views
-from naim3l.extend import Calibration, add_evidence, make_transformer, trace_norm
+from naim3l.extend import Calibration, add_evidence, trace_norm
 from naim3l_bench.arrays import consecutive_slices
 from naim3l_bench.datasets import MultiView
 
-RECIPE = "paper"
+RECIPE = Recipe("paper")
 HIDDEN_TEST_VIEWS = 0.5
 METRICS = ("1-HL", "1-RL", "AP", "AUC")
 # Groups of labels by their known positives in a view.
@@ -123,7 +123,7 @@ def make_trial(source: MultiView, challenge: Challenge, *, features: str, seed: 
     """Features of a challenge, fitted on all rows ("all") or on training rows only ("train").
 
     "all" is what the paper's experiments did: test rows take part in the PCA. "raw" leaves
-    features as they are, for models that have transformers of their own.
+    features as they are, for models that have recipes or kernels of their own.
     """
     labels = source.labels.astype(np.float32)
     labels[challenge.train] = np.where(challenge.hidden, np.nan, labels[challenge.train])
@@ -148,8 +148,9 @@ def make_trial(source: MultiView, challenge: Challenge, *, features: str, seed: 
 def _fitted_on_train(
     source: MultiView, v: int, view: str, train: Any, test: Any
 ) -> tuple[NDArray, NDArray]:
-    X, transformer = source.views[view], make_transformer(RECIPE, view)
-    return transformer.fit_transform(X[train]), transformer.transform(X[test])
+    rows, new_rows = _raw(source, v, view, train, test)
+    fitted, features = RECIPE.fit(rows)
+    return features, fitted.apply(new_rows)
 
 
 # Rows that have a view and their features, fitted on all of them: the same for every seed.
@@ -162,8 +163,8 @@ def _slices_of_all(
     key = f"{source.digest} {view}"
     if key not in _all_features:
         observed = np.flatnonzero(source.observed[:, v])
-        features = make_transformer(RECIPE, view).fit_transform(source.views[view][observed])
-        _all_features[key] = observed, features
+        rows = source.views[view][observed].astype(np.float64)
+        _all_features[key] = observed, RECIPE.fit(rows)[1]
     rows, features = _all_features[key]
     return features[np.searchsorted(rows, train)], features[np.searchsorted(rows, test)]
 

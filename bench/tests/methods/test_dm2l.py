@@ -10,7 +10,7 @@ from naim3l.estimators import FusedRidge
 from naim3l_bench.methods import DM2L
 
 VIEWS = {"a": slice(0, 4), "b": slice(4, 7)}
-AS_GIVEN = {"views": VIEWS, "transformer": None}
+AS_GIVEN = {"views": VIEWS, "features": None}
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_the_objective_does_not_rise_between_outer_steps(table):
 
 def test_one_complete_view_is_naim3l(table):
     X, Y = np.nan_to_num(table[0]), table[1]
-    options = {"ridge": 1.0, "positive_weight": 2.0, "kernel": "rbf", "threshold": "f1",
+    options = {"ridge": 1.0, "positive_weight": 2.0, "features": "rbf", "decide": "f1",
                "random_state": 0}  # fmt: skip
     fused, apart = (kind(0.2, **options).fit(X, Y) for kind in (DM2L, NAIM3L))
     np.testing.assert_allclose(fused.decision_function(X), apart.decision_function(X))
@@ -74,8 +74,3 @@ def test_recovers_planted_labels_of_complete_rows(rng):
     Y = (X @ rng.normal(size=(7, 2)) @ rng.normal(size=(2, 6)) > 0).astype(float)
     model = DM2L(**AS_GIVEN).fit(X[:200], Y[:200])
     assert np.mean(model.predict(X[200:]) == Y[200:]) > 0.9
-
-
-def test_the_ridge_is_a_number(table):
-    with pytest.raises(ValueError, match=r"^ridge must be a finite number >= 0, got 'auto'"):
-        DM2L(ridge="auto").fit(*table)

@@ -1,6 +1,7 @@
 """What every compared method has: that of the base class, and scikit-learn's own checks."""
 
 import warnings
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
-from naim3l import DataWarning
+from naim3l import DataWarning, ModelFileError, load
 from naim3l.extend import AlignedModel
 from naim3l_bench import methods
 
@@ -39,7 +40,7 @@ def table(rng):
 def test_takes_missing_views_and_labels(kind, table):
     X, Y = table
     assert issubclass(kind, AlignedModel)
-    model = kind(views=VIEWS, threshold="guarded", calibrate=True, random_state=0).fit(X, Y)
+    model = kind(views=VIEWS, decide="guarded", random_state=0).fit(X, Y)
     scores = model.decision_function(X)
     assert scores.shape == Y.shape and np.isfinite(scores).all()
     assert np.mean((scores > 0) == Y) > 0.5
@@ -70,7 +71,7 @@ def test_a_label_that_is_never_known_in_a_fold(kind, table):
     X, Y = table
     Y[2:, 2] = np.nan
     Y[:2, 2] = [0, 1]
-    model = kind(views=VIEWS, threshold="f1", random_state=0).fit(X, Y)
+    model = kind(views=VIEWS, decide="f1", random_state=0).fit(X, Y)
     assert np.isfinite(model.decision_function(X)).all()
 
 
@@ -79,6 +80,27 @@ def test_the_seed_determines_the_fit(kind, table):
     one, two = (kind(views=VIEWS, random_state=3).fit(*table) for _ in "12")
     for name in kind._shapes:
         np.testing.assert_array_equal(getattr(one, f"{name}_"), getattr(two, f"{name}_"))
+
+
+@every
+def test_a_saved_model_is_loaded_if_its_class_is_given(kind, table, tmp_path):
+    model = kind(views=VIEWS, decide="guarded", random_state=0).fit(*table)
+    model.save(tmp_path / "model.naim3l")
+    with pytest.raises(ModelFileError, match=kind.__name__):
+        load(tmp_path / "model.naim3l")
+    loaded = load(tmp_path / "model.naim3l", trusted=[kind])
+    assert type(loaded) is kind
+    np.testing.assert_array_equal(loaded.predict_proba(table[0]), model.predict_proba(table[0]))
+    np.testing.assert_array_equal(loaded.predict(table[0]), model.predict(table[0]))
+
+
+@every
+@pytest.mark.parametrize("value", [-1, "auto"])
+def test_every_parameter_has_its_allowed_values(kind, value, table):
+    shared = {field.name for field in fields(AlignedModel)}
+    for name in {field.name for field in fields(kind)} - shared:
+        with pytest.raises(ValueError, match=f"'{name}' parameter of {kind.__name__} must be"):
+            kind(views=VIEWS, **{name: value}).fit(*table)
 
 
 @every

@@ -8,7 +8,7 @@ import pytest
 from naim3l_bench.methods import GLOCAL
 
 VIEWS = {"a": slice(0, 5), "b": slice(5, 9)}
-AS_GIVEN = {"views": VIEWS, "transformer": None, "random_state": 0}
+AS_GIVEN = {"views": VIEWS, "features": None, "random_state": 0}
 
 
 def planted(rng, n_rows=300, rank=2, n_labels=6):
@@ -60,7 +60,7 @@ def test_fewer_rows_than_clusters(rng, n_rows):
 def test_more_columns_than_rows_and_next_to_no_ridge(rng, scale):
     X = scale * rng.normal(size=(12, 40))
     Y = (X[:, :3] > 0).astype(float)
-    model = GLOCAL(ridge=1e-10, max_iter=5, tol=0, transformer=None, random_state=0).fit(X, Y)
+    model = GLOCAL(ridge=1e-10, max_iter=5, tol=0, features=None, random_state=0).fit(X, Y)
     assert (model.predict(X) == Y).all()
 
 
@@ -72,14 +72,7 @@ def test_equal_rows_are_one_cluster():
 
 def test_the_seed_determines_the_fit(rng):
     X, Y = planted(rng, n_rows=60)
-    one, two = (GLOCAL(threshold="guarded", calibrate=True, **AS_GIVEN).fit(X, Y) for _ in "12")
+    one, two = (GLOCAL(decide="guarded", **AS_GIVEN).fit(X, Y) for _ in "12")
     np.testing.assert_array_equal(one.coef_, two.coef_)
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
-
-
-@pytest.mark.parametrize(("name", "value"), [("lam", 0), ("lam1", -1), ("ridge", 0.0),
-                                             ("rank", 0), ("n_clusters", 1.5)])  # fmt: skip
-def test_parameters_are_checked(rng, name, value):
-    with pytest.raises(ValueError, match=f"^{name} must be"):
-        GLOCAL(**AS_GIVEN, **{name: value}).fit(*planted(rng, n_rows=20))

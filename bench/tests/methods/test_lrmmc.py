@@ -12,7 +12,7 @@ from naim3l_bench.methods.lrmmc import CommonRepresentation, LabelCompletion
 from naim3l_bench.methods.shared_space import fold_in, rescale
 from planted_rows import VIEWS, planted, with_gaps
 
-AS_GIVEN = {"views": VIEWS, "transformer": None, "random_state": 0}
+AS_GIVEN = {"views": VIEWS, "features": None, "random_state": 0}
 
 
 @pytest.fixture
@@ -122,13 +122,3 @@ def test_an_interrupt_is_raised_and_only_the_second_stage_leaves_a_model(small, 
         model.fit(X, Y)
     with pytest.raises(NotFittedError):
         model.predict(X)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("lam", 0.0), ("ridge", 0.0), ("label_weight", -1.0), ("rank", 0), ("shrinkage", 0.0),
-     ("fill_missing", "zero")],
-)  # fmt: skip
-def test_parameters_are_checked(small, name, value):
-    with pytest.raises(ValueError, match=f"^{name} must be"):
-        LRMMC(**{name: value}, **AS_GIVEN).fit(*small)

@@ -88,7 +88,7 @@ def test_scores_solve_the_system_of_each_label(rows):
 
 def test_scores_of_new_rows_are_means_of_neighbours_in_the_views_they_have(table):
     X, Y, _ = table
-    model = MultiGraph(views=VIEWS, transformer=None, n_neighbors=3).fit(X[:100], Y[:100])
+    model = MultiGraph(views=VIEWS, features=None, n_neighbors=3).fit(X[:100], Y[:100])
     scores = model.decision_function(X[100:])
     for x, score in zip(X[100:], scores, strict=True):
         total, weight = 0, 0
@@ -118,7 +118,7 @@ def test_a_view_of_noise_gets_less_weight(rng):
     signal = rng.normal(size=(4, 3))[cluster] * 4 + rng.normal(size=(200, 3))
     X = np.hstack([signal, rng.normal(size=(200, 3))])
     Y = (np.arange(4) == cluster[:, None]).astype(float)
-    model = MultiGraph(views={"signal": [0, 1, 2], "noise": [3, 4, 5]}, transformer=None).fit(X, Y)
+    model = MultiGraph(views={"signal": [0, 1, 2], "noise": [3, 4, 5]}, features=None).fit(X, Y)
     assert model.view_weights_[0] > 0.8
 
 
@@ -126,7 +126,7 @@ def test_a_view_of_few_rows_does_not_get_all_of_the_weight(table):
     X, Y, _ = table
     X[4:, 3:] = np.nan
     X[4:, :3] = np.nan_to_num(X[4:, :3])
-    model = MultiGraph(views=VIEWS, transformer=None).fit(X, Y)
+    model = MultiGraph(views=VIEWS, features=None).fit(X, Y)
     assert model.view_weights_.min() > 0.01
     assert np.isfinite(model.decision_function(X)).all()
 
@@ -135,18 +135,8 @@ def test_a_row_that_no_path_links_to_a_known_label_gets_the_mean(rng):
     X = np.concatenate([rng.normal(size=(30, 2)), rng.normal(1e3, 1, size=(30, 2))])
     Y = (X[:, :1] > X[:, 1:]).astype(float)
     Y[30:] = np.nan
-    model = MultiGraph(transformer=None, n_neighbors=5).fit(X, Y)
+    model = MultiGraph(features=None, n_neighbors=5).fit(X, Y)
     np.testing.assert_allclose(model.decision_function(X[30:]), model.offset_[0], atol=1e-6)
-
-
-@pytest.mark.parametrize(("options", "message"), [
-    ({"power": 1.0}, "power must be a finite number > 1, got 1.0"),
-    ({"n_neighbors": 0}, "n_neighbors must be a whole number >= 1, got 0"),
-    ({"label_weight": 0}, "label_weight must be a finite number > 0, got 0"),
-])  # fmt: skip
-def test_parameters_are_checked(table, options, message):
-    with pytest.raises(ValueError, match=message):
-        MultiGraph(views=VIEWS, **options).fit(*table[:2])
 
 
 @pytest.mark.filterwarnings("ignore:label:naim3l.DataWarning")

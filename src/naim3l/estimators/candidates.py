@@ -1,4 +1,4 @@
-"""Choice among models of any kind on observed label entries held out of their fits."""
+"""Models of any kind on observed label entries that are held out of their fits."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -8,20 +8,24 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from naim3l._arrays import Mask
 from naim3l.decisions.held_out import (
     AUTO,
     LOWER_IS_BETTER,
     check_metric,
     choose_metric,
+    hold_out_folds,
     hold_out_share,
     mean_defined,
     measure,
 )
 from naim3l.estimators.base import ViewModel
 from naim3l.input.views import FUSED
+from naim3l.problem.rows import Problem
 
-# Labels of tables apart, by view, or of one wide table: 1, 0, NaN = unknown.
+# Labels of separate tables, by view, or of one wide table: 1, 0, NaN = unknown.
 LabelArrays = Mapping[str, NDArray[np.floating]] | NDArray[np.floating]
+Tables = Mapping[str, NDArray[Any]]  # by view; one wide table under ``FUSED``
 Model = TypeVar("Model", bound=ViewModel)
 
 
@@ -52,6 +56,7 @@ def compare_on_held_out(
     labels: LabelArrays,
     *,
     share: float = 0.2,
+    cv: int | None = None,
     metric: str = AUTO,
     random_state: Any = None,
 ) -> tuple[int, list[float]]:
@@ -60,39 +65,62 @@ def compare_on_held_out(
     Parameters
     ----------
     candidates : sequence of unfitted models
+        Models to compare; they are cloned.
     X : mapping of str to table, or one wide table
-    labels : mapping of str to ndarray, or one ndarray; 1 / 0 / NaN = unknown
-        In the form of ``X``.
-    share : float
+        As ``fit`` of the models takes it.
+    labels : mapping of str to ndarray, or one ndarray of shape (n_rows, n_labels)
+        1, 0, NaN = unknown, in the form of ``X``.
+    share : float, default=0.2
         Share of each label's positives, and of its negatives, to hold out in each table; the
         numbers of entries are rounded down.
-    metric : str
-        As in `naim3l.estimators.naim3l_cv.NAIM3LCV`.
-    random_state : int, RandomState or None
+    cv : int, optional
+        Number of folds in which all entries are held out in turn, those of `naim3l.NAIM3LCV`;
+        then ``share`` has no effect.
+    metric : str, default="auto"
+        As in `naim3l.NAIM3LCV`; the mean over tables, and then over folds.
+    random_state : int, RandomState or None, default=None
+        Determines which entries are held out.
 
     Returns
     -------
     best : int
+        Position among the candidates.
     values : list of float
         NaN if the objective of a candidate is unbounded below, or the metric is undefined.
+
+    Examples
+    --------
+    >>> from naim3l import PerViewRidge
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.extend import compare_on_held_out
+    >>> data = make_unpaired(90, n_features=(9, 8), n_labels=4, noise=0.5, random_state=0)
+    >>> models = [PerViewRidge(1e6), PerViewRidge(1.0)]
+    >>> best, _ = compare_on_held_out(models, data.views, data.labels, random_state=0)
+    >>> models[best].ridge
+    1.0
     """
     check_metric(metric)
-    rng = check_random_state(random_state)
-    kept, held_out = {}, {}
-    for view, Y in _tables(labels).items():
+    tables, rng = _tables(labels), check_random_state(random_state)
+    if cv is None:
         # Negatives are drawn first, so that a seed keeps choosing the same entries.
-        hidden = hold_out_share(Y, share, rng, values=(0, 1))
-        kept[view], held_out[view] = np.where(hidden, np.nan, Y), np.where(hidden, Y, np.nan)
-    metric = choose_metric(metric, [np.concatenate(list(held_out.values()))])
+        parts = [{view: hold_out_share(Y, share, rng, values=(0, 1)) for view, Y in tables.items()}]
+    else:
+        parts = _folds(tables, cv, rng)
+    truths = [_where(hidden, tables, shown=True) for hidden in parts]
+    metric = choose_metric(metric, [np.concatenate(list(truth.values())) for truth in truths])
     values = []
     for model in candidates:
         try:
-            fitted = clone(model).fit(X, kept if isinstance(labels, Mapping) else kept[FUSED])
+            found = [_scores_without(model, X, labels, hidden) for hidden in parts]
         except FloatingPointError:
             values.append(np.nan)
             continue
-        scores = _tables(fitted.decision_function(X))
-        values.append(mean_defined(measure(Y, scores[v], metric) for v, Y in held_out.items()))
+        values.append(
+            mean_defined(
+                mean_defined(measure(truth[view], scores[view], metric) for view in truth)
+                for truth, scores in zip(truths, found, strict=True)
+            )
+        )
     if np.isnan(values).all():
         raise ValueError(
             f"metric {metric!r} is undefined on the held-out entries: too few of them are known, "
@@ -103,6 +131,73 @@ def compare_on_held_out(
     return int(best), values
 
 
-def _tables(of_form: Any) -> Mapping[str, NDArray[Any]]:
-    """Tables by view; one wide table under ``FUSED``."""
+def score_held_out(
+    model: ViewModel, X: Any, labels: LabelArrays, *, cv: int = 3, random_state: Any = None
+) -> Any:
+    """Score of each known entry by a fit without it.
+
+    Parameters
+    ----------
+    model : unfitted model
+        It is cloned.
+    X : mapping of str to table, or one wide table
+        As ``fit`` of the model takes it.
+    labels : mapping of str to ndarray, or one ndarray of shape (n_rows, n_labels)
+        1, 0, NaN = unknown, in the form of ``X``.
+    cv : int, default=3
+        Number of folds in which entries are held out in turn, those of `naim3l.NAIM3LCV`.
+    random_state : int, RandomState or None, default=None
+        Determines the folds.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_rows, n_labels), or ndarray of that shape
+        Scores in the form of the labels; NaN where they are unknown, and for a label's only
+        positive in a table, which is never held out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l import PerViewRidge
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.extend import score_held_out
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=4, missing_labels=0.5, random_state=0)
+    >>> scores = score_held_out(PerViewRidge(), data.views, data.labels, random_state=0)
+    >>> bool((np.isnan(scores["view0"]) == np.isnan(data.labels["view0"])).all())
+    True
+    """
+    tables = _tables(labels)
+    found = {view: np.full(Y.shape, np.nan) for view, Y in tables.items()}
+    for hidden in _folds(tables, cv, check_random_state(random_state)):
+        for view, scores in _scores_without(model, X, labels, hidden).items():
+            found[view][hidden[view]] = scores[hidden[view]]
+    return found if isinstance(labels, Mapping) else found[FUSED]
+
+
+def _folds(tables: Tables, n_folds: int, rng: np.random.RandomState) -> list[dict[str, Mask]]:
+    """Masks by table of the entries of each fold, dealt as those of a search."""
+    signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in tables.values()]
+    problem = Problem([np.zeros((len(Y), 1)) for Y in signed], signed)
+    fold_of = hold_out_folds(problem, n_folds, rng)
+    return [
+        {view: fold_of[rows] == fold for view, rows in zip(tables, problem.row_slices, strict=True)}
+        for fold in range(n_folds)
+    ]
+
+
+def _where(entries: Mapping[str, Mask], tables: Tables, *, shown: bool) -> dict[str, NDArray]:
+    """Labels of the marked entries alone, or of all others."""
+    return {view: np.where(entries[view] == shown, Y, np.nan) for view, Y in tables.items()}
+
+
+def _scores_without(
+    model: ViewModel, X: Any, labels: LabelArrays, hidden: Mapping[str, Mask]
+) -> Tables:
+    """Scores of all rows by a fit without the marked entries, by table."""
+    kept = _where(hidden, _tables(labels), shown=False)
+    fitted = clone(model).fit(X, kept if isinstance(labels, Mapping) else kept[FUSED])
+    return _tables(fitted.decision_function(X))
+
+
+def _tables(of_form: Any) -> Tables:
     return of_form if isinstance(of_form, Mapping) else {FUSED: of_form}

@@ -33,7 +33,7 @@ COUNTS = ("corel5k", "espgame", "iaprtc12", "mirflickr", "pascal07", "arxiv2007"
 COSTLY, MANY_LABELS, COSTLY_SEEDS = "logistic, kernel", 100, 1
 # Test metrics settle long before the weights do.
 SEARCH = {"cv": 3, "metric": "log-loss", "tol": 1e-3}
-ALONE = {"low_rank": False, "high_rank": False, "lams": [1.0]}
+ALONE = {"variant": "loss", "lams": [1.0]}
 # What is compared: probabilities per view (protocol clean), and fused by evidence (protocol fused,
 # but for the mean). The other table has scores as they are.
 SCORINGS = {"per view": "calibrated", "fused": "evidence"}
@@ -71,7 +71,7 @@ def kernel_of(dataset: str, grids: Grids) -> dict[str, Any]:
 def models(dataset: str, grids: Grids) -> dict[str, tuple[str, dict[str, Any]]]:
     """Method and parameters of every row of the table, by its name."""
     lam, kernel = paper_lam(dataset), kernel_of(dataset, grids)
-    paper, features = {"transformer": "paper"}, {"transformer": _linear(dataset)}
+    paper, features = {"features": "paper"}, {"features": _linear(dataset)}
     tuned = {"lams": grids.lams_with_ridge, "ridges": grids.ridges, **SEARCH}
     alone = {"ridges": grids.ridges_alone, **ALONE, **SEARCH}
     lams = grids.lams_without_ridge if lam is None else [lam]

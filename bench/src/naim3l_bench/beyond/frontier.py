@@ -24,7 +24,7 @@ SCORINGS = {"per view": "scores per view", "calibrated": "probabilities per view
 
 def curves(dataset: str, grids: Grids) -> dict[str, dict[str, dict[str, Any]]]:
     """Parameters of every fit, ``{curve: {point: parameters}}``."""
-    shared = {"gamma_factors": [1.0], **SEARCH, **kernel_of(dataset, grids)}
+    shared = {"search_gamma": False, **SEARCH, **kernel_of(dataset, grids)}
     found = {
         f"NAIM3L, kernel, ridge {ridge:g}": {
             f"lam {lam:g}": {"lams": [lam], "ridges": [ridge], **shared}

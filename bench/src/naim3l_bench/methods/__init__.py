@@ -2,7 +2,7 @@
 
 They have the interface of :class:`naim3l.estimators.FusedRidge`, and its attributes besides their
 own; those that iterate have ``history_``, ``n_iter_``, ``converged_`` and ``objective_`` as
-:class:`naim3l.NAIM3L` has. They cannot be saved to model files.
+:class:`naim3l.NAIM3L` has. `naim3l.load` needs the class of a saved model: ``trusted=[DM2L]``.
 
 Examples
 --------

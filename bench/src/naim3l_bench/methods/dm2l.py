@@ -1,19 +1,19 @@
 """DM2L: the objective of NAIM3L on all views at once, for aligned rows."""
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from naim3l.extend import (
-    PARAMETERS,
     AlignedRows,
     ConcatenatedModel,
     Learned,
     Objective,
-    in_range,
     linear_arrays,
     solve_fast,
 )
+from naim3l_bench.methods.constraints import FACTOR, FACTOR_OR_ZERO, ITERATIONS
 
 # Of fits that only score held-out entries, as in NAIM3L.
 FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
@@ -44,8 +44,7 @@ class DM2L(ConcatenatedModel):
         Maximum number of iterations. A fit that has not converged by then warns.
     tol : float, default=1e-4
         Relative residuals of stationarity and feasibility at which to stop; 0 runs all iterations.
-    views, transformer, n_components, kernel, n_landmarks, gamma, positive_weight, \
-fit_intercept, label_coding, threshold, calibrate, random_state
+    views, features, positive_weight, fit_intercept, decide, random_state
         As in :class:`naim3l.estimators.FusedRidge`.
 
     Attributes
@@ -59,7 +58,12 @@ fit_intercept, label_coding, threshold, calibrate, random_state
     missing labels", Pattern Recognition 111, 2021.
     """
 
-    _schema = PARAMETERS | {"ridge": in_range("ridge", or_zero=True)}  # not "auto"
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ConcatenatedModel._parameter_constraints,
+        **ITERATIONS,
+        "lam": [FACTOR],
+        "ridge": [FACTOR_OR_ZERO],
+    }
 
     lam: float = 0.4
     _: KW_ONLY

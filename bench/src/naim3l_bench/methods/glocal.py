@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import linalg
@@ -10,18 +11,10 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from naim3l.extend import (
-    PARAMETERS,
-    AlignedRows,
-    ConcatenatedModel,
-    Learned,
-    Problem,
-    in_range,
-    linear_arrays,
-    whole_number,
-)
+from naim3l.extend import AlignedRows, ConcatenatedModel, Learned, Problem, linear_arrays
 from naim3l_bench.arrays import Mask, Matrix
 from naim3l_bench.methods.alternation import Record, alternate
+from naim3l_bench.methods.constraints import COUNT, FACTOR, FACTOR_OR_ZERO, ITERATIONS
 
 
 @dataclass(eq=False, repr=False)
@@ -64,8 +57,7 @@ class GLOCAL(ConcatenatedModel):
         Maximum number of iterations. A fit that has not converged by then warns.
     tol : float, default=1e-3
         Relative decrease of the objective at which to stop; 0 runs all iterations.
-    views, transformer, n_components, kernel, n_landmarks, gamma, positive_weight, \
-fit_intercept, label_coding, threshold, calibrate
+    views, features, positive_weight, fit_intercept, decide
         As in :class:`naim3l.estimators.FusedRidge`.
     random_state : int, RandomState or None, default=None
         Determines the start, the clusters, and the folds of held-out entries.
@@ -83,12 +75,15 @@ fit_intercept, label_coding, threshold, calibrate
     Correlation", IEEE TKDE 30(6), 2018.
     """
 
-    _schema = PARAMETERS | {
-        "ridge": in_range("ridge"),  # with 0, factors need not be unique
-        "lam1": in_range("lam", or_zero=True),
-        "lam2": in_range("lam", or_zero=True),
-        "rank": whole_number(at_least=1),
-        "n_clusters": whole_number(at_least=1),
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ConcatenatedModel._parameter_constraints,
+        **ITERATIONS,
+        "lam": [FACTOR],
+        "lam1": [FACTOR_OR_ZERO],
+        "lam2": [FACTOR_OR_ZERO],
+        "ridge": [FACTOR],  # with 0, factors need not be unique
+        "rank": [COUNT],
+        "n_clusters": [COUNT],
     }
 
     lam: float = 1.0

@@ -2,30 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
+from sklearn.utils._param_validation import Interval
 
-from naim3l.extend import (
-    PARAMETERS,
-    AlignedModel,
-    AlignedRows,
-    Learned,
-    Parameter,
-    check_number,
-    whole_number,
-)
+from naim3l.extend import AlignedModel, AlignedRows, Learned
 from naim3l_bench.arrays import Mask, Matrix, consecutive_slices
 from naim3l_bench.methods.alternation import Record, alternate
-
-
-def _check_share(name: str, value: Any) -> None:
-    check_number(name, value, above=0, or_equal=True)
-    if value > 1:
-        raise ValueError(f"{name} must be from 0 to 1, got {value!r}: 1 makes all weights zero.")
+from naim3l_bench.methods.constraints import COUNT, ITERATIONS
 
 
 @dataclass(eq=False, repr=False)
@@ -69,10 +58,9 @@ class IMSF(AlignedModel):
         Largest number of steps. A fit in which some label has not converged by then warns.
     tol : float, default=1e-6
         Relative decrease of a label's objective in a step at which its fit ends.
-    views, transformer, n_components, positive_weight, label_coding, threshold, calibrate, \
-random_state
+    views, features, positive_weight, decide, random_state
         As in :class:`naim3l.estimators.FusedRidge`. For weights of the columns of a table, give
-        ``transformer=None``. The method itself draws no random numbers.
+        ``features=None``. The method itself draws no random numbers.
 
     Attributes
     ----------
@@ -100,11 +88,13 @@ random_state
        (2012) 622-632.
     """
 
-    _schema = PARAMETERS | {
-        "sparsity": Parameter(_check_share, (float,)),
-        "min_rows": whole_number(at_least=1),
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **AlignedModel._parameter_constraints,
+        **ITERATIONS,
+        "sparsity": [Interval(Real, 0, 1, closed="both")],
+        "min_rows": [COUNT],
     }
-    _shapes = {  # noqa: RUF012
+    _shapes: ClassVar[dict[str, str]] = {
         "coef": "wc",
         "patterns": "pv",
         "trained": "pc",

@@ -3,23 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from naim3l.extend import (
-    PARAMETERS,
     AlignedModel,
     AlignedRows,
     Learned,
-    in_range,
     singular_value_threshold,
     trace_norm,
-    whole_number,
 )
 from naim3l_bench.arrays import Mask, Matrix
 from naim3l_bench.methods.alternation import Record, alternate
+from naim3l_bench.methods.constraints import COUNT, FACTOR, ITERATIONS
 from naim3l_bench.methods.shared_space import along_bases, by_pattern, rescale
 
 
@@ -67,7 +66,7 @@ class IMVWL(AlignedModel):
         falls slowly for long. Scores of new rows gain little from that, and with a large
         ``label_weight`` they become worse: the points of training rows then fit their labels, which
         new rows do not have.
-    views, transformer, n_components, positive_weight, label_coding, threshold, calibrate
+    views, features, positive_weight, decide
         As in :class:`naim3l.estimators.FusedRidge`.
     random_state : int, RandomState or None, default=None
         Determines the start, and the folds of held-out entries.
@@ -91,12 +90,22 @@ class IMVWL(AlignedModel):
     Learning", IJCAI 2018.
     """
 
-    _schema = PARAMETERS | {"label_weight": in_range("lam"), "rank": whole_number(at_least=1)}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **AlignedModel._parameter_constraints,
+        **ITERATIONS,
+        "label_weight": [FACTOR],
+        "lam": [FACTOR],
+        "rank": [COUNT],
+    }
     _advice = "Raise tol: scores of new rows gain little from more iterations."
-    _shapes = {  # noqa: RUF012
-        "basis": "dr", "predictor": "rc", "correlations": "cc", "penalty": "rr",
-        "centre": "d", "scale": "d",
-    }  # fmt: skip
+    _shapes: ClassVar[dict[str, str]] = {
+        "basis": "dr",
+        "predictor": "rc",
+        "correlations": "cc",
+        "penalty": "rr",
+        "centre": "d",
+        "scale": "d",
+    }
 
     label_weight: float = 0.05
     _: KW_ONLY

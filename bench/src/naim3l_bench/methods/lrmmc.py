@@ -2,24 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from naim3l.extend import (
-    PARAMETERS,
-    SWITCH,
     AlignedModel,
     AlignedRows,
     Learned,
-    in_range,
     singular_value_threshold,
     trace_norm,
-    whole_number,
 )
 from naim3l_bench.arrays import Mask, Matrix
 from naim3l_bench.methods.alternation import Record, alternate
+from naim3l_bench.methods.constraints import COUNT, FACTOR, ITERATIONS
 from naim3l_bench.methods.shared_space import fold_in, rescale, unit_rows
 
 # Factor between the weights of the trace norm for which labels are completed one after another.
@@ -76,7 +74,7 @@ class LRMMC(AlignedModel):
         Maximum number of iterations of each stage. A fit that has not converged by then warns.
     tol : float, default=1e-4
         Relative decrease of the objective at which to stop; 0 runs all iterations.
-    views, transformer, n_components, positive_weight, label_coding, threshold, calibrate
+    views, features, positive_weight, decide
         As in :class:`naim3l.estimators.FusedRidge`.
     random_state : int, RandomState or None, default=None
         Determines the start, and the folds of held-out entries.
@@ -106,18 +104,26 @@ class LRMMC(AlignedModel):
     Completion: Three Birds with One Stone", NIPS 2010.
     """
 
-    _schema = PARAMETERS | {
-        "ridge": in_range("ridge"),  # with 0, the objective has no minimiser
-        "label_weight": in_range("lam"),
-        "shrinkage": in_range("lam"),
-        "rank": whole_number(at_least=1),
-        "fill_missing": SWITCH,
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **AlignedModel._parameter_constraints,
+        **ITERATIONS,
+        "lam": [FACTOR],
+        "ridge": [FACTOR],  # with 0, the objective has no minimiser
+        "label_weight": [FACTOR],
+        "shrinkage": [FACTOR],
+        "rank": [COUNT],
+        "fill_missing": ["boolean"],
     }
     _fold_tol = 1e-3
-    _shapes = {  # noqa: RUF012
-        "basis": "dr", "penalties": "r", "coef": "rc", "intercept": "c", "centre": "d",
-        "scale": "d", "filled": "v",
-    }  # fmt: skip
+    _shapes: ClassVar[dict[str, str]] = {
+        "basis": "dr",
+        "penalties": "r",
+        "coef": "rc",
+        "intercept": "c",
+        "centre": "d",
+        "scale": "d",
+        "filled": "v",
+    }
     _masks = frozenset({"filled"})
 
     lam: float = 0.01

@@ -2,22 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.extend import (
-    PARAMETERS,
-    AlignedModel,
-    AlignedRows,
-    KernelModel,
-    Learned,
-    in_range,
-    whole_number,
-)
+from naim3l.extend import AlignedModel, AlignedRows, Learned
 from naim3l_bench.arrays import Mask, Matrix, consecutive_slices
 from naim3l_bench.methods.alternation import Record, alternate
+from naim3l_bench.methods.constraints import COUNT, FACTOR, FACTOR_OR_ZERO, ITERATIONS
 from naim3l_bench.methods.graphs import heat_graph, normalized_laplacian, solve_shifted
 from naim3l_bench.methods.multigraph import centred_labels
 
@@ -28,7 +21,7 @@ CG_TOL, CG_ITERATIONS = 1e-6, 1000
 
 
 @dataclass(eq=False, repr=False)
-class LVSL(AlignedModel, KernelModel):
+class LVSL(AlignedModel):
     """Kernel regression per view onto targets that the views and the labels share.
 
     Every view v has features ``X_v`` of its kernel, weights ``B_v``, and targets ``T_v`` for the
@@ -52,9 +45,9 @@ class LVSL(AlignedModel, KernelModel):
 
     With kernel matrices of all rows, time grows with the cube of their number. Kernels are
     therefore represented by landmarks, with time linear in the number of rows;
-    ``n_landmarks=None`` is the exact method. **Landmarks are stored in the model and in its file**:
-    with ``n_landmarks=None``, or in views with no more rows than landmarks, they are the training
-    rows themselves.
+    ``features=Kernel(n_landmarks=None)`` is the exact method. **Landmarks are stored in the model
+    and in its file**: with ``n_landmarks=None``, or in views with no more rows than landmarks, they
+    are the training rows themselves.
 
     Parameters
     ----------
@@ -76,10 +69,10 @@ class LVSL(AlignedModel, KernelModel):
         Largest number of alternations.
     tol : float, default=1e-4
         Relative decrease of the objective in an alternation at which the fit ends.
-    kernel : str, callable, mapping or None, default="rbf"
-        Kernel of each view, as in :class:`naim3l.NAIM3L`; None is the linear model.
-    views, transformer, n_components, n_landmarks, gamma, positive_weight, label_coding, \
-threshold, calibrate, random_state
+    features : default="rbf"
+        Kernel of each view, or features of another kind for a linear model, as in
+        :class:`naim3l.NAIM3L`.
+    views, positive_weight, decide, random_state
         As in :class:`naim3l.estimators.FusedRidge`. The method itself draws no random numbers.
 
     Attributes
@@ -102,15 +95,22 @@ threshold, calibrate, random_state
        learning view-specific labels". IEEE Transactions on Multimedia 25 (2023) 7235-7247.
     """
 
-    _schema = PARAMETERS | {
-        "ridge": in_range("ridge"),
-        "smoothness": in_range("lam", or_zero=True),
-        "agreement": in_range("lam"),
-        "low_rank_weight": in_range("lam", or_zero=True),
-        "view_smoothing": in_range("lam"),
-        "n_neighbors": whole_number(at_least=1),
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **AlignedModel._parameter_constraints,
+        **ITERATIONS,
+        "ridge": [FACTOR],
+        "smoothness": [FACTOR_OR_ZERO],
+        "agreement": [FACTOR],
+        "low_rank_weight": [FACTOR_OR_ZERO],
+        "view_smoothing": [FACTOR],
+        "n_neighbors": [COUNT],
     }
-    _shapes = {"coef": "dc", "offset": "c", "view_weights": "v", "correlations": "cc"}  # noqa: RUF012
+    _shapes: ClassVar[dict[str, str]] = {
+        "coef": "dc",
+        "offset": "c",
+        "view_weights": "v",
+        "correlations": "cc",
+    }
 
     ridge: float = 0.1
     smoothness: float = 1e-3
@@ -120,7 +120,7 @@ threshold, calibrate, random_state
     n_neighbors: int = 10
     max_iter: int = 200
     tol: float = 1e-4
-    kernel: Any = field(default="rbf", kw_only=True)
+    features: Any = field(default="rbf", kw_only=True)
 
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
         Y, offset = centred_labels(rows)

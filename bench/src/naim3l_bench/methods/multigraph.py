@@ -2,24 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils._param_validation import Interval
 
-from naim3l.extend import (
-    PARAMETERS,
-    AlignedModel,
-    AlignedRows,
-    Learned,
-    Parameter,
-    check_number,
-    in_range,
-    whole_number,
-)
+from naim3l.extend import AlignedModel, AlignedRows, Learned
 from naim3l_bench.arrays import Mask, Matrix, consecutive_slices
 from naim3l_bench.methods.alternation import Record, alternate
+from naim3l_bench.methods.constraints import COUNT, FACTOR, ITERATIONS
 from naim3l_bench.methods.graphs import neighbor_mean, solve_shifted, view_laplacian
 
 # Weight of the squared scores, which only matters for rows that no path links to a known label.
@@ -69,8 +63,7 @@ class MultiGraph(AlignedModel):
         Largest number of alternations between scores and view weights.
     tol : float, default=1e-4
         Relative decrease of the objective in an alternation at which the fit ends.
-    views, transformer, n_components, positive_weight, label_coding, threshold, calibrate, \
-random_state
+    views, features, positive_weight, decide, random_state
         As in :class:`naim3l.estimators.FusedRidge`. The method itself draws no random numbers.
 
     Attributes
@@ -95,12 +88,14 @@ random_state
         summarise it.
     """
 
-    _schema = PARAMETERS | {
-        "label_weight": in_range("lam"),
-        "n_neighbors": whole_number(at_least=1),
-        "power": Parameter(partial(check_number, above=1), (float,)),
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **AlignedModel._parameter_constraints,
+        **ITERATIONS,
+        "label_weight": [FACTOR],
+        "n_neighbors": [COUNT],
+        "power": [Interval(Real, 1, None, closed="neither")],
     }
-    _shapes = {  # noqa: RUF012
+    _shapes: ClassVar[dict[str, str]] = {
         "scores": "nc",
         "offset": "c",
         "view_weights": "v",

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 
-from naim3l.extend import PARAMETERS, AlignedModel, AlignedRows, Learned, in_range, whole_number
+from naim3l.extend import AlignedModel, AlignedRows, Learned
 from naim3l_bench.arrays import Mask, Matrix
 from naim3l_bench.methods.alternation import Record, alternate
+from naim3l_bench.methods.constraints import COUNT, FACTOR, ITERATIONS
 from naim3l_bench.methods.shared_space import along_bases, fold_in, rescale, unit_rows
 
 
@@ -44,7 +46,7 @@ class MVLIV(AlignedModel):
         Maximum number of iterations. A fit that has not converged by then warns.
     tol : float, default=1e-4
         Relative decrease of the objective at which to stop; 0 runs all iterations.
-    views, transformer, n_components, positive_weight, label_coding, threshold, calibrate
+    views, features, positive_weight, decide
         As in :class:`naim3l.estimators.FusedRidge`.
     random_state : int, RandomState or None, default=None
         Determines the start, and the folds of held-out entries.
@@ -68,16 +70,22 @@ class MVLIV(AlignedModel):
     Image Processing 24(12), 2015.
     """
 
-    _schema = PARAMETERS | {
-        "ridge": in_range("ridge"),  # with 0, missing entries are not determined
-        "rank": whole_number(at_least=1),
-        "label_scale": in_range("lam"),
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **AlignedModel._parameter_constraints,
+        **ITERATIONS,
+        "ridge": [FACTOR],  # with 0, missing entries are not determined
+        "rank": [COUNT],
+        "label_scale": [FACTOR],
     }
     _fold_tol = 1e-3
-    _shapes = {  # noqa: RUF012
-        "basis": "dr", "label_basis": "cr", "penalties": "r", "label_centre": "c", "centre": "d",
+    _shapes: ClassVar[dict[str, str]] = {
+        "basis": "dr",
+        "label_basis": "cr",
+        "penalties": "r",
+        "label_centre": "c",
+        "centre": "d",
         "scale": "d",
-    }  # fmt: skip
+    }
 
     ridge: float = 2.0
     _: KW_ONLY

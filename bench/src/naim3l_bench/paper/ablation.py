@@ -51,7 +51,7 @@ def _settings(plan: Plan, dataset: str, protocol: str) -> dict[str, dict[str, li
         name: plan.fits(
             dataset,
             "NAIM3L, tuned",
-            {"lams": plan.grids.lams, "ridges": [0.0], **VARIANTS[name]},
+            {"lams": plan.grids.lams, "ridges": [0.0], "variant": VARIANTS[name]},
             protocol=protocol,
         )
         for name in WITH_LAMBDA

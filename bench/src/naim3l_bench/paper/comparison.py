@@ -24,23 +24,18 @@ Numbers = dict[str, dict[str, dict[str, Any]]]
 Published = Mapping[str, Mapping[str, Mapping[str, tuple[float, float]]]]
 Fits = Callable[..., list[Task]]
 
-# Terms of the model by the names of the paper's ablation.
-VARIANTS: dict[str, dict[str, bool]] = {
-    "NAIM3L-I": {"low_rank": False, "high_rank": False},
-    "NAIM3L-II": {"low_rank": True, "high_rank": False},
-    "NAIM3L": {"low_rank": True, "high_rank": True},
-}
+# Variants of the model by the names of the paper's ablation.
+VARIANTS = {"NAIM3L-I": "loss", "NAIM3L-II": "low-rank", "NAIM3L": "full"}
 
 
 def variant_fits(plan: Plan, dataset: str, variant: str = "NAIM3L", **options: Any) -> list[Task]:
     """Fits of a variant, at the paper's lambda or, on other data, at one chosen by NAIM3LCV."""
-    terms, lam = VARIANTS[variant], paper_lam(dataset)
-    if not terms["low_rank"]:
-        lam = 1.0  # has no effect
+    named = {"variant": VARIANTS[variant]}
+    lam = 1.0 if named["variant"] == "loss" else paper_lam(dataset)  # where it has no effect
     if lam is None:
-        tuned = {"lams": plan.grids.lams, "ridges": [0.0], **terms}
+        tuned = {"lams": plan.grids.lams, "ridges": [0.0], **named}
         return plan.fits(dataset, "NAIM3L, tuned", tuned, **options)
-    return plan.fits(dataset, "NAIM3L", {"lam": lam, **terms}, **options)
+    return plan.fits(dataset, "NAIM3L", {"lam": lam, **named}, **options)
 
 
 class MetricTable:
@@ -196,7 +191,7 @@ def trace_fits(
         "tol": 0.0,
         "eigenvalue_cutoff": cutoff,
         "at": plan.grids.checkpoints,
-        **VARIANTS[variant],
+        "variant": VARIANTS[variant],
     }
     return plan.fits(dataset, "Algorithm 1", parameters, protocol=protocol)
 

@@ -19,7 +19,7 @@ VARIANT_NAMES = {"NAIM3L": "full model", "NAIM3L-II": "without the high-rank ter
 
 def fits_at(plan: Plan, dataset: str, protocol: str, variant: str, lam: float) -> list[Task]:
     """Fits of a variant at a lambda, all else as in Table 2."""
-    parameters = {"lam": lam, **VARIANTS[variant]}
+    parameters = {"lam": lam, "variant": VARIANTS[variant]}
     return plan.fits(dataset, "NAIM3L", parameters, protocol=protocol)
 
 
