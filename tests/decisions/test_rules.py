@@ -1,293 +1,164 @@
-"""Thresholds, probabilities and fusion of the estimators, learned on held-out entries."""
-
-from types import SimpleNamespace
+"""Thresholds of the rules against their definitions."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.exceptions import NotFittedError
-from sklearn.metrics import log_loss
 
-from naim3l import NAIM3L, NAIM3LCV, evaluate, fuse, load
-from naim3l.datasets import make_unpaired
-from naim3l.decisions.calibration import calibration_error
-from naim3l.decisions.thresholds import LEARNED
-from naim3l.estimators import PerViewLogistic, PerViewRidge
-from naim3l.metrics import macro_f1
-
-MODELS = [NAIM3L(random_state=0), NAIM3LCV([0.4], [1.0], cv=2, random_state=0),
-          PerViewRidge(1.0, random_state=0), PerViewLogistic(1.0, random_state=0)]  # fmt: skip
-by_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+from naim3l import Decisions
+from naim3l.decisions.calibration import Calibration, fit_calibration
+from naim3l.decisions.rules import GUARD, LEARNED, RULES, fit_thresholds, fixed_thresholds
 
 
-@pytest.fixture(scope="module")
-def drawn():
-    """Rare labels: few scores are positive."""
-    return make_unpaired(
-        (800, 600), n_features=(12, 9), n_labels=6, labels_per_row=0.8, noise=1.0,
-        missing_labels=0.3, random_state=0,
-    )  # fmt: skip
+def held_out(rng, n_rows=200, n_labels=4, unknown=0.3):
+    truth = (rng.random((n_rows, n_labels)) < [0.5, 0.2, 0.1, 0.01][:n_labels]).astype(float)
+    scores = truth + rng.normal(size=truth.shape)
+    truth[rng.random(truth.shape) < unknown] = np.nan
+    return scores, truth
 
 
-def half(data, part):
-    """Every other row of each view, from the first or the second on."""
-    views, labels = ({view: of_view[part::2] for view, of_view in tables.items()}
-                     for tables in (data.views, data.labels))  # fmt: skip
-    return SimpleNamespace(views=views, labels=labels)
+def fitted(scores, truth, rule):
+    return fit_thresholds(scores, truth, rule, fit_calibration(scores, truth))
 
 
-@pytest.fixture(scope="module")
-def apart(drawn):
-    return half(drawn, 0)
+def f1_of(scores, yes, threshold):
+    called = scores > threshold
+    return 2 * (called & yes).sum() / max(called.sum() + yes.sum(), 1)
 
 
-@pytest.fixture(scope="module")
-def new(drawn):
-    """Rows like those of `apart`, that no fit sees."""
-    return half(drawn, 1)
+def accuracy(scores, truth, thresholds):
+    known = np.isfinite(truth)
+    return ((scores > thresholds) == (truth == 1))[known].mean()
 
 
-@pytest.fixture(scope="module")
-def wide():
-    rng = np.random.default_rng(0)
-    latent = rng.normal(size=(300, 4))
-    good = latent @ rng.normal(size=(4, 6))
-    bad = latent @ rng.normal(size=(4, 5)) + 4 * rng.normal(size=(300, 5))
-    table = pd.DataFrame(np.hstack([good, bad]), columns=[f"x{j}" for j in range(11)])
-    table.loc[rng.random(300) < 0.3, table.columns[6:]] = np.nan
-    Y = (latent @ rng.normal(size=(4, 3)) > 0.8).astype(float)
-    Y[rng.random(Y.shape) < 0.3] = np.nan
-    return table, Y
+def test_f1_is_the_best_of_all_thresholds(rng):
+    scores, truth = held_out(rng, n_labels=3)
+    for k, threshold in enumerate(fitted(scores, truth, "f1")):
+        known = ~np.isnan(truth[:, k])
+        s, yes = scores[known, k], truth[known, k] == 1
+        every = [f1_of(s, yes, t) for t in [*s, s.min() - 1]]
+        assert f1_of(s, yes, threshold) == pytest.approx(max(every))
 
 
-VIEWS = {"good": [f"x{j}" for j in range(6)], "bad": [f"x{j}" for j in range(6, 11)]}
+def test_labels_with_few_positives_share_the_best_common_threshold(rng):
+    scores, truth = held_out(rng)
+    truth[:, 2:] = np.where(truth[:, 2:] == 1, 0, truth[:, 2:])
+    truth[:3, 2], truth[3:6, 3] = 1, 1
+    thresholds = fitted(scores, truth, "f1")
+    assert thresholds[2] == thresholds[3] != thresholds[0]
+    known = ~np.isnan(truth[:, 2:])
+    s, yes = scores[:, 2:][known], truth[:, 2:][known] == 1
+    assert f1_of(s, yes, thresholds[2]) == pytest.approx(max(f1_of(s, yes, t) for t in s - 1e-9))
 
 
-def fresh(model, **parameters):
-    return type(model)(**{**model.get_params(), **parameters})
+def test_cardinality_predicts_as_many_as_are_true(rng):
+    scores, truth = held_out(rng)
+    (threshold,) = set(fitted(scores, truth, "cardinality"))
+    known = ~np.isnan(truth)
+    assert (scores[known] > threshold).sum() == (truth[known] == 1).sum()
 
 
-@by_model
-def test_sign_is_the_default_of_all_but_the_search(model, apart):
-    assert model.threshold == ("guarded" if isinstance(model, NAIM3LCV) else "sign")
-    fitted = fresh(model, threshold="sign").fit(apart.views, apart.labels)
-    scores = fitted.decision_function(apart.views)
-    for view, Y in fitted.predict(apart.views).items():
-        np.testing.assert_array_equal(Y, scores[view] > 0)
-        assert (fitted.thresholds_[view] == 0).all()
-    assert not hasattr(fitted, "predict_proba") and fitted.fusion_weights_ is None
+def test_half_predicts_the_more_probable_value(rng):
+    scores, truth = held_out(rng, n_rows=2000)
+    calibration = fit_calibration(scores, truth)
+    assert (calibration.slope > 0).all()
+    more_probable = calibration.probabilities(scores) > 0.5
+    np.testing.assert_array_equal(scores > fitted(scores, truth, "half"), more_probable)
 
 
-@by_model
-@pytest.mark.parametrize("first", LEARNED)
-def test_the_rule_can_be_changed_after_the_fit(model, apart, first):
-    fitted = fresh(model, threshold=first, random_state=0).fit(apart.views, apart.labels)
-    assert set(fitted.rules_) == set(LEARNED)
-    scores = fitted.decision_function(apart.views)
-    for rule in LEARNED:
-        other = fresh(model, threshold=rule, random_state=0).fit(apart.views, apart.labels)
-        for view, Y in fitted.predict(apart.views, decide=rule).items():
-            np.testing.assert_array_equal(Y, other.predict(apart.views)[view])
-    for view, Y in fitted.predict(apart.views, decide="sign").items():
-        np.testing.assert_array_equal(Y, scores[view] > 0)
-
-
-def test_a_rule_that_was_not_learned_is_refused(apart):
-    fitted = NAIM3L().fit(apart.views, apart.labels)
-    with pytest.raises(ValueError, match="decide='f1' needs scores of held-out entries: fit with"):
-        fitted.predict(apart.views, decide="f1")
-    with pytest.raises(ValueError, match="decide must be one of"):
-        fitted.predict(apart.views, decide="best")
-    assert set(fitted.predict(apart.views, decide="sign")) == set(apart.views)
-
-
-@by_model
-@pytest.mark.parametrize("rule", ["f1", "cardinality", "half", "guarded", 0.3, {"label2": -0.2}])
-def test_predictions_follow_the_thresholds(model, rule, apart):
-    fitted = fresh(model, threshold=rule).fit(apart.views, apart.labels)
-    plain = fresh(model).fit(apart.views, apart.labels)
-    scores = fitted.decision_function(apart.views)
-    for view, Y in fitted.predict(apart.views).items():
-        np.testing.assert_array_equal(scores[view], plain.decision_function(apart.views)[view])
-        np.testing.assert_array_equal(Y, scores[view] > fitted.thresholds_[view])
-    if rule == "f1":
-        assert any((t != 0).any() for t in fitted.thresholds_.values())
-
-
-def test_learned_thresholds_help_on_new_rows(apart, new):
-    values = {}
-    for rule in ("sign", "f1", "cardinality"):
-        model = NAIM3L(threshold=rule, random_state=0).fit(apart.views, apart.labels)
-        predicted = model.predict(new.views)
-        values[rule] = np.mean([macro_f1(new.labels[v], predicted[v], threshold=0.5)
-                                for v in predicted])  # fmt: skip
-    assert values["f1"] > values["sign"] and values["cardinality"] > values["sign"]
-
-
-@by_model
-def test_probabilities_are_calibrated_and_ordered_as_scores(model, apart, new):
-    fitted = fresh(model, calibrate=True).fit(apart.views, apart.labels)
-    chances, scores = fitted.predict_proba(new.views), fitted.decision_function(new.views)
-    for view, P in chances.items():
-        assert P.shape == scores[view].shape and ((P > 0) & (P < 1)).all()
-        for k in range(P.shape[1]):
-            order = np.argsort(scores[view][:, k])
-            assert (np.diff(P[order, k]) >= 0).all()
-        assert calibration_error(new.labels[view], P) < 0.05
-        rates = np.broadcast_to(fitted.base_rates_, P.shape)
-        known = ~np.isnan(new.labels[view])
-        losses = [log_loss(new.labels[view][known], p[known]) for p in (P, rates)]
-        assert losses[0] < 0.9 * losses[1]  # more than rates are told
-
-
-def test_wide_form_decides_on_fused_scores(wide):
-    table, Y = wide
-    model = NAIM3L(views=VIEWS, threshold="f1", calibrate=True, random_state=0).fit(table, Y)
-    assert set(model.thresholds_) == {"fused"}
-    scores = model.decision_function(table)
-    np.testing.assert_array_equal(model.predict(table), scores > model.thresholds_["fused"])
-    assert model.predict_proba(table).shape == scores.shape
-    frame = model.set_output(transform="pandas").predict_proba(table)
-    assert list(frame.columns) == model.label_names_ and frame.index.equals(table.index)
-
-
-@pytest.mark.parametrize("fusion", ["evidence", "learned"])
-def test_fusion_of_evidence_beats_the_mean_where_a_view_is_worse(wide, fusion):
-    table, Y = wide
-    old, new = slice(0, 180), slice(180, 300)
-    models = [
-        NAIM3L(views=VIEWS, fusion=f, random_state=0).fit(table[old], Y[old])
-        for f in ("mean", fusion)
+@pytest.mark.parametrize("noise", [0.3, 1.0, 3.0])
+def test_guarded_is_the_best_f1_of_all_cuts_that_are_accurate_enough(rng, noise):
+    _, truth = held_out(rng)
+    scores = np.nan_to_num(truth + noise * rng.normal(size=truth.shape))
+    calibration = fit_calibration(scores, truth)
+    assert (calibration.slope > 0).all()
+    known, yes = np.isfinite(truth), truth == 1
+    log_odds = calibration.log_odds(scores)
+    guessing = np.maximum(yes.sum(axis=0), (known & ~yes).sum(axis=0)).sum() / known.sum()
+    allowed = [
+        f1_of(log_odds[known], yes[known], cut)
+        for cut in [*log_odds[known], log_odds[known].min() - 1]
+        if accuracy(log_odds, truth, cut) >= guessing - GUARD - 1e-12
     ]
-    ap = [evaluate(Y[new], model.decision_function(table[new]))["AP"] for model in models]
-    assert ap[1] > ap[0]
-    weights = models[1].fusion_weights_
-    assert set(weights) == set(VIEWS) and weights["good"].shape == (Y.shape[1],)
-    assert models[1].fusion_overlap_.shape == (Y.shape[1],)
-    if fusion == "evidence":
-        assert (weights["good"] == 1).all() and not models[1].fusion_overlap_.any()
+    thresholds = fitted(scores, truth, "guarded")
+    assert f1_of((scores - thresholds)[known], yes[known], 0) == pytest.approx(max(allowed))
+    assert accuracy(scores, truth, thresholds) >= guessing - GUARD - 1e-12
 
 
-def test_a_fit_stopped_before_probabilities_are_learned_says_so(apart, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(NAIM3L, "_solve_loosely", stop)
-    model = NAIM3L(calibrate=True, random_state=0)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(apart.views, apart.labels)
-    model.decision_function(apart.views)  # is there
-    with pytest.raises(NotFittedError, match="stopped before probabilities were learned"):
-        model.predict_proba(apart.views)
+def test_guarded_is_most_accurate_where_scores_are_worse_than_guessing(rng):
+    truth = (rng.random((400, 2)) < [0.9, 0.1]).astype(float)
+    scores = rng.normal(size=truth.shape)
+    zeros = np.zeros(2)
+    # One curve for two labels of different frequency: every cut is far from guessing.
+    calibration = Calibration(zeros + 1, zeros, zeros, zeros > 0)
+    thresholds = fit_thresholds(scores, truth, "guarded", calibration)
+    shares = [accuracy(scores, truth, t) for t in [*scores.ravel(), scores.min() - 1]]
+    assert accuracy(scores, truth, thresholds) == pytest.approx(max(shares))
 
 
-def test_fused_evidence_can_be_calibrated_saved_and_loaded(wide, tmp_path):
-    table, Y = wide
-    model = NAIM3L(views=VIEWS, fusion="evidence", calibrate=True, random_state=0).fit(table, Y)
-    model.save(tmp_path / "model.skops")
-    again = load(tmp_path / "model.skops")
-    np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
+def test_labels_with_uninformative_scores_are_decided_by_their_frequency(rng):
+    scores, truth = held_out(rng)
+    base, zeros = np.array([2.0, -2.0, 2.0, -2.0]), np.zeros(4)
+    calibration = Calibration(np.array([0.0, 0.0, -1.0, -1.0]), zeros, base, zeros > 0)
+    thresholds = fit_thresholds(scores, truth, "half", calibration)
+    decided = np.broadcast_to(base > 0, scores.shape)
+    np.testing.assert_array_equal(scores > thresholds, decided)
 
 
-@by_model
-def test_base_rates_are_the_shares_of_positives(model, apart):
-    fitted = fresh(model).fit(apart.views, apart.labels)
-    stacked = np.concatenate(list(apart.labels.values()))
-    expected = (np.nansum(stacked, axis=0) + 1) / ((~np.isnan(stacked)).sum(axis=0) + 2)
-    np.testing.assert_allclose(fitted.base_rates_, expected)
-    assert "base_rates_" in type(model).__doc__
+def test_unknown_and_unscored_entries_do_not_count(rng):
+    scores, truth = held_out(rng)
+    more_scores, more_truth = (np.vstack([a, a]) for a in (scores, truth))
+    more_scores[200:300], more_truth[300:] = np.nan, np.nan
+    for rule in LEARNED:
+        np.testing.assert_array_equal(
+            fitted(more_scores, more_truth, rule), fitted(scores, truth, rule)
+        )
 
 
-def test_imputed_labels_follow_the_thresholds(apart):
-    model = NAIM3L(threshold="f1", random_state=0).fit(apart.views, apart.labels)
-    filled, predicted = model.impute_labels(apart.views, apart.labels), model.predict(apart.views)
-    for view, Y in apart.labels.items():
-        unknown = np.isnan(Y)
-        np.testing.assert_array_equal(filled[view][unknown], predicted[view][unknown])
+def test_ties_fall_on_one_side():
+    scores = np.array([[1.0], [1.0], [0.0], [0.0]])
+    truth = np.array([[1.0], [1.0], [1.0], [0.0]])
+    assert fitted(scores, truth, "cardinality").item() in (0.5, -1.0)
+    # F1 of all four is 6/7, of the two ones 4/5.
+    assert fitted(np.tile(scores, (3, 1)), np.tile(truth, (3, 1)), "f1").item() == -1.0
 
 
-@by_model
-@pytest.mark.parametrize("least", [None, 0.8])
-def test_imputed_labels_are_the_most_probable_ones(model, least, apart):
-    """Whatever the threshold; the calibrated probability of each is at least one half."""
-    fitted = fresh(model, threshold="f1", calibrate=True).fit(apart.views, apart.labels)
-    filled = fitted.impute_labels(apart.views, apart.labels, min_confidence=least)
-    for view, yes in fitted.predict_proba(apart.views).items():
-        Y, found = apart.labels[view], filled[view]
-        known = ~np.isnan(Y)
-        np.testing.assert_array_equal(found[known], Y[known])
-        for value, probability in ((1, yes), (0, 1 - yes)):
-            assert (probability[~known & (found == value)] >= (least or 0.5)).all()
-        probable = np.maximum(yes, 1 - yes) >= (least or 0.5)
-        np.testing.assert_array_equal(np.isnan(found), ~known & ~probable)
-        assert np.isnan(found).any() == (least is not None)
+@pytest.mark.parametrize("rule", ["f1", "cardinality"])
+def test_without_a_positive_the_sign_decides(rule):
+    assert fitted(np.ones((3, 2)), np.zeros((3, 2)), rule).tolist() == [0, 0]
 
 
-def test_imputed_labels_of_a_wide_table_keep_its_coding(wide):
-    table, Y = wide
-    signed = np.where(np.isnan(Y), 0, 2 * np.nan_to_num(Y) - 1).astype(int)
-    signed[::3, 0] = 0
-    model = NAIM3L(views=VIEWS, calibrate=True, label_coding="signed", random_state=0)
-    model.fit(table, signed)
-    filled = model.impute_labels(table, signed, min_confidence=0.7)
-    yes = model.predict_proba(table)
-    expected = np.where(yes >= 0.7, 1, np.where(yes <= 0.3, -1, 0))
-    np.testing.assert_array_equal(filled, np.where(signed == 0, expected, signed))
+def test_fixed_thresholds():
+    names = ["a", "b"]
+    assert fixed_thresholds("sign", names).tolist() == [0, 0]
+    assert fixed_thresholds(0.2, names).tolist() == [0.2, 0.2]
+    assert fixed_thresholds({"b": -1}, names).tolist() == [0, -1]
 
 
-@pytest.mark.parametrize("wrong", [0.4, 1.1, "0.8", True, np.nan])
-def test_a_confidence_is_from_one_half_to_one(wrong, apart):
-    model = NAIM3L(calibrate=True, random_state=0).fit(apart.views, apart.labels)
-    with pytest.raises(ValueError, match=r"min_confidence must be a number from 0.5 to 1, got"):
-        model.impute_labels(apart.views, apart.labels, min_confidence=wrong)
-
-
-def test_same_seed_same_decisions(apart):
-    fits = [NAIM3L(threshold="f1", calibrate=True, random_state=s) for s in (1, 1, 2)]
-    first, again, other = [m.fit(apart.views, apart.labels).thresholds_["view0"] for m in fits]
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
+def test_only_a_learned_rule_brings_probabilities_by_itself():
+    for rule in (*RULES, 0.3, {"a": 0.1}):
+        found = Decisions.of(rule, ["a", "b"])
+        learned = isinstance(rule, str) and rule in LEARNED
+        assert found.rule == rule
+        assert found.probabilities == found.learned_rule == found.learn(wide=True) == learned
+    both = Decisions("sign", probabilities=False, fusion="learned")
+    assert Decisions.of(both) is both and both.learn(wide=True) and not both.learn(wide=False)
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"threshold": "best"}, "threshold must be one of"),
-        ({"threshold": {"flu": 1.0}}, r"threshold: no labels \['flu'\]"),
-        ({"calibrate": "yes"}, "calibrate"),
-        ({"fusion": "max"}, "fusion"),
+        ("best", r"decide must be one of \['sign', 'guarded', .*\], a finite number"),
+        (np.nan, "decide must be one of"),
+        (True, "decide must be one of"),
+        ({"a": "x"}, r"decide\['a'\] must be a finite number"),
+        ({"c": 0.0}, r"decide: no labels \['c'\]; the data have \['a', 'b'\]"),
+        (Decisions(fusion="max"), "decide: fusion must be one of"),
+        (Decisions(probabilities="yes"), "decide: probabilities must be True or False"),
     ],
 )
-@by_model
-def test_wrong_parameters_are_refused_before_the_fit(model, wrong, message, apart):
+def test_wrong_values_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
-        fresh(model, **wrong).fit(apart.views, apart.labels)
+        Decisions.of(wrong, ["a", "b"])
 
 
-def test_without_calibration_the_error_says_what_to_do(apart):
-    model = NAIM3L().fit(apart.views, apart.labels)
-    with pytest.raises(AttributeError, match=r"NAIM3L.predict_proba needs calibrate=True"):
-        model.predict_proba(apart.views)
-    with pytest.raises(ValueError, match=r"min_confidence needs calibrate=True"):
-        model.impute_labels(apart.views, apart.labels, min_confidence=0.8)
-
-
-def test_a_view_that_does_not_know_a_label_adds_nothing_to_it(apart):
-    """Fused with another view, it leaves that one's probabilities as they are."""
-    Y = {view: labels.copy() for view, labels in apart.labels.items()}
-    first, second = list(Y)[:2]
-    Y[second][:, 1] = np.nan
-    model = PerViewRidge(calibrate=True, random_state=0).fit(apart.views, Y)
-    rows = min(len(X) for X in apart.views.values())
-    new = {view: X[:rows] for view, X in apart.views.items() if view in (first, second)}
-    chances = model.set_output(transform="pandas").predict_proba(new)
-    np.testing.assert_allclose(chances[second].iloc[:, 1], model.base_rates_[1])
-    fused = fuse(chances, base_rates=model.base_rates_)
-    np.testing.assert_allclose(fused.iloc[:, 1], chances[first].iloc[:, 1])
-
-
-def test_base_rates_of_a_wide_table_count_a_row_once(wide):
-    table, Y = wide
-    model = PerViewRidge(views=VIEWS).fit(table, Y)
-    expected = (np.nansum(Y, axis=0) + 1) / ((~np.isnan(Y)).sum(axis=0) + 2)
-    np.testing.assert_allclose(model.base_rates_, expected)
+def test_every_rule_is_documented():
+    assert all(f'"{name}" {rule.meaning}.' in Decisions.__doc__ for name, rule in RULES.items())

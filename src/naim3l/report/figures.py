@@ -170,7 +170,7 @@ def draw_labels(labels: list[dict[str, Any]]) -> Drawing | None:
     for i, view in enumerate(views):
         points = [(entry["yes"], entry["auc"]) for entry in shown if entry["view"] == view]
         marker, colour = MARKERS[i % len(MARKERS)], COLOURS[i % len(COLOURS)]
-        ax.plot(*zip(*points, strict=True), marker, color=colour, alpha=0.7, label=view)
+        ax.plot(*zip(*points, strict=True), marker, color=colour, alpha=0.7, label="n")
     ax.axhline(0.5, color=GREY, linestyle="--")
     _log_axis(ax, _round_places([entry["yes"] for entry in shown]))
     ax.set(xlabel="known yes", ylabel="AUC of the label")

@@ -1,21 +1,27 @@
-"""Quality of answers, beside guessing and beside another method."""
+"""Metrics of predictions, beside guessing and beside another method."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from naim3l import evaluate
-from naim3l.decisions.contenders import Answers, Judged, guess
-from naim3l.decisions.quality import (
+from naim3l.decisions.bootstrap_metrics import (
     MEAN,
-    METRICS,
     NO_BETTER,
+    SHOWN,
     SOMEWHAT,
     TOO_FEW,
     WELL,
+    EvaluatedBlock,
+    evaluate_blocks,
+    guess,
     judge_auc,
-    measure,
 )
+from naim3l.decisions.learning import Predictions
+
+METRICS = [measure.name for measure in SHOWN]
 
 
 def random_block(seed=0, n_rows=40, n_labels=5, threshold=0.2, name="a", signal=1.0, **more):
@@ -23,8 +29,8 @@ def random_block(seed=0, n_rows=40, n_labels=5, threshold=0.2, name="a", signal=
     truth = rng.integers(0, 2, size=(n_rows, n_labels)).astype(float)
     scores = rng.normal(size=truth.shape).round(1) + signal * truth
     truth[rng.random(truth.shape) < 0.3] = np.nan
-    model = Answers(scores, scores - threshold)
-    return Judged(name, "view", truth, model, guess(np.full(n_labels, 0.4), n_rows), **more)
+    model = Predictions(scores, scores - threshold)
+    return EvaluatedBlock(name, "view", truth, model, guess(np.full(n_labels, 0.4), n_rows), **more)
 
 
 def names_of(block):
@@ -32,7 +38,7 @@ def names_of(block):
 
 
 def first_metrics(*blocks):
-    return measure(blocks, names_of(blocks[0]))["blocks"][0]["metrics"]
+    return evaluate_blocks(blocks, names_of(blocks[0]))["blocks"][0]["metrics"]
 
 
 def values(*blocks):
@@ -48,9 +54,7 @@ def test_metrics_are_those_of_evaluate():
 def test_margins_decide_and_scores_rank():
     block = random_block(n_labels=2)
     margins = np.tile([1.0, -1.0], (40, 1))
-    found = values(
-        Judged("a", "view", block.truth, Answers(block.model.scores, margins), block.guessing)
-    )
+    found = values(replace(block, model=Predictions(block.model.scores, margins)))
     expected = evaluate(block.truth, margins)
     for name in ("1-HL", "macro-F1", "micro-F1", "example-F1"):
         assert found[name] == pytest.approx(expected[name])
@@ -60,15 +64,14 @@ def test_margins_decide_and_scores_rank():
 def test_entries_without_a_score_may_be_nan_where_the_label_is_unknown():
     block = random_block()
     scores = np.where(np.isnan(block.truth), np.nan, block.model.scores)
-    holes = Judged("a", "view", block.truth, Answers(scores, scores - 0.2), block.guessing)
-    assert values(holes) == values(block)
+    assert values(replace(block, model=Predictions(scores, scores - 0.2))) == values(block)
 
 
 def test_intervals_are_as_wide_as_chance_is():
     rng = np.random.default_rng(0)
     scores = np.where(rng.random((400, 1)) < 0.7, 1.0, -1.0)
-    block = Judged(
-        "a", "view", np.ones((400, 1)), Answers(scores, scores), guess(np.array([0.9]), 400)
+    block = EvaluatedBlock(
+        "a", "view", np.ones((400, 1)), Predictions(scores, scores), guess(np.array([0.9]), 400)
     )
     found = first_metrics(block)
     share = found["1-HL"]
@@ -81,8 +84,7 @@ def test_intervals_are_as_wide_as_chance_is():
 def test_guessing_ranks_by_frequency_and_decides_for_the_more_frequent_value():
     block = random_block(seed=1, n_labels=3)
     rates = np.array([0.2, 0.7, 0.4])
-    block = Judged("a", "view", block.truth, block.model, guess(rates, 40))
-    found = first_metrics(block)
+    found = first_metrics(replace(block, guessing=guess(rates, 40)))
     expected = evaluate(block.truth, np.tile(rates, (40, 1)), threshold=0.5)
     for name in METRICS:
         assert found[name]["guessing"] == pytest.approx(expected[name])
@@ -92,7 +94,7 @@ def test_guessing_ranks_by_frequency_and_decides_for_the_more_frequent_value():
     assert found["macro-AUC"]["guessing"] == 0.5
 
 
-def test_a_rival_with_the_same_answers_leaves_no_gain():
+def test_the_same_predictions_without_coupling_leave_no_gain():
     block = random_block()
     same = random_block(uncoupled=block.model)
     for found in first_metrics(same).values():
@@ -106,12 +108,9 @@ def test_the_interval_of_a_gain_is_that_of_a_paired_difference():
     block = random_block(n_rows=300, signal=0.7)
     margins = block.model.margins.copy()
     margins[:20] *= -1
-    found = first_metrics(
-        Judged(
-            "a", "view", block.truth, block.model, block.guessing,
-            Answers(block.model.scores, margins),
-        )
-    )["1-HL"]  # fmt: skip
+    found = first_metrics(replace(block, uncoupled=Predictions(block.model.scores, margins)))[
+        "1-HL"
+    ]
     own, other = block.model.margins > 0, margins > 0
     known = ~np.isnan(block.truth)
     expected = ((own == block.truth)[known].mean()) - ((other == block.truth)[known].mean())
@@ -129,21 +128,21 @@ def test_the_interval_of_a_gain_is_that_of_a_paired_difference():
 
 def test_views_have_a_mean_unless_fused_scores_decide():
     first, second = random_block(0, name="a"), random_block(1, n_rows=30, name="b")
-    found = measure([first, second], names_of(first))["blocks"]
+    found = evaluate_blocks([first, second], names_of(first))["blocks"]
     assert [(b["name"], b["kind"]) for b in found] == [(MEAN, "mean"), ("a", "view"), ("b", "view")]
     assert found[0]["n_rows"] == 70
     for name in METRICS:
         of_views = [block["metrics"][name]["value"] for block in found[1:]]
         assert found[0]["metrics"][name]["value"] == pytest.approx(np.mean(of_views))
     aside = [random_block(seed, name=name, decided=False) for seed, name in enumerate("ab")]
-    found = measure([random_block(name="fused"), *aside], names_of(first))
+    found = evaluate_blocks([random_block(name="fused"), *aside], names_of(first))
     assert [block["name"] for block in found["blocks"]] == ["fused", "a", "b"]
     assert {label["view"] for label in found["labels"]} == {"fused"}
 
 
 def test_labels_are_measured_by_view_and_together():
     blocks = [random_block(0, name="a"), random_block(1, n_rows=30, name="b")]
-    found = measure(blocks, names_of(blocks[0]))["labels"]
+    found = evaluate_blocks(blocks, names_of(blocks[0]))["labels"]
     assert [entry["view"] for entry in found[:3]] == [MEAN, "a", "b"]
     for k in range(5):
         together, *single = found[3 * k : 3 * k + 3]
@@ -156,8 +155,8 @@ def test_labels_are_measured_by_view_and_together():
             precision = average_precision_score(truth[known], scores[known])
             assert entry["average_precision"] == pytest.approx(precision)
             assert entry["f1"] == pytest.approx(f1_score(truth[known], decided))
-            assert entry["right"] == pytest.approx((truth[known] == decided).mean())
-            assert entry["right_guessing"] == pytest.approx((truth[known] == 0).mean())
+            assert entry["accuracy"] == pytest.approx((truth[known] == decided).mean())
+            assert entry["accuracy_guessing"] == pytest.approx((truth[known] == 0).mean())
             assert entry["auc_low"] < entry["auc"] < entry["auc_high"]
         assert together["yes"] == sum(entry["yes"] for entry in single)
         assert together["auc"] == pytest.approx(np.mean([entry["auc"] for entry in single]))
@@ -168,8 +167,8 @@ def test_labels_are_measured_by_view_and_together():
 def test_a_label_that_one_view_lacks_is_measured_in_the_others():
     blocks = [random_block(0, name="a"), random_block(1, name="b")]
     blocks[1].truth[:, 0] = np.nan
-    together, first, second = measure(blocks, names_of(blocks[0]))["labels"][:3]
-    assert second["auc"] is None and second["verdict"] == TOO_FEW and second["right"] is None
+    together, first, second = evaluate_blocks(blocks, names_of(blocks[0]))["labels"][:3]
+    assert second["auc"] is None and second["verdict"] == TOO_FEW and second["accuracy"] is None
     assert together["auc"] == first["auc"] and together["auc_low"] == first["auc_low"]
 
 
@@ -184,7 +183,7 @@ def test_verdicts_on_labels():
 def test_a_view_in_which_a_metric_is_undefined_has_no_part_in_the_mean():
     blocks = [random_block(0, name="a"), random_block(1, name="b")]
     blocks[1].truth[:, 1:] = np.nan  # one label cannot be ranked
-    mean, first, second = measure(blocks, names_of(blocks[0]))["blocks"]
+    mean, first, second = evaluate_blocks(blocks, names_of(blocks[0]))["blocks"]
     assert np.isnan(second["metrics"]["AP"]["value"])
     for key in ("value", "low", "high", "guessing"):
         assert mean["metrics"]["AP"][key] == first["metrics"]["AP"][key]
@@ -193,14 +192,14 @@ def test_a_view_in_which_a_metric_is_undefined_has_no_part_in_the_mean():
 
 def test_labels_that_scores_rank_by_chance_are_seldom_judged_better_than_guessing():
     block = random_block(n_rows=150, n_labels=200, signal=0.0)
-    found = measure([block], names_of(block))["labels"]
+    found = evaluate_blocks([block], names_of(block))["labels"]
     better = np.mean([entry["verdict"] in (WELL, SOMEWHAT) for entry in found])
     assert better < 0.06  # half of the five in a hundred, and what chance adds
 
 
 def test_without_any_known_entry_nothing_is_defined():
-    empty = Answers(np.empty((0, 2)), np.empty((0, 2)))
-    block = Judged("a", "view", np.empty((0, 2)), empty, guess(np.array([0.5, 0.5]), 0))
-    found = measure([block], ["x", "y"])
+    empty = Predictions(np.empty((0, 2)), np.empty((0, 2)))
+    block = EvaluatedBlock("a", "view", np.empty((0, 2)), empty, guess(np.array([0.5, 0.5]), 0))
+    found = evaluate_blocks([block], ["x", "y"])
     assert all(np.isnan(metric["value"]) for metric in found["blocks"][0]["metrics"].values())
     assert [label["verdict"] for label in found["labels"]] == [TOO_FEW, TOO_FEW]
