@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from naim3l._arrays import Mask
+from naim3l._arrays import ArrayFields, Mask
 from naim3l._threads import blas_threads, thread_map
 from naim3l._warnings import warn_user
 from naim3l.decisions.held_out import Folds
-from naim3l.features.encoding import FeatureSpec, ViewFeatures
-from naim3l.features.plan import ViewPlan, text_in_some_batches
+from naim3l.features.encoding import FeatureSpec, ViewFeatures, stated_text
+from naim3l.features.plan import ViewPlan, columns_of_several_types
 from naim3l.features.survey import TableSurvey
 from naim3l.input.batches import Batch, present_rows
 from naim3l.input.chunks import memory_limit, n_workers
@@ -33,12 +33,18 @@ from naim3l.input.labels import (
     compare_indexes,
     match_labels,
 )
-from naim3l.input.sources import ChunkedTable, MemoryTable, Table, open_tables
-from naim3l.input.views import FUSED, TableNames, is_separate
+from naim3l.input.sources import MemoryTable, Table, all_chunked, open_tables
+from naim3l.input.views import (
+    FUSED,
+    MOST_SHOWN,
+    TableNames,
+    is_separate,
+    rows_without_view,
+)
 from naim3l.problem.cost_model import refuse_statistics
 from naim3l.problem.rows import Problem
 from naim3l.problem.sampled import SampledProblem
-from naim3l.problem.sampling import RowSample, entry_folds
+from naim3l.problem.sampling import ALL_BITS, RowSample, entry_folds
 from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
 
 # Rows of each table whose held-out entries decide on parameters, thresholds and probabilities, and
@@ -72,7 +78,7 @@ def read_training(
         For tables that are read in chunks, see `ChunkedTraining`; None if the model takes tables in
         memory only.
     """
-    tables = open_tables(X, y)
+    tables = open_tables(X, y, text=stated_text(model.features))
     names = TableNames.of(
         {name: table.meta for name, table in tables.items()},
         model.views,
@@ -109,8 +115,6 @@ class Surveyed(NamedTuple):
     present : dict of str to int
         Number of rows that have each view.
     labels : LabelSurvey
-    without : list of int
-        Rows of the batches that have no view.
     cautions : list of str
         What to warn of, at most one.
     """
@@ -119,7 +123,6 @@ class Surveyed(NamedTuple):
     tables: dict[str, TableSurvey]
     present: dict[str, int]
     labels: LabelSurvey
-    without: list[int]
     cautions: list[str]
 
     def combine(self, other: "Surveyed") -> "Surveyed":
@@ -131,7 +134,6 @@ class Surveyed(NamedTuple):
             combine_views(self.tables, other.tables, TableSurvey.combine),
             combine_views(self.present, other.present, int.__add__),
             self.labels.combine(other.labels),
-            self.without + other.without,
             (self.cautions + other.cautions)[:1],
         )
 
@@ -148,28 +150,26 @@ class SurveyTask:
     name: str
     names: TableNames
     specs: Mapping[str, FeatureSpec]
-    text: Mapping[str, tuple[str, ...]]
+    cells: Mapping[str, list[int]]
+    chunked: bool
 
     def __call__(self, part: int, row: int, features: Batch, labels: Batch | None) -> Surveyed:
         assert labels is not None
-        present: dict[str, Mask] = {}
+        present: dict[str, int] = {}
         surveys: dict[str, TableSurvey] = {}
         for view, batch in self.names.split(self.name, features).items():
-            if self.specs[view].has_plan:
-                surveys[view] = TableSurvey.of(batch, self.text[view])
-                present[view] = surveys[view].present
+            recipe = self.specs[view].recipe
+            if recipe is not None and recipe.plan:
+                survey = TableSurvey.of(batch, recipe.text, self.cells.get(view, ()))
+                surveys[view], present[view] = survey, survey.rows.n_present
             else:
-                present[view] = present_rows(batch, batch.missing(), allow_missing=True)
-        caution = compare_indexes(features, labels, part=True) if len(features) else None
-        anywhere = np.any(list(present.values()), axis=0)
-        return Surveyed(
-            {part: len(features)},
-            surveys,
-            {view: int(rows.sum()) for view, rows in present.items()},
-            LabelSurvey.of(labels, present),
-            np.flatnonzero(~anywhere).tolist(),
-            [caution] if caution else [],
-        )
+                rows = present_rows(batch, batch.missing(), allow_missing=True)
+                present[view] = int(rows.sum())
+        caution = None
+        if self.chunked and len(features):  # of tables in memory, it was given when they were read
+            caution = compare_indexes(features, labels, part=True)
+        cautions = [caution] if caution else []
+        return Surveyed({part: len(features)}, surveys, present, LabelSurvey.of(labels), cautions)
 
 
 @dataclass
@@ -214,26 +214,16 @@ class Training:
         self.names.warn_of_labels_among_features()
         self.model.names_, self.model.roles_ = self.names, {}
 
-    def judge(self) -> dict[str, tuple[Mask, Mask]]:
-        """Survey all tables: the plan of each view, and the meaning of label words.
-
-        Returns
-        -------
-        dict of str to (ndarray, ndarray)
-            By view, whether each label is yes in some row, and no in some, (n_labels,) each.
-        """
-        found = {name: self._survey(name, table) for name, table in self.tables.items()}
-        seen: dict[str, tuple[Mask, Mask]] = {}
+    def judge(self) -> None:
+        """Survey all tables: the plan of each view, and the meaning of label words."""
+        found = {name: self._survey(name) for name in self.tables}
         for name, surveyed in found.items():
             for view in self.names.views_of(name):
                 if not surveyed.present.get(view):
                     raise ValueError(f"view {view!r}: missing in every row; leave the view out.")
             if surveyed.cautions:
                 warn_user(surveyed.cautions[0])
-            decoder = LabelDecoder.of(surveyed.labels, self.tables[name].words)
-            self.decoders[name] = decoder
-            for view, (yes, no) in decoder.seen(surveyed.labels).items():
-                seen[view] = self._in_order(name, yes), self._in_order(name, no)
+            self.decoders[name] = LabelDecoder.of(surveyed.labels, self.tables[name].words)
         for name, surveyed in found.items():
             for view in self.names.views_of(name):
                 self.plans[view] = None
@@ -242,27 +232,23 @@ class Training:
                     assert recipe is not None
                     self.plans[view], used = ViewPlan.of(surveyed.tables[view], recipe.keep)
                     self.names.drop(view, used)
-        return seen
 
-    def _survey(self, name: str, table: Table) -> Surveyed:
-        """Survey of a table; again if a column is text, but has numbers in some batches."""
-        text = {
-            view: () if (recipe := self.specs[view].recipe) is None else tuple(recipe.text)
-            for view in self.names.views_of(name)
-        }
-        while True:
-            task = SurveyTask(name, self.names, self.specs, text)
-            found: Surveyed = table.fold(
-                task, Surveyed.combine, title=self.title("survey", name), shown=self.shown
-            )
-            more = {v: text_in_some_batches(survey) for v, survey in found.tables.items()}
-            if not any(more.values()):
-                break
-            text = {view: (*of, *more.get(view, ())) for view, of in text.items()}
+    def _survey(self, name: str) -> Surveyed:
+        """Survey of a table; a second one if types of columns differ between batches."""
+        found = self._survey_once(name, {})
+        again = {v: columns_of_several_types(survey) for v, survey in found.tables.items()}
+        if any(again.values()):
+            names = {view: self.names.column_names(view) for view in again}
+            text = {of[j] for view, of in names.items() if of for j in again[view]}
+            self.tables[name] = self.tables[name].with_text(text)
+            found = self._survey_once(name, again)
         self.lengths[name] = [found.lengths[part] for part in sorted(found.lengths)]
-        if self.names.wide and table.chunked and found.without:
-            warn_user(f"X: {len(found.without)} rows have no view at all and are left out.")
         return found
+
+    def _survey_once(self, name: str, cells: Mapping[str, list[int]]) -> Surveyed:
+        task = SurveyTask(name, self.names, self.specs, cells, self.tables[name].chunked)
+        title = self.title("survey", name)
+        return self.tables[name].fold(task, Surveyed.combine, title=title, shown=self.shown)
 
     @property
     def shown(self) -> bool:
@@ -312,14 +298,13 @@ class Training:
     ) -> None:
         """Refuse views in which no label is known, and warn of rows without any view."""
         if self.names.wide:
-            without = np.flatnonzero(~np.any(list(present.values()), axis=0)).tolist()
-            if without:
-                shown = ", ".join(map(str, without[:5])) + (", ..." if len(without) > 5 else "")
-                warn_user(
-                    f"X: {len(without)} rows ({shown}) have no view at all and are left out."
-                )
+            lacking = np.flatnonzero(~np.any(list(present.values()), axis=0))
+            RowsWithout.of(lacking).warn()
         observed = {view: signed[view][rows] for view, rows in present.items()}
-        seen = {v: ((Y > 0).any(axis=0), (Y < 0).any(axis=0)) for v, Y in observed.items()}
+        seen = {
+            view: (np.asarray((Y > 0).any(axis=0)), np.asarray((Y < 0).any(axis=0)))
+            for view, Y in observed.items()
+        }
         check_seen(seen, self.names.labels, wide=self.names.wide)
 
     def keep_rates(self, problem: Problem | SampledProblem) -> None:
@@ -342,6 +327,29 @@ class Training:
         views = sorted(batches, key=lambda view: -math.prod(batches[view].shape))
         found = thread_map(fit, views, n_threads) if n_threads > 1 else [fit(v) for v in views]
         return dict(zip(views, found, strict=True))
+
+
+@dataclass(frozen=True)
+class RowsWithout(ArrayFields):
+    """Rows of a wide table that have no view at all: how many, and the numbers of the first."""
+
+    n: int
+    first: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: NDArray[np.integer]) -> "RowsWithout":
+        """From the numbers of such rows."""
+        return cls(len(rows), rows[:MOST_SHOWN].astype(np.int64))
+
+    def combine(self, other: "RowsWithout") -> "RowsWithout":
+        """These rows, followed by others."""
+        first = np.concatenate([self.first, other.first])[:MOST_SHOWN]
+        return RowsWithout(self.n + other.n, first)
+
+    def warn(self) -> None:
+        """Warn of the rows, if there are some."""
+        if self.n:
+            warn_user(f"{rows_without_view(self.n, self.first.tolist())} and are left out.")
 
 
 class Numbering(NamedTuple):
@@ -438,10 +446,10 @@ class StatisticsTask:
             # Only held-out entries are judged on single rows.
             n = len(rows) if self.n_folds else 0
             results[view] = statistics, self.numbering.sample(rows[:n], (X[:n], Y[:n]))
-        if names.wide and anywhere.any():
+        if names.wide and len(features):
             rows, Y = self.numbering.rows(part, row, anywhere), signed[anywhere]
             counts = LabelCounts.of(Y, self._folds(rows, Y), n_folds=self.n_folds)
-            results[COUNTS] = counts, None
+            results[COUNTS] = counts, RowsWithout.of(self.numbering.rows(part, row, ~anywhere))
         return results
 
     def _folds(self, rows: NDArray[np.int64], Y: NDArray[np.int8]) -> NDArray[np.int8] | None:
@@ -486,16 +494,10 @@ class ChunkedTraining:
     def read(self, open_checkpoint: Callable[[list[Any]], Any]) -> SampledProblem:
         """The problem of all rows; what the last pass found is kept in a checkpoint."""
         training = self.training
-        for table in training.tables.values():
-            if not isinstance(table, ChunkedTable):
-                raise TypeError(
-                    f"view {table.name!r} is in memory, and others are read in chunks; give all "
-                    "tables as dask collections or files."
-                )
+        facts = [table.facts for table in all_chunked(training.tables).values()]
         self._refuse_large()
-        facts = [table.facts for table in training.tables.values()]
         checkpoint = open_checkpoint(facts)
-        check_seen(training.judge(), training.names.labels, wide=training.names.wide)
+        training.judge()
         self._learn_features()
         return self._problem(checkpoint)
 
@@ -526,9 +528,7 @@ class ChunkedTraining:
 
     def _reader(self, name: str) -> ChunkReader:
         training = self.training
-        return ChunkReader(
-            name, training.names, training.decoders[name], training.positions[name]
-        )
+        return ChunkReader(name, training.names, training.decoders[name], training.positions[name])
 
     def _run(self, title: str, make: Callable[[str], Any]) -> dict[str, Any]:
         """Results of a pass over each table, by view."""
@@ -571,8 +571,8 @@ class ChunkedTraining:
 
     def _warn_of_samples(self, samples: Mapping[str, RowSample]) -> None:
         for view, spec in self.training.specs.items():
-            n_rows = sum(self.training.lengths[self.training.names.table_of(view)])
-            if spec.learns_from_rows and n_rows > len(samples[view].rows):
+            if spec.learns_from_rows and samples[view].highest < ALL_BITS:
+                n_rows = sum(self.training.lengths[self.training.names.table_of(view)])
                 what = "landmarks" if spec.transformer is None else type(spec.transformer).__name__
                 warn_user(
                     f"view {view!r}: {what} learned from a sample of {len(samples[view].rows)} of "
@@ -617,6 +617,7 @@ class ChunkedTraining:
                     arrays = statistics.to_arrays()
                     arrays |= {} if sample is None else sample.to_arrays()
                     checkpoint.put(f"{PASS} {key}", arrays)
+        self._check_found(found)
         problem = SampledProblem(
             [found[view][0] for view in training.names.views],
             [found[view][1] for view in training.names.views],
@@ -631,6 +632,18 @@ class ChunkedTraining:
         training.keep_rates(problem)
         return problem
 
+    def _check_found(self, found: Mapping[str, Any]) -> None:
+        """Refuse views in which no label is known, and warn of rows without any view."""
+        names = self.training.names
+        if names.wide:
+            found[COUNTS][1].warn()
+        seen = {}
+        for view in names.views:
+            counts = found[view][0].counts
+            n_known, n_yes = counts.n_known.sum(axis=0), counts.n_positives.sum(axis=0)
+            seen[view] = n_yes > 0, n_known > n_yes
+        check_seen(seen, names.labels, wide=names.wide)
+
     def _restored(self, checkpoint: Any) -> dict[str, Any] | None:
         """What the last pass found, from a checkpoint; None if it has not all of it."""
         names = self.training.names
@@ -643,5 +656,6 @@ class ChunkedTraining:
             for view in names.views
         }
         if names.wide:
-            found[COUNTS] = LabelCounts.from_arrays(stored[COUNTS]), None
+            counts = LabelCounts.from_arrays(stored[COUNTS])
+            found[COUNTS] = counts, RowsWithout.from_arrays(stored[COUNTS])
         return found

@@ -42,6 +42,11 @@ def spelled_number(text: str, decimal: str) -> float | None:
     return float(stripped.replace(decimal, "."))
 
 
+def spelled_truth(text: str) -> float | None:
+    """1 for true and 0 for false, in any case; None for other text."""
+    return {"true": 1.0, "false": 0.0}.get(text.strip().casefold())
+
+
 def as_number(cell: Any) -> float:
     """A number of any type as a float; whole numbers of hundreds of digits are infinite."""
     try:

@@ -223,7 +223,9 @@ class FeatureSpec:
         if self.kernel is not None and self.kernel.n_landmarks is not None:
             return int(self.kernel.n_landmarks)
         most = n_columns * (MOST_CATEGORIES if self.has_plan else 1)
-        return min(most, self.recipe.n_components) if self.learns_from_moments else most
+        if self.recipe is None or self.recipe.steps is None:
+            return most
+        return min(most, self.recipe.n_components)
 
     def fit(
         self, batch: Batch, plan: ViewPlan | None, device: str = CPU
@@ -337,6 +339,13 @@ class FeatureSpec:
         return ViewFeatures(plan, recipe, kernel, self.transformer)
 
 
+def stated_text(features: Any) -> set[str]:
+    """Columns that the parameter ``features`` states to be text, of any view."""
+    given = features.values() if isinstance(features, Mapping) else [features]
+    recipes = [each.recipe if isinstance(each, Kernel) else each for each in given]
+    return {name for each in recipes if isinstance(each, Recipe) for name in each.text}
+
+
 def check_recipe(recipe: Recipe) -> None:
     """Refuse a recipe with values that it cannot have."""
     if not (recipe.steps is None or recipe.steps in RECIPES):
@@ -377,7 +386,7 @@ def check_kernel(kernel: Kernel) -> None:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 @contextmanager

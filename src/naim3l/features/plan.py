@@ -5,7 +5,7 @@ which are neither missing nor a word for a missing cell. A column has one decima
 with which more of its cells are numbers.
 
 - If all cells are numbers, the column has numbers. If all are dates, it has dates; dates with
-  another order than year, month and day are ambiguous.
+  another order than year, month and day are ambiguous. If all are true or false, truth values.
 - If at least half are words, and not similar to numbers such as ``<0.5`` and ``12 %``: text.
 - If several different codes such as ``V45`` are among the numbers: text, with a warning.
 - If a cell has thousands separators, ``1.234,5``: an error, because another cell ``1.234`` would be
@@ -18,6 +18,7 @@ A plan is plain data: it is stored with the model, shown by ``naim3l init``, and
 rows.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -37,6 +38,7 @@ from naim3l.features.cells import (
     as_text,
     days,
     spelled_number,
+    spelled_truth,
     why_no_date,
 )
 from naim3l.features.survey import (
@@ -64,6 +66,7 @@ from naim3l.input.batches import (
     check_not_tiny,
     is_unknown,
     present_rows,
+    refusal_of_number,
 )
 
 # Largest share of the known cells of a column of numbers that may be something else.
@@ -78,6 +81,7 @@ FEWEST_KNOWN, FEWEST_SHARE = 5, 0.01
 # If more columns are dropped, one warning lists them.
 MOST_WARNINGS = 8
 KINDS = (NUMBER, TRUTH, DATE, TEXT)
+ID_REASON = "an id: "  # begins the reason for which an id is dropped
 _READ_AS = {DATE: "days", TRUTH: "0 and 1"}
 _ID, _EMPTY, _TEXT = "id", "empty", "text"
 _CURES = {
@@ -156,6 +160,11 @@ class ColumnPlan:
         return ", ".join(part for part in (_READ_AS.get(self.kind), filled) if part) or "used"
 
     @property
+    def is_id(self) -> bool:
+        """Whether it is dropped because it seems to be an id."""
+        return self.dropped.startswith(ID_REASON)
+
+    @property
     def n_encoded(self) -> int:
         """Number of columns that it becomes."""
         return len(self.categories) + (self.n_rare > 0) if self.kind == TEXT else 1
@@ -183,10 +192,11 @@ class ViewPlan:
     >>> from naim3l.features.plan import ViewPlan
     >>> from naim3l.features.survey import TableSurvey
     >>> from naim3l.input.batches import Batch
-    >>> batch = Batch(pd.DataFrame({"age": [61, None, 35], "ward": ["A", "B", "A"]}), "X")
+    >>> frame = pd.DataFrame({"age": [61, None, 35, 36], "ward": ["A", "B", "A", "B"]})
+    >>> batch = Batch(frame, "X")
     >>> plan, used = ViewPlan.of(TableSurvey.of(batch))
     >>> plan.encode(batch)[0][:, 0]
-    array([61., 48., 35.])
+    array([61., 44., 35., 36.])
     """
 
     columns: list[ColumnPlan]
@@ -220,7 +230,7 @@ class ViewPlan:
             [
                 ColumnPlan(
                     _name(survey, j),
-                    NUMBER if survey.types[j] in (NUMBER, TRUTH) else TEXT,
+                    _kind_of_dropped(survey, j),
                     float(1 - survey.n_known[j] / max(survey.rows.n_present, 1)),
                     dropped=reason,
                 )
@@ -331,10 +341,7 @@ def _read_cells(
     if column.kind == DATE and kind == DATE:
         return days_of_column(rows, j)
     codes, cells = rows.distinct(j)
-    if column.kind == DATE:
-        read = [days(cell) for cell in cells]
-    else:
-        read = [_read_number(cell, column.decimal) for cell in cells]
+    read = [_read_cell(cell, column) for cell in cells]
     unknown = [is_unknown(cell) for cell in cells]
     odd = np.array([value is None for value in read], dtype=bool) & ~np.array(unknown, dtype=bool)
     if odd.any() and judge:
@@ -343,10 +350,14 @@ def _read_cells(
     return np.array([*values, np.nan])[codes]
 
 
-def _read_number(cell: Any, decimal: str) -> float | None:
-    if isinstance(cell, str):
-        return spelled_number(cell, decimal)
-    return as_number(cell) if isinstance(cell, NUMBERS) else None
+def _read_cell(cell: Any, column: ColumnPlan) -> float | None:
+    """Number of a cell in a column of this kind, days of a date; None if it is something else."""
+    if column.kind == DATE:
+        return days(cell)
+    if not isinstance(cell, str):
+        return as_number(cell) if isinstance(cell, NUMBERS) else None
+    truth = spelled_truth(cell) if column.kind == TRUTH else None
+    return spelled_number(cell, column.decimal) if truth is None else truth
 
 
 def _judge_new(rows: Batch, j: int, column: ColumnPlan, codes: NDArray[np.intp], odd: Mask) -> None:
@@ -378,19 +389,22 @@ class Kind(NamedTuple):
     decimal: str = POINT
 
 
-def text_in_some_batches(survey: TableSurvey) -> list[str]:
-    """Columns that are text, and of which some batches have typed numbers.
+def columns_of_several_types(survey: TableSurvey) -> list[int]:
+    """Positions of columns of which types tell the kind in some batches, and cells in others.
 
-    Their values are not counted: the table has to be surveyed again, with these as text.
+    The table has to be surveyed again, with the cells of these looked at in all batches: only then
+    are they judged like those of one batch. Where all cells agree with the types, it has not.
     """
     found = []
-    for j, cells in survey.cells.items():
-        typed = survey.n_known[j] - cells.n["known"]
-        if typed and survey.types[j] == CELLS and cells.fault is None and survey.columns:
-            numbers = typed + max(cells.n["number."], cells.n["number,"])
-            like = typed + cells.n["like"]
-            if 2 * like <= survey.n_known[j] or (numbers < survey.n_known[j] and _are_codes(cells)):
-                found.append(survey.columns[j])
+    for j, types in enumerate(survey.types):
+        typed = {kind for kind in (NUMBER, TRUTH, DATE) if types[kind]}
+        others = types[CELLS] + types[TEXT]
+        if len(typed) < 2 and (not typed or not others):
+            continue
+        cells = survey.cells.get(j)
+        tag = {NUMBER: "number.", TRUTH: "truth", DATE: "date"}[min(typed)]
+        if len(typed) > 1 or cells is None or cells.fault or cells.n[tag] < cells.n["known"]:
+            found.append(j)
     return found
 
 
@@ -399,7 +413,7 @@ def _judge_columns(
 ) -> tuple[dict[int, tuple[str, str]], dict[int, Kind]]:
     """Why some columns are dropped, and the kinds of the others."""
     n_rows, n_known = survey.rows.n_present, survey.n_known
-    dropped = {j: (_ID, f"an id: {reason}") for j, reason in find_ids(survey).items()}
+    dropped = {j: (_ID, f"{ID_REASON}{reason}") for j, reason in find_ids(survey).items()}
     least = min(max(FEWEST_KNOWN, FEWEST_SHARE * n_rows), n_rows / 2)
     for j in np.flatnonzero(n_known < least).tolist():
         dropped[j] = (_EMPTY, f"{n_known[j]} known values in {n_rows} rows")
@@ -445,27 +459,36 @@ def judge_column(survey: TableSurvey, j: int) -> Kind:
     TypeError
         If there are cells that are neither numbers nor text nor dates.
     """
-    if j not in survey.cells:
-        return Kind(survey.types[j])
-    cells = survey.cells[j]
-    if cells.fault is not None:
+    types, n_known = survey.types[j], int(survey.n_known[j])
+    cells = survey.cells.get(j)
+    if cells is not None and cells.fault is not None:
         raise cells.fault
-    if survey.types[j] == TEXT:
+    if types[TEXT]:
         return Kind(TEXT)
-    n, typed = cells.n, int(survey.n_known[j] - cells.n["known"])
-    _check_objects(survey, j)
-    if n["date-like"] == n["known"] and n["known"]:
-        if "undated" in cells.first:
+    n = Counter[str]() if cells is None else cells.n
+    if n["strange"]:
+        _refuse_object(survey, j)
+    if types[DATE] + n["date-like"] == n_known > 0:
+        if cells is not None and "undated" in cells.first:
             _refuse_date(cells, survey, j)
         return Kind(DATE)
-    if n["truth"] == n["known"] and not typed:
+    if types[TRUTH] + n["truth"] == n_known > 0:
         return Kind(TRUTH)
-    return _judge_numbers(survey, j, cells, typed)
+    return Kind(NUMBER) if cells is None else _judge_numbers(survey, j, cells)
 
 
-def _judge_numbers(survey: TableSurvey, j: int, cells: CellSurvey, typed: int) -> Kind:
+def why_refused(survey: TableSurvey, j: int) -> str:
+    """Why a column could not be used, even if it is not dropped; empty if it could."""
+    try:
+        _check_sizes(survey, {j: judge_column(survey, j)})
+    except (ValueError, TypeError) as error:
+        return str(error)
+    return ""
+
+
+def _judge_numbers(survey: TableSurvey, j: int, cells: CellSurvey) -> Kind:
     """Kind of a column of text, of which some cells may be numbers."""
-    n, n_known = cells.n, int(survey.n_known[j])
+    n, n_known, typed = cells.n, int(survey.n_known[j]), survey.n_typed(j)
     decimal = COMMA if n["number,"] > n["number."] else POINT
     n_odd = n_known - typed - n[f"number{decimal}"]
     if decimal == COMMA and n["short"] and n["group,"] + n["short"] == n["number,"]:
@@ -494,24 +517,32 @@ def _judge_numbers(survey: TableSurvey, j: int, cells: CellSurvey, typed: int) -
     return Kind(NUMBER, decimal)
 
 
+def _kind_of_dropped(survey: TableSurvey, j: int) -> str:
+    """Kind of a column that is not used, whose cells are not judged."""
+    types, n_known = survey.types[j], int(survey.n_known[j])
+    n = survey.cells[j].n if j in survey.cells else Counter[str]()
+    if types[TEXT]:
+        return TEXT
+    if types[DATE] + n["date"] == n_known > 0:
+        return DATE
+    if types[TRUTH] + n["truth"] == n_known > 0:
+        return TRUTH
+    numbers = max(n["number."], n["number,"]) + types[NUMBER] + types[TRUTH]
+    return NUMBER if numbers == n_known else TEXT
+
+
 def _are_codes(cells: CellSurvey) -> bool:
     """Whether cells that are not numbers are mostly codes, such as V45, and several of them."""
     n_odd = cells.n["known"] - max(cells.n["number."], cells.n["number,"])
     return len(cells.codes) >= ENOUGH_CODES and 2 * cells.n["code"] >= n_odd
 
 
-def _check_objects(survey: TableSurvey, j: int) -> None:
-    """Refuse objects that are neither numbers nor text, and dates among other cells."""
-    cells = survey.cells[j]
-    mixed = 0 < cells.n["date-like"] < cells.n["known"]
-    strange = cells.first.get("strange")
-    if strange is None and mixed and not cells.n["text"]:
-        strange = cells.first.get("date") or cells.first["undated"]
-    if strange is not None:
-        raise TypeError(
-            f"{strange.place}: {quote(strange.value)} is not a number, nor text like other cells "
-            "of the column, nor is the column one of dates; correct it, or leave the column out."
-        )
+def _refuse_object(survey: TableSurvey, j: int) -> None:
+    place, cell = survey.cells[j].first["strange"]
+    raise TypeError(
+        f"{place}: {quote(cell)} is not a number, text or date; correct it, or leave the column "
+        "out."
+    )
 
 
 def _refuse_date(cells: CellSurvey, survey: TableSurvey, j: int) -> None:
@@ -557,8 +588,9 @@ def _warn_of_dropped(survey: TableSurvey, dropped: Mapping[int, tuple[str, str]]
         )
         return
     for j, (why, reason) in sorted(dropped.items()):
-        cure = _CURES[why].format([_name(survey, j)])
-        warn_user(f"{survey.place(j)}: {reason}. It is dropped. {cure}")
+        # A column without a name cannot be kept by name.
+        cure = "" if survey.columns is None else " " + _CURES[why].format([survey.columns[j]])
+        warn_user(f"{survey.place(j)}: {reason}. It is dropped.{cure}")
 
 
 def _check_sizes(survey: TableSurvey, kinds: Mapping[int, Kind]) -> None:
@@ -569,16 +601,18 @@ def _check_sizes(survey: TableSurvey, kinds: Mapping[int, Kind]) -> None:
         raise survey.too_large[min(large)[1]][1]
     sizes = np.zeros(len(survey.labels))
     for j in numeric:
-        reading = "days" if kinds[j].name == DATE else kinds[j].decimal
+        reading = _reading(kinds[j])
         of_cells = survey.cells.get(j)
         if of_cells is not None and (cell := of_cells.first.get(f"large{reading}")) is not None:
-            raise ValueError(
-                f"{cell.place}: {quote(cell.value)} is infinite, or beyond {LARGEST:g}; correct "
-                "it, or leave the cell empty."
-            )
-        own = 0.0 if of_cells is None else of_cells.sums.get(reading, (0.0, 0.0))[1]
-        sizes[j] = max(survey.sizes[j], own)
+            raise ValueError(refusal_of_number(*cell))
+        amounts = survey.amounts(j, reading)
+        sizes[j] = max(-amounts.lowest, amounts.highest, 0.0)
     check_not_tiny(survey, sizes)
+
+
+def _reading(kind: Kind) -> str:
+    """How cells of a column are read, see `CellSurvey`."""
+    return {DATE: "days", TRUTH: "truth"}.get(kind.name, kind.decimal)
 
 
 def _plan_column(survey: TableSurvey, j: int, kind: Kind, n_rows: int) -> ColumnPlan:
@@ -591,17 +625,17 @@ def _plan_column(survey: TableSurvey, j: int, kind: Kind, n_rows: int) -> Column
             _name(survey, j), TEXT, missing, categories=categories, n_rare=n_rare,
             constant=constant,
         )  # fmt: skip
-    total = float(survey.totals[j])
-    if j in survey.cells:
-        reading = "days" if kind.name == DATE else kind.decimal
-        total += survey.cells[j].sums.get(reading, (0.0, 0.0))[0]
-    n_odd = 0
+    amounts, n_odd = survey.amounts(j, _reading(kind)), 0
     if j in survey.cells and kind.name == NUMBER:
         cells = survey.cells[j]
         n_odd = cells.n["known"] - cells.n[f"number{kind.decimal}"]
-    mean = total / max(n_known - n_odd, 1)
     return ColumnPlan(
-        _name(survey, j), kind.name, missing + n_odd / max(n_rows, 1), mean, kind.decimal
+        _name(survey, j),
+        kind.name,
+        missing + n_odd / max(n_rows, 1),
+        amounts.total / max(n_known - n_odd, 1),
+        kind.decimal,
+        constant=amounts.lowest >= amounts.highest,
     )
 
 

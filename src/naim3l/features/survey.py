@@ -38,12 +38,13 @@ from naim3l.features.cells import (
     is_short,
     looks_like_a_number,
     spelled_number,
+    spelled_truth,
 )
 from naim3l.input.batches import LARGEST, Batch, check_finite, is_missing, is_unknown
 
 # Kinds of columns by their types; of "cells", only the cells tell the kind.
 NUMBER, TRUTH, DATE, TEXT, CELLS = "number", "truth", "date", "text", "cells"
-AS_NUMBERS = "numbers, as at the fit, or NaN where they are unknown"
+AS_NUMBERS = "numbers, or NaN where they are unknown; give text and dates in a data frame"
 # Different values that are counted exactly; beyond that, those with the smallest hashes are kept.
 MOST_VALUES = 100_000
 MOST_PATTERNS = 10_000  # different sets of known columns of rows that are counted
@@ -250,15 +251,6 @@ class IdEvidence:
         return cls(n_known, OTHER, ValueCounts.of({}))
 
     @classmethod
-    def of_cells(cls, counts: Mapping[Any, int]) -> "IdEvidence":
-        """Evidence from different cells, none of which is missing, and their numbers of rows."""
-        n_known = sum(counts.values())
-        if not all(isinstance(cell, str | UUID) for cell in counts):
-            return cls.none(n_known)
-        is_code = all(_ID_CODE.fullmatch(str(cell)) for cell in counts)
-        return cls(n_known, CODES if is_code else TEXTS, ValueCounts.of(counts))
-
-    @classmethod
     def of_numbers(cls, numbers: NDArray[np.float64]) -> "IdEvidence":
         """Evidence from an array of shape (n_rows,), without NaN."""
         if not (numbers == np.floor(numbers)).all():
@@ -323,27 +315,43 @@ class Cell(NamedTuple):
     value: Any
 
 
+class Amounts(NamedTuple):
+    """Sum and range of numbers; those beyond `LARGEST` are not in the sum."""
+
+    total: float = 0.0
+    lowest: float = np.inf
+    highest: float = -np.inf
+
+    def combine(self, other: "Amounts") -> "Amounts":
+        """Amounts of the numbers of both."""
+        ends = min(self.lowest, other.lowest), max(self.highest, other.highest)
+        return Amounts(self.total + other.total, *ends)
+
+
 @dataclass(frozen=True)
 class CellSurvey:
     """What the cells of a column of text, or of Python objects, are.
 
     Words for missing cells are not known, and do not count. Every known cell has tags: "number."
     and "number," if it is a number, or spells one with a decimal point or comma, otherwise "odd."
-    and "odd,"; "truth"; "date" and "date-like"; "text"; "like" if it is similar to a number;
-    "code"; "thousands." and "thousands," for odd cells with groups of digits; "group," and
-    "short", see `naim3l.features.cells`; "strange" for other objects.
+    and "odd,"; "truth", also of the words true and false; "date" and "date-like"; "text"; "like" if
+    it is similar to a number; "code"; "thousands." and "thousands," for odd cells with groups of
+    digits; "group," and "short", see `naim3l.features.cells`; "strange" for other objects.
 
     Attributes
     ----------
     n : Counter of str
         Numbers of known cells with each tag, and of all, "known".
-    sums : dict of str to (float, float)
-        Sum and largest absolute value, by reading: ".", "," and "days".
+    sums : dict of str to Amounts
+        By reading: ".", ",", "truth" and "days".
     first : dict of str to Cell
         First cell with each tag; also "undated", which is like a date and is none.
     texts : ValueCounts
         Known cells as text.
-    ids : IdEvidence
+    numbers : IdEvidence
+        From the cells as numbers, where all of them are.
+    all_id_codes : bool
+        Whether all cells are text like the codes of ids.
     codes : frozenset of str
         Different codes, at most `ENOUGH_CODES` of them.
     fault : Exception or None
@@ -351,12 +359,23 @@ class CellSurvey:
     """
 
     n: Counter[str]
-    sums: dict[str, tuple[float, float]]
+    sums: dict[str, Amounts]
     first: dict[str, Cell]
     texts: ValueCounts
-    ids: IdEvidence
+    numbers: IdEvidence
+    all_id_codes: bool = False
     codes: frozenset[str] = frozenset()
     fault: Exception | None = None
+
+    @property
+    def ids(self) -> IdEvidence:
+        """Evidence about whether the column is an id."""
+        n_known = self.n["known"]
+        if n_known and self.n["number."] == n_known > self.n["truth"]:
+            return self.numbers
+        if self.n["text"] == n_known:
+            return IdEvidence(n_known, CODES if self.all_id_codes else TEXTS, self.texts)
+        return IdEvidence.none(n_known)
 
     @classmethod
     def of(cls, batch: Batch, j: int, *, as_words: bool = False) -> "CellSurvey":
@@ -372,10 +391,11 @@ class CellSurvey:
         for cell, n in counts.items():
             text = as_text(cell)
             texts[text] = texts.get(text, 0) + n
-        survey = cls(
-            Counter(known=sum(counts.values())), {}, {}, ValueCounts.of(texts),
-            IdEvidence.of_cells(counts),
-        )  # fmt: skip
+        n_known = sum(counts.values())
+        n_text = sum(n for cell, n in counts.items() if isinstance(cell, str | UUID))
+        is_code = all(_ID_CODE.fullmatch(text) for text in texts)
+        n_of = Counter(known=n_known, text=n_text)
+        survey = cls(n_of, {}, {}, ValueCounts.of(texts), IdEvidence.none(n_known), is_code)
         if as_words:
             return survey
         return survey._tagged(batch, j, codes, [(k, cells[k], int(rows[k])) for k in known])
@@ -385,7 +405,7 @@ class CellSurvey:
     ) -> "CellSurvey":
         """The survey with tags of the different known cells, given by code, cell and rows."""
         n, found, firsts = self.n, list[str](), dict[str, tuple[int, Any]]()
-        sums = {reading: [0.0, 0.0] for reading in (*_READINGS, "days")}
+        sums = dict.fromkeys((*_READINGS, "truth", "days"), Amounts())
         numbers = np.full(codes.max(initial=-1) + 1, np.nan)
         for k, cell, n_rows in known:
             tags, values = _tags(cell)
@@ -393,24 +413,25 @@ class CellSurvey:
                 n[tag] += n_rows
                 firsts.setdefault(tag, (k, cell))
             for reading, value in values.items():
-                if abs(value) > LARGEST:
+                is_large = abs(value) > LARGEST
+                if is_large:
                     firsts.setdefault(f"large{reading}", (k, cell))
-                else:
-                    sums[reading][0] += n_rows * value
-                sums[reading][1] = max(sums[reading][1], abs(value))
+                total = 0.0 if is_large else n_rows * value
+                sums[reading] = sums[reading].combine(Amounts(total, value, value))
             numbers[k] = values.get(POINT, np.nan)
             if "code" in tags and len(found) < ENOUGH_CODES:
                 found.append(cell)
-        ids = self.ids
-        if n["known"] and n["number."] == n["known"] > n["truth"]:
+        of_numbers = self.numbers
+        if n["number."] == n["known"]:
             in_rows = numbers[codes[codes >= 0]]
-            ids = IdEvidence.of_numbers(in_rows[~np.isnan(in_rows)])
+            of_numbers = IdEvidence.of_numbers(in_rows[~np.isnan(in_rows)])
         first = {
             tag: Cell(batch.place(int(np.argmax(codes == k)), j), cell)
             for tag, (k, cell) in firsts.items()
         }
-        pairs = {reading: (total, size) for reading, (total, size) in sums.items()}
-        return replace(self, n=n, sums=pairs, first=first, ids=ids, codes=frozenset(found))
+        return replace(
+            self, n=n, sums=sums, first=first, numbers=of_numbers, codes=frozenset(found)
+        )
 
     @classmethod
     def _of_fault(cls, batch: Batch, j: int, error: Exception) -> "CellSurvey":
@@ -428,19 +449,13 @@ class CellSurvey:
         fault = self.fault or other.fault
         if fault is not None:
             return CellSurvey._unusable(self.n["known"] + other.n["known"], fault)
-        sums = {
-            reading: (
-                self.sums.get(reading, (0.0, 0.0))[0] + other.sums.get(reading, (0.0, 0.0))[0],
-                max(self.sums.get(reading, (0.0, 0.0))[1], other.sums.get(reading, (0.0, 0.0))[1]),
-            )
-            for reading in {**self.sums, **other.sums}
-        }
         return CellSurvey(
             self.n + other.n,
-            sums,
+            _combine_items(self.sums, other.sums, Amounts.combine),
             other.first | self.first,
             self.texts.combine(other.texts),
-            self.ids.combine(other.ids),
+            self.numbers.combine(other.numbers),
+            self.all_id_codes and other.all_id_codes,
             frozenset(sorted(self.codes | other.codes)[:ENOUGH_CODES]),
         )
 
@@ -448,23 +463,28 @@ class CellSurvey:
 def _tags(cell: Any) -> tuple[list[str], dict[str, float]]:
     """Tags of a known cell, see `CellSurvey`, and its value by reading."""
     if isinstance(cell, bool | np.bool_):
-        return ["truth", "number.", "number,", "like"], dict.fromkeys(_READINGS, float(cell))
+        readings = dict.fromkeys((*_READINGS, "truth"), float(cell))
+        return ["truth", "number.", "number,", "like"], readings
     if isinstance(cell, NUMBERS):
         return ["number.", "number,", "like"], dict.fromkeys(_READINGS, as_number(cell))
     if isinstance(cell, TIMES):
-        number = days(cell)
-        return (["date-like", "undated"], {}) if number is None else (
-            ["date-like", "date"], {"days": number}
-        )  # fmt: skip
+        tags, values = _date_tags(cell)
+        return ["odd.", "odd,", *tags], values
     if isinstance(cell, UUID):
-        return ["odd.", "odd,", "text"], {}
-    if not isinstance(cell, str):
-        return ["strange"], {}
-    return _text_tags(cell)
+        return ["odd.", "odd,"], {}
+    return _text_tags(cell) if isinstance(cell, str) else (["strange"], {})
+
+
+def _date_tags(cell: Any) -> tuple[list[str], dict[str, float]]:
+    """Tags of a cell that is a date or time, or text that is written like one."""
+    number = days(cell)
+    if number is None:
+        return ["date-like", "undated"], {}
+    return ["date-like", "date"], {"days": number}
 
 
 def _text_tags(text: str) -> tuple[list[str], dict[str, float]]:
-    tags, values = ["text"], dict[str, float]()
+    tags, values = list[str](), dict[str, float]()
     for reading in _READINGS:
         number = spelled_number(text, reading)
         if number is not None:
@@ -479,13 +499,14 @@ def _text_tags(text: str) -> tuple[list[str], dict[str, float]]:
     if COMMA in values:
         tags += ["group,"] if is_one_group(text) and POINT not in values else []
         tags += ["short"] if is_short(text) else []
-    if not values:
-        tags += ["code"] if is_mixed_code(text) else []
-        if is_date_like(text):
-            number = days(text)
-            tags += ["date-like", "undated" if number is None else "date"]
-            if number is not None:
-                values["days"] = number
+    if values:
+        return tags, values
+    tags += ["code"] if is_mixed_code(text) else []
+    if (truth := spelled_truth(text)) is not None:
+        return [*tags, "truth"], {"truth": truth}
+    if is_date_like(text):
+        more, values = _date_tags(text)
+        tags += more
     return tags, values
 
 
@@ -574,23 +595,22 @@ class TableSurvey:
         Names of the columns, None if they have none.
     labels : list of str
         Columns in messages, such as "column 'age'".
-    types : list of str
-        Kind of each column by its type: NUMBER, TRUTH, DATE, TEXT or CELLS.
+    types : list of Counter of str
+        Of each column, numbers of known cells by the type that it has in their batch: NUMBER,
+        TRUTH, DATE, TEXT or CELLS.
     n_rows : int
     rows : RowPatterns
         Which rows have the view.
     n_known : ndarray of int, of shape (n_columns,)
         Number of known cells.
-    totals, sizes : ndarray of float, of shape (n_columns,)
-        Sums and largest absolute values of typed numbers, truth values and days of dates.
+    totals, lowest, highest : ndarray of float, of shape (n_columns,)
+        Sums and ranges of typed numbers, truth values and days of dates.
     too_large : dict of int to (int, Exception)
         Row, and error, for the first typed number of a column that is infinite or too large.
     cells : dict of int to CellSurvey
         Of the columns of text and of Python objects.
     ids : dict of int to IdEvidence
         Of typed numbers, if the columns have names.
-    present : ndarray of bool, of shape (n_rows,), or None
-        Which rows of a batch have the view; None for several batches.
 
     Examples
     --------
@@ -606,41 +626,56 @@ class TableSurvey:
     origin: Origin
     columns: list[str] | None
     labels: list[str]
-    types: list[str]
+    types: list[Counter[str]]
     n_rows: int
     rows: RowPatterns
     n_known: NDArray[np.int_]
     totals: NDArray[np.float64]
-    sizes: NDArray[np.float64]
+    lowest: NDArray[np.float64]
+    highest: NDArray[np.float64]
     too_large: dict[int, tuple[int, Exception]] = field(default_factory=dict)
     cells: dict[int, CellSurvey] = field(default_factory=dict)
     ids: dict[int, IdEvidence] = field(default_factory=dict)
-    present: Mask | None = None
 
     @classmethod
-    def of(cls, batch: Batch, text: Collection[str] = ()) -> "TableSurvey":
-        """Survey of a batch; columns named in ``text`` are text, even if cells are numbers."""
+    def of(
+        cls, batch: Batch, text: Collection[str] = (), cells: Collection[int] = ()
+    ) -> "TableSurvey":
+        """Survey of a batch.
+
+        Parameters
+        ----------
+        batch : Batch
+        text : collection of str
+            Columns that are text, even if their cells are numbers.
+        cells : collection of int
+            Positions of columns whose cells are looked at one by one, whatever their type.
+        """
         n_rows, n_columns = batch.shape
         types = column_types(batch, text)
+        types = [CELLS if j in cells and kind != TEXT else kind for j, kind in enumerate(types)]
         missing = missing_cells(batch, types)
+        n_known = n_rows - np.asarray(missing.sum(axis=0)).ravel().astype(int)
         survey = cls(
             batch.origin,
             batch.columns,
             [batch.column_label(j) for j in range(n_columns)],
-            types,
+            [Counter({kind: n}) for kind, n in zip(types, n_known.tolist(), strict=True)],
             n_rows,
             RowPatterns.of(missing),
-            n_rows - np.asarray(missing.sum(axis=0)).ravel().astype(int),
+            n_known,
             np.zeros(n_columns),
-            np.zeros(n_columns),
-            present=np.asarray(missing.sum(axis=1)).ravel() < n_columns,
+            np.full(n_columns, np.inf),
+            np.full(n_columns, -np.inf),
         )
-        survey._add_numbers(batch)
+        survey._add_numbers(batch, [j for j, kind in enumerate(types) if kind in (NUMBER, TRUTH)])
         for j, kind in enumerate(types):
             if kind == DATE:
                 numbers = days_of_column(batch, j)
                 numbers = numbers[~np.isnan(numbers)]
-                survey.totals[j], survey.sizes[j] = numbers.sum(), np.abs(numbers).max(initial=0)
+                survey.totals[j] = numbers.sum()
+                survey.lowest[j] = numbers.min(initial=np.inf)
+                survey.highest[j] = numbers.max(initial=-np.inf)
             elif kind in (TEXT, CELLS):
                 survey.cells[j] = CellSurvey.of(batch, j, as_words=kind == TEXT)
         return survey
@@ -663,52 +698,43 @@ class TableSurvey:
         later = {j: (i + self.n_rows, error) for j, (i, error) in other.too_large.items()}
         return replace(
             self,
-            types=[self._combined_type(other, j) for j in range(len(self.types))],
+            types=[a + b for a, b in zip(self.types, other.types, strict=True)],
             n_rows=self.n_rows + other.n_rows,
             rows=self.rows.combine(other.rows),
             n_known=self.n_known + other.n_known,
             totals=self.totals + other.totals,
-            sizes=np.maximum(self.sizes, other.sizes),
+            lowest=np.minimum(self.lowest, other.lowest),
+            highest=np.maximum(self.highest, other.highest),
             too_large=later | self.too_large,
             cells=_combine_items(self.cells, other.cells, CellSurvey.combine),
             ids=_combine_items(self.ids, other.ids, IdEvidence.combine),
-            present=None,
         )
 
-    def _combined_type(self, other: "TableSurvey", j: int) -> str:
-        """Type of a column in both; a batch without a known cell has that of the other."""
-        pair = self.types[j], other.types[j]
-        if pair[0] == pair[1] or not other.n_known[j]:
-            return pair[0]
-        if not self.n_known[j]:
-            return pair[1]
-        if set(pair) == {NUMBER, TRUTH}:
-            return NUMBER
-        if CELLS in pair:
-            return TEXT if TEXT in pair else CELLS
-        raise TypeError(
-            f"{other.origin.place(column=self.labels[j])}: it has {_PLURAL[pair[1]]}, but "
-            f"{_PLURAL[pair[0]]} in {self.origin}; give the column one type in all parts."
-        )
+    def n_typed(self, j: int) -> int:
+        """Number of known cells in batches in which a column has a type of numbers or dates."""
+        return sum(self.types[j][kind] for kind in (NUMBER, TRUTH, DATE))
 
-    def _add_numbers(self, batch: Batch) -> None:
+    def amounts(self, j: int, reading: str) -> Amounts:
+        """Sum and range of a column, with its cells read as numbers, truth values or dates."""
+        typed = float(self.totals[j]), float(self.lowest[j]), float(self.highest[j])
+        of_cells = self.cells[j].sums.get(reading) if j in self.cells else None
+        return Amounts(*typed).combine(of_cells or Amounts())
+
+    def _add_numbers(self, batch: Batch, numeric: list[int]) -> None:
         """Add what typed numbers and truth values tell."""
-        numeric = [j for j, kind in enumerate(self.types) if kind in (NUMBER, TRUTH)]
         if not numeric or not len(batch):
             return
         part = batch if len(numeric) == batch.shape[1] else batch.select_columns(numeric)
         numbers = part.numbers(allowed=AS_NUMBERS)
-        filled = _without_missing(numbers)
+        filled = _without_missing(numbers, 0.0)
         with np.errstate(invalid="ignore", over="ignore"):  # of numbers that are too large
             totals = np.asarray(filled.sum(axis=0)).ravel()
-        ends = filled.min(axis=0), filled.max(axis=0)
-        if sparse.issparse(filled):
-            ends = ends[0].toarray().ravel(), ends[1].toarray().ravel()
-        sizes = np.maximum(-ends[0], ends[1])
-        for k in np.flatnonzero(sizes > LARGEST).tolist():
+        lowest, highest = _ranges(numbers, filled)
+        large = (np.maximum(-lowest, highest) > LARGEST) & (lowest <= highest)
+        for k in np.flatnonzero(large).tolist():
             totals[k] = 0
             self.too_large[numeric[k]] = _first_large(part.select_columns([k]), filled[:, [k]])
-        self.totals[numeric], self.sizes[numeric] = totals, sizes
+        self.totals[numeric], self.lowest[numeric], self.highest[numeric] = totals, lowest, highest
         if batch.columns is not None:
             self._add_ids(numeric, numbers)
 
@@ -723,23 +749,31 @@ class TableSurvey:
                 self.ids[j] = IdEvidence.of_numbers(known)
 
 
-_PLURAL = {NUMBER: "numbers", TRUTH: "truth values", DATE: "dates", TEXT: "text", CELLS: "text"}
-
-
 def _combine_items(
-    first: Mapping[int, Any], second: Mapping[int, Any], combine: Callable[[Any, Any], Any]
-) -> dict[int, Any]:
+    first: Mapping[Any, Any], second: Mapping[Any, Any], combine: Callable[[Any, Any], Any]
+) -> dict[Any, Any]:
     both = {j: combine(first[j], second[j]) for j in first if j in second}
     return dict(first) | dict(second) | both
 
 
-def _without_missing(numbers: Any) -> Any:
-    """The numbers, with 0 for those that are missing."""
+def _without_missing(numbers: Any, value: float) -> Any:
+    """The numbers, with another value for those that are missing."""
     if not sparse.issparse(numbers):
-        return np.where(np.isnan(numbers), 0, numbers) if np.isnan(numbers).any() else numbers
+        missing = np.isnan(numbers)
+        return np.where(missing, value, numbers) if missing.any() else numbers
     filled = numbers.copy()
-    filled.data[np.isnan(filled.data)] = 0
+    filled.data[np.isnan(filled.data)] = value
     return filled
+
+
+def _ranges(numbers: Any, filled: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Smallest and largest known number of each column, given also with 0 for missing ones."""
+    if sparse.issparse(numbers):
+        return filled.min(axis=0).toarray().ravel(), filled.max(axis=0).toarray().ravel()
+    if filled is numbers:
+        return numbers.min(axis=0), numbers.max(axis=0)
+    ends = (_without_missing(numbers, end) for end in (np.inf, -np.inf))
+    return next(ends).min(axis=0), next(ends).max(axis=0)
 
 
 def _first_large(column: Batch, numbers: Any) -> tuple[int, Exception]:
@@ -774,10 +808,7 @@ def _type(batch: Batch, j: int, dtype: Any) -> str:
         return DATE
     if dtype in (nw.Categorical, nw.Enum):
         return TEXT
-    assert batch.frame is not None
-    if dtype != nw.String and batch.frame[:, j].to_numpy().dtype.kind in "fiub":
-        return NUMBER  # pandas stores them as "Sparse"
-    return CELLS
+    return CELLS if batch.sparse_numbers(j) is None else NUMBER
 
 
 def missing_cells(batch: Batch, types: Sequence[str]) -> Any:

@@ -115,6 +115,13 @@ class Batch:
         dtypes = self.frame.schema.dtypes()
         return [j for j, dtype in enumerate(dtypes) if dtype.is_numeric() or dtype == nw.Boolean]
 
+    def sparse_numbers(self, j: int) -> NDArray[Any] | None:
+        """Numbers of a column that pandas stores as "Sparse"; None for other columns."""
+        if not hasattr(self.data, "iloc") or not str(self.data.dtypes.iloc[j]).startswith("Sparse"):
+            return None
+        values = self.data.iloc[:, j].to_numpy()
+        return values if values.dtype.kind in "fiub" else None
+
     def cells(self, j: int) -> list[Any]:
         """Cells of a column as Python objects.
 
@@ -149,9 +156,10 @@ class Batch:
             for i, cell in enumerate(cells):
                 codes[i] = values.setdefault(cell, len(values))
         except TypeError:
+            cure = ", or give this view a transformer that accepts it"
             raise TypeError(
                 f"{self.place(i, j)}: {quote(cell)} is not a number, text or date; leave the "
-                "column out, or give this view a transformer that accepts it."
+                f"{self.column_word} out{cure if self.column_word == 'column' else ''}."
             ) from None
         known = np.array([not is_missing(value) for value in values], dtype=bool)
         if known.all():
@@ -204,10 +212,13 @@ class Batch:
         chosen = self.frame if all_numeric else self.frame[:, self.numeric]
         if _is_of_numpy(chosen.to_native()):  # at once: column by column is slow
             return chosen.to_native().to_numpy(dtype=np.float64)
-        frame = chosen.select(nw.all().cast(nw.Float64))
+        try:
+            frame = chosen.select(nw.all().cast(nw.Float64))
+        except ValueError:  # Arrow refuses to round whole numbers beyond 2^53
+            frame = chosen
         block = frame.to_numpy()
         if block.dtype != np.float64:  # pandas keeps its nulls of pyarrow types in wide arrays
-            block = np.column_stack([series.to_numpy() for series in frame.iter_columns()])
+            block = np.column_stack([_as_floats(series) for series in frame.iter_columns()])
         return block
 
     def _frame_numbers(self, allowed: str) -> NDArray[np.float64]:
@@ -218,10 +229,9 @@ class Batch:
         numbers = np.empty(self.shape)
         numbers[:, self.numeric] = block
         for j in self._not_numeric:
-            series = self.frame[:, j]
-            values = series.to_numpy()  # numbers, if pandas stores them as "Sparse"
-            if values.dtype.kind not in "fiub":
-                values = self._python_column(j, series.to_list(), allowed)
+            values = self.sparse_numbers(j)
+            if values is None:
+                values = self._python_column(j, self.frame[:, j].to_list(), allowed)
             numbers[:, j] = values
         return numbers
 
@@ -336,6 +346,14 @@ def _as_array(data: Any, origin: Origin | str) -> NDArray:
     return array
 
 
+def _as_floats(series: Any) -> NDArray[np.float64]:
+    """Numbers of a column (a series of narwhals) of any type, NaN where missing."""
+    values = series.to_numpy()
+    if values.dtype == object:
+        values = np.array([np.nan if is_missing(cell) else float(cell) for cell in values])
+    return values.astype(np.float64)
+
+
 def _is_of_numpy(data: Any) -> bool:
     """Whether it is a pandas data frame whose columns all have types of NumPy."""
     return hasattr(data, "iloc") and all(isinstance(dtype, np.dtype) for dtype in data.dtypes)
@@ -435,12 +453,20 @@ def check_finite(batch: Batch, numbers: Any) -> None:
         return
     cell = first_cell(mark_cells(numbers, lambda values: ~(np.abs(values) <= LARGEST)))
     if cell is not None:
-        kinds = {np.nan: "NaN", np.inf: "infinity"}
-        kind = next((kinds[k] for k in kinds if np.array_equal(abs(numbers[cell]), k, True)), None)
-        what = f"not a finite number ({kind})" if kind else f"too large (the most is {LARGEST:g})"
-        raise ValueError(
-            f"{batch.place(*cell)}: {numbers[cell]} is {what}; remove, impute or rescale it."
-        )
+        raise ValueError(refusal_of_number(batch.place(*cell), numbers[cell]))
+
+
+def refusal_of_number(place: str, cell: Any) -> str:
+    """Message for a number, or text that spells one, that is not finite or beyond `LARGEST`."""
+    try:
+        number = float(cell)
+    except (OverflowError, ValueError):  # hundreds of digits; a decimal comma
+        number = 0.0
+    what = f"too large (the most is {LARGEST:g})"
+    if not np.isfinite(number):
+        what = f"not a finite number ({'NaN' if np.isnan(number) else 'infinity'})"
+    shown = cell if isinstance(cell, float) else quote(cell)
+    return f"{place}: {shown} is {what}; remove, impute or rescale it."
 
 
 def check_not_tiny(batch: Any, sizes: NDArray[np.float64]) -> None:

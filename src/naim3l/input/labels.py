@@ -6,7 +6,6 @@ can depend on other cells of its column, so that the words of all rows are colle
 
 import os
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -136,7 +135,7 @@ def decode_labels(
     batch, one_column = label_batch(labels, "labels")
     if coding == "signed":
         _refuse_truth_values(batch)
-    survey = LabelSurvey.of(batch, {})
+    survey = LabelSurvey.of(batch)
     signed = LabelDecoder.of(survey, words).decode(batch)
     values = np.where(signed == 0, np.nan, signed > 0)
     if batch.frame is None:
@@ -195,49 +194,34 @@ class LabelSurvey:
     names : list of str or None
         Names of the labels, None if they have none.
     words : list of dict of str to (str, object)
-        Of each label, its words, each with the place of its first cell, and the cell.
-    counts : dict of str to list of Counter
-        By view, and label, the numbers of rows with each word that have the view.
+        Of each label, its words, each with the place of its first cell, and the cell; at most
+        `MOST_WORDS`.
     """
 
     names: list[str] | None
     words: list[dict[str, tuple[str, Any]]]
-    counts: dict[str, list[Counter[str]]]
 
     @classmethod
-    def of(cls, batch: Batch, present: Mapping[str, Mask]) -> "LabelSurvey":
-        """Survey of a batch, given which of its rows, (n_rows,), have each view."""
+    def of(cls, batch: Batch) -> "LabelSurvey":
+        """Survey of a batch."""
         words: list[dict[str, tuple[str, Any]]] = []
-        counts: dict[str, list[Counter[str]]] = {view: [] for view in present}
         block = _number_block(batch)
         for j in range(batch.shape[1]):
             codes, cells = batch.distinct(j) if block is None else _distinct_numbers(block[:, j])
-            spelled = [word(cell) for cell in cells]
-            first = {}
-            for k, entry in enumerate(spelled):
-                if entry not in first and len(first) < MOST_WORDS:
-                    row = int(np.argmax(codes == k))
-                    first[entry] = (batch.place(row, j), cells[k])
+            first: dict[str, tuple[str, Any]] = {}
+            for k, cell in enumerate(cells):
+                if (entry := word(cell)) not in first and len(first) < MOST_WORDS:
+                    first[entry] = (batch.place(int(np.argmax(codes == k)), j), cell)
             words.append(first)
-            for view, rows in present.items():
-                chosen = codes[rows]
-                n_rows = np.bincount(chosen[chosen >= 0], minlength=len(cells))
-                found: Counter[str] = Counter()
-                for entry, n in zip(spelled, n_rows.tolist(), strict=True):
-                    found[entry] += n
-                counts[view].append(found)
-        return cls(batch.columns, words, counts)
+        return cls(batch.columns, words)
 
     def combine(self, other: "LabelSurvey") -> "LabelSurvey":
         """Survey of these rows, followed by others."""
-        counts = dict(self.counts)
-        for view, found in other.counts.items():
-            mine = counts.get(view)
-            counts[view] = (
-                found if mine is None else [a + b for a, b in zip(mine, found, strict=True)]
-            )
-        pairs = zip(self.words, other.words, strict=True)
-        return LabelSurvey(self.names, [b | a for a, b in pairs], counts)
+        words = []
+        for mine, others in zip(self.words, other.words, strict=True):
+            new = [(entry, cell) for entry, cell in others.items() if entry not in mine]
+            words.append(mine | dict(new[: MOST_WORDS - len(mine)]))
+        return LabelSurvey(self.names, words)
 
 
 def _number_block(batch: Batch) -> NDArray[np.float64] | None:
@@ -317,18 +301,6 @@ class LabelDecoder:
             signed[:, j] = np.array([*(meanings[w] for w in spelled), 0], dtype=np.int8)[codes]
         return signed
 
-    def seen(self, survey: LabelSurvey) -> dict[str, tuple[Mask, Mask]]:
-        """By view, whether each label is yes in some row, and no in some, (n_labels,) each."""
-        found = {}
-        for view, counts in survey.counts.items():
-            signs = [
-                {self.meanings[k][w] for w, n in of_label.items() if n}
-                for k, of_label in enumerate(counts)
-            ]
-            yes, no = ([sign in of for of in signs] for sign in (1, -1))
-            found[view] = np.array(yes, dtype=bool), np.array(no, dtype=bool)
-        return found
-
 
 @dataclass(frozen=True)
 class LabelledRows:
@@ -351,7 +323,7 @@ class LabelledRows:
     @classmethod
     def of(cls, labels: Batch, words: LabelWords, *, one_column: bool) -> "LabelledRows":
         """Labels with all rows in one batch."""
-        decoder = LabelDecoder.of(LabelSurvey.of(labels, {}), words)
+        decoder = LabelDecoder.of(LabelSurvey.of(labels), words)
         return cls(labels, decoder.decode(labels), one_column)
 
 

@@ -5,8 +5,9 @@ are read when they are needed. Nothing behind this module asks where a table cam
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from naim3l._origin import Origin
 from naim3l._text import quote
 from naim3l._warnings import warn_user
+from naim3l.files.columnar import PARQUET_EXTENSIONS
 from naim3l.files.errors import close_names
 from naim3l.files.tables import FileTable, is_folder, open_table
 from naim3l.input.batches import Batch
@@ -37,7 +39,6 @@ from naim3l.input.views import (
 
 # Rows of a batch of files that are read in chunks, unless memory is limited.
 BATCH_ROWS = 65_536
-PARQUET = (".parquet", ".parq", ".pq")
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,10 @@ class MemoryTable:
     def label_meta(self) -> Batch | None:
         return self.labels
 
+    def with_text(self, columns: Collection[str]) -> "MemoryTable":
+        """The table itself: its types are those of all rows."""
+        return self
+
     def fold(self, task: Any, combine: Any, **options: Any) -> Any:
         """Result of a task, see `Fold`, which has only one batch to work on."""
         return task(0, 0, self.features, self.labels)
@@ -149,6 +154,10 @@ class ChunkedTable:
     words: LabelWords = USUAL_WORDS
     chunked = True
 
+    def with_text(self, columns: Collection[str]) -> "ChunkedTable":
+        """The table with columns that remain text as it is written, if it is in text files."""
+        return replace(self, read=self.read.with_text(columns))
+
     def fold(
         self,
         task: Any,
@@ -174,11 +183,30 @@ def any_chunked(X: Any) -> bool:
     return any(map(is_chunked, X.values())) if is_separate(X) else is_chunked(X)
 
 
+def all_chunked(tables: Mapping[str, Table]) -> dict[str, ChunkedTable]:
+    """Tables that are all read in chunks; refuses one in memory beside them."""
+    for name, table in tables.items():
+        if not isinstance(table, ChunkedTable):
+            raise TypeError(
+                f"view {name!r} is in memory, and others are read in chunks; give all tables as "
+                "dask collections or files."
+            )
+    return dict(tables)  # type: ignore[arg-type]
+
+
 def is_chunked(X: Any) -> bool:
-    """Whether it is a collection of dask, or in files that are read in chunks."""
+    """Whether it is a collection of dask, or in files that are read in chunks.
+
+    Parquet files, folders, patterns and lists of files are; other single files are read at once.
+    """
     if isinstance(X, FileView):
         return X.chunked
-    return is_dask(X) or is_files(X)
+    if not is_files(X):
+        return is_dask(X)
+    if not isinstance(X, str | os.PathLike):
+        return True
+    path = os.fspath(X)
+    return is_folder(path) or path.lower().endswith(PARQUET_EXTENSIONS)
 
 
 def is_dask(X: Any) -> bool:
@@ -194,7 +222,9 @@ def is_files(X: Any) -> bool:
     return type(X).__module__.startswith("pyarrow.") and hasattr(X, "get_fragments")
 
 
-def open_tables(X: Any, y: Any, *, labelled: bool = True) -> dict[str, Table]:
+def open_tables(
+    X: Any, y: Any, *, labelled: bool = True, text: Collection[str] = ()
+) -> dict[str, Table]:
     """Tables by view, or one wide table under "X", with their labels.
 
     Of tables that are read in chunks, only metadata are read.
@@ -207,26 +237,27 @@ def open_tables(X: Any, y: Any, *, labelled: bool = True) -> dict[str, Table]:
         Label tables; for files, also names of columns of ``X``, or `LabelColumns`.
     labelled : bool
         Whether there must be labels.
+    text : collection of str
+        Columns of text files that remain text as it is written, so that 007 is not 7.
     """
     if labelled:
         check_label_form(X, y)
     if not is_separate(X):
-        return {WIDE_TABLE: _open(WIDE_TABLE, X, y, Origin(WIDE_TABLE), "y", labelled)}
+        table = _file_view(X, y, text) if is_files(X) else X
+        return {WIDE_TABLE: _open(WIDE_TABLE, table, y, Origin(WIDE_TABLE), "y", labelled)}
     check_view_names(X)
     tables = {}
     for view, table in X.items():
         labels = y[view] if labelled and y is not None else None
+        table = _file_view(table, labels, text) if is_files(table) else table
         where = f"view {view!r}"
         tables[view] = _open(view, table, labels, Origin(where), where, labelled)
     return tables
 
 
 def _open(name: str, X: Any, y: Any, origin: Origin, label_where: str, labelled: bool) -> Table:
-    if is_files(X):
-        X = _file_view(X, y, origin)
     if isinstance(X, FileView):
-        opened = _open_files(name, X, y, origin, labelled)
-        return opened
+        return _open_files(name, X, y, origin, labelled)
     if is_dask(X):
         return _open_dask(name, X, y, origin, label_where, labelled)
     batch = X if isinstance(X, Batch) else Batch(X, origin)
@@ -253,17 +284,17 @@ def _check_rows(features: Batch, labels: Batch) -> None:
 # Files.
 
 
-def _file_view(X: Any, y: Any, origin: Origin) -> FileView:
+def _file_view(X: Any, y: Any, text: Collection[str]) -> FileView:
     """Paths as a table in files: all columns are features, except those that are labels."""
     table = open_table(X)
     names = _names(y) or []
     columns = [column for column in table.columns if column not in names]
-    one = isinstance(X, str | os.PathLike) and not is_folder(os.fspath(X))
-    in_memory = one and not str(X).lower().endswith(PARQUET)
-    return FileView(table, columns, chunked=not in_memory)
+    return FileView(table, columns, text=tuple(text), chunked=is_chunked(X))
 
 
-def with_columns(X: Any, columns: Mapping[str, list[str] | None]) -> Any:
+def with_columns(
+    X: Any, columns: Mapping[str, list[str] | None], text: Collection[str] = ()
+) -> Any:
     """Tables of which paths are replaced by files with the columns that a model uses.
 
     Parameters
@@ -271,13 +302,15 @@ def with_columns(X: Any, columns: Mapping[str, list[str] | None]) -> Any:
     X : mapping of str to table, or one wide table
     columns : mapping of str to list of str or None
         By table; None if columns have no names.
+    text : collection of str
+        Columns of text files that remain text as it is written.
     """
 
     def replaced(name: str, table: Any) -> Any:
         names = columns.get(name)
         if not is_files(table) or names is None:
             return table
-        return replace(_file_view(table, None, Origin(name)), columns=names)
+        return replace(_file_view(table, None, text), columns=names)
 
     if is_separate(X):
         return {view: replaced(view, table) for view, table in X.items()}
@@ -298,14 +331,10 @@ def _open_files(name: str, X: FileView, y: Any, origin: Origin, labelled: bool) 
     names = _names(y) if labelled else []
     if names is None:
         return _open_unlike(name, X, y, origin)
-    if labelled and not names:
-        raise ValueError(f"{origin}: no labels; give the names of columns.")
-    for column in (*X.columns, *names, *([] if X.id is None else [X.id])):
-        if column not in X.table.columns:
-            raise ValueError(
-                f"{origin}, {X.table.name}: no column {quote(column)}; "
-                f"{close_names(column, X.table.columns)}"
-            )
+    if labelled:
+        _check_names(names, X.table.columns, f"{origin}, {X.table.name}")
+    others = [*X.columns, *([] if X.id is None else [X.id])]
+    _check_names(others, X.table.columns, f"{origin}, {X.table.name}")
     words = y.words if isinstance(y, LabelColumns) else USUAL_WORDS
     read = _FileReader(origin.table, X.columns, names, X.id, X.text, X.batch_rows)
     if not X.chunked:
@@ -324,6 +353,15 @@ def _open_files(name: str, X: FileView, y: Any, origin: Origin, labelled: bool) 
         X,
         words=words,
     )
+
+
+def _check_names(names: Sequence[str], columns: Sequence[str], where: str) -> None:
+    """Refuse names that are not those of columns, and none."""
+    if not names:
+        raise ValueError(f"{where}: no labels; give the names of columns.")
+    for name in names:
+        if name not in columns:
+            raise ValueError(f"{where}: no column {quote(name)}; {close_names(name, columns)}")
 
 
 def _with_columns(batch: Batch) -> Batch:
@@ -360,9 +398,12 @@ class _FileReader:
     text: tuple[str, ...]
     batch_rows: int | None
 
-    def __call__(self, i: int, part: Any) -> Iterator[Rows]:
+    def __call__(self, i: int | None, part: Any) -> Iterator[Rows]:
         for frame, origin in part.batches(self._needed, self._text, self.batch_rows):
             yield self._split(frame, origin, unique=False)
+
+    def with_text(self, columns: Collection[str]) -> "_FileReader":
+        return replace(self, text=(*self.text, *columns))
 
     def whole(self, table: FileTable) -> Rows:
         """All rows in one batch."""
@@ -397,9 +438,9 @@ def _open_dask(
 ) -> ChunkedTable:
     load_dask()
     names = _names(y) if labelled else None
-    if names is not None and hasattr(X, "columns") and set(names) <= set(X.columns):
-        features = X[[column for column in X.columns if column not in names]]
-        X, y = features, X[names]
+    if names is not None and hasattr(X, "columns"):
+        _check_names(names, list(X.columns), str(origin))
+        X, y = X[[column for column in X.columns if column not in names]], X[names]
     parts, lengths, meta = _dask_parts(X, str(origin))
     batch = _with_columns(Batch(meta, origin))
     facts = [load_dask("dask.base").tokenize(X)]
@@ -459,7 +500,7 @@ def _label_parts(
     if y is None or is_files(y) or isinstance(y, FileView):
         label_batch(None, where)  # refuses it
     # Labels in memory are divided as the table is.
-    batch, _ = label_batch(y, where)
+    batch, one_column = label_batch(y, where)
     if lengths is None:
         lengths = list(load_dask().compute(*[load_dask().delayed(len)(part) for part in parts]))
     if sum(lengths) != len(batch):
@@ -467,12 +508,18 @@ def _label_parts(
             f"{where}: {sum(lengths)} rows of features but {len(batch)} rows of labels "
             "(inconsistent numbers of samples)."
         )
-    ends = np.cumsum(lengths).tolist()
-    table = batch.data if batch.frame is None else batch.frame
-    pieces = [table[end - n : end] for end, n in zip(ends, lengths, strict=True)]
-    natives = [piece if batch.frame is None else piece.to_native() for piece in pieces]
-    delayed = [load_dask().delayed(piece, traverse=False) for piece in natives]
-    return delayed, table[:0] if batch.frame is None else table[:0].to_native(), natives
+    table = batch.data if batch.frame is None else batch.frame.to_pandas()
+    ends = np.cumsum([0, *lengths]).tolist()
+    pieces = [_rows(table, start, end) for start, end in pairwise(ends)]
+    delayed = [load_dask().delayed(piece, traverse=False) for piece in pieces]
+    meta = _rows(table, 0, 0)
+    if one_column:
+        meta = meta.iloc[:, 0] if hasattr(meta, "iloc") else meta[:, 0]
+    return delayed, meta, table
+
+
+def _rows(table: Any, start: int, end: int) -> Any:
+    return (table.iloc if hasattr(table, "iloc") else table)[start:end]
 
 
 _CURE = (
@@ -496,8 +543,8 @@ class _DaskReader:
     table: str
     labelled: bool
 
-    def __call__(self, i: int, part: Any, labels: Any = None) -> Iterator[Rows]:
-        origin = Origin(self.table, f"partition {i}")
+    def __call__(self, i: int | None, part: Any, labels: Any = None) -> Iterator[Rows]:
+        origin = Origin(self.table, _partition(i, part))
         features = Batch(part, origin)
         if not self.labelled:
             yield features, None
@@ -505,3 +552,16 @@ class _DaskReader:
         batch, _ = label_batch(labels, origin)
         check_part_rows(str(origin), len(features), len(batch))
         yield features, batch
+
+    def with_text(self, columns: Collection[str]) -> "_DaskReader":
+        """The reader itself: partitions have types of their own."""
+        return self
+
+
+def _partition(i: int | None, part: Any) -> str:
+    """Name of a partition, whose number is not known if dask computes a prediction."""
+    if i is not None:
+        return f"partition {i}"
+    if not hasattr(part, "iloc") or not len(part):
+        return "a partition"
+    return f"the partition that begins with index {part.index[0]!r}"

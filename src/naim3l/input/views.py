@@ -26,6 +26,7 @@ from naim3l.input.batches import Batch
 FUSED = "fused"
 SINGLE_VIEW = "all"
 WIDE_TABLE = "X"
+MOST_SHOWN = 5  # rows that a message lists
 
 
 def is_separate(X: Any) -> bool:
@@ -403,3 +404,9 @@ def check_same_columns(batch: Batch, names: Collection[str] | None, n_columns: i
 def view_origin(view: str) -> Origin:
     """Origin of the rows of a separate table in memory."""
     return Origin(f"view {view!r}")
+
+
+def rows_without_view(n_rows: int, first: Sequence[int]) -> str:
+    """Message about rows of a wide table without any view, given how many, and the first."""
+    shown = ", ".join(map(str, first[:MOST_SHOWN])) + (", ..." if n_rows > MOST_SHOWN else "")
+    return f"{WIDE_TABLE}: {n_rows} rows ({shown}) have no view at all"
