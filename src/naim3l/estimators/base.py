@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from naim3l._arrays import Matrix
 from naim3l._device import CPU
+from naim3l._origin import Origin
 from naim3l._text import plain
 from naim3l._warnings import warn_user
 from naim3l.decisions.fusion import fuse_views
@@ -38,14 +39,15 @@ from naim3l.estimators.chunked import lazily, scores_of_chunks
 from naim3l.estimators.saved import PARAMETER, save, stored_parameters
 from naim3l.estimators.training import read_training
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, accepts_missing
-from naim3l.features.kernels import AUTO, KernelMap
+from naim3l.features.kernels import AUTO, KERNELS, Kernel, KernelMap
 from naim3l.features.plan import ColumnPlan
 from naim3l.features.recipes import Recipe
+from naim3l.features.survey import TEXT
 from naim3l.files.stored import Array, MapOf, Nested, Plain, Sometimes, Text
 from naim3l.input.batches import Batch
 from naim3l.input.labels import LabelledRows, fill_unknown
-from naim3l.input.sources import any_chunked, open_tables, with_columns
-from naim3l.input.views import FUSED, WIDE_TABLE, TableNames, is_separate
+from naim3l.input.sources import MemoryTable, any_chunked, open_tables, with_columns
+from naim3l.input.views import FUSED, WIDE_TABLE, TableNames, is_separate, rows_without_view
 from naim3l.metrics import evaluate
 from naim3l.problem.rows import Problem
 
@@ -218,12 +220,9 @@ class ViewPredictor(BaseEstimator):
         """
         scores = self._scores(X)
         if self.names_.wide:
-            lacking = np.flatnonzero(np.isnan(scores[FUSED]).all(axis=1))
-            if len(lacking):
-                shown = ", ".join(map(str, lacking[:5])) + (", ..." if len(lacking) > 5 else "")
-                warn_user(
-                    f"X: {len(lacking)} rows ({shown}) have no view at all: their scores are NaN."
-                )
+            lacking = np.flatnonzero(np.isnan(scores[FUSED]).all(axis=1)).tolist()
+            if lacking:
+                warn_user(f"{rows_without_view(len(lacking), lacking)}: their scores are NaN.")
         return self._contain(scores, X)
 
     @lazily
@@ -285,11 +284,13 @@ class ViewPredictor(BaseEstimator):
         """
         scores = self._scores(X)
         for view, S in scores.items():
-            lacking = np.flatnonzero(np.isnan(S).any(axis=1))
-            if len(lacking):
-                where = WIDE_TABLE if self.names_.wide else f"view {view!r}"
+            lacking = np.flatnonzero(np.isnan(S).any(axis=1)).tolist()
+            if lacking:
+                table = X if self.names_.wide else X[view]
+                origin = Origin(WIDE_TABLE if self.names_.wide else f"view {view!r}")
+                origin = table.origin if isinstance(table, Batch) else origin
                 raise ValueError(
-                    f"{where}, row {lacking[0]}: all values are missing, so there is nothing to "
+                    f"{origin.place(lacking[0])}: all values are missing, so there is nothing to "
                     f"predict from ({len(lacking)} such rows); drop these rows first."
                 )
         at = self.decisions_.thresholds_of(decide)
@@ -509,13 +510,18 @@ class ViewPredictor(BaseEstimator):
     def _batches(self, X: Any) -> dict[str, Batch]:
         """Batch of each view for prediction, checked against the training data."""
         self.names_.check_form(X)
-        given = with_columns(X, self.names_.needed_columns())
-        tables = open_tables(given, None, labelled=False)
+        tables = open_tables(self._with_columns(X), None, labelled=False)
         return {
             view: batch
             for name, table in tables.items()
             for view, batch in self.names_.split(name, table.meta).items()
         }
+
+    def _with_columns(self, X: Any) -> Any:
+        """Tables in which paths are replaced by files with the columns that are used."""
+        columns = (column for of_view in self.columns_.values() for column in of_view)
+        text = {column.name for column in columns if column.kind == TEXT}
+        return with_columns(X, self.names_.needed_columns(), text)
 
     def _score_view(self, view: str, batch: Batch) -> Matrix:
         features, present = self.features_[view].encode(batch)
@@ -541,7 +547,8 @@ class ViewPredictor(BaseEstimator):
             yield from scores_of_chunks(self, X, y)
             return
         scores = self._scores(X)
-        for name, table in open_tables(X, y).items():
+        for name, table in open_tables(self._with_columns(X), y).items():
+            assert isinstance(table, MemoryTable) and table.labels is not None
             block = FUSED if self.names_.wide else name
             labels = LabelledRows.of(table.labels, table.words, one_column=table.one_column)
             yield block, scores[block], labels
@@ -554,9 +561,7 @@ class ViewPredictor(BaseEstimator):
             )
         return self.decisions_.calibrations[block].probabilities(scores)
 
-    def _contain(
-        self, values: dict[str, NDArray], X: Any, columns: list[str] | None = None
-    ) -> Any:
+    def _contain(self, values: dict[str, NDArray], X: Any, columns: list[str] | None = None) -> Any:
         """Arrays or data frames by view, or a single one for a wide table, see `set_output`."""
         container: Any = getattr(self, "_sklearn_output_config", {}).get("transform", "default")
         wide = self.names_.wide
@@ -615,6 +620,10 @@ class ViewModel(ViewPredictor):
         tags.input_tags.sparse = True
         # A row of NaN lacks the view; other NaN are allowed if the features accept them.
         given = self.features
+        if isinstance(given, str) and given in KERNELS:
+            given = AUTO
+        elif isinstance(given, Kernel):
+            given = given.recipe
         has_plan = isinstance(given, Recipe) and given.plan
         auto = isinstance(given, str) and given == AUTO
         tags.input_tags.allow_nan = auto or has_plan or accepts_missing(given)

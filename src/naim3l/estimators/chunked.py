@@ -18,9 +18,9 @@ from naim3l.input.labels import LabelledRows, LabelWords
 from naim3l.input.sources import (
     ChunkedTable,
     FileView,
+    all_chunked,
     any_chunked,
     open_tables,
-    with_columns,
 )
 from naim3l.input.views import FUSED
 
@@ -63,12 +63,10 @@ def _tables(model: Any, X: Any, y: Any, *, labelled: bool) -> dict[str, ChunkedT
     """Tables, checked before they are read."""
     check_is_fitted(model)
     model.names_.check_form(X)
-    tables = open_tables(with_columns(X, model.names_.needed_columns()), y, labelled=labelled)
+    tables = all_chunked(open_tables(model._with_columns(X), y, labelled=labelled))
     for name, table in tables.items():
-        if not isinstance(table, ChunkedTable):
-            raise TypeError(f"{name!r} is in memory, and other tables are read in chunks.")
         model.names_.split(name, table.meta)
-    return tables  # type: ignore[return-value]
+    return tables
 
 
 def _plain(model: Any) -> Any:
@@ -108,6 +106,8 @@ class _Prediction:
         The result for no rows.
     view : str or None
         View of a wide table whose scores are asked for.
+    one_column : bool
+        Whether labels are one-dimensional.
     """
 
     model: Any
@@ -117,6 +117,7 @@ class _Prediction:
     read: Callable[..., Any]
     empty: Any
     view: str | None = None
+    one_column: bool = False
 
     @classmethod
     def of(
@@ -127,11 +128,17 @@ class _Prediction:
         options: dict[str, Any],
         view: str | None = None,
     ) -> "_Prediction":
-        empty = _empty(model, table, method)
-        return cls(_plain(model), table.name, method, options, table.read, empty, view)
+        empty, plain = _empty(model, table, method), _plain(model)
+        return cls(plain, table.name, method, options, table.read, empty, view, table.one_column)
 
-    def __call__(self, part: Any, labels: Any = None) -> Any:
-        batches = self.read(0, part) if labels is None else self.read(0, part, labels)
+    def __call__(self, *part: Any, number: int | None = None, block_info: Any = None) -> Any:
+        """Result for a part: a partition, and its labels if they are needed, or rows of files.
+
+        Its number is known for blocks of arrays, of which dask tells it.
+        """
+        if block_info:
+            number = block_info[0]["chunk-location"][0]
+        batches = self.read(number, *part)
         results = [self._of_batch(*rows) for rows in batches if len(rows[0])]
         if len(results) > 1:
             return load_dask("pandas").concat(results)
@@ -144,8 +151,8 @@ class _Prediction:
             found = self.model._contain(self.model._scores(X), X)
         elif self.method == "impute_labels":
             assert labels is not None
-            y = labels.data if wide else {self.table: labels.data}
-            found = self.model.impute_labels(X, y, **self.options)
+            y = _first_column(labels.data) if self.one_column else labels.data
+            found = self.model.impute_labels(X, y if wide else {self.table: y}, **self.options)
         else:
             found = getattr(self.model, self.method)(X, **self.options)
         if self.view is not None or not wide:
@@ -156,11 +163,16 @@ class _Prediction:
         return load_dask("pandas").DataFrame(values, index, list(self.empty.columns))
 
 
+def _first_column(table: Any) -> Any:
+    return table.iloc[:, 0] if hasattr(table, "iloc") else table[:, 0]
+
+
 def _empty(model: Any, table: ChunkedTable, method: str) -> Any:
-    """The result of a method for no rows, as a data frame or array."""
+    """The result of a method for no rows, as a data frame, series or array."""
     if method == "impute_labels":
         assert table.label_meta is not None
-        return table.label_meta.data
+        given = table.label_meta.data
+        return _first_column(given) if table.one_column else given
     names = model.names_
     flat = names.wide and names.one_column and method != "view_scores"
     columns = ["0", "1"] if flat and method == "predict_proba" else list(names.labels)
@@ -171,19 +183,37 @@ def _empty(model: Any, table: ChunkedTable, method: str) -> Any:
 
 
 def _collection(predict: _Prediction, table: ChunkedTable) -> Any:
-    """Data frame or array of dask with the results of all partitions."""
+    """Data frame, series or array of dask with the results of all partitions."""
     native, meta = table.native, predict.empty
-    given = (table.native_labels,) if predict.method == "impute_labels" else ()
     if isinstance(native, FileView):
         parts = [part for (part,) in table.parts]
         return load_dask("dask.dataframe").from_map(predict, parts, meta=meta)
+    if predict.method == "impute_labels":
+        return _like_labels(predict, table)
     if hasattr(native, "divisions"):
-        options: dict[str, Any] = {"align_dataframes": False, "enforce_metadata": False}
-        return native.map_partitions(predict, *given, meta=meta, **options)
+        return native.map_partitions(predict, meta=meta, enforce_metadata=False)
     rows = native.rechunk({1: -1})
     chunks = (rows.chunks[0], *((n,) for n in meta.shape[1:]))
-    options = {"meta": meta, "chunks": chunks, "drop_axis": [1] if meta.ndim == 1 else []}
-    return load_dask("dask.array").map_blocks(predict, rows, *given, **options)
+    options: dict[str, Any] = {"meta": meta, "chunks": chunks}
+    options["drop_axis"] = [1] if meta.ndim == 1 else []
+    return load_dask("dask.array").map_blocks(predict, rows, **options)
+
+
+def _like_labels(predict: _Prediction, table: ChunkedTable) -> Any:
+    """Filled labels in partitions of the features, in a collection of the kind of the labels."""
+    delayed = load_dask().delayed(predict, pure=False)
+    parts = [delayed(*part, number=i) for i, part in enumerate(table.parts)]
+    meta = predict.empty
+    if hasattr(meta, "iloc"):
+        divisions = getattr(table.native_labels, "divisions", None)
+        options: dict[str, Any] = {"meta": meta, "verify_meta": False}
+        return load_dask("dask.dataframe").from_delayed(parts, divisions=divisions, **options)
+    array, lengths = load_dask("dask.array"), table.lengths or [np.nan] * len(parts)
+    blocks = [
+        array.from_delayed(part, (n, *meta.shape[1:]), dtype=meta.dtype)
+        for part, n in zip(parts, lengths, strict=True)
+    ]
+    return array.concatenate(blocks, allow_unknown_chunksizes=True)
 
 
 @dataclass(frozen=True)
