@@ -149,7 +149,7 @@ def reference_rate(case):
     """Shape and flop rate of the loop's main product on its own."""
     from common import median_seconds
 
-    from naim3l.problem.choice import choose_form
+    from naim3l.problem.cost_model import choose_form
 
     problem = choose_form(case.objective().problem)
     n_rows = getattr(problem, "n_rows", problem.n_positives)  # the form "rows" multiplies these

@@ -23,13 +23,13 @@ from bench_kernel import training_rows
 from common import make_cases, number, print_machine, print_markdown, print_table, progress
 from sklearn.exceptions import ConvergenceWarning
 
-from naim3l import NAIM3L, NAIM3LCV
+from naim3l import NAIM3L, NAIM3LCV, Decisions, Kernel
 from naim3l.solvers.nuclear import singular_value_threshold
-from naim3l.solvers.products import shrink_gram
+from naim3l.solvers.torch_steps import shrink_gram
 
 TOLS = {"espgame-sized": [1e-4], "yeast": [1e-7, 1e-9]}
 SEARCH = {"lams": [0.2, 0.4, 0.8], "ridges": [1.0, 3.0], "cv": 2, "metric": "log-loss", "tol": 1e-3}
-KERNEL = {"kernel": "hellinger", "calibrate": True, "random_state": 0}
+DECIDE = Decisions("sign", probabilities=True)
 
 
 def tables_of(case):
@@ -60,9 +60,9 @@ def compare_fits(case, tol, arguments):
     models, seconds = [], []
     for device in (arguments.device, "cpu"):
         progress(f"fit, {case.name}, tol {tol:g}, {device}")
-        timed_fit(NAIM3L(transformer=None, ridge=1.0, max_iter=2, device=device), *some)
+        timed_fit(NAIM3L(features=None, ridge=1.0, max_iter=2, device=device), *some)
         ridge = 1.0 if case.name == "yeast" else "auto"
-        models.append(NAIM3L(case.lam, ridge=ridge, transformer=None, tol=tol, max_iter=5000,
+        models.append(NAIM3L(case.lam, ridge=ridge, features=None, tol=tol, max_iter=5000,
                              device=device))  # fmt: skip
         seconds.append(timed_fit(models[-1], X, Y))
     gpu, cpu = models
@@ -81,7 +81,8 @@ def compare_search(X, Y, arguments):
     rows, models = [], []
     for device in (arguments.device, "cpu"):
         progress(f"search, {device}")
-        model = NAIM3LCV(**SEARCH, **KERNEL, n_landmarks=arguments.landmarks, device=device)
+        kernel = Kernel("hellinger", arguments.landmarks)
+        model = NAIM3LCV(**SEARCH, features=kernel, decide=DECIDE, random_state=0, device=device)
         seconds = timed_fit(model, X, Y)
         models.append(model)
         rows.append([device, number(seconds), f"{model.lam_:g}", f"{model.ridge_:g}",

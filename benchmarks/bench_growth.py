@@ -3,7 +3,7 @@
     python benchmarks/bench_growth.py
 
 Four views, each with a quarter of the rows, of 50 features; 38 labels, half of them unknown. The
-pass computes `PartStatistics` of chunks of 100,000 rows and combines them. Peak memory is the
+pass computes `RowStatistics` of chunks of 100,000 rows and combines them. Peak memory is the
 growth of a fresh process (its largest resident size, without libraries and a tiny warm-up) as a
 multiple of the input: float64 features and int8 labels. It is measured in two modes,
 "chunked" (a chunk is drawn, used and discarded) and "in memory" (all rows are held), and on request
@@ -25,9 +25,9 @@ from common import number, peak_bytes, print_machine, print_table, progress, tim
 from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
 
-from naim3l.problem.compressed import CompressedProblem
-from naim3l.problem.row_sums import PartStatistics
 from naim3l.problem.rows import Problem
+from naim3l.problem.statistics_problem import StatisticsProblem
+from naim3l.problem.sufficient_statistics import RowStatistics
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
 
@@ -89,15 +89,15 @@ def timed_pass(views):
         total = None
         for X, Y in chunks:
             start = perf_counter()
-            part = PartStatistics.of(X, Y)
+            part = RowStatistics.of(X, Y)
             total = part if total is None else total.combine(part)
             seconds += perf_counter() - start
         parts.append(total.view())
-    return CompressedProblem(parts, fit_intercept=True), seconds
+    return StatisticsProblem(parts, fit_intercept=True), seconds
 
 
 def run_pass(rows, mode):
-    """Compressed problem and seconds of the pass, with the rows held as the mode says."""
+    """Statistics and seconds of the pass, with the rows held as the mode says."""
     if mode == "chunked":
         return timed_pass(rows.chunks(view) for view in range(N_VIEWS))
     held = [rows.whole(view) for view in range(N_VIEWS)]
@@ -105,7 +105,7 @@ def run_pass(rows, mode):
         return timed_pass(_slices(X, Y) for X, Y in held)
     start = perf_counter()
     problem = Problem([X[:, :-1] for X, _ in held], [Y for _, Y in held])
-    return CompressedProblem.from_problem(problem), perf_counter() - start
+    return StatisticsProblem.of(problem), perf_counter() - start
 
 
 def _slices(X, Y):

@@ -25,34 +25,33 @@ def fit_raw(data):
     from naim3l import NAIM3L
 
     X, Y = corel5k(data, "corel5k-genuine")
-    return lambda: NAIM3L(0.4, transformer="paper").fit(X, Y)
+    return lambda: NAIM3L(0.4, features="paper").fit(X, Y)
 
 
 def search_linear(data):
-    """NAIM3LCV(calibrate=True, threshold="f1") on the features of the same."""
-    from naim3l import NAIM3LCV
-    from naim3l.features.encoding import make_transformer
+    """NAIM3LCV(decide="f1") on the features of the same."""
+    from naim3l import NAIM3LCV, Recipe
 
     X, Y = corel5k(data, "corel5k-genuine")
-    X = {view: make_transformer("paper", view).fit_transform(table) for view, table in X.items()}
-    model = NAIM3LCV(transformer=None, calibrate=True, threshold="f1", random_state=0)
+    X = {view: Recipe("paper").fit(table)[1] for view, table in X.items()}
+    model = NAIM3LCV(features=None, decide="f1", random_state=0)
     return lambda: model.fit(X, Y)
 
 
 def search_kernel(data):
     """NAIM3LCV with kernels and calibration: Corel5k with six views, 400 landmarks."""
-    from naim3l import NAIM3LCV
+    from naim3l import NAIM3LCV, Kernel
 
     X, Y = corel5k(data, "corel5k")
     model = NAIM3LCV(
-        [0.2, 0.4, 0.8], [1.0, 3.0], cv=2, metric="log-loss", tol=1e-3, kernel="hellinger",
-        n_landmarks=400, calibrate=True, random_state=0,
+        [0.2, 0.4, 0.8], [1.0, 3.0], cv=2, metric="log-loss", tol=1e-3,
+        features=Kernel("hellinger", n_landmarks=400), random_state=0,
     )  # fmt: skip
     return lambda: model.fit(X, Y)
 
 
 def fit_text(data):
-    """NAIM3L(transformer=TfidfTransformer(sublinear_tf=True), ridge=1): 220 rows, 1,900 terms."""
+    """NAIM3L(features=TfidfTransformer(sublinear_tf=True), ridge=1): 220 rows, 1,900 terms."""
     return _text(1900, search=False)
 
 
@@ -75,8 +74,8 @@ def _text(n_terms, *, search):
     X, Y = make_terms(n_terms=n_terms)
     features = TfidfTransformer(sublinear_tf=True)
     if search:
-        return lambda: NAIM3LCV(transformer=features, random_state=0).fit(X, Y)
-    return lambda: NAIM3L(transformer=features, ridge=1, max_iter=10).fit(X, Y)
+        return lambda: NAIM3LCV(features=features, random_state=0).fit(X, Y)
+    return lambda: NAIM3L(features=features, ridge=1, max_iter=10).fit(X, Y)
 
 
 def show_help(data):
@@ -126,7 +125,8 @@ def run(name, data):
 
 def in_checkout(name, checkout, data):
     """Seconds of a job with the code of a checkout."""
-    path = os.pathsep.join([str(Path(checkout).resolve() / "src"), str(HERE)])
+    root = Path(checkout).resolve()
+    path = os.pathsep.join(map(str, (root / "src", root / "bench" / "src", HERE)))
     command = [sys.executable, __file__, "--run", name, "--data", data]
     done = subprocess.run(
         command,

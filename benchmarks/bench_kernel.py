@@ -15,9 +15,8 @@ from time import perf_counter
 import numpy as np
 from common import print_machine, print_table, progress
 
-from naim3l import NAIM3L, NAIM3LCV
-from naim3l.features.encoding import make_transformer
-from naim3l.problem.choice import choose_form, estimate_costs
+from naim3l import NAIM3L, NAIM3LCV, Kernel, Recipe
+from naim3l.problem.cost_model import choose_form, estimate_costs
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
@@ -43,15 +42,14 @@ def training_rows(data, quick):
     return trial.X_train, trial.Y_train
 
 
-def make_problem(X, Y, transformer, n_landmarks=None):
-    """Problem with transformed features, and the seconds that the transformation took."""
+def make_problem(X, Y, n_landmarks=None):
+    """Problem with features, by default those of the paper, and the seconds that these took."""
     start = perf_counter()
-    kernel = None if n_landmarks is None else "hellinger"
-    maps = NAIM3L(kernel=kernel, n_landmarks=n_landmarks, transformer=transformer)
-    features = [
-        make_transformer(transformer, view, maps._kernel_map(view)).fit_transform(table)
-        for view, table in X.items()
-    ]
+    if n_landmarks is None:
+        features = [Recipe("paper").fit(table)[1] for table in X.values()]
+    else:
+        kernel = Kernel("hellinger", n_landmarks=n_landmarks)
+        features = [kernel.fit(table).apply(table) for table in X.values()]
     seconds = perf_counter() - start
     return Problem(features, [np.where(np.isnan(y), 0, 2 * y - 1) for y in Y.values()]), seconds
 
@@ -65,13 +63,13 @@ def timed(problem, lam, ridge, form="auto"):
 def compare_fits(X, Y, landmarks):
     """Solve times of kernel fits as multiples of the linear fit."""
     progress("linear fit")
-    problem, features = make_problem(X, Y, "paper")
+    problem, features = make_problem(X, Y)
     timed(problem, LAM, 0.0)  # warms up
     linear, n_iter = timed(problem, LAM, 0.0)
     rows = [["linear, 50 components", f"{features:.1f}", f"{linear:.1f}", str(n_iter), "1.0", ""]]
     for n in landmarks:
         progress(f"{n} landmarks")
-        problem, features = make_problem(X, Y, "auto", n)
+        problem, features = make_problem(X, Y, n)
         seconds, n_iter = timed(problem, LAM, RIDGE)
         chosen = "rows" if choose_form(problem) is problem else "statistics"
         rows.append([f"kernel, {n} landmarks", f"{features:.1f}", f"{seconds:.1f}", str(n_iter),
@@ -85,12 +83,12 @@ def compare_forms(X, Y, columns):
     rows = []
     for n in columns:
         progress(f"forms at {n} columns")
-        problem, _ = make_problem(X, Y, "auto", n)
+        problem, _ = make_problem(X, Y, n)
         costs = estimate_costs(problem)
         on_rows, on_statistics = (
-            timed(problem, LAM, RIDGE, form)[0] for form in ("rows", "compressed")
+            timed(problem, LAM, RIDGE, form)[0] for form in ("rows", "statistics")
         )
-        estimate = costs["rows"].total.flops / costs["compressed"].total.flops
+        estimate = costs["rows"].flops / costs["statistics"].flops
         rows.append([str(n), f"{on_rows:.1f}", f"{on_statistics:.1f}",
                      f"{on_rows / on_statistics:.2f}", f"{estimate:.2f}"])  # fmt: skip
     header = ["columns", "rows, s", "statistics, s", "measured ratio", "estimated ratio"]
@@ -101,11 +99,12 @@ def compare_search(X, Y, n):
     """Time of a search relative to a single fit, both including features."""
     progress("search")
     start = perf_counter()
-    NAIM3L(LAM, ridge=RIDGE, kernel="hellinger", n_landmarks=n).fit(X, Y)
+    kernel = Kernel("hellinger", n_landmarks=n)
+    NAIM3L(LAM, ridge=RIDGE, features=kernel).fit(X, Y)
     single = perf_counter() - start
     start = perf_counter()
-    NAIM3LCV([0.2, 0.4, 0.8], [1.0, 3.0], cv=2, kernel="hellinger", n_landmarks=n,
-             random_state=0).fit(X, Y)  # fmt: skip
+    pairs = [0.2, 0.4, 0.8], [1.0, 3.0]
+    NAIM3LCV(*pairs, cv=2, features=kernel, decide="sign", random_state=0).fit(X, Y)
     search = perf_counter() - start
     row = [f"{n} landmarks, 6 pairs, 2 folds, 3 bandwidths", f"{single:.1f}", f"{search:.1f}",
            f"{search / single:.1f}"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Fits to Parquet files that are read in parts: growth, workers, a rival, and killed workers.
+"""Fits to Parquet files that are read in chunks: growth, workers, a rival, and killed workers.
 
     python benchmarks/bench_scale.py COMMAND
 
@@ -10,7 +10,7 @@ used again.
   constants of the cost model. Every run has a fresh process; memory is its largest resident size,
   less that after a tiny fit.
 - ``workers``: the passes with one thread, two threads, and two processes of a cluster, the time of
-  a part that has nothing to do, and small tables compared with fits in memory.
+  a part that has no rows, and small tables compared with fits in memory.
 - ``rival``: compared with SGDClassifier.partial_fit on the same files, one thread each.
 - ``kill``: a worker of a cluster is killed at random moments of the statistics pass. It is an error
   if a bit of the weights then differs.
@@ -81,7 +81,7 @@ def print_workers(arguments):
         )
     sets = [_dataset(arguments, n_rows) for n_rows in arguments.small]
     arguments.table(
-        "Time of a fit in parts relative to that of reading the files and fitting in memory with "
+        "Time of a fit in chunks relative to that of reading the files and fitting in memory with "
         "one thread.",
         *small_table(sets),
     )

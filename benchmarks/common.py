@@ -13,8 +13,8 @@ from time import perf_counter
 import numpy as np
 from threadpoolctl import threadpool_info
 
+from naim3l import Recipe
 from naim3l.datasets import load_yeast, make_challenge, make_unpaired
-from naim3l.features.encoding import make_transformer
 from naim3l.problem.rows import Problem
 from naim3l.solvers.objective import Objective
 
@@ -84,9 +84,9 @@ def _real_case(name, data, quick):
     trial = plan.apply(views, labels)
     features, X_test = [], {}
     for view, X in trial.X_train.items():
-        transformer = make_transformer("paper", view).fit(X)
-        features.append(transformer.transform(X))
-        X_test[view] = transformer.transform(trial.X_test[view])
+        fitted, of_rows = Recipe("paper").fit(X.astype(float))
+        features.append(of_rows)
+        X_test[view] = fitted.apply(trial.X_test[view].astype(float))
     signed = [_signed(Y) for Y in trial.Y_train.values()]
     return Case(name, 0.4, features, signed, X_test, trial.Y_test)
 
@@ -102,7 +102,7 @@ def _generated(name, n_samples, n_labels, lam, quick):
         n_rows, n_features=(50,) * 6, n_labels=n_labels, n_latent=N_LATENT, labels_per_row=4.7,
         noise=NOISE, missing_labels=0.5, random_state=0,
     )  # fmt: skip
-    features = [make_transformer("paper", view).fit_transform(X) for view, X in made.views.items()]
+    features = [Recipe("paper").fit(X)[1] for X in made.views.values()]
     return Case(name, lam, features, [_signed(Y) for Y in made.labels.values()])
 
 

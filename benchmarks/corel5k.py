@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from naim3l import NAIM3L, evaluate
+from naim3l import NAIM3L, Recipe, evaluate
 from naim3l.datasets import make_challenge
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_paper
@@ -41,7 +41,7 @@ def metrics(data, n_seeds, lam):
     for seed in range(n_seeds):
         trial = challenge(data, seed)
         start = time.perf_counter()
-        model = NAIM3L(lam, transformer="paper", solver="paper", random_state=seed)
+        model = NAIM3L(lam, features="paper", solver="paper", random_state=seed)
         model.fit(trial.X_train, trial.Y_train)
         seconds = time.perf_counter() - start
         result = evaluate(trial.Y_test, model.decision_function(trial.X_test))
@@ -56,8 +56,7 @@ def metrics(data, n_seeds, lam):
 def iteration_ratio(data, lam, n_iter=4):
     """Seconds per iteration of the oracle and of solver "paper" from the same start."""
     trial = challenge(data, 0)
-    model = NAIM3L(lam, transformer="paper", tol=0, max_iter=1).fit(trial.X_train, trial.Y_train)
-    features = [model.transformers_[view].transform(X) for view, X in trial.X_train.items()]
+    features = [Recipe("paper").fit(X.astype(float))[1] for X in trial.X_train.values()]
     labels = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in trial.Y_train.values()]
     problem = Problem(features, labels)
     W = np.random.default_rng(0).uniform(-1, 1, (problem.n_weights, problem.n_labels))

@@ -7,8 +7,8 @@ from common import number, progress
 from scale_data import N_FEATURES, N_LABELS, VIEWS
 from scale_runs import PASSES, in_fresh_process
 
-from naim3l.decisions.rules import N_FOLDS
-from naim3l.problem.choice import statistics_bytes
+from naim3l.decisions.learning import N_FOLDS
+from naim3l.problem.cost_model import statistics_bytes
 
 FITS = ("fit", "fit, calibrated")
 # Calibration adds its folds to the statistics of every part; larger sizes tell nothing new.

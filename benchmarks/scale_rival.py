@@ -4,12 +4,12 @@ from time import perf_counter
 
 import numpy as np
 from scale_data import N_LABELS, VIEWS
-from scale_runs import warm_up, workers
+from scale_runs import make_model, warm_up, workers
 from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from naim3l import NAIM3L, evaluate
+from naim3l import evaluate
 
 # By which method of NAIM3L the test rows are scored; probabilities need a calibrated fit.
 METHODS = {"naim3l": "decision_function", "naim3l, calibrated": "predict_proba"}
@@ -33,8 +33,7 @@ def compare(data, test):
         warm_up(data.folder, calibrate=True)
         for name, method in METHODS.items():
             start = perf_counter()
-            model = NAIM3L(calibrate=method == "predict_proba", random_state=0)
-            model.fit(data.paths, data.labels)
+            model = make_model(calibrate=method == "predict_proba").fit(data.paths, data.labels)
             seconds = perf_counter() - start
             lazy = getattr(model, method)(test.paths)
             scores = {view: of_view.compute().to_numpy() for view, of_view in lazy.items()}

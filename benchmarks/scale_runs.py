@@ -25,9 +25,9 @@ from distributed import LocalCluster
 from scale_data import COLUMNS, LABELS, VIEWS, Dataset
 from threadpoolctl import threadpool_limits
 
-from naim3l import NAIM3L
-from naim3l.estimators import parts_of_fit
-from naim3l.input.passes import run_pass
+from naim3l import NAIM3L, Decisions
+from naim3l.input import sources
+from naim3l.input.chunks import run_pass
 
 PASSES = ("survey", "features", "statistics")
 WARM_UP_ROWS = 400
@@ -72,7 +72,7 @@ class Passes:
 
     def __init__(self, around=nullcontext):
         self.around, self.seconds = around, Counter()
-        self.patch = mock.patch.object(parts_of_fit, "run_pass", self._timed)
+        self.patch = mock.patch.object(sources, "run_pass", self._timed)
 
     def __enter__(self):
         self.patch.start()
@@ -96,10 +96,16 @@ class Passes:
         return result
 
 
+def make_model(calibrate: bool) -> NAIM3L:
+    """NAIM3L as it is, or with probabilities."""
+    decide = Decisions("sign", probabilities=True) if calibrate else "sign"
+    return NAIM3L(decide=decide, random_state=0)
+
+
 def warm_up(folder: str, calibrate: bool):
     """Load all libraries, and let workers load them."""
     tiny = Dataset(Path(folder), WARM_UP_ROWS).write()
-    model = NAIM3L(calibrate=calibrate, random_state=0).fit(tiny.paths, tiny.labels)
+    model = make_model(calibrate).fit(tiny.paths, tiny.labels)
     dask.compute(model.predict(tiny.paths))
 
 
@@ -114,7 +120,7 @@ def fit(
         before = peak_bytes()
         with Passes() as passes:
             start = perf_counter()
-            model = NAIM3L(calibrate=calibrate, random_state=0).fit(data.paths, data.labels)
+            model = make_model(calibrate).fit(data.paths, data.labels)
             seconds = perf_counter() - start
         peak = peak_bytes() - before
         empty = _empty_part() if with_empty_parts else None
@@ -156,14 +162,18 @@ def in_memory(folder, n_rows, seed):
 
 
 def _empty_part():
-    """Seconds per part of a pass in which every part is a number."""
+    """Seconds per part of a pass in which no part has rows."""
     start = perf_counter()
-    run_pass(_second, [(i,) for i in range(EMPTY_PARTS)], add)
+    run_pass(_no_batches, [()] * EMPTY_PARTS, _one, add)
     return (perf_counter() - start) / EMPTY_PARTS
 
 
-def _second(i, value):
-    return value
+def _no_batches(i):
+    return []
+
+
+def _one(i, batches):
+    return 1
 
 
 RUNS = {function.__name__: function for function in (fit, predict, in_memory)}

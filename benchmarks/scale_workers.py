@@ -37,7 +37,7 @@ def workers_table(reports):
 
 
 def small_table(sets):
-    """Header and rows of a table of fits in parts relative to those in memory."""
+    """Header and rows of a table of fits in chunks relative to those in memory."""
     rows = []
     for data in sets:
         memory = in_fresh_process("in_memory", data)["seconds"]
