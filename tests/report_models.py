@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from naim3l import NAIM3L, NAIM3LCV
+from naim3l import NAIM3L, NAIM3LCV, Decisions
 from naim3l.datasets import make_unpaired
 from naim3l.report import render_report
 
@@ -18,21 +18,27 @@ LONG = "a_name_that_is_longer_than_a_telephone_is_wide_" * 3
 
 def draw(n_samples=(80, 60), *, labels=LABELS, views=("clinic", "lab"), seed=0, aligned=False):
     """Tables with column names, a constant column and unknown labels; the last label is rare."""
-    made = make_unpaired(n_samples, n_features=(6, 5), n_labels=len(labels), n_latent=4, noise=0.5,
-                         labels_per_row=1.0, missing_labels=0.3, aligned=aligned,
-                         random_state=seed)  # fmt: skip
+    made = make_unpaired(
+        n_samples,
+        n_features=(6, 5),
+        n_labels=len(labels),
+        n_latent=4,
+        noise=0.5,
+        labels_per_row=1.0,
+        missing_labels=0.3,
+        aligned=aligned,
+        random_state=seed,
+    )
     X, Y = {}, {}
-    for view, (table, known) in zip(
-        views, zip(made.views.values(), made.labels.values(), strict=True), strict=True
-    ):
+    for view, table, known in zip(views, made.views.values(), made.labels.values(), strict=True):
         table[:, 3] = 1
         X[view] = pd.DataFrame(table, columns=[f"{view}.{j}" for j in range(table.shape[1])])
         Y[view] = pd.DataFrame(known, columns=labels)
     return X, Y
 
 
-def fit_apart(**options):
-    """Model of tables apart, with the tables of its fit."""
+def fit_separate(**options):
+    """Model of separate tables, with the tables of its fit."""
     X, Y = draw()
     Y["clinic"].loc[Y["clinic"]["measles"] == 1, "measles"] = np.nan
     rare = np.flatnonzero(Y["lab"]["measles"] == 1)
@@ -40,19 +46,20 @@ def fit_apart(**options):
     return NAIM3L(ridge=1.0, random_state=0, **options).fit(X, Y), X, Y
 
 
-def fit_wide(**options):
+def fit_wide(fusion="mean"):
     """Model of one wide table whose second view most rows lack."""
     X, Y = draw(80, aligned=True, labels=["flu", "asthma", "gout", HOSTILE], views=("clinic", LONG))
     wide = pd.concat(X.values(), axis=1)
     wide.iloc[:50, 6:] = np.nan
     views = {"clinic": list(range(6)), LONG: list(range(6, 11))}
-    model = NAIM3L(ridge=1.0, views=views, calibrate=True, random_state=0, **options)
+    decide = Decisions("sign", fusion=fusion)
+    model = NAIM3L(ridge=1.0, views=views, decide=decide, random_state=0)
     return model.fit(wide, Y["clinic"]), wide, Y["clinic"]
 
 
 def fit_chosen():
     X, Y = draw()
-    model = NAIM3LCV((0.1, 1.0, 10.0), (0.0, 1.0), calibrate=True, threshold="f1", random_state=0)
+    model = NAIM3LCV((0.1, 1.0, 10.0), (0.0, 1.0), decide="f1", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, Y), X, Y

@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from naim3l.explain import label_cooccurrence
 from naim3l.explain.cooccurrence import compare_pairs
-from report_models import LABELS, fit_apart, fit_wide
+from report_models import LABELS, fit_separate, fit_wide
 
 
 def compare(table):
@@ -102,7 +102,7 @@ def test_extremes_are_finite_or_unknown():
 
 
 def test_rows_of_all_tables_count_and_those_of_a_wide_table_once():
-    model, X, Y = fit_apart()
+    model, X, Y = fit_separate()
     stacked = np.concatenate([labels.to_numpy() for labels in Y.values()])
     expected = compare_pairs(stacked == 1, ~np.isnan(stacked), LABELS)
     assert label_cooccurrence(model, X, Y) == expected

@@ -15,28 +15,38 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from naim3l import NAIM3L
+from naim3l import NAIM3L, Decisions, Kernel, Recipe
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import PerViewRidge
 from naim3l.explain import (
+    check_explained,
     feature_weights,
     label_relations,
+    linear_views,
     related_labels,
     score_spectrum,
     top_features,
     top_features_of_all,
+    view_kernels,
     view_shares,
 )
-from naim3l.features.recipes import LeadingComponents
 
 LABELS = ["flu", "asthma", "gout"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def data():
     """Two tables with a scale per column, a constant column, unknown labels and names."""
-    made = make_unpaired((50, 40), n_features=(6, 5), n_labels=3, n_latent=4, noise=0.3,
-                         labels_per_row=1.2, missing_labels=0.2, random_state=0)  # fmt: skip
+    made = make_unpaired(
+        (50, 40),
+        n_features=(6, 5),
+        n_labels=3,
+        n_latent=4,
+        noise=0.3,
+        labels_per_row=1.2,
+        missing_labels=0.2,
+        random_state=0,
+    )
     X, Y = {}, {}
     for view, table in made.views.items():
         values = table * np.geomspace(0.1, 50, table.shape[1]) + 7
@@ -46,253 +56,309 @@ def data():
     return X, Y
 
 
-def ridge(data, transformer, **options):
-    return PerViewRidge(transformer=transformer, **options).fit(*data)
+@pytest.fixture(scope="module")
+def curved(data):
+    return NAIM3L(ridge=1.0, features=Kernel("rbf", n_landmarks=25, gamma=0.7)).fit(*data)
 
 
-@pytest.mark.parametrize("recipe", ["scale", "paper"])
-def test_weight_is_the_slope_of_the_score_before_normalisation(data, recipe):
-    X, _ = data
-    model = ridge(data, recipe)
-    for view, table in X.items():
-        before = model.transformers_[view][:-1]
-        found = feature_weights(model, view, X)
-        assert found.columns == list(table.columns) and found.labels == LABELS
-        assert found.kind == "columns"
-        at = table.to_numpy()[:1]
-        for j in range(table.shape[1]):
-            step = np.zeros_like(at)
-            step[0, j] = table.iloc[:, j].std(ddof=0)
-            slope = (before.transform(at + step) - before.transform(at)) @ model.coef_[view]
-            np.testing.assert_allclose(found.weights[j], slope[0], atol=1e-9)
-        lengths = np.linalg.norm(before.transform(table.to_numpy()), axis=1)
-        assert found.length == pytest.approx(np.sqrt(np.mean(lengths**2)))
-        assert (found.weights[2] == 0).all()  # the constant column
-        # All components are kept here, so the transformer knows the deviations.
-        np.testing.assert_allclose(feature_weights(model, view).weights, found.weights, atol=1e-9)
+@pytest.fixture(scope="module")
+def mixed(data):
+    features = {"view0": Kernel("rbf", n_landmarks=None), "view1": "auto"}
+    return PerViewRidge(features=features).fit(*data)
 
 
-def test_weights_are_those_of_the_scores_where_rows_have_one_length():
-    rng = np.random.default_rng(0)
-    corners = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T
-    X = {"a": 2.0 * np.repeat(corners, 4, axis=0)}
-    Y = {"a": (X["a"] @ rng.normal(size=(3, 2)) > 0.1).astype(int)}
-    model = PerViewRidge(transformer="paper").fit(X, Y)
-    found = feature_weights(model, "a")
-    assert found.columns == ["column 0", "column 1", "column 2"]
-    # One standard deviation is 2; scores are linear in the corners.
-    scores = model.decision_function(X)["a"]
-    np.testing.assert_allclose(X["a"] / 2 @ found.weights / found.length, scores - scores.mean(0))
+def ridge(data, features, **options):
+    return PerViewRidge(features=features, **options).fit(*data)
 
 
-def test_without_rows_the_kept_components_tell_the_deviation(data):
-    X, _ = data
-    model = ridge(data, make_pipeline(LeadingComponents(2), Normalizer()))
-    weights = feature_weights(model, "view0")
-    pca = model.transformers_["view0"][0].pca_
-    scores = pca.transform(X["view0"].to_numpy())[:, :2] @ pca.components_[:2]
-    slope = pca.components_[:2].T @ model.coef_["view0"]
-    np.testing.assert_allclose(weights.weights, slope * scores.std(axis=0)[:, None])
+class TestFeatureWeights:
+    @pytest.mark.parametrize("recipe", ["auto", "scale", "paper"])
+    def test_weight_is_the_slope_of_the_score_before_normalisation(self, data, recipe):
+        X, _ = data
+        model = ridge(data, recipe)
+        for view, table in X.items():
+            components = model.features_[view].recipe.components
+            found = feature_weights(model, view, X)
+            assert found.columns == list(table.columns) and found.labels == LABELS
+            assert found.kind == "columns"
+            at = table.to_numpy()[:1]
+            for j in range(table.shape[1]):
+                step = np.zeros_like(at)
+                step[0, j] = table.iloc[:, j].std(ddof=0)
+                slope = (components(at + step) - components(at)) @ model.coef_[view]
+                np.testing.assert_allclose(found.weights[j], slope[0], atol=1e-9)
+            lengths = np.linalg.norm(components(table.to_numpy()), axis=1)
+            assert found.length == pytest.approx(np.sqrt(np.mean(lengths**2)))
+            assert (found.weights[2] == 0).all()  # the constant column
+            # All components are kept here, so that the recipe knows the deviations.
+            alone = feature_weights(model, view)
+            np.testing.assert_allclose(alone.weights, found.weights, atol=1e-9)
+
+    def test_weights_are_those_of_the_scores_where_rows_have_one_length(self):
+        rng = np.random.default_rng(0)
+        corners = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T
+        X = {"a": 2.0 * np.repeat(corners, 4, axis=0)}
+        Y = {"a": (X["a"] @ rng.normal(size=(3, 2)) > 0.1).astype(int)}
+        model = PerViewRidge(features="paper").fit(X, Y)
+        found = feature_weights(model, "a")
+        assert found.columns == ["column 0", "column 1", "column 2"]
+        # One standard deviation is 2; scores are linear in the corners.
+        scores = model.decision_function(X)["a"]
+        weights = found.weights / found.length
+        np.testing.assert_allclose(X["a"] / 2 @ weights, scores - scores.mean(0))
+
+    def test_without_rows_the_kept_components_give_the_deviation(self, data):
+        X, _ = data
+        model = ridge(data, Recipe("paper", n_components=2))
+        recipe = model.features_["view0"].recipe
+        kept = recipe.components(X["view0"].to_numpy()) @ recipe.axes
+        slope = recipe.axes.T @ model.coef_["view0"]
+        weights = feature_weights(model, "view0").weights
+        np.testing.assert_allclose(weights, slope * kept.std(axis=0)[:, None])
+
+    def test_histogram_weights_belong_to_roots_of_shares(self, rng):
+        X = {"words": rng.poisson(3, size=(40, 5)) + 1.0}
+        Y = {"words": (rng.random((40, 2)) < 0.4).astype(int)}
+        model = PerViewRidge(features="histogram").fit(X, Y)
+        found = feature_weights(model, "words", X)
+        assert found.kind == "roots" and found.columns == [f"column {j}" for j in range(5)]
+        roots = np.sqrt(X["words"] / X["words"].sum(axis=1, keepdims=True))
+        slope = model.features_["words"].recipe.axes.T @ model.coef_["words"]
+        np.testing.assert_allclose(found.weights, slope * roots.std(axis=0)[:, None], atol=1e-12)
+
+    def test_each_value_of_text_has_a_weight(self, data):
+        X, Y = data
+        towns = np.array(["Ulm", "Bonn", "Jena"])[np.arange(50) % 3]
+        X = {"view0": X["view0"].assign(town=towns)}
+        model = PerViewRidge().fit(X, {"view0": Y["view0"]})
+        found = feature_weights(model, "view0", X)
+        assert found.kind == "features"
+        assert found.columns[-3:] == ["town_Bonn", "town_Jena", "town_Ulm"]
+        components = model.features_["view0"].recipe.components
+        rows, _ = model.features_["view0"].rows(model._batches(X)["view0"])
+        step = np.zeros_like(rows[:1])
+        step[0, -1] = (towns == "Ulm").std()
+        slope = (components(rows[:1] + step) - components(rows[:1])) @ model.coef_["view0"]
+        np.testing.assert_allclose(found.weights[-1], slope[0], atol=1e-9)
+
+    def test_weights_of_a_transformer_are_those_of_its_output(self, data):
+        X, Y = data
+        X = {"view0": X["view0"].assign(town=np.array(["Ulm", "Bonn"])[np.arange(50) % 2])}
+        numbers = [name for name in X["view0"] if name != "town"]
+        encoder = ("town", OneHotEncoder(sparse_output=False), ["town"])
+        columns = ColumnTransformer(
+            [encoder, ("numbers", StandardScaler(), numbers)], verbose_feature_names_out=False
+        )
+        model = PerViewRidge(features=columns).fit(X, {"view0": Y["view0"]})
+        found = feature_weights(model, "view0", X)
+        assert (found.kind, found.length) == ("features", 1)
+        assert found.columns == ["town_Bonn", "town_Ulm", *numbers]
+        sizes = model.features_["view0"].transformer.transform(X["view0"]).std(axis=0)
+        np.testing.assert_allclose(found.weights, model.coef_["view0"] * sizes[:, None])
+        np.testing.assert_array_equal(feature_weights(model, "view0").weights, model.coef_["view0"])
+
+    def test_names_that_do_not_match_are_numbers(self, data):
+        nameless = ridge(data, FunctionTransformer(lambda X: np.hstack([X, X])))
+        found = feature_weights(nameless, "view0")
+        assert found.columns == [f"feature {j}" for j in range(12)]
+        named = ridge(data, make_pipeline(QuantileTransformer(n_quantiles=10), Normalizer()))
+        assert feature_weights(named, "view0").columns == list(data[0]["view0"].columns)
+
+    def test_columns_as_they_are_and_sparse_ones(self, data):
+        X, Y = data
+        raw = ridge(data, None)
+        sizes = X["view0"].to_numpy().std(axis=0)[:, None]
+        found = feature_weights(raw, "view0", X)
+        np.testing.assert_allclose(found.weights, raw.coef_["view0"] * sizes)
+        assert (found.kind, found.length) == ("columns", 1)
+        X = {view: sparse.csr_array(table.to_numpy()) for view, table in X.items()}
+        again = PerViewRidge(features=None).fit(X, Y)
+        weights = feature_weights(again, "view0", X).weights
+        np.testing.assert_allclose(weights, again.coef_["view0"] * sizes, atol=1e-5)
+
+    def test_wide_tables_keep_the_names_of_their_columns(self, data):
+        X, Y = data
+        wide = pd.concat([X["view0"].iloc[:40], X["view1"]], axis=1)
+        wide.iloc[:3, :6] = np.nan
+        views = {"first": slice(0, 6), "second": [10, 9, 7]}
+        model = PerViewRidge(views=views).fit(wide, Y["view1"])
+        expected = ["view1.c4", "view1.c3", "view1.c1"]
+        assert feature_weights(model, "second", wide).columns == expected
+        unnamed = PerViewRidge(views=views).fit(wide.to_numpy(), Y["view1"].to_numpy())
+        assert feature_weights(unnamed, "second").columns == ["column 10", "column 9", "column 7"]
+
+    def test_the_largest_of_all_views(self, data):
+        X, _ = data
+        model = ridge(data, "scale")
+        found = top_features(model, "asthma", 3, X)
+        every = {}
+        for view in X:
+            frame = feature_weights(model, view, X).to_frame()["asthma"]
+            length = feature_weights(model, view, X).length
+            every |= {(view, column): weight / length for column, weight in frame.items()}
+        for side, sign in (("for", 1), ("against", -1)):
+            largest = sorted((w for w in every.values() if sign * w > 0), key=abs, reverse=True)
+            assert [feature.weight for feature in found[side]] == largest[:3]
+            assert all(every[f.view, f.column] == f.weight for f in found[side])
+        assert top_features_of_all(model, 3, X)["asthma"] == found
+        assert len(top_features(model, "asthma", 99)["for"]) <= 11
 
 
-def test_histogram_weights_belong_to_roots_of_shares(rng):
-    X = {"words": rng.poisson(3, size=(40, 5)) + 1.0}
-    Y = {"words": (rng.random((40, 2)) < 0.4).astype(int)}
-    model = PerViewRidge(transformer="histogram").fit(X, Y)
-    found = feature_weights(model, "words", X)
-    assert found.kind == "roots" and found.columns == [f"column {j}" for j in range(5)]
-    root, components, _ = model.transformers_["words"]
-    roots = root.transform(X["words"])
-    for j in range(5):
-        moved = roots[:1] + np.eye(5)[j] * roots[:, j].std()
-        slope = (components.transform(moved) - components.transform(roots[:1])) @ model.coef_[
-            "words"
+class TestKernels:
+    def test_are_named(self, data, curved, mixed):
+        assert view_kernels(curved) == {"view0": ("rbf", 0.7), "view1": ("rbf", 0.7)}
+        kernels = view_kernels(mixed)
+        assert kernels["view1"] == ("linear", None) and kernels["view0"].gamma > 0
+        assert linear_views(curved) == [] and linear_views(mixed) == ["view1"]
+
+        def own(A, B):
+            return np.asarray(A @ B.T)
+
+        called = ridge(data, Kernel(own))
+        assert view_kernels(called)["view1"] == ("own()", None) and linear_views(called) == []
+
+    def test_columns_have_no_weights_where_rows_are_compared(self, curved, mixed):
+        message = r"'view0' has kernel 'rbf'.*: scores are not linear in the columns"
+        calls = [
+            lambda: feature_weights(mixed, "view0"),
+            lambda: top_features(curved, "flu"),
+            lambda: top_features_of_all(curved),
         ]
-        np.testing.assert_allclose(found.weights[j], slope[0], atol=1e-9)
+        for call in calls:
+            with pytest.raises(ValueError, match=message):
+                call()
+
+    def test_views_without_a_kernel_keep_their_columns(self, data, mixed):
+        X, _ = data
+        found, expected = (
+            feature_weights(model, "view1", X) for model in (mixed, ridge(data, "auto"))
+        )
+        np.testing.assert_array_equal(found.weights, expected.weights)
+        for label, sides in top_features_of_all(mixed, 3, X).items():
+            assert sides == top_features(mixed, label, 3, X)
+            assert {feature.view for side in sides.values() for feature in side} == {"view1"}
+
+    @pytest.mark.parametrize("recipe", ["scale", None])
+    def test_weights_of_a_linear_kernel_are_those_of_columns(self, data, recipe):
+        X, Y = data
+        if recipe is None:
+            X = {view: sparse.csr_array(table.to_numpy()) for view, table in X.items()}
+        linear, plain = (
+            PerViewRidge(features=features).fit(X, Y)
+            for features in (Kernel("linear", n_landmarks=None, recipe=recipe), recipe)
+        )
+        assert linear_views(linear) == ["view0", "view1"]
+        for rows in (X, None):
+            found, expected = (feature_weights(model, "view1", rows) for model in (linear, plain))
+            np.testing.assert_allclose(found.weights, expected.weights, atol=1e-6)
+            assert (found.columns, found.kind) == (expected.columns, expected.kind)
+            assert found.length == pytest.approx(expected.length)
+            relations = [label_relations(model, rows) for model in (linear, plain)]
+            np.testing.assert_allclose(*relations, atol=1e-6)
+
+    def test_without_rows_the_landmarks_stand_for_them(self, data):
+        X, Y = ({"view0": tables["view0"]} for tables in data)
+        model = PerViewRidge(features=Kernel("rbf", n_landmarks=None)).fit(X, Y)
+        np.testing.assert_allclose(label_relations(model), label_relations(model, X), atol=1e-6)
 
 
-def test_other_transformers_are_followed_as_far_as_they_are_linear(data):
-    X, Y = data
-    towns = np.array(["Ulm", "Bonn", "Jena"])
-    X = {"view0": X["view0"].assign(town=towns[np.arange(50) % 3])}
-    data = X, {"view0": Y["view0"]}
-    numbers = [name for name in X["view0"] if name not in ("town", "view0.c2")]
-    columns = ColumnTransformer(
-        [("town", OneHotEncoder(sparse_output=False), ["town"]), ("n", StandardScaler(), numbers)],
-        verbose_feature_names_out=False,
-    )
-    model = ridge(data, make_pipeline(columns, LeadingComponents(3), Normalizer()))
-    found = feature_weights(model, "view0", X)
-    assert found.kind == "features"
-    assert found.columns == ["town_Bonn", "town_Jena", "town_Ulm", *numbers]
-    components = model.transformers_["view0"][1].pca_.components_[:3]
-    features = model.transformers_["view0"][0].transform(X["view0"])
-    slope = components.T @ model.coef_["view0"] * features.std(axis=0)[:, None]
-    np.testing.assert_allclose(found.weights, slope)
+class TestScores:
+    def test_shares_and_relations_are_those_of_scores(self, data, curved, mixed):
+        X, _ = data
+        for model in (curved, mixed, ridge(data, "scale")):
+            scores = model.decision_function(X)
+            variance = {view: S.var(axis=0) for view, S in scores.items()}
+            for view, share in view_shares(model, X).items():
+                np.testing.assert_allclose(share, variance[view] / sum(variance.values()))
+            np.testing.assert_allclose(sum(view_shares(model).values()), 1)
+            centred = np.concatenate([S - S.mean(axis=0) for S in scores.values()])
+            relations = label_relations(model, X)
+            np.testing.assert_allclose(relations, np.corrcoef(centred.T), atol=1e-12)
+            found = related_labels(model, "gout", X=X)
+            assert dict(found)["flu"] == pytest.approx(relations[2, 0]) and len(found) == 2
+            assert abs(found[0][1]) >= abs(found[1][1])
 
+    def test_without_rows_components_are_taken_as_uncorrelated(self, data):
+        model = ridge(data, "scale")
+        parts = []
+        for view in data[0]:
+            recipe, W = model.features_[view].recipe, model.coef_[view]
+            shares = recipe.variances / recipe.variances.sum()
+            parts.append((W.T * shares) @ W * recipe.n_rows)
+        norms = np.sqrt(np.diag(sum(parts)))
+        np.testing.assert_allclose(label_relations(model), sum(parts) / np.outer(norms, norms))
+        variances = [
+            np.diag(part) / len(X) for part, X in zip(parts, data[0].values(), strict=True)
+        ]
+        shares = view_shares(model)["view0"]
+        np.testing.assert_allclose(shares, variances[0] / sum(variances))
 
-def test_names_that_do_not_match_are_numbers(data):
-    nameless = FunctionTransformer(lambda X: np.hstack([X, X]))
-    model = ridge(data, nameless)
-    found = feature_weights(model, "view0")
-    assert found.columns == [f"feature {j}" for j in range(12)] and found.length == 1
-    np.testing.assert_array_equal(found.weights, model.coef_["view0"])
-    named = ridge(data, QuantileTransformer(n_quantiles=10))
-    assert feature_weights(named, "view0").columns == list(data[0]["view0"].columns)
+    @pytest.mark.parametrize("fusion", ["mean", "evidence", "learned"])
+    def test_shares_of_a_wide_table_are_of_what_a_view_adds(self, data, fusion):
+        X, Y = data
+        wide = pd.concat([X["view0"].iloc[:40], X["view1"]], axis=1)
+        views = {"first": slice(0, 6), "second": slice(6, 11)}
+        decide = Decisions("sign", False, fusion)
+        model = PerViewRidge(views=views, decide=decide, random_state=0).fit(wide, Y["view1"])
+        scores = model.decision_function(wide)
+        # Scores of rows with both views are sums over this; with one view, they are its own.
+        times = 2 if fusion == "mean" else 1 + model.fusion_overlap_
+        parts = {}
+        for view, columns in views.items():
+            without = wide.copy()
+            without.iloc[:, columns] = np.nan
+            other = model.decision_function(without)
+            parts[view] = np.var(times * scores - other, axis=0)
+        for view, share in view_shares(model, wide).items():
+            np.testing.assert_allclose(share, parts[view] / sum(parts.values()))
 
+    def test_constant_scores_have_no_relations_and_no_shares(self, data):
+        model = ridge(data, None)  # nothing is known about the features: cosines of the weights
+        W = np.concatenate(list(model.coef_.values()))
+        W = W / np.linalg.norm(W, axis=0)
+        np.testing.assert_allclose(label_relations(model), W.T @ W)
+        for W in model.coef_.values():
+            W[:, 1] = 0
+        relations = label_relations(model)
+        np.testing.assert_array_equal(relations[1], [0, 1, 0])
+        np.testing.assert_array_equal(relations, relations.T)
+        assert np.isnan(view_shares(model)["view0"][1])
 
-def test_lengths_come_from_the_rows_where_no_component_tells_them(data):
-    X, _ = data
-    model = ridge(data, make_pipeline(StandardScaler(), Normalizer()))
-    assert feature_weights(model, "view0").length == 1
-    # Five columns of variance one and a constant one.
-    assert feature_weights(model, "view0", X).length == pytest.approx(np.sqrt(5))
-    raw = ridge(data, None)
-    sizes = X["view0"].to_numpy().std(axis=0)[:, None]
-    np.testing.assert_allclose(feature_weights(raw, "view0", X).weights, raw.coef_["view0"] * sizes)
-    X = {view: sparse.csr_array(table.to_numpy()) for view, table in X.items()}
-    again = PerViewRidge(transformer=None).fit(X, data[1])
-    np.testing.assert_allclose(
-        feature_weights(again, "view0", X).weights, again.coef_["view0"] * sizes, atol=1e-5
-    )
+    def test_spectrum_is_that_of_the_stacked_scores(self, data, curved):
+        X, Y = data
+        reordered = {view: table[LABELS[::-1]] for view, table in Y.items()}
+        spectrum = score_spectrum(curved, X, reordered)
+        S = np.concatenate(list(curved.decision_function(X).values()))
+        values = np.linalg.svd(S, compute_uv=False)
+        np.testing.assert_allclose(spectrum["singular_values"], values)
+        assert spectrum["rank"] == np.linalg.matrix_rank(S) and spectrum["n_rows"] == 90
+        assert spectrum["trace_norm"] == pytest.approx(np.linalg.norm(S, "nuc"))
+        held = np.append(0, (values**2).cumsum() / (values**2).sum())
+        assert held[spectrum["dimensions"]] >= 0.99 > held[spectrum["dimensions"] - 1]
+        positive = np.concatenate(list(Y.values())) == 1
+        for k, part in enumerate(spectrum["parts"]):
+            rows = S[positive[:, k]]
+            assert part["label"] == LABELS[k] and part["n_rows"] == len(rows)
+            assert part["rank"] == np.linalg.matrix_rank(rows)
+            assert part["trace_norm"] == pytest.approx(np.linalg.norm(rows, "nuc"))
+        norms = [part["trace_norm"] for part in spectrum["parts"]]
+        assert spectrum["mean"]["trace_norm"] == pytest.approx(np.mean(norms))
+        assert spectrum["median"]["trace_norm"] == pytest.approx(np.median(norms))
 
-
-def test_wide_tables_keep_the_names_of_their_columns(data):
-    X, Y = data
-    wide = pd.concat([X["view0"].iloc[:40], X["view1"]], axis=1)
-    wide.iloc[:3, :6] = np.nan
-    views = {"first": slice(0, 6), "second": [10, 9, 7]}
-    model = PerViewRidge(views=views, fusion="learned", random_state=0).fit(wide, Y["view1"])
-    assert feature_weights(model, "second", wide).columns == ["view1.c4", "view1.c3", "view1.c1"]
-    unnamed = PerViewRidge(views=views).fit(wide.to_numpy(), Y["view1"].to_numpy())
-    assert feature_weights(unnamed, "second").columns == ["column 10", "column 9", "column 7"]
-
-
-@pytest.mark.parametrize("fusion", ["mean", "evidence", "learned"])
-def test_shares_of_a_wide_table_are_of_what_a_view_adds(data, fusion):
-    X, Y = data
-    wide = pd.concat([X["view0"].iloc[:40], X["view1"]], axis=1)
-    views = {"first": slice(0, 6), "second": slice(6, 11)}
-    model = PerViewRidge(views=views, fusion=fusion, random_state=0).fit(wide, Y["view1"])
-    scores = model.decision_function(wide)
-    # Scores of rows with both views are sums over this; with one view, they are what it says.
-    times = 2 if fusion == "mean" else 1 + model.fusion_overlap_
-    parts = {}
-    for view, columns in views.items():
-        without = wide.copy()
-        without.iloc[:, columns] = np.nan
-        other = model.decision_function(without)
-        parts[view] = np.var(times * scores - other, axis=0)
-    for view, share in view_shares(model, wide).items():
-        np.testing.assert_allclose(share, parts[view] / sum(parts.values()))
-
-
-def test_top_features_are_the_largest_weights_of_all_views(data):
-    X, _ = data
-    model = ridge(data, "scale")
-    found = top_features(model, "asthma", 3, X)
-    every = {}
-    for view in X:
-        weights = feature_weights(model, view, X)
-        every |= {
-            (view, column): weight / weights.length
-            for column, weight in zip(weights.columns, weights.weights[:, 1], strict=True)
-        }
-    for side, sign in (("for", 1), ("against", -1)):
-        largest = sorted((w for w in every.values() if sign * w > 0), key=abs, reverse=True)[:3]
-        assert [feature.weight for feature in found[side]] == largest
-        assert all(every[f.view, f.column] == f.weight for f in found[side])
-    assert top_features_of_all(model, 3, X)["asthma"] == found
-    assert len(top_features(model, "asthma", 99)["for"]) <= 11
-
-
-def test_view_shares_are_shares_of_variance(data):
-    X, _ = data
-    model = ridge(data, "scale")
-    variance = {view: S.var(axis=0) for view, S in model.decision_function(X).items()}
-    shares = view_shares(model, X)
-    for view, share in shares.items():
-        np.testing.assert_allclose(share, variance[view] / sum(variance.values()))
-    np.testing.assert_allclose(sum(view_shares(model).values()), 1)
-    # Without normalisation, features are uncorrelated on training rows: both ways agree.
-    plain = ridge(data, make_pipeline(StandardScaler(), LeadingComponents()))
-    for view, share in view_shares(plain).items():
-        np.testing.assert_allclose(share, view_shares(plain, X)[view])
-    model.coef_ = {view: np.zeros_like(W) for view, W in model.coef_.items()}
-    assert np.isnan(view_shares(model)["view0"]).all()
-
-
-def test_label_relations_are_correlations_of_scores(data):
-    X, _ = data
-    model = NAIM3L(ridge=1.0).fit(*data)
-    relations = label_relations(model, X)
-    scores = model.decision_function(X)
-    centred = np.concatenate([S - S.mean(axis=0) for S in scores.values()])
-    np.testing.assert_allclose(relations, np.corrcoef(centred.T), atol=1e-12)
-    found = related_labels(model, "gout", X=X)
-    assert [name for name, _ in found] in (["flu", "asthma"], ["asthma", "flu"])
-    assert abs(found[0][1]) >= abs(found[1][1])
-    assert dict(found)["flu"] == pytest.approx(relations[2, 0])
-    assert len(related_labels(model, "gout", 1)) == 1
-    plain = ridge(data, make_pipeline(StandardScaler(), LeadingComponents()))
-    np.testing.assert_allclose(label_relations(plain), label_relations(plain, X), atol=1e-12)
-
-
-def test_label_relations_without_rows_or_scores(data):
-    model = ridge(data, None)  # nothing is known of the features: cosines of the weights
-    W = np.concatenate(list(model.coef_.values()))
-    W = W / np.linalg.norm(W, axis=0)
-    np.testing.assert_allclose(label_relations(model), W.T @ W)
-    for W in model.coef_.values():
-        W[:, 1] = 0
-    relations = label_relations(model)
-    np.testing.assert_array_equal(relations[1], [0, 1, 0])
-    np.testing.assert_array_equal(relations, relations.T)
-
-
-def test_spectrum_is_that_of_the_stacked_scores(data):
-    X, Y = data
-    model = NAIM3L(ridge=1.0).fit(X, Y)
-    spectrum = score_spectrum(model, X, {view: table[LABELS[::-1]] for view, table in Y.items()})
-    S = np.concatenate(list(model.decision_function(X).values()))
-    values = np.linalg.svd(S, compute_uv=False)
-    np.testing.assert_allclose(spectrum["singular_values"], values)
-    assert spectrum["rank"] == np.linalg.matrix_rank(S) and spectrum["n_rows"] == 90
-    assert spectrum["trace_norm"] == pytest.approx(np.linalg.norm(S, "nuc"))
-    held = (values**2).cumsum() / (values**2).sum()
-    assert held[spectrum["dimensions"] - 1] >= 0.99 > np.append(0, held)[spectrum["dimensions"] - 1]
-    positive = np.concatenate(list(Y.values())) == 1
-    for k, part in enumerate(spectrum["parts"]):
-        rows = S[positive[:, k]]
-        assert part["label"] == LABELS[k] and part["n_rows"] == len(rows)
-        assert part["rank"] == np.linalg.matrix_rank(rows)
-        assert part["trace_norm"] == pytest.approx(np.linalg.norm(rows, "nuc"))
-    norms = [part["trace_norm"] for part in spectrum["parts"]]
-    assert spectrum["mean"]["trace_norm"] == pytest.approx(np.mean(norms))
-    assert spectrum["median"]["trace_norm"] == pytest.approx(np.median(norms))
-
-
-def test_spectrum_of_scores_of_known_rank():
-    X = {"a": np.eye(4)}
-    Y = {"a": np.array([[1, 1, np.nan], [0, 1, np.nan], [1, 0, np.nan], [0, 0, 0]])}
-    model = PerViewRidge(transformer=None, fit_intercept=False)
-    with pytest.warns(UserWarning, match="never observed positive"):
-        model.fit(X, Y)
-    model.coef_["a"] = np.array([[3.0, 0, 0], [0, 4.0, 0], [0, 0, 0], [0, 0, 0]])
-    spectrum = score_spectrum(model, X, Y)
-    np.testing.assert_allclose(spectrum["singular_values"], [4, 3, 0])
-    assert (spectrum["rank"], spectrum["trace_norm"], spectrum["dimensions"]) == (2, 7, 2)
-    assert [(p["label"], p["rank"], p["trace_norm"]) for p in spectrum["parts"]] == [
-        ("label0", 1, 3),
-        ("label1", 2, 7),
-    ]
-    model.coef_["a"][:] = 0
-    assert score_spectrum(model, X, Y)["dimensions"] == 0
-
-
-def test_weights_as_a_data_frame(data):
-    frame = feature_weights(ridge(data, "scale"), "view1").to_frame()
-    assert list(frame.columns) == LABELS and list(frame.index) == list(data[0]["view1"].columns)
+    def test_spectrum_of_scores_of_known_rank(self):
+        X = {"a": np.eye(4)}
+        Y = {"a": np.array([[1, 1, np.nan], [0, 1, np.nan], [1, 0, np.nan], [0, 0, 0]])}
+        model = PerViewRidge(features=None, fit_intercept=False)
+        with pytest.warns(UserWarning, match="never observed positive"):
+            model.fit(X, Y)
+        model.coef_["a"] = np.diag([3.0, 4.0, 0, 0])[:, :3]
+        spectrum = score_spectrum(model, X, Y)
+        np.testing.assert_allclose(spectrum["singular_values"], [4, 3, 0])
+        assert (spectrum["rank"], spectrum["trace_norm"], spectrum["dimensions"]) == (2, 7, 2)
+        ranks = [(part["label"], part["rank"], part["trace_norm"]) for part in spectrum["parts"]]
+        assert ranks == [("label0", 1, 3), ("label1", 2, 7)]
+        model.coef_["a"][:] = 0
+        assert score_spectrum(model, X, Y)["dimensions"] == 0
 
 
 def test_errors_say_what_there_is(data):
@@ -301,7 +367,28 @@ def test_errors_say_what_there_is(data):
         feature_weights(model, "lab")
     with pytest.raises(ValueError, match=r"no label 'cold'; .*'flu'"):
         top_features(model, "cold")
-    with pytest.raises(ValueError, match="n must be"):
+    with pytest.raises(ValueError, match="n must be a whole number >= 1, got 0"):
         related_labels(model, "flu", 0)
     with pytest.raises(NotFittedError):
         label_relations(PerViewRidge())
+    with pytest.raises(TypeError, match="need rows in memory, and X is read in chunks"):
+        view_shares(model, {"view0": "folder/*.parquet"})
+
+
+@pytest.mark.parametrize("model", [OneHotEncoder(), None])
+def test_other_models_are_refused(data, model):
+    X, Y = data
+    calls = [
+        lambda: check_explained(model),
+        lambda: feature_weights(model, "view0"),
+        lambda: top_features(model, "flu"),
+        lambda: top_features_of_all(model),
+        lambda: label_relations(model, X),
+        lambda: related_labels(model, "flu"),
+        lambda: view_shares(model, X),
+        lambda: view_kernels(model),
+        lambda: score_spectrum(model, X, Y),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"{type(model).__name__} has no readable weights"):
+            call()

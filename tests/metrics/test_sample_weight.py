@@ -10,13 +10,10 @@ import sklearn.metrics as skm
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from naim3l import metrics
-from naim3l.metrics.checked import read_scored
-from naim3l.metrics.scored import PROTOCOLS
-
-SINGLE = [name for name in metrics.__all__ if name not in ("evaluate", "make_scorer")]
+from naim3l.metrics.measures import PROTOCOLS
 
 
 @st.composite
@@ -41,16 +38,6 @@ def table():
 def assert_same(found, expected):
     assert_allclose(list(found.values()), list(expected.values()), rtol=1e-12, atol=1e-12)
     assert found.keys() == expected.keys()
-
-
-@pytest.mark.parametrize("name", SINGLE)
-@given(drawn=weighted_tables())
-def test_whole_weights_count_like_repeated_rows(name, drawn):
-    Y, S, times = drawn
-    metric = getattr(metrics, name)
-    expected = metric(np.repeat(Y, times, axis=0), np.repeat(S, times, axis=0))
-    assert_allclose(metric(Y, S, sample_weight=times), expected, rtol=1e-12, atol=1e-12)
-    assert_array_equal(metric(Y, S, sample_weight=np.ones(len(Y))), metric(Y, S))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -87,20 +74,6 @@ def test_weights_are_those_of_sklearn(table):
     for ours, average in (("macro", "macro"), ("micro", "micro"), ("example", "samples")):
         expected = skm.f1_score(Y, S > 0, average=average, zero_division=0, sample_weight=w)
         assert_allclose(getattr(metrics, f"{ours}_f1")(Y, S, sample_weight=w), expected)
-
-
-def test_many_weightings_at_once_equal_one_after_the_other(table):
-    Y, S, _ = table
-    Y[:9, 2:] = math.nan
-    W = np.random.default_rng(1).integers(0, 3, size=(4, len(Y))).astype(float)
-    W[1], W[2] = 0, 1
-    labels, ones = read_scored(Y, S)
-    assert_array_equal(ones, np.ones((1, len(Y))))
-    for name, metric in PROTOCOLS["paper"].items():
-        found = metric(labels, W)
-        alone = [metrics.evaluate(Y, S, sample_weight=w)[name] for w in W]
-        assert_allclose(found, alone, rtol=1e-12, err_msg=name)
-        assert math.isnan(found[1])  # nothing has a weight
 
 
 def test_weights_of_views(table):
@@ -140,10 +113,3 @@ def test_weights_of_wrong_views():
         metrics.evaluate(*views, sample_weight={"b": [1.0]})
     with pytest.raises(ValueError, match=r"view 'a': sample_weight has -1.0 in row 0"):
         metrics.evaluate(*views, sample_weight={"a": [-1.0]})
-
-
-def test_a_bad_score_is_named_by_the_column_that_has_it():
-    y = pd.DataFrame({"a": [1, 0], "b": [0, 1]})
-    scores = pd.DataFrame({"b": [0.5, math.nan], "a": [1.0, 2.0]})
-    with pytest.raises(ValueError, match="scores has nan in row 1, column 0"):
-        metrics.evaluate(y, scores)

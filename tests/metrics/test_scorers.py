@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from naim3l import NAIM3L, evaluate
 from naim3l.metrics import make_scorer
-from naim3l.metrics.scored import LOSSES, OF_DECISIONS, PAPER
+from naim3l.metrics.measures import MEASURES
 
 VIEWS = {"a": [0, 1, 2], "b": [3, 4]}
 NAMES = ["flu", "asthma", "gout"]
@@ -35,16 +35,16 @@ def wide(rng):
 
 
 def model(**parameters):
-    return NAIM3L(views=VIEWS, ridge=1.0, threshold=0.2, random_state=0, **parameters)
+    return NAIM3L(views=VIEWS, ridge=1.0, random_state=0, **{"decide": 0.2, **parameters})
 
 
 def expected_value(metric, fitted, X, Y):
-    measured = fitted.predict(X) if metric in OF_DECISIONS else fitted.decision_function(X)
-    value = evaluate(Y, measured)[metric]
-    return -value if metric in LOSSES else value
+    of_decisions = MEASURES[metric].of_decisions
+    value = evaluate(Y, fitted.predict(X) if of_decisions else fitted.decision_function(X))[metric]
+    return -value if MEASURES[metric].lower_is_better else value
 
 
-@pytest.mark.parametrize("metric", PAPER)
+@pytest.mark.parametrize("metric", MEASURES)
 def test_is_the_metric_of_scores_or_of_decisions(metric, wide):
     X, Y = wide
     fitted = model().fit(X, Y)
@@ -53,12 +53,11 @@ def test_is_the_metric_of_scores_or_of_decisions(metric, wide):
 
 @pytest.mark.parametrize("metric", ["AP", "micro-F1"])
 class TestForms:
-    def test_signed_labels(self, metric, wide):
+    def test_words(self, metric, wide):
         X, Y = wide
-        signed = np.where(np.isnan(Y), 0, 2 * np.nan_to_num(Y) - 1)
-        fitted = model(label_coding="signed").fit(X, signed)
-        value = make_scorer(metric, label_coding="signed")(fitted, X, signed)
-        assert value == make_scorer(metric)(model().fit(X, Y), X, Y)
+        words = np.where(np.isnan(Y), "?", np.where(Y == 1, "yes", "no"))
+        fitted = model().fit(X, Y)
+        assert make_scorer(metric)(fitted, X, words) == make_scorer(metric)(fitted, X, Y)
 
     @pytest.mark.parametrize("library", ["pandas", "polars"])
     def test_frames_are_matched_by_name(self, metric, wide, library):
@@ -78,10 +77,10 @@ class TestForms:
             value = make_scorer(metric)(fitted, more, np.vstack([Y, Y[:3]]))
         assert value == make_scorer(metric)(fitted, X, Y)
 
-    def test_views_apart_are_averaged(self, metric, wide):
+    def test_separate_tables_are_averaged(self, metric, wide):
         X, Y = wide
         X, Y = {"a": X[1:, :3], "b": X[:40, 3:]}, {"a": Y[1:], "b": Y[:40]}
-        fitted = NAIM3L(ridge=1.0, threshold=0.2).fit(X, Y)
+        fitted = NAIM3L(ridge=1.0, decide=0.2).fit(X, Y)
         values = []
         for view in X:
             there = ~np.isnan(X[view]).any(axis=1)
@@ -115,8 +114,8 @@ class TestModelSelection:
         X = np.nan_to_num(X)
         pipeline = make_pipeline(StandardScaler(), model())
         scoring = {name: make_scorer(name) for name in ("one-error", "example-F1")}
-        search = GridSearchCV(pipeline, {"naim3l__lam": [0.1, 1.0]}, scoring=scoring, cv=2,
-                              refit="one-error").fit(X, Y)  # fmt: skip
+        grid = {"naim3l__lam": [0.1, 1.0]}
+        search = GridSearchCV(pipeline, grid, scoring=scoring, cv=2, refit="one-error").fit(X, Y)
         values = search.cv_results_["mean_test_one-error"]
         assert (values <= 0).all() and search.best_score_ == max(values)
 
@@ -124,44 +123,15 @@ class TestModelSelection:
         scorer = make_scorer("AP")
         assert pickle.loads(pickle.dumps(scorer)) == scorer
 
-    @pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
-    def test_predictions_of_known_labels(self, wide, method):
-        X, Y = wide
-        Y = np.nan_to_num(Y)
-        found = cross_val_predict(model(calibrate=True), X, Y, cv=3, method=method)
-        expected = np.empty_like(Y)
-        for train, test in KFold(3).split(X):
-            fitted = model(calibrate=True).fit(X[train], Y[train])
-            expected[test] = getattr(fitted, method)(X[test])
-        np.testing.assert_array_equal(found, expected)
-        one = cross_val_predict(model(calibrate=True), X, Y[:, 0], cv=3, method=method)
-        assert one.shape == (60,)
-
     def test_predictions_with_unknown_labels(self, wide):
         """As ``y``, scikit-learn would number their values, and take NaN for a third one."""
         X, Y = wide
         options = {"cv": 3, "method": "predict_proba"}
-        found = cross_val_predict(model(calibrate=True), X, params={"y": Y}, **options)
+        found = cross_val_predict(model(decide="half"), X, params={"y": Y}, **options)
         for train, test in KFold(3).split(X):
-            fitted = model(calibrate=True).fit(X[train], Y[train])
+            fitted = model(decide="half").fit(X[train], Y[train])
             np.testing.assert_array_equal(found[test], fitted.predict_proba(X[test]))
 
-    def test_without_a_scorer_it_is_average_precision(self, wide):
-        X, Y = wide
-        for scoring in (None, make_scorer("AP")):
-            found = cross_validate(model(), X, Y, cv=2, scoring=scoring)["test_score"]
-            expected = [expected_value("AP", model().fit(X[a], Y[a]), X[b], Y[b])
-                        for a, b in KFold(2).split(X)]  # fmt: skip
-            np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (("auc",), "metric is 'auc'; the known ones are: '1-HL'"),
-        (("AP", "words"), "label_coding must be one of"),
-    ],
-)
-def test_unknown_names_are_refused(arguments, error):
-    with pytest.raises(ValueError, match=error):
-        make_scorer(*arguments)
+def test_unknown_names_are_refused():
+    with pytest.raises(ValueError, match="metric is 'auc'; the known ones are: '1-HL'"):
+        make_scorer("auc")
