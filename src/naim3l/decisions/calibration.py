@@ -31,6 +31,7 @@ class Calibration:
     Attributes
     ----------
     slope, offset : ndarray of shape (n_labels,)
+        Of the curve of each label.
     base : ndarray of shape (n_labels,)
         Prior log-odds of each label, of its share of positives; the same in all views.
     own : bool ndarray of shape (n_labels,)
@@ -74,6 +75,11 @@ def fit_calibration(scores: Matrix, truth: Matrix, rates: Matrix | None = None) 
         1, 0, NaN = unknown.
     rates : ndarray of shape (n_labels,), optional
         Share of positives of each label, over all views; by default that of the known entries.
+
+    Returns
+    -------
+    Calibration
+        A curve per label.
     """
     known = np.isfinite(scores) & np.isfinite(truth)
     n_yes = (known & (truth == 1)).sum(axis=0)
@@ -247,7 +253,14 @@ def calibration_error(truth: Matrix, probabilities: Matrix, *, n_bins: int = 10)
     truth : ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown.
     probabilities : ndarray of shape (n_rows, n_labels)
+        Probabilities of yes.
     n_bins : int
+        Number of bins.
+
+    Returns
+    -------
+    float
+        From 0 to 1; NaN without entries.
     """
     known = np.isfinite(truth) & np.isfinite(probabilities)
     if not known.any():

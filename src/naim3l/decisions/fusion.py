@@ -62,6 +62,12 @@ def add_evidence(
     weights : ndarray of shape (n_views, n_labels), optional
         Weights of each view's evidence, by default 1.
     overlap : float or ndarray of shape (n_labels,)
+        From 0 for independent views to 1 for identical ones.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_labels)
+        Log-odds; NaN for samples without views.
     """
     evidence = log_odds - base
     if weights is not None:

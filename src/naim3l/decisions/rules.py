@@ -187,9 +187,14 @@ def fit_thresholds(scores: Matrix, truth: Matrix, rule: str, calibration: Calibr
     truth : ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown.
     rule : str
-        Key of `LEARNED`.
+        One of those of `naim3l.Decisions` that are learned.
     calibration : Calibration
         Calibration of these scores.
+
+    Returns
+    -------
+    ndarray of shape (n_labels,)
+        Thresholds of the scores.
     """
     known = np.isfinite(scores) & np.isfinite(truth)
     return LEARNED[rule](scores, known & (truth == 1), known, calibration)

@@ -53,6 +53,11 @@ class AlignedModel(ViewModel):
     A subclass is a dataclass whose fields are its own parameters, and has the two methods and the
     ``_shapes`` below. Learned arrays become attributes: "basis" becomes ``basis_``. They are saved
     with the model, and their shapes are checked when it is loaded.
+
+    Parameters
+    ----------
+    views, features, positive_weight, decide, random_state
+        As in :class:`naim3l.NAIM3L`.
     """
 
     # Shape of each learned array, one letter for each size: d is the number of features of all
@@ -226,6 +231,11 @@ class ConcatenatedModel(AlignedModel):
 
     A row that lacks a view has the mean of the training rows that have it. With kernels, features
     of a view represent its kernel, and those of all views the sum of their kernels.
+
+    Parameters
+    ----------
+    views, features, positive_weight, fit_intercept, decide, random_state
+        As in :class:`naim3l.NAIM3L`.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -254,6 +264,21 @@ class ConcatenatedModel(AlignedModel):
 
 
 def linear_arrays(problem: Problem, W: Matrix, fill: Matrix) -> dict[str, Matrix]:
-    """Learned arrays of the weights of a problem with one view."""
+    """Learned arrays of a `ConcatenatedModel`.
+
+    Parameters
+    ----------
+    problem : Problem
+        The concatenated features as its only view.
+    W : ndarray of shape (n_weights, n_labels)
+        Weights of the problem.
+    fill : ndarray of shape (n_features of all views,)
+        Features of a missing view.
+
+    Returns
+    -------
+    dict of str to ndarray
+        "fill", "coef" and "intercept".
+    """
     [coef], [intercept] = problem.split_weights(W)
     return {"fill": fill, "coef": coef, "intercept": intercept}

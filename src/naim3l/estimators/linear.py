@@ -72,7 +72,15 @@ class LinearViewModel(ViewModel):
 
 
 class PerViewModel(LinearViewModel):
-    """Base of the methods without a coupling between views, which solve the problem directly."""
+    """Base of the methods without a coupling between views, which solve the problem directly.
+
+    A subclass is a dataclass whose fields are its own parameters, and has the method ``_solve``.
+
+    Parameters
+    ----------
+    views, features, positive_weight, fit_intercept, decide, random_state
+        As in :class:`naim3l.NAIM3L`.
+    """
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the weights of all views.

@@ -194,7 +194,28 @@ class Kernel:
         return self.comparison is not None and self.comparison.sparse
 
     def fit(self, rows: Any, *, device: str = CPU) -> "KernelMap":
-        """The kernel with landmarks from rows (n_rows, n_columns) that are not negative if so."""
+        """The kernel with landmarks from rows; models do this themselves, after the recipe.
+
+        Parameters
+        ----------
+        rows : ndarray or sparse array of float, of shape (n_rows, n_columns)
+            Training rows, without missing numbers; for kernels of histograms, not negative.
+        device : str, default="cpu"
+            Where rows are compared, as in :class:`naim3l.NAIM3L`.
+
+        Returns
+        -------
+        KernelMap
+            Its method ``apply`` gives the features of rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from naim3l import Kernel
+        >>> rows = np.random.default_rng(0).normal(size=(20, 5))
+        >>> Kernel("rbf", n_landmarks=4).fit(rows).apply(rows).shape
+        (20, 4)
+        """
         rng = check_random_state(0)  # the same rows have the same landmarks
         unfitted = KernelMap(self.name, None, np.empty((0, 0)), np.empty((0, 0)), device)
         rows = unfitted.prepare(rows)

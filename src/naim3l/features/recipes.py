@@ -85,7 +85,29 @@ class Recipe:
     }
 
     def fit(self, rows: Any) -> tuple["FittedRecipe", Matrix]:
-        """The recipe fitted to rows (n_rows, n_columns), and the features of these rows."""
+        """The recipe fitted to rows, and their features; models do this themselves.
+
+        Parameters
+        ----------
+        rows : ndarray or sparse array of float, of shape (n_rows, n_columns)
+            Training rows, without missing numbers.
+
+        Returns
+        -------
+        fitted : FittedRecipe
+            Its method ``apply`` gives the features of other rows.
+        features : ndarray of shape (n_rows, n_features)
+            Features of these rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from naim3l import Recipe
+        >>> rows = np.random.default_rng(0).normal(size=(20, 5))
+        >>> fitted, features = Recipe("paper", n_components=3).fit(rows)
+        >>> features.shape, bool(np.allclose(fitted.apply(rows[:2]), features[:2]))
+        ((20, 3), True)
+        """
         steps = RECIPES[str(self.steps)]
         if steps.histogram:
             rows = _roots(rows)

@@ -60,7 +60,18 @@ STYLE: dict[Any, Any] = {
 
 
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """The same function, with the settings of `STYLE` applied while it draws."""
+    """The same function, with the settings of `STYLE` applied while it draws.
+
+    Parameters
+    ----------
+    draw : callable
+        Function that adds to a figure.
+
+    Returns
+    -------
+    callable
+        The decorated function.
+    """
 
     @wraps(draw)
     def drawing(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -91,6 +102,13 @@ def new_figure(
         Size of one panel in inches. By default a panel is as wide as a column of text.
     ratios : sequence of float, optional
         Widths of the columns relative to each other, instead of equal ones.
+
+    Returns
+    -------
+    fig : Figure
+        The figure.
+    axes : list of Axes
+        Its panels.
     """
     from matplotlib.figure import Figure
 

@@ -110,10 +110,13 @@ def solve_fast(
     Parameters
     ----------
     objective : Objective
+        What to minimise.
     W : ndarray of shape (n_weights, n_labels), optional
+        Start weights.
     mu : float, optional
         Penalty of the splitting. By default it is adapted.
     max_iter : int
+        Maximum number of iterations.
     tol : float
         Stop at an outer step where the relative stationarity residual, the relative feasibility
         residual and the relative gap of the linearisation are all below it; 0 runs all iterations.
@@ -136,6 +139,7 @@ def solve_fast(
     Returns
     -------
     SolverResult
+        Weights, and a record of each iteration.
 
     Raises
     ------

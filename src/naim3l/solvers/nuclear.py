@@ -23,6 +23,7 @@ def trace_norm(A: Matrix, *, cutoff: float | None = None) -> Any:
     Parameters
     ----------
     A : ndarray of shape (..., n_rows, n_columns)
+        A matrix or a stack of them.
     cutoff : float, optional
         Eigenvalues of the Gram matrix (squared singular values) up to this one count as
         zero. By default the rounding error of the largest.
@@ -30,6 +31,7 @@ def trace_norm(A: Matrix, *, cutoff: float | None = None) -> Any:
     Returns
     -------
     float, or ndarray of shape (...)
+        Norm of each matrix.
     """
     if 0 in A.shape[-2:]:
         return np.zeros(A.shape[:-2])[()]
@@ -46,9 +48,15 @@ def trace_norm_subgradient(A: Matrix, *, cutoff: float | None = None) -> Matrix:
     Parameters
     ----------
     A : ndarray of shape (..., n_rows, n_columns)
+        A matrix or a stack of them.
     cutoff : float, optional
         Eigenvalues of the Gram matrix (squared singular values) up to this one count as
         zero. By default the rounding error of the largest.
+
+    Returns
+    -------
+    ndarray of shape (..., n_rows, n_columns)
+        ``UV'`` of each matrix.
     """
     if not A.size:
         return A.copy()
@@ -101,8 +109,14 @@ def singular_value_threshold(A: Matrix, threshold: float) -> Matrix:
     Parameters
     ----------
     A : ndarray of shape (..., n_rows, n_columns)
+        A matrix or a stack of them.
     threshold : float
         Must not be negative.
+
+    Returns
+    -------
+    ndarray of shape (..., n_rows, n_columns)
+        ``Z`` of each matrix.
     """
     return threshold_and_basis(A, threshold)[0] if threshold and A.size else A.copy()
 

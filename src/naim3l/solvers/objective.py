@@ -43,10 +43,13 @@ class Objective:
     Parameters
     ----------
     problem : BaseProblem
+        Rows and labels, or statistics of them.
     lam : float
+        Weight of the low-rank and high-rank terms.
     low_rank, high_rank : bool
         False leaves the term out.
     ridge : float
+        Weight of the squared weights.
     """
 
     problem: BaseProblem

@@ -43,11 +43,14 @@ def solve_paper(
     Parameters
     ----------
     objective : Objective
+        What to minimise.
     W : ndarray of shape (n_weights, n_labels)
+        Start weights.
     mu : float, optional
         Penalty of the constraint ``Z_k = X_k W``; 5 by default. If it is too small, the iterates
         diverge.
     max_iter : int
+        Maximum number of iterations.
     tol : float
         Stop when all entries of W and Z change by less than this; 0 runs all iterations.
     callback : callable, optional
