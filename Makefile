@@ -65,7 +65,7 @@ lint: $(VENV)/.dev
 docs: $(DOCS)/.docs
 	rm -rf docs/api/generated $(SITE)  # or pages that are gone would stay
 	$(DOCS)/bin/python -m sphinx --fail-on-warning --keep-going --quiet docs $(SITE)
-	NAIM3L_SITE=$(SITE) $(DOCS)/bin/python -m pytest tests/docs -m docs
+	NAIM3L_SITE=$(SITE) $(DOCS)/bin/python -m pytest tests/docs tests/report -m docs
 
 dist: $(VENV)/.dev
 	rm -rf dist build bench/dist

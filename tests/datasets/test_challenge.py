@@ -111,31 +111,6 @@ def test_hidden_share_is_exact_for_positives_and_for_negatives(Y, percent, seed)
             assert hidden[side, k].sum() == floor_percent(percent, side.sum())
 
 
-def test_floor_is_that_of_the_decimal_number():
-    # 0.29 * 100 is 28.999999999999996 in floating point.
-    Y = np.ones((100, 1), dtype=int)
-    for percent in range(101):
-        assert hide_labels(Y, percent / 100, random_state=0).sum() == percent
-
-
-@quick
-@given(label_tables, st.integers(1, 5), percents, seeds)
-def test_removed_views_keep_every_promise_or_are_impossible(Y, n_views, percent, seed):
-    n_samples, first = len(Y), naive_first_positives(Y)
-    n_drop = floor_percent(percent, n_samples)
-    # Each unprotected row can be dropped from all views but one.
-    feasible = n_views * n_drop <= (n_views - 1) * (n_samples - len(first))
-    if not feasible:
-        with pytest.raises(ValueError, match=r"ratio .* impossible"):
-            remove_views(Y, n_views, percent / 100, random_state=seed)
-        return
-    present = remove_views(Y, n_views, percent / 100, random_state=seed)
-    assert present.shape == (n_samples, n_views) and present.dtype == bool
-    assert ((~present).sum(axis=0) == n_drop).all()
-    assert present[first].all()
-    assert present.any(axis=1).all()
-
-
 def test_the_ratio_named_by_the_error_is_allowed(Y):
     with pytest.raises(ValueError, match="at most") as caught:
         remove_views(Y, 2, 0.5)
@@ -187,21 +162,6 @@ def test_really_missing_views_stay_missing_and_errors_are_real(data, n, n_views,
     assert dropped.sum(axis=0).tolist() == n_drop
     assert not (dropped & ~may_drop).any()
     assert present.any(axis=1).all()
-
-
-@quick
-@given(arrays(bool, st.tuples(st.integers(0, 20), st.integers(1, 4))), seeds)
-def test_shuffled_rows_are_the_present_ones(present, seed):
-    order = shuffle_rows(present, random_state=seed)
-    assert len(order) == present.shape[1]
-    for rows, column in zip(order, present.T, strict=True):
-        assert sorted(rows.tolist()) == np.flatnonzero(column).tolist()
-
-
-def test_each_view_is_shuffled_on_its_own():
-    first, second = shuffle_rows(np.ones((50, 2)), random_state=0)
-    assert not np.array_equal(first, second)
-    assert not np.array_equal(first, np.sort(first))
 
 
 # --- seeds --------------------------------------------------------------------------------------
@@ -284,13 +244,6 @@ def test_applied_rows_carry_their_own_labels(Y, n_views, seed):
         assert list(part) == list(views)
 
 
-def test_nothing_missing_when_both_ratios_are_zero(Y):
-    challenge = make_challenge(Y, 1, alpha=0, beta=0, random_state=0)
-    assert challenge.present.all() and not challenge.hidden.any()
-    data = challenge.apply({"only": np.zeros((len(Y), 2))}, Y)
-    assert not np.isnan(data.Y_train["only"]).any()
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -315,23 +268,6 @@ def test_tables_of_every_library(Y, challenge, make):
             np.testing.assert_array_equal(dense, X[rows])
 
 
-@pytest.mark.parametrize(
-    "convert",
-    [
-        np.asarray,
-        lambda Y: Y.astype(bool),
-        lambda Y: Y.astype(float),
-        lambda Y: Y.tolist(),
-        sp.csr_array,
-        pd.DataFrame,
-        lambda Y: pd.DataFrame(Y).astype("Int64"),
-        lambda Y: pl.DataFrame(Y, schema=[f"l{k}" for k in range(Y.shape[1])]),
-    ],
-)
-def test_labels_of_every_kind(Y, convert):
-    assert_same(make_challenge(convert(Y), 3, random_state=1), make_challenge(Y, 3, random_state=1))
-
-
 def test_really_missing_views_appear_nowhere(Y):
     observed = np.ones((len(Y), 3), dtype=np.uint8)
     observed[::2, 1] = 0
@@ -345,58 +281,25 @@ def test_really_missing_views_appear_nowhere(Y):
 # --- errors -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("value", "shown"), [(2, "2"), (np.nan, "nan"), ("1", "'1'"), (None, "")])
+def test_labels_other_than_0_and_1_are_named(value, shown):
+    Y = np.array([[0, 1], [1, 0], [0, value]], dtype=object)
+    for table in (Y, pd.DataFrame(Y)):
+        with pytest.raises(ValueError, match=rf"Y holds .*{shown}.* in row 2, column 1"):
+            make_challenge(table, 2)
+
+
 @pytest.mark.parametrize(
-    "value, shown",
+    ("name", "value"),
     [
-        (-1, "-1"),
-        (2, "2"),
-        (0.5, "0.5"),
-        (np.nan, "nan"),
-        (np.inf, "inf"),
-        ("1", "'1'"),
-        (None, ""),
+        *[(name, value) for name in ("alpha", "beta", "test_size") for value in (-0.1, "1", None)],
+        ("n_views", 0),
+        ("n_views", 2.0),
     ],
 )
-def test_labels_other_than_0_and_1_are_named(value, shown):
-    Y = [[0, 1], [1, 0], [0, 0]]
-    Y[2][1] = value
-    if not isinstance(value, int | float):
-        Y = np.array(Y, dtype=object)
-    with pytest.raises(ValueError, match=rf"Y holds .*{shown}.* in row 2, column 1"):
-        make_challenge(Y, 2)
-
-
-def test_missing_labels_in_frames_are_named():
-    for frame in (
-        pd.DataFrame({"a": [0, 1], "b": [1, None]}).astype("Int64"),
-        pl.DataFrame({"a": [0, 1], "b": [1, None]}),
-    ):
-        with pytest.raises(ValueError, match=r"Y holds .* in row 1, column 1"):
-            first_positives(frame)
-
-
-def test_text_is_not_a_label():
-    with pytest.raises(ValueError, match=r"Y holds .*'0'.* in row 0, column 0"):
-        first_positives(np.array([["0", "1"]]))
-
-
-@pytest.mark.parametrize("Y", [[0, 1], [], [[]], [[[0]]]])
-def test_shape_of_labels(Y):
-    with pytest.raises(ValueError, match="Y has shape"):
-        first_positives(Y)
-
-
-@pytest.mark.parametrize("name", ["alpha", "beta", "test_size"])
-@pytest.mark.parametrize("value", [-0.1, 1.1, np.nan, "0.5", None])
-def test_ratios_out_of_range(Y, name, value):
+def test_errors_name_the_parameter(Y, name, value):
     with pytest.raises(ValueError, match=f"{name}="):
-        make_challenge(Y, 3, **{name: value})
-
-
-@pytest.mark.parametrize("n_views", [0, -1, 2.0, "3"])
-def test_number_of_views(Y, n_views):
-    with pytest.raises(ValueError, match="n_views="):
-        make_challenge(Y, n_views)
+        make_challenge(**{"Y": Y, "n_views": 3, name: value})
 
 
 def test_observed_is_checked(Y):

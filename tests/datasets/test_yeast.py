@@ -1,6 +1,5 @@
 """The embedded table against what is known of it, and against a second copy where there is one."""
 
-import builtins
 import gzip
 import hashlib
 import re
@@ -55,25 +54,6 @@ def test_frames_hold_the_same(yeast):
         np.testing.assert_array_equal(frames.views[view].to_numpy(), X)
     assert list(frames.labels.columns) == yeast.label_names
     np.testing.assert_array_equal(frames.labels.to_numpy(), yeast.labels)
-
-
-def test_frames_without_pandas_say_what_to_install(monkeypatch):
-    real_import = builtins.__import__
-
-    def no_pandas(name, *args, **kwargs):
-        if name == "pandas":
-            raise ImportError("No module named 'pandas'")
-        return real_import(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", no_pandas)
-    with pytest.raises(ImportError, match="pip install pandas"):
-        load_yeast(as_frame=True)
-
-
-def test_each_call_gives_arrays_of_its_own(yeast):
-    other = load_yeast()
-    assert not np.shares_memory(other.labels, yeast.labels)
-    assert not np.shares_memory(other.views["expression"], yeast.views["expression"])
 
 
 def test_checksums_and_licence_lie_beside_the_file():

@@ -164,14 +164,6 @@ def test_labels_are_measured_by_view_and_together():
         assert width < max(entry["auc_high"] - entry["auc_low"] for entry in single)
 
 
-def test_a_label_that_one_view_lacks_is_measured_in_the_others():
-    blocks = [random_block(0, name="a"), random_block(1, name="b")]
-    blocks[1].truth[:, 0] = np.nan
-    together, first, second = evaluate_blocks(blocks, names_of(blocks[0]))["labels"][:3]
-    assert second["auc"] is None and second["verdict"] == TOO_FEW and second["accuracy"] is None
-    assert together["auc"] == first["auc"] and together["auc_low"] == first["auc_low"]
-
-
 def test_verdicts_on_labels():
     assert judge_auc(0.72, 0.9, 20) == WELL
     assert judge_auc(0.53, 0.7, 20) == SOMEWHAT

@@ -99,15 +99,6 @@ def test_labels_of_like_frequency_share_weights(rng):
         assert np.ptp(overlap[groups == group]) == 0
 
 
-def test_unknown_labels_and_absent_samples_do_not_count(rng):
-    _, log_odds, base, truth = drawn_views(rng, [0.5, 1.0], n=300)
-    more = np.concatenate([log_odds, rng.normal(size=log_odds.shape)], axis=1)
-    unknown = np.concatenate([truth, np.full_like(truth, np.nan)])
-    expected = fit_weights(log_odds, base, truth)
-    for found, value in zip(fit_weights(more, base, unknown), expected, strict=True):
-        np.testing.assert_allclose(found, value)
-
-
 def frame(rows, index):
     return pd.DataFrame(rows, index=index, columns=["flu", "gout"])
 
@@ -183,26 +174,6 @@ def test_rows_in_the_same_order_are_fused_in_any_container(make, rows_of, rates,
     np.testing.assert_allclose(rows_of(fused), expected)
 
 
-def test_keys_keep_their_name_and_kind():
-    rows = [[1.0, 2], [3, 4]]
-    clinic = frame(rows, pd.Index(["a", "b"], name="patient"))
-    fused = fuse({"clinic": clinic, "lab": frame(rows, pd.Index(["c", "a"], name="patient"))})
-    assert fused.index.name == "patient" and list(fused.index) == ["a", "b", "c"]
-    ids = [[(1, "x"), (2, "x")], [(2, "x"), (2, "y")]]
-    pairs = [pd.MultiIndex.from_tuples(of_view, names=["site", "id"]) for of_view in ids]
-    fused = fuse({"clinic": frame(rows, pairs[0]), "lab": frame(rows, pairs[1])})
-    assert list(fused.index) == [(1, "x"), (2, "x"), (2, "y")]
-    assert fused.index.names == ["site", "id"] and list(fused.loc[(2, "x")]) == [2, 3]
-
-
-def test_nullable_numbers_are_numbers():
-    clinic, lab = frame([[0.5, 0.25], [0.5, 0.75]], ["a", "b"]), frame([[0.5, None]], ["c"])
-    tables = {"clinic": clinic.convert_dtypes(), "lab": lab.convert_dtypes()}
-    for rates in (None, [0.5, 0.5]):
-        fused = fuse(tables, base_rates=rates)
-        np.testing.assert_allclose(fused, [[0.5, 0.25], [0.5, 0.75], [0.5, np.nan]])
-
-
 def test_base_rates_are_matched_by_name():
     scores = {"clinic": frame([[0.8, 0.5]], ["a"]), "lab": frame([[0.9, 0.2]], ["a"])}
     expected = fuse(scores, base_rates=[0.5, 0.2])
@@ -274,30 +245,6 @@ def test_true_evidence_has_weight_one_and_noise_none(models, rng):
     weights = blend_weights(base + three, base, truth)
     np.testing.assert_allclose(weights[:2], 1, atol=0.25)
     assert (weights[2] < 0.15).all()
-
-
-def test_equal_models_of_a_blend_share_the_weight(models):
-    evidence, base, truth = models
-    total = evidence.sum(axis=0)
-    weights = blend_weights(base + np.stack([total, total]), base, truth)
-    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-3)
-    np.testing.assert_allclose(weights.sum(axis=0), 1, atol=0.15)
-
-
-def test_entries_that_a_model_lacks_do_not_count(models):
-    evidence, base, truth = models
-    lacking = base + evidence
-    lacking[1, :500] = np.nan
-    np.testing.assert_allclose(
-        blend_weights(lacking, base, truth), blend_weights(lacking[:, 500:], base, truth[500:])
-    )
-    unknown = truth.copy()
-    unknown[500:1000] = np.nan
-    kept = np.r_[0:500, 1000:3000]
-    np.testing.assert_allclose(
-        blend_weights(base + evidence, base, unknown),
-        blend_weights(base + evidence[:, kept], base, truth[kept]),
-    )
 
 
 def test_scores_are_calibrated_before_they_are_weighted(rng):

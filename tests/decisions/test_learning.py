@@ -181,13 +181,6 @@ def test_base_rates_are_the_shares_of_positives(model, separate):
     np.testing.assert_allclose(fitted(model, separate, "sign").base_rates_, expected)
 
 
-def test_base_rates_of_a_wide_table_count_a_row_once(wide):
-    table, Y = wide
-    model = PerViewRidge(views=VIEWS).fit(table, Y)
-    expected = (np.nansum(Y, axis=0) + 1) / ((~np.isnan(Y)).sum(axis=0) + 2)
-    np.testing.assert_allclose(model.base_rates_, expected)
-
-
 def test_imputed_labels_follow_the_thresholds(separate):
     model = fitted(MODELS[0], separate, Decisions("f1", probabilities=False))
     filled = model.impute_labels(separate.views, separate.labels)
@@ -211,20 +204,6 @@ def test_imputed_labels_are_the_most_probable_ones(model, least, separate):
         probable = np.maximum(yes, 1 - yes) >= (least or 0.5)
         np.testing.assert_array_equal(np.isnan(found), ~known & ~probable)
         assert np.isnan(found).any() == (least is not None)
-
-
-@pytest.mark.parametrize("wrong", [0.4, 1.1, "0.8", True, np.nan])
-def test_a_confidence_is_from_one_half_to_one(wrong, separate):
-    model = fitted(MODELS[2], separate, "guarded")
-    with pytest.raises(ValueError, match=r"min_confidence must be a number from 0.5 to 1, got"):
-        model.impute_labels(separate.views, separate.labels, min_confidence=wrong)
-
-
-def test_same_seed_same_decisions(separate):
-    fits = [fitted(MODELS[0], separate, "f1", random_state=seed) for seed in (1, 1, 2)]
-    first, again, other = (model.thresholds_["view0"] for model in fits)
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
 
 
 def test_without_probabilities_the_error_says_what_to_do(separate):

@@ -158,7 +158,3 @@ def test_only_a_learned_rule_brings_probabilities_by_itself():
 def test_wrong_values_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         Decisions.of(wrong, ["a", "b"])
-
-
-def test_every_rule_is_documented():
-    assert all(f'"{name}" {rule.meaning}.' in Decisions.__doc__ for name, rule in RULES.items())

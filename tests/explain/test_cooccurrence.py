@@ -84,13 +84,6 @@ def test_verdicts_and_their_order():
     assert ranks == sorted(ranks)
 
 
-def test_labels_that_coincide_once_are_not_related():
-    table = np.zeros((300, 2))
-    table[7] = 1
-    (pair,) = compare(table)
-    assert (pair.both, pair.verdict) == (1, "too few") and pair.lift == pytest.approx(300)
-
-
 def test_extremes_are_finite_or_unknown():
     (never,) = compare(rows(0, 30, 40, 30))
     assert never.lift == never.low == 0 and 0 < never.high < 1 and never.verdict == "apart"

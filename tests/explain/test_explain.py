@@ -228,16 +228,6 @@ class TestKernels:
             with pytest.raises(ValueError, match=message):
                 call()
 
-    def test_views_without_a_kernel_keep_their_columns(self, data, mixed):
-        X, _ = data
-        found, expected = (
-            feature_weights(model, "view1", X) for model in (mixed, ridge(data, "auto"))
-        )
-        np.testing.assert_array_equal(found.weights, expected.weights)
-        for label, sides in top_features_of_all(mixed, 3, X).items():
-            assert sides == top_features(mixed, label, 3, X)
-            assert {feature.view for side in sides.values() for feature in side} == {"view1"}
-
     @pytest.mark.parametrize("recipe", ["scale", None])
     def test_weights_of_a_linear_kernel_are_those_of_columns(self, data, recipe):
         X, Y = data

@@ -3,8 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 import sklearn.metrics as skm
 from hypothesis import given
@@ -83,13 +81,6 @@ def test_weights_of_views(table):
     a = metrics.evaluate(Y, S, sample_weight=w)
     b = metrics.evaluate(Y[:10], -S[:10], sample_weight=w[:10])
     assert found == pytest.approx({name: (a[name] + b[name]) / 2 for name in a})
-
-
-def test_kinds_of_weights(table):
-    Y, S, w = table
-    expected = metrics.evaluate(Y, S, sample_weight=w)
-    for same in (w.tolist(), pd.Series(w, index=range(9, 49)), pl.Series(w), w.astype(object)):
-        assert metrics.evaluate(Y, S, sample_weight=same) == expected
 
 
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, None, "2"])

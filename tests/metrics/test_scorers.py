@@ -11,7 +11,6 @@ from sklearn.model_selection import (
     KFold,
     cross_val_predict,
     cross_val_score,
-    cross_validate,
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -69,14 +68,6 @@ class TestForms:
         scorer = make_scorer(metric)
         assert scorer(fitted, X, Y[NAMES[::-1]]) == scorer(fitted, X, Y)
 
-    def test_rows_without_any_view_are_left_out(self, metric, wide):
-        X, Y = wide
-        fitted = model().fit(X, Y)
-        more = np.vstack([X, np.full((3, 5), np.nan)])
-        with pytest.warns(UserWarning, match="3 rows .* have no view at all"):
-            value = make_scorer(metric)(fitted, more, np.vstack([Y, Y[:3]]))
-        assert value == make_scorer(metric)(fitted, X, Y)
-
     def test_separate_tables_are_averaged(self, metric, wide):
         X, Y = wide
         X, Y = {"a": X[1:, :3], "b": X[:40, 3:]}, {"a": Y[1:], "b": Y[:40]}
@@ -88,14 +79,6 @@ class TestForms:
             made = fitted.predict(rows) if metric == "micro-F1" else fitted.decision_function(rows)
             values.append(evaluate(Y[view][there], made[view])[metric])
         assert make_scorer(metric)(fitted, X, Y) == pytest.approx(np.mean(values))
-
-
-def test_one_column_of_labels(wide):
-    X, Y = wide
-    fitted = model().fit(X, Y[:, 0])
-    known = ~np.isnan(Y[:, 0])
-    right = fitted.predict(X)[known] == Y[known, 0]
-    assert make_scorer("1-HL")(fitted, X, Y[:, 0]) == pytest.approx(right.mean())
 
 
 class TestModelSelection:
@@ -131,6 +114,7 @@ class TestModelSelection:
         for train, test in KFold(3).split(X):
             fitted = model(decide="half").fit(X[train], Y[train])
             np.testing.assert_array_equal(found[test], fitted.predict_proba(X[test]))
+
 
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="metric is 'auc'; the known ones are: '1-HL'"):

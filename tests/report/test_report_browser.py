@@ -1,6 +1,7 @@
-"""The page of a report in a browser."""
+"""The page of a report in a browser, as `make docs` opens it; other runs skip these tests."""
 
 import json
+import os
 import re
 
 import pytest
@@ -9,6 +10,11 @@ from html_pages import MEASURE, dump_dom, in_frames
 from naim3l.report import summarise
 from naim3l.report.findings import main_labels
 from report_models import LONG, draw, fit_chosen, fit_wide, page_of
+
+pytestmark = [
+    pytest.mark.docs,
+    pytest.mark.skipif("NAIM3L_SITE" not in os.environ, reason="opened in a browser by make docs"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -63,14 +63,7 @@ class EvaluatedBlock:
 
 
 def guess(rates: Matrix, n_rows: int) -> Predictions:
-    """Predictions that depend on the frequency of each label alone: its more frequent value.
-
-    Parameters
-    ----------
-    rates : ndarray of shape (n_labels,)
-        Share of positives of each label.
-    n_rows : int
-    """
+    """Predictions by the shares of positives, (n_labels,), alone: the more frequent value."""
     scores = np.broadcast_to(rates, (n_rows, len(rates)))
     return Predictions(scores, scores - 0.5, scores)
 
@@ -84,11 +77,6 @@ def evaluate_blocks(blocks: Sequence[EvaluatedBlock], label_names: Sequence[str]
     zero, so the few positives of a rare label are never all left out. Methods are compared under
     the same weights. Rows are assumed to be independent; where they are not, intervals are too
     narrow.
-
-    Parameters
-    ----------
-    blocks : sequence of EvaluatedBlock
-    label_names : sequence of str
 
     Returns
     -------
@@ -238,15 +226,7 @@ def _interval(draws: Matrix) -> tuple[float, float]:
 
 
 def judge_auc(low: float, high: float, n_fewer: int) -> str:
-    """Verdict on a label by the interval of its AUC.
-
-    Parameters
-    ----------
-    low, high : float
-        Ends of the interval; NaN if the AUC is undefined.
-    n_fewer : int
-        Number of known positives or of known negatives, whichever is smaller.
-    """
+    """Verdict on a label by the interval of its AUC, and the number of its rarer value."""
     if n_fewer < ENOUGH_TO_JUDGE or np.isnan(low):
         return TOO_FEW
     if low <= 0.5:
@@ -295,7 +275,9 @@ def _summed(
     n_known = counts["yes"] + counts["no"]
     # Rounding errors of weighted sums may exceed 1.
     low, high = (min(end, 1.0) if end == end else end for end in _interval(aucs[1:]))
-    return names | counts | {
+    return {
+        **names,
+        **counts,
         "accuracy": _ratio(counts["n_correct"], n_known),
         "accuracy_guessing": _ratio(counts["n_correct_guessing"], n_known),
         "auc": None if np.isnan(aucs[0]) else float(aucs[0]),
@@ -304,7 +286,7 @@ def _summed(
         "average_precision": None if np.isnan(precision) else precision,
         "f1": _ratio(2 * counts["found"], counts["yes"] + counts["called"]),
         "verdict": judge_auc(low, high, min(counts["yes"], counts["no"])),
-    }  # fmt: skip
+    }
 
 
 def _ratio(a: float, b: float) -> float | None:

@@ -127,14 +127,7 @@ def fuse_views(scores: Matrix, evidence: Evidence | None) -> Scores:
 
 
 def label_groups(truth: Matrix, n_groups: int = N_GROUPS) -> NDArray[np.intp]:
-    """Group of each label, from rare to frequent, with about as many positives in each group.
-
-    Parameters
-    ----------
-    truth : ndarray of shape (n_samples, n_labels)
-        1, 0, NaN = unknown.
-    n_groups : int
-    """
+    """Group of each label, from rare to frequent, with about as many positives in each group."""
     positives = np.nansum(truth, axis=0)
     order = np.argsort(positives, kind="stable")
     # Midpoints of the labels' positives, cumulated from rare to frequent.
@@ -246,13 +239,7 @@ def calibrated(calibrations: list[Calibration], scores: Matrix) -> Matrix:
 def blend(log_odds: Matrix, base: Matrix, weights: Matrix) -> Matrix:
     """Base rates and the weighted sum of what each model adds to them, (n_rows, n_labels).
 
-    Parameters
-    ----------
-    log_odds : ndarray of shape (n_models, n_rows, n_labels)
-        Calibrated log-odds; the result is NaN where one of them is.
-    base : ndarray of shape (n_labels,)
-        Log-odds of the base rates.
-    weights : ndarray of shape (n_models, n_labels)
+    Of calibrated log-odds (n_models, n_rows, n_labels); the result is NaN where one of them is.
     """
     return np.asarray(base + np.einsum("mrl,ml->rl", log_odds - base, weights))
 

@@ -82,14 +82,7 @@ def hold_out_share(
 ) -> NDArray[np.bool_]:
     """Mask of a share of each label's positives and of its negatives, rounded down.
 
-    Parameters
-    ----------
-    Y : ndarray of shape (n_rows, n_labels)
-        1, 0, NaN = unknown.
-    share : float in [0, 1]
-    rng : RandomState
-    values : sequence of int
-        The order in which the entries of a label are drawn.
+    Labels are 1, 0, and NaN = unknown; ``values`` is the order in which those of a label are drawn.
     """
     held_out = np.zeros(Y.shape, dtype=bool)
     for k, _, rows in shuffled_entries(Y, values, rng):
@@ -200,19 +193,10 @@ def held_out_scores(
 
 
 def hidden_metric(problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric: str) -> float:
-    """Metric of weights on the hidden entries.
+    """Metric (a key of `METRICS`) of weights on the hidden entries of a problem that has them all.
 
     It is that of fused scores if rows of several views are one sample, otherwise the mean over the
     views in which it is defined.
-
-    Parameters
-    ----------
-    problem : Problem
-        With all entries known.
-    hidden : bool ndarray of the shape of ``problem.Y``
-    W : ndarray of shape (n_weights, n_labels)
-    metric : str
-        "log-loss", or a key of the dict that `naim3l.evaluate` returns.
     """
     return float(jackknifed_metric(problem, hidden, W, metric, n_blocks=0)[0])
 

@@ -182,12 +182,7 @@ def held_out_predictions(
     Whatever decides on the entries of a fold is learned from the other folds, so that rare labels
     are not decided on by thresholds that were chosen for the same entries.
 
-    Parameters
-    ----------
-    rules, start, problem, scores
-        As in `learn_decisions`.
-    fold_of : ndarray of int, of shape (n_rows, n_labels)
-        Result of `hold_out_folds`.
+    Parameters are those of `learn_decisions`, and the result of `hold_out_folds`.
     """
     names, found = list(start.thresholds), dict[str, Predictions]()
     for fold in range(max(fold_of.max(), 0) + 1):  # without entries, all are NaN
@@ -204,17 +199,10 @@ def held_out_predictions(
 def scores_by_block(
     problem: Problem, scores: Matrix, evidence: Evidence | None, names: Sequence[str]
 ) -> dict[str, Matrix]:
-    """Scores of stacked rows by view, or of the samples of a wide table, fused.
+    """Scores or labels of stacked rows by view, or of the samples of a wide table, fused.
 
-    Parameters
-    ----------
-    problem : Problem
-    scores : ndarray of shape (n_rows, n_labels)
-        Scores or labels, which are the same in all views of a sample; NaN where there are none.
-    evidence : Evidence or None
-        How the views of a sample are fused; None is the mean.
-    names : sequence of str
-        Names of the views, or ``FUSED`` alone.
+    ``names`` are those of the views, or ``FUSED`` alone. Labels, which all views of a sample share,
+    are fused by the mean.
     """
     if problem.samples is not None:
         return {FUSED: fuse_views(problem.by_view_and_sample(scores), evidence)}

@@ -30,13 +30,7 @@ MOST_NAMES, LONGEST_NAME = 6, 48
 
 
 def find_cautions(summary: Summary) -> list[dict[str, str]]:
-    """Sentences that apply, each as a dict with "rule" and "sentence".
-
-    Parameters
-    ----------
-    summary : dict
-        What `naim3l.report.summarise` returns.
-    """
+    """Sentences that apply to a summary, each as a dict with "rule" and "sentence"."""
     return [
         {"rule": rule.__name__.lstrip("_").replace("_", "-"), "sentence": sentence}
         for rule in CAUTIONS

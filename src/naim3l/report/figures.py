@@ -223,15 +223,7 @@ def draw_calibration(entry: dict[str, Any]) -> Drawing:
 def merge_bins(bins: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Bins of a calibration curve, neighbours merged until each has enough entries.
 
-    Parameters
-    ----------
-    bins : list of dict
-        "n", and "probability" and "share", the means over the entries, None where there are none.
-
-    Returns
-    -------
-    list of dict
-        The same keys; at least 20 entries each, unless there are fewer in total.
+    Bins have "n", and "probability" and "share", the means over their entries.
     """
     groups: list[list[dict[str, Any]]] = [[]]
     for found in (b for b in bins if b["n"]):

@@ -81,12 +81,7 @@ def coupling_gain(block: dict[str, Any] | None) -> dict[str, Any] | None:
 def describe_coupling(block: dict[str, Any] | None, what: str) -> str | None:
     """A sentence on what coupling added to the headline; None where it is unknown.
 
-    Parameters
-    ----------
-    block : dict or None
-        Block of the quality.
-    what : str
-        Subject of the sentence, such as "Coupling the tables".
+    Its subject is ``what``, such as "Coupling the tables".
     """
     gain = coupling_gain(block)
     if block is None or gain is None:

@@ -228,14 +228,7 @@ def _mean(shares: np.ndarray) -> float:
 
 
 def describe_data(model: LinearViewModel, X: Any, truth: dict[str, Matrix]) -> dict[str, Any]:
-    """Sizes and missing ratios of the training tables.
-
-    Parameters
-    ----------
-    model : fitted model
-    X : tables of the fit
-    truth : dict of str to ndarray of shape (n_rows, n_labels)
-        Labels of their rows, by table: 1, 0, NaN = unknown.
+    """Sizes and missing ratios of tables whose labels are ``truth``, see `read_truth`.
 
     Returns
     -------
