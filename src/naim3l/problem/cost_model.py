@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from naim3l._device import CPU, find_device, free_memory
-from naim3l._parameters import check_choice
 from naim3l.problem.base import BaseProblem
 from naim3l.problem.feature_blocks import has_gram, stored_numbers
 from naim3l.problem.memory import FEWER_COLUMNS, refuse_beyond
@@ -106,7 +105,8 @@ def choose_form(problem: BaseProblem, form: str = "auto") -> BaseProblem:
     MemoryError
         If a fit in that form needs more memory than the machine has.
     """
-    check_choice("form", form, FORMS)
+    if form not in FORMS:
+        raise ValueError(f"form must be one of {list(FORMS)}, got {form!r}.")
     rows = problem.rows
     if rows is None or rows is not problem:
         return problem
