@@ -116,7 +116,7 @@ def test_a_query_gives_a_table(url):
 def test_facts_are_those_of_the_rows(url):
     """A database has no file whose time of change could tell."""
     by_id, by_number = (f"{url}#select * from lab order by {column}" for column in ("id", "hb"))
-    assert open_table(by_id).facts() == open_table(by_id).facts() != open_table(by_number).facts()
+    assert open_table(by_id).facts == open_table(by_id).facts != open_table(by_number).facts
 
 
 def test_rows_stay_those_of_the_first_query(database, tmp_path):

@@ -9,9 +9,8 @@ import glob
 import hashlib
 import os
 import re
-import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -104,6 +103,8 @@ class FileTable:
     parts : list of Part
     lengths : list of int, or None
         Number of rows of each part; None for text files, whose rows are not counted.
+    facts : list
+        Identity of the content: path, size and time of change of files, a hash for queries.
     """
 
     name: str
@@ -111,11 +112,7 @@ class FileTable:
     files: list[Path]
     parts: list["Part"]
     lengths: list[int] | None
-    _facts: list[Any] = field(repr=False)
-
-    def facts(self) -> list[Any]:
-        """Identity of the content: path, size and time of change of files, a hash for queries."""
-        return self._facts
+    facts: list[Any] = field(repr=False)
 
     def read(
         self,
@@ -290,26 +287,27 @@ def source_files(source: Source) -> list[Path]:
 
 def check_file(path: Path) -> None:
     """Refuse a path that is not a file or cannot be opened."""
+    shown = show_source(path)
     try:
-        if path.is_dir():
-            raise ReadError(f"{path}: a folder; name a file in it.")
-        if not path.exists():
-            folder = path.parent
-            others = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
-            look = f"look into {show_source(folder)!r}."
-            hint = close_names(path.name, others) if others else look
-            raise ReadError(f"{show_source(path)}: there is no such file; {hint}")
-        if not path.is_file():
-            raise ReadError(f"{path}: not a regular file; save what it gives in one.")
-        with path.open("rb"):
-            pass
-    except ReadError:
-        raise
+        if path.is_file():
+            path.open("rb").close()
+            return
+        is_dir, exists = path.is_dir(), path.exists()
+        others = sorted(entry.name for entry in path.parent.iterdir()) if not exists else []
     except PermissionError as error:
-        raise ReadError(f"{path}: no permission to read it; ask its owner, or chmod.") from error
+        raise ReadError(f"{shown}: no permission to read it; ask its owner, or chmod.") from error
+    except FileNotFoundError:
+        raise ReadError(
+            f"{shown}: there is no such file, and no folder {show_source(path.parent)!r}."
+        ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         cause = getattr(error, "strerror", None) or error  # the message would repeat the path
-        raise ReadError(f"{quote(show_source(path))}: cannot be opened ({cause}).") from None
+        raise ReadError(f"{quote(shown)}: cannot be opened ({cause}).") from None
+    if is_dir:
+        raise ReadError(f"{shown}: a folder; name a file in it.")
+    if exists:
+        raise ReadError(f"{shown}: not a regular file; save what it gives in one.")
+    raise ReadError(f"{shown}: there is no such file; {close_names(path.name, others)}")
 
 
 def _expanded(source: Source) -> str:
@@ -491,7 +489,7 @@ def _check_extension(path: Path) -> None:
     if extension in DATABASE_EXTENSIONS:
         raise ReadError(
             f"{path}: a database; name one of its tables in a query, such as "
-            f"'sqlite:///{path}#select * from {_first_table(path)}' (needs naim3l[sql])."
+            f"'sqlite:///{path}#select * from TABLE' (needs naim3l[sql])."
         )
     known = TEXT_EXTENSIONS if is_packed else EXTENSIONS
     raise ReadError(
@@ -499,17 +497,6 @@ def _check_extension(path: Path) -> None:
         f"{', '.join(known)}"
         f"{'' if is_packed else ', text also with ' + ', '.join(COMPRESSED_EXTENSIONS)}."
     )
-
-
-def _first_table(path: Path) -> str:
-    """Name of a table of an SQLite file, for an example."""
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
-            query = "select name from sqlite_master where type in ('table', 'view')"
-            (name,) = database.execute(query).fetchone() or ("TABLE",)
-    except sqlite3.Error:  # not of SQLite, or damaged
-        return "TABLE"
-    return name if name.isidentifier() else '"{}"'.format(name.replace('"', '""'))
 
 
 @contextmanager

@@ -349,7 +349,7 @@ def _open_files(name: str, X: FileView, y: Any, origin: Origin, labelled: bool) 
         read,
         [(part,) for part in X.table.parts],
         X.table.lengths,
-        [*X.table.facts(), list(X.columns), list(names), X.batch_rows],
+        [*X.table.facts, list(X.columns), list(names), X.batch_rows],
         X,
         words=words,
     )
@@ -480,7 +480,8 @@ def _without_rows(X: Any) -> Any:
     pandas = load_dask("pandas")
     if X.ndim == 1:
         return pandas.Series([], dtype=X.dtype, name=X.name)
-    return pandas.DataFrame({name: pandas.Series([], dtype=t) for name, t in X.dtypes.items()})
+    empty = pandas.DataFrame({j: pandas.Series([], dtype=t) for j, t in enumerate(X.dtypes)})
+    return empty.set_axis(X.columns, axis=1)  # which may have a name twice
 
 
 def _label_parts(
@@ -564,4 +565,4 @@ def _partition(i: int | None, part: Any) -> str:
         return f"partition {i}"
     if not hasattr(part, "iloc") or not len(part):
         return "a partition"
-    return f"the partition that begins with index {part.index[0]!r}"
+    return f"the partition that begins with index {part.index[:1].tolist()[0]!r}"
