@@ -7,6 +7,8 @@ from functools import partial, wraps
 from threading import local
 from typing import ParamSpec, TypeVar
 
+import numpy as np  # noqa: F401 -- the controller knows only libraries that are loaded already
+import scipy.linalg  # noqa: F401
 from threadpoolctl import ThreadpoolController
 
 P = ParamSpec("P")
