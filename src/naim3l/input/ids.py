@@ -7,6 +7,7 @@ from typing import Any
 from naim3l._origin import Origin
 from naim3l._text import quote
 from naim3l.files.errors import ReadError, load_extra
+from naim3l.input.batches import is_missing
 
 
 def set_ids(frame: Any, id_column: str, origin: Origin, *, unique: bool = True) -> Any:
@@ -20,7 +21,7 @@ def set_ids(frame: Any, id_column: str, origin: Origin, *, unique: bool = True) 
 
 def id_text(cell: Any) -> str | None:
     """An id as text; None if it is missing."""
-    if cell is None or cell != cell:
+    if is_missing(cell):
         return None
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)

@@ -424,9 +424,10 @@ def compare_indexes(features: Batch, labels: Batch, *, part: bool = False) -> st
         )
     if any(is_row_counter(one, part=part) for one in (index, label_index)):
         return None
+    one, other = (each[:1].tolist()[0] for each in (index, label_index))
     return (
         f"{features.origin.table}: features and labels have different indexes, for example "
-        f"{index[0]!r} and {label_index[0]!r} in row 0; they are matched row by row."
+        f"{one!r} and {other!r} in row 0; they are matched row by row."
     )
 
 
@@ -497,7 +498,8 @@ def fill_unknown(rows: LabelledRows, values: NDArray[np.float64]) -> Any:
     batch, signed = rows.labels, rows.signed
     fill = (signed == 0) & ~np.isnan(values)
     if batch.frame is None:
-        filled = batch.data.copy()
+        is_text = batch.data.dtype.kind in "US"  # which would cut off longer words
+        filled = batch.data.astype(object) if is_text else batch.data.copy()
         for j in range(filled.shape[1]):
             yes, no = _cells_of(batch, signed, j)
             here = fill[:, j]
@@ -521,6 +523,9 @@ def _fill_series(
     yes, no = _cells_of(batch, signed, j)
     if series.dtype in (nw.Categorical, nw.Enum, nw.Unknown):  # Unknown: all null, or sparse
         series = series.cast(nw.String if isinstance(yes, str) else nw.Float64)
+    if series.dtype == nw.Boolean or series.dtype.is_integer():
+        as_cell = bool if series.dtype == nw.Boolean else int
+        yes, no = as_cell(yes), as_cell(no)
     return series.scatter(rows.tolist(), [yes if value > 0 else no for value in values[rows]])
 
 
@@ -532,7 +537,7 @@ def _cells_of(batch: Batch, signed: NDArray[np.int8], j: int) -> tuple[Any, Any]
         found.setdefault(int(signed[int(np.argmax(codes == k)), j]), cell)
     yes, no = found.get(1), found.get(-1)
     if yes is None and no is None:
-        return 1.0, 0.0
+        return ("yes", "no") if any(isinstance(cell, str) for cell in cells) else (1.0, 0.0)
     if yes is None:
         yes = _partner(no, 1)
     return yes, _partner(yes, -1) if no is None else no
