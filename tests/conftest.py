@@ -34,9 +34,10 @@ def pytest_collection_modifyitems(items):
             item.add_marker("torch")
         if "shared_data" in getattr(item, "fixturenames", ()):
             item.add_marker("data")
-        if item.get_closest_marker("torch") and find_spec("torch") is None:
-            reason = "needs torch: pip install 'naim3l[torch]'"
-            item.add_marker(pytest.mark.skip(reason=reason))
+        for extra in ("torch", "dask"):
+            if item.get_closest_marker(extra) and find_spec(extra) is None:
+                reason = f"needs {extra}: pip install 'naim3l[{extra}]'"
+                item.add_marker(pytest.mark.skip(reason=reason))
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else 9)
 
 
@@ -56,6 +57,16 @@ def terms(request):
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def dd():
+    return pytest.importorskip("dask.dataframe")
+
+
+@pytest.fixture
+def da():
+    return pytest.importorskip("dask.array")
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from test_tables import CONTAINERS, SPARSE, dense
 
-from naim3l import NAIM3L
+from containers import CONTAINERS, SPARSE, dense
+from naim3l import NAIM3L, DataWarning
+from naim3l.input.batches import Batch
 from naim3l.input.joining import join_views
-from naim3l._warnings import DataWarning, Table
-from naim3l.input.views import resolve_columns, tables_wide
+from naim3l.input.views import resolve_columns
 
 nan = np.nan
 BUILDERS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -26,9 +26,9 @@ class TestSameRows:
         parts = {"one": rng.normal(size=(4, 2)), "two": rng.normal(size=(4, 3))}
         parts["two"][1] = nan
         wide, views = join_views({view: CONTAINERS[kind](part) for view, part in parts.items()})
-        table = Table(wide, "X")
-        for view, part in tables_wide(table, resolve_columns(views, table)).items():
-            assert_array_equal(dense(part.numbers()), parts[view])
+        batch = Batch(wide, "X")
+        for view, columns in resolve_columns(views, batch).items():
+            assert_array_equal(dense(batch.select_columns(columns).numbers()), parts[view])
         assert sparse.issparse(wide) == (kind in SPARSE)
 
     @pytest.mark.parametrize("build", [pd.DataFrame, pl.DataFrame, pa.table])
@@ -37,7 +37,7 @@ class TestSameRows:
         wide, views = join_views(frames)
         assert type(wide) is type(frames["one"])
         assert views == {"one": ["one__x", "one__t"], "two": ["two__x"]}
-        assert Table(wide, "X").columns == ["one__x", "one__t", "two__x"]
+        assert Batch(wide, "X").columns == ["one__x", "one__t", "two__x"]
 
     def test_pandas_rows_keep_their_index(self):
         one = pd.DataFrame({"x": [1.0, 2.0]}, index=["p", "q"])
@@ -86,7 +86,7 @@ class TestIds:
         if library == "pandas":
             assert wide.index.name == "id" and list(wide.columns) == ["one__x", "one__t", "two__x"]
             wide = wide.reset_index()
-        found = Table(wide, "X")
+        found = Batch(wide, "X")
         assert found.columns == ["id", "one__x", "one__t", "two__x"]
         ids = found.frame["id"].to_list()
         assert ids == ["p", "q", "r", "s"]  # of the first table, then of the next
@@ -134,7 +134,7 @@ class TestIds:
         few = {"max_iter": 5, "tol": 0}
         expected = NAIM3L(views={"one": [0, 1, 2], "two": [3, 4, 5]}, **few).fit(block, Y)
         model = NAIM3L(views=views, **few).fit(wide, Y)
-        assert_array_equal(model.decision_function(wide), expected.decision_function(block))
+        assert_allclose(model.decision_function(wide), expected.decision_function(block))
 
     @pytest.mark.parametrize("library", BUILDERS)
     @pytest.mark.parametrize(

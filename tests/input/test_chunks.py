@@ -1,17 +1,18 @@
 """Passes: the same bits on every scheduler, errors as raised, progress, and interruption."""
 
-import pickle
 import signal
 import threading
 import time
 from operator import add
 
+import cloudpickle
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from naim3l.input import passes
-from naim3l.input.places import Place
+from naim3l.input import chunks
+from naim3l.input.batches import Batch
+from naim3l.input.chunks import Fold, run_pass
 
 dask = pytest.importorskip("dask")
 pytestmark = pytest.mark.dask
@@ -39,59 +40,60 @@ def parts():
     return [rng.normal(size=(40, 30)) * 10.0**k for k in range(7)]
 
 
-def gram(i, X):
-    return X.T @ X
+def read(i, *inputs):
+    return inputs
 
 
-def number(i, *inputs):
+def nothing(i):
+    return ()
+
+
+def gram(i, batches):
+    return sum(X.T @ X for X in batches)
+
+
+def number(i, batches):
     return [i]
 
 
 def test_neighbours_are_combined_in_a_tree_that_depends_on_their_number():
     for n_parts in (1, 2, 3, 7, 8):
-        order = passes.run_pass(number, [()] * n_parts, lambda a, b: [a, b])
+        order = run_pass(nothing, [()] * n_parts, number, lambda a, b: [a, b])
         rows = [[i] for i in range(n_parts)]
         while len(rows) > 1:
-            rows = [r if len(r) == 2 else r[0] for r in
-                    (rows[i : i + 2] for i in range(0, len(rows), 2))]  # fmt: skip
+            pairs = [rows[i : i + 2] for i in range(0, len(rows), 2)]
+            rows = [pair if len(pair) == 2 else pair[0] for pair in pairs]
         assert order == rows[0]
 
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
 def test_bits_do_not_depend_on_the_scheduler(parts, scheduler, client):
     inputs = [(dask.delayed(part),) for part in parts]
-    on_cluster = passes.run_pass(gram, inputs, add)
+    on_cluster = run_pass(read, inputs, gram, add)
     for n_workers in (1, 3):
         with dask.config.set(scheduler=scheduler, num_workers=n_workers):
-            local = passes.run_pass(gram, inputs, add)
+            local = run_pass(read, inputs, gram, add)
         assert local.tobytes() == on_cluster.tobytes()
+
+
+def test_batches_of_a_part_are_folded_in_order_and_parts_may_have_none():
+    sizes = [[2, 3], [], [4, 1, 1]]
+
+    def batches(i, *sizes):
+        return ((Batch(np.full((n, 1), i), "X"), None) for n in sizes)
+
+    def task(part, row, features, labels):
+        return [(part, row, len(features))]
+
+    found = run_pass(batches, sizes, Fold(task, add), add)
+    assert found == [(0, 0, 2), (0, 2, 3), (2, 0, 4), (2, 4, 1), (2, 5, 1)]
+    assert run_pass(batches, [[], []], Fold(task, add), add) is None
+    assert run_pass(batches, sizes[:1], Fold(task, add), add, numbers=[5])[0] == (5, 0, 2)
 
 
 def test_inputs_may_be_values_and_delayed_objects():
     inputs = [(dask.delayed(i), 10 * i) for i in range(4)]
-    assert passes.run_pass(lambda i, a, b: a + b + i, inputs, add) == 12 * 6
-
-
-class Big:
-    """A task that holds something large, and counts how often it is pickled."""
-
-    def __call__(self, i, x):
-        return x
-
-    def __reduce__(self):
-        PICKLED.append(1)
-        return (Big, ())
-
-
-PICKLED: list[int] = []
-
-
-def test_the_task_is_in_the_graph_once():
-    parts = passes.map_parts(Big(), [(i,) for i in range(20)])
-    PICKLED.clear()
-    for value in dict(parts[0].dask).values():
-        pickle.dumps(value)
-    assert len(PICKLED) == 1
+    assert run_pass(read, inputs, lambda i, batches: sum(batches) + i, add) == 12 * 6
 
 
 class Counted:
@@ -120,9 +122,31 @@ class Result(Counted):
 def test_few_parts_and_results_are_in_memory_at_a_time():
     inputs = [(dask.delayed(Part)(i),) for i in range(100)]
     with dask.config.set(scheduler="threads", num_workers=2):
-        passes.run_pass(Result, inputs, Result)
+        run_pass(read, inputs, lambda i, batches: Result(), Result)
     assert Part.most <= 4
     assert Result.most <= 20  # about one for each level of the tree
+
+
+class Big:
+    """A task that holds something large, and counts how often it is pickled."""
+
+    n_pickled = 0
+
+    def __call__(self, i, batches):
+        return 1
+
+    def __reduce__(self):
+        type(self).n_pickled += 1
+        return (Big, ())
+
+
+def test_a_task_is_sent_to_a_cluster_once_and_not_for_every_part():
+    graphs = []
+    with dask.config.set(scheduler=lambda graph, keys, **_: graphs.append(graph) or [0]):
+        run_pass(nothing, [()] * 20, Big(), add)
+    for task in graphs[0].__dask_graph__().values():
+        cloudpickle.dumps(task)
+    assert Big.n_pickled == 1
 
 
 def test_blas_has_one_thread_in_tasks_and_the_former_number_after_them():
@@ -130,38 +154,26 @@ def test_blas_has_one_thread_in_tasks_and_the_former_number_after_them():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
     before = threads()
-    inside = passes.run_pass(lambda i: [threads()], [()] * 8, add)
+    inside = run_pass(nothing, [()] * 8, lambda i, batches: [threads()], add)
     assert all(set(found) <= {1} for found in inside)
     assert threads() == before
 
 
-def fail(i):
+def fail(i, batches):
     if i == 3:
         raise KeyError("view 'lab'")
     return i
 
 
-@pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
-def test_errors_come_back_as_raised(scheduler):
-    with dask.config.set(scheduler=scheduler, num_workers=2), pytest.raises(KeyError) as caught:
-        passes.run_pass(fail, [()] * 5, add)
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes", "cluster"])
+def test_errors_come_back_as_raised(scheduler, request):
+    options = {"scheduler": scheduler, "num_workers": 2}
+    if scheduler == "cluster":
+        request.getfixturevalue("client")
+        options = {}
+    with dask.config.set(**options), pytest.raises(KeyError) as caught:
+        run_pass(nothing, [()] * 5, fail, add)
     assert caught.value.args == ("view 'lab'",)
-
-
-def refuse(i):
-    if i == 1:
-        raise ValueError("X, row 2: bad")
-    return 0
-
-
-def test_errors_name_the_place(client):
-    places = [[Place("X", ((f"f{i}.parquet", 100, 10),))] for i in range(3)]
-    for options in ({}, {"scheduler": "threads"}):
-        with (
-            dask.config.set(**options),
-            pytest.raises(ValueError, match=r"^X, f1.parquet, row 102"),
-        ):
-            passes.run_pass(refuse, [()] * 3, add, places=places)
 
 
 class Bar:
@@ -171,7 +183,7 @@ class Bar:
         self.done, self.total = [], None
 
     def __call__(self, title, total, *, shown):
-        self.total, self.shown = total, shown
+        self.total = total
         return self
 
     def __enter__(self):
@@ -188,57 +200,55 @@ def test_progress_counts_parts_or_rows(monkeypatch, n_rows, where, request):
     if where == "cluster":
         request.getfixturevalue("client")
     bar = Bar()
-    monkeypatch.setattr(passes, "progress_bar", bar)
+    monkeypatch.setattr(chunks, "progress_bar", bar)
     with dask.config.set(**options):
-        passes.run_pass(number, [()] * 4, add, shown=True, n_rows=n_rows)
+        run_pass(nothing, [()] * 4, number, add, shown=True, n_rows=n_rows)
     expected = n_rows or [1] * 4
-    assert bar.total == sum(expected)
-    end = time.monotonic() + 5
-    while len(bar.done) < 4 and time.monotonic() < end:  # events of a cluster arrive later
-        time.sleep(0.01)
-    assert sorted(bar.done) == sorted(expected)
+    assert bar.total == sum(expected) and sorted(bar.done) == sorted(expected)
 
 
 def test_interrupted_pass_leaves_no_task_running():
-    running, started = set(), []
+    running, started, main = set(), [], threading.main_thread().ident
 
-    def task(i):
+    def task(i, batches):
         started.append(i)
         running.add(i)
         if len(started) == 1:
             threading.Timer(0.05, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
-        time.sleep(0.2)
+        time.sleep(0.15)
         running.discard(i)
         return [i]
 
-    main = threading.main_thread().ident
-    with dask.config.set(scheduler="threads", num_workers=2), pytest.raises(KeyboardInterrupt):
-        passes.run_pass(task, [()] * 50, add)
+    with dask.config.set(num_workers=2), pytest.raises(KeyboardInterrupt):
+        run_pass(nothing, [()] * 50, task, add)
     assert not running
     n_started = len(started)
-    time.sleep(0.3)
+    time.sleep(0.2)
     assert len(started) == n_started < 50
 
 
 def test_interrupted_pass_is_forgotten_by_a_cluster(client):
-    started = []
+    started, main = [], threading.main_thread().ident
 
-    def task(i):
+    def task(i, batches):
         started.append(i)
         if len(started) == 1:
             threading.Timer(0.1, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
         time.sleep(0.1)
         return [i]
 
-    main = threading.main_thread().ident
     with pytest.raises(KeyboardInterrupt):
-        passes.run_pass(task, [()] * 50, add)
+        run_pass(nothing, [()] * 50, task, add)
     end = time.monotonic() + 5
     while any(client.processing().values()) and time.monotonic() < end:
         time.sleep(0.02)
     assert not any(client.processing().values())
 
 
-def test_missing_dask_is_named_with_its_extra():
+def test_settings():
+    with dask.config.set({"naim3l.memory": "2 kB", "num_workers": 3, "scheduler": "threads"}):
+        assert chunks.memory_limit() == 2000 and chunks.n_workers() == 3
+        assert not chunks.on_cluster()
+    assert chunks.memory_limit() is None
     with pytest.raises(ImportError, match=r"pip install 'naim3l\[dask\]'"):
-        passes.load_dask("dask.no_such_module")
+        chunks.load_dask("dask.no_such_module")
