@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from naim3l._arrays import Matrix
 from naim3l._device import CPU
 from naim3l._origin import Origin
-from naim3l._text import plain
+from naim3l._text import documented, plain
 from naim3l._warnings import warn_user
 from naim3l.decisions.fusion import fuse_views
 from naim3l.decisions.held_out import Folds, hold_out_folds
@@ -34,7 +34,7 @@ from naim3l.decisions.learning import (
     fixed_decisions,
     learn_decisions,
 )
-from naim3l.decisions.rules import Decisions
+from naim3l.decisions.rules import RULES, Decisions
 from naim3l.estimators.chunked import lazily, scores_of_chunks
 from naim3l.estimators.saved import PARAMETER, save, stored_parameters
 from naim3l.estimators.training import read_training
@@ -254,6 +254,7 @@ class ViewPredictor(BaseEstimator):
         check_is_fitted(self)
         return {view: self._score_view(view, batch) for view, batch in self._batches(X).items()}
 
+    @documented(rules=RULES)
     @lazily
     def predict(self, X: Any, decide: str | None = None) -> Any:
         """Predicted labels: 1 where the score is above the threshold of the label, else 0.
@@ -263,7 +264,7 @@ class ViewPredictor(BaseEstimator):
         X : mapping of str to table, or one wide table
             In the form of the fit. A mapping need not have all views, but every row must have
             the view; a row of a wide table must have at least one view.
-        decide : {"sign", "guarded", "cardinality", "f1", "half"}, optional
+        decide : <rules>, optional
             Rule to use instead of that of the fit. All but "sign" need a model that has learned
             probabilities or a rule.
 
