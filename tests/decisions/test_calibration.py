@@ -47,8 +47,9 @@ def test_curves_are_the_most_likely_ones_under_their_prior(rng):
     known = rng.random(truth.shape) < 0.8
     truth = np.where(known, truth, np.nan)
     found = fit_calibration(scores, truth)
-    centre, spread = (np.array([f(scores[known[:, k], k]) for k in range(3)])
-                      for f in (np.mean, np.std))  # fmt: skip
+    centre, spread = (
+        np.array([f(scores[known[:, k], k]) for k in range(3)]) for f in (np.mean, np.std)
+    )
     common = _common_curve(_Entries.of((scores - centre) / spread, truth, known), found.base)
     for k in range(3):
         z, y = ((scores - centre) / spread)[known[:, k], k], truth[known[:, k], k]

@@ -32,8 +32,8 @@ class LabelPair(NamedTuple):
     low, high : float
         95 % interval of the lift.
     verdict : str
-        "together" or "apart" where that can be told from coincidence, "unclear" where it cannot,
-        and "too few" where not even five such rows are observed or expected.
+        "together" or "apart" where this is unlikely to be a coincidence, otherwise "unclear", and
+        "too few" where not even five such rows are observed or expected.
 
     Examples
     --------

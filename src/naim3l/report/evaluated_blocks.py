@@ -118,9 +118,10 @@ def _fused_block(
     known, predicted = known.groupby(level=0).max(), []
     for model, of_model in zip(models, scores, strict=True):
         fused = fuse_rows(model, {view: table(of_model[view], view) for view in ids})
-        probabilities, S, margins = (
+        parts: list[Any] = [
             None if part is None else part.loc[known.index].to_numpy() for part in fused
-        )
+        ]
+        probabilities, S, margins = parts
         predicted.append(Predictions(S, margins, probabilities))
     return _block(FUSED, "fused", known.to_numpy(), predicted, models[0].base_rates_)
 

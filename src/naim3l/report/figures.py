@@ -14,7 +14,7 @@ import numpy as np
 from naim3l.report.findings import shorten, text_width
 from naim3l.report.plots import COLOURS, GREY, MARKERS, add_legend, new_figure, styled
 
-Summary = dict[str, Any]
+Look = dict[str, Any]  # options of matplotlib
 
 # More maps than this would dominate the page.
 MOST_MAPS = 8
@@ -70,7 +70,7 @@ def draw_map(entry: dict[str, Any], labels: list[str]) -> Drawing:
     n_panels = 1 + bool(n_beside)
     fig, axes = new_figure(n_panels, 1, 3.2, width=4.4 / n_panels, ratios=ratios)
     colours = LinearSegmentedColormap.from_list("unknown", [KNOWN, UNKNOWN])
-    look = dict(cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    look: Look = dict(cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     image = axes[0].imshow(unknown, extent=(0.5, n_labels + 0.5, n_rows, 0), **look)
     axes[0].set(xlabel="label", ylabel="row")
     _whole_numbers(axes[0].yaxis)
@@ -114,7 +114,7 @@ def draw_choice(choice: dict[str, Any]) -> Drawing:
         marker, label = MARKERS[i % len(MARKERS)], f"{curve['ridge']:g}"
         ax.plot(curve["lam"], mean, color=colour, marker=marker, label=label)
     best = choice["chosen"]
-    circle = {"color": "none", "markeredgecolor": "#000000", "markersize": 10}
+    circle: Look = {"color": "none", "markeredgecolor": "#000000", "markersize": 10}
     ax.plot(best["lam"], best["mean"], "o", label="chosen", **circle)
     lams = sorted({lam for curve in choice["curves"] for lam in curve["lam"]})
     _log_axis(ax, lams if len(lams) <= FEW_PLACES else _round_places(lams))
@@ -202,7 +202,7 @@ def draw_calibration(entry: dict[str, Any]) -> Drawing:
         # Away from the dashed line, to which points are close.
         above = b["share"] >= b["probability"]
         offset, side = ((-3, 4), "right") if above else ((3, -9), "left")
-        look = {"textcoords": "offset points", "ha": side, "fontsize": 6.5, "color": GREY}
+        look: Look = {"textcoords": "offset points", "ha": side, "fontsize": 6.5, "color": GREY}
         ax.annotate(f"{b['n']}", (b["probability"], b["share"]), offset, **look)
     ax.set(xlabel="probability that the model gives", ylabel="share that is yes")
     ax.set(xlim=(-0.08, 1.08), ylim=(-0.08, 1.08))
