@@ -10,7 +10,7 @@ import pytest
 
 from messy_studies import STUDIES
 from naim3l import load
-from naim3l.decisions.quality import VERDICTS
+from naim3l.decisions.bootstrap_metrics import VERDICTS
 from study import run
 
 # They are what the commands report about such tables.
