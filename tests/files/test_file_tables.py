@@ -3,6 +3,7 @@
 import gzip
 import os
 import pickle
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
