@@ -2,7 +2,7 @@ import pytest
 
 pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
-from naim3l.deep import DeepNAIM3L
+from naim3l.deep import DeepNAIM3L, Network, Training
 from test_sklearn_checks import OfAnyTarget, run_checks
 
 
@@ -11,7 +11,8 @@ class DeepOfAnyTarget(OfAnyTarget, DeepNAIM3L):
 
 
 def test_all_checks_pass_on_binary_targets():
-    results = run_checks(DeepOfAnyTarget(hidden=(4,), max_epochs=2, device="cpu"), {})
+    model = DeepOfAnyTarget(network=Network((4,)), training=Training(2), device="cpu")
+    results = run_checks(model, {})
     failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
     assert not failed
     assert sum(r["status"] == "passed" for r in results) > 40

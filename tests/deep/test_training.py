@@ -1,208 +1,267 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
-from naim3l.deep import NAIM3LLoss  # noqa: E402
-from naim3l.deep.networks import Architecture, make_networks, state_arrays  # noqa: E402
+from naim3l.deep import NAIM3LLoss, Network, Training  # noqa: E402
+from naim3l.deep.networks import make_networks, state_arrays  # noqa: E402
 from naim3l.deep.training import (  # noqa: E402
     LEAST_EPOCHS,
     LEAST_STEPS,
-    Plan,
-    Training,
+    Trainer,
+    count_batches,
+    deal_batches,
+    hold_out_validation,
     own_random_numbers,
-    seed_torch,
 )
 from naim3l.files.checkpoint import Checkpoint  # noqa: E402
+from naim3l.problem.rows import Problem  # noqa: E402
 
 CPU = torch.device("cpu")
-PLAN = Plan(max_epochs=6, batch_size=15, learning_rate=1e-2, weight_decay=1e-2, patience=3,
-            amp=False)  # fmt: skip
+OPTIONS = Training(max_epochs=6, batch_size=15, learning_rate=1e-2, patience=3)
+
+
+class TestBatches:
+    @pytest.fixture
+    def positives(self, rng):
+        """Two views, labels from common to rare; the last but one has two rows, the last none."""
+        shares = np.array([0.6, 0.3, 0.1, 0.05, 0.0, 0.0])
+        masks = [rng.random((n, len(shares))) < shares for n in (100, 37)]
+        masks[0][[3, 7], 4] = True
+        return masks
+
+    @pytest.mark.parametrize("n_batches", [1, 2, 5, 10, 60])
+    def test_every_label_is_in_every_batch_and_every_row_in_one(self, positives, n_batches, rng):
+        batches = deal_batches(positives, n_batches, rng, [1, 1])
+        assert len(batches) == n_batches
+        learnable = np.any([mask.any(axis=0) for mask in positives], axis=0)
+        for batch in batches:
+            taken = [mask[rows].any(axis=0) for mask, rows in zip(positives, batch, strict=True)]
+            np.testing.assert_array_equal(np.any(taken, axis=0), learnable)
+        counts = sum(mask.sum(axis=0) for mask in positives)
+        for v, mask in enumerate(positives):
+            times = np.bincount(np.concatenate([batch[v] for batch in batches]))
+            assert len(times) == len(mask) and times.min() == 1
+            # Rows return only for labels that are too rare.
+            assert mask[times > 1][:, counts < 2 * n_batches].any(axis=1).all()
+
+    def test_they_have_even_shares_of_rows_and_of_rare_labels(self, rng):
+        masks = [rng.random((n, 5)) < [0.5, 0.3, 0.2, 0.1, 0.05] for n in (400, 200)]
+        batches = deal_batches(masks, 4, rng, [1, 1])
+        for v, mask in enumerate(masks):
+            sizes = [len(batch[v]) for batch in batches]
+            rarest = [mask[batch[v], 4].sum() for batch in batches]
+            assert max(sizes) - min(sizes) <= 1 and max(rarest) - min(rarest) <= 1
+
+    def test_their_number_follows_the_longest_view(self, rng):
+        for sizes, batch_size, n_batches in (((100, 30), 256, 1), ((80, 120), 40, 3)):
+            assert count_batches(sizes, batch_size, [1, 1]) == n_batches
+        masks = [np.ones((9, 2), dtype=bool), np.ones((2, 2), dtype=bool)]
+        sizes = [len(batch[1]) for batch in deal_batches(masks, 3, rng, [1, 1])]
+        assert sorted(sizes) == [0, 1, 1]
+
+    @pytest.mark.parametrize("batch_size", [1, 2, 3, 10, 100])
+    def test_least_rows_of_a_view_in_a_batch(self, positives, rng, batch_size):
+        least, none = [1, 2], [np.zeros((9, 2), dtype=bool), np.zeros((4, 2), dtype=bool)]
+        for masks in (positives, positives[::-1], [positives[1][:5], positives[1]], none):
+            sizes = [len(mask) for mask in masks]
+            batches = deal_batches(masks, count_batches(sizes, batch_size, least), rng, least)
+            for batch in batches:
+                assert sum(map(len, batch)) > 0 and len(batch[1]) != 1
+            for v, mask in enumerate(masks):
+                assert set(np.concatenate([batch[v] for batch in batches])) == set(range(len(mask)))
+
+
+class TestValidation:
+    @pytest.mark.parametrize("share", [0.01, 0.07, 0.1, 0.25, 0.3, 0.4, 0.45, 0.5])
+    def test_share_of_the_known_entries_is_hidden(self, make_problem, share):
+        *_, problem = make_problem(n_rows=(300, 200))
+        known = problem.Y != 0
+        hidden = hold_out_validation(problem, share, np.random.RandomState(0))
+        assert not hidden[~known].any()
+        assert hidden.sum() == pytest.approx(share * known.sum(), abs=1 + 0.0005 * known.sum())
+        for rows in problem.row_slices:  # positives and negatives of each label alike
+            for kind in (problem.Y > 0, problem.Y < 0):
+                expected = share * kind[rows].sum(axis=0)
+                assert (np.abs((hidden & kind)[rows].sum(axis=0) - expected) <= 1.2).all()
+        *_, problem = make_problem(n_labels=20, positive=0.07)  # rare labels keep a positive
+        hidden = hold_out_validation(problem, share, np.random.RandomState(1))
+        for rows in problem.row_slices:
+            before, after = (
+                Y[rows].any(axis=0) for Y in (problem.Y > 0, (problem.Y > 0) & ~hidden)
+            )
+            np.testing.assert_array_equal(after, before)
+
+    def test_few_entries_have_one_hidden_and_none_is_an_error(self):
+        features = [np.ones((3, 1))]
+        few = Problem(features, [np.array([[1], [-1], [0]])])
+        assert hold_out_validation(few, 0.1, np.random.RandomState(0)).sum() == 1
+        none = Problem(features, [np.array([[1], [0], [0]])])
+        with pytest.raises(ValueError, match=r"validation=0\.1: too few"):
+            hold_out_validation(none, 0.1, np.random.RandomState(0))
 
 
 @pytest.fixture
-def make_training(make_problem):
+def make_trainer(make_problem):
     """Function that starts the same training anew."""
     features, labels, problem = make_problem(seed=1)
 
-    def make(plan=PLAN, seed=0, data_term="logistic"):
+    def make(data_term="logistic", **options):
         X, Y = dict(zip("ab", features, strict=True)), dict(zip("ab", labels, strict=True))
-        with own_random_numbers(CPU):
-            seed_torch(seed, CPU)
-            networks = make_networks(None, X, problem.n_labels, Architecture((8,), 0.3))
+        with own_random_numbers(CPU, seed=0):
+            networks = make_networks(None, X, problem.n_labels, Network((8,), 0.3))
         loss = NAIM3LLoss(0.1, data_term=data_term)
-        return Training(networks, X, Y, loss, plan, seed=seed, device=CPU)
+        return Trainer(networks, X, Y, loss, replace(OPTIONS, **options), seed=0, device=CPU)
 
     return make
 
 
-def weights(training):
-    return [a for network in training.networks for a in state_arrays(network).values()]
-
-
 def assert_same(one, other):
-    for a, b in zip(weights(one), weights(other), strict=True):
-        np.testing.assert_array_equal(a, b)
+    for network, of_other in zip(one.networks, other.networks, strict=True):
+        for name, array in state_arrays(network).items():
+            np.testing.assert_array_equal(state_arrays(of_other)[name], array)
     assert one.history == other.history and one.best_epoch == other.best_epoch
 
 
-def test_objective_falls(make_training):
-    training = make_training(Plan(20, 35, 2e-2, 0.0, 3, False))
-    assert not training.run()
-    values = [record["objective"] for record in training.history]
-    assert len(values) == 20 and values[-1] < 0.9 * values[0]
-    for record in training.history:
-        parts = record["loss"] + record["low_rank"] + record["high_rank"]
-        assert record["objective"] == pytest.approx(parts)
+def judging(values):
+    """Judge that returns given values, whatever the scores."""
+    values = iter(values)
+    return lambda scores: next(values)
 
 
-def test_learning_rate_rises_then_falls_to_zero(make_training):
-    training = make_training(Plan(20, 15, 1e-2, 0.0, 3, False))
-    n_steps = 20 * training.n_batches
-    rates = np.array([training._learning_rate(step) for step in range(n_steps)])
-    assert rates.max() <= 1e-2 and rates.argmax() in (n_steps // 10 - 1, n_steps // 10)
-    assert rates[-1] == pytest.approx(0, abs=1e-12) and (np.diff(rates[n_steps // 10 :]) < 0).all()
-
-
-def test_best_epoch_is_restored_and_patience_ends_the_training(make_training):
-    told = iter([0.9, 0.5, 0.7, 0.6, 0.8, 0.1])
-    seen = []
-    training = make_training()
-
-    def judge(scores):
-        seen.append(scores)
-        return next(told)
-
-    training.run(judge=judge)
-    assert training.best_epoch == 2 and len(training.history) == 2 + PLAN.patience
-    assert [record["held_out"] for record in training.history] == [0.9, 0.5, 0.7, 0.6, 0.8]
-    np.testing.assert_array_equal(training.scores(), seen[1])
-    shorter = make_training()
-    shorter.run(last_epoch=2)
-    np.testing.assert_array_equal(shorter.scores(), seen[1])
-
-
-def test_interrupt_keeps_the_best_whole_epoch(make_training):
-    training = make_training()
-    steps, take_step = [], training._step
-
-    def step(batch):
-        steps.append(batch)
-        if len(steps) == 2 * training.n_batches + 2:
-            raise KeyboardInterrupt
-        return take_step(batch)
-
-    training._step = step
-    assert training.run()
-    assert len(training.history) == 2
-    whole = make_training()
-    whole.run(last_epoch=2)
-    assert_same(training, whole)
-
-
-@pytest.mark.parametrize("judged", [False, True])
-@pytest.mark.parametrize("stopped_after", [1, 3])
-def test_resumed_training_ends_at_the_same_weights(make_training, tmp_path, judged, stopped_after):
-    def judge(scores):
-        return float(np.abs(scores).mean())
-
-    whole = make_training()
-    whole.run(judge=judge if judged else None)
-    path = tmp_path / "fit.checkpoint"
-
-    def stop(record, seen=[]):  # noqa: B006 -- one list per definition
-        seen.append(record)
-        if len(seen) == stopped_after:
-            raise KeyboardInterrupt
-
-    stopped = make_training()
-    assert stopped.run(judge=judge if judged else None, callback=stop,
-                       checkpoint=Checkpoint(path, "key", every=0))  # fmt: skip
-    resumed = make_training()
-    epochs = []
-    assert not resumed.run(judge=judge if judged else None, callback=epochs.append,
-                           checkpoint=Checkpoint(path, "key", every=0))  # fmt: skip
-    assert len(epochs) == len(whole.history) - stopped_after
-    assert_same(resumed, whole)
-
-
-def test_generators_of_the_caller_are_left_alone(make_training):
-    torch.manual_seed(5)
-    np.random.seed(5)  # noqa: NPY002 -- the global generator is what is looked at
-    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    first = make_training()
-    first.run()
-    assert torch.equal(torch.get_rng_state(), before[0])
-    np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
-    torch.manual_seed(6)
-    second = make_training()
-    second.run()
-    assert_same(first, second)
-
-
-def test_divergence_is_told(make_training):
-    training = make_training(Plan(30, 15, 1e30, 0.0, 3, False), data_term="squared")
-    with pytest.raises(FloatingPointError, match=r"diverged in epoch \d+.*learning_rate"):
-        training.run()
-
-
-def test_automatic_number_of_epochs_makes_enough_steps(make_training):
-    for batch_size in (1, 25, 100):
-        training = make_training(Plan("auto", batch_size, 1e-2, 0.0, 3, False))
-        assert training.max_epochs >= LEAST_EPOCHS
-        assert training.max_epochs * training.n_batches >= LEAST_STEPS
-        one_less = (training.max_epochs - 1) * training.n_batches
-        assert training.max_epochs == LEAST_EPOCHS or one_less < LEAST_STEPS
-
-
-@pytest.mark.parametrize("first", [np.nan, np.inf])
-def test_first_epoch_is_kept_whatever_the_judge_says(make_training, tmp_path, first):
-    def judged(values):
-        told = iter(values)
-        return lambda scores: float(next(told))
-
-    training = make_training()
-    training.run(judge=judged([first] * 6), checkpoint=Checkpoint(tmp_path / "a", "key", every=0))
-    assert training.best_epoch == 1 and len(training.history) == 1 + PLAN.patience
-    shorter = make_training()
-    shorter.run(last_epoch=1)
-    np.testing.assert_array_equal(training.scores(), shorter.scores())
-    better = make_training()
-    better.run(judge=judged([first, first, 3.0, 2.0, np.nan, 2.5]))
-    assert better.best_epoch == 4
-
-
-@pytest.mark.parametrize("first", [np.nan, np.inf])
-def test_infinite_loss_comes_back_from_a_checkpoint(make_training, tmp_path, first):
-    values = [first, 5.0, 4.0, 6.0, 7.0, 8.0]
+def interrupt_after(n_epochs):
+    """Callback that is Ctrl-C after some epochs."""
+    records = []
 
     def stop(record):
-        raise KeyboardInterrupt
+        records.append(record)
+        if len(records) == n_epochs:
+            raise KeyboardInterrupt
 
-    whole, stopped, resumed = make_training(), make_training(), make_training()
-    told = iter(values)
-    whole.run(judge=lambda scores: next(told))
-    assert stopped.run(judge=lambda scores: first, callback=stop,
-                       checkpoint=Checkpoint(tmp_path / "a", "key", every=0))  # fmt: skip
-    again = make_training()
-    again._resume(Checkpoint(tmp_path / "a", "key"))
-    assert again.best_value == np.inf
-    rest = iter(values[1:])
-    resumed.run(judge=lambda scores: next(rest), checkpoint=Checkpoint(tmp_path / "a", "key"))
-    assert resumed.best_value == whole.best_value == 4.0 and resumed.best_epoch == 3
-    np.testing.assert_array_equal(resumed.scores(), whole.scores())
+    return stop
 
 
-def test_batch_may_have_more_rows_than_there_are(monkeypatch):
-    """One row is positive in many labels, and comes back for each of them."""
-    features = {"a": np.eye(4)}
-    labels = {"a": np.where(np.arange(4)[:, None] == 0, 1, -np.ones((4, 12)))}
-    shares, terms = [], NAIM3LLoss.terms
-    monkeypatch.setattr(
-        NAIM3LLoss, "terms", lambda self, *given: shares.append(given[2]) or terms(self, *given)
-    )
-    networks = make_networks(None, features, 12, Architecture((), 0.0))
-    plan = Plan(2, 2, 1e-2, 0.0, 3, False)
-    training = Training(networks, features, labels, NAIM3LLoss(), plan, seed=0, device=CPU)
-    training.run()
-    assert max(shares) > 1 and np.isfinite(training.scores()).all()
+class TestTrainer:
+    def test_objective_falls(self, make_trainer):
+        trainer = make_trainer(max_epochs=20, batch_size=35, learning_rate=2e-2, weight_decay=0.0)
+        assert not trainer.run()
+        values = [record["objective"] for record in trainer.history]
+        assert len(values) == 20 and values[-1] < 0.9 * values[0]
+        for record in trainer.history:
+            parts = record["loss"] + record["low_rank"] + record["high_rank"]
+            assert record["objective"] == pytest.approx(parts)
+
+    def test_learning_rate_rises_then_falls_to_zero(self, make_trainer):
+        trainer = make_trainer(max_epochs=20)
+        n_steps = 20 * trainer.n_batches
+        rates = np.array([trainer._learning_rate(step) for step in range(n_steps)])
+        assert rates.max() <= 1e-2 and rates.argmax() in (n_steps // 10 - 1, n_steps // 10)
+        assert rates[-1] == pytest.approx(0, abs=1e-12)
+        assert (np.diff(rates[n_steps // 10 :]) < 0).all()
+
+    def test_best_epoch_is_restored_and_patience_ends_the_training(self, make_trainer):
+        seen, values = [], judging([0.9, 0.5, 0.7, 0.6, 0.8, 0.1])
+        trainer, shorter = make_trainer(), make_trainer()
+        trainer.run(judge=lambda scores: seen.append(scores) or values(scores))
+        assert trainer.best_epoch == 2 and len(trainer.history) == 2 + OPTIONS.patience
+        assert [record["held_out"] for record in trainer.history] == [0.9, 0.5, 0.7, 0.6, 0.8]
+        shorter.run(last_epoch=2)
+        for scores in (trainer.scores(), shorter.scores()):
+            np.testing.assert_array_equal(scores, seen[1])
+
+    def test_interrupt_keeps_the_best_whole_epoch(self, make_trainer):
+        trainer, whole = make_trainer(), make_trainer()
+        steps, take_step = [], trainer._step
+
+        def step(batch):
+            steps.append(batch)
+            if len(steps) == 2 * trainer.n_batches + 2:
+                raise KeyboardInterrupt
+            return take_step(batch)
+
+        trainer._step = step
+        assert trainer.run() and len(trainer.history) == 2
+        whole.run(last_epoch=2)
+        assert_same(trainer, whole)
+
+    @pytest.mark.parametrize("judge", [None, lambda scores: float(np.abs(scores).mean())])
+    @pytest.mark.parametrize("n_epochs", [1, 3])
+    def test_resumed_training_ends_at_the_same_weights(
+        self, make_trainer, tmp_path, judge, n_epochs
+    ):
+        whole, stopped, resumed, epochs = make_trainer(), make_trainer(), make_trainer(), []
+        whole.run(judge=judge)
+        for trainer, callback in ((stopped, interrupt_after(n_epochs)), (resumed, epochs.append)):
+            kept = Checkpoint(tmp_path / "fit", [], {}, every=0)
+            interrupted = trainer.run(judge=judge, checkpoint=kept, callback=callback)
+            assert interrupted == (trainer is stopped)
+        assert len(epochs) == len(whole.history) - n_epochs
+        assert_same(resumed, whole)
+
+    @pytest.mark.parametrize("first", [np.nan, np.inf])
+    def test_first_epoch_is_kept_although_its_loss_is_not_finite(
+        self, make_trainer, tmp_path, first
+    ):
+        trainer, shorter, better = make_trainer(), make_trainer(), make_trainer()
+        trainer.run(judge=judging([first] * 6))
+        assert trainer.best_epoch == 1 and len(trainer.history) == 1 + OPTIONS.patience
+        shorter.run(last_epoch=1)
+        np.testing.assert_array_equal(trainer.scores(), shorter.scores())
+        values = [first, first, 3.0, 2.0, np.nan, 2.5]
+        better.run(judge=judging(values))
+        stopped, resumed = make_trainer(), make_trainer()
+        kept = Checkpoint(tmp_path / "fit", [], {}, every=0)
+        assert stopped.run(judge=judging(values), callback=interrupt_after(1), checkpoint=kept)
+        resumed.run(judge=judging(values[1:]), checkpoint=Checkpoint(tmp_path / "fit", [], {}))
+        assert resumed.best_value == better.best_value == 2.0
+        assert resumed.best_epoch == better.best_epoch == 4
+        np.testing.assert_array_equal(resumed.scores(), better.scores())
+
+    def test_generators_of_the_caller_are_left_alone(self, make_trainer):
+        trainers = []
+        for seed in (5, 6):
+            torch.manual_seed(seed)
+            before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+            trainers.append(make_trainer())
+            trainers[-1].run()
+            assert torch.equal(torch.get_rng_state(), before[0])
+            np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
+        assert_same(*trainers)
+
+    def test_divergence_is_reported(self, make_trainer):
+        trainer = make_trainer(max_epochs=30, learning_rate=1e10, data_term="squared")
+        with pytest.raises(FloatingPointError, match=r"diverged in epoch \d+.*learning_rate"):
+            trainer.run()
+
+    def test_automatic_number_of_epochs_makes_enough_steps(self, make_trainer):
+        for batch_size in (1, 25, 100):
+            trainer = make_trainer(max_epochs="auto", batch_size=batch_size)
+            assert trainer.max_epochs >= LEAST_EPOCHS
+            assert trainer.max_epochs * trainer.n_batches >= LEAST_STEPS
+            one_less = (trainer.max_epochs - 1) * trainer.n_batches
+            assert trainer.max_epochs == LEAST_EPOCHS or one_less < LEAST_STEPS
+
+    def test_batch_may_have_more_rows_than_there_are(self):
+        # One row is positive in many labels, and comes back for each of them.
+        X, Y = np.eye(4), np.where(np.arange(4)[:, None] == 0, 1, -np.ones((4, 12)))
+        assert max(len(b[0]) for b in deal_batches([Y > 0], 2, np.random.default_rng(0), [1])) > 4
+        with own_random_numbers(CPU, seed=0):
+            networks = make_networks(None, {"a": X}, 12, Network(()))
+        options = Training(max_epochs=2, batch_size=2)
+        trainer = Trainer(networks, {"a": X}, {"a": Y}, NAIM3LLoss(), options, seed=0, device=CPU)
+        trainer.run()
+        assert np.isfinite(trainer.scores()).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("max_epochs", 0), ("max_epochs", "many"), ("batch_size", 1.5), ("learning_rate", 0)),
+        *(("weight_decay", -1), ("validation", 0.6), ("patience", 0), ("amp", 1.5)),
+    ],
+)
+def test_options_that_cannot_be_used_are_named(name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter of Training must be"):
+        Training(**{name: value})

@@ -1,25 +1,36 @@
 """The objective of the model as a loss for networks, on all rows or on a batch."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
 
-from naim3l._parameters import check_choice, check_in_range, check_number
-from naim3l.deep.trace_norm import trace_norm
+from naim3l._text import documented
+from naim3l.estimators.coupled import VARIANTS
 
 PerView: TypeAlias = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 
 DATA_TERMS = ("squared", "logistic")
+LOSS_OPTIONS: dict[str, Any] = {
+    "lam": [Interval(Real, 0, 1e10, closed="both")],
+    "variant": [StrOptions(set(VARIANTS))],
+    "data_term": [StrOptions(set(DATA_TERMS))],
+    "positive_weight": [Interval(Real, 1e-6, 1e6, closed="both")],
+    "cutoff": [Interval(Real, 0, None, closed="left"), None],
+}
 # Tolerance for shares that exceed 1 by rounding error.
 LARGEST_SHARE = 1 + 1e-6
 # Blocks with at least this share of the rows of the largest one are decomposed together.
 STACKED_SHARE = 0.75
 
 
+@documented(variants=VARIANTS, data_terms=DATA_TERMS)
 class NAIM3LLoss(nn.Module):
     """The objective of the linear model, as a function of scores from any network.
 
@@ -45,9 +56,9 @@ class NAIM3LLoss(nn.Module):
     ----------
     lam : float, default=0.4
         Weight of the regulariser; 0 leaves it out.
-    low_rank, high_rank : bool, default=True
-        False leaves the term out.
-    data_term : {"squared", "logistic"}, default="squared"
+    variant : <variants>, default="full"
+        Terms of the regulariser. "low-rank" leaves out the high-rank term, "loss" both.
+    data_term : <data_terms>, default="squared"
         "logistic" has ``2 log(1 + exp(-y a))`` instead of ``1/2 (a - y)^2``. With the factor 2,
         both have the same slope at a = 0.
     positive_weight : float, default=1.0
@@ -71,30 +82,19 @@ class NAIM3LLoss(nn.Module):
         self,
         lam: float = 0.4,
         *,
-        low_rank: bool = True,
-        high_rank: bool = True,
+        variant: str = "full",
         data_term: str = "squared",
         positive_weight: float = 1.0,
         cutoff: float | None = None,
     ) -> None:
         super().__init__()
-        check_in_range("lam", lam, or_zero=True)
-        check_choice("low_rank", low_rank, (True, False))
-        check_choice("high_rank", high_rank, (True, False))
-        check_choice("data_term", data_term, DATA_TERMS)
-        check_in_range("positive_weight", positive_weight)
-        if cutoff is not None:
-            check_number("cutoff", cutoff, above=0, or_equal=True)
-        self.lam, self.low_rank, self.high_rank = lam, low_rank, high_rank
-        self.data_term, self.positive_weight, self.cutoff = data_term, positive_weight, cutoff
+        self.lam, self.variant, self.data_term = lam, variant, data_term
+        self.positive_weight, self.cutoff = positive_weight, cutoff
+        given = {name: getattr(self, name) for name in LOSS_OPTIONS}
+        validate_parameter_constraints(LOSS_OPTIONS, given, caller_name="NAIM3LLoss")
 
     def forward(
-        self,
-        scores: PerView,
-        labels: PerView,
-        *,
-        share: float = 1.0,
-        label_shares: Any = None,
+        self, scores: PerView, labels: PerView, *, share: float = 1.0, label_shares: Any = None
     ) -> Tensor:
         """Total loss of all views.
 
@@ -124,17 +124,11 @@ class NAIM3LLoss(nn.Module):
         >>> NAIM3LLoss(lam=0.0)(scores, labels)  # all scores are as they should be
         tensor(0.)
         """
-        return torch.stack(
-            list(self.parts(scores, labels, share=share, label_shares=label_shares).values())
-        ).sum()
+        parts = self.parts(scores, labels, share=share, label_shares=label_shares)
+        return torch.stack(list(parts.values())).sum()
 
     def parts(
-        self,
-        scores: PerView,
-        labels: PerView,
-        *,
-        share: float = 1.0,
-        label_shares: Any = None,
+        self, scores: PerView, labels: PerView, *, share: float = 1.0, label_shares: Any = None
     ) -> dict[str, Tensor]:
         """Terms of the loss, with their signs and weights.
 
@@ -161,89 +155,38 @@ class NAIM3LLoss(nn.Module):
         if label_shares is not None:
             label_shares = _as_label_shares(label_shares, A)
         _check_entries(labels, Y, label_shares)
-        return self.terms(A, Y, share, label_shares)
+        return self._terms(A, Y, share, label_shares)
 
-    def terms(
+    def _terms(
         self, A: Tensor, Y: Tensor, share: float, label_shares: Tensor | None
     ) -> dict[str, Tensor]:
-        """`parts` of stacked scores and labels, without its checks.
-
-        Parameters
-        ----------
-        A, Y : tensors of shape (n_rows, n_labels)
-            Scores and labels of the rows of all views.
-        share, label_shares
-            As for `forward`; label shares must be a tensor or None.
-
-        Returns
-        -------
-        dict of str to zero-dimensional tensor
-            As for `parts`.
-
-        Examples
-        --------
-        >>> import torch
-        >>> from naim3l.deep import NAIM3LLoss
-        >>> terms = NAIM3LLoss().terms(torch.eye(2), torch.eye(2), 1.0, None)
-        >>> round(terms["low_rank"].item(), 2)  # 0.4 times two trace norms of 1
-        0.8
-        """
+        """`parts` of stacked scores and labels, (n_rows, n_labels), without its checks."""
+        has_low_rank, has_high_rank = VARIANTS[self.variant]
         with torch.autocast(A.device.type, enabled=False):
             # Squares of half-precision numbers keep no digits that a decomposition could use.
             A = A.float() if A.dtype in (torch.float16, torch.bfloat16) else A
             if label_shares is None:
                 label_shares = torch.full(A.shape[1:], float(share), device=A.device)
             low_rank = high_rank = A.new_zeros(())
-            if self.low_rank and self.lam > 0:
+            if has_low_rank and self.lam > 0:
                 factors = label_shares.to(A).clamp(max=1).rsqrt()
                 low_rank = self.lam * label_trace_norms(A, Y, factors, cutoff=self.cutoff)
-            if self.high_rank and self.lam > 0:
+            if has_high_rank and self.lam > 0:
                 high_rank = -self.lam / share**0.5 * trace_norm(A, cutoff=self.cutoff)
-            loss = self.data_loss(A, Y) / share
+            loss = self._data_term(A, Y) / share
         return {"loss": loss, "low_rank": low_rank, "high_rank": high_rank}
 
-    def data_loss(self, A: Tensor, Y: Tensor) -> Tensor:
-        """The first term of stacked scores and labels, on all rows.
-
-        Parameters
-        ----------
-        A, Y : tensors of shape (n_rows, n_labels)
-            Scores and labels of the rows of all views.
-
-        Returns
-        -------
-        zero-dimensional tensor
-            The term.
-
-        Examples
-        --------
-        >>> import torch
-        >>> from naim3l.deep import NAIM3LLoss
-        >>> NAIM3LLoss().data_loss(torch.zeros(1, 2), torch.tensor([[1.0, torch.nan]]))
-        tensor(0.5000)
-        """
+    def _data_term(self, A: Tensor, Y: Tensor) -> Tensor:
+        """The first term of stacked scores and labels, on all rows."""
         known = ~Y.isnan()
         signs = torch.where(Y > 0, 1.0, -1.0).to(A.dtype)
         entries = (A - signs) ** 2 / 2 if self.data_term == "squared" else 2 * softplus(-signs * A)
         weights = torch.where(Y > 0, self.positive_weight, 1.0).to(A.dtype)
         return torch.where(known, weights * entries, 0).sum()
 
-    def extra_repr(self) -> str:
-        """Parameters, which ``repr`` shows.
-
-        Returns
-        -------
-        str
-            Names and values.
-
-        Examples
-        --------
-        >>> from naim3l.deep import NAIM3LLoss
-        >>> NAIM3LLoss(0.2).extra_repr().split(", ")[0]
-        'lam=0.2'
-        """
-        names = ("lam", "low_rank", "high_rank", "data_term", "positive_weight", "cutoff")
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={getattr(self, name)!r}" for name in LOSS_OPTIONS)
+        return f"NAIM3LLoss({options})"
 
 
 def label_trace_norms(
@@ -256,13 +199,11 @@ def label_trace_norms(
 
     Parameters
     ----------
-    A : tensor of shape (n_rows, n_labels)
-        Scores.
-    Y : tensor of shape (n_rows, n_labels)
-        The rows of label k are those where column k is positive.
+    A, Y : tensors of shape (n_rows, n_labels)
+        Scores, and labels: the rows of label k are those where column k is positive.
     factors : tensor of shape (n_labels,)
-    cutoff : float, optional
-        Cut-off of `trace_norm`.
+    cutoff
+        As of `trace_norm`.
     """
     label, rows = (Y.mT > 0).nonzero(as_tuple=True)
     heights = torch.bincount(label, minlength=Y.shape[1]).cpu()
@@ -295,9 +236,7 @@ def _groups_of_similar(heights: Tensor) -> list[Tensor]:
 
 def _stack(scores: PerView, labels: PerView) -> tuple[Tensor, Tensor]:
     """Scores and labels of all views in one tensor each, checked against each other."""
-    if isinstance(scores, Tensor) != isinstance(labels, Tensor) or isinstance(
-        scores, Mapping
-    ) != isinstance(labels, Mapping):
+    if any(isinstance(scores, kind) != isinstance(labels, kind) for kind in (Tensor, Mapping)):
         raise TypeError("scores and labels must both be a tensor, both sequences or both mappings.")
     A, Y = _by_view(scores), _by_view(labels)
     if set(A) != set(Y) or not A:
@@ -324,9 +263,11 @@ def _check_share(share: Any) -> float:
     """Share of rows as a number above 0 and at most 1."""
     if isinstance(share, Tensor | np.ndarray) and share.ndim == 0:
         share = share.item()
-    check_number("share", share, above=0)
-    if share > LARGEST_SHARE:
-        raise ValueError(f"share must be <= 1, got {share!r}: it is the batch's share of all rows.")
+    is_number = isinstance(share, float | int | np.number)
+    if not (is_number and 0 < share <= LARGEST_SHARE):
+        raise ValueError(
+            f"share must be above 0 and at most 1, the batch's share of all rows; got {share!r}."
+        )
     return float(share)
 
 
@@ -349,9 +290,10 @@ def _check_entries(labels: PerView, Y: Tensor, shares: Tensor | None) -> None:
     # Costs a tenth of the data term. On CUDA it synchronises once per call; trace norms do so
     # several times, to get their numbers of rows.
     wrong = _no_label(Y).any()
+    no_share = wrong.new_zeros(1)
     if shares is not None:
-        wrong |= _no_share(Y, shares).any()
-    if not bool(wrong):
+        no_share = (Y > 0).any(dim=0) & ~((shares > 0) & shares.isfinite())
+    if not bool(wrong | no_share.any()):
         return
     for view, block in _by_view(labels).items():
         for i, k in _no_label(block).nonzero().tolist():
@@ -359,12 +301,12 @@ def _check_entries(labels: PerView, Y: Tensor, shares: Tensor | None) -> None:
                 f"view {view!r}, row {i}, label {k}: {float(block[i, k]):g} is not a label; "
                 "labels are 1 = yes, 0 = no, NaN = unknown."
             )
-    if shares is not None:
-        k = int(_no_share(Y, shares).nonzero()[0])
-        raise ValueError(
-            f"label_shares, label {k}: must be a finite number > 0 for a label that is positive in "
-            f"the batch, got {float(shares[k]):g}."
-        )
+    assert shares is not None
+    k = int(no_share.nonzero()[0])
+    raise ValueError(
+        f"label_shares, label {k}: must be a finite number > 0 for a label that is positive in "
+        f"the batch, got {float(shares[k]):g}."
+    )
 
 
 def _no_label(Y: Tensor) -> Tensor:
@@ -373,6 +315,72 @@ def _no_label(Y: Tensor) -> Tensor:
     return (Y * (1 - Y)).abs() > 0
 
 
-def _no_share(Y: Tensor, shares: Tensor) -> Tensor:
-    """Mask of labels with rows in the batch whose share is not finite and positive."""
-    return (Y > 0).any(dim=0) & ~((shares > 0) & shares.isfinite())
+def trace_norm(A: Tensor, *, cutoff: float | None = None) -> Tensor:
+    """Sum of the singular values of each matrix, with ``UV'`` as its gradient.
+
+    Parameters
+    ----------
+    A : tensor of shape (..., n_rows, n_columns)
+        Finite values in float32 or float64. The decomposition is in float64, which CPUs and CUDA
+        support and MPS does not.
+    cutoff : float, optional
+        Eigenvalues of the Gram matrix (squared singular values) up to this one count as zero. By
+        default the rounding error of the largest.
+
+    Returns
+    -------
+    tensor of shape (...)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from naim3l.deep import trace_norm
+    >>> A = torch.eye(3, dtype=torch.float64, requires_grad=True)  # three equal singular values
+    >>> trace_norm(A).backward()
+    >>> bool(torch.allclose(A.grad, torch.eye(3, dtype=torch.float64)))
+    True
+    """
+    if 0 in A.shape[-2:]:
+        return A.sum(dim=(-2, -1))  # zero, but still part of the graph
+    return _TraceNorm.apply(A, cutoff)
+
+
+class _TraceNorm(torch.autograd.Function):
+    """Value and gradient of the trace norm, after Algorithm 2.
+
+    The gradient at ``A = U diag(s) V'`` is ``UV'``. It needs no derivative of a decomposition,
+    whose formula divides by differences of singular values and fails where two of them are equal.
+    With ``A'A = V diag(s^2) V'`` it is ``A V diag(1/s) V'``. Singular values below a cut-off are
+    left out, which selects one sub-gradient where the norm is not differentiable.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, cutoff: float | None) -> Tensor:
+        tall = A.shape[-2] >= A.shape[-1]
+        # A Gram matrix in float32 loses singular values below 1 % of the largest one, which for
+        # rare labels is large: their common offset.
+        D = A.double()
+        eigenvalues, vectors = torch.linalg.eigh(D.mT @ D if tall else D @ D.mT)
+        kept = eigenvalues > _threshold(A, eigenvalues, cutoff)
+        roots = torch.where(kept, eigenvalues, 0).sqrt()
+        if ctx.needs_input_grad[0]:
+            weights = torch.where(kept, 1 / torch.where(kept, roots, 1), 0)
+            ctx.save_for_backward(D, (vectors * weights.unsqueeze(-2)) @ vectors.mT)
+            ctx.tall, ctx.dtype = tall, A.dtype
+        return roots.sum(dim=-1).to(A.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        D, T = ctx.saved_tensors
+        UV = (D @ T if ctx.tall else T @ D).to(ctx.dtype)
+        return gradients[0][..., None, None] * UV, None
+
+
+def _threshold(A: Tensor, eigenvalues: Tensor, cutoff: float | None) -> Tensor | float:
+    """Absolute cut-off, or the rounding error of the largest eigenvalue of each matrix."""
+    if cutoff is not None:
+        return cutoff
+    # Rounding of the decomposition and of the entries; errors of A enter squared.
+    rounding = max(torch.finfo(torch.float64).eps, torch.finfo(A.dtype).eps ** 2)
+    return rounding * max(A.shape[-2:]) * eigenvalues[..., -1:].clamp(min=0)

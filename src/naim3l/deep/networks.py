@@ -1,70 +1,122 @@
-"""The network of one view: an encoder of its features, and a linear head to the labels."""
+"""The network of one view: an encoder of its features, and an output layer for the labels."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 from torch import Tensor, nn
 
-from naim3l.deep.refusals import check_encoded, named_failures
+from naim3l._arrays import Mask
+from naim3l._text import plain
+from naim3l.features.encoding import ViewFeatures
+from naim3l.files.stored import Plain
+from naim3l.input.batches import Batch, first_cell, mark_cells
+
+Arrays = dict[str, NDArray[Any]]
 
 # Rows per forward pass when scores are computed.
 ROWS_AT_ONCE = 4096
+MOST_UNITS = 2**24  # of a hidden layer
+# Tables may have numbers up to 1e100, networks compute in float32.
+LARGEST_FEATURE = float(np.finfo(np.float32).max)
+
+
+class Options:
+    """Base of groups of options: checked when they are made, and stored as plain values."""
+
+    _constraints: ClassVar[dict[str, Any]]
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        validate_parameter_constraints(self._constraints, vars(self), caller_name=name)
+
+    def _to_stored(self) -> dict[str, Any]:
+        return plain(vars(self))
+
+    @classmethod
+    def _from_stored(cls, values: dict[str, Any]) -> Self:
+        return cls(**values)
 
 
 @dataclass(frozen=True)
-class Architecture:
-    """Parameters of the default encoder.
+class Network(Options):
+    """Layers of the default encoders of :class:`naim3l.deep.DeepNAIM3L`.
 
-    Attributes
+    Parameters
     ----------
-    hidden : tuple of int
-        Widths of the hidden layers; an empty tuple gives a linear model.
-    dropout : float
-        Share of the units of each hidden layer that is dropped in training.
-    noise : float
-        Standard deviation of the noise that is added to the scaled features in training.
-    shared_head : bool
-        Whether the views have the head of the last hidden layer in common.
+    hidden : sequence of int, default=(1024, 512)
+        Widths of the hidden layers; () is the linear model.
+    dropout : float, default=0.5
+        Share of the hidden units that is left out in each training step.
+    noise : float, default=0.0
+        Standard deviation of the noise that is added to the features, whose mean square is 1, in
+        each training step.
+    shared_head : bool, default=False
+        Whether all views share the output layer of the last hidden layer, so that a rare label
+        learns from its positives in all tables; ``lam=0`` is then about as accurate, and faster.
+        Each view has a linear model of its own next to it.
+
+    Examples
+    --------
+    >>> from naim3l.deep import DeepNAIM3L, Network
+    >>> DeepNAIM3L(0.0, network=Network((64, 32), noise=0.4, shared_head=True)).network.hidden
+    (64, 32)
     """
 
-    hidden: tuple[int, ...]
-    dropout: float
+    hidden: Sequence[int] = (1024, 512)
+    dropout: float = 0.5
     noise: float = 0.0
     shared_head: bool = False
+
+    _constraints: ClassVar[dict[str, Any]] = {
+        "hidden": "no_validation",
+        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "noise": [Interval(Real, 0, None, closed="left")],
+        "shared_head": ["boolean"],
+    }
+    _stored: ClassVar[Mapping[str, Any]] = dict.fromkeys(_constraints, Plain())
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        widths = np.asarray(self.hidden)
+        is_list = widths.ndim == 1 and (widths.dtype.kind in "iu" or not len(widths))
+        if not is_list or not ((widths >= 1) & (widths <= MOST_UNITS)).all():
+            raise ValueError(
+                f"Network: hidden must be widths of layers, whole numbers from 1 to {MOST_UNITS}, "
+                f"such as (256,), got {self.hidden!r}."
+            )
+        object.__setattr__(self, "hidden", tuple(widths.tolist()))
 
 
 class SkipEncoder(nn.Module):
     """Concatenation of the features and the output of a multilayer perceptron.
 
-    With a linear head, the linear model is a special case. Features are first centred and divided
-    by one number, so that their mean square is 1; both are fixed before training.
-
-    Parameters
-    ----------
-    n_features : int
-    architecture : Architecture
+    With a linear output layer, the linear model is a special case. Features are first centred and
+    divided by one number, so that their mean square is 1; both are fixed before training.
     """
 
     centre: Tensor
     scale: Tensor
 
-    def __init__(self, n_features: int, architecture: Architecture) -> None:
+    def __init__(self, n_features: int, network: Network) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         width = n_features
-        for n_units in architecture.hidden:
+        for n_units in network.hidden:
             layers += [nn.Linear(width, n_units), nn.LayerNorm(n_units), nn.ReLU()]
-            layers.append(nn.Dropout(architecture.dropout))
+            layers.append(nn.Dropout(network.dropout))
             width = n_units
         self.layers = nn.Sequential(*layers) if layers else None
         self.n_outputs = n_features + (width if layers else 0)
-        self.noise = architecture.noise
+        self.noise = network.noise
         self.register_buffer("centre", torch.zeros(n_features))
         self.register_buffer("scale", torch.ones(()))
 
@@ -86,17 +138,10 @@ class SkipEncoder(nn.Module):
 
 
 class ViewNetwork(nn.Module):
-    """Encoder and head of a view, from (n_rows, n_features) to scores (n_rows, n_labels).
+    """Encoder and output layer of a view, from (n_rows, n_features) to scores (n_rows, n_labels).
 
-    Parameters
-    ----------
-    encoder : torch module
-    width : int
-        Number of columns of the encoder's output.
-    n_labels : int
-    shared_head : torch module, optional
-        Head of the last columns of the output, which several views have in common. The view's own
-        head is that of the other columns.
+    The encoder's output has ``width`` columns. If several views share an output layer, it is that
+    of the last columns, and the view's own is that of the others.
     """
 
     def __init__(
@@ -122,45 +167,40 @@ class ViewNetwork(nn.Module):
             self.head.bias.copy_(bias)
 
 
-def make_shared_head(architecture: Architecture, n_labels: int) -> nn.Linear | None:
-    """Head that all views have in common, None if each has its own; it starts at zero."""
-    if not architecture.shared_head or not architecture.hidden:
+def make_shared_head(network: Network, n_labels: int) -> nn.Linear | None:
+    """Output layer that all views share, None if each has its own; it starts at zero."""
+    if not network.shared_head or not network.hidden:
         return None
-    head = nn.Linear(architecture.hidden[-1], n_labels, bias=False)
+    head = nn.Linear(network.hidden[-1], n_labels, bias=False)
     nn.init.zeros_(head.weight)
     return head
 
 
-def default_network(n_features: int, n_labels: int, architecture: Architecture) -> ViewNetwork:
-    """Network with the default encoder; weights are drawn from torch's global generator."""
-    encoder = SkipEncoder(n_features, architecture)
-    shared = make_shared_head(architecture, n_labels)
-    return ViewNetwork(encoder, encoder.n_outputs, n_labels, shared)
-
-
 def make_networks(
-    encoders: Any, features: Mapping[str, Any], n_labels: int, architecture: Architecture
+    encoders: Any, features: Mapping[str, Any], n_labels: int, network: Network
 ) -> dict[str, ViewNetwork]:
-    """Untrained network of each view.
+    """Untrained network of each view; weights are drawn from torch's global generator.
 
     Parameters
     ----------
-    encoders : None, mapping of view to module or None, or callable
-        None gives default encoders. A callable gets the name of the view and its number of
-        features. Modules are always copied.
+    encoders
+        As of `DeepNAIM3L`.
     features : mapping of view to ndarray or CSR array of shape (n_rows, n_features)
         Features of the training rows.
     n_labels : int
-    architecture : Architecture
-        Parameters of default encoders.
+    network : Network
+        Of default encoders.
     """
-    networks, shared = {}, make_shared_head(architecture, n_labels)
+    networks, shared = {}, make_shared_head(network, n_labels)
     for view, X in features.items():
-        own = None if encoders is None else _user_encoder(encoders, view, X.shape[1])
+        own = encoders(view, X.shape[1]) if callable(encoders) else (encoders or {}).get(view)
         if own is not None:
+            # A function may return the same module for every fit: training it in place would make
+            # the next fit start from the weights of this one.
+            own = copy_module(own, view)
             networks[view] = ViewNetwork(own, _width(own, view, X), n_labels)
             continue
-        encoder = SkipEncoder(X.shape[1], architecture)
+        encoder = SkipEncoder(X.shape[1], network)
         encoder.fit_scale(X)
         if not encoder.scale > 0:  # it was positive in float64
             raise ValueError(
@@ -171,40 +211,92 @@ def make_networks(
     return networks
 
 
-def _user_encoder(
-    encoders: Mapping[str, nn.Module | None] | Callable[[str, int], nn.Module | None],
-    view: str,
-    n_features: int,
-) -> nn.Module | None:
-    """Encoder that the user gave for a view; None for the default one."""
-    own = encoders[view] if isinstance(encoders, Mapping) else encoders(view, n_features)
-    if own is not None and not isinstance(own, nn.Module):
-        raise TypeError(
-            f"view {view!r}: its encoder must be a torch module or None, got {type(own).__name__}."
-        )
-    # A callable may return the same module for every fit: training it in place would make the next
-    # fit start from the weights of this one.
+def restore_networks(
+    weights: Mapping[str, Arrays],
+    encoders: Mapping[str, nn.Module],
+    n_labels: int,
+    network: Network,
+) -> dict[str, ViewNetwork]:
+    """Trained network of each view, from its arrays.
+
+    Parameters
+    ----------
+    weights : mapping of view to dict of str to ndarray
+        Results of `state_arrays`; others than exactly those of the layers are refused.
+    encoders : mapping of view to module
+        Encoders of the user; other views have the default encoder.
+    n_labels : int
+    network : Network
+        Of default encoders.
+    """
+    with torch.device("meta"):  # tensors without memory, until the arrays take their places
+        shared = make_shared_head(network, n_labels)
+    networks: dict[str, ViewNetwork] = {}
+    for view, arrays in weights.items():
+        if view in encoders:
+            networks[view] = _user_network(encoders[view], arrays, n_labels, view)
+            continue
+        # Each hidden layer has four arrays, so that a network is no larger than its arrays.
+        if len(arrays) >= 4 * len(network.hidden):
+            n_features = max(1, arrays.get("encoder.centre", np.empty(0)).size)
+            with torch.device("meta"):
+                encoder = SkipEncoder(n_features, network)
+                networks[view] = ViewNetwork(encoder, encoder.n_outputs, n_labels, shared)
+        if view not in networks or not _are_weights_of(networks[view], arrays):
+            raise ValueError(f"view {view!r}: these are not the finite weights of its layers.")
+        load_arrays(networks[view], arrays, assign=True)
+    heads = [arrays["shared_head.weight"] for arrays in weights.values() if shared is not None]
+    if not all(np.array_equal(head, heads[0]) for head in heads):
+        raise ValueError("the output layer that all views share has different weights in some.")
+    return networks
+
+
+def _are_weights_of(module: nn.Module, arrays: Arrays) -> bool:
+    """Whether arrays are finite, and have the names, shapes and types of a default network."""
+    state = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    return (
+        state == {name: array.shape for name, array in arrays.items()}
+        and all(a.dtype == np.float32 and np.isfinite(a).all() for a in arrays.values())
+        and bool(arrays["encoder.scale"] > 0)
+    )
+
+
+def _user_network(encoder: nn.Module, arrays: Arrays, n_labels: int, view: str) -> ViewNetwork:
+    """Network with a copy of the user's encoder, which gets the arrays of the fit."""
+    width = max(1, np.atleast_1d(arrays.get("head.weight", 0)).shape[-1])
+    with torch.random.fork_rng(devices=[]):  # start weights are drawn, and replaced
+        network = ViewNetwork(copy_module(encoder, view), width, n_labels)
+    reason = ""
     try:
-        return copy.deepcopy(own)
+        load_arrays(network, arrays)
+        for name, found in state_arrays(network).items():
+            if found.dtype != arrays[name].dtype:
+                reason = f"{name} is {found.dtype}, and was {arrays[name].dtype}."
     except Exception as error:  # whatever a user's module raises
-        raise ValueError(
-            f"view {view!r}: its encoder cannot be copied, and only copies are trained: {error}"
-        ) from error
+        reason = str(error)
+    if reason:
+        raise ValueError(f"view {view!r}: its encoder is not that of the fit: {reason}")
+    return network
 
 
-def _width(encoder: nn.Module, view: str, features: Any) -> int:
-    """Number of columns of an encoder's output, found with two rows."""
-    sample = as_tensor(features[:2], torch.device("cpu"))
-    with named_failures(view, f"on rows {tuple(sample.shape)}"), torch.no_grad():
-        output = encoder.cpu().eval()(sample)
-    check_encoded(output, view, sample)
-    return int(output.shape[1])
+def state_arrays(module: nn.Module) -> Arrays:
+    """Weights and buffers of a module by name, as copied NumPy arrays."""
+    state = module.state_dict()
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in state.items()}
+
+
+def load_arrays(module: nn.Module, arrays: Arrays, *, assign: bool = False) -> None:
+    """Restore what `state_arrays` returned; with ``assign`` in place of tensors without memory."""
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+    module.load_state_dict(tensors, assign=assign)
 
 
 def as_tensor(features: Any, device: torch.device) -> Tensor:
     """Rows of features as float32 on a device; sparse rows become dense."""
     dense = features.toarray() if sparse.issparse(features) else features
-    return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32)).to(device)
+    with np.errstate(over="ignore"):  # what float32 cannot hold is reported with its place
+        single = np.ascontiguousarray(dense, dtype=np.float32)
+    return torch.from_numpy(single).to(device)
 
 
 def score_rows(
@@ -217,18 +309,10 @@ def score_rows(
             network(as_tensor(features[start : start + ROWS_AT_ONCE], device)).cpu()
             for start in range(0, features.shape[0], ROWS_AT_ONCE)
         ]
-    return torch.cat(parts).numpy().astype(np.float64)
-
-
-def state_arrays(module: nn.Module) -> dict[str, NDArray[Any]]:
-    """Weights and buffers of a module by name, as copied NumPy arrays."""
-    return {name: tensor.detach().cpu().numpy().copy()
-            for name, tensor in module.state_dict().items()}  # fmt: skip
-
-
-def load_arrays(module: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Restore what `state_arrays` returned."""
-    module.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in arrays.items()})
+        scores = torch.cat(parts).numpy().astype(np.float64)
+        if len(scores) != features.shape[0]:
+            raise ValueError(f"it returns {len(scores)} rows.")
+    return scores
 
 
 def prior_scores(
@@ -242,8 +326,8 @@ def prior_scores(
         Labels of one view: 1 = yes, -1 = no, 0 = unknown.
     rates : ndarray of shape (n_labels,)
         Share of positives of each label over all views, strictly between 0 and 1.
-    positive_weight : float
-    data_term : {"squared", "logistic"}
+    positive_weight, data_term
+        As of `DeepNAIM3L`.
     """
     # Adds two pseudo-entries at the rate over all views: a label that is never known in this view
     # starts at that rate, and one that is never positive here does not start at -inf.
@@ -251,3 +335,122 @@ def prior_scores(
     no = (labels < 0).sum(axis=0) + 2 * (1 - rates)
     best = (yes - no) / (yes + no) if data_term == "squared" else np.log(yes / no)
     return torch.from_numpy(best.astype(np.float32))
+
+
+# Encoders of the user.
+
+
+def check_encoders(encoders: Any, views: Sequence[str], *, shared_head: bool) -> None:
+    """Refuse encoders that do not belong to the views, or cannot share an output layer."""
+    if isinstance(encoders, Mapping):
+        if set(encoders) != set(views):
+            lacking = sorted(set(views) - set(encoders))
+            extra = sorted(set(encoders) - set(views), key=str)
+            raise ValueError(
+                f"encoders: lacking for views {lacking}, extra {extra}; the data have {views}."
+            )
+    elif encoders is not None and (isinstance(encoders, nn.Module) or not callable(encoders)):
+        raise ValueError(
+            "encoders must be a mapping {view: torch module}, as views have different columns; a "
+            f"function of a view's name and number of features; or None; got {encoders!r}."
+        )
+    given = encoders.values() if isinstance(encoders, Mapping) else [encoders]
+    if shared_head and any(encoder is not None for encoder in given):
+        raise ValueError(
+            "shared_head=True needs the default encoders, whose last layers are equally wide; "
+            "leave encoders= or shared_head= out."
+        )
+
+
+def copy_module(own: Any, view: str) -> nn.Module:
+    """Copy of the user's encoder of a view."""
+    if not isinstance(own, nn.Module):
+        raise TypeError(
+            f"view {view!r}: its encoder must be a torch module or None, got {type(own).__name__}."
+        )
+    try:
+        return copy.deepcopy(own)
+    except Exception as error:  # whatever a user's module raises
+        raise ValueError(
+            f"view {view!r}: its encoder cannot be copied, and only copies are trained: {error}"
+        ) from error
+
+
+def _width(encoder: nn.Module, view: str, features: Any) -> int:
+    """Number of columns of an encoder's output, found with two rows, and checked."""
+    sample = as_tensor(features[:2], torch.device("cpu"))
+    with named_failures(view, f"on rows {tuple(sample.shape)}"), torch.no_grad():
+        output = encoder.cpu().eval()(sample)
+    is_tensor = isinstance(output, Tensor)
+    if not is_tensor or output.shape[:-1] != sample.shape[:1]:
+        got = f"shape {tuple(output.shape)}" if is_tensor else type(output).__name__
+        raise ValueError(
+            f"view {view!r}: its encoder must return (n_rows, n_outputs), got {got} from "
+            f"{len(sample)} rows."
+        )
+    if output.dtype != torch.float32:
+        raise ValueError(
+            f"view {view!r}: its encoder returns {output.dtype}, but gets and must return "
+            "torch.float32; end it with .float()."
+        )
+    cell = first_cell(~output.isfinite().numpy())
+    if cell is not None:
+        raise ValueError(
+            f"{row_of_view(view, cell[0])}: its encoder returns {float(output[cell])}; it must "
+            "return finite numbers. Fix it, or rescale the features, whose largest value is "
+            f"{float(sample[cell[0]].abs().max()):g} there."
+        )
+    return int(output.shape[1])
+
+
+@contextmanager
+def named_failures(view: str, doing: str) -> Iterator[None]:
+    """Turn any exception of an encoder into an error that names its view and the operation."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError:  # not the fault of the encoder
+        raise
+    except Exception as error:
+        raise ValueError(f"view {view!r}: its encoder fails {doing}: {error}") from error
+
+
+# Numbers that networks cannot use or return.
+
+
+def row_of_view(view: str, i: int) -> str:
+    """Name of a row in errors if its position in the table is not known."""
+    return f"view {view!r}, row {i} of those that have the view"
+
+
+def check_features(fitted: ViewFeatures, batch: Batch, features: Any, present: Mask) -> None:
+    """Refuse features (n_present, n_features) of the present rows that float32 cannot hold."""
+    cell = first_cell(mark_cells(features, lambda values: np.abs(values) > LARGEST_FEATURE))
+    if cell is None:
+        return
+    origin, column = batch.origin.take(present), f"column {cell[1]}"
+    steps = (fitted.plan, fitted.recipe, fitted.kernel, fitted.transformer)
+    if all(step is None for step in steps):
+        column = batch.column_label(cell[1])
+    else:
+        origin = origin.of_table(f"{origin.table} after its features")
+    raise ValueError(
+        f"{origin.place(cell[0], column)}: {features[cell]} is too large for float32, in which "
+        "networks compute; remove or rescale it."
+    )
+
+
+def check_scores(
+    scores: NDArray[np.floating], features: Any, name_row: Callable[[int], str]
+) -> None:
+    """Refuse scores (n_rows, n_labels) that are not finite: NaN means that a row lacks the view.
+
+    ``features`` are those of the same rows, which ``name_row`` names in errors.
+    """
+    cell = first_cell(~np.isfinite(scores))
+    if cell is not None:
+        raise ValueError(
+            f"{name_row(cell[0])}: its network gives {scores[cell]} as a score, from values up to "
+            f"{abs(features[[cell[0]]]).max():g}. Remove or rescale values far beyond those of the "
+            "fit; your own encoder must return finite numbers; if all rows are affected, lower "
+            "learning_rate."
+        )

@@ -1,7 +1,7 @@
 """BlendNAIM3L: unlike models of the same tables, blended with weights from held-out entries."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -21,16 +21,14 @@ from naim3l.decisions.learning import fixed_decisions, learn_decisions
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.aligned import AlignedModel
 from naim3l.estimators.base import ViewModel, ViewPredictor
-from naim3l.estimators.logistic import PerViewLogistic
 from naim3l.estimators.naim3l import NAIM3L
-from naim3l.estimators.naim3l_cv import NAIM3LCV
-from naim3l.estimators.ridge import PerViewRidge
+from naim3l.estimators.saved import Model
+from naim3l.files.archive import Refusal
 from naim3l.files.stored import Array, MapOf, Nested, OneOf
 from naim3l.problem.rows import Problem
 
-BLENDED = Decisions("sign")
-# Members that can be saved with a blend.
-MEMBERS = (NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic)
+# Members that can be saved with a blend; networks are imported when one is there.
+MEMBERS = ("NAIM3L", "NAIM3LCV", "PerViewRidge", "PerViewLogistic", "DeepNAIM3L")
 
 
 def default_members() -> list[tuple[str, ViewModel]]:
@@ -56,8 +54,8 @@ class BlendNAIM3L(_BaseComposition, ViewPredictor):
         ``verbose`` are those of the blend. By default, a linear `NAIM3L` and one with kernels.
     views
         As in :class:`naim3l.NAIM3L`.
-    decide : default=Decisions("sign")
-        As in :class:`naim3l.NAIM3L`; blends have probabilities in any case.
+    decide : default="sign"
+        As in :class:`naim3l.NAIM3L`, but blends have probabilities in any case.
     random_state : int, RandomState or None, default=None
         Determines the folds, and the random numbers of the members.
     verbose : int, default=0
@@ -92,13 +90,13 @@ label_names_, n_features_in_, feature_names_in_
     members: Any = None
     _: KW_ONLY
     views: Mapping[str, Any] | None = None
-    decide: Any = BLENDED
+    decide: Any = "sign"
     random_state: Any = None
     verbose: int = 0
 
     _stored: ClassVar[Mapping[str, Any]] = {
         **ViewPredictor._stored,
-        "members_": MapOf(OneOf({cls.__name__: cls for cls in MEMBERS})),
+        "members_": MapOf(OneOf({name: Model(name) for name in MEMBERS})),
         "weights_": MapOf(Array("f", "labels")),
         "blends_": MapOf(Nested(Blend), keys="views"),
     }
@@ -181,7 +179,7 @@ label_names_, n_features_in_, feature_names_in_
         ['linear', 'kernel']
         """
         self._validate_params()
-        rules = Decisions.of(self.decide)
+        rules = replace(Decisions.of(self.decide), probabilities=True)
         members = self._checked_members()
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -242,9 +240,50 @@ label_names_, n_features_in_, feature_names_in_
 
     @classmethod
     def _from_stored(cls, values: dict[str, Any]) -> Self:
-        members = [(name, clone(member)) for name, member in values["members_"].items()]
-        values["parameters"]["members"] = members
-        return super()._from_stored(values)
+        model = super()._from_stored(values)
+        model._copy_members()
+        return model
+
+    def _check_stored(self) -> None:
+        """Refuse weights and calibrations of other members."""
+        if not self.members_ or list(self.weights_) != list(self.members_):
+            raise ValueError(f"weights of {list(self.weights_)}, members {list(self.members_)}.")
+        for view, of_view in self.blends_.items():
+            if len(of_view.calibrations) != len(self.members_):
+                raise ValueError(f"view {view!r}: {len(of_view.calibrations)} calibrations.")
+
+    def _attach_encoders(self, encoders: Mapping[str, Any]) -> None:
+        """Complete a blend from a file, given the user's encoders by member and view."""
+        networks = [n for n, of in self.members_.items() if hasattr(of, "_attach_encoders")]
+        given = [name for name, of in encoders.items() if isinstance(of, Mapping)]
+        if len(given) < len(encoders) or not set(given) <= set(networks):
+            raise Refusal(
+                f"encoders= has {list(encoders)}, and the networks of this blend are {networks}: "
+                "it should be a mapping {member: {view: module}}."
+            )
+        for name in networks:
+            try:
+                self.members_[name]._attach_encoders(encoders.get(name, {}))
+            except Refusal as refusal:
+                raise Refusal(f"member {name!r}: {refusal}") from refusal
+        self._copy_members()
+
+    def _copy_members(self) -> None:
+        """Members of the next fit, like those that were fitted."""
+        self.members = [(name, clone(member)) for name, member in self.members_.items()]
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether `predict_proba` is available, which it is for all blends."""
+        return True
+
+    @property
+    def columns_(self) -> dict[str, Any]:
+        """How each column of a view is used by the first member that has judged them."""
+        found: dict[str, Any] = {}
+        for member in self.members_.values():
+            found = member.columns_ | found
+        return found
 
     @property
     def kernel_maps_(self) -> dict[str, Any]:
@@ -278,7 +317,11 @@ label_names_, n_features_in_, feature_names_in_
     def _prepared(self, member: ViewModel, seed: int) -> Any:
         """Unfitted copy of a member, with the parameters of the blend."""
         copied = clone(member)
-        shared = {"views": self.views, "verbose": self.verbose, "random_state": seed}
+        shared: dict[str, Any] = {
+            "views": self.views,
+            "verbose": self.verbose,
+            "random_state": seed,
+        }
         if not Decisions.of(member.decide).probabilities:  # its folds are held out
             shared["decide"] = "half"
         names = copied.get_params(deep=False)

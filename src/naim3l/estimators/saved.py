@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -12,12 +13,18 @@ from naim3l._text import plain
 from naim3l.decisions.rules import Decisions
 from naim3l.features.kernels import Kernel
 from naim3l.features.recipes import Recipe
+from naim3l.files.archive import Refusal, naming
 from naim3l.files.stored import (
     Array,
+    Field,
     Guest,
     MapOf,
+    Nested,
     OneOf,
     Plain,
+    Reader,
+    Scope,
+    Stored,
     read_description,
     read_model,
     write_model,
@@ -54,13 +61,36 @@ class _Classes(Mapping[str, type]):
     def __getitem__(self, name: str) -> type:
         if name in self.more:
             return self.more[name]
-        return getattr(import_module(MODELS[name]), name)
+        try:
+            return getattr(import_module(MODELS[name]), name)
+        except ImportError as error:  # of an extra that is not installed
+            raise Refusal(f"cannot be loaded: {error}") from error
 
     def __iter__(self) -> Any:
-        return iter({**MODELS, **self.more})
+        # Those first: a search that ends there imports no model that it does not need.
+        return iter({**self.more, **MODELS})
 
     def __len__(self) -> int:
-        return len({**MODELS, **self.more})
+        return len({**self.more, **MODELS})
+
+
+@dataclass(frozen=True)
+class Model(Field):
+    """A fitted model of a class of `MODELS`, which is imported if a value or a file has one."""
+
+    name: str
+
+    def fits(self, value: Any) -> bool:
+        return type(value).__name__ == self.name and type(value) is _Classes()[self.name]
+
+    def expected(self, scope: Scope) -> str:
+        return f"a {self.name}"
+
+    def encode(self, value: Any, stored: Stored) -> Any:
+        return Nested(_Classes()[self.name]).write(value, stored)
+
+    def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
+        return Nested(_Classes()[self.name]).read(found, reader, scope)
 
 
 def stored_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +120,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         raise TypeError(str(error)) from error
 
 
-def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) -> Any:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    trusted: Iterable[str | type] = (),
+    encoders: Mapping[str, Any] | None = None,
+) -> Any:
     """Model from a file that its method ``save`` wrote; safe for files from others.
 
     A file holds JSON and arrays, which are checked against what a model of its class has. Nothing
@@ -107,6 +142,9 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) ->
         and models of other packages. Their own code is run on the contents of the file, so trust
         only types that you know, in files of authors whom you trust. `inspect_file` lists the
         types that a file needs.
+    encoders : mapping of view to torch module, optional
+        For networks with encoders of the user, whose weights are in the file, but not their code:
+        the modules, built as for the fit. For a blend, such a mapping by the name of the member.
 
     Returns
     -------
@@ -117,7 +155,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) ->
     ------
     ModelFileError
         The file is damaged, of another kind or of a newer format, has types that are not trusted,
-        or a part of the model is missing, inconsistent or not finite.
+        needs other encoders, or a part of the model is missing, inconsistent or not finite.
     OSError
         The file cannot be opened.
 
@@ -135,7 +173,15 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | type] = ()) ->
     if isinstance(trusted, str):
         raise TypeError(f"trusted must be a list of types or their names, got {trusted!r}.")
     listed = list(trusted)
-    return read_model(path, _Classes(listed), trusted=listed)
+    if not isinstance(encoders, Mapping | None):
+        raise TypeError(f"encoders must be a mapping of views to modules, got {encoders!r}.")
+    model = read_model(path, _Classes(listed), trusted=listed)
+    with naming(path):
+        if hasattr(model, "_attach_encoders"):  # a network, or a blend
+            model._attach_encoders(encoders or {})
+        elif encoders:
+            raise Refusal(f"it holds a {type(model).__name__}, which has no encoders.")
+    return model
 
 
 def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -150,8 +196,9 @@ def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     -------
     dict
         "path" and "size" (bytes); "format", "version", "written_by" (versions of the packages that
-        wrote it), "class", "parameters", "fitted" (what was learned; arrays are stored beside, and
-        are referred to by number), and "guests", the types that `load` needs to be trusted.
+        wrote it), "class", "model" (its "parameters", and what it learned; arrays are stored
+        beside it and referred to by number), and "guests", the types that `load` needs to be
+        trusted.
 
     Raises
     ------
@@ -165,7 +212,7 @@ def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
     >>> NAIM3L().fit(data.views, data.labels).save("model.naim3l")
     >>> about = inspect_file("model.naim3l")
-    >>> about["class"], about["fitted"]["names_"]["labels"]
+    >>> about["class"], about["model"]["names_"]["labels"]
     ('NAIM3L', ['label0', 'label1', 'label2'])
     >>> about["guests"]  # nothing to trust
     []

@@ -1,0 +1,36 @@
+"""The page about networks, and the example of a picture and a table, run and hold."""
+
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_block_of_the_page_runs():
+    page = (ROOT / "docs" / "guide" / "networks.md").read_text()
+    namespace = {}
+    with torch.random.fork_rng():
+        for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+            exec(block, namespace)
+    assert namespace["model"].best_epoch_ >= 1
+    assert torch.isfinite(namespace["loss"])
+
+
+def test_networks_beat_the_linear_model_on_pictures_and_on_the_table():
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="needs matplotlib")
+    pyplot.switch_backend("Agg")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pyplot, "show", lambda: None)
+        names = runpy.run_path(str(ROOT / "examples" / "plot_09_image_and_table.py"))
+    assert not set(names["rows"]["image"]) & set(names["rows"]["table"])
+    for view in ("image", "table"):
+        assert not set(names["train"][view]) & set(names["test"][view])
+        assert 0.4 < np.isnan(names["Y"][view]).mean() < 0.6
+        found = names["found"]
+        assert np.mean(found["networks"][view]) > np.mean(found["linear"][view])
