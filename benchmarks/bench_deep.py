@@ -31,18 +31,13 @@ import numpy as np
 import torch
 from common import Case, number, print_machine, print_table, progress
 from sklearn.kernel_approximation import Nystroem
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
 from threadpoolctl import threadpool_limits
 
-from naim3l import NAIM3L
+from naim3l import NAIM3L, Recipe
 from naim3l.datasets import make_unpaired
-from naim3l.deep import DeepNAIM3L, NAIM3LLoss
-from naim3l.deep.batches import count_batches, deal_batches
-from naim3l.deep.networks import Architecture, make_networks
-from naim3l.deep.training import Plan, Training, own_random_numbers, seed_torch
-from naim3l.features.encoding import make_transformer
-from naim3l.features.recipes import LeadingComponents, RootHistogram
+from naim3l.deep import DeepNAIM3L, NAIM3LLoss, Network, Training
+from naim3l.deep.networks import make_networks
+from naim3l.deep.training import Trainer, count_batches, deal_batches, own_random_numbers
 from naim3l.solvers import solve_fast
 from naim3l_bench.datasets import open_dataset
 from naim3l_bench.trials import draw_challenge, make_trial, measure
@@ -52,20 +47,20 @@ CPU = torch.device("cpu")
 # Share of each view's training rows to remove: half as in the paper, or less with two views.
 DATASETS = {"corel5k": 0.5, "emotions": 0.4, "yeast": 0.4}
 MODELS = {
-    "linear, ridge 1": lambda seed: NAIM3L(LAM, ridge=1.0, transformer=None, tol=1e-3),
+    "linear, ridge 1": lambda seed: NAIM3L(LAM, ridge=1.0, features=None, tol=1e-3),
     "linear, ridge 0.3, 300 landmarks": lambda seed: NAIM3L(
-        LAM, ridge=0.3, transformer=Nystroem(gamma=1.0, n_components=300, random_state=0), tol=1e-3
+        LAM, ridge=0.3, features=Nystroem(gamma=1.0, n_components=300, random_state=0), tol=1e-3
     ),
     "networks": lambda seed: _networks(seed),
     "networks, lam 0": lambda seed: _networks(seed, lam=0.0),
     "networks, squared": lambda seed: _networks(seed, lam=LAM, data_term="squared"),
-    "networks, validation 0.1": lambda seed: _networks(seed, validation=0.1),
-    "networks, one layer of 512": lambda seed: _networks(seed, hidden=(512,)),
+    "networks, validation 0.1": lambda seed: _networks(seed, training=Training(validation=0.1)),
+    "networks, one layer of 512": lambda seed: _networks(seed, network=Network((512,))),
 }
 
 
 def _networks(seed, **options):
-    return DeepNAIM3L(transformer=None, random_state=seed, device="cpu", **options)
+    return DeepNAIM3L(features=None, random_state=seed, device="cpu", **options)
 
 
 def make_case(n_rows, n_labels):
@@ -73,7 +68,7 @@ def make_case(n_rows, n_labels):
         n_rows, n_features=(120,) * 6, n_labels=n_labels, n_latent=40, labels_per_row=3.4,
         noise=0.3, missing_labels=0.5, random_state=0,
     )  # fmt: skip
-    features = [make_transformer("scale", view).fit_transform(X) for view, X in made.views.items()]
+    features = [Recipe("scale").fit(X)[1] for X in made.views.values()]
     signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in made.labels.values()]
     return Case("generated", LAM, features, signed)
 
@@ -88,13 +83,13 @@ def bias_table(case, scores, sizes, repeats):
     counts = (Y > 0).sum(dim=0).clamp(min=1)
     rows = []
     for size in sizes:
-        n_batches = count_batches(n_rows, size)
+        n_batches = count_batches(n_rows, size, [1] * len(n_rows))
         line = [str(size), number(n_batches**-0.5)]
         for A in scores.values():
             whole, found = loss.parts(A, Y), {"low_rank": [], "high_rank": []}
             rng = np.random.default_rng(0)
             for _ in range(repeats):
-                for batch in deal_batches(positives, n_batches, rng):
+                for batch in deal_batches(positives, n_batches, rng, [1] * len(n_rows)):
                     chosen = np.concatenate([first[v] + part for v, part in enumerate(batch)])
                     shares = (Y[chosen] > 0).sum(dim=0) / counts
                     parts = loss.parts(A[chosen], Y[chosen], share=len(chosen) / len(A),
@@ -113,13 +108,11 @@ def start_training(
 ):
     features = {str(v): X for v, X in enumerate(case.features)}
     labels = {str(v): Y for v, Y in enumerate(case.labels)}
-    with own_random_numbers(CPU):
-        seed_torch(0, CPU)
-        networks = make_networks(
-            None, features, case.labels[0].shape[1], Architecture(hidden, 0.5 if hidden else 0.0)
-        )
-    plan = Plan(epochs, size, learning_rate, 0.0, 1, False)
-    return Training(networks, features, labels, NAIM3LLoss(lam), plan, seed=0, device=device)
+    with own_random_numbers(CPU, seed=0):
+        network = Network(hidden, 0.5 if hidden else 0.0)
+        networks = make_networks(None, features, case.labels[0].shape[1], network)
+    options = Training(epochs, size, learning_rate, weight_decay=0.0)
+    return Trainer(networks, features, labels, NAIM3LLoss(lam), options, seed=0, device=device)
 
 
 def seconds_per_epoch(case, size, repeats, **options):
@@ -164,7 +157,7 @@ def objective_table(case, sizes, steps):
     rows = []
     for size in sizes:
         progress(f"linear model by batches, {size} rows")
-        n_batches = count_batches([len(Y) for Y in case.labels], size)
+        n_batches = count_batches([len(Y) for Y in case.labels], size, [1] * len(case.labels))
         training = start_training(case, size, hidden=(), learning_rate=2e-2,
                                   epochs=-(-steps // n_batches))  # fmt: skip
         training.run()
@@ -179,7 +172,7 @@ def generated_tables(n_rows, n_labels, sizes, steps, repeats, devices):
     case = make_case(n_rows, n_labels)
     objective = case.objective()
     W = solve_fast(objective, tol=1e-3).W
-    fitted = torch.from_numpy(objective.problem.multiply(W)).float()
+    fitted = torch.from_numpy(objective.problem.multiply(W).astype(np.float32))
     normal = torch.from_numpy(np.random.default_rng(0).normal(size=fitted.shape)).float()
     bias_table(case, {"fit": fitted, "normal": normal}, sizes[:-1], repeats=2)
     time_table(case, sizes, repeats, devices)
@@ -192,10 +185,9 @@ def prepare(source, name, seed):
     trial = make_trial(source, draw_challenge(source, settings), features="raw", seed=seed)
     X_train, X_test = {}, {}
     for view, rows in trial.X_train.items():
-        histogram = make_pipeline(RootHistogram(), LeadingComponents(200), Normalizer())
-        transformer = histogram if name == "corel5k" else make_transformer("scale", view)
-        X_train[view] = transformer.fit_transform(rows)
-        X_test[view] = transformer.transform(trial.X_test[view])
+        recipe = Recipe("histogram", 200) if name == "corel5k" else Recipe("scale")
+        fitted, X_train[view] = recipe.fit(rows)
+        X_test[view] = fitted.apply(trial.X_test[view])
     return replace(trial, X_train=X_train, X_test=X_test)
 
 

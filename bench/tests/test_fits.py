@@ -126,7 +126,8 @@ def test_calibrated_scores_are_measured_in_every_way(raw, method, parameters):
 
 @pytest.mark.torch
 def test_networks_bring_their_own_log_odds(raw):
-    parameters = {"n_components": 3, "features": "scale", "hidden": [4], "max_epochs": 3}
+    parameters = {"n_components": 3, "features": "scale", "network": {"hidden": [4]},
+                  "training": {"max_epochs": 3}}  # fmt: skip
     outcome = METHODS["deep"](raw, parameters, 0)
     assert outcome.numbers == {"epochs": 3}
     for view, curve in outcome.calibrations.items():

@@ -34,7 +34,7 @@ each_item = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.torch] * (name == "blend")) for name in NAMES]
 )
 
-
+NETWORKS = {"network": {"hidden": [4]}, "training": {"max_epochs": 2}}
 FEW = Grids(
     lams=(0.1, 0.4),
     checkpoints=(5, 20),
@@ -53,10 +53,9 @@ FEW = Grids(
         "n_kernel_components": 5,
         "n_components": 4,
         "overlap": 0.5,
-        "max_epochs": 2,
-        "hidden": [4],
+        **NETWORKS,
     },
-    deep={"n_components": 4, "max_epochs": 2, "hidden": [4]},
+    deep={"n_components": 4, **NETWORKS},
 )
 
 

@@ -165,21 +165,30 @@ def limited_torch() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+def make_network(
+    features: Any, *, network: Parameters | None = None, training: Parameters | None = None,
+    **options: Any,
+) -> Any:  # fmt: skip
+    """A network, whose options are values of JSON."""
+    from naim3l.deep import DeepNAIM3L, Network, Training
+
+    groups = {"network": Network(**network or {}), "training": Training(**training or {})}
+    return DeepNAIM3L(features=features, **groups, **options)
+
+
 def make_members(
-    kernel: str, n_kernel_components: int, n_components: int, **network: Any
+    kernel: str, n_kernel_components: int, n_components: int, network: Parameters, **options: Any
 ) -> list[tuple[str, Any]]:
     """Two networks with a shared head each: on components of a kernel, and on roots of counts.
 
     If the kernel is not one of histograms, the second is on standardised columns.
     """
-    from naim3l.deep import DeepNAIM3L
-
     second: tuple[str, Any] = "components", Recipe("scale", n_components, plan=False)
     if Kernel(kernel).of_histograms:
         second = ROOTS, FourthRoots(n_components)
     members = [(KERNEL, KernelComponents(kernel, n_kernel_components)), second]
-    options = {"shared_head": True, "lam": 0.0, **network}
-    return [(name, DeepNAIM3L(features=features, **options)) for name, features in members]
+    options |= {"lam": 0.0, "network": {"shared_head": True, **network}}
+    return [(name, make_network(features, **options)) for name, features in members]
 
 
 def run_blend(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
@@ -341,9 +350,7 @@ def _logistic_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Networks under the logistic loss; PCA before them keeps ``n_components``."""
-    from naim3l.deep import DeepNAIM3L
-
-    model = DeepNAIM3L(random_state=seed, **with_features(parameters))
+    model = make_network(random_state=seed, **with_features(parameters))
     with limited_torch():
         model.fit(trial.X_train, trial.Y_train)
     # Scores of the logistic loss are log-odds as they are; fits on folds would take too long.

@@ -39,8 +39,13 @@ def _rivals() -> dict[str, dict[str, tuple[Any, ...]]]:
 
 
 def _blend() -> dict[str, Any]:
-    network = {"hidden": [2048, 1024], "max_epochs": 40, "noise": 0.4}
-    return {"n_kernel_components": 400, "n_components": 200, "overlap": 0.5, **network}
+    return {
+        "n_kernel_components": 400,
+        "n_components": 200,
+        "overlap": 0.5,
+        "network": {"hidden": [2048, 1024], "noise": 0.4},
+        "training": {"max_epochs": 40},
+    }
 
 
 @dataclass(frozen=True)
