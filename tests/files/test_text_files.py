@@ -198,7 +198,6 @@ class TestBatches:
 
 
 class TestThousands:
-    @pytest.mark.parametrize("batch_rows", [None, 2])
     @pytest.mark.parametrize(
         ("numbers", "warned"),
         [
@@ -213,10 +212,10 @@ class TestThousands:
             ("950 1.234 high", False),
         ],
     )
-    def test_points_that_may_separate_thousands(self, write, recwarn, numbers, warned, batch_rows):
+    def test_points_that_may_separate_thousands(self, write, recwarn, numbers, warned):
         content = "x;y\n" + "".join(f"{x};1\n" for x in numbers.split(" "))
         (part,) = open_table(write(content)).parts
-        list(part.batches(batch_rows=batch_rows))
+        list(part.batches())
         told = [str(warning.message) for warning in recwarn]
         assert len(told) == warned
         assert not warned or "column 'x': numbers such as" in told[0]
@@ -226,79 +225,25 @@ class TestThousands:
         assert read(write("x,y\n950,1\n1.234,2\n"))["x"].tolist() == [950, 1.234]
 
 
-WESTERN = {
-    "German": "Müller Köln Größe Straße München grün süß Übung Äpfel Bäcker Schröder weiß",
-    "French": "René Orléans Françoise Besançon prénom température été où hôpital forêt Noël naïve",
-    "Spanish": "año niño señal España corazón María José teléfono árbol número población acción",
-    "Swedish": "färg blå små grön Göteborg Malmö Växjö älg öga år månad höjd längd bröd Östersund",
-    "Portuguese": "situação região não São Brasília coração João informação março três você água",
-    "units": "°C m² µg/l ±5 ½ 10µm km² °F cm³ §",
-}
-CYRILLIC = "номер имя город Иван Москва Пётр красный синий возраст улица мужчина женщина группа"
-OTHERS = {
-    "cp1251": CYRILLIC,
-    "koi8-r": CYRILLIC,
-    "cp1253": "αριθμός όνομα Γιώργος Μαρία Αθήνα πόλη χρώμα κόκκινο βάρος ηλικία άνδρας γυναίκα",
-    "shift_jis": "番号 名前 都市 田中さくら 東京 鈴木たろう 大阪 京都 赤い 青い 年齢 はい いいえ",
-    "big5": "編號 姓名 城市 王小明 臺北 李華 高雄 顏色 紅色 藍色 年齡 體重",
-    "utf-16-le": CYRILLIC,
-    "utf-16-be": WESTERN["German"],
-}
-
-
-def to_csv(words):
-    return f"x,{words[0]}\n" + "".join(f"{i},{word}\n" for i, word in enumerate(words[1:]))
-
-
-def assert_read(path, words, encoding):
-    with pytest.warns(DataWarning, match=f"table.csv.*: .*read as {encoding};"):
-        table = read(path)
-    assert list(table.columns) == ["x", words[0]]
-    assert table[words[0]].tolist() == words[1:]
-    assert table["x"].tolist() == list(range(len(words) - 1))
-
-
 class TestEncodings:
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
     def test_byte_order_marks(self, write, encoding):
         table = read(write("näme,x\nmüller,1\n".encode(encoding)))
         assert list(table.columns) == ["näme", "x"] and table["näme"].tolist() == ["müller"]
 
-    @pytest.mark.parametrize("language", WESTERN)
-    @pytest.mark.parametrize("n_words", [2, 4, None])
-    def test_western_text_however_short(self, write, language, n_words):
-        words = WESTERN[language].split()
-        for shift in range(len(words)):
-            turned = (words[shift:] + words[:shift])[:n_words]
-            assert_read(write(to_csv(turned).encode("cp1252")), turned, "cp1252")
-
-    @pytest.mark.parametrize("encoding", OTHERS)
-    def test_other_text(self, write, encoding):
-        words = OTHERS[encoding].split()
-        shown = {"shift_jis": "cp932"}.get(encoding, encoding)  # Windows' name, with more signs
-        assert_read(write(to_csv(words).encode(encoding)), words, shown)
-
-    def test_compressed_text(self, write):
-        words = CYRILLIC.split()
-        packed = gzip.compress(to_csv(words).encode("cp1251"))
-        assert_read(write(packed, "table.csv.gz"), words, "cp1251")
+    def test_western_text_however_short(self, write):
+        with pytest.warns(DataWarning, match=r"line 2 has byte 0xfc, .*\), read as cp1252"):
+            assert read(write("x,name\n1,f\xfcr\n".encode("cp1252")))["name"].tolist() == ["für"]
 
     def test_the_first_foreign_byte_may_come_late(self, write):
         rows = "".join(f"{i},word\n" for i in range(20_000))
         content = f"x,name\n{rows}20000,für\n".encode("cp1252")
-        with pytest.warns(DataWarning, match=r"line 20002 has byte 0xfc\), read as cp1252"):
+        with pytest.warns(DataWarning, match=r"line 20002 has byte 0xfc, .*\), read as cp1252"):
             table = open_table(write(content))
         (part,) = table.parts
         assert list(part.batches(batch_rows=1000))[-1][0]["name"].tolist() == ["für"]
 
     def test_all_of_the_file_is_in_the_encoding(self, write):
-        # It begins in Shift-JIS, but 0xff is no character there, nor 0x81 in cp1252.
-        start = to_csv(OTHERS["shift_jis"].split()).encode("shift_jis")
-        late = b"1,a\n" * 500_000 + b"2,\xff\x81\n"
+        late = b"x,y\n" + b"1,a\n" * 500_000 + b"2,\xff\x81\n"  # no character of cp1252
         with pytest.warns(DataWarning, match="read as latin-1"):
-            open_table(write(start + late))
-
-    def test_utf_16_that_is_cut_short_is_refused(self, write):
-        content = to_csv(WESTERN["French"].split()).encode("utf-16-le")[:-1]
-        with pytest.raises(ReadError, match="begins like a file in utf-16-le, but is damaged"):
-            open_table(write(content))
+            open_table(write(late))

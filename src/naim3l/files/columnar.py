@@ -213,24 +213,12 @@ def _clean(names: Sequence[str]) -> list[str]:
 def _tamed(column: Any) -> Any:
     """A column in a type that can be converted for all values of its cells."""
     pyarrow = load_extra("pyarrow")
-    if pyarrow.types.is_timestamp(column.type) and column.type.tz is not None:
+    kind, types = column.type, pyarrow.types
+    if types.is_timestamp(kind) and kind.tz is not None:
         # With a time zone, pandas fails on dates beyond the year 9999.
-        return column.cast(pyarrow.timestamp(column.type.unit))
-    return pyarrow.array(column.to_pylist()) if _has_views(column.type) else column
-
-
-def _has_views(kind: Any) -> bool:
-    """Whether cells of a type, or parts of them, are references into a buffer.
-
-    References of missing cells are not validated, but conversions of pyarrow follow them.
-    """
-    types = load_extra("pyarrow").types
-    if types.is_string_view(kind) or types.is_binary_view(kind):
-        return True
-    if types.is_list_view(kind) or types.is_large_list_view(kind):
-        return True
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        return _has_views(kind.value_type)
-    if hasattr(kind, "storage_type"):  # an extension
-        return _has_views(kind.storage_type)
-    return any(_has_views(kind.field(k).type) for k in range(kind.num_fields))
+        return column.cast(pyarrow.timestamp(kind.unit))
+    of_cells = kind.value_type if types.is_dictionary(kind) else kind
+    is_safe = (types.is_primitive, types.is_string, types.is_large_string, types.is_decimal)
+    # Views and nested types have references, which are not validated in missing cells, but which
+    # conversions of pyarrow follow.
+    return column if any(f(of_cells) for f in is_safe) else pyarrow.array(column.to_pylist())

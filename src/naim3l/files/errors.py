@@ -10,7 +10,6 @@ from naim3l._text import quote, some
 _EXTRAS = {
     "pandas": ("files", "tables in files need pandas and pyarrow"),
     "pyarrow": ("files", "Parquet and Arrow files need pyarrow"),
-    "charset_normalizer": ("files", "text that is not in UTF-8 needs charset-normalizer"),
     "python_calamine": ("excel", "Excel workbooks need python-calamine"),
     "sqlalchemy": ("sql", "tables in databases need SQLAlchemy"),
 }

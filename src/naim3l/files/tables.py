@@ -57,8 +57,7 @@ def open_table(source: Any) -> "FileTable":
     source : path, str, sequence of these, or pyarrow.dataset.Dataset
         - ``.csv``, ``.tsv``, ``.txt``, also compressed as ``.gz``, ``.zip``, ``.bz2`` or ``.xz``:
           the separator is detected among comma, semicolon, tab and bar. Text that is not in UTF-8
-          is read in the encoding that it suggests, which is cp1252 unless another is clear, with a
-          `DataWarning`.
+          is read as cp1252, with a `DataWarning`.
         - ``.parquet``, ``.parq``, ``.pq``.
         - ``.arrow``, ``.feather``, ``.ipc``; ``.npz``, as ``file.npz#name`` if it contains several
           tables; ``.xlsx``, as ``file.xlsx#sheet`` if several sheets have cells.
@@ -216,15 +215,11 @@ class Rows:
 
     frame: Any
     origin: Origin
-
-    @property
-    def name(self) -> str:
-        return self.origin.source
+    name: str
 
     def batches(
         self, columns: Sequence[str], text_columns: Collection[str], batch_rows: int | None
     ) -> Iterator[tuple[Any, Origin]]:
-        """Batches of at most ``batch_rows`` rows."""
         frame, step = self.frame[list(columns)], batch_rows or len(self.frame)
         for start in range(0, len(frame), step):
             batch = frame.iloc[start : start + step].reset_index(drop=True)
@@ -351,7 +346,7 @@ def _memory_table(
     if not len(frame):
         raise ReadError(f"{origin.source}: no rows.")
     named = frame.iloc[:, list(positions.values())].set_axis(list(positions), axis=1)
-    part = Part(tuple(positions), Rows(named, origin))
+    part = Part(tuple(positions), Rows(named, origin, origin.source))
     return FileTable(name, list(positions), files, [part], [len(frame)], facts)
 
 

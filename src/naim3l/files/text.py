@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -53,12 +53,7 @@ _KINDS = {
 }
 # Windows' encoding of Western Europe, and one that has a character for every byte.
 _WESTERN, _EVERY_BYTE = "cp1252", "latin-1"
-_CYRILLIC_AND_GREEK = ("cp1250", "cp1251", "koi8-r", "cp1253", "cp1255")
-_ASIAN = ("cp932", "euc-jp", "gb18030", "big5", "cp949")
-# Characters that separate cells; no letter of these encodings contains such a byte.
-_CUTS = re.compile(rb'[,;\t"\r\n]+')
-_NEAR = 1 << 20  # bytes after the first foreign one that are searched for others
-_MOST_CELLS, _FEWEST_BYTES = 1000, 6  # on which the guess of the encoding is based
+_CHUNK = 1 << 20  # bytes
 _MOST_SHORT = 0.2  # of numbers between 1 and 1000 whose third decimal is 0, among thousands
 
 
@@ -128,7 +123,6 @@ class TextFile:
             for j, c in zip(positions, columns, strict=True)
             if c in text_columns or is_named_like_id(c)
         }
-        thousands = _Thousands(len(columns))
         for content, n_rows, origin in self._blocks(batch_rows):
             frame = self._parse(content, positions, dict.fromkeys(text, str))
             if len(frame) != n_rows:
@@ -137,10 +131,9 @@ class TextFile:
                     "stray quotes and carriage returns, or save it again."
                 )
             frame.columns = list(columns)
-            if self.separator != ",":
-                thousands.add(frame)
+            if self.separator != "," and origin.first_row == 0:
+                _warn_of_thousands(frame, self.name)
             yield frame, origin
-        thousands.warn(self.name, columns)
 
     def _blocks(self, batch_rows: int | None) -> Iterator[tuple[bytes, int, Origin]]:
         """Text of the rows of each batch, in UTF-8, their number and origin."""
@@ -210,41 +203,22 @@ class TextFile:
         return []  # once per file
 
 
-class _Thousands:
-    """Search for columns in which a point may separate thousands: 950 beside 1.234.
+def _warn_of_thousands(frame: Any, where: str) -> None:
+    """Warn of columns in which a point may separate thousands: 950 beside 1.234.
 
     All of their numbers are below 1000, and those that are not whole are above 1 and have three
     decimals. Without whole numbers, the two readings of a column differ only in scale.
     """
-
-    def __init__(self, n_columns: int) -> None:
-        self._fits = np.ones(n_columns, dtype=bool)
-        self._has_whole = np.zeros(n_columns, dtype=bool)
-        self._n_points, self._n_short = np.zeros((2, n_columns), dtype=int)
-        self._example = np.zeros(n_columns)
-
-    def add(self, frame: Any) -> None:
-        """Take note of a batch with all columns."""
-        is_number = np.array([getattr(kind, "kind", "O") in "iuf" for kind in frame.dtypes])
-        self._fits &= is_number | frame.isna().all().to_numpy()
-        columns = np.flatnonzero(self._fits & is_number)
-        values = np.abs(frame.iloc[:, columns].to_numpy(dtype=float))
-        with np.errstate(invalid="ignore", over="ignore"):
-            whole = values == np.round(values)
-            point = ~whole & (values > 1) & (np.abs(np.round(values, 3) - values) < 1e-9)
-            self._fits[columns] = (np.isnan(values) | (values < 1000) & (whole | point)).all(axis=0)
-            short = point & (np.abs(np.round(values, 2) - values) < 1e-9)
-        self._has_whole[columns] |= whole.any(axis=0)
-        self._n_points[columns] += point.sum(axis=0)
-        self._n_short[columns] += short.sum(axis=0)
-        largest = np.where(point & ~short, values, 0).max(axis=0, initial=0)
-        self._example[columns] = np.maximum(self._example[columns], largest)
-
-    def warn(self, where: str, columns: Sequence[str]) -> None:
-        is_long = (self._n_short <= _MOST_SHORT * self._n_points) & (self._n_points > 0)
-        for j in np.flatnonzero(self._fits & self._has_whole & is_long).tolist():
+    for name, column in frame.items():
+        if column.dtype.kind != "f":
+            continue
+        values = np.abs(column.dropna().to_numpy())
+        points = values[values != np.round(values)]
+        short, exact = (np.abs(np.round(points, n) - points) < 1e-9 for n in (2, 3))
+        in_range = 0 < len(points) < len(values) and values.max() < 1000 and points.min() > 1
+        if in_range and exact.all() and short.mean() <= _MOST_SHORT:
             warn_user(
-                f"{where}, column {quote(columns[j])}: numbers such as {self._example[j]:.3f} are "
+                f"{where}, column {quote(name)}: numbers such as {points[~short].max():.3f} are "
                 "read with a decimal point. If it separates thousands, remove it from the cells."
             )
 
@@ -358,93 +332,49 @@ def _open_text(path: Path, encoding: str) -> Iterator[TextIOWrapper]:
 def _find_encoding(path: Path) -> tuple[str, str]:
     """Encoding in which all of a file can be decoded, and what the user should know about it."""
     with _open_bytes(path) as raw:
-        encoding, note = _first_guess(path, raw.read(1 << 16))
+        encoding = _first_guess(path, raw.read(1 << 16))
     error = _decoding_error(path, encoding)
     if error is None:
-        return encoding, note
+        return encoding, ""
     if encoding != "utf-8":
         raise ReadError(
-            f"{path}: begins like a file in {encoding}, but is damaged ({error.reason}); save it "
-            "again in UTF-8."
-        ) from error
-    line, byte, cells = _find_foreign(path)
-    choices = (_guess(cells), _WESTERN, _EVERY_BYTE)
-    encoding = next(name for name in choices if _decoding_error(path, name) is None)
+            f"{path}: begins like a file in {encoding}, but is damaged ({error}); save it again "
+            "in UTF-8."
+        )
+    encoding = _EVERY_BYTE if _decoding_error(path, _WESTERN) else _WESTERN
     return encoding, (
-        f"{path}: not in UTF-8 (line {line} has byte 0x{byte:02x}), read as {encoding}; look at "
-        "names and text with accents, or save it in UTF-8."
+        f"{path}: not in UTF-8 ({error}), read as {encoding}; if names and text with accents or "
+        "other letters look wrong, save it in UTF-8."
     )
 
 
-def _first_guess(path: Path, start: bytes) -> tuple[str, str]:
-    """Encoding by a byte order mark, or UTF-8 or UTF-16; refuses files that are not text."""
+def _first_guess(path: Path, start: bytes) -> str:
+    """Encoding by a byte order mark, or UTF-8; refuses files that are not text."""
     if not start:
         raise ReadError(f"{path}: the file is empty; a header and at least one row are needed.")
     for bom, encoding in _BOMS.items():
         if start.startswith(bom):
-            return encoding, ""
+            return encoding
     for magic, kind in _KINDS.items():
         # The header of a table can begin with these letters, too.
         if start.startswith(magic) and (b"\0" in start or not magic.isalnum()):
             raise ReadError(f"{path}: not a text file but {kind}; give it its right extension.")
-    if b"\0" not in start:
-        return "utf-8", ""
-    for encoding in ("utf-16-le", "utf-16-be"):
-        text = start.decode(encoding, errors="ignore")  # the last character may be cut
-        if "\n" in text and "\0" not in text:
-            return encoding, (
-                f"{path}: no byte order mark, read as {encoding}; if it is, save it in UTF-8."
-            )
-    raise ReadError(
-        f"{path}: a binary file; save it as UTF-8 text, or give it its right extension."
-    )
+    if b"\0" in start:
+        raise ReadError(
+            f"{path}: a binary file; save it as UTF-8 text, or give it its right extension."
+        )
+    return "utf-8"
 
 
-def _decoding_error(path: Path, encoding: str) -> UnicodeDecodeError | None:
-    """The error with which decoding a file fails; None if it does not."""
-    decoder = codecs.getincrementaldecoder(encoding)()
-    try:
-        with _open_bytes(path) as raw:
-            while chunk := raw.read(_NEAR):
-                decoder.decode(chunk)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        return error
-    return None
-
-
-def _find_foreign(path: Path) -> tuple[int, int, bytes]:
-    """Line and value of the first byte that is not UTF-8, and cells in and after that line.
-
-    The cells are distinct, one per line, and not ASCII: others do not depend on the encoding.
-    """
+def _decoding_error(path: Path, encoding: str) -> str | None:
+    """Where decoding a file fails, and why; None if it does not."""
+    decoder, line = codecs.getincrementaldecoder(encoding)(), 1
     with _open_bytes(path) as raw:
-        for number, line in enumerate(raw, start=1):
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                lines = chain([line], raw.readlines(_NEAR))
-                cells = (cell for near in lines for cell in _CUTS.split(near) if not cell.isascii())
-                foreign = b"\n".join(islice(dict.fromkeys(cells), _MOST_CELLS))
-                return number, line[error.start], foreign
-    raise ReadError(f"{path}: has changed while it was read; read it again.")
-
-
-def _guess(foreign: bytes) -> str:
-    """The Western European encoding, unless charset-normalizer rules it out.
-
-    Its own first choice is wrong for most short tables in French, Spanish or Swedish, which it
-    reads as Central European, and for units such as °C, which it reads as Chinese.
-    """
-    text = foreign.decode(_WESTERN, errors="replace")
-    has_letters = any(c.isalpha() for c in text if not c.isascii() and c not in "ªµº")
-    if not has_letters or sum(byte > 127 for byte in foreign) < _FEWEST_BYTES:
-        return _WESTERN
-    plausible = load_extra("charset_normalizer").from_bytes(
-        foreign,
-        cp_isolation=[_WESTERN, *_CYRILLIC_AND_GREEK, *_ASIAN],
-        preemptive_behaviour=False,
-    )
-    if not plausible or any(_WESTERN in match.could_be_from_charset for match in plausible):
-        return _WESTERN
-    return codecs.lookup(plausible.best().encoding).name
+        try:
+            while chunk := raw.read(_CHUNK):
+                line += decoder.decode(chunk).count("\n")
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            line += error.object[: error.start].count(b"\n")
+            return f"line {line} has byte 0x{error.object[error.start]:02x}, {error.reason}"
+    return None
