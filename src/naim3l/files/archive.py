@@ -55,19 +55,9 @@ class ModelFileError(ValueError):
 class Refusal(ValueError):
     """Reason for which a file or an object is refused, before the file or object is named.
 
-    Parameters
-    ----------
-    reason : str
-        A sentence; or, if places are added, the end of one, such as "should be a number."
+    ``places`` says where the value is, innermost first: names of attributes, and what comes after
+    a name, which begins with a space.
 
-    Attributes
-    ----------
-    places : list of str
-        Where the value is, innermost first: names of attributes, and what comes after a name,
-        which begins with a space, such as " of view 'lab'".
-
-    Examples
-    --------
     >>> refusal = Refusal("should be a number.")
     >>> refusal.places += ["slope", " of view 'lab'", "curves"]
     >>> str(refusal)
@@ -111,23 +101,9 @@ def write_archive(
 ) -> None:
     """Write an archive, completely or not at all; equal contents give equal bytes.
 
-    Parameters
-    ----------
-    path : path of the file
-        An existing file is replaced.
-    document : mapping
-        Types of JSON, finite numbers. For `Archive` it has the keys ``format`` (str), ``version``
-        (int), and optionally ``written_by`` (mapping with the key ``naim3l``).
-    arrays : sequence of ndarray, or of numbers of NumPy
-        Truth values, whole numbers or floats (float32 or float64). The order of memory is kept.
-    guests : sequence of bytes
-
-    Raises
-    ------
-    TypeError, ValueError
-        If something could not be read again.
-    OSError
-        If the file cannot be written.
+    The document has types of JSON with finite numbers, and for `Archive` the keys ``format`` (str),
+    ``version`` (int), and optionally ``written_by`` (mapping with the key ``naim3l``). Arrays hold
+    truth values, whole numbers or floats (float32 or float64); the order of memory is kept.
     """
     text, plain = json_text(document), [plain_array(array) for array in arrays]
     with written_whole(path) as part, ZipFile(part, "w") as zipped:
@@ -184,18 +160,10 @@ class Archive:
     newest_version : int
         Largest ``version`` that can be read; the smallest is 1.
 
-    Attributes
-    ----------
-    document : dict
-        Parsed JSON.
-    n_arrays, n_guests : int
-
     Raises
     ------
     ModelFileError
         If the file is not an archive of this format and version, or is damaged.
-    OSError
-        If the file cannot be opened or read.
     """
 
     def __init__(self, path: Path_, *, format: str, newest_version: int) -> None:

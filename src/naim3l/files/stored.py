@@ -117,13 +117,7 @@ class Scope:
 class Stored:
     """A value in types of JSON, and its arrays and guests, to which it refers by number.
 
-    Attributes
-    ----------
-    document : types of JSON
-    arrays : list of ndarray
-    guests : list of bytes
-    guest_types : list of list of str
-        Full names of the types in each guest that have to be trusted, its own first.
+    ``guest_types`` has the full names of the types in each guest that have to be trusted.
     """
 
     document: Any = None
@@ -156,6 +150,7 @@ class Field:
     """Declaration of an attribute, or of a part of one."""
 
     types: ClassVar[tuple[Any, ...]] = (object,)
+    words = ""
 
     def fits(self, value: Any) -> bool:
         """Whether a value of Python is of the right type, whatever its contents."""
@@ -164,7 +159,7 @@ class Field:
 
     def expected(self, scope: Scope) -> str:
         """Description of the values that are allowed, for errors."""
-        raise NotImplementedError
+        return self.words
 
     def refuse(self, scope: Scope, found: Any) -> Refusal:
         return Refusal(f"should be {self.expected(scope)}, and is {show(found)}.")
@@ -181,7 +176,7 @@ class Field:
 
     def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
         """The value, checked; lists and mappings of the document are reused for it."""
-        raise NotImplementedError
+        return found
 
 
 class Number(Field):
@@ -271,9 +266,7 @@ class Flag(Field):
     """True or False."""
 
     types = (bool, np.bool)
-
-    def expected(self, scope: Scope) -> str:
-        return "True or False"
+    words = "True or False"
 
     def encode(self, value: Any, stored: Stored) -> Any:
         return bool(value)
@@ -306,6 +299,8 @@ class Text(Field):
 class Plain(Field):
     """Any value of JSON, for information that is shown and that nothing computes with."""
 
+    words = "finite numbers, text, lists and mappings"
+
     def fits(self, value: Any) -> bool:
         if isinstance(value, dict):
             return all(isinstance(key, str) and self.fits(item) for key, item in value.items())
@@ -313,18 +308,12 @@ class Plain(Field):
             return all(map(self.fits, value))
         return isinstance(value, bool | int | float | str | None)
 
-    def expected(self, scope: Scope) -> str:
-        return "finite numbers, text, lists and mappings"
-
     def encode(self, value: Any, stored: Stored) -> Any:
         try:
             json_text({"value": value})
         except (TypeError, ValueError) as error:
-            raise Refusal(f"should be {self.expected(Scope())}: {error}") from None
+            raise Refusal(f"should be {self.words}: {error}") from None
         return value
-
-    def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
-        return found
 
 
 class Array(Number):
@@ -403,13 +392,7 @@ class Array(Number):
 
 @dataclass(frozen=True)
 class Names(Field):
-    """A list of one or more distinct strings, which can be the keys of mappings.
-
-    Parameters
-    ----------
-    name : str
-        What is named, such as "views"; their number is the size of that name.
-    """
+    """Distinct strings, at least one, which can be keys of mappings; they bind a size."""
 
     name: str
 
@@ -612,11 +595,10 @@ class Sometimes(Maybe):
 class Guest(Field):
     """An object of another package, stored with skops, and loaded only if it is trusted."""
 
+    words = "an object of another package"
+
     def fits(self, value: Any) -> bool:
         return value is not None
-
-    def expected(self, scope: Scope) -> str:
-        return "an object of another package"
 
     def encode(self, value: Any, stored: Stored) -> Any:
         data, types = pack_guest(value)
@@ -682,18 +664,7 @@ def _known(size: Any, scope: Scope) -> str:
 
 
 def dump(value: Any, kind: Field | type) -> Stored:
-    """A value as it is stored, for `write_archive` and `restore`.
-
-    Parameters
-    ----------
-    value : object
-    kind : Field, or type with ``_stored``
-
-    Raises
-    ------
-    ValueError
-        If the value does not fit its declaration, so that it could not be loaded again.
-    """
+    """A value as it is stored; a ValueError if it could not be loaded again."""
     stored, declared = Stored(), _as_field(kind)
     try:
         stored.document = declared.write(value, stored)
@@ -712,20 +683,8 @@ def restore(
 ) -> Any:
     """The value that was stored; all its parts have been checked.
 
-    Parameters
-    ----------
-    kind : Field, or type with ``_stored``
-    document : types of JSON
-        From `dump`, or the part of an archive's document that holds the value. It is taken apart.
-    source : Archive
-        All its arrays and guests must belong to this value.
-    trusted : collection of str
-        Full names of the types and functions that guests may contain.
-
-    Raises
-    ------
-    ModelFileError
-        If something does not fit the declarations; the message names the file and the attribute.
+    The document, which is that of `dump`, is taken apart; all arrays and guests of the archive must
+    belong to it. Errors name the file and the attribute.
     """
     path = visible(os.fspath(source.path))
     try:
@@ -745,17 +704,7 @@ def restore(
 def write_model(
     path: Path_, model: Any, classes: Mapping[str, type], *, versions: Mapping[str, str]
 ) -> None:
-    """Write a model to a file, completely or not at all.
-
-    Parameters
-    ----------
-    path : path of the file
-    model : object of one of the classes
-    classes : mapping of str to type with ``_stored``
-        Classes that can be stored, by the name that they have in files.
-    versions : mapping of str to str
-        Versions of the packages that write the file; ``naim3l`` is one of them.
-    """
+    """Write a model of one of the classes to a file, completely or not at all."""
     name = type(model).__name__
     if name not in classes or classes[name] is not type(model):
         raise TypeError(f"only {', '.join(classes)} can be saved, got {name}.")
@@ -776,20 +725,8 @@ def read_model(
 ) -> Any:
     """Model from a file that `write_model` wrote; safe for files from others.
 
-    Parameters
-    ----------
-    path : path of the file
-    classes : mapping of str to type with ``_stored``
-    trusted : iterable of types or functions, or of their full names
-        Those that guests may contain. Their own code is run on the contents of the file.
-
-    Raises
-    ------
-    ModelFileError
-        The file is damaged, of another kind, or of a newer format; a part of the model is missing,
-        inconsistent or not finite; or it has guests that are not trusted.
-    OSError
-        The file cannot be opened.
+    ``trusted`` are types and functions, or their full names, that guests may contain. Their own
+    code is run on the contents of the file.
     """
     names = type_names(trusted)
     with Archive(path, format=FORMAT, newest_version=VERSION) as archive, naming(path):
