@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[to
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_every_block_of_the_page_runs():
+def test_every_block_of_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a model is saved
     page = (ROOT / "docs" / "guide" / "networks.md").read_text()
     namespace = {}
     with torch.random.fork_rng():

@@ -330,6 +330,7 @@ def trace_norm(A: Tensor, *, cutoff: float | None = None) -> Tensor:
     Returns
     -------
     tensor of shape (...)
+        The norms.
 
     Examples
     --------
