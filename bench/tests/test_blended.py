@@ -9,8 +9,12 @@ from naim3l_bench.features import FourthRoots, KernelComponents
 from naim3l_bench.fits import run_method
 from naim3l_bench.trials import FREQUENCY_NAMES, draw_challenge, make_trial, measure_overlapping
 
-SMALL = {"n_kernel_components": 5, "n_components": 4, "network": {"hidden": [4]},
-         "training": {"max_epochs": 2}}  # fmt: skip
+SMALL = {
+    "n_kernel_components": 5,
+    "n_components": 4,
+    "network": {"hidden": [4]},
+    "training": {"max_epochs": 2},
+}
 
 
 @pytest.fixture

@@ -70,8 +70,15 @@ def raw(source):
 
 
 def test_tuned_model_without_the_regulariser_is_ridge(raw):
-    parameters = {"lams": [1.0], "ridges": [0.5, 50.0], "variant": "loss", "kernel": "rbf",
-                  "n_landmarks": 20, "search_gamma": False, "tol": 1e-8}  # fmt: skip
+    parameters = {
+        "lams": [1.0],
+        "ridges": [0.5, 50.0],
+        "variant": "loss",
+        "kernel": "rbf",
+        "n_landmarks": 20,
+        "search_gamma": False,
+        "tol": 1e-8,
+    }
     outcome = METHODS["model, tuned"](raw, parameters, 0)
     ridge = PerViewRidge(outcome.numbers["ridge"], features=Kernel("rbf", n_landmarks=20))
     for view, S in ridge.fit(raw.X_train, raw.Y_train).decision_function(raw.X_test).items():
@@ -126,8 +133,12 @@ def test_calibrated_scores_are_measured_in_every_way(raw, method, parameters):
 
 @pytest.mark.torch
 def test_networks_bring_their_own_log_odds(raw):
-    parameters = {"n_components": 3, "features": "scale", "network": {"hidden": [4]},
-                  "training": {"max_epochs": 3}}  # fmt: skip
+    parameters = {
+        "n_components": 3,
+        "features": "scale",
+        "network": {"hidden": [4]},
+        "training": {"max_epochs": 3},
+    }
     outcome = METHODS["deep"](raw, parameters, 0)
     assert outcome.numbers == {"epochs": 3}
     for view, curve in outcome.calibrations.items():

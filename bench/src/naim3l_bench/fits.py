@@ -165,15 +165,14 @@ def limited_torch() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def make_network(
-    features: Any, *, network: Parameters | None = None, training: Parameters | None = None,
-    **options: Any,
-) -> Any:  # fmt: skip
+def make_network(options: Parameters, **parameters: Any) -> Any:
     """A network, whose options are values of JSON."""
     from naim3l.deep import DeepNAIM3L, Network, Training
 
-    groups = {"network": Network(**network or {}), "training": Training(**training or {})}
-    return DeepNAIM3L(features=features, **groups, **options)
+    given = {**options, **parameters}
+    given["network"] = Network(**given.get("network", {}))
+    given["training"] = Training(**given.get("training", {}))
+    return DeepNAIM3L(**given)
 
 
 def make_members(
@@ -188,7 +187,7 @@ def make_members(
         second = ROOTS, FourthRoots(n_components)
     members = [(KERNEL, KernelComponents(kernel, n_kernel_components)), second]
     options |= {"lam": 0.0, "network": {"shared_head": True, **network}}
-    return [(name, make_network(features, **options)) for name, features in members]
+    return [(name, make_network(options, features=features)) for name, features in members]
 
 
 def run_blend(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
@@ -350,7 +349,7 @@ def _logistic_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Networks under the logistic loss; PCA before them keeps ``n_components``."""
-    model = make_network(random_state=seed, **with_features(parameters))
+    model = make_network(with_features(parameters), random_state=seed)
     with limited_torch():
         model.fit(trial.X_train, trial.Y_train)
     # Scores of the logistic loss are log-odds as they are; fits on folds would take too long.

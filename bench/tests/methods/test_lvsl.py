@@ -129,8 +129,14 @@ def test_unknown_labels_leave_a_regression_on_the_known_rows(rng):
     """Without smoothness, targets of unknown labels are the predictions, and so without effect."""
     X, known = rng.normal(size=(80, 4)), rng.random(80) < 0.5
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=80) > 0, 1.0, 0.0)
-    options = {"smoothness": 0, "agreement": 1e6, "low_rank_weight": 0, "features": None,
-               "tol": 1e-13, "max_iter": 2000}  # fmt: skip
+    options = {
+        "smoothness": 0,
+        "agreement": 1e6,
+        "low_rank_weight": 0,
+        "features": None,
+        "tol": 1e-13,
+        "max_iter": 2000,
+    }
     model = LVSL(**options).fit(X, np.where(known, y, np.nan)[:, None])
     target = 2 * y[known] - 1
     A = X[known]
