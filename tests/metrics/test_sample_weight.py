@@ -92,15 +92,17 @@ def test_a_bad_weight_is_named(value):
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 1)])
 def test_weights_of_a_wrong_shape(shape):
-    with pytest.raises(ValueError, match=r"sample_weight must be \(n_rows,\) = \(2,\), got shape"):
+    with pytest.raises(ValueError, match=r"sample_weight must be \(2,\), .*got shape \(.*\)\.$"):
         metrics.coverage([[1, 0], [0, 1]], [[1, 0], [0, 1]], sample_weight=np.ones(shape))
 
 
 def test_weights_of_wrong_views():
     views = {"a": [[1, 0]]}, {"a": [[1.0, 0.0]]}
-    with pytest.raises(ValueError, match="sample_weight must be a mapping of views"):
+    with pytest.raises(
+        ValueError, match="y_true, scores, sample_weight must all be tables, or all"
+    ):
         metrics.evaluate(*views, sample_weight=[1.0])
-    with pytest.raises(ValueError, match=r"y_true and sample_weight .* not in both: \['a', 'b'\]"):
+    with pytest.raises(ValueError, match=r"same views; y_true lacks \['b'\]"):
         metrics.evaluate(*views, sample_weight={"b": [1.0]})
     with pytest.raises(ValueError, match=r"view 'a': sample_weight has -1.0 in row 0"):
         metrics.evaluate(*views, sample_weight={"a": [-1.0]})

@@ -117,5 +117,5 @@ class TestModelSelection:
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match="metric is 'auc'; the known ones are: '1-HL'"):
+    with pytest.raises(ValueError, match="metric is 'auc'; known are: '1-HL'"):
         make_scorer("auc")

@@ -1,55 +1,23 @@
-"""One function for each metric, and one for all of them.
+"""One function for each metric, one for all of them, and scorers for scikit-learn.
 
 Labels, scores and weights may be of any library; errors name the entry that cannot be used.
 """
 
 import inspect
 import numbers
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from naim3l._arrays import Mask, Matrix
 from naim3l._text import documented
+from naim3l.input.batches import Batch
+from naim3l.input.labels import USUAL_WORDS, LabelledRows, label_batch
+from naim3l.input.views import is_separate
 from naim3l.metrics.measures import MEASURES, PROTOCOLS, Metric, ScoredLabels
-
-F = TypeVar("F", bound=Callable[..., float])
-
-_TABLES = """Parameters
-----------
-y_true : array-like of shape (n_rows, n_labels)
-    Labels: 1 is yes, 0 is no, NaN or null is unknown.
-scores : array-like of shape (n_rows, n_labels)
-    Scores, larger for labels that are more likely.
-"""
-_THRESHOLD = """threshold : float, default=0.0
-    Score above which a label is predicted.
-"""
-_WEIGHTS = """sample_weight : array-like of shape (n_rows,), optional
-    Weights of the rows; by default all rows have weight 1.
-
-Returns
--------
-float
-"""
-
-
-def _metric(result: str, *, threshold: bool = False) -> Callable[[F], F]:
-    """Decorator that puts the sections which all metrics share before the examples."""
-
-    def describe(function: F) -> F:
-        if function.__doc__:  # Python leaves docstrings out with -OO
-            meaning, examples = inspect.cleandoc(function.__doc__).split("Examples\n")
-            shared = _TABLES + _THRESHOLD * threshold + _WEIGHTS
-            function.__doc__ = (
-                f"{meaning}{shared}    {result} NaN if nothing can be measured.\n\n"
-                f"Examples\n{examples}\n"
-            )
-        return function
-
-    return describe
 
 
 @documented(
@@ -73,9 +41,8 @@ def evaluate(
     y_true : array-like of shape (n_rows, n_labels), or mapping {view: array-like}
         Labels: 1 is yes, 0 is no, NaN or null is unknown. Views need not have the same rows.
     scores : array-like of shape (n_rows, n_labels), or mapping {view: array-like}
-        Scores, larger for labels that are more likely. The labels of two data frames are matched
-        by name, those of arrays by position. Scores must be finite: leave out rows that lack the
-        view.
+        Scores, larger for labels that are more likely, and finite: leave out rows that lack the
+        view. The labels of two data frames are matched by name, those of arrays by position.
     protocol : <protocols>, default="paper"
         How to treat rows on which a metric is undefined. "paper" leaves them out. "fused", as in
         later papers, counts the average precision of a row without a positive as 0.
@@ -92,305 +59,238 @@ def evaluate(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from naim3l import evaluate
-    >>> y_true = np.array([[1, 0, 0], [0, 1, np.nan]])
-    >>> scores = np.array([[0.5, -0.1, 0.8], [-0.2, 0.9, 0.3]])
-    >>> for name, value in evaluate(y_true, scores).items():
-    ...     print(f"{name:10} {value:.2f}")
-    1-HL       0.80
-    1-RL       0.75
-    AP         0.75
-    AUC        0.88
-    coverage   1.50
-    one-error  0.50
-    macro-AUC  1.00
-    micro-AUC  0.83
-    macro-F1   0.67
-    micro-F1   0.80
-    example-F1 0.83
+    >>> found = evaluate([[1, 0, 0], [0, 1, None]], [[0.5, -0.1, 0.8], [-0.2, 0.9, 0.3]])
+    >>> round(found["AP"], 2), round(found["macro-F1"], 2)
+    (0.75, 0.67)
     """
     if protocol not in PROTOCOLS:
-        known = ", ".join(repr(name) for name in PROTOCOLS)
-        raise ValueError(f"protocol is {protocol!r}; the known ones are: {known}.")
+        raise ValueError(f"protocol is {protocol!r}; known are: {', '.join(map(repr, PROTOCOLS))}.")
     metrics = {name: PROTOCOLS[protocol].get(name, of.compute) for name, of in MEASURES.items()}
 
-    def measure(Y: Any, S: Any, w: Any) -> dict[str, float]:
-        labels, weights = read_scored(Y, S, w, threshold)
+    def measure(Y: Any, S: Any, w: Any = None) -> dict[str, float]:
+        labels, weights = _read_scored(Y, S, w, threshold)
         return {name: metric(labels, weights).item() for name, metric in metrics.items()}
 
-    if not isinstance(y_true, Mapping) and not isinstance(scores, Mapping):
-        return measure(y_true, scores, sample_weight)
-    _check_same_views(y_true, scores, sample_weight)
+    given = {"y_true": y_true, "scores": scores, "sample_weight": sample_weight}
+    if sample_weight is None:
+        del given["sample_weight"]
+    if not any(isinstance(tables, Mapping) for tables in given.values()):
+        return measure(*given.values())
     per_view = []
-    for view in y_true:
+    for view in _same_views(given):
         try:
-            w = None if sample_weight is None else sample_weight[view]
-            per_view.append(measure(y_true[view], scores[view], w))
+            per_view.append(measure(*(tables[view] for tables in given.values())))
         except ValueError as error:
             raise ValueError(f"view {view!r}: {error}") from error
     return {name: float(np.mean([values[name] for values in per_view])) for name in metrics}
 
 
-@_metric("From 0 to 1, lower is better.", threshold=True)
-def hamming_loss(
-    y_true: Any, scores: Any, *, threshold: float = 0.0, sample_weight: Any = None
-) -> float:
-    """Share of observed entries whose predicted label is wrong.
-
-    A score equal to the threshold is a "no". With no unknown entry this is scikit-learn's
-    ``hamming_loss``.
-
-    Examples
-    --------
-    One of the three known entries is predicted wrongly:
-
-    >>> import numpy as np
-    >>> from naim3l.metrics import hamming_loss
-    >>> y_true = [[1, 0], [0, np.nan]]
-    >>> round(hamming_loss(y_true, [[0.9, -0.2], [0.4, 0.8]]), 2)
-    0.33
-    """
-    return _measure(ScoredLabels.hamming_loss, y_true, scores, sample_weight, threshold)
-
-
-@_metric("From 0 to 1, lower is better.")
-def ranking_loss(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
-    """Mean over rows of the share of (positive, negative) pairs in the wrong order.
-
-    A tie is an error. Rows that lack positives or negatives are left out; scikit-learn's
-    ``label_ranking_loss`` counts them as 0 and agrees otherwise.
-
-    Examples
-    --------
-    One of the two pairs of the first row is in the wrong order, none in the second row:
-
-    >>> from naim3l.metrics import ranking_loss
-    >>> ranking_loss([[1, 0, 0], [0, 1, 0]], [[0.5, 0.1, 0.8], [0.2, 0.9, 0.3]])
-    0.25
-    """
-    return _measure(ScoredLabels.ranking_loss, y_true, scores, sample_weight)
-
-
-@_metric("From 0 to 1, larger is better.")
-def average_precision(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
-    """Mean over rows of the mean precision at the rank of each positive.
-
-    Tied labels share the last of their ranks. Rows that lack positives or negatives are left
-    out; scikit-learn's ``label_ranking_average_precision_score`` counts them as 1 and agrees
-    otherwise.
-
-    Examples
-    --------
-    The positive label has rank 2 in the first row and rank 1 in the second:
-
-    >>> from naim3l.metrics import average_precision
-    >>> average_precision([[1, 0, 0], [0, 1, 0]], [[0.5, 0.1, 0.8], [0.2, 0.9, 0.3]])
-    0.75
-    """
-    return _measure(ScoredLabels.average_precision, y_true, scores, sample_weight)
-
-
-@_metric("From 0 to 1, larger is better.")
-def adapted_auc(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
-    """Area under the curve drawn by the T best-scored labels of every row, T = 1..n_labels.
-
-    For each T the T best labels of a row (all of them if fewer are observed) are predicted, and
-    TP and FP are counted over all rows; the trapezoid area under (FPR, TPR) is divided by
-    ``FPR(n_labels) - FPR(1)``. Ties are broken by column order. The value is NaN without an
-    observed positive, or if the curve has no width (one label, no negatives). It is neither the
-    macro nor the micro AUC.
-
-    Examples
-    --------
-    The points (FP, TP) for T = 1, 2, 3 are (1, 1), (2, 2) and (4, 2):
-
-    >>> from naim3l.metrics import adapted_auc
-    >>> round(adapted_auc([[1, 0, 0], [0, 1, 0]], [[0.5, 0.1, 0.8], [0.2, 0.9, 0.3]]), 2)
-    0.92
-    """
-    return _measure(ScoredLabels.adapted_auc, y_true, scores, sample_weight)
-
-
-@_metric("From 1 to n_labels, lower is better.")
-def coverage(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
-    """Mean number of best-scored labels to take until all positives of a row are among them.
-
-    Tied labels share the last of their ranks. Rows without a positive are left out;
-    scikit-learn's ``coverage_error`` counts them as 0 and agrees otherwise.
-
-    Examples
-    --------
-    Two labels cover the positive of the first row, one covers that of the second:
-
-    >>> from naim3l.metrics import coverage
-    >>> coverage([[1, 0, 0], [0, 1, 0]], [[0.5, 0.1, 0.8], [0.2, 0.9, 0.3]])
-    1.5
-    """
-    return _measure(ScoredLabels.coverage, y_true, scores, sample_weight)
-
-
-@_metric("From 0 to 1, lower is better.")
-def one_error(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
-    """Share of rows whose best-scored label is not positive.
-
-    A tie is an error: where several labels share the best score all must be positive, so the
-    order of the columns does not matter. Rows without a positive are left out.
-
-    Examples
-    --------
-    The best-scored label is wrong in the first of two rows:
-
-    >>> from naim3l.metrics import one_error
-    >>> one_error([[1, 0, 0], [0, 1, 0]], [[0.5, 0.1, 0.8], [0.2, 0.9, 0.3]])
-    0.5
-    """
-    return _measure(ScoredLabels.one_error, y_true, scores, sample_weight)
-
-
-@_metric("From 0 to 1, larger is better.")
-def macro_auc(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
-    """Mean over labels of the area under the ROC curve, a tie counting one half.
-
-    Labels observed in one class only are left out. Otherwise as scikit-learn's
-    ``roc_auc_score`` with ``average="macro"``.
-
-    Examples
-    --------
-    The first label is ranked perfectly over the rows, the second in half of the pairs:
-
-    >>> from naim3l.metrics import macro_auc
-    >>> macro_auc([[1, 0], [0, 1], [0, 0]], [[0.9, 0.1], [0.2, 0.5], [0.3, 0.7]])
-    0.75
-    """
-    return _measure(ScoredLabels.macro_auc, y_true, scores, sample_weight)
-
-
-@_metric("From 0 to 1, larger is better.")
-def micro_auc(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
-    """Area under the ROC curve of all observed entries pooled, a tie counting one half.
-
-    With no unknown entry this is ``roc_auc_score`` with ``average="micro"``.
-
-    Examples
-    --------
-    Six of the eight pairs of a positive and a negative entry are in the right order:
-
-    >>> from naim3l.metrics import micro_auc
-    >>> micro_auc([[1, 0], [0, 1], [0, 0]], [[0.9, 0.1], [0.2, 0.5], [0.6, 0.7]])
-    0.75
-    """
-    return _measure(ScoredLabels.micro_auc, y_true, scores, sample_weight)
-
-
-@_metric("From 0 to 1, larger is better.", threshold=True)
-def macro_f1(
-    y_true: Any, scores: Any, *, threshold: float = 0.0, sample_weight: Any = None
-) -> float:
-    """Mean over labels of F1, 0 for a label neither positive nor predicted anywhere.
-
-    Labels without an observed entry are left out. With no unknown entry this is ``f1_score``
-    with ``average="macro", zero_division=0``.
-
-    Examples
-    --------
-    F1 is 1 for the first label and 2/3 for the second:
-
-    >>> from naim3l.metrics import macro_f1
-    >>> round(macro_f1([[1, 0], [0, 1]], [[0.9, 0.1], [-0.2, 0.5]]), 2)
-    0.83
-    """
-    return _measure(ScoredLabels.macro_f1, y_true, scores, sample_weight, threshold)
-
-
-@_metric("From 0 to 1, larger is better.", threshold=True)
-def micro_f1(
-    y_true: Any, scores: Any, *, threshold: float = 0.0, sample_weight: Any = None
-) -> float:
-    """F1 of all observed entries pooled, 0 where none is positive or predicted.
-
-    With no unknown entry this is ``f1_score`` with ``average="micro", zero_division=0``.
-
-    Examples
-    --------
-    Both positives are among the three predicted labels:
-
-    >>> from naim3l.metrics import micro_f1
-    >>> micro_f1([[1, 0], [0, 1]], [[0.9, 0.1], [-0.2, 0.5]])
-    0.8
-    """
-    return _measure(ScoredLabels.micro_f1, y_true, scores, sample_weight, threshold)
-
-
-@_metric("From 0 to 1, larger is better.", threshold=True)
-def example_f1(
-    y_true: Any, scores: Any, *, threshold: float = 0.0, sample_weight: Any = None
-) -> float:
-    """Mean over rows of F1, 0 for a row with nothing positive and nothing predicted.
-
-    Rows without an observed entry are left out. With no unknown entry this is ``f1_score``
-    with ``average="samples", zero_division=0``.
-
-    Examples
-    --------
-    F1 is 2/3 in the first row and 1 in the second:
-
-    >>> from naim3l.metrics import example_f1
-    >>> round(example_f1([[1, 0], [0, 1]], [[0.9, 0.1], [-0.2, 0.5]]), 2)
-    0.83
-    """
-    return _measure(ScoredLabels.example_f1, y_true, scores, sample_weight, threshold)
-
-
-def _measure(
-    metric: Metric, y_true: Any, scores: Any, sample_weight: Any, threshold: float = 0.0
-) -> float:
-    return metric(*read_scored(y_true, scores, sample_weight, threshold)).item()
-
-
-def read_scored(
-    y_true: Any, scores: Any, sample_weight: Any = None, threshold: Any = 0.0
-) -> tuple[ScoredLabels, NDArray[np.float64]]:
-    """Labels and scores of one table, and weights of shape (1, n_rows); see `naim3l.metrics`."""
-    Y, S = _as_floats(y_true, "y_true"), _as_floats(scores, "scores")
-    if Y.shape != S.shape:
-        raise ValueError(f"y_true has shape {Y.shape}, scores have {S.shape}; they must agree.")
-    positive, negative = Y == 1, Y == 0
-    bad = ~(positive | negative | np.isnan(Y))
-    _refuse(bad, y_true, "y_true", "1 (yes), 0 (no) and NaN (unknown)")
-    _refuse(~np.isfinite(S), scores, "scores", "finite numbers")
-    S = S[:, _label_order(y_true, scores)]
-    return ScoredLabels(positive, negative, S, threshold), _read_weights(sample_weight, len(S))
-
-
-def _check_same_views(y_true: Any, scores: Any, sample_weight: Any) -> None:
-    """Refuse anything but mappings that have the same views; weights may be None."""
-    if not (isinstance(y_true, Mapping) and isinstance(scores, Mapping) and y_true):
-        raise ValueError("y_true and scores must be two tables, or two mappings of >= 1 view.")
-    given = {"scores": scores}
-    if sample_weight is not None:
-        if not isinstance(sample_weight, Mapping):
-            raise ValueError("sample_weight must be a mapping of views, as y_true and scores are.")
-        given["sample_weight"] = sample_weight
+def _same_views(given: dict[str, Any]) -> list[str]:
+    """Views of mappings of tables, which must be the same."""
+    names = ", ".join(given)
+    if not all(isinstance(tables, Mapping) and tables for tables in given.values()):
+        raise ValueError(f"{names} must all be tables, or all mappings of one view or more.")
+    views = list(dict.fromkeys(view for tables in given.values() for view in tables))
     for name, tables in given.items():
-        only_one = [v for v in {**y_true, **tables} if v not in y_true or v not in tables]
-        if only_one:
-            raise ValueError(
-                f"y_true and {name} must have the same views; not in both: {only_one}."
-            )
+        if lacking := [view for view in views if view not in tables]:
+            raise ValueError(f"{names} must have the same views; {name} lacks {lacking}.")
+    return views
 
 
-def _read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
-    """Weights of shape (1, n_rows), all 1 for None."""
-    if sample_weight is None:
-        return np.ones((1, n_rows))
-    shape = np.shape(sample_weight)
-    if shape != (n_rows,):
-        raise ValueError(f"sample_weight must be (n_rows,) = ({n_rows},), got shape {shape}.")
-    weights = _to_floats(_as_array(sample_weight))
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    _refuse(bad, sample_weight, "sample_weight", "finite numbers from 0 up")
-    return weights[None]
+_DOCSTRING = """<definition>
+
+Parameters
+----------
+y_true : array-like of shape (n_rows, n_labels)
+    Labels: 1 is yes, 0 is no, NaN or null is unknown.
+scores : array-like of shape (n_rows, n_labels)
+    Scores, larger for labels that are more likely.
+<threshold>sample_weight : array-like of shape (n_rows,), optional
+    Weights of the rows; by default all rows have weight 1.
+
+Returns
+-------
+float
+    From <span> is better. NaN if nothing can be measured.
+
+Examples
+--------
+>>> from naim3l.metrics import <name>
+>>> y_true = [[1, 0, 0], [0, 1, None]]
+>>> scores = [[0.5, -0.1, 0.8], [-0.2, 0.9, 0.3]]
+>>> round(<name>(y_true, scores), 2)
+<value>
+"""
+_THRESHOLD = "threshold : float, default=0.0\n    Score above which a label is predicted.\n"
+_LABELS, _WEIGHTS = "1 (yes), 0 (no) and NaN (unknown)", "finite numbers from 0 up"
+
+
+class _OfScores(Protocol):
+    def __call__(self, y_true: Any, scores: Any, *, sample_weight: Any = None) -> float: ...
+
+
+class _OfDecisions(Protocol):
+    def __call__(
+        self, y_true: Any, scores: Any, *, threshold: float = 0.0, sample_weight: Any = None
+    ) -> float: ...
+
+
+def _of_scores(metric: Metric, span: str, value: float) -> _OfScores:
+    def function(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
+        return metric(*_read_scored(y_true, scores, sample_weight)).item()
+
+    _describe(function, metric, span=span, value=str(value), threshold="")
+    return function
+
+
+def _of_decisions(metric: Metric, span: str, value: float) -> _OfDecisions:
+    def function(
+        y_true: Any, scores: Any, *, threshold: float = 0.0, sample_weight: Any = None
+    ) -> float:
+        return metric(*_read_scored(y_true, scores, sample_weight, threshold)).item()
+
+    _describe(function, metric, span=span, value=str(value), threshold=_THRESHOLD)
+    return function
+
+
+def _describe(function: Any, metric: Any, **texts: str) -> None:
+    """Give a public function the name and the definition of the metric that it computes."""
+    function.__name__ = function.__qualname__ = metric.__name__
+    if metric.__doc__:  # Python leaves docstrings out with -OO
+        texts |= {"definition": inspect.cleandoc(metric.__doc__), "name": metric.__name__}
+        function.__doc__ = _DOCSTRING
+        documented(**texts)(function)
+
+
+_SHARE, _LOSS = "0 to 1, larger", "0 to 1, lower"
+# Each with its value for the example.
+hamming_loss = _of_decisions(ScoredLabels.hamming_loss, _LOSS, 0.2)
+ranking_loss = _of_scores(ScoredLabels.ranking_loss, _LOSS, 0.25)
+average_precision = _of_scores(ScoredLabels.average_precision, _SHARE, 0.75)
+adapted_auc = _of_scores(ScoredLabels.adapted_auc, _SHARE, 0.88)
+coverage = _of_scores(ScoredLabels.coverage, "1 to n_labels, lower", 1.5)
+one_error = _of_scores(ScoredLabels.one_error, _LOSS, 0.5)
+macro_auc = _of_scores(ScoredLabels.macro_auc, _SHARE, 1.0)
+micro_auc = _of_scores(ScoredLabels.micro_auc, _SHARE, 0.83)
+macro_f1 = _of_decisions(ScoredLabels.macro_f1, _SHARE, 0.67)
+micro_f1 = _of_decisions(ScoredLabels.micro_f1, _SHARE, 0.8)
+example_f1 = _of_decisions(ScoredLabels.example_f1, _SHARE, 0.83)
+
+
+def make_scorer(metric: str) -> "LabelScorer":
+    """Scorer that skips unknown labels, for ``scoring=`` of `GridSearchCV` or `cross_val_score`.
+
+    Parameters
+    ----------
+    metric : str
+        One of the keys that `evaluate` returns. Those that depend on a threshold are computed from
+        the model's decisions, all others from its scores. Metrics of which less is better are
+        negated, because scikit-learn maximises.
+
+    Returns
+    -------
+    callable
+        ``scorer(model, X, y)`` is the metric of a fitted model, or of a pipeline that ends in one,
+        averaged over the views of a mapping of tables. Rows that lack the view are left out.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from naim3l import NAIM3L, datasets, join_views
+    >>> data = datasets.make_unpaired(60, aligned=True, random_state=0)
+    >>> wide, views = join_views(data.views)
+    >>> model, scorer = NAIM3L(views=views), make_scorer("macro-AUC")
+    >>> cross_val_score(model, wide, data.labels["view0"], scoring=scorer).shape
+    (5,)
+    """
+    if metric not in MEASURES:
+        raise ValueError(f"metric is {metric!r}; known are: {', '.join(map(repr, MEASURES))}.")
+    return LabelScorer(metric)
+
+
+@dataclass(frozen=True)
+class LabelScorer:
+    """What `make_scorer` returns."""
+
+    metric: str
+
+    def __call__(self, model: Any, X: Any, y: Any) -> float:
+        values = [evaluate(*tables)[self.metric] for tables in self._tables(model, X, y)]
+        sign = -1 if MEASURES[self.metric].lower_is_better else 1
+        return sign * float(np.mean(values))
+
+    def _tables(self, model: Any, X: Any, y: Any) -> Iterator[tuple[Matrix, Matrix]]:
+        """Labels, and scores or decisions, of the rows of each view that have it."""
+        scores = model.decision_function(X)
+        for view in X if is_separate(X) else [None]:
+            rows, labels, S = (X, y, scores) if view is None else (X[view], y[view], scores[view])
+            where = "y" if view is None else f"view {view!r}"
+            truth, S = _truth(model, labels, where), _columns(S)
+            present = np.asarray(~np.isnan(S).any(axis=1))
+            if MEASURES[self.metric].of_decisions and present.any():
+                rows = Batch(rows, where).take_rows(present).data
+                decided = model.predict(rows) if view is None else model.predict({view: rows})[view]
+                yield truth[present], _columns(decided)
+            else:
+                yield truth[present], S[present]
+
+
+def _truth(model: Any, labels: Any, where: str) -> Matrix:
+    """Labels as 1, 0 and NaN, in the order of the model's where both have names."""
+    batch, one_column = label_batch(labels, where)
+    signed = LabelledRows.of(batch, USUAL_WORDS, one_column=one_column).signed
+    truth = np.where(signed == 0, np.nan, signed > 0)
+    names, classes = batch.columns, list(model.classes_)
+    if names is None or set(names) != set(classes):
+        return truth
+    return truth[:, [names.index(name) for name in classes]]
+
+
+def _columns(values: Any) -> Matrix:
+    """Scores or decisions of shape (n_rows, n_labels), whatever their container."""
+    array = np.asarray(values, dtype=np.float64)
+    return array.reshape(-1, 1) if array.ndim == 1 else array
+
+
+def _read_scored(
+    y_true: Any, scores: Any, sample_weight: Any, threshold: Any = 0.0
+) -> tuple[ScoredLabels, Matrix]:
+    """Labels and scores of one table, and weights of shape (1, n_rows); see `naim3l.metrics`."""
+    Y = _read(y_true, "y_true", None, _LABELS, lambda y: np.isnan(y) | (y == 0) | (y == 1))
+    S = _read(scores, "scores", Y.shape, "finite numbers", np.isfinite)
+    w = np.ones(len(Y)) if sample_weight is None else sample_weight
+    w = _read(w, "sample_weight", Y.shape[:1], _WEIGHTS, lambda w: (w >= 0) & (w < np.inf))
+    return ScoredLabels(Y == 1, Y == 0, S[:, _label_order(y_true, scores)], threshold), w[None]
+
+
+def _read(
+    values: Any, name: str, shape: Any, allowed: str, is_allowed: Callable[[Matrix], Mask]
+) -> Matrix:
+    """Floats in which null is NaN; errors name the first entry that is not allowed."""
+    dense = values.toarray() if sparse.issparse(values) else values
+    raw = np.asarray(dense)
+    if raw.dtype.kind not in "biuf":  # Python objects, so that the error can quote them
+        raw = np.asarray(dense, dtype=object)
+    expected = (*raw.shape, 0, 0)[:2] if shape is None else shape
+    if raw.shape != expected:
+        needed = "(n_rows, n_labels)" if shape is None else f"{shape}, to match y_true"
+        advice = "; for a single label use reshape(-1, 1)" if raw.ndim == 1 < len(expected) else ""
+        raise ValueError(f"{name} must be {needed}, got shape {raw.shape}{advice}.")
+    floats = (np.frompyfunc(_as_float, 1, 1)(raw) if raw.dtype == object else raw).astype(float)
+    bad = ~is_allowed(floats)
+    if bad.any():
+        place = np.unravel_index(np.argmax(bad), bad.shape)
+        value = raw[place].item() if isinstance(raw[place], np.generic) else raw[place]
+        where = ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), place, strict=False))
+        raise ValueError(f"{name} has {value!r} in {where}; allowed are {allowed}.")
+    return floats
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, (numbers.Real, np.bool_)):
+        return float(value)
+    return np.nan if value is None or type(value).__name__ == "NAType" else np.inf  # pandas.NA
 
 
 def _label_order(y_true: Any, scores: Any) -> Any:
@@ -402,42 +302,3 @@ def _label_order(y_true: Any, scores: Any) -> Any:
     if set(names) != set(given):
         raise ValueError(f"y_true has the labels {names}, scores have {given}; they must agree.")
     return [given.index(name) for name in names]
-
-
-def _as_array(values: Any) -> NDArray[Any]:
-    """Real numbers unchanged, anything else as Python objects, so that errors can quote it."""
-    dense = values.toarray() if sparse.issparse(values) else values
-    raw = np.asarray(dense)
-    return raw if raw.dtype.kind in "biuf" else np.asarray(dense, dtype=object)
-
-
-def _as_floats(values: Any, name: str) -> NDArray[np.float64]:
-    """Float table in which null is NaN, and values that are not numbers are infinite."""
-    raw = _as_array(values)
-    if raw.ndim != 2:
-        advice = "; for a single label use reshape(-1, 1)" if raw.ndim == 1 else ""
-        raise ValueError(f"{name} must be (n_rows, n_labels), got shape {raw.shape}{advice}.")
-    return _to_floats(raw)
-
-
-def _to_floats(raw: NDArray[Any]) -> NDArray[np.float64]:
-    if raw.dtype.kind == "O":
-        raw = np.frompyfunc(_as_float, 1, 1)(raw)
-    return raw.astype(np.float64)
-
-
-def _as_float(value: Any) -> float:
-    if isinstance(value, (numbers.Real, np.bool_)):
-        return float(value)
-    is_null = value is None or type(value).__name__ == "NAType"  # the second is pandas.NA
-    return np.nan if is_null else np.inf
-
-
-def _refuse(bad: NDArray[np.bool_], values: Any, name: str, allowed: str) -> None:
-    """Raise an error that names the first bad entry, if there is one."""
-    if bad.any():
-        place = np.unravel_index(np.argmax(bad), bad.shape)
-        value = _as_array(values)[place]
-        value = value.item() if isinstance(value, np.generic) else value
-        where = ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), place, strict=False))
-        raise ValueError(f"{name} has {value!r} in {where}; allowed are {allowed}.")
