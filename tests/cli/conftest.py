@@ -10,7 +10,7 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(path)
         write_files()
-        result = run("fit", *VIEWS, *ROLES, *QUICK, "-o", "model.skops")
+        result = run("fit", *VIEWS, *ROLES, *QUICK, "-o", "model.naim3l")
         assert result.exit_code == 0, result.output
     return path
 

@@ -50,19 +50,19 @@ class TestInputs:
         "arguments",
         [
             ["fit", *VIEWS, *ROLES, *QUICK, "-o", "clinic.csv"],
-            ["fit", *VIEWS, *ROLES, *QUICK, "-o", "m.skops", "--report", "survey.parquet"],
+            ["fit", *VIEWS, *ROLES, *QUICK, "-o", "m.naim3l", "--report", "survey.parquet"],
             ["fit", "--config", "study.toml", *QUICK, "-o", "study.toml"],
             ["fit", "--config", "study.toml", *QUICK, "-o", "wanted.txt"],
             ["fit", "x=lab.txt", "--labels-file", "x=link.csv", *ROLES, "-o", "clinic_new.csv"],
-            ["predict", "model.skops", "clinic=clinic_new.csv", "-o", "clinic_new.csv"],
-            ["predict", "model.skops", "clinic=sqlite:///a.csv#select 1", "-o", "a.csv"],
-            ["predict", "model.skops", "clinic=clinic_new.csv", "-o", "link.csv"],
-            ["impute", "model.skops", "clinic=clinic.csv", "-o", "."],
-            ["evaluate", "model.skops", "lab=lab.txt", "--report", "lab.txt"],
-            ["evaluate", "model.skops", "--config", "study.toml", "--report", "study.toml"],
-            ["report", "model.skops", *VIEWS, "-o", "model.skops"],
-            ["report", "model.skops", "--config", "study.toml", "-o", "wanted.txt"],
-            ["report", "model.skops", *VIEWS, "--test", "lab=test.csv", "-o", "test.csv"],
+            ["predict", "model.naim3l", "clinic=clinic_new.csv", "-o", "clinic_new.csv"],
+            ["predict", "model.naim3l", "clinic=sqlite:///a.csv#select 1", "-o", "a.csv"],
+            ["predict", "model.naim3l", "clinic=clinic_new.csv", "-o", "link.csv"],
+            ["impute", "model.naim3l", "clinic=clinic.csv", "-o", "."],
+            ["evaluate", "model.naim3l", "lab=lab.txt", "--report", "lab.txt"],
+            ["evaluate", "model.naim3l", "--config", "study.toml", "--report", "study.toml"],
+            ["report", "model.naim3l", *VIEWS, "-o", "model.naim3l"],
+            ["report", "model.naim3l", "--config", "study.toml", "-o", "wanted.txt"],
+            ["report", "model.naim3l", *VIEWS, "--test", "lab=test.csv", "-o", "test.csv"],
             ["report", "numbers.json", *VIEWS, "-o", "numbers.html"],
             ["init", "clinic.csv", "lab.txt", "-o", "lab.txt", "--force"],
         ],
@@ -86,9 +86,9 @@ class TestAllOrNothing:
     @pytest.mark.parametrize("blocked", ["page.html", "page.json"])
     def test_a_folder_in_the_way_of_a_page(self, folder, blocked):
         Path(blocked).mkdir()
-        for command in (["report", "model.skops", *VIEWS, "-o", "page.html"],
-                        ["evaluate", "model.skops", *VIEWS, "--report", "page.html"],
-                        ["fit", *VIEWS, *ROLES, "-o", "m.skops", "--report", "page.html"],
+        for command in (["report", "model.naim3l", *VIEWS, "-o", "page.html"],
+                        ["evaluate", "model.naim3l", *VIEWS, "--report", "page.html"],
+                        ["fit", *VIEWS, *ROLES, "-o", "m.naim3l", "--report", "page.html"],
                         ["demo", "--report", "page.html"]):  # fmt: skip
             before = contents()
             assert told(run(*command)) == f"naim3l: {blocked} is a folder; name a file in it."
@@ -111,7 +111,7 @@ class TestAllOrNothing:
         views = ["clinic=clinic_new.csv", "lab=lab.txt"]
         for out in ("out", "new/deep"):
             seen.clear()
-            result = run("impute", "model.skops", *views, "-o", out)
+            result = run("impute", "model.naim3l", *views, "-o", out)
             assert result.exit_code == code and len(seen) == 2
             assert not result.stdout and contents() == before and not Path("new").exists()
             if code == 1:
@@ -123,17 +123,17 @@ class TestAllOrNothing:
 
         monkeypatch.setattr("naim3l.report.page.render_report", fail)
         before = contents()
-        result = run("evaluate", "model.skops", "lab=lab.txt", "--report", "page.html")
+        result = run("evaluate", "model.naim3l", "lab=lab.txt", "--report", "page.html")
         assert result.exit_code == 130 and contents() == before
 
     @pytest.mark.parametrize(
         "arguments",
         [
-            ["fit", *VIEWS, *ROLES, "-o", "m.skops"],
-            ["predict", "none.skops", "lab=none.csv", "-o", "x.csv"],
-            ["impute", "none.skops", "lab=none.csv", "-o", "new"],
-            ["report", "none.skops", "lab=none.csv"],
-            ["evaluate", "none.skops", "lab=none.csv", "--report", "page.html"],
+            ["fit", *VIEWS, *ROLES, "-o", "m.naim3l"],
+            ["predict", "none.naim3l", "lab=none.csv", "-o", "x.csv"],
+            ["impute", "none.naim3l", "lab=none.csv", "-o", "new"],
+            ["report", "none.naim3l", "lab=none.csv"],
+            ["evaluate", "none.naim3l", "lab=none.csv", "--report", "page.html"],
             ["demo", "--report", "page.html"],
         ],
     )
@@ -153,24 +153,24 @@ class TestAllOrNothing:
 class TestUnsavedFits:
     def test_model_that_could_not_be_saved_comes_from_the_checkpoint(self, folder, monkeypatch):
         command = ["fit", "lab=lab.txt", *ROLES]
-        assert run(*command, "-o", "whole.skops").exit_code == 0
+        assert run(*command, "-o", "whole.naim3l").exit_code == 0
         replace = os.replace
 
         def full(source, target):
-            if str(target).endswith("m.skops"):
+            if str(target).endswith("m.naim3l"):
                 raise OSError(28, "No space left on device")
             replace(source, target)
 
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", full)
-            line = told(run(*command, "-o", "m.skops"))
-        assert line.startswith("naim3l: m.skops: No space left on device. The fit is kept in ")
-        assert "m.skops.checkpoint" in line and "--resume" in line
-        assert "--resume resumes it" in told(run(*command, "-o", "m.skops"))
+            line = told(run(*command, "-o", "m.naim3l"))
+        assert line.startswith("naim3l: m.naim3l: No space left on device. The fit is kept in ")
+        assert "m.naim3l.checkpoint" in line and "--resume" in line
+        assert "--resume resumes it" in told(run(*command, "-o", "m.naim3l"))
         monkeypatch.setattr("naim3l.solvers.fast._iterate", None)  # any iteration would fail
-        result = run(*command, "-o", "m.skops", "--resume")
+        result = run(*command, "-o", "m.naim3l", "--resume")
         assert result.exit_code == 0, result.output
-        assert Path("m.skops").read_bytes() == Path("whole.skops").read_bytes()
+        assert Path("m.naim3l").read_bytes() == Path("whole.naim3l").read_bytes()
         assert not list(Path().glob("*.checkpoint")) and not list(Path().glob(".*"))
 
     def test_ctrl_c_amid_saving_leaves_the_checkpoint(self, folder, monkeypatch):
@@ -178,10 +178,10 @@ class TestUnsavedFits:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(NAIM3L, "save", stop)
-        result = run("fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "m.skops")
+        result = run("fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "m.naim3l")
         assert result.exit_code == 130
         assert result.stderr == "Interrupted; the same command with --resume resumes the fit.\n"
-        assert Path("m.skops.checkpoint").exists() and not Path("m.skops").exists()
+        assert Path("m.naim3l.checkpoint").exists() and not Path("m.naim3l").exists()
 
 
 class TestNames:
@@ -190,20 +190,20 @@ class TestNames:
         (folder / "inner").mkdir()
         Path("study.toml").write_text(text)
         Path("precious.csv").write_text("mine")
-        result = run("fit", "--config", "study.toml", *QUICK, "-o", "odd.skops")
+        result = run("fit", "--config", "study.toml", *QUICK, "-o", "odd.naim3l")
         assert result.exit_code == 0, result.output
         before = contents()
-        result = run("impute", "odd.skops", "--config", "study.toml", "-o", "inner/filled")
+        result = run("impute", "odd.naim3l", "--config", "study.toml", "-o", "inner/filled")
         assert result.exit_code == 0, result.output
         assert set(contents()) - set(before) == {Path("inner/filled/%2E.%2Fprecious.csv")}
         assert {path: contents()[path] for path in before} == before
 
     def test_view_names_that_differ_in_case_alone(self, folder):
-        line = told(run("impute", "none.skops", "lab=lab.txt", "Lab=lab.txt"))
+        line = told(run("impute", "none.naim3l", "lab=lab.txt", "Lab=lab.txt"))
         assert "'lab' and 'Lab' name the same file" in line
 
     def test_fused_is_no_name_of_a_view(self, folder):
-        line = told(run("fit", "fused=none.csv", "--labels", "a", "-o", "m.skops"))
+        line = told(run("fit", "fused=none.csv", "--labels", "a", "-o", "m.naim3l"))
         assert "a view cannot be named 'fused'" in line
 
     @pytest.fixture
@@ -221,7 +221,7 @@ class TestNames:
             table.to_csv("odd.csv", index=False)
             roles = [part for label in labels for part in ("--labels", label)]
             views = ["a=odd.csv", "b=odd.csv", "--id", "patient_id"]
-            result = run("fit", *views, *roles, *QUICK, "-o", "odd.skops")
+            result = run("fit", *views, *roles, *QUICK, "-o", "odd.naim3l")
             assert result.exit_code == 0, result.output
             return table
 
@@ -229,7 +229,7 @@ class TestNames:
 
     def test_confidences_and_labels_have_columns_of_their_own(self, odd):
         table = odd("flu", "flu_confidence")
-        line = warned("impute", "odd.skops", "a=odd.csv", "-o", "filled")
+        line = warned("impute", "odd.naim3l", "a=odd.csv", "-o", "filled")
         assert "confidences of 'flu' are in column 'flu_confidence_'" in line
         filled = pd.read_csv("filled/a.csv")
         assert list(filled.columns) == ["patient_id", "flu", "flu_confidence_", "flu_filled",
@@ -244,7 +244,7 @@ class TestNames:
     def test_views_of_rows_have_a_column_of_their_own(self, odd):
         table = odd("view", "id")
         two = ["a=odd.csv", "b=odd.csv"]
-        line = warned("predict", "odd.skops", *two, "-o", "out.csv")
+        line = warned("predict", "odd.naim3l", *two, "-o", "out.csv")
         assert "names of views are in column 'view_'" in line
         out = pd.read_csv("out.csv")
         assert list(out.columns) == ["patient_id", "view_", "view", "id"]
@@ -252,7 +252,7 @@ class TestNames:
         table.drop(columns="patient_id").to_csv("odd.csv", index=False)  # rows without ids
         with warnings.catch_warnings():
             warnings.simplefilter("default")
-            assert run("predict", "odd.skops", *two, "-o", "out.csv").exit_code == 0
+            assert run("predict", "odd.naim3l", *two, "-o", "out.csv").exit_code == 0
         out = pd.read_csv("out.csv")
         assert list(out.columns) == ["row", "view_", "view", "id"]
         assert list(out["row"]) == [*range(30), *range(30)]
@@ -265,19 +265,19 @@ class TestNames:
         monkeypatch.setattr(NAIM3L, "decision_function", None)  # told before the work
         monkeypatch.setattr(NAIM3L, "predict_proba", None)
         monkeypatch.setattr(NAIM3L, "impute_labels", None)
-        for command in (["predict", "odd.skops", "a=odd.csv", "-o", "x.csv", *fused],
-                        ["impute", "odd.skops", "a=odd.csv"]):  # fmt: skip
+        for command in (["predict", "odd.naim3l", "a=odd.csv", "-o", "x.csv", *fused],
+                        ["impute", "odd.naim3l", "a=odd.csv"]):  # fmt: skip
             line = told(run(*command, "--id", "flu"))
             assert "view 'a': the id column 'flu' has the name of a label" in line
 
 
 def test_parts_of_a_killed_command_go_with_the_next_one(folder):
     Path("out").mkdir()
-    for name in ("out/.lab.csv", ".x.csv", ".m.skops", ".m.skops.checkpoint"):
+    for name in ("out/.lab.csv", ".x.csv", ".m.naim3l", ".m.naim3l.checkpoint"):
         Path(f"{name}.0a1b.part").touch()
-    for command in (["impute", "model.skops", "lab=lab.txt", "-o", "out"],
-                    ["predict", "model.skops", "lab=lab.txt", "-o", "x.csv"],
-                    ["fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "m.skops"]):  # fmt: skip
+    for command in (["impute", "model.naim3l", "lab=lab.txt", "-o", "out"],
+                    ["predict", "model.naim3l", "lab=lab.txt", "-o", "x.csv"],
+                    ["fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "m.naim3l"]):  # fmt: skip
         result = run(*command)
         assert result.exit_code == 0, result.output
     assert not [path for path in contents() if path.name.endswith(".part")]

@@ -19,24 +19,24 @@ KEYS = "&".join(f"{key}={PASSWORD}" for key in ("password", "passwd", "pwd", "ss
 WORKS = f"sqlite:///lab.db?{KEYS}#select * from lab"
 COMMANDS = {
     "init": ["init", "{0}", "-o", "new.toml", "--force"],
-    "fit": ["fit", "lab={0}", *LABELS, "--lam", "1", "--ridge", "1", "-o", "new.skops"],
-    "fit, labels": ["fit", "lab=plain.csv", "--labels-file", "lab={0}", *LABELS, "-o", "new.skops"],
-    "predict": ["predict", "lab.skops", "lab={0}", "-o", "new.csv"],
-    "impute": ["impute", "lab.skops", "lab={0}", "-o", "filled"],
-    "evaluate": ["evaluate", "lab.skops", "lab={0}"],
-    "evaluate --json": ["evaluate", "lab.skops", "lab={0}", "--json"],
-    "report": ["report", "lab.skops", "lab=lab.csv", "--test", "lab={0}", "-o", "new.html"],
+    "fit": ["fit", "lab={0}", *LABELS, "--lam", "1", "--ridge", "1", "-o", "new.naim3l"],
+    "fit, labels": ["fit", "lab=plain.csv", "--labels-file", "lab={0}", *LABELS, "-o", "new.naim3l"],
+    "predict": ["predict", "lab.naim3l", "lab={0}", "-o", "new.csv"],
+    "impute": ["impute", "lab.naim3l", "lab={0}", "-o", "filled"],
+    "evaluate": ["evaluate", "lab.naim3l", "lab={0}"],
+    "evaluate --json": ["evaluate", "lab.naim3l", "lab={0}", "--json"],
+    "report": ["report", "lab.naim3l", "lab=lab.csv", "--test", "lab={0}", "-o", "new.html"],
 }  # fmt: skip
 # What can be typed by mistake: no name, another view, the wrong place, one argument too many.
 MISTAKES = {
-    "no name": ["predict", "lab.skops", "{0}", "-o", "new.csv"],
-    "other view": ["predict", "lab.skops", "clinic={0}", "-o", "new.csv"],
-    "as a model": ["predict", "lab={0}", "lab.skops", "-o", "new.csv"],
+    "no name": ["predict", "lab.naim3l", "{0}", "-o", "new.csv"],
+    "other view": ["predict", "lab.naim3l", "clinic={0}", "-o", "new.csv"],
+    "as a model": ["predict", "lab={0}", "lab.naim3l", "-o", "new.csv"],
     "inspect": ["inspect", "lab={0}"],
-    "as settings": ["fit", "--config", "{0}", "-o", "new.skops"],
-    "as a target": ["predict", "lab.skops", "lab=lab.csv", "-o", "{0}.csv"],
+    "as settings": ["fit", "--config", "{0}", "-o", "new.naim3l"],
+    "as a target": ["predict", "lab.naim3l", "lab=lab.csv", "-o", "{0}.csv"],
     "as a seed": ["fit", "lab=lab.csv", "--seed", "{0}"],
-    "too many": ["inspect", "lab.skops", "lab={0}"],
+    "too many": ["inspect", "lab.naim3l", "lab={0}"],
     "as a command": ["lab={0}"],
 }
 
@@ -58,7 +58,7 @@ def made(tmp_path_factory):
         lines = ["id,hb,crp,flu,gout", *(",".join(map(str, row)) for row in rows)]
         Path("lab.csv").write_text("\n".join(lines) + "\n")
         Path("plain.csv").write_text("id,hb\n" + "".join(f"{row[0]},{row[1]}\n" for row in rows))
-        quick = ["--lam", "1", "--ridge", "1", "-o", "lab.skops"]
+        quick = ["--lam", "1", "--ridge", "1", "-o", "lab.naim3l"]
         assert run("fit", "lab=lab.csv", *LABELS, *quick).exit_code == 0
     return path
 
@@ -121,10 +121,10 @@ def test_sources_where_none_belongs(folder, command):
 def test_settings_of_init_are_those_of_fit(folder):
     assert use(COMMANDS["init"], WORKS).exit_code == 0
     assert "# The password is left out" in Path("new.toml").read_text()
-    settings = ["fit", "--config", "new.toml", "-o", "again.skops"]
+    settings = ["fit", "--config", "new.toml", "-o", "again.naim3l"]
     assert use(settings, "").exit_code == 0
     text = Path("new.toml").read_text().replace("lab.db#", f"no.db?{KEYS}#")
     Path("new.toml").write_text(text)
-    result = run("fit", "--config", "new.toml", "-o", "never.skops")
-    assert result.exit_code == 1 and "no.db?password=***" in result.stderr
+    result = run("fit", "--config", "new.toml", "-o", "never.naim3l")
+    assert result.exit_code == 1 and "no.db***" in result.stderr
     assert_hidden(result.output)

@@ -14,7 +14,7 @@ from study import run
     [
         (["predict", "-o", "told.csv"], "told.csv"),
         (["impute", "-o", "told"], "told/clinic.csv"),
-        (["impute", "-o", "told", "--ending", "tsv"], "told/clinic.tsv"),
+        (["impute", "-o", "told", "--format", "tsv"], "told/clinic.tsv"),
     ],
 )
 def test_formulas_are_not_run_unless_asked_for(folder, command, written):
@@ -23,7 +23,7 @@ def test_formulas_are_not_run_unless_asked_for(folder, command, written):
         f"=HYPERLINK({name!r})" if i % 2 else f"-{i}" for i, name in enumerate(table["patient_id"])
     ]
     table.assign(patient_id=ids).to_csv("formulas.csv", index=False)
-    arguments = [command[0], "model.skops", "clinic=formulas.csv", *command[1:]]
+    arguments = [command[0], "model.naim3l", "clinic=formulas.csv", *command[1:]]
 
     def written_ids():
         separator = "\t" if written.endswith("tsv") else ","

@@ -47,7 +47,7 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(path)
         Path(f"lab{ODD}.csv").write_text(text, encoding="utf-8")
-        result = run("fit", f"lab=lab{ODD}.csv", *OPTIONS, "-o", f"model{ODD}.skops")
+        result = run("fit", f"lab=lab{ODD}.csv", *OPTIONS, "-o", f"model{ODD}.naim3l")
         assert result.exit_code == 0, result.output
         assert_seen(result.output)
     return path
@@ -72,7 +72,7 @@ class TestControlCharacters:
         ids=lambda arguments: arguments[0],
     )
     def test_names_in_tables_and_messages(self, folder, arguments):
-        names = {"{model}": f"model{ODD}.skops", "lab={table}": f"lab=lab{ODD}.csv",
+        names = {"{model}": f"model{ODD}.naim3l", "lab={table}": f"lab=lab{ODD}.csv",
                  "{table}": f"lab{ODD}.csv"}  # fmt: skip
         result = run(*(names.get(argument, argument) for argument in arguments))
         assert result.exit_code == 0, result.output
@@ -82,14 +82,14 @@ class TestControlCharacters:
     @pytest.mark.parametrize(
         ("arguments", "code"),
         [
-            (["predict", f"none{ODD}.skops", "lab=x.csv", "-o", "y.csv"], 1),
-            (["predict", f"model{ODD}.skops", f"lab=none{ODD}.csv", "-o", "y.csv"], 1),
-            (["fit", f"lab=lab{ODD}.csv", "--labels", f"no{ODD}", "-o", "m.skops"], 1),
-            (["fit", f"l{ODD}=x", "-o", "m.skops"], 1),
-            (["predict", f"model{ODD}.skops", "lab=x.csv", "-o", f"none{ODD}/y.csv"], 1),
+            (["predict", f"none{ODD}.naim3l", "lab=x.csv", "-o", "y.csv"], 1),
+            (["predict", f"model{ODD}.naim3l", f"lab=none{ODD}.csv", "-o", "y.csv"], 1),
+            (["fit", f"lab=lab{ODD}.csv", "--labels", f"no{ODD}", "-o", "m.naim3l"], 1),
+            (["fit", f"l{ODD}=x", "-o", "m.naim3l"], 1),
+            (["predict", f"model{ODD}.naim3l", "lab=x.csv", "-o", f"none{ODD}/y.csv"], 1),
             ([f"none{ODD}"], 2),
             (["fit", f"--none{ODD}"], 2),
-            (["inspect", f"model{ODD}.skops", ODD], 2),
+            (["inspect", f"model{ODD}.naim3l", ODD], 2),
         ],
     )
     def test_values_in_errors(self, folder, arguments, code):
@@ -99,9 +99,12 @@ class TestControlCharacters:
         assert "owned" in result.stderr
 
     def test_json_can_be_read_back(self, folder):
-        result = run("inspect", f"model{ODD}.skops", "--json")
+        result = run("inspect", f"model{ODD}.naim3l", "--json")
         assert_seen(result.stdout)
-        assert result.stdout.isascii() and json.loads(result.stdout)["label_names"] == LABELS
+        assert (
+            result.stdout.isascii()
+            and json.loads(result.stdout)["model"]["names_"]["labels"] == LABELS
+        )
 
     def test_a_name_makes_no_line_of_its_own(self, capsys):
         say("Wrote a\nnaim3l: all is well.")
@@ -175,7 +178,7 @@ class Watch:
 
 from naim3l.__main__ import main
 sys.meta_path.insert(0, Watch())
-sys.argv = ["naim3l", "inspect", "none.skops"]
+sys.argv = ["naim3l", "inspect", "none.naim3l"]
 main()
 """
 BEFORE_A_COMMAND = """

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import naim3l
-from naim3l.cli.work import streamed_outputs
 from naim3l._warnings import DataWarning
+from naim3l.cli import output_folders
 from study import run
 
 pytestmark = pytest.mark.dask
@@ -22,8 +22,9 @@ pytest.importorskip("dask")
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ["--labels", "dx_*", "--id", "id"]
-QUICK = ["--lam", "0.4", "--ridge", "1", "--threshold", "0"]
+QUICK = ["--lam", "0.4", "--ridge", "1", "--decide", "0"]
 N_FILES = 3
+BATCH = 32  # rows, so that each part has several batches
 FORMS = {
     "csv": "clinic=clinic_csv lab=lab_csv/*.csv",
     "parquet": "clinic=clinic_parquet lab=lab_parquet",
@@ -62,9 +63,10 @@ def write_parts(frame, folder, extension="csv"):
             part.to_parquet(path, index=False, row_group_size=50)
 
 
-def succeed(*arguments):
+def succeed(*arguments, quiet=True):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # of the almost empty column
+        # Of the almost empty column.
+        warnings.simplefilter("ignore" if quiet else "default", DataWarning)
         result = run(*arguments)
     assert result.exit_code == 0, result.output
     return result
@@ -84,9 +86,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("streams")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        # Several parts of each file.
-        patch.setattr("naim3l.input.parquet_parts.PART_BYTES", 2**13)
-        patch.setattr("naim3l.files.readers.file_parts.TEXT_BYTES", 2**13)
+        patch.setattr("naim3l.cli.tables.BATCH_ROWS", BATCH)
         for view, n_rows, seed in (("clinic", 360, 1), ("lab", 250, 2)):
             frame = table(n_rows, seed)
             frame.to_csv(f"{view}.csv", index=False)
@@ -96,45 +96,46 @@ def made(tmp_path_factory):
             "one": SINGLE,
             **{key: of.split() for key, of in FORMS.items()},
         }.items():
-            succeed("fit", *views, *ROLES, *QUICK, "-o", f"{name}.skops")
+            succeed("fit", *views, *ROLES, *QUICK, "-o", f"{name}.naim3l")
     return folder
 
 
 @pytest.fixture
 def folder(made, monkeypatch):
     monkeypatch.chdir(made)
-    monkeypatch.setattr("naim3l.input.parquet_parts.PART_BYTES", 2**13)
-    monkeypatch.setattr("naim3l.files.readers.file_parts.TEXT_BYTES", 2**13)
+    monkeypatch.setattr("naim3l.cli.tables.BATCH_ROWS", BATCH)
     return made
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_fit_in_parts_is_the_one_in_memory(folder, form):
-    one, parts = naim3l.load("one.skops"), naim3l.load(f"{form}.skops")
+    one, parts = naim3l.load("one.naim3l"), naim3l.load(f"{form}.naim3l")
     for view in one.views_:
         np.testing.assert_allclose(parts.coef_[view], one.coef_[view], rtol=1e-8, atol=1e-10)
-        of_one = {use.name: (use.kind, use.use) for use in one.columns_[view]}
-        assert {use.name: (use.kind, use.use) for use in parts.columns_[view]} == of_one
-        assert parts.roles_[view].id == "id" and "rare" in parts.roles_[view].ignored
+        plans = [(c.name, c.kind, c.use, c.dropped, c.categories) for c in one.columns_[view]]
+        assert [
+            (c.name, c.kind, c.use, c.dropped, c.categories) for c in parts.columns_[view]
+        ] == plans
+        assert parts.roles_[view] == one.roles_[view]
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_predictions_are_those_in_memory(folder, tmp_path, form):
     views = FORMS[form].split()
     for kind in ("scores", "labels"):
-        succeed("predict", "one.skops", *SINGLE, "--what", kind, "-o", tmp_path / "one.parquet")
-        succeed("predict", f"{form}.skops", *views, "--what", kind, "-o", tmp_path / kind)
+        succeed("predict", "one.naim3l", *SINGLE, "--what", kind, "-o", tmp_path / "one.parquet")
+        succeed("predict", f"{form}.naim3l", *views, "--what", kind, "-o", tmp_path / kind)
         expected = pd.read_parquet(tmp_path / "one.parquet")
         files = sorted((tmp_path / kind).glob("part-*.parquet"))
-        assert len(files) > 2 * N_FILES
+        assert len(files) >= 2 * N_FILES  # one for each file, or row group
         found = pd.concat(map(pd.read_parquet, files), ignore_index=True)
         pd.testing.assert_frame_equal(found, expected, rtol=1e-8, atol=1e-8, check_dtype=False)
 
 
 @pytest.mark.parametrize("name", ["all.csv", "all.csv.gz", "all.parquet", "all.arrow"])
 def test_one_file_of_answers_is_the_one_in_memory(folder, tmp_path, name):
-    succeed("predict", "one.skops", *SINGLE, "-o", tmp_path / f"memory-{name}")
-    succeed("predict", "one.skops", *FORMS["csv"].split(), "-o", tmp_path / name)
+    succeed("predict", "one.naim3l", *SINGLE, "-o", tmp_path / f"memory-{name}")
+    succeed("predict", "one.naim3l", *FORMS["csv"].split(), "-o", tmp_path / name)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     if "csv" in name:
         assert (tmp_path / name).read_bytes() == (tmp_path / f"memory-{name}").read_bytes()
@@ -148,14 +149,14 @@ def test_one_file_of_answers_is_the_one_in_memory(folder, tmp_path, name):
 @pytest.mark.parametrize("form", FORMS)
 def test_metrics_and_filled_in_labels_are_those_in_memory(folder, tmp_path, form):
     views = FORMS[form].split()
-    expected = json.loads(succeed("evaluate", "one.skops", *SINGLE, "--json").stdout)
-    found = json.loads(succeed("evaluate", "one.skops", *views, "--json").stdout)
+    expected = json.loads(succeed("evaluate", "one.naim3l", *SINGLE, "--json").stdout)
+    found = json.loads(succeed("evaluate", "one.naim3l", *views, "--json").stdout)
     assert found["rows"] == expected["rows"] and "sampled" not in found
     for view, metrics in expected["views"].items():
         for metric, of in metrics.items():
             assert found["views"][view][metric]["value"] == pytest.approx(of["value"], rel=1e-8)
-    succeed("impute", "one.skops", *SINGLE, "-o", tmp_path / "one")
-    succeed("impute", "one.skops", *views, "-o", tmp_path / "parts", "--ending", "parquet")
+    succeed("impute", "one.naim3l", *SINGLE, "-o", tmp_path / "one")
+    succeed("impute", "one.naim3l", *views, "-o", tmp_path / "parts", "--format", "parquet")
     for view in ("clinic", "lab"):
         files = sorted((tmp_path / "parts" / view).glob("part-*"))
         found = pd.concat(map(pd.read_parquet, files), ignore_index=True)
@@ -164,23 +165,23 @@ def test_metrics_and_filled_in_labels_are_those_in_memory(folder, tmp_path, form
 
 
 def test_a_sample_is_measured_and_reported(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("naim3l.cli.work.streamed_rows.MEASURED_ROWS", 100)
+    monkeypatch.setattr("naim3l.cli.chunks.MEASURED_ROWS", 100)
     views = FORMS["csv"].split()
-    found = json.loads(succeed("evaluate", "one.skops", *views, "--json").stdout)
+    found = json.loads(succeed("evaluate", "one.naim3l", *views, "--json").stdout)
     assert found["sampled"]["clinic"] == {"rows": 360, "sample": 100}
     page = tmp_path / "page.html"
-    shown = succeed("evaluate", "one.skops", *views, "--report", page)
+    shown = succeed("evaluate", "one.naim3l", *views, "--report", page)
     assert "View lab: measured on a random sample of 100 of 250 rows." in shown.stdout
     assert page.exists()
 
 
 def test_single_files_are_streamed_with_a_limit_of_memory(folder, tmp_path):
-    succeed("predict", "one.skops", *SINGLE, "--memory", "64MB", "-o", tmp_path / "a.csv")
-    succeed("predict", "one.skops", *SINGLE, "-o", tmp_path / "b.csv")
+    succeed("predict", "one.naim3l", *SINGLE, "--memory", "64MB", "-o", tmp_path / "a.csv")
+    succeed("predict", "one.naim3l", *SINGLE, "-o", tmp_path / "b.csv")
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
-@pytest.mark.parametrize("more", ['[model]\ntransformer = "paper"', 'features = ["f*", "code"]'])
+@pytest.mark.parametrize("more", ['[model]\nrecipe = "paper"', 'features = ["f*", "code"]'])
 def test_settings_hold_for_all_parts(folder, tmp_path, more):
     """Text that looks like numbers, a recipe, and listed features."""
     for name, source in (("one", "clinic.csv"), ("parts", "clinic_csv")):
@@ -197,7 +198,7 @@ def test_settings_hold_for_all_parts(folder, tmp_path, more):
 def test_rows_without_ids_are_numbered_over_all_parts(folder, tmp_path):
     frame = table(90, 3).drop(columns=["id"])
     write_parts(frame, tmp_path / "rows")
-    succeed("predict", "one.skops", f"clinic={tmp_path}/rows", "-o", tmp_path / "a.csv")
+    succeed("predict", "one.naim3l", f"clinic={tmp_path}/rows", "-o", tmp_path / "a.csv")
     assert pd.read_csv(tmp_path / "a.csv")["row"].tolist() == list(range(90))
 
 
@@ -205,31 +206,32 @@ def test_an_interrupted_prediction_is_resumed(folder, tmp_path, monkeypatch):
     import dask
 
     out, views = tmp_path / "answers", FORMS["csv"].split()
-    write, written = streamed_outputs.write_table, []
+    appended, written = output_folders.appended, []
 
-    def write_three(table, path, **options):
+    def write_three(path, **options):
         if len(written) == 3:
             raise OSError("the disk is full")
         written.append(path)
-        write(table, path, **options)
+        return appended(path, **options)
 
     with dask.config.set(num_workers=1), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streamed_outputs, "write_table", write_three)
-        assert "the disk is full" in refusal("predict", "one.skops", *views, "-o", out)
+        patch.setattr(output_folders, "appended", write_three)
+        assert "the disk is full" in refusal("predict", "one.naim3l", *views, "-o", out)
     times = {path: path.stat().st_mtime_ns for path in written}
     assert sorted(out.glob("part-*")) == sorted(written)
-    succeed("predict", "one.skops", *views, "-o", out)
+    shown = succeed("predict", "one.naim3l", *views, "-o", out).stdout
+    assert "(and 3 files were there already)" in shown
     assert {path: path.stat().st_mtime_ns for path in written} == times
-    succeed("predict", "one.skops", *views, "-o", tmp_path / "again")
+    succeed("predict", "one.naim3l", *views, "-o", tmp_path / "again")
     for path in (tmp_path / "again").iterdir():
         assert (out / path.name).read_bytes() == path.read_bytes()
     for other in (["--what", "scores"], ["--decide", "half"]):
-        assert "another run" in refusal("predict", "one.skops", *views, *other, "-o", out)
-    assert "another run" in refusal("predict", "csv.skops", *views, "-o", out)
+        assert "another run" in refusal("predict", "one.naim3l", *views, *other, "-o", out)
+    assert "another run" in refusal("predict", "csv.naim3l", *views, "-o", out)
 
 
 def test_a_folder_of_something_else_is_refused(folder):
-    said = refusal("predict", "one.skops", "clinic=clinic_csv", "-o", "clinic_csv")
+    said = refusal("predict", "one.naim3l", "clinic=clinic_csv", "-o", "clinic_csv")
     assert "the folder clinic_csv has other files" in said
 
 
@@ -247,41 +249,41 @@ def test_files_with_other_columns_are_refused(tmp_path):
     assert "bad/0.csv has the column 'f2', which" in said and "bad/2.csv lacks" in said
 
 
-@pytest.mark.parametrize(("column", "kind"), [("f1", "a number"), ("day", "a date")])
-def test_a_later_cell_of_another_kind_is_named(folder, tmp_path, monkeypatch, column, kind):
-    monkeypatch.setattr("naim3l.files.readers.file_parts.HEAD_ROWS", 20)
-
-    def change(text):
-        path = tmp_path / "bad" / "2.csv"
-        frame = pd.read_csv(path, dtype=str)
-        frame.loc[7, column] = "high"
-        return frame.to_csv(index=False)
-
-    source = changed(tmp_path, change)
-    row = rf"bad/2\.csv, row 7 \(line \d+\), column '{column}': 'high' is not {kind}"
-    said = refusal("fit", source, *ROLES, *QUICK, "-o", tmp_path / "m")
-    assert re.search(row, said) and f"text = ['{column}']" in said
-    assert re.search(row, refusal("predict", "one.skops", source, "-o", tmp_path / "out"))
+def test_a_later_odd_cell_is_missing_or_refused_as_in_memory(folder, tmp_path):
+    """All rows decide, and the first odd cell is named with its file and line."""
+    frame = table(90, 1).astype({"f1": object})
+    frame.loc[67, "f1"] = "high"
+    write_parts(frame, tmp_path / "odd")
+    source = f"clinic={tmp_path}/odd"
+    at = r"view 'clinic', 2.csv, row 7 \(line \d+\), column 'f1': 'high' is not a number"
+    told = succeed("fit", source, *ROLES, *QUICK, "-o", tmp_path / "m", quiet=False).stderr
+    assert re.search(at, told)
+    frame.loc[60:, "f1"] = "high"
+    write_parts(frame, tmp_path / "bad")
+    said = refusal("fit", f"clinic={tmp_path}/bad", *ROLES, *QUICK, "-o", tmp_path / "n")
+    assert "2.csv, row 0 (line 2), column 'f1': 'high' is not a number (30 of 90" in said
+    said = refusal("predict", "one.naim3l", f"clinic={tmp_path}/bad", "-o", tmp_path / "out")
+    assert "2.csv, row 0 (line 2), column 'f1': 'high' is not a number" in said
 
 
 def test_a_later_cell_in_parquet_is_named(folder, tmp_path):
     frame = table(90, 1)
     frame["f1"] = frame["f1"].astype(str)
-    frame.loc[67, "f1"] = "high"
+    frame.loc[60:, "f1"] = "high"
     write_parts(frame, tmp_path / "bad", "parquet")
-    said = refusal("predict", "one.skops", f"clinic={tmp_path}/bad", "-o", tmp_path / "out")
-    assert "view 'clinic', 2.parquet, row 7, column 'f1': 'high' is not a number" in said
+    said = refusal("predict", "one.naim3l", f"clinic={tmp_path}/bad", "-o", tmp_path / "out")
+    assert "view 'clinic', 2.parquet, row 0, column 'f1': 'high' is not a number" in said
 
 
 def test_a_label_in_other_words_is_named(tmp_path):
     source = changed(tmp_path, lambda text: text.replace(",yes", ",perhaps", 1))
     said = refusal("fit", source, *ROLES, *QUICK, "-o", tmp_path / "m")
-    assert re.search(r"bad/2\.csv, row \d+ \(line \d+\), column 'dx_\d': 'perhaps' is not", said)
+    assert re.search(r"2\.csv, row \d+ \(line \d+\), label 'dx_\d': .*'perhaps' is not", said)
 
 
 def test_signs_of_labels_mean_the_same_in_all_parts(tmp_path, monkeypatch):
-    """Where the first rows have "+", a part that has only "-" has no labels that are unknown."""
-    monkeypatch.setattr("naim3l.files.readers.file_parts.TEXT_BYTES", 400)
+    """Where some rows have "+", a batch that has only "-" has no labels that are unknown."""
+    monkeypatch.setattr("naim3l.cli.tables.BATCH_ROWS", 20)
     rng = np.random.default_rng(0)
     marks = np.where(np.arange(120) < 60, rng.choice(["+", "-"], 120), "-")
     frame = pd.DataFrame({"a": rng.normal(size=120), "b": rng.normal(size=120), "dx": marks})
@@ -304,7 +306,7 @@ def test_signs_of_labels_mean_the_same_in_all_parts(tmp_path, monkeypatch):
 )
 def test_what_is_refused(folder, tmp_path, arguments, message):
     views = FORMS["csv"].split()
-    assert message in refusal("predict", "one.skops", *views, *arguments, "-o", tmp_path / "out")
+    assert message in refusal("predict", "one.naim3l", *views, *arguments, "-o", tmp_path / "out")
 
 
 def test_folders_without_a_table_are_refused(folder, tmp_path):
@@ -335,16 +337,16 @@ def test_a_cluster_gives_the_same_answers(folder, tmp_path):
         at = ["--dask", cluster.scheduler_address]
         succeed("fit", *views, *ROLES, *QUICK, *at, "-o", tmp_path / "m")
         succeed("predict", tmp_path / "m", *views, *at, "-o", tmp_path / "far")
-    far, here = naim3l.load(tmp_path / "m"), naim3l.load("parquet.skops")
+    far, here = naim3l.load(tmp_path / "m"), naim3l.load("parquet.naim3l")
     for view in far.views_:
         np.testing.assert_allclose(far.coef_[view], here.coef_[view], rtol=1e-10)
     assert len(list((tmp_path / "far").glob("part-*"))) > 2
 
 
 def test_a_cluster_that_does_not_answer(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("naim3l.cli.work.streamed_work.PATIENCE", "0.2s")
+    monkeypatch.setattr("naim3l.cli.chunks.PATIENCE", "0.2s")
     said = refusal(
-        "predict", "one.skops", *SINGLE, "--dask", "tcp://127.0.0.1:9", "-o", tmp_path / "o"
+        "predict", "one.naim3l", *SINGLE, "--dask", "tcp://127.0.0.1:9", "-o", tmp_path / "o"
     )
     assert "no scheduler of dask answers there" in said
 

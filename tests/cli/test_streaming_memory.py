@@ -26,11 +26,11 @@ def run(*arguments):
     except SystemExit as error:
         return error.code or 0
 
-model = ["--labels", "dx_*", "--lam", "0.4", "--ridge", "1", "-o", "model.skops"]
+model = ["--labels", "dx_*", "--lam", "0.4", "--ridge", "1", "-o", "model.naim3l"]
 small = ["--memory", "128MB"]
 print("codes", run("fit", "v=parts", *model, *small),
-      run("evaluate", "model.skops", "v=parts", *small),
-      run("predict", "model.skops", "v=parts", *small, "-o", "answers"),
+      run("evaluate", "model.naim3l", "v=parts", *small),
+      run("predict", "model.naim3l", "v=parts", *small, "-o", "answers"),
       run("fit", "v=whole.parquet", *model))
 """
 

@@ -1,8 +1,7 @@
-"""From files to predictions and filled-in labels, as the commands do it."""
+"""From files to predictions, filled-in labels and metrics: what the commands compute."""
 
 import copy
-import dataclasses
-import runpy
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,446 +10,386 @@ import pytest
 from scipy.special import logit
 from sklearn.metrics import f1_score, roc_auc_score
 
-from naim3l import NAIM3L, NAIM3LCV, DataWarning, evaluate, load
-from naim3l.cli.measured import by_name
-from naim3l.cli.options import OPTIONS, check_combination
-from naim3l.cli.settings import Config, ViewConfig
-from naim3l.cli.work import (
-    ViewData,
-    evaluate_views,
-    fit_model,
-    impute,
-    make_model,
-    parse_sources,
-    predict_tables,
+from naim3l import NAIM3L, DataWarning, PerViewRidge, evaluate, load
+from naim3l.cli.evaluate import by_name, evaluate_rows
+from naim3l.cli.predictions import FillIn, check_answers, predict_fused, predict_rows
+from naim3l.cli.settings import Settings, ViewSettings
+from naim3l.cli.tables import (
+    ViewRows,
+    open_known,
+    open_new,
+    open_training,
     read_known,
-    read_new,
-    read_training,
     split,
 )
-from naim3l.estimators import PerViewRidge
-from naim3l.features.kernels import KernelMap
-from naim3l.files.readers import ReadError
-from naim3l.input.roles import ViewRoles
+from naim3l.files.errors import ReadError
+from naim3l.input.batches import Batch
+from study import LABELS, QUICK, ROLES, run, warned
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "messy_files.py"
-LABELS = ["flu", "asthma", "gout"]
 SOURCES = {"clinic": "clinic.csv", "lab": "lab.txt", "survey": "survey.parquet"}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("files")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(path)
-        runpy.run_path(str(EXAMPLE), run_name="__main__")
-    return path
-
-
-def settings(folder, **changes):
-    views = {
-        name: ViewConfig(str(folder / source), id="patient_id", labels=LABELS)
-        for name, source in SOURCES.items()
-    }
-    return Config(views | changes)
-
-
-@pytest.fixture(scope="module")
-def data(folder):
-    return read_training(settings(folder))
-
-
-@pytest.fixture(scope="module")
-def model(data):
-    return fit_model(make_model({"lam": 0.4, "ridge": 1.0}, data), data)
-
-
-@pytest.mark.parametrize("name", ["@{}", "a*", "[ag]e", "../age", "\x1b[31mage"])
-def test_names_of_a_model_are_names_and_nothing_else(name, model, folder, tmp_path):
-    """As patterns, or as "@file", they would read what whoever made the model likes to see."""
-    (tmp_path / "secret.txt").write_text("password\n")
-    name = name.format(tmp_path / "secret.txt")
-    other = copy.deepcopy(model)
-    other.feature_names_in_["clinic"][0] = name
-    source = str(folder / "clinic.csv")
-    with pytest.raises(ReadError, match="no column") as caught:
-        read_new(other, {"clinic": source})
-    assert "password" not in str(caught.value) and "\x1b" not in str(caught.value)
-    other = copy.deepcopy(model)
-    other.roles_["clinic"] = ViewRoles(id=name, labels=[name], ignored=[name])
-    assert read_new(other, {"clinic": source})["clinic"].index.name == "patient_id"
-    other = copy.deepcopy(model)
-    other.label_names_[0] = name
-    view = ViewConfig(source, id="patient_id")
-    known = read_known(other, Config({"clinic": view}))["clinic"]
-    assert known.labels[name].isna().all() and known.labels["gout"].notna().any()
-
-
-def test_a_model_without_names_of_columns_takes_no_files(data, folder):
-    X, Y = split(data)
-    model = PerViewRidge(transformer=None).fit(
-        {"lab": X["lab"].fillna(0).to_numpy()}, {"lab": Y["lab"]}
-    )
-    with pytest.raises(ReadError, match=r"view 'lab': .* fitted on tables without column names"):
-        read_new(model, {"lab": str(folder / "lab.txt")})
-
-
-def test_views_are_read_with_ids_words_and_labels(data):
-    assert {name: view.features.shape for name, view in data.items()} == {
-        "clinic": (450, 6), "lab": (300, 6), "survey": (420, 4)
-    }  # fmt: skip
-    assert data["clinic"].words == ["ward"]
-    assert data["lab"].features.index.name == "patient_id"
-    assert data["lab"].features.to_numpy().dtype == float  # decimal commas and all
-    for view in data.values():
-        values = view.labels.to_numpy()
-        assert set(np.unique(values[~np.isnan(values)])) == {0.0, 1.0} and np.isnan(values).any()
-
-
-def test_labels_of_their_own_file_are_matched_by_id(folder, data, tmp_path):
-    table = pd.read_csv(folder / "clinic.csv")
-    labels = table[["patient_id", *LABELS]].sample(frac=0.5, random_state=0)
-    labels.to_csv(tmp_path / "labels.csv", index=False)
-    table.drop(columns=LABELS).to_csv(tmp_path / "features.csv", index=False)
-    view = ViewConfig(str(tmp_path / "features.csv"), id="patient_id", labels=LABELS,
-                      labels_file=str(tmp_path / "labels.csv"))  # fmt: skip
-    read = read_training(Config({"clinic": view}))["clinic"].labels
-    known = read.loc[labels["patient_id"]]
-    pd.testing.assert_frame_equal(known, data["clinic"].labels.loc[labels["patient_id"]])
-    assert read.drop(index=labels["patient_id"]).isna().to_numpy().all()
-
-
-def test_lam_and_ridge_are_tuned_unless_given(data):
-    assert isinstance(make_model({}, data), NAIM3LCV)
-    assert isinstance(make_model({"threshold": "sign"}, data), NAIM3LCV)
-    given = make_model({"lam": 0.2}, data)
-    assert isinstance(given, NAIM3L) and given.lam == 0.2
-    both = make_model({"lam": 0.2, "tune": True}, data)
-    assert isinstance(both, NAIM3LCV) and both.lams == [0.2]
-    assert make_model({"metric": "log-loss"}, data).metric == "log-loss"
-    with pytest.raises(ReadError, match="metric is what lam and ridge are chosen by"):
-        check_combination({"metric": "log-loss", "lam": 0.2})
-    check_combination({"lam": 0.2, "ridge": "auto"})
-    assert make_model({"lam": 0.2, "ridge": "auto"}, data).ridge == "auto"
-    with pytest.raises(ReadError, match=r"ridge = .auto. is for a given lam"):
-        check_combination({"lam": 0.2, "ridge": "auto", "tune": True})
-
-
-def test_names_of_columns_and_of_their_words_are_plain(model):
-    assert {"ward_north", "bmi"} <= set(model.transformers_["clinic"][0].get_feature_names_out())
-
-
-QUICK = {"lam": 0.4, "ridge": 1.0}
-
-
-def test_views_get_their_kernels(data):
-    one = make_model(QUICK | {"kernel": "rbf", "n_landmarks": 20, "positive_weight": 2}, data)
-    assert (one.kernel, one.n_landmarks, one.positive_weight) == ("rbf", 20, 2)
-    some = make_model(QUICK | {"kernel": {"lab": "rbf"}, "gamma": {"lab": 0.5}}, data)
-    assert some.kernel == {"clinic": None, "lab": "rbf", "survey": None}
-    assert some.gamma == {"clinic": "auto", "lab": 0.5, "survey": "auto"}
-    # The same model, whose weights are those of columns.
-    linear = make_model(QUICK | {"kernel": "linear", "n_landmarks": 20}, data)
-    assert linear.kernel is None and linear.n_landmarks == NAIM3L().n_landmarks
-
-
-def test_views_of_numbers_and_of_words_keep_as_many_components(data):
-    model = fit_model(make_model(QUICK | {"n_components": 2}, data), data)
-    assert {len(W) for W in model.coef_.values()} == {2}
-
-
-def test_words_and_holes_are_filled_in_before_the_kernel(data, folder):
-    model = fit_model(make_model(QUICK | {"kernel": "rbf", "n_landmarks": 30}, data), data)
-    chain, kernel_map = model.transformers_["clinic"]
-    assert "ward_north" in chain[0].get_feature_names_out()
-    assert isinstance(kernel_map, KernelMap) and model.coef_["clinic"].shape[0] <= 30
-    # Words are read as in training, though the chain is in another one.
-    again = read_new(model, {"clinic": str(folder / "clinic.csv")})["clinic"]
-    pd.testing.assert_frame_equal(again, data["clinic"].features)
-
-
-@pytest.mark.parametrize("kernel", ["chi2", "hellinger"])
-def test_histograms_are_compared_as_they_are(rng, kernel):
-    counts = pd.DataFrame(rng.poisson(3, (60, 5)).astype(float), columns=list("abcde"))
-    labels = pd.DataFrame({"flu": (counts["a"] > counts["b"]).astype(float), "gout": 0.0})
-    labels.loc[::3, "gout"] = 1.0
-    whole = ViewData(counts, [], labels)
-    holes = ViewData(counts.mask(counts > 7).assign(ward="north"), ["ward"], labels)
-    data = {"whole": whole, "holes": holes}
-    model = make_model(QUICK | {"kernel": kernel, "n_landmarks": 20}, data)
-    fit_model(model, data)
-    assert isinstance(model.transformers_["whole"][1], KernelMap)
-    filled = model.transformers_["holes"][0].transform(holes.features)
-    mean = holes.features["a"].mean()
-    assert filled[:, 0].tolist() == holes.features["a"].fillna(mean).tolist()
-    with pytest.raises(ReadError, match=f"{kernel!r} compares counts as they are, .*'scale'"):
-        check_combination({"kernel": kernel, "transformer": "scale"})
-    data["whole"] = ViewData(counts - 3, [], labels)
-    with pytest.raises(ValueError, match=r"view 'whole'.*negative"):
-        fit_model(model, data)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_landmarks": 10}, "n_landmarks is for kernels"),
-        ({"gamma": 0.5}, "gamma is for kernels"),
-        ({"kernel": {"lab": "rbf"}, "gamma": {"clinic": 0.5}}, "gamma.clinic: view 'clinic' has"),
-        ({"tune": True, "solver": "fast"}, "solver is for a given lam"),
-        ({"low_rank": False}, "high_rank=True needs low_rank=True"),
-        ({"solver": "paper", "positive_weight": 2}, "positive_weight= needs solver='fast'"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(options, message):
-    with pytest.raises(ReadError, match=message):
-        check_combination(options)
-
-
-def test_every_option_is_a_parameter_of_the_model():
-    parameters = {*NAIM3L().get_params(), *NAIM3LCV().get_params()}
-    assert set(OPTIONS) - parameters == {"tune"}
-
-
-def test_algorithm_1_has_no_checkpoint(data):
-    model = make_model({"solver": "paper"}, data, checkpoint="c")
-    assert model.solver == "paper" and model.checkpoint is None
-
-
-def test_new_rows_are_predicted_as_in_training(model, folder, data):
-    X = read_new(model, {"clinic": str(folder / "clinic.csv")})
-    pd.testing.assert_frame_equal(X["clinic"], data["clinic"].features)
-    new = read_new(model, {"clinic": str(folder / "clinic_new.csv")})
-    labels = predict_tables(model, new)
-    assert labels.shape == (150, 3) and list(labels.columns) == LABELS
-    assert labels.index.name == "patient_id" and set(np.unique(labels)) == {0, 1}
-    chances = predict_tables(model, new, "probabilities")
-    assert ((chances > 0) & (chances < 1)).to_numpy().all()
-
-
-def test_rows_of_an_id_are_fused(model, folder):
-    X = read_new(model, {"lab": str(folder / "lab.txt"), "survey": str(folder / "survey.parquet")})
-    apart = predict_tables(model, X, "scores")
-    fused = predict_tables(model, X, "scores", fused=True)
-    assert len(apart) == 720 and apart.columns[0] == "view"
-    assert len(fused) == len(set(X["lab"].index) | set(X["survey"].index))
-    assert fused.index.name == "patient_id"
-    chances = predict_tables(model, X, "probabilities")
-    labels = predict_tables(model, X, fused=True)
-    both = sorted(set(X["lab"].index) & set(X["survey"].index))
-    base = logit(model.base_rates_)
-    for someone in both[:20]:
-        evidence = logit(chances.loc[someone, LABELS].to_numpy(dtype=float)) - base
-        np.testing.assert_allclose(fused.loc[someone], base + evidence.sum(axis=0))
-    together = predict_tables(model, X, "probabilities", fused=True)
-    np.testing.assert_allclose(logit(together), fused)
-    # Decided on against the mean of what the two thresholds are in log-odds.
-    curves = [model.calibration_[view].log_odds(model.thresholds_[view]) for view in X]
-    expected = fused.loc[both] > np.mean(curves, axis=0)
-    assert (labels.loc[both] == expected).to_numpy().all()
-
-
-def test_an_id_with_one_view_is_predicted_as_in_that_view(model, folder):
-    X = read_new(model, {"lab": str(folder / "lab.txt"), "survey": str(folder / "survey.parquet")})
-    alone = sorted(set(X["lab"].index) - set(X["survey"].index))
-    of_lab = {"lab": X["lab"].loc[alone]}
-    for kind in ("labels", "probabilities"):
-        fused = predict_tables(model, X, kind, fused=True).loc[alone]
-        np.testing.assert_allclose(
-            fused.astype(float), predict_tables(model, of_lab, kind).astype(float)
-        )
-
-
-def test_a_view_that_does_not_know_a_label_has_no_say_in_it(data):
-    views = {name: data[name] for name in ("lab", "survey")}
-    views["survey"] = ViewData(
-        views["survey"].features, [], views["survey"].labels.assign(gout=np.nan)
-    )
-    model = fit_model(make_model(QUICK | {"high_rank": False}, views), views)
-    X, _ = split(views)
-    fused = predict_tables(model, X, fused=True)["gout"]
-    alone = predict_tables(model, {"lab": X["lab"]})["gout"]
-    assert (fused.loc[alone.index] == alone).all() and alone.any()
-    assert not fused.drop(index=alone.index).any()
-
-
-def test_what_no_view_has_a_cell_of_is_not_decided_on(model, folder):
-    X = read_new(model, {"lab": str(folder / "lab.txt")})
-    X["lab"] = X["lab"].iloc[:4].copy()
-    X["lab"].iloc[1] = np.nan
-    with pytest.warns(DataWarning, match=f"no answer: view 'lab', patient_id {X['lab'].index[1]}"):
-        labels = predict_tables(model, X, "labels", fused=True)
-    assert labels.isna().all(axis=1).tolist() == [False, True, False, False]
-
-
-def test_models_without_probabilities_are_fused_by_the_mean(data):
-    views = {name: data[name] for name in ("lab", "survey")}
-    X, Y = split(views)
-    plain = NAIM3L(ridge=1.0, threshold=0.1).fit(X, Y).set_output(transform="pandas")
-    someone = next(iter(set(X["lab"].index) & set(X["survey"].index)))
-    mean = np.mean([S.loc[someone] for S in plain.decision_function(X).values()], axis=0)
-    np.testing.assert_allclose(predict_tables(plain, X, "scores", fused=True).loc[someone], mean)
-    labels = predict_tables(plain, X, fused=True).loc[someone]
-    assert labels.tolist() == (mean > 0.1).tolist()
-    assert evaluate_views(plain, views)["blocks"][-1]["name"] == "fused"
-    for fused in (True, False):
-        with pytest.raises(ReadError, match=r"no probabilities.*calibrate=True"):
-            predict_tables(plain, X, "probabilities", fused=fused)
-
-
-def test_predictions_survive_the_model_file(model, folder, tmp_path):
-    model.save(tmp_path / "model.skops")
-    loaded = load(tmp_path / "model.skops")
-    X = {"clinic": str(folder / "clinic_new.csv")}
-    for kind in ("labels", "scores", "probabilities"):
-        first, second = (predict_tables(m, read_new(m, X), kind) for m in (model, loaded))
-        pd.testing.assert_frame_equal(first, second)
-
-
-def test_unknown_labels_are_filled_in_and_known_ones_stay(model, data):
-    filled = impute(model, data)["lab"]
-    labels = data["lab"].labels
-    for name in LABELS:
-        known = labels[name].notna()
-        assert (filled.loc[known, name] == labels.loc[known, name]).all()
-        assert (filled.loc[known, f"{name}_confidence"] == 1).all()
-        assert filled[name].notna().all()
-        assert filled.loc[~known, f"{name}_confidence"].between(0, 1, inclusive="neither").all()
-
-
-@pytest.mark.parametrize("least", [None, 0.8])
-def test_filled_labels_are_those_of_python_with_their_probability(model, data, least):
-    X, Y = split(data)
-    python, probabilities = model.impute_labels(X, Y, least), model.predict_proba(X)
-    for view, filled in impute(model, data, least).items():
-        for name in LABELS:
-            value, confidence = filled[name].astype(float), filled[f"{name}_confidence"]
-            pd.testing.assert_series_equal(value, python[view][name].astype(float))
-            yes, known = np.asarray(probabilities[view][name]), Y[view][name].notna()
-            added = filled[f"{name}_filled"] == 1
-            pd.testing.assert_series_equal(added, ~known & value.notna(), check_names=False)
-            expected = np.where(value == 1, yes, 1 - yes)
-            np.testing.assert_array_equal(confidence[added], expected[added])
-            assert (confidence[added] >= (least or 0.5)).all() and (confidence[known] == 1).all()
-            np.testing.assert_array_equal(confidence.isna(), value.isna())
-            assert value.isna().any() == (least is not None)
-
-
-def test_filling_in_needs_probabilities(data):
-    model = make_model({"lam": 0.4, "ridge": 1.0}, data).set_params(calibrate=False)
-    plain = fit_model(model, data)
-    with pytest.raises(ReadError, match="no probabilities; fit it with calibrate=True"):
-        impute(plain, data)
-
-
-def test_evaluation_beats_chance_and_fused_is_there_for_shared_ids(model, data):
-    result = evaluate_views(model, data)
-    found = by_name(result)
-    assert list(found["views"]) == ["mean over views", "clinic", "lab", "survey", "fused"]
-    for metrics in found["views"].values():
-        assert metrics["macro-AUC"]["value"] > 0.7 > metrics["macro-AUC"]["guessing"] == 0.5
-        assert metrics["macro-AUC"]["uncoupled"] > 0.6
-    assert found["labels"]["flu"]["mean over views"]["yes"] == sum(
-        int((view.labels["flu"] == 1).sum()) for view in data.values()
-    )
-    assert list(found["labels"]) == LABELS and set(found["labels"]["flu"]) == set(found["views"])
-    X, Y = split(data)
-    scores = np.asarray(model.decision_function({"lab": X["lab"]})["lab"])
-    decided = np.asarray(model.predict({"lab": X["lab"]})["lab"])
-    for k, name in enumerate(LABELS):
-        truth = Y["lab"][name].to_numpy(dtype=float)
-        known = ~np.isnan(truth)
-        expected = {
-            "yes": (truth == 1).sum(),
-            "no": (truth == 0).sum(),
-            "auc": roc_auc_score(truth[known], scores[known, k]),
-            "f1": f1_score(truth[known], decided[known, k]),
+def settings(sources=SOURCES, **changes):
+    return Settings(
+        {
+            name: ViewSettings(str(source), **{"id": "patient_id", "labels": LABELS} | changes)
+            for name, source in sources.items()
         }
-        of_lab = found["labels"][name]["lab"]
-        assert {key: of_lab[key] for key in expected} == pytest.approx(expected)
+    )
 
 
-def test_a_table_without_known_labels_is_named_and_left_out(model, data):
-    unknown = dataclasses.replace(data["lab"], labels=data["lab"].labels * np.nan)
-    with pytest.warns(DataWarning, match="view 'lab': no label is known in it"):
-        found = evaluate_views(model, {"clinic": data["clinic"], "lab": unknown})
-    assert {"clinic"} <= {block["name"] for block in found["blocks"]} <= {"clinic", "fused"}
-    assert found["blocks"][0]["metrics"]["AP"]["value"] > 0.5
+def read_new(model, **sources):
+    return {name: view.read().features for name, view in open_new(model, settings(sources)).items()}
 
 
-def test_the_model_without_coupling_is_ridge_regression_of_each_table(model, data):
-    """Its figures are those of the model that is kept for the purpose, on the same rows."""
-    X, Y = split(data)
-    scores = model.uncoupled_.set_output(transform="default").decision_function(X)
-    found = by_name(evaluate_views(model, data))["views"]
-    for view, S in scores.items():
-        expected = evaluate(Y[view][LABELS].to_numpy(), S)
-        assert found[view]["AP"]["uncoupled"] == pytest.approx(expected["AP"])
-        gain = found[view]["AP"]["value"] - expected["AP"]
-        assert found[view]["AP"]["gain"]["value"] == pytest.approx(gain)
+@pytest.fixture
+def model(folder):
+    return load("model.naim3l")
 
 
-def test_labels_are_ranked_by_scores_and_decided_on_by_thresholds(model, data):
-    of_lab = by_name(evaluate_views(model, data))["views"]["lab"]
-    result = {name: metric["value"] for name, metric in of_lab.items()}
-    X, Y = data["lab"].features, data["lab"].labels[LABELS].to_numpy()
-    scores = np.asarray(model.decision_function({"lab": X})["lab"])
-    decided = np.asarray(model.predict({"lab": X})["lab"])
-    assert result["AP"] == pytest.approx(evaluate(Y, scores)["AP"])
-    assert evaluate(Y, scores)["AP"] != evaluate(Y, scores - model.thresholds_["lab"])["AP"]
-    known = ~np.isnan(Y)
-    assert result["1-HL"] == pytest.approx((decided[known] == Y[known]).mean())
-    f1 = [f1_score(Y[known[:, k], k], decided[known[:, k], k]) for k in range(len(LABELS))]
-    assert result["macro-F1"] == pytest.approx(np.mean(f1))
+@pytest.fixture
+def rows(folder):
+    """Rows of the views of the fit, with their labels."""
+    return {name: view.read() for name, view in open_training(settings()).items()}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"labels": []}, "view 'lab': no label columns are named"),
-        ({"labels": ["flue"]}, "labels of view 'lab': no column 'flue'; did you mean 'flu'"),
-        ({"features": ["flu"], "ignore": ["flu"]}, "view 'lab': no column is left for features"),
-        ({"labels_file": "x.csv", "id": None}, "labels in a file of their own are matched by id"),
-    ],
-)
-def test_wrong_settings_are_told(folder, changes, message):
-    view = {"source": str(folder / "lab.txt"), "id": "patient_id", "labels": LABELS, **changes}
-    with pytest.raises(ReadError, match=message):
-        read_training(Config({"lab": ViewConfig(**view)}))
+class TestReading:
+    def test_ids_words_and_labels(self, rows):
+        assert {name: of.features.shape for name, of in rows.items()} == {
+            "clinic": (450, 6), "lab": (300, 6), "survey": (420, 4)
+        }  # fmt: skip
+        assert rows["lab"].features.data.index.name == "patient_id"
+        for of_view in rows.values():
+            values = of_view.labels.to_numpy()
+            assert set(np.unique(values[~np.isnan(values)])) == {0.0, 1.0}
+            assert np.isnan(values).any()
+
+    def test_labels_of_their_own_file_are_matched_by_id(self, rows, tmp_path):
+        table = pd.read_csv("clinic.csv")
+        labels = table[["patient_id", *LABELS]].sample(frac=0.5, random_state=0)
+        labels.to_csv(tmp_path / "labels.csv", index=False)
+        table.drop(columns=LABELS).to_csv(tmp_path / "features.csv", index=False)
+        changed = settings(
+            {"clinic": tmp_path / "features.csv"}, labels_file=str(tmp_path / "labels.csv")
+        )
+        read = open_training(changed)["clinic"].read().labels
+        expected = rows["clinic"].labels.loc[labels["patient_id"]]
+        pd.testing.assert_frame_equal(read.loc[labels["patient_id"]], expected)
+        assert read.drop(index=labels["patient_id"]).isna().to_numpy().all()
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"labels": []}, "view 'lab': no label columns are named"),
+            ({"labels": ["flue"]}, "labels of view 'lab': no column 'flue'; did you mean 'flu'"),
+            ({"features": ["flu"], "ignore": ["flu"]}, "view 'lab': no column is left for"),
+            ({"labels_file": "x.csv", "id": None}, "in a file of their own are matched by id"),
+            ({"text": ["kk"]}, "view 'lab': no column 'kk'"),
+        ],
+    )
+    def test_wrong_settings_are_reported(self, folder, changes, message):
+        with pytest.raises(ReadError, match=message):
+            open_training(settings({"lab": "lab.txt"}, **changes))
+
+    def test_new_rows_that_do_not_fit_are_reported(self, model):
+        with pytest.raises(ReadError, match=r"the model has no view 'ward'"):
+            read_new(model, ward="lab.txt")
+        with pytest.raises(ReadError, match=r"view 'clinic', .*no column 'age'"):
+            read_new(model, clinic="lab.txt")
+
+    def test_a_label_in_other_words_is_named_with_its_line(self, folder, tmp_path):
+        text = Path("clinic.csv").read_text().replace(",yes", ",perhaps", 1)
+        (tmp_path / "c.csv").write_text(text)
+        result = run("fit", f"clinic={tmp_path / 'c.csv'}", *ROLES, "-o", tmp_path / "m.naim3l")
+        assert result.exit_code == 1 and "c.csv, row " in result.stderr
+        assert "(line " in result.stderr and "'perhaps' is not a known label" in result.stderr
+
+    @pytest.mark.parametrize("name", ["@{}", "a*", "[ag]e", "../age", "\x1b[31mage"])
+    def test_names_of_a_model_are_names_and_nothing_else(self, model, tmp_path, name):
+        """As patterns, or as "@file", they would read what whoever made the model likes to see."""
+        (tmp_path / "secret.txt").write_text("password\n")
+        name = name.format(tmp_path / "secret.txt")
+        other = copy.deepcopy(model)
+        other.names_.tables["clinic"].names[0] = name
+        with pytest.raises(ReadError, match="no column") as caught:
+            read_new(other, clinic="clinic.csv")
+        assert "password" not in str(caught.value) and "\x1b" not in str(caught.value)
+        for roles in ({"id": name, "labels": [name], "ignored": [name]}, {"id": [name]}, [name]):
+            other = copy.deepcopy(model)
+            other.roles_["clinic"] = roles
+            (view,) = open_new(other, settings({"clinic": "clinic.csv"}, id=None)).values()
+            assert view.id == "patient_id"
+        other = copy.deepcopy(model)
+        other.names_.labels[0] = name
+        changed = settings({"clinic": "clinic.csv"}, labels=[])
+        known = read_known(other, changed)["clinic"].labels
+        assert known[name].isna().all() and known["gout"].notna().any()
+
+    def test_a_model_without_names_of_columns_takes_no_files(self, rows):
+        X, Y = split(rows)
+        numbers = X["survey"].data.to_numpy(dtype=float)
+        plain = PerViewRidge(features=None).fit({"survey": numbers}, {"survey": Y["survey"]})
+        with pytest.raises(ReadError, match=r"view 'survey': .* on tables without column names"):
+            read_new(plain, survey="survey.parquet")
 
 
-def test_new_rows_that_do_not_fit_are_told(model, folder):
-    with pytest.raises(ReadError, match=r"the model has no view 'ward'"):
-        read_new(model, {"ward": str(folder / "lab.txt")})
-    with pytest.raises(ReadError, match=r"view 'clinic', .*no column 'age'"):
-        read_new(model, {"clinic": str(folder / "lab.txt")})
+class TestPredictions:
+    def test_are_those_of_python(self, model, rows):
+        X = read_new(model, clinic="clinic_new.csv")
+        for kind, method in (
+            ("labels", model.predict),
+            ("scores", model.decision_function),
+            ("probabilities", model.predict_proba),
+        ):
+            found = predict_rows(model, X, kind)
+            frame = pd.read_csv("clinic_new.csv", index_col="patient_id").drop(columns=LABELS)
+            expected = method({"clinic": frame})["clinic"]
+            pd.testing.assert_frame_equal(found, expected, check_index_type=False)
+        assert found.shape == (150, 3) and found.index.name == "patient_id"
+
+    def test_rows_of_an_id_are_fused(self, model):
+        X = read_new(model, lab="lab.txt", survey="survey.parquet")
+        apart, fused = predict_rows(model, X, "scores"), predict_fused(model, X, "scores")
+        index = {view: batch.data.index for view, batch in X.items()}
+        assert len(apart) == 720 and apart.columns[0] == "view"
+        assert len(fused) == len(set(index["lab"]) | set(index["survey"]))
+        assert fused.index.name == "patient_id"
+        chances = predict_rows(model, X, "probabilities")
+        both = sorted(set(index["lab"]) & set(index["survey"]))
+        base = logit(model.base_rates_)
+        for someone in both[:20]:
+            evidence = logit(chances.loc[someone, LABELS].to_numpy(dtype=float)) - base
+            np.testing.assert_allclose(fused.loc[someone], base + evidence.sum(axis=0))
+        np.testing.assert_allclose(logit(predict_fused(model, X, "probabilities")), fused)
+        # Decided on against the mean of what the two thresholds are in log-odds.
+        curves = model.decisions_.calibrations
+        at = np.mean([curves[view].log_odds(model.thresholds_[view]) for view in X], axis=0)
+        labels = predict_fused(model, X, "labels")
+        assert (labels.loc[both] == (fused.loc[both] > at)).to_numpy().all()
+        # An id with one view is predicted as in that view.
+        alone = sorted(set(index["lab"]) - set(index["survey"]))
+        of_lab = {"lab": Batch(X["lab"].data.loc[alone], "view 'lab'")}
+        for kind in ("labels", "probabilities"):
+            fused = predict_fused(model, X, kind).loc[alone].astype(float)
+            np.testing.assert_allclose(fused, predict_rows(model, of_lab, kind).astype(float))
+
+    def test_a_view_that_does_not_know_a_label_has_no_say_in_it(self, rows):
+        X, Y = split({name: rows[name] for name in ("lab", "survey")})
+        Y["survey"] = Y["survey"].assign(gout=np.nan)
+        model = NAIM3L(ridge=1.0, variant="low-rank", decide="guarded", random_state=0)
+        model.fit(X, Y)
+        fused = predict_fused(model, X, "labels")["gout"]
+        alone = predict_rows(model, {"lab": X["lab"]}, "labels")["gout"]
+        assert (fused.loc[alone.index] == alone).all() and alone.any()
+        assert not fused.drop(index=alone.index).any()
+
+    def test_what_no_view_has_a_cell_of_is_not_decided_on(self, model):
+        batch = read_new(model, lab="lab.txt")["lab"]
+        frame = batch.data.iloc[:4].astype(object)
+        frame.iloc[1] = "?"
+        X = {"lab": Batch(frame, batch.origin)}
+        match = f"no answer: view 'lab', patient_id {frame.index[1]}"
+        for answer in (predict_fused, predict_rows):
+            with pytest.warns(DataWarning, match=match):
+                labels = answer(model, X, "labels")
+            assert labels.isna().all(axis=1).tolist() == [False, True, False, False]
+
+    def test_models_without_probabilities_are_fused_by_the_mean(self, rows):
+        known = {name: rows[name] for name in ("lab", "survey")}
+        X, Y = split(known)
+        plain = NAIM3L(ridge=1.0, decide=0.1).fit(X, Y).set_output(transform="pandas")
+        someone = next(iter(set(X["lab"].data.index) & set(X["survey"].data.index)))
+        mean = np.mean([S.loc[someone] for S in plain.decision_function(X).values()], axis=0)
+        np.testing.assert_allclose(predict_fused(plain, X, "scores").loc[someone], mean)
+        labels = predict_fused(plain, X, "labels").loc[someone]
+        assert labels.tolist() == (mean > 0.1).tolist()
+        assert evaluate_rows(plain, known)["blocks"][-1]["name"] == "fused"
+        for answer in (predict_fused, predict_rows):
+            with pytest.raises(ValueError, match=r"no probabilities; fit it with decide="):
+                answer(plain, X, "probabilities")
+
+    @pytest.mark.parametrize("least", [None, 0.8])
+    def test_filled_labels_are_those_of_python_with_their_probability(self, model, rows, least):
+        X, Y = split(rows)
+        check_answers(model, dict.fromkeys(X), "probabilities")
+        python, probabilities = model.impute_labels(X, Y, least), model.predict_proba(X)
+        for view in X:
+            filled = FillIn(model, view, least)(X[view], Y[view])
+            for name in LABELS:
+                value, confidence = filled[name].astype(float), filled[f"{name}_confidence"]
+                pd.testing.assert_series_equal(value, python[view][name].astype(float))
+                yes, known = np.asarray(probabilities[view][name]), Y[view][name].notna()
+                assert (value[known] == Y[view].loc[known, name]).all()
+                added = filled[f"{name}_filled"] == 1
+                pd.testing.assert_series_equal(added, ~known & value.notna(), check_names=False)
+                expected = np.where(value == 1, yes, 1 - yes)
+                np.testing.assert_array_equal(confidence[added], expected[added])
+                assert (confidence[added] >= (least or 0.5)).all()
+                assert (confidence[known] == 1).all()
+                np.testing.assert_array_equal(confidence.isna(), value.isna())
+                assert value.isna().any() == (least is not None)
 
 
-def test_words_are_missing_in_new_rows_where_they_would_be_in_training(folder, tmp_path):
-    """And are the same words where a file of new rows has numbers alone in their column."""
-    table = pd.read_csv(folder / "clinic.csv")
-    words = ["7", "8", "north", "?", "unknown", "south"]
-    table["ward"] = [words[i % len(words)] for i in range(len(table))]
-    table.to_csv(tmp_path / "train.csv", index=False)
-    view = ViewConfig(str(tmp_path / "train.csv"), id="patient_id", labels=LABELS)
-    data = read_training(Config({"clinic": view}))
-    model = fit_model(make_model({"lam": 0.4, "ridge": 1.0}, data), data)
-    again = read_new(model, {"clinic": str(tmp_path / "train.csv")})["clinic"]
-    pd.testing.assert_frame_equal(again, data["clinic"].features)
-    known = read_known(model, Config({"clinic": view}))["clinic"]
-    pd.testing.assert_frame_equal(known.features, data["clinic"].features)
-    pd.testing.assert_frame_equal(known.labels, data["clinic"].labels)
-    rows = table[table["ward"].isin(["7", "8", "?"])]
-    rows.replace({"ward": {"?": None}}).to_csv(tmp_path / "new.csv", index=False)
-    new = read_new(model, {"clinic": str(tmp_path / "new.csv")})["clinic"]
-    expected = data["clinic"].features.loc[rows["patient_id"]]
-    assert set(expected["ward"]) == {"7", "8", None}
-    pd.testing.assert_frame_equal(new, expected)
+class TestEvaluation:
+    def test_metrics_are_those_of_scikit_learn(self, model, rows):
+        found = by_name(evaluate_rows(model, rows))
+        assert list(found["views"]) == ["mean over views", "clinic", "lab", "survey", "fused"]
+        for metrics in found["views"].values():
+            assert metrics["macro-AUC"]["value"] > 0.7 > metrics["macro-AUC"]["guessing"] == 0.5
+        X, Y = split(rows)
+        scores = np.asarray(model.decision_function({"lab": X["lab"]})["lab"])
+        decided = np.asarray(model.predict({"lab": X["lab"]})["lab"])
+        truth = Y["lab"][LABELS].to_numpy()
+        for k, name in enumerate(LABELS):
+            known = ~np.isnan(truth[:, k])
+            expected = {
+                "yes": (truth[:, k] == 1).sum(),
+                "no": (truth[:, k] == 0).sum(),
+                "auc": roc_auc_score(truth[known, k], scores[known, k]),
+                "f1": f1_score(truth[known, k], decided[known, k]),
+            }
+            of_lab = found["labels"][name]["lab"]
+            assert {key: of_lab[key] for key in expected} == pytest.approx(expected)
+        # Labels are ranked by scores, and decided on by thresholds.
+        result = {name: metric["value"] for name, metric in found["views"]["lab"].items()}
+        assert result["AP"] == pytest.approx(evaluate(truth, scores)["AP"])
+        known = ~np.isnan(truth)
+        assert result["1-HL"] == pytest.approx((decided[known] == truth[known]).mean())
+
+    def test_uncoupled_is_ridge_regression_of_each_table(self, model, rows):
+        """Its figures are those of the model that is kept for the purpose, on the same rows."""
+        X, Y = split(rows)
+        scores = model.uncoupled_.set_output(transform="default").decision_function(X)
+        found = by_name(evaluate_rows(model, rows))["views"]
+        for view, S in scores.items():
+            expected = evaluate(Y[view][LABELS].to_numpy(), S)
+            assert found[view]["AP"]["uncoupled"] == pytest.approx(expected["AP"])
+            gain = found[view]["AP"]["value"] - expected["AP"]
+            assert found[view]["AP"]["gain"]["value"] == pytest.approx(gain)
+
+    def test_a_table_without_known_labels_is_named_and_left_out(self, model, rows):
+        unknown = ViewRows(rows["lab"].features, rows["lab"].labels * np.nan)
+        with pytest.warns(DataWarning, match="view 'lab': no label is known in it"):
+            found = evaluate_rows(model, {"clinic": rows["clinic"], "lab": unknown})
+        assert {"clinic"} <= {block["name"] for block in found["blocks"]} <= {"clinic", "fused"}
 
 
-@pytest.mark.parametrize("wrong", ["clinic.csv", "=x.csv", "a b=x.csv", "lab="])
-def test_views_are_named(wrong):
-    with pytest.raises(ReadError):
-        parse_sources([wrong])
-    with pytest.raises(ReadError, match="given twice"):
-        parse_sources(["a=x.csv", "a=y.csv"])
-    assert parse_sources(["db=sqlite:///x.db#select a=1"]) == {"db": "sqlite:///x.db#select a=1"}
+# Tables as they are: odd cells, codes, ids, few rows
+
+
+def draw(n_rows, seed=0):
+    """Rows of three numbers, of which the first two tell the labels."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n_rows, 3)).round(3)
+    table = pd.DataFrame(values, columns=["hb", "crp", "alt"]).rename_axis("id")
+    seen = values[:, :2] + 0.2 * rng.normal(size=(n_rows, 2)) > 0
+    return table.assign(**dict(zip(["flu", "gout"], np.where(seen, "yes", "no").T, strict=True)))
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """Function that writes a table, and fits a model to it."""
+    monkeypatch.chdir(tmp_path)
+
+    def fit(table, expected="", **view):
+        table.to_csv("train.csv")
+        changes = "".join(f"{key} = {json.dumps(value)}\n" for key, value in view.items())
+        Path("s.toml").write_text(
+            f'[views.lab]\nsource = "train.csv"\nid = "id"\nlabels = ["flu", "gout"]\n{changes}'
+        )
+        arguments = ["fit", "--config", "s.toml", *QUICK, "-o", "m.naim3l"]
+        if expected:
+            assert expected in warned(*arguments)
+        else:
+            assert (result := run(*arguments)).exit_code == 0, result.output
+        return load("m.naim3l")
+
+    return fit
+
+
+def predict(*rows, header="id,hb,crp,alt"):
+    """Predict new rows, with a gap above the second."""
+    Path("new.csv").write_text("\n".join([header, rows[0], "", *rows[1:]]) + "\n")
+    return "predict", "m.naim3l", "lab=new.csv", "--what", "scores", "-o", "out.csv"
+
+
+def auc():
+    result = run("evaluate", "m.naim3l", "lab=test.csv", "--json")
+    return json.loads(result.stdout)["views"]["lab"]["AUC"]["value"]
+
+
+def test_one_odd_cell_costs_no_accuracy(small):
+    draw(200, seed=1).to_csv("test.csv")
+    small(draw(200))
+    clean, odd = auc(), draw(200).astype({"crp": object})
+    odd.iloc[9, 1] = "n.d."
+    small(odd, "train.csv, row 9 (line 11), column 'crp': 'n.d.' is not a number. Such cells are")
+    assert auc() == pytest.approx(clean, abs=0.01)
+
+
+def test_odd_cells_of_new_rows(small):
+    small(draw(60))
+    good = ["a,1,2,3", "b,1,2,3"]
+    at = "new.csv, row 2 (line 5), column 'crp': 'old' is not a number"
+    assert f"{at}. Such cells are taken as missing" in warned(
+        *predict(*good, "c,4,old,3", "d,1,2,3")
+    )
+    refused = run(*predict(*good, "c,4,old,3", "d,1,new,3"))
+    assert refused.exit_code == 1 and f"{at} (2 of 4 cells" in refused.stderr
+    assert "In training the column had numbers" in refused.stderr
+
+
+def test_words_of_the_fit_are_words_in_new_rows_as_they_are_written(small):
+    """Even where all new ones look like numbers: 250.10 is not 250.1, nor 007 7."""
+    words = ["250.10", "007", "V45", "E11", "W3"]
+    table = draw(60).assign(code=words[:2] * 27 + words[2:] * 2)
+    model = small(table, "There are several such codes")
+    assert {"code_250.10", "code_007"} <= set(model.features_["lab"].plan.encoded_names())
+    header = "id,hb,crp,alt,code"
+    assert run(*predict("a,1,2,3,250.10", "b,1,2,3,007", header=header)).exit_code == 0
+    first = pd.read_csv("out.csv", index_col="id")
+    frame = pd.DataFrame({"hb": 1.0, "crp": 2.0, "alt": 3.0, "code": ["250.10", "007"]})
+    expected = model.decision_function({"lab": frame})["lab"]
+    np.testing.assert_allclose(first, expected)
+    assert not np.allclose(expected.iloc[0], expected.iloc[1])
+
+
+def test_settings_say_what_is_text(small):
+    ward = draw(60).assign(ward=["07", "8", "8", "north"] * 15)
+    ward.to_csv("train.csv")
+    refused = run("fit", "lab=train.csv", "--id", "id", "--labels", "[fg]*", "-o", "never.naim3l")
+    assert "row 3 (line 5), column 'ward': 'north' is not a number" in refused.stderr
+    model = small(ward, text=["w*"])
+    assert [c.kind for c in model.columns_["lab"] if c.name == "ward"] == ["text"]
+    assert model.features_["lab"].plan.columns[-1].categories == ["07", "8", "north"]
+
+
+def test_results_carry_ids_that_look_like_numbers(small):
+    small(draw(60))
+    assert run(*predict("01,1,2,3", "1e2,1,2,3", "1.10,4,1,3", "1.1,1,2,3")).exit_code == 0
+    ids = [line.partition(",")[0] for line in Path("out.csv").read_text().splitlines()]
+    assert ids == ["id", "01", "1e2", "1.10", "1.1"]
+    line = warned(*predict("a,1,2,3", "a,1,2,3"))
+    assert line.startswith("new.csv: column 'id' should have the ids, but some of its cells")
+    assert run(*predict("1,2,3", "1,2,3", header="hb,crp,alt")).exit_code == 0
+    assert run(*predict("7,1,2,3", header="id,hb,crp,alt"), "--id", "id").exit_code == 0
+
+
+def test_text_of_many_values_makes_a_bounded_number_of_columns(small):
+    codes = np.array([f"C{i:04d}" for i in range(700)])[np.arange(2000) % 700]
+    model = small(draw(2000).assign(code=codes), "'code': 700 different values of text in 2000")
+    assert len(model.features_["lab"].plan.encoded_names()) == 3 + 31
+
+
+def test_too_few_labels_are_reported_before_the_fit(small):
+    draw(60).iloc[:3].assign(flu=["yes", "no", "yes"], gout="yes").to_csv("train.csv")
+    for options in ([], QUICK):
+        result = run("fit", "lab=train.csv", "--id", "id", "--labels", "flu", "--labels", "gout",
+                     *options, "-o", "never.naim3l")  # fmt: skip
+        assert result.exit_code == 1 and "3 rows with yes and 3 with no" in result.stderr
+        assert "'flu', has 2 with yes and 1 with no, of 3 rows" in result.stderr
+
+
+def test_labels_of_the_model_that_a_table_lacks_are_unknown(model):
+    views = open_known(model, settings({"lab": "lab.txt"}, labels=["gout"]))
+    assert views["lab"].labels == ["gout"]

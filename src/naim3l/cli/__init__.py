@@ -3,18 +3,10 @@
 import sys
 from io import TextIOWrapper
 
-from naim3l.cli import demo, evaluate, fit, predict, report
+from naim3l.cli import demo, evaluate, fit, init, inspect, predict, report
 from naim3l.cli.app import app
 
-__all__ = [
-    "app",
-    "demo",
-    "evaluate",
-    "fit",
-    "main",
-    "predict",
-    "report",
-]
+__all__ = ["app", "demo", "evaluate", "fit", "init", "inspect", "main", "predict", "report"]
 
 
 def main() -> None:

@@ -12,11 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from naim3l import __version__
 from naim3l._text import visible
-from naim3l.files.sources import hide_secrets
+from naim3l.files.secrets import hide_secrets
 
 if TYPE_CHECKING:
     from rich.text import Text  # otherwise imported where tables are printed
@@ -52,6 +52,21 @@ class _InOrder(TyperGroup):
         if command is not None:
             command.help = _reflowed(command.help or "")
         return command
+
+
+class Command(TyperCommand):
+    """Command whose help names the entries of registries, such as ``<rules>``, when it is shown.
+
+    They are imported then, because all other commands would wait for them.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from naim3l.cli.options import fill_lists
+
+        documented: list[Any] = [self, *self.params]
+        for each in documented:
+            each.help = fill_lists(each.help or "")
+        super().format_help(ctx, formatter)
 
 
 @contextmanager

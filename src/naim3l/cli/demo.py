@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, print_table, report_errors, say
-from naim3l.cli.common import AsJson, print_json
-from naim3l.cli.report import page_files, write
+from naim3l.cli.app import Command, app, print_table, report_errors, say
+from naim3l.cli.options import AsJson, print_json
+from naim3l.cli.report import page_files, write_page
 
 LAM = 0.4
 # With two views, half of the rows cannot leave both: the first positive of each label stays in
@@ -54,14 +54,14 @@ def _tuned_ridge(X: Tables, Y: Tables, seed: int) -> Any:
 # Functions of training tables, labels and a seed that return a fitted model.
 METHODS: dict[str, Fit] = {
     "NAIM3L": _naim3l(),
-    "NAIM3L-II (low rank only)": _naim3l(high_rank=False),
-    "NAIM3L-I (loss only)": _naim3l(low_rank=False, high_rank=False),
+    "NAIM3L-II (low rank only)": _naim3l(variant="low-rank"),
+    "NAIM3L-I (loss only)": _naim3l(variant="loss"),
     "NAIM3L, lam and ridge tuned": _tuned_naim3l,
     "per-view ridge, tuned": _tuned_ridge,
 }
 
 
-@app.command()
+@app.command(cls=Command)
 def demo(
     seeds: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 5,
     markdown: Annotated[
@@ -195,8 +195,8 @@ def _write_page(report: Path) -> None:
     data = load_yeast()
     trial = _trial(data, 0)
     model = next(iter(METHODS.values()))(trial.X_train, trial.Y_train, 0)
-    model.reader_.label_names_ = list(data.label_names)  # arrays have none of their own
-    write(model, trial.X_train, trial.Y_train, report, test=(trial.X_test, trial.Y_test))
+    model.names_.labels = list(data.label_names)  # arrays have none of their own
+    write_page(model, trial.X_train, trial.Y_train, report, test=(trial.X_test, trial.Y_test))
 
 
 def _print_summary(summary: Summary, title: str, *, markdown: bool, spread: bool) -> None:

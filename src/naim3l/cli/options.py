@@ -1,95 +1,100 @@
-"""Options of the model as a settings file and the command line give them, and their checks.
+"""Options and arguments that several commands share, and how they load models and print JSON."""
 
-`naim3l.estimators.schema` defines what they may be. They are checked once, before any table is
-read, which may take long.
-"""
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
 
-from collections.abc import Collection, Mapping
-from typing import Any
+import typer
 
-from naim3l.estimators.naim3l import NAIM3L
-from naim3l.estimators.schema import AUTO, PARAMETERS, Parameter, check_together, one_of
-from naim3l.features.kernels import HISTOGRAM_KERNELS
-from naim3l.features.recipes import RECIPES
-from naim3l.files.readers.errors import ReadError, close_names, quote
-
-# Besides what is the same in Python: a recipe by its name, and whether lam and ridge are tuned.
-OPTIONS = {name: parameter for name, parameter in PARAMETERS.items() if parameter.kinds} | {
-    "transformer": one_of(RECIPES, str),
-    "tune": Parameter(kinds=(bool,)),
-}
-# Types of the keys of [model] in a settings file.
-MODEL_KEYS = {
-    name: (*parameter.kinds, dict) if parameter.per_view else parameter.kinds
-    for name, parameter in OPTIONS.items()
-}
+from naim3l._text import plain
+from naim3l.cli.app import say
 
 
-def check_options(
-    options: Mapping[str, Any], views: Collection[str], prefixes: Mapping[str, str] | None = None
-) -> None:
-    """Refuse values that an option cannot have, and views that do not exist.
-
-    Parameters
-    ----------
-    options : mapping
-        Keys are those of `OPTIONS`.
-    views : collection of str
-        Names of the views.
-    prefixes : mapping of str to str, optional
-        What errors put before the names of options, such as the file that they are from.
-    """
-    for key, value in options.items():
-        prefix = (prefixes or {}).get(key, "")
-        for view in value if isinstance(value, Mapping) else ():
-            if view not in views:
-                raise ReadError(f"{prefix}{key}: no view {quote(view)}; {close_names(view, views)}")
-        try:
-            OPTIONS[key].check_value(key, value, entry="{}.{}")
-        except ValueError as error:
-            raise ReadError(f"{prefix}{error}") from None
+def _several(name: str, help: str) -> Any:
+    return Annotated[list[str] | None, typer.Option(name, help=f"{help}; repeat for several.")]
 
 
-def check_combination(options: Mapping[str, Any]) -> None:
-    """Refuse options that are possible alone, but not with each other, or to no effect.
+Views = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Views as name=path: a file (<readable>), a folder or quoted pattern of CSV or "
+        "Parquet files, or name=sqlite:///file.db#select ...",
+        show_default=False,
+    ),
+]
+Config = Annotated[
+    Path | None, typer.Option("--config", help="Settings in TOML, as 'naim3l init' writes them.")
+]
+Labels = _several(
+    "--labels", "Label columns by name or pattern such as 'dx_*'; by default those of the model"
+)
+LabelFiles = _several("--labels-file", "view=path of a file with labels of a view")
+Ids = _several(
+    "--id",
+    "Column with the ids of the rows, or view=column for one view; by default that of the model, "
+    "or one that looks like ids",
+)
+Yes = _several("--yes", "Further word for yes in label columns")
+No = _several("--no", "Further word for no")
+Unknown = _several("--unknown", "Further word for unknown")
+Model = Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")]
+RawCells = Annotated[
+    bool,
+    typer.Option(
+        "--raw-cells",
+        help="In CSV and TSV, write text that begins with = + - @ as it is. Default: put ' before "
+        "it, so that no spreadsheet takes it for a formula.",
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        help="Read tables in chunks that fit in this memory, such as 4GB, beside what Python "
+        "itself takes. Folders and patterns are read in chunks in any case.",
+    ),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask", help="Address of a running cluster of dask, which reads the tables in chunks."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
-    Parameters
-    ----------
-    options : mapping
-        Those of a fit, all of them; checked by `check_options`.
-    """
-    _check_kernels(options)
-    if "metric" in options and not is_tuned(options):
-        raise ReadError("metric is what lam and ridge are chosen by, and they are given.")
-    if "solver" in options and is_tuned(options):
-        raise ReadError("solver is for a given lam and ridge; with tune = true, leave it out.")
-    if options.get("ridge") == AUTO and is_tuned(options):
-        raise ReadError('ridge = "auto" is for a given lam; with tune = true, give numbers.')
-    try:
-        check_together(NAIM3L().get_params(deep=False) | options)
-    except ValueError as error:
-        raise ReadError(str(error)) from None
+
+def fill_lists(text: str) -> str:
+    """Help with the names that are known in place of ``<rules>``, ``<kernels>`` and the like."""
+    if "<" not in text:
+        return text
+    from naim3l.decisions.rules import RULES
+    from naim3l.features.kernels import KERNELS
+    from naim3l.files.tables import EXTENSIONS
+    from naim3l.files.writers import WRITTEN_EXTENSIONS
+
+    lists: dict[str, Iterable[str]] = {
+        "rules": RULES,
+        "kernels": KERNELS,
+        "count kernels": [name for name, kernel in KERNELS.items() if kernel.histograms],
+        "readable": EXTENSIONS,
+        "written": WRITTEN_EXTENSIONS,
+    }
+    for name, entries in lists.items():
+        text = text.replace(f"<{name}>", ", ".join(entries))
+    return text
 
 
-def _check_kernels(options: Mapping[str, Any]) -> None:
-    """Refuse options of kernels without one, and recipes before a kernel that takes counts."""
-    kernel, gamma = options.get("kernel"), options.get("gamma")
-    for name in ("n_landmarks", "gamma"):
-        if name in options and kernel is None:
-            raise ReadError(f"{name} is for kernels, and none is named; give kernel, too.")
-    if isinstance(kernel, Mapping) and isinstance(gamma, Mapping):
-        for view in gamma:
-            if view not in kernel:
-                raise ReadError(f"gamma.{view}: view {view!r} has no kernel; give it one, too.")
-    for of_view in kernel.values() if isinstance(kernel, Mapping) else (kernel,):
-        if of_view in HISTOGRAM_KERNELS and "transformer" in options:
-            raise ReadError(
-                f"kernel {of_view!r} compares counts as they are, and transformer "
-                f"{options['transformer']!r} would make negative numbers of them; give one of the "
-                "two."
-            )
+def load_model(path: Path) -> Any:
+    """Model of a file; if there is no such file, the error suggests similar names."""
+    from naim3l import load
+    from naim3l.files.tables import check_file
+
+    check_file(path)
+    return load(path)
 
 
-def is_tuned(options: Mapping[str, Any]) -> bool:
-    """Whether lam and ridge are chosen on held-out labels: unless one is given, or a solver."""
-    return bool(options.get("tune", not {"lam", "ridge", "solver"} & set(options)))
+def print_json(value: Any) -> None:
+    """Print a value as JSON; NaN and infinities, which JSON does not have, as null."""
+    text = json.dumps(plain(value, other=str), indent=1)
+    say(*text.replace("\x7f", "\\u007f").splitlines())  # the one control that JSON leaves as it is

@@ -6,58 +6,60 @@ from typing import Annotated, Any
 
 import typer
 
-from naim3l.cli.app import app, need_libraries, report_errors, say
-from naim3l.cli.common import (
-    KnownIds,
-    KnownLabels,
+from naim3l.cli.app import Command, app, need_libraries, report_errors, say
+from naim3l.cli.options import (
+    Config,
+    Ids,
     LabelFiles,
+    Labels,
     Model,
-    Settings,
     Views,
-    files_of,
     load_model,
-    make_settings,
 )
 
 
-@app.command()
+@app.command(cls=Command)
 def report(
     model: Model,
     views: Views = None,
-    config: Settings = None,
-    labels: KnownLabels = None,
+    config: Config = None,
+    labels: Labels = None,
     labels_file: LabelFiles = None,
-    ids: KnownIds = None,
+    ids: Ids = None,
     test: Annotated[
         list[str] | None,
-        typer.Option("--test", help="name=path of rows that the fit has not seen, with labels in "
-                                    "the same columns; repeat for several views."),
+        typer.Option(
+            "--test",
+            help="name=path of rows that the fit has not seen, with labels in the same columns; "
+            "repeat for several views.",
+        ),
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Page to write; its numbers go beside it, as JSON.")
     ] = Path("report.html"),
-) -> None:  # fmt: skip
+) -> None:
     """Write a page about a model: its data, choices, quality, labels, and what to be careful about.
 
     Views are those of the fit. Without --test, quality is measured on labels that were held out
     of the fit in turn.
 
-    Example: naim3l report model.skops --config study.toml --test clinic=clinic_new.csv
+    Example: naim3l report model.naim3l --config study.toml --test clinic=clinic_new.csv
     """
     with report_errors():
-        from naim3l.cli.work import read_known, split, with_sources
+        from naim3l.cli.settings import make_settings
+        from naim3l.cli.tables import read_known, split
         from naim3l.explain import check_explained
         from naim3l.files.atomic_write import check_outputs
 
         outputs = page_files(out)
         settings = make_settings(views, config, labels, labels_file, ids)
-        unseen = with_sources(settings, test) if test else None
-        inputs = files_of(settings, model, config)
-        check_outputs(outputs, [*inputs, *files_of(unseen)] if unseen else inputs)
+        unseen = settings.with_sources(test) if test else None
+        inputs = settings.files(model, config)
+        check_outputs(outputs, [*inputs, *unseen.files()] if unseen else inputs)
         fitted = load_model(model)
         check_explained(fitted)
         later = split(read_known(fitted, unseen)) if unseen else None
-        write(fitted, *split(read_known(fitted, settings)), out, test=later)
+        write_page(fitted, *split(read_known(fitted, settings)), out, test=later)
     say(f"Wrote {' and '.join(map(str, outputs))}.")
 
 
@@ -71,7 +73,7 @@ def page_files(out: Path | None) -> list[Path]:
     return [out, out.parent / f"{out.stem}.json"]
 
 
-def write(
+def write_page(
     model: Any,
     X: Mapping[str, Any],
     Y: Mapping[str, Any],

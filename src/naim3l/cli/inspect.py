@@ -1,0 +1,84 @@
+"""``naim3l inspect``: what a model file contains."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from naim3l._text import some
+from naim3l.cli.app import Command, app, print_table, report_errors
+from naim3l.cli.options import AsJson, Model, print_json
+
+DASH = "–"
+MOST_SHOWN = 12  # entries of a list
+
+
+@app.command(cls=Command)
+def inspect(model: Model, as_json: AsJson = False) -> None:
+    """Show what a model file contains, without loading the model.
+
+    --json prints the whole description: everything that was learned, except for arrays.
+
+    Example: naim3l inspect model.naim3l
+    """
+    with report_errors():
+        from naim3l.estimators.saved import inspect_file
+        from naim3l.files.tables import check_file
+
+        check_file(model)
+        about = inspect_file(model)
+        try:  # of which nothing is checked
+            facts, views, columns = _describe(about)
+        except (TypeError, AttributeError, LookupError, ValueError) as error:
+            raise ValueError(
+                f"{model}: its description is not that of a model ({error})."
+            ) from error
+    if as_json:
+        print_json(about)
+        return
+    print_table(str(model), ["fact", "value"], facts, n_left=2)
+    print_table("Views", ["view", "ids", "columns", "kernel", "gamma"], views, n_left=2)
+    if columns:
+        header = ["view", "column", "kind", "missing (%)", "use"]
+        print_table("How each column is used", header, columns, n_left=5)
+
+
+def _describe(about: Mapping[str, Any]) -> tuple[list[list[str]], ...]:
+    """Rows of the tables that are printed: facts, views, and columns with their plan."""
+    learned = about["model"]
+    names, roles = learned["names_"], learned.get("roles_") or {}
+    facts = {
+        "class": about["class"],
+        "written by": about["written_by"],
+        "size": f"{about['size']} bytes",
+        "labels": names["labels"],
+        "types to trust": [kind for kinds in about["guests"] for kind in kinds],
+        # Stored beside what they are, such as {"value": 0.4}.
+        **{name: next(iter(of.values())) for name, of in learned["parameters"].items()},
+    }
+    views, columns = list[list[str]](), list[list[str]]()
+    for view, used in names["used"].items():
+        features = (learned.get("features_") or {}).get(view) or {}
+        kernel, plan = features.get("kernel") or {}, features.get("plan") or {}
+        shown = (roles.get(view) or {}).get("id"), len(used), kernel.get("name", "linear")
+        views.append([view, *map(_text, (*shown, kernel.get("gamma")))])
+        listed = [*plan.get("columns", []), *plan.get("dropped", [])]
+        columns += [[view, *_column(column)] for column in listed]
+    return [[name, _text(value)] for name, value in facts.items()], views, columns
+
+
+def _column(stored: Mapping[str, Any]) -> list[str]:
+    """Name, kind, share of missing cells and use of a column of a plan."""
+    from naim3l.features.plan import ColumnPlan
+
+    plan = ColumnPlan(**stored)
+    use = f"dropped: {plan.dropped}" if plan.dropped else plan.use
+    return [plan.name, plan.kind, f"{100 * plan.missing:.1f}", use]
+
+
+def _text(value: Any) -> str:
+    if value is None or value == []:
+        return DASH
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_text(of)}" for key, of in value.items())
+    if isinstance(value, list):
+        return some(value, MOST_SHOWN, str)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

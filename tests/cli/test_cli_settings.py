@@ -1,0 +1,332 @@
+"""Settings in TOML: read, checked by the models before any table is, and drafted by init."""
+
+import tomllib
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from naim3l import NAIM3L, NAIM3LCV, Kernel, Recipe
+from naim3l.cli.draft import draft_settings
+from naim3l.cli.settings import (
+    MODEL_KEYS,
+    LabelSettings,
+    Settings,
+    ViewSettings,
+    check_options,
+    make_model,
+    parse_sources,
+    read_settings,
+)
+from naim3l.cli.tables import choose_columns, label_likeness
+from naim3l.files.errors import ReadError
+from naim3l.input.labels import USUAL_WORDS
+from study import settings_text
+
+FULL = """
+output = "out/model.naim3l"
+[views.clinic]
+source = "data/clinic.csv"
+id = "patient"
+labels = ["flu", "gout*"]
+ignore = ["note"]
+[views."the lab"]
+source = "sqlite:///lab.db#select * from lab"
+id = "id"
+labels = ["@names.txt"]
+features = ["hb"]
+text = ["ward", "icd_*"]
+labels_file = "/abs/labels.parquet"
+[labels]
+yes = ["affected"]
+[model]
+lam = 1
+ridge = 0.5
+tune = false
+decide = "f1"
+"""
+VIEW = '[views.a]\nsource = "a.csv"\n'
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Function that writes a file in the working folder, and gives its path."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_file(text, name="naim3l.toml"):
+        (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
+        return tmp_path / name
+
+    return write_file
+
+
+def test_settings_with_paths_relative_to_the_file(write, tmp_path):
+    found = read_settings(write(FULL))
+    assert found == Settings(
+        {
+            "clinic": ViewSettings(
+                f"{tmp_path}/data/clinic.csv", "patient", ["flu", "gout*"], None, ["note"]
+            ),
+            "the lab": ViewSettings(
+                f"sqlite:///{tmp_path}/lab.db#select * from lab",
+                "id",
+                [f"@{tmp_path}/names.txt"],
+                ["hb"],
+                [],
+                "/abs/labels.parquet",
+                ["ward", "icd_*"],
+            ),
+        },
+        LabelSettings(yes=["affected"]),
+        {"lam": 1, "ridge": 0.5, "tune": False, "decide": "f1"},
+        f"{tmp_path}/out/model.naim3l",
+    )
+    assert read_settings(write(settings_text(found))) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[views]\n", "no view"),
+        ("[views.a]\nid = 'x'\n", "views.a.source is missing"),
+        (VIEW + "lables = []\n", r"unknown key 'views.a.lables'; did you mean 'labels'\?"),
+        ("[view.a]\n", r"unknown key 'view'; did you mean 'views'\?"),
+        (VIEW + "[model]\nlamda = 1\n", r"unknown key 'model.lamda'; did you mean '"),
+        (VIEW + "[labels]\nmaybe = []\n", "unknown key 'labels.maybe'"),
+        (VIEW + "id = 3\n", "views.a.id must be text, not 3"),
+        (VIEW + "labels = [1]\n", r"views.a.labels must be a list of text, not \[1\]"),
+        ("views = 3\n", r"views must be a table, \[views\], not 3"),
+        ("[views]\na = 'a.csv'\n", r"views.a must be a table, \[views.a\], not 'a.csv'"),
+        (VIEW + "labels_file = 'b.csv'\n", "views.a.labels_file needs views.a.id"),
+        (VIEW + "id = \n", "not TOML: .*line 3"),
+        (b"\xff\xfe", "TOML must be in UTF-8"),
+        (VIEW + "[model]\nlam = true\n", "model.lam must be text or a number"),
+        (VIEW + "[model]\nlam = '1'\n", "model.lam must be a float in the range .* Got '1'"),
+        (VIEW + "[model]\nlam = inf\n", "model.lam must be a float in the range"),
+        (VIEW + "[model]\nmax_iter = 1.5\n", "model.max_iter must be an int in the range"),
+        (VIEW + "[model]\ntune = 1\n", "model.tune must be true or false, not 1"),
+        (VIEW + "[model]\ndecide = 'f2'\n", r"model.decide must be one of \['sign', 'guarded'"),
+        (VIEW + "[model]\nkernel = 'rfb'\n", r"model.kernel must be one of \[.*'rbf'.*, got 'rfb'"),
+        (VIEW + "[model]\nkernel = {b = 'rbf'}\n", "model.kernel: no view 'b'; there are 'a'"),
+        (VIEW + "[model.kernel]\na = 'x'\n", r"model.kernel.a must be one of \[.*, got 'x'"),
+        (VIEW + "[model]\nn_landmarks = 0\n", "model.n_landmarks must be a whole number >= 1"),
+        (VIEW + "[model]\ngamma = {a = -1}\n", "model.gamma.a must be 'auto' or a number from"),
+        (VIEW + "[model]\nrecipe = 'sclae'\n", r"model.recipe must be one of \['scale'"),
+        (VIEW + "[model]\nlams = [0.0]\n", r"model.lams: lams\[0\] must be a number from 1e-10"),
+        (VIEW + "[model]\nmetric = 'F1'\n", "model.metric must be a str among .* Got 'F1'"),
+        (VIEW + "[model]\nrandom_state = -1\n", "model.random_state must be an int in the range"),
+    ],
+)
+def test_bad_settings_are_refused_with_the_file_and_the_key(write, text, message):
+    with pytest.raises(ReadError, match=f"naim3l.toml: {message}"):
+        read_settings(write(text))
+
+
+def test_options_of_the_command_line_replace_those_of_the_file(write):
+    path = write(VIEW + "[model]\nlam = -1\nridge = 2\n")
+    assert read_settings(path, {"lam": 0.5}).model == {"lam": 0.5, "ridge": 2}
+    with pytest.raises(ReadError, match=r"^lam must be a float in the range .* Got -2"):
+        read_settings(path, {"lam": -2})
+
+
+@settings(max_examples=100, deadline=None)
+@given(content=st.binary(max_size=100) | st.text('ab.[]="\n#{}1', max_size=60).map(str.encode))
+def test_arbitrary_bytes_are_settings_or_a_read_error(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("toml") / "any.toml"
+    path.write_bytes(content)
+    try:
+        assert read_settings(path).views
+    except ReadError as error:
+        assert "any.toml" in str(error)
+
+
+@pytest.mark.parametrize("wrong", ["clinic.csv", "=x.csv", "a b=x.csv", "lab="])
+def test_views_are_named(wrong):
+    with pytest.raises(ReadError):
+        parse_sources([wrong])
+    with pytest.raises(ReadError, match="given twice"):
+        parse_sources(["a=x.csv", "a=y.csv"])
+    assert parse_sources(["db=sqlite:///x.db#select a=1"]) == {"db": "sqlite:///x.db#select a=1"}
+
+
+# From options to a model
+
+
+def model_of(**options):
+    check_options(options, ["clinic", "lab"])
+    return make_model(options, {"clinic": Recipe(text=("ward",)), "lab": Recipe(keep=("turn",))})
+
+
+def test_lam_and_ridge_are_tuned_unless_given():
+    assert isinstance(model_of(), NAIM3LCV) and isinstance(model_of(decide="sign"), NAIM3LCV)
+    given = model_of(lam=0.2, ridge="auto")
+    assert isinstance(given, NAIM3L) and (given.lam, given.ridge) == (0.2, "auto")
+    assert model_of(lam=0.2, tune=True).lams == [0.2]
+    assert model_of(metric="log-loss", cv=4).metric == "log-loss"
+    for model in (model_of(decide="sign"), model_of(lam=0.2, decide=0.1), model_of()):
+        assert model.has_probabilities  # for predict and impute, whatever the rule
+
+
+def test_views_get_their_features():
+    features = model_of(lam=1.0, n_components=7).features
+    assert features["clinic"] == Recipe(n_components=7, text=("ward",))
+    assert features["lab"] == Recipe(n_components=7, keep=("turn",))
+    some = model_of(kernel={"lab": "rbf"}, gamma={"lab": 0.5}, n_landmarks=20).features
+    assert some["clinic"] == Recipe(text=("ward",))
+    assert some["lab"] == Kernel("rbf", 20, 0.5, recipe=Recipe(keep=("turn",)))
+    # The same model, whose weights are those of columns.
+    assert model_of(kernel="linear", n_landmarks=20).features == model_of().features
+    assert model_of(kernel="chi2").features["lab"].recipe.steps is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_landmarks": 10}, "n_landmarks is for kernels"),
+        ({"gamma": 0.5}, "gamma is for kernels"),
+        ({"kernel": {"lab": "rbf"}, "gamma": {"clinic": 0.5}}, "gamma.clinic: view 'clinic' has"),
+        ({"kernel": "chi2", "recipe": "scale"}, "'chi2' compares counts as they are, .*'scale'"),
+        ({"tune": True, "solver": "fast"}, "solver is for a given lam"),
+        ({"metric": "log-loss", "lam": 0.2}, "metric is for the choice of lam and ridge"),
+        ({"lam": 0.2, "ridge": "auto", "tune": True}, r"ridge = .auto. is for a given lam"),
+        ({"lam": 0.2, "lams": [0.1], "tune": True}, "give either lam or lams"),
+        ({"solver": "paper", "positive_weight": 2}, "positive_weight needs solver='fast'"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options, message):
+    with pytest.raises(ReadError, match=message):
+        model_of(**options)
+
+
+def test_every_key_is_a_parameter_of_a_model_or_of_features():
+    parameters = {*NAIM3L().get_params(), *NAIM3LCV().get_params()}
+    others = {"tune", "recipe", "n_components", "kernel", "n_landmarks", "gamma"}
+    assert MODEL_KEYS - parameters == others
+    assert parameters - MODEL_KEYS == {"views", "features", "init", "verbose"}
+
+
+# Columns by name
+
+
+def test_names_patterns_and_lists(tmp_path):
+    columns = ["id", "flu", "lab_hb", "lab_crp", "a*"]
+    (tmp_path / "names.txt").write_text("flu\n\n lab_h* \n")
+    assert choose_columns(columns, ["lab_*", "id", "lab_hb"]) == ["lab_hb", "lab_crp", "id"]
+    assert choose_columns([*columns, "ab"], ["a*"]) == ["a*"]
+    assert choose_columns(columns, [f"@{tmp_path / 'names.txt'}"]) == ["flu", "lab_hb"]
+    assert choose_columns(["@x"], ["@x"]) == ["@x"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("Flue", r"clinic\.csv: no column 'Flue'; did you mean 'flu'\?"),
+        ("zzz*", "no column 'zzz.'; there are 'id', 'flu'"),
+        ("@nowhere.txt", "nowhere.txt: there is no such file"),
+        ("@empty.txt", "no names"),
+        ("@other.txt", "cannot refer to another one"),
+    ],
+)
+def test_unknown_names(write, pattern, message):
+    write("", "empty.txt")
+    write("@names.txt\n", "other.txt")
+    with pytest.raises(ReadError, match=message):
+        choose_columns(["id", "flu"], [pattern], where="clinic.csv")
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["yes", "no", "unknown"], "sure"),
+        ([True, False], "sure"),
+        (["+", "-"], "sure"),
+        ([1, 0], "perhaps"),
+        ([1.0, -1.0, None], "perhaps"),
+        (["1", "0", "na"], "perhaps"),
+        ([1, 0, -1], None),
+        (["f", "m"], None),
+        (["?", None], None),
+        ([1, 2], None),
+        ([[1], [2]], None),
+    ],
+)
+def test_what_looks_like_a_label(cells, expected):
+    assert label_likeness(pd.Series(cells), USUAL_WORDS) == expected
+
+
+# Settings made by looking at tables
+
+
+@pytest.fixture
+def three(write):
+    """Three messy files, as seen from their folder."""
+    write(
+        'patient_id;age;flu;gout;note\nP1;61,5;yes;NO;he said: ""\nP2;31;?;Yes;b\nP3;4;no;?;c\n',
+        "clinic.csv",
+    )
+    write("id\thb\tsmokes\tflu\tgout\n007\t1.5\t1\tno\tyes\n008\t2\t0\tyes\tunknown\n", "lab.tsv")
+    write("key|ward|gout|flu\n1|a|0|1\n2|b|0|\n3|a|0|0\n4||0|0\n", "third.txt")
+    return ["clinic.csv", "lab.tsv", "third.txt"]
+
+
+def test_labels_are_those_of_all_views_and_every_guess_is_marked(three, write):
+    found, text = draft_settings(three)
+    assert list(found.views) == ["clinic", "lab", "third"]
+    assert all(view.labels == ["flu", "gout"] for view in found.views.values())
+    assert [view.id for view in found.views.values()] == ["patient_id", "id", "key"]
+    assert '# guessed: "note" is dropped by the fit (3 different values of text in 3 rows' in text
+    assert '# guessed: features, though perhaps labels by their cells: "smokes"' in text
+    assert found.output == "model.naim3l"
+    assert read_settings(write(text)).views.keys() == found.views.keys()
+    entries = [line for line in text.splitlines() if line.startswith(("id =", "    "))]
+    assert len(entries) == 3 + 6 and all(" # guessed: " in line for line in entries)
+
+
+def test_what_the_fit_would_refuse_is_ignored_and_what_it_groups_is_not(write):
+    """The judge is that of the fit: 40 towns are used, a mixture of numbers and words is not."""
+    rows = [
+        f"{i / 7:.3f},town {i % 40},{'high' if i % 4 == 0 else i},{'yes' if i % 3 else 'no'}"
+        for i in range(200)
+    ]
+    write("x,town,mixed,flu\n" + "\n".join(rows) + "\n", "a.csv")
+    found, text = draft_settings(["a.csv"])
+    assert found.views["a"].ignore == ["mixed"] and found.views["a"].labels == ["flu"]
+    assert "'high' is not a number (50 of 200 cells of the column are not)" in text
+    assert '# features: the other columns, "x", "town"' in text
+
+
+def test_a_file_of_labels_alone(write):
+    write("id,x,y\n1,0.5,1\n2,1.5,0\n", "a.csv")
+    write("id,z\n1,3\n2,4\n", "b.csv")
+    write("id,flu,gout\n1,yes,1\n2,no,0\n", "labels.csv")
+    found, text = draft_settings(["a.csv", "labels.csv", "b.csv"])
+    assert list(found.views) == ["a", "b"]
+    for view in found.views.values():
+        assert view.labels_file == "labels.csv" and view.labels == ["flu", "gout"]
+    assert "nothing but an id and labels" in text
+
+
+def test_one_table_without_labels_or_id(write):
+    write("x,y\n0.5,2\n1.5,3\n", "a.csv")
+    found, text = draft_settings(["a.csv"])
+    assert found.views["a"] == ViewSettings("a.csv")
+    assert "no id column was found" in text and "no column looks like a label" in text
+    with pytest.raises(ReadError, match="no table given"):
+        draft_settings([])
+
+
+def test_names_of_views_and_of_columns(write, tmp_path):
+    for name in ("a b.csv", "a-b.csv", "ü.csv"):
+        write('id,"@x ""\n\\y*",z\n1,yes,1.5\n2,no,2\n', name)
+    found, text = draft_settings(["a b.csv", "a-b.csv", "ü.csv"])
+    assert list(found.views) == ["a_b", "a_b_2", "ü"] and tomllib.loads(text)
+    column = '@x "\n\\y*'
+    assert choose_columns(["id", column, "z"], found.views["a_b"].labels) == [column]
+    odd = "a\x1b\x7f\x9b\u202e\u2066b"
+    write(f"id,{odd},{odd}d\n1,yes,0.5\n2,no,1.5\n", f"{odd}.csv")
+    (tmp_path / "sub").mkdir()
+    found, text = draft_settings([f"{odd}.csv"], "sub")
+    assert text.isascii() and not set(text) & set("\x1b\x7f")
+    assert found.views["a_b"] == ViewSettings(f"{odd}.csv", "id", [odd])
+    assert tomllib.loads(text)["views"]["a_b"]["source"] == f"../{odd}.csv"
