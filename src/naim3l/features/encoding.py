@@ -448,13 +448,13 @@ def _apply_guest(transformer: Any, rows: Batch, *, fit: bool) -> Any:
         features = method(rows.data)
     except (ValueError, TypeError) as error:
         _name_cell(rows, str(error))
-        if "'y'" in str(error):
+        if "'y'" in str(error) or "requires y" in str(error):
             raise ValueError(
                 f"{where}: {type(transformer).__name__} needs labels, but transformers are fitted "
                 "on features alone."
             ) from error
         raise ValueError(f"{where}: {error}") from error
-    made = Batch(features, f"{where} after its transformer")
+    made = Batch(features, rows.origin.of_table(f"{where} after its transformer"))
     if len(made) != len(rows):
         raise ValueError(f"{made.origin}: {len(made)} rows of {len(rows)} are left.")
     if made.shape[1] == 0:

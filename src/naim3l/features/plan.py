@@ -437,13 +437,10 @@ def find_ids(survey: TableSurvey) -> dict[int, str]:
         return {}
     found = {}
     for j, name in enumerate(survey.columns):
-        evidence = [survey.ids[j]] if j in survey.ids else []
-        if j in survey.cells:
-            evidence.append(survey.cells[j].ids)
-        whole = IdEvidence.none(0)
-        for part in evidence:
-            whole = whole.combine(part)
-        if reason := whole.why_id(name):
+        evidence, cells = survey.ids.get(j), survey.cells.get(j)
+        if cells is not None and cells.n["number."] < cells.n["known"]:
+            evidence = IdEvidence.none(0) if survey.n_typed(j) else cells.ids
+        if evidence is not None and (reason := evidence.why_id(name)):
             found[j] = reason
     return found
 

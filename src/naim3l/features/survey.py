@@ -349,7 +349,7 @@ class CellSurvey:
     texts : ValueCounts
         Known cells as text.
     numbers : IdEvidence
-        From the cells as numbers, where all of them are.
+        About whether the column is an id, from its cells as numbers, if all of them are.
     all_id_codes : bool
         Whether all cells are text like the codes of ids.
     codes : frozenset of str
@@ -369,13 +369,10 @@ class CellSurvey:
 
     @property
     def ids(self) -> IdEvidence:
-        """Evidence about whether the column is an id."""
-        n_known = self.n["known"]
-        if n_known and self.n["number."] == n_known > self.n["truth"]:
-            return self.numbers
-        if self.n["text"] == n_known:
-            return IdEvidence(n_known, CODES if self.all_id_codes else TEXTS, self.texts)
-        return IdEvidence.none(n_known)
+        """Evidence about whether the column is an id, if its cells are not numbers."""
+        if self.n["text"] < self.n["known"]:
+            return IdEvidence.none(self.n["known"])
+        return IdEvidence(self.n["known"], CODES if self.all_id_codes else TEXTS, self.texts)
 
     @classmethod
     def of(cls, batch: Batch, j: int, *, as_words: bool = False) -> "CellSurvey":
@@ -419,25 +416,23 @@ class CellSurvey:
                 total = 0.0 if is_large else n_rows * value
                 sums[reading] = sums[reading].combine(Amounts(total, value, value))
             numbers[k] = values.get(POINT, np.nan)
-            if "code" in tags and len(found) < ENOUGH_CODES:
+            if "code" in tags:
                 found.append(cell)
         of_numbers = self.numbers
-        if n["number."] == n["known"]:
+        if n["number."] == n["known"] > n["truth"]:
             in_rows = numbers[codes[codes >= 0]]
             of_numbers = IdEvidence.of_numbers(in_rows[~np.isnan(in_rows)])
         first = {
             tag: Cell(batch.place(int(np.argmax(codes == k)), j), cell)
             for tag, (k, cell) in firsts.items()
         }
-        return replace(
-            self, n=n, sums=sums, first=first, numbers=of_numbers, codes=frozenset(found)
-        )
+        some_codes = frozenset(sorted(found)[:ENOUGH_CODES])  # the same for any batches
+        return replace(self, n=n, sums=sums, first=first, numbers=of_numbers, codes=some_codes)
 
     @classmethod
     def _of_fault(cls, batch: Batch, j: int, error: Exception) -> "CellSurvey":
-        missing = batch.select_columns([j]).missing()
-        n_known = int(len(batch) - missing.sum())
-        return cls._unusable(n_known, error)
+        missing = missing_cells(batch.select_columns([j]), [CELLS])
+        return cls._unusable(int(len(batch) - missing.sum()), error)
 
     @classmethod
     def _unusable(cls, n_known: int, fault: Exception | None) -> "CellSurvey":
@@ -610,7 +605,7 @@ class TableSurvey:
     cells : dict of int to CellSurvey
         Of the columns of text and of Python objects.
     ids : dict of int to IdEvidence
-        Of typed numbers, if the columns have names.
+        From numbers, typed ones and others, if the columns have names.
 
     Examples
     --------
@@ -678,6 +673,8 @@ class TableSurvey:
                 survey.highest[j] = numbers.max(initial=-np.inf)
             elif kind in (TEXT, CELLS):
                 survey.cells[j] = CellSurvey.of(batch, j, as_words=kind == TEXT)
+                if batch.columns is not None:
+                    survey.ids[j] = survey.cells[j].numbers
         return survey
 
     def column_label(self, j: int) -> str:
@@ -732,8 +729,10 @@ class TableSurvey:
         lowest, highest = _ranges(numbers, filled)
         large = (np.maximum(-lowest, highest) > LARGEST) & (lowest <= highest)
         for k in np.flatnonzero(large).tolist():
-            totals[k] = 0
-            self.too_large[numeric[k]] = _first_large(part.select_columns([k]), filled[:, [k]])
+            column = filled[:, [k]]
+            column = column.toarray() if sparse.issparse(column) else column
+            totals[k] = column[np.abs(column) <= LARGEST].sum()
+            self.too_large[numeric[k]] = _first_large(part.select_columns([k]), column)
         self.totals[numeric], self.lowest[numeric], self.highest[numeric] = totals, lowest, highest
         if batch.columns is not None:
             self._add_ids(numeric, numbers)
@@ -743,7 +742,7 @@ class TableSurvey:
         whole = (np.isnan(head) | (head == np.floor(head))).all(axis=0)
         for k, j in enumerate(numeric):
             self.ids[j] = IdEvidence.none(int(self.n_known[j]))
-            if whole[k]:
+            if whole[k] and not self.types[j][TRUTH]:
                 known = numbers[:, k]
                 known = known[~np.isnan(known)] if self.n_known[j] < self.n_rows else known
                 self.ids[j] = IdEvidence.of_numbers(known)
@@ -776,12 +775,11 @@ def _ranges(numbers: Any, filled: Any) -> tuple[NDArray[np.float64], NDArray[np.
     return next(ends).min(axis=0), next(ends).max(axis=0)
 
 
-def _first_large(column: Batch, numbers: Any) -> tuple[int, Exception]:
+def _first_large(column: Batch, numbers: NDArray[np.float64]) -> tuple[int, Exception]:
     """Row of the first number of a column that is too large, and the error for it."""
-    dense = numbers.toarray() if sparse.issparse(numbers) else numbers
-    row = int(np.argmax(np.abs(dense[:, 0]) > LARGEST))
+    row = int(np.argmax(np.abs(numbers[:, 0]) > LARGEST))
     try:
-        check_finite(column, dense)
+        check_finite(column, numbers)
     except ValueError as error:
         return row, error
     raise AssertionError("a number beyond the largest is refused")
@@ -816,13 +814,19 @@ def missing_cells(batch: Batch, types: Sequence[str]) -> Any:
     missing = batch.missing()
     for j, kind in enumerate(types):
         if kind in (TEXT, CELLS):
-            try:
-                codes, cells = batch.distinct(j)
-            except (TypeError, ValueError):  # reported if the column is used
-                continue
-            unknown = np.array([*map(is_unknown, cells), True], dtype=bool)  # the last is for -1
-            missing[:, j] = unknown[codes]
+            missing[:, j] |= _unknown_cells(batch, j)
     return missing
+
+
+def _unknown_cells(batch: Batch, j: int) -> Mask:
+    """Mask of the cells of a column that are missing, or words for missing ones."""
+    try:
+        codes, cells = batch.distinct(j)
+        return np.array([*map(is_unknown, cells), True], dtype=bool)[codes]  # the last is for -1
+    except TypeError:  # cells that cannot be compared, which are reported if the column is used
+        return np.array([is_unknown(cell) for cell in batch.cells(j)], dtype=bool)
+    except ValueError:  # cells that cannot be read, which are reported then, too
+        return np.zeros(len(batch), dtype=bool)
 
 
 def days_of_column(batch: Batch, j: int) -> NDArray[np.float64]:
