@@ -1,4 +1,6 @@
-"""From a view's table to features: transformers made, fitted, used; errors that name the cell."""
+"""What the parameter features says, and features of views by each of its forms."""
+
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -8,51 +10,105 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
-from naim3l.features.encoding import ViewFeatures, accepts_missing, make_transformer
-from naim3l.features.kernels import KernelMap
-from naim3l._warnings import DataWarning, Table
+from naim3l import DataWarning, Kernel, Recipe
+from naim3l.features.encoding import NAMES, FeatureSpec, ViewFeatures, accepts_missing, stated_text
+from naim3l.features.kernels import KERNELS
+from naim3l.features.plan import ViewPlan
+from naim3l.features.recipes import RECIPES
+from naim3l.features.survey import TableSurvey
+from naim3l.input.batches import Batch
 
 nan = np.nan
 
 
-class TestMaking:
-    def test_given_transformers_are_cloned(self):
-        scaler = StandardScaler()
-        made = make_transformer(scaler, "a")
-        assert isinstance(made, StandardScaler)
-        assert made is not scaler
+def fit(features, table, **options):
+    """Fitted features of a table, their values, and which rows have the view."""
+    spec, batch = FeatureSpec.of(features, "a"), Batch(table, "view 'a'")
+    if not spec.has_plan:
+        return spec.fit(batch, None, **options)
+    plan, used = ViewPlan.of(TableSurvey.of(batch, spec.recipe.text), spec.recipe.keep)
+    return spec.fit(batch.select_columns(used), plan, **options)
+
+
+class TestSpecifications:
+    def test_names(self):
+        assert FeatureSpec.of("auto", "a") == FeatureSpec(Recipe())
+        assert FeatureSpec.of(None, "a") == FeatureSpec()
+        for steps in RECIPES:
+            assert FeatureSpec.of(steps, "a") == FeatureSpec(Recipe(steps, plan=False))
+        for name, comparison in KERNELS.items():
+            before = Recipe(None) if comparison.histograms else Recipe()
+            assert FeatureSpec.of(name, "a") == FeatureSpec(before, Kernel(name))
+        assert set(NAMES) == {"auto", *RECIPES, *KERNELS}
 
     def test_one_per_view(self):
-        chosen = {"a": None, "b": "scale", "c": StandardScaler()}
-        assert make_transformer(chosen, "a") is None
-        assert isinstance(make_transformer(chosen, "c"), StandardScaler)
-        as_numbers = [ViewFeatures.make(chosen, view).as_numbers for view in "abc"]
-        assert as_numbers == [True, True, False]
-        with pytest.raises(ValueError, match=r"no entry for view 'd'; it has .*'a', 'b', 'c'"):
-            make_transformer(chosen, "d")
+        scaler = StandardScaler()
+        chosen = {"a": None, "b": Kernel(recipe="paper"), "c": scaler, "d": Kernel(recipe=scaler)}
+        assert FeatureSpec.of(chosen, "a") == FeatureSpec()
+        assert FeatureSpec.of(chosen, "b").recipe == Recipe("paper", plan=False)
+        own = FeatureSpec.of(chosen, "c").transformer
+        assert isinstance(own, StandardScaler) and own is not scaler
+        assert FeatureSpec.of(chosen, "d").kernel == chosen["d"]
+        with pytest.raises(ValueError, match=r"features: no entry for view 'e'; it has \['a', 'b'"):
+            FeatureSpec.of(chosen, "e")
 
-    @pytest.mark.parametrize("wrong", ["standard", 3, StandardScaler, [None], object()])
-    def test_refused(self, wrong):
-        with pytest.raises(
-            ValueError, match=r"transformer must be one of .*'histogram', 'paper', 's"
-        ):
-            make_transformer(wrong, "a")
+    @pytest.mark.parametrize(
+        ("wrong", "error"),
+        [
+            ("standard", "features must be one of .*'auto', .*got 'standard' for view 'a'"),
+            (3, "got 3 for view 'a'"),
+            (StandardScaler, "an object, not its class"),
+            (Kernel(recipe="standard"), "got 'standard'"),
+            (
+                Recipe("best"),
+                r"Recipe: steps must be one of \['scale', 'paper', 'histogram'\] or No",
+            ),
+            (Recipe(n_components=0), "Recipe: n_components must be a whole number >= 1, got 0"),
+            (Recipe(n_components=2.5), "got 2.5"),
+            (Recipe(text="ward"), "Recipe: text must be a list of names of columns, got 'ward'"),
+            (Recipe(keep=[3]), r"Recipe: keep must be a list .*got \[3\]"),
+            (Kernel("poly"), "Kernel: name must be one of .*or a function, got 'poly'"),
+            (Kernel(n_landmarks=0), "Kernel: n_landmarks must be a whole number >= 1, or None"),
+            (Kernel(n_landmarks=True), "got True"),
+            (
+                Kernel(gamma=0),
+                "Kernel: gamma must be 'auto' or a number from 1e-100 to 1e100, got 0",
+            ),
+            (Kernel(gamma="scale"), "got 'scale'"),
+            (Kernel(gamma=np.array([1, 2])), "gamma must be"),
+            (Kernel(landmarks="best"), "Kernel: landmarks must be one of"),
+        ],
+        ids=str,
+    )
+    def test_refused(self, wrong, error):
+        with pytest.raises(ValueError, match=error):
+            FeatureSpec.of(wrong, "a")
+
+    def test_text_that_is_stated(self):
+        assert stated_text("auto") == stated_text(StandardScaler()) == set()
+        chosen = {"a": Recipe(text=["zip"]), "b": Kernel(recipe=Recipe(text=["ward"])), "c": None}
+        assert stated_text(chosen) == {"zip", "ward"} and stated_text(chosen["a"]) == {"zip"}
+
+    def test_most_features_before_the_fit(self):
+        assert FeatureSpec.of(None, "a").most_features(70) == 70
+        assert FeatureSpec.of("paper", "a").most_features(70) == 50
+        assert FeatureSpec.of(Kernel(n_landmarks=9), "a").most_features(70) == 9
+        assert FeatureSpec.of(Recipe(None), "a").most_features(2) >= 2 * 30
 
     @pytest.mark.parametrize(
         ("transformer", "accepts"),
         [
             (None, False),
             ("scale", False),
-            (3, False),
             (StandardScaler, False),
             (PCA(), False),
             (Normalizer(), False),
             (SimpleImputer(), True),
-            (StandardScaler(), True),
             (FunctionTransformer(np.nan_to_num), True),
             (make_pipeline(SimpleImputer(), PCA()), True),
             (make_pipeline("passthrough", SimpleImputer()), True),
@@ -67,6 +123,76 @@ class TestMaking:
         assert accepts_missing(transformer) == accepts
 
 
+class TestOwnFeatures:
+    def test_columns_as_they_are(self):
+        X = np.array([[1.0, 2], [nan, nan], [3, 4]])
+        fitted, features, present = fit(None, X)
+        assert_array_equal(features, X[[0, 2]])
+        assert_array_equal(present, [True, False, True])
+        assert not fitted.accepts_missing and fitted.n_features(2) == 2
+
+    def test_steps_follow_each_other(self, rng):
+        """Plan, recipe and kernel: features are those of the kernel of the recipe of the plan."""
+        table = pd.DataFrame(rng.normal(size=(40, 3)), columns=list("xyz")).assign(
+            w=["u", "v"] * 20
+        )
+        table.loc[3, "x"] = nan
+        fitted, features, _ = fit(Kernel(n_landmarks=10), table)
+        by_hand = fitted.kernel.apply(fitted.recipe.apply(fitted.plan.encode(Batch(table, "X"))[0]))
+        assert_allclose(features, by_hand)
+        assert_allclose(fitted.encode(Batch(table, "X"))[0], by_hand)
+        assert fitted.accepts_missing and fitted.n_features(4) == features.shape[1]
+        other = fitted.with_gamma(3.0)
+        assert other.kernel.gamma == 3.0 and other.recipe is fitted.recipe
+        with pytest.raises(ValueError, match="a step for 5 columns follows one that gives"):
+            ViewFeatures(recipe=fitted.recipe, kernel=fitted.kernel).n_features(3)
+
+    def test_rows_of_chunks_have_the_features_of_all_rows(self, rng):
+        """Moments and a sample that is all rows give what the rows give."""
+        table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("xyz"))
+        for features in ("auto", "paper", None, Kernel(n_landmarks=9), "linear", StandardScaler()):
+            spec = FeatureSpec.of(features, "a")
+            whole, expected, _ = fit(features, table)
+            moments = None
+            for part in (table[:20], table[20:]):
+                found, present = spec.moments(Batch(part, "view 'a'"), whole.plan)
+                assert present.all() and (found is None) == (not spec.learns_from_moments)
+                moments = found if moments is None else moments.combine(found)
+            sample = Batch(table, "view 'a'") if spec.learns_from_rows else None
+            fitted = spec.fit_chunks("view 'a'", whole.plan, moments, sample)
+            assert_allclose(fitted.encode(Batch(table, "X"))[0], expected, atol=1e-9)
+
+    def test_missing_in_every_row(self):
+        table = np.full((3, 2), nan)
+        with pytest.raises(ValueError, match="view 'a': missing in every row"):
+            fit(None, table)
+        for fitted in (ViewFeatures(), ViewFeatures(transformer=StandardScaler())):
+            rows, present = fitted.encode(Batch(table, "view 'a'"))
+            assert len(rows) == 0 and not present.any()
+
+    @pytest.mark.parametrize("features", ["histogram", "hellinger", "chi2", Recipe("histogram")])
+    def test_negative_counts_are_named(self, features):
+        X = np.array([[nan, nan], [1, 2], [3, -4], [5, 5]])
+        with pytest.raises(ValueError, match="view 'a', row 2, column 1: -4 is negative"):
+            fit(features, X)
+        fitted, _, _ = fit(features, np.abs(X))
+        with pytest.raises(ValueError, match="view 'a', row 2, column 1: -4 is negative"):
+            fitted.encode(Batch(X, "view 'a'"))
+
+    def test_errors_of_recipes_and_kernels_name_the_view(self):
+        with pytest.raises(ValueError, match=r"^view 'a': every column is constant in all rows"):
+            fit("scale", np.ones((3, 2)))
+        with pytest.raises(ValueError, match=r"^view 'a': kernel: a matrix of finite numbers"):
+            fit(Kernel(lambda A, B: A, recipe=None), np.arange(8.0).reshape(4, 2))
+
+    def test_scales_that_lose_digits_are_warned_of_in_the_fit_alone(self, rng):
+        X = np.column_stack([1e9 + rng.normal(size=30), rng.normal(size=30)])
+        with pytest.warns(DataWarning, match="view 'a': column 0 has values around 1e"):
+            fitted, _, _ = fit(None, X)
+        fitted.encode(Batch(X, "view 'a'"))
+        fit("scale", X)
+
+
 class DropFirstRow(TransformerMixin, BaseEstimator):
     """A transformer that breaks its promise to keep the rows."""
 
@@ -77,53 +203,35 @@ class DropFirstRow(TransformerMixin, BaseEstimator):
         return X[1:]
 
 
-class TestEncoding:
-    def test_features_as_given(self):
-        X = np.array([[1.0, 2], [nan, nan], [3, 4]])
-        features, present = ViewFeatures(None, as_numbers=True).fit_encode(Table(X, "view 'a'"))
-        assert_array_equal(features, X[[0, 2]])
-        assert_array_equal(present, [True, False, True])
-
+class TestTransformersOfTheUser:
     def test_fitted_on_the_rows_that_have_the_view_and_never_again(self, rng):
         train, new = rng.normal(size=(20, 3)), rng.normal(size=(5, 3)) + 4
-        holes = np.insert(train, [0, 7], nan, axis=0)
-        scaler = StandardScaler()
-        features, present = ViewFeatures(scaler, as_numbers=False).fit_encode(
-            Table(holes, "view 'a'")
-        )
+        fitted, features, present = fit(StandardScaler(), np.insert(train, [0, 7], nan, axis=0))
         assert_allclose(features, (train - train.mean(axis=0)) / train.std(axis=0))
         assert np.flatnonzero(~present).tolist() == [0, 8]
-        features, _ = ViewFeatures(scaler, as_numbers=False).encode(Table(new, "view 'a'"))
-        assert_allclose(features, (new - train.mean(axis=0)) / train.std(axis=0))
+        found, _ = fitted.encode(Batch(new, "view 'a'"))
+        assert_allclose(found, (new - train.mean(axis=0)) / train.std(axis=0))
+        assert fitted.n_features(3) is None
 
     def test_text_and_missing_values_reach_a_transformer_that_takes_them(self):
-        frame = pd.DataFrame({"kind": ["u", "v", None, "u"], "size": [1.0, nan, nan, 5.0]})
+        table = pd.DataFrame({"kind": ["u", "v", None, "u"], "size": [1.0, nan, nan, 5.0]})
         parts = make_column_transformer(
             (OneHotEncoder(sparse_output=False), ["kind"]), (SimpleImputer(), ["size"])
         )
-        features, present = ViewFeatures(parts, as_numbers=False).fit_encode(
-            Table(frame, "view 'a'")
-        )
+        _, features, present = fit(parts, table)
         assert present.tolist() == [True, True, False, True]
         assert_array_equal(features, [[1, 0, 1], [0, 1, 3], [1, 0, 5]])
 
-    def test_sparse_and_pandas_output(self, rng):
+    def test_sparse_and_pandas_output_and_a_kernel_after_it(self, rng):
         X = rng.integers(0, 3, size=(6, 2))
-        table = Table(X, "view 'a'")
-        encoded, _ = ViewFeatures(OneHotEncoder(), as_numbers=False).fit_encode(table)
-        assert sparse.issparse(encoded)
-        assert_array_equal(encoded.sum(axis=1), np.full(6, 2))
+        _, features, _ = fit(OneHotEncoder(), X)
+        assert sparse.issparse(features)
+        assert_array_equal(features.sum(axis=1), np.full(6, 2))
         named = StandardScaler().set_output(transform="pandas")
-        plain, _ = ViewFeatures(StandardScaler(), as_numbers=False).fit_encode(table)
-        assert_array_equal(ViewFeatures(named, as_numbers=False).fit_encode(table)[0], plain)
-
-    def test_missing_in_every_row(self):
-        table = Table(np.full((3, 2), nan), "view 'a'")
-        with pytest.raises(ValueError, match="view 'a': missing in every row"):
-            ViewFeatures(None, as_numbers=True).fit_encode(table)
-        for as_numbers in (True, False):
-            _, present = ViewFeatures(StandardScaler(), as_numbers=as_numbers).encode(table)
-            assert not present.any()
+        _, plain, _ = fit(StandardScaler(), X)
+        assert_array_equal(fit(named, X)[1], plain)
+        _, kernel, _ = fit(Kernel("linear", None, recipe=StandardScaler()), X)
+        assert_allclose(kernel @ kernel.T, plain @ plain.T, atol=1e-9)
 
     @pytest.mark.parametrize(
         ("transformer", "error"),
@@ -131,67 +239,37 @@ class TestEncoding:
             (StandardScaler(), r"view 'a' after its transformer, row 3, column 1: nan"),
             (make_pipeline(StandardScaler(), PCA(1)), "view 'a', row 3, column 'y': missing value"),
             (PCA(1), "view 'a', row 3, column 'y': missing value"),
-            (
-                make_column_transformer((PCA(1), ["y"])),
-                "view 'a', row 3, column 'y': missing value",
-            ),
+            (make_column_transformer((PCA(1), ["y"])), "view 'a', row 3, column 'y': missing val"),
             (make_column_transformer(("drop", ["x"])), "after its transformer: 0 feature"),
             (make_pipeline(SimpleImputer(), DropFirstRow()), "transformer: 2 rows of 3 are left"),
             (make_column_transformer((SimpleImputer(), ["z"])), "view 'a': .*"),
+            (make_pipeline(SimpleImputer(), SelectKBest(k=1)), "view 'a': Pipeline needs labels"),
         ],
         ids=lambda value: value[:40] if isinstance(value, str) else "",
     )
     def test_errors_name_view_row_and_column(self, transformer, error):
-        frame = pd.DataFrame({"x": [nan, 1.0, 2.0, 3.0], "y": [nan, 1.0, 2.0, nan]})
-        with pytest.raises(ValueError, match=error):
-            ViewFeatures(clone(transformer), as_numbers=False).fit_encode(Table(frame, "view 'a'"))
+        table = pd.DataFrame({"x": [nan, 1.0, 2.0, 3.0], "y": [nan, 1.0, 2.0, nan]})
+        with warnings.catch_warnings(), pytest.raises(ValueError, match=error):
+            warnings.simplefilter("ignore")
+            fit(clone(transformer), table)
 
-    def test_negative_counts_are_named(self):
-        X = np.array([[nan, nan], [1, 2], [3, -4]])
-        for rows in (X, sparse.csr_array(X), pd.DataFrame(X)):
-            recipe = make_transformer("histogram", "a")
-            with pytest.raises(ValueError, match="view 'a', row 2, column 1: -4 is negative"):
-                ViewFeatures(recipe, as_numbers=True).fit_encode(Table(rows, "view 'a'"))
-
-    def test_negative_counts_are_named_beside_words_and_holes(self):
-        frame = pd.DataFrame({"ward": ["u", "v", "u"], "x": [nan, 1, 2], "y": [3.0, 1, -4]})
-        parts = make_column_transformer(
-            (OneHotEncoder(sparse_output=False), ["ward"]), (SimpleImputer(), ["x", "y"])
-        )
-        chain = make_pipeline(parts, KernelMap("hellinger"))
-        with pytest.raises(ValueError, match="view 'a', row 2, column 'y': -4 is negative"):
-            ViewFeatures(chain, as_numbers=False).fit_encode(Table(frame, "view 'a'"))
-
-    def test_columns_that_take_the_digits_of_others_are_named(self, rng):
-        year, size = 2000 + rng.normal(size=30), rng.normal(size=30)
-        frame = pd.DataFrame({"second": 3e7 * year, "size": size, "one": 1.0})
-        message = "view 'a': column 'second' has values around 6e.10, and column 'size' varies by"
-        with pytest.warns(DataWarning, match=message):
-            ViewFeatures(None, as_numbers=True).fit_encode(Table(frame, "view 'a'"))
-        tame = pd.DataFrame({"year": year, "size": size, "one": 1.0})
-        ViewFeatures(None, as_numbers=True).fit_encode(
-            Table(tame, "view 'a'")
-        )  # warnings are errors
-        ViewFeatures(None, as_numbers=True).encode(Table(frame, "view 'a'"))  # the fit alone warns
-
-
-@pytest.mark.parametrize(
-    ("cell", "message"),
-    [
-        (np.inf, r"view 'lab', row 7, column 'hb': inf is not a finite number"),
-        ("old", r"view 'lab', row 7, column 'hb': 'old' is not a number, as it was at the fit"),
-        ("s", r"view 'lab': Cannot use mean strategy"),  # allowed in another column
-    ],
-)
-def test_the_cell_that_a_step_refuses_is_named(rng, cell, message):
-    table = pd.DataFrame(rng.normal(size=(20, 2)), columns=["crp", "hb"])
-    table["ward"] = ["n", "s"] * 10
-    table.loc[3, "crp"] = nan
-    steps = make_column_transformer(
-        (SimpleImputer(), ["crp", "hb"]), (OneHotEncoder(sparse_output=False), ["ward"])
+    @pytest.mark.parametrize(
+        ("cell", "message"),
+        [
+            (np.inf, r"view 'lab', row 7, column 'hb': inf is not a finite number"),
+            ("old", r"view 'lab', row 7, column 'hb': 'old' is not a number, as it was at the fit"),
+            ("s", r"view 'lab': Cannot use mean strategy"),  # allowed in another column
+        ],
     )
-    ViewFeatures(steps, as_numbers=False).fit_encode(Table(table, "view 'lab'"))
-    table["hb"] = table["hb"].astype(float if isinstance(cell, float) else object)
-    table.loc[7, "hb"] = cell
-    with pytest.raises(ValueError, match=message):
-        ViewFeatures(steps, as_numbers=False).encode(Table(table, "view 'lab'"))
+    def test_the_cell_that_a_step_refuses_is_named(self, rng, cell, message):
+        table = pd.DataFrame(rng.normal(size=(20, 2)), columns=["crp", "hb"])
+        table["ward"] = ["n", "s"] * 10
+        table.loc[3, "crp"] = nan
+        steps = make_column_transformer(
+            (SimpleImputer(), ["crp", "hb"]), (OneHotEncoder(sparse_output=False), ["ward"])
+        )
+        fitted, _, _ = fit(steps, table)
+        table["hb"] = table["hb"].astype(float if isinstance(cell, float) else object)
+        table.loc[7, "hb"] = cell
+        with pytest.raises(ValueError, match=message):
+            fitted.encode(Batch(table, "view 'lab'"))

@@ -1,13 +1,13 @@
-"""Surveys of parts add up to that of the whole, and decide the same as in memory."""
+"""Surveys of batches add up to that of the table, and are what ids are told by."""
 
 import dataclasses
 import datetime
 import pickle
-import warnings
+import uuid
+from collections import Counter
 from decimal import Decimal
 from functools import reduce
 from itertools import pairwise
-from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -16,19 +16,97 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_equal
+from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from scipy import sparse
+from sklearn import datasets
 
-from naim3l.features.cell_encoder import CellEncoder
-from naim3l.features.column_kinds import TEXT
-from naim3l.features.encoding import ViewFeatures
-from naim3l.features.survey import TableSurvey
-from naim3l.features.unused_columns import set_aside
-from naim3l.input import distinct
-from naim3l.input.tables import Table
+from naim3l._ids import is_named_like_id
+from naim3l.features import survey as module
+from naim3l.features.plan import find_ids
+from naim3l.features.survey import RowPatterns, TableSurvey, ValueCounts, column_types
+from naim3l.input.batches import Batch
 
 nan = np.nan
 DAY = datetime.date(1970, 1, 3)
+N = 60
+
+
+class TestValueCounts:
+    VALUES = st.lists(st.one_of(st.integers(-3, 3), st.sampled_from(["a", "b", 0.5, True])))
+
+    @given(st.lists(VALUES, min_size=1, max_size=4))
+    def test_parts_add_up_to_the_whole(self, parts):
+        whole = [value for part in parts for value in part]
+        counts = reduce(ValueCounts.combine, (ValueCounts.of(Counter(part)) for part in parts))
+        assert counts.counts == Counter(whole)
+        assert counts.n_values == len(set(whole))
+        assert counts.all_differ == (len(set(whole)) == len(whole))
+
+    @given(st.lists(st.lists(st.integers(-5, 5)), min_size=1, max_size=4))
+    def test_numbers(self, parts):
+        whole = np.array([number for part in parts for number in part], dtype=float)
+        counted = (ValueCounts.of_numbers(np.array(part, dtype=float)) for part in parts)
+        counts = reduce(ValueCounts.combine, counted)
+        assert counts.n_values == len(set(whole)) and not counts.is_sample
+        assert sorted(counts.repeats) == sorted(Counter(whole).values())
+        assert counts.all_differ == (len(set(whole)) == len(whole))
+
+    def test_equal_numbers_are_one_value(self):
+        assert ValueCounts.of_numbers(np.array([0.0, -0.0])).n_values == 1
+        hashes = module._hashes([1, 1.0, True, Decimal(1), np.int64(1)])
+        assert len(set(hashes.tolist())) == 1
+
+    @pytest.mark.parametrize("build", [str, float])
+    def test_beyond_the_bound(self, build, monkeypatch):
+        """The sample is the same for all ways to cut the rows, and has the counts of all rows."""
+        monkeypatch.setattr(module, "MOST_VALUES", 4000)
+        values = [build(i % 25_000) for i in range(40_000)]
+
+        def count(part):
+            if build is float:
+                return ValueCounts.of_numbers(np.array(part))
+            return ValueCounts.of(Counter(part))
+
+        whole = count(values)
+        assert whole.is_sample and len(whole.hashes) == 4000
+        assert whole.n_values == pytest.approx(25_000, rel=0.05)
+        assert not whole.all_differ and set(whole.repeats.tolist()) == {1, 2}
+        assert whole.repeats.mean() == pytest.approx(40 / 25, rel=0.05)
+        for size in (7000, 39_999):
+            parts = [values[i : i + size] for i in range(0, len(values), size)]
+            found = reduce(ValueCounts.combine, map(count, parts))
+            assert found.is_sample
+            assert_array_equal(found.hashes, whole.hashes)
+            assert_array_equal(found.repeats, whole.repeats)
+        assert count(values[:25_000]).all_differ
+
+
+class TestRowPatterns:
+    def in_parts(self, missing, cuts):
+        return reduce(RowPatterns.combine, map(RowPatterns.of, np.split(missing, cuts)))
+
+    @pytest.mark.parametrize("n_columns", [3, 8, 70, 130])
+    def test_rows_that_have_some_of_the_columns(self, rng, n_columns):
+        missing = rng.random((40, n_columns)) < rng.choice([0.2, 0.98], size=(40, 1))
+        missing[:3], missing[3:5] = True, False
+        patterns = self.in_parts(missing, [0, 7, 31])
+        assert patterns == RowPatterns.of(missing)
+        assert patterns.n_present == (~missing).any(axis=1).sum()
+        for _ in range(5):
+            columns = rng.permutation(n_columns)[: rng.integers(1, n_columns)].tolist()
+            assert patterns.n_with(columns) == (~missing[:, columns]).any(axis=1).sum()
+
+    def test_too_many_patterns(self, rng, monkeypatch):
+        missing = rng.random((300, 70)) < 0.5
+        assert len(RowPatterns.of(missing).partly) == 300
+        monkeypatch.setattr(module, "MOST_PATTERNS", 50)
+        for patterns in (self.in_parts(missing, [30, 60]), RowPatterns.of(missing)):
+            assert patterns.partly is None and patterns.n_with([0]) == 300
+
+    def test_sparse_masks(self):
+        missing = np.array([[True, True], [False, False], [False, True]])
+        assert RowPatterns.of(sparse.csr_array(missing)) == RowPatterns(2, 2, None)
+        assert RowPatterns.of(sparse.csr_array(missing[:2])) == RowPatterns(2, 1, {})
 
 
 def pick(*cells, dtype=object):
@@ -42,16 +120,15 @@ def with_gaps(rng, numbers):
     return pd.Series(np.where(rng.random(len(numbers)) < 0.2, nan, numbers))
 
 
+# Columns that all libraries have, and those of Python objects.
 PLAIN = {
     "decimals": lambda rng, n: with_gaps(rng, rng.normal(size=n)),
     "whole": lambda rng, n: with_gaps(rng, rng.integers(0, 9, size=n)),
     "ids": lambda rng, n: pd.Series(rng.permutation(n) * 7_654_321 + 20_000_001),
-    "counter": lambda rng, n: pd.Series(np.arange(n) + 5),
     "counter_with_gaps": lambda rng, n: with_gaps(rng, np.arange(n)),
     "codes": lambda rng, n: pd.Series([f"P{i:03d}" for i in rng.permutation(n)], dtype=object),
-    "uuids": lambda rng, n: pd.Series([str(UUID(int=i)) for i in range(n)], dtype=object),
     "words": pick("a", "b", "c", "?", "N/A", None),
-    "many_words": pick(*(f"word {i}" for i in range(40)), None),
+    "truth_words": pick("true", "FALSE", None),
     "unknown": pick("?", None),
     "nothing": pick(None, dtype=float),
     "written_dates": pick("2024-01-31", "2023-12-01 10:00", "?", None),
@@ -59,23 +136,20 @@ PLAIN = {
     "dates": pick("2024-01-31", "1999-01-01", None, dtype="datetime64[us]"),
     "truth": pick(True, False, dtype=bool),
     "category": pick("a", "b", None, dtype="category"),
-    "numbers_as_text": pick("1", "2,5", "?", "x"),
+    "numbers_as_text": pick("1", "2,5", "1,234", "V45", "?", "x"),
     "infinite": pick(*[1.0] * 20, np.inf, -np.inf, 1e200, dtype=float),
     "tiny": pick(1e-200, 0.0, nan, dtype=float),
 }
 OBJECTS = {
-    "mixed": pick(1, 2.5, Decimal(3), True, None),
+    "mixed": pick(1, 2.5, Decimal(3), "4", None),
     "truth_and_nothing": pick(True, False, None),
-    "uuid_objects": lambda rng, n: pd.Series([UUID(int=i) for i in range(n)], dtype=object),
+    "uuid_objects": lambda rng, n: pd.Series([uuid.UUID(int=i) for i in range(n)], dtype=object),
     "whole_objects": lambda rng, n: pd.Series(rng.permutation(n), dtype=object),
     "huge": lambda rng, n: pd.Series([10 ** (300 + i) for i in range(n)], dtype=object),
-    "days": pick(DAY, None),
-    "days_and_words": pick(DAY, "a"),
-    "numbers_and_words": pick(1, "1", "a", "b", "?"),
+    "days_and_words": pick(DAY, "a", 1, None),
     "lists": pick([1], "a", "?", None),
     "zones": pick("2024-01-31 10:00+02:00", None, dtype="datetime64[us, UTC]"),
     "codes_as_category": pick(1.0, 2.0, None, dtype="category"),
-    "whole_with_null": pick(1, 2, None, dtype="Int64"),
     "sparse": pick(0.0, 1.0, dtype="Sparse[float]"),
 }
 COLUMNS = PLAIN | OBJECTS
@@ -91,256 +165,181 @@ def take(table, start, stop):
 
 
 def surveys(table, cuts, **options):
-    """Surveys of the parts between the cuts; rows keep their numbers in messages."""
+    """Surveys of the batches between the cuts; rows keep their numbers in messages."""
     bounds = [0, *sorted(cuts), table.shape[0]]
     for start, stop in pairwise(bounds):
-        part = Table(take(table, start, stop), "view 'a'", rows=range(start, stop))
-        yield TableSurvey.of(part, **options)
+        origin = module.Origin("view 'a'", first_row=start)
+        yield TableSurvey.of(Batch(take(table, start, stop), origin), **options)
 
 
 def plain(value):
     """Containers and arrays in place of records, so that surveys can be compared."""
     if dataclasses.is_dataclass(value):
-        return {key: plain(entry) for key, entry in vars(value).items() if key != "totals"}
+        return {k: plain(v) for k, v in vars(value).items() if k not in ("totals", "origin")}
+    if isinstance(value, module.Amounts):
+        return [round(value.total, 6) or 0, value.lowest, value.highest]
+    if isinstance(value, Counter):
+        return {key: n for key, n in value.items() if n}
     if isinstance(value, dict):
         return {key: plain(entry) for key, entry in value.items()}
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [plain(entry) for entry in value]
     return (type(value), str(value)) if isinstance(value, Exception) else value
 
 
 def assert_same(found, expected):
     assert_equal(plain(found), plain(expected))
-    assert_allclose(found.sums.totals, expected.sums.totals, rtol=1e-12, atol=1e-9)
+    assert_allclose(found.totals, expected.totals, rtol=1e-12, atol=1e-9)
 
 
-names = st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=5, unique=True)
-CUTS = st.lists(st.integers(0, 30), max_size=4)
-SEEDS = st.integers(0, 2**32 - 1)
-
-
-@settings(deadline=None, max_examples=40)
-@given(chosen=names, n=st.integers(1, 30), cuts=CUTS, seed=SEEDS, data=st.data())
-def test_parts_add_up_to_the_whole(chosen, n, cuts, seed, data):
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame({name: COLUMNS[name](rng, n) for name in chosen})
-    library = data.draw(st.sampled_from(sorted(MAKERS))) if set(chosen) <= set(PLAIN) else "pandas"
-    table = MAKERS[library](frame)
-    whole = TableSurvey.of(Table(table, "view 'a'"))
-    parts = list(surveys(table, [min(cut, n) for cut in cuts]))
-    assert_same(reduce(TableSurvey.combine, parts), whole)
-    from_the_right = reduce(lambda found, part: part.combine(found), reversed(parts))
-    assert_same(from_the_right, whole)
-
-
-@pytest.mark.parametrize("build", [np.asarray, sparse.csr_array])
-def test_arrays(build, rng):
-    X = rng.normal(size=(20, 4)) * (rng.random((20, 4)) < 0.6)
-    X[rng.random((20, 4)) < 0.3], X[3], X[11, 2] = nan, nan, np.inf
-    whole = TableSurvey.of(Table(build(X), "view 'a'"))
-    assert_same(reduce(TableSurvey.combine, surveys(build(X), [0, 5, 11])), whole)
-    assert whole.n_present == 19 and not whole.ids
-
-
-def outcome(decide):
-    """What a function returns and warns of, or its error."""
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        try:
-            result = decide()
-        except (ValueError, TypeError) as error:
-            return type(error), str(error)
-    return result, [str(warning.message) for warning in told]
-
-
-def fitted(encoder):
-    state = {key: value for key, value in vars(encoder).items() if key != "encoder_"}
-    one_hot = encoder.encoder_
-    if one_hot is not None:
-        state |= {"categories": one_hot.categories_, "rare": one_hot.infrequent_categories_}
-    return state | {"names": encoder.get_feature_names_out()}
-
-
-def in_memory(table):
-    unused = set_aside(TableSurvey.of(table))
-    kept = [j for j in range(table.shape[1]) if j not in unused]
-    if not kept:
-        return unused, None
-    features = ViewFeatures.make("auto", "a")
-    rows, _ = features.rows(table.select_columns(kept, table.where))
-    return unused, fitted(CellEncoder().fit(rows))
-
-
-def from_survey(survey):
-    unused = set_aside(survey)
-    kept = [j for j in range(len(survey.labels)) if j not in unused]
-    if not kept:
-        return unused, None
-    return unused, fitted(CellEncoder().fit_survey(survey.select_columns(kept)))
-
-
-@settings(deadline=None, max_examples=40)
-@given(chosen=names, n=st.integers(2, 30), cuts=CUTS, seed=SEEDS)
-def test_decisions_are_those_in_memory(chosen, n, cuts, seed):
-    """Also of rows that lack the view once ids are set aside, and also if they are errors."""
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame({name: COLUMNS[name](rng, n) for name in chosen})
-    merged = reduce(TableSurvey.combine, surveys(frame, [min(cut, n) for cut in cuts]))
-    found, expected = outcome(lambda: from_survey(merged)), outcome(
-        lambda: in_memory(Table(frame, "view 'a'")))  # fmt: skip
-    if expected[0] in (ValueError, TypeError) or expected[0][1] is None:
-        assert found == expected
-        return
-    (unused, state), told = expected
-    assert found[0][0] == unused and found[1] == told
-    assert_allclose(found[0][1].pop("means_"), state.pop("means_"), rtol=1e-12)
-    assert_equal(found[0][1], state)
-
-
-def one_hot_by_hand(words):
-    """Encoder that scikit-learn fits to the words themselves."""
-    encoder = CellEncoder().fit(pd.DataFrame({"y": words})).encoder_
-    return encoder, type(encoder)(**encoder.get_params()).fit(np.array(words, object)[:, None])
-
-
-@settings(deadline=None, max_examples=30)
-@given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=60), gaps=st.integers(0, 4))
-def test_categories_are_those_that_scikit_learn_finds(counts, gaps):
-    words = [f"w{i}" for i, n in enumerate(counts) for _ in range(n)] + [None] * gaps
-    found, expected = one_hot_by_hand(words)
-    assert_equal(found.categories_, expected.categories_)
-    assert_equal(found.infrequent_categories_, expected.infrequent_categories_)
-    rows = np.array([*words, "new"], dtype=object)[:, None]
-    assert_equal(found.transform(rows), expected.transform(rows))
-
-
-class TestPlaces:
-    def parts(self, *columns):
-        tables = [Table(pd.DataFrame({"y": pd.Series(cells, dtype=object)}), f"view 'a', part {i}")
-                  for i, cells in enumerate(columns)]  # fmt: skip
-        return reduce(TableSurvey.combine, [TableSurvey.of(part, "view 'a'") for part in tables])
-
-    @pytest.mark.parametrize(
-        ("columns", "error"),
-        [
-            (
-                [["1", "2"], ["3", "4", "x"]],
-                r"part 1, row 2, column 'y': 'x' is text, though 4 of 5",
-            ),
-            ([[1, 2], ["?"]], r"part 1, row 0, column 'y': '\?' is text, though 2 of 3"),
-            ([["2024-01-31"], ["1.2.2024"]], r"part 1, row 0, .*'1.2.2024' cannot be read as a da"),
-            ([["a"], [None, DAY]], r"part 1, row 1, .*is not a number, nor text like other"),
-            ([["a", "b"], ["a", {}]], r"part 1, row 1, column 'y': {} is not a number, text or"),
-            ([[1.0, 2], [3, 1e200]], r"part 1, row 1, column 'y': 1e\+200 is too large"),
-            ([[1, 2], [3, 10**400]], r"part 1, row 1, column 'y': 1000.* is not a number"),
-            ([[1e-200], [0.0]], r"view 'a', column 'y': its largest value is 1e-200"),
-        ],
+class TestTableSurvey:
+    @settings(max_examples=60)
+    @given(
+        chosen=st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=5, unique=True),
+        n=st.integers(1, 30),
+        cuts=st.lists(st.integers(0, 30), max_size=4),
+        seed=st.integers(0, 2**32 - 1),
+        data=st.data(),
     )
-    def test_errors_name_the_part_and_the_row(self, columns, error):
-        survey = self.parts(*columns)
-        with pytest.raises((ValueError, TypeError), match=error):
-            CellEncoder().fit_survey(pickle.loads(pickle.dumps(survey)))
+    def test_batches_add_up_to_the_table(self, chosen, n, cuts, seed, data):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({name: COLUMNS[name](rng, n) for name in chosen})
+        libraries = sorted(MAKERS) if set(chosen) <= set(PLAIN) else ["pandas"]
+        table = MAKERS[data.draw(st.sampled_from(libraries))](frame)
+        whole = TableSurvey.of(Batch(table, "view 'a'"))
+        parts = list(surveys(table, [min(cut, n) for cut in cuts]))
+        assert_same(reduce(TableSurvey.combine, parts), whole)
+        assert_same(reduce(lambda found, part: part.combine(found), reversed(parts)), whole)
+        assert_same(pickle.loads(pickle.dumps(whole)), whole)
 
-    def test_the_first_row_is_named_as_in_memory(self):
-        frame = pd.DataFrame({"x": [1.0, 2, np.inf], "y": [1.0, np.inf, 2]})
-        with pytest.raises(ValueError, match="row 1, column 'y': inf"):
-            CellEncoder().fit_survey(reduce(TableSurvey.combine, surveys(frame, [1, 2])))
+    @pytest.mark.parametrize("build", [np.asarray, sparse.csr_array])
+    def test_arrays(self, build, rng):
+        X = rng.normal(size=(20, 4)) * (rng.random((20, 4)) < 0.6)
+        X[rng.random((20, 4)) < 0.3], X[3], X[11, 2] = nan, nan, np.inf
+        whole = TableSurvey.of(Batch(build(X), "view 'a'"))
+        assert_same(reduce(TableSurvey.combine, surveys(build(X), [0, 5, 11])), whole)
+        assert whole.rows.n_present == 19 and not whole.ids
+        assert_array_equal(whole.n_known, (~np.isnan(X)).sum(axis=0))
+        if build is np.asarray:
+            assert_array_equal(whole.lowest, np.nanmin(X, axis=0))
+            assert_array_equal(whole.highest, np.nanmax(X, axis=0))
 
-    def test_warnings_name_the_whole_table(self):
-        survey = self.parts([f"P{i}" for i in range(20)], [f"Q{i}" for i in range(20)])
-        with pytest.warns(UserWarning, match="^view 'a', column 'y': an id: its values are codes"):
-            set_aside(survey)
-
-
-class TestTypesOfParts:
-    def combined(self, *columns):
-        parts = [Table(pd.DataFrame({"y": column}), f"view 'a', part {i}")
-                 for i, column in enumerate(columns)]  # fmt: skip
-        return reduce(TableSurvey.combine, map(TableSurvey.of, parts))
-
-    @pytest.mark.parametrize(
-        "empty", [[None, None], [nan, nan], pd.Series([None, None], dtype="Int64")], ids=str
-    )
-    @pytest.mark.parametrize("cells", [["a", "b", "a"], [1.5, 2, nan], [True, False, True],
-                                       pd.to_datetime(["2024-01-31"] * 3)])  # fmt: skip
-    def test_a_part_without_cells_may_have_any_type(self, cells, empty):
-        expected = CellEncoder().fit(pd.DataFrame({"y": cells})).kinds_
-        for columns in ([cells, empty], [empty, cells], [empty, cells, empty]):
-            survey = self.combined(*columns)
-            assert_equal(CellEncoder().fit_survey(survey).kinds_, expected)
-            assert survey.n_present == survey.n_known[0] <= 3 and survey.n_rows > 4
-
-    def test_truth_values_and_numbers_are_numbers(self):
-        encoder = CellEncoder().fit_survey(self.combined([True, False], [3.0, 0.0]))
-        assert encoder.means_ == [1.0] and encoder.kinds_ == [0]
-
-    def test_categories_in_one_part_are_text_in_all(self):
-        days = ["2024-01-31", "2024-02-01"]
-        for columns in ([days, pd.Series(days, dtype="category")], [pd.Categorical(days), days]):
-            assert CellEncoder().fit_survey(self.combined(*columns)).kinds_ == [TEXT]
-
-    def test_text_in_one_part_and_numbers_in_another_are_refused(self):
-        with pytest.raises(TypeError, match="part 1, column 'y': it has text, but numbers in view"):
-            self.combined([1.0, 2.0], ["a", "b"])
+    def test_columns_that_differ_between_parts_are_refused(self):
+        one, two = (TableSurvey.of(Batch(pd.DataFrame({name: [1]}), f"view 'a', part {name}"))
+                    for name in "xy")  # fmt: skip
         with pytest.raises(
-            ValueError, match="part 1: its columns differ from those of view 'a', p"
+            ValueError, match=r"part y: its columns differ from those of view 'a', p"
         ):
-            TableSurvey.of(Table(pd.DataFrame({"x": [1]}), "view 'a', part 0")).combine(
-                TableSurvey.of(Table(pd.DataFrame({"y": [1]}), "view 'a', part 1"))
-            )
+            one.combine(two)
 
-    @pytest.mark.parametrize("empty", [[None] * 2, [nan] * 2, pd.Series([None] * 2, dtype="Int64")])
-    def test_parts_are_encoded_whatever_the_type_of_a_column_without_cells(self, empty):
-        """Kinds are those of the fit; a part may also have no rows, or none with the view."""
+    def test_types(self):
         frame = pd.DataFrame({
-            "age": [1.0, 2, 3, nan], "ward": ["a", "b", None, "a"], "ok": [True, False, True, True],
-            "seen": ["2024-01-31"] * 4, "day": pd.to_datetime(["2024-01-31"] * 3 + [None]),
+            "number": [1.5], "truth": [True], "date": pd.to_datetime(["2024-01-31"]),
+            "time": pd.to_timedelta([3], "h"), "category": pd.Categorical(["a"]), "text": ["a"],
         })  # fmt: skip
-        features = ViewFeatures.make("auto", "a")
-        expected, _ = features.fit_encode(Table(frame, "view 'a'"))
-        for name in frame:
-            part = frame.iloc[:2].assign(**{name: empty})
-            known = frame.iloc[:2].assign(**{name: frame[name].mask(frame.index >= 0)})
-            found, present = features.encode(Table(part, "view 'a'"))
-            assert_equal(found, features.encode(Table(known, "view 'a'"))[0])
-            assert present.all() and found.shape == (2, expected.shape[1])
-        lacking = Table(frame.iloc[:2].assign(**dict.fromkeys(frame, empty)), "view 'a'")
-        for part, n in ((lacking, 2), (Table(frame.iloc[:0], "view 'a'"), 0)):
-            rows, present = features.encode(part)
-            assert rows.shape[0] == 0 and present.tolist() == [False] * n
+        expected = ["number", "truth", "date", "date", "text", "cells"]
+        for build in MAKERS.values():
+            assert column_types(Batch(build(frame), "X")) == expected
+        assert column_types(Batch(frame, "X"), ["number"])[0] == "text"
+        assert column_types(Batch(np.eye(2) > 0, "X")) == ["truth"] * 2
+        structs = pl.DataFrame({"x": [{"a": 1}], "y": pl.Series([[1, 2]], dtype=pl.Array(int, 2))})
+        assert column_types(Batch(structs, "X")) == ["cells"] * 2
 
 
-class TestManyValues:
-    @pytest.fixture
-    def few(self, monkeypatch):
-        monkeypatch.setattr(distinct, "MOST_VALUES", 4000)
+def shuffled(values):
+    return np.random.default_rng(0).permutation(values)
 
-    @pytest.mark.parametrize("build", [lambda i: i, lambda i: f"note {i}"], ids=["whole", "text"])
-    def test_estimates(self, few, build):
-        rng = np.random.default_rng(0)
-        cells = [build(i) for i in rng.integers(0, 60_000, size=50_000)]
-        frame = pd.DataFrame({"y": cells})
-        survey = reduce(TableSurvey.combine, surveys(frame, [1000, 3000, 20_000]))
-        assert_same(survey, TableSurvey.of(Table(frame, "view 'a'")))
-        values = survey.cells[0].values if survey.cells else survey.ids[0][1]
-        assert values.is_sample and not values.all_differ
-        assert values.n_values == pytest.approx(len(set(cells)), rel=0.05)
 
-    def test_ids_and_free_text(self, few):
-        n = 9000
-        frame = pd.DataFrame({
-            "x": np.random.default_rng(0).normal(size=n),
-            "counter": np.arange(n),
-            "code": [f"P{i}" for i in range(n)],
-            "MRN": np.arange(n) // 2 * 7,
-            "note": [f"a note {i}" for i in np.arange(n) % 4500],
-        })  # fmt: skip
-        survey = reduce(TableSurvey.combine, surveys(frame, [2000, 4000]))
-        with pytest.warns(UserWarning):
-            reasons = {use.name: use.reason for use in set_aside(survey).values()}
-        assert reasons["counter"] == "an id: it counts the rows"
-        assert reasons["code"] == "an id: its values are codes that all differ"
-        assert reasons["MRN"].startswith("an id: it is named like an id and has about 4")
-        assert reasons["note"].startswith("more than") and list(reasons) == list(frame)[1:]
-        with pytest.raises(ValueError, match=r"column 'note': more than .* leave the column out"):
-            CellEncoder().fit_survey(survey.select_columns([0, 4]))
+def ids_of(table, **options):
+    return find_ids(TableSurvey.of(Batch(table, "t"), **options))
+
+
+def why_id(name, cells):
+    series = cells if isinstance(cells, np.ndarray) else pd.Series(cells, dtype=object)
+    found = ids_of(pd.DataFrame({name: series}))
+    # As text, and divided in two, it is the same.
+    parts = surveys(pd.DataFrame({name: series}), [len(cells) // 3])
+    assert find_ids(reduce(TableSurvey.combine, parts)) == found
+    return found.get(0, "")
+
+
+IDS = {
+    "counter": np.arange(10),
+    "counter from the end of another table": np.arange(7001, 7011.0),
+    "counter in another order": shuffled(np.arange(N)),
+    "part of a counter": shuffled(np.arange(3 * N))[:N],
+    "long numbers": shuffled(np.arange(N) * 7_654_321 + 200_000_001),
+    "years and numbers": [f"2019/{i:04d}" for i in range(N)],
+    "codes": [f"P{i:03d}" for i in range(N)],
+    "codes with parts": [f"S19/{i}" for i in range(N)],
+    "UUIDs": [str(uuid.UUID(int=i * 2**100 + 1)) for i in range(N)],
+    "UUIDs as objects": [uuid.UUID(int=i) for i in range(N)],
+    "beyond the digits of a float": [10**20 + 7 * i * 10**6 + 1 for i in range(N)],
+    "numbers as text": [str(i) for i in range(N)],
+}
+MEASURED = {
+    "decimals that all differ": shuffled(np.arange(N) + 0.5),
+    "ages of few": shuffled(np.arange(20, 80))[:20],
+    "amounts": shuffled(np.arange(N) * 1234 + 20_000),
+    "large round amounts": shuffled(np.arange(N) * 1_230_000 + 20_000_000),
+    "values that repeat": np.arange(N) // 2,
+    "truth values": np.arange(N) % 2 == 0,
+    "negative and long": shuffled(np.arange(N) * 7_654_321 - 200_000_001),
+    "words": ["north", "south", "east"] * 20,
+    "sentences": [f"came on day {i}" for i in range(N)],
+    "nothing": [None] * N,
+    "lists": [[i] for i in range(N)],
+}
+
+
+class TestIds:
+    @pytest.mark.parametrize(
+        "name",
+        ["id", "ID", "patient_id", "MRN", "pid", "patient_no", "caseNr", "patientNo", "record",
+         "case", "subject", "Subject number", "uuid", "Unnamed: 0", "id_patient", "sample code"],
+    )  # fmt: skip
+    def test_names_of_ids(self, name):
+        assert is_named_like_id(name)
+        assert why_id(name, shuffled(10 * np.arange(N) ** 2)).startswith("it is named like an id")
+
+    @pytest.mark.parametrize("name", ["age", "paid", "acid", "patient", "cases", "nodes", "width"])
+    def test_names_of_measurements(self, name):
+        assert not is_named_like_id(name)
+
+    @pytest.mark.parametrize("kind", IDS)
+    def test_values_of_ids_whatever_the_column_is_called(self, kind):
+        assert why_id("x", IDS[kind])
+
+    @pytest.mark.parametrize("kind", MEASURED)
+    def test_values_that_are_no_ids(self, kind):
+        assert not why_id("x", MEASURED[kind])
+
+    @pytest.mark.parametrize("name", ["year", "day_of_study", "rank", "age at entry"])
+    def test_what_counts_by_its_nature_is_no_id(self, name):
+        assert not why_id(name, np.arange(N))
+
+    def test_a_name_alone_is_not_enough(self):
+        assert not why_id("key_rate", np.arange(N) + 0.5)
+        assert not why_id("ward_id", np.arange(N) % 5)
+        assert why_id("patient_id", np.arange(2 * N) // 2)  # each patient came twice
+        assert why_id("patient_id", [*(str(i) for i in range(N)), "x7"])
+        assert not why_id("patient_id", [None] * N)
+
+    def test_missing_cells_do_not_count(self):
+        cells = np.arange(N, dtype=float)
+        cells[::7] = nan
+        assert why_id("x", shuffled(cells))
+
+    @pytest.mark.parametrize("name", ["breast_cancer", "diabetes", "wine", "iris", "digits"])
+    def test_every_column_of_known_tables_is_kept(self, name):
+        assert ids_of(getattr(datasets, f"load_{name}")(as_frame=True).frame) == {}
+
+    def test_columns_without_names_are_no_ids(self):
+        assert ids_of(np.arange(2.0 * N).reshape(N, 2)) == {}
+        assert ids_of(pd.DataFrame({0: np.arange(N), 1: [f"P{i:03d}" for i in range(N)]})) == {}
+
+    def test_order_counts_also_where_some_batches_have_objects(self):
+        frame = pd.DataFrame({"x": np.arange(15)})
+        parts = [frame[:5], frame[5:10].astype(object), frame[10:].astype(float)]
+        parts = [TableSurvey.of(Batch(part, "t")) for part in parts]
+        assert find_ids(reduce(TableSurvey.combine, parts)) == {0: "it counts the rows"}

@@ -1,0 +1,138 @@
+"""What text spells: numbers, dates, codes; and dates of every type as days."""
+
+import datetime
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from naim3l.features.cells import (
+    COMMA,
+    POINT,
+    as_number,
+    as_text,
+    days,
+    days_of_array,
+    has_thousands,
+    is_date_like,
+    is_mixed_code,
+    is_one_group,
+    is_short,
+    looks_like_a_number,
+    spelled_number,
+    spelled_truth,
+    why_no_date,
+)
+
+AT = datetime.datetime(2024, 1, 31, 18, 0)
+SINCE_EPOCH = (AT - datetime.datetime(1970, 1, 1)).total_seconds() / 86400
+
+
+@given(st.floats(allow_nan=False))
+def test_every_number_is_read_with_its_decimal_sign(number):
+    text = repr(number)
+    assert spelled_number(f" {text} ", POINT) == number
+    assert spelled_number(text.replace(".", ","), COMMA) == number
+    if "." in text:
+        assert spelled_number(text, COMMA) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1,5", "1.2.3", "0x10", "1_000", "1e", ".", "nan", "١", "1 000", "<1", "5%", "--1", "1d"],
+)
+def test_other_text_is_no_number(text):
+    assert spelled_number(text, POINT) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "like", "thousands", "one_group", "code"),
+    [
+        ("<0.5", True, False, False, False),
+        ("≥ 3", True, False, False, False),
+        ("12 %", True, False, False, False),
+        ("€ 1.234,50", True, False, False, False),
+        ("1.234,5", True, True, False, False),
+        ("12,500", True, True, True, False),
+        ("1.234", True, True, True, False),
+        ("1 234 567", True, True, False, False),
+        ("1'234", True, True, False, False),
+        ("0.123", True, True, False, False),
+        ("V45", False, False, False, True),
+        ("E11.9", False, False, False, True),
+        ("high", False, False, False, False),
+        ("12 kg", False, False, False, False),
+    ],
+)
+def test_text_that_is_similar_to_numbers(text, like, thousands, one_group, code):
+    assert looks_like_a_number(text) == like
+    assert has_thousands(text) == thousands
+    assert is_one_group(text) == one_group
+    assert is_mixed_code(text) == code
+
+
+def test_short_numbers_truth_values_and_text_of_cells():
+    assert is_short(" -999") and not is_short("1000") and not is_short("1.5")
+    assert spelled_truth(" TRUE ") == 1 and spelled_truth("False") == 0
+    assert spelled_truth("yes") is spelled_truth("1") is None
+    assert as_text(2.0) == as_text(np.float32(2)) == as_text(2) == "2" and as_text(2.5) == "2.5"
+    assert as_number(10**400) == np.inf and as_number(-(10**400)) == -np.inf
+    assert as_number(Decimal("1.5")) == 1.5
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        AT,
+        pd.Timestamp(AT),
+        np.datetime64(AT),
+        "2024-01-31 18:00",
+        " 2024/1/31T18:00:00.000 ",
+        "2024.01.31 19:00+01:00",
+        AT.replace(tzinfo=datetime.UTC),
+        datetime.datetime(2024, 1, 31, 13, tzinfo=datetime.timezone(datetime.timedelta(hours=-5))),
+    ],
+    ids=repr,
+)
+def test_one_moment_in_many_types(cell):
+    assert is_date_like(cell)
+    assert days(cell) == pytest.approx(SINCE_EPOCH, abs=1e-9)
+
+
+def test_days_durations_and_times_of_day():
+    assert days(datetime.date(1970, 1, 11)) == days("1970-1-11") == 10
+    assert days(datetime.date(1969, 12, 31)) == -1
+    assert days(datetime.timedelta(hours=36)) == days(np.timedelta64(36, "h")) == 1.5
+    assert days(datetime.time(6, 0)) == 0.25
+    assert days("1970-01-01 9:36") == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("cell", "why"),
+    [
+        ("31.1.2024", "the order of day and month is ambiguous"),
+        ("1/31/24", "the order of day and month is ambiguous"),
+        ("2024-02-30", "there is no such day or time"),
+        ("2024-01-31 25:00", "there is no such day or time"),
+    ],
+)
+def test_dates_that_cannot_be_read_are_like_dates(cell, why):
+    assert is_date_like(cell) and days(cell) is None and why_no_date(cell) == why
+
+
+@pytest.mark.parametrize("cell", ["2024", "12-13", "ward 3", 3.0, None, True, "2024-01/31"])
+def test_other_cells_are_no_dates(cell):
+    assert not is_date_like(cell) and days(cell) is None
+
+
+@pytest.mark.parametrize("unit", ["ns", "us"])
+def test_arrays_are_read_as_their_cells(unit):
+    times = pd.date_range("1961-05-04 03:02:01.123456", periods=50, freq="97h").to_series()
+    times.iloc[3] = pd.NaT
+    expected = [np.nan if moment is pd.NaT else days(moment) for moment in times]
+    np.testing.assert_array_equal(days_of_array(times.to_numpy(f"M8[{unit}]")), expected)
+    spans = np.array([1, -36], dtype="m8[h]")
+    np.testing.assert_array_equal(days_of_array(spans), [days(span) for span in spans])
