@@ -350,9 +350,7 @@ def test_bad_score_is_named_even_at_an_unknown_label(value, label):
 
 
 def test_wrong_shapes_are_explained():
-    with pytest.raises(
-        ValueError, match=r"scores must be \(2, 4\), to match y_true, got shape \(2, 3\)"
-    ):
+    with pytest.raises(ValueError, match=r"scores must be \(2, 4\), got shape \(2, 3\)"):
         metrics.coverage(Y_HAND, S_HAND[:, :3])
     with pytest.raises(ValueError, match=r"y_true must be .* got shape \(4,\).*reshape\(-1, 1\)"):
         metrics.coverage(Y_HAND[0], S_HAND[0])

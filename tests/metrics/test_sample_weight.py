@@ -92,7 +92,7 @@ def test_a_bad_weight_is_named(value):
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 1)])
 def test_weights_of_a_wrong_shape(shape):
-    with pytest.raises(ValueError, match=r"sample_weight must be \(2,\), .*got shape \(.*\)\.$"):
+    with pytest.raises(ValueError, match=r"sample_weight must be \(2,\), got shape \(.*\)\.$"):
         metrics.coverage([[1, 0], [0, 1]], [[1, 0], [0, 1]], sample_weight=np.ones(shape))
 
 

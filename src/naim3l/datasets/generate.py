@@ -5,10 +5,17 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Bunch, check_random_state
+from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
 from naim3l._arrays import Matrix
+
+_COUNT = [Interval(Integral, 1, None, closed="left")]
+_ALLOWED = {"n_features": ["array-like"], "n_labels": _COUNT, "n_latent": _COUNT} | {
+    "labels_per_row": [Interval(Real, 0, None, closed="neither")],
+    "noise": [Interval(Real, 0, np.inf, closed="left")],
+    "missing_labels": [Interval(Real, 0, 1, closed="left")],
+}
 
 
 def make_unpaired(
@@ -31,8 +38,7 @@ def make_unpaired(
     ``X_v @ coef[v] + intercept[v]``.
 
     Labels are ordered by frequency, a few common and many rare: the odds of label k decrease
-    as 1 / (k + 1). Each ``b_k`` lies between two scores such that label k has the corresponding
-    number of positives over the rows of all views, and at least one.
+    as 1 / (k + 1), and each has a positive in some view.
 
     Parameters
     ----------
@@ -52,34 +58,34 @@ def make_unpaired(
         Probability that a label entry is unknown. The entry with the highest score of each label
         stays known, so that each label has an observed positive in some view.
     aligned : bool, default=False
-        If True, all views describe the same objects: row i, its labels and its unknown entries
-        are the same in each view.
+        If True, row i is the same object, with the same labels, in all views.
     random_state : int, RandomState or None, default=None
-        Factors, noise and unknown entries use separate random streams: the same seed with other
-        `noise` or `missing_labels` gives the same objects.
+        Seed. The same with other `noise` or `missing_labels` gives the same objects.
 
     Returns
     -------
     Bunch
         Dicts by view. ``views``: X, (n_samples, n_features of the view). ``labels``: (n_samples,
-        n_labels), int, or float with NaN where unknown if `missing_labels` > 0.
-        ``complete_labels``: the same, int, with all entries known. ``scores``: (n_samples,
-        n_labels), the true scores. ``coef``: (n_features of the view, n_labels). ``intercept``:
-        (n_labels,).
+        n_labels), int, or float with NaN where unknown if `missing_labels` > 0, and
+        ``complete_labels``, with all entries known. ``scores``, (n_samples, n_labels), ``coef``,
+        (n_features of the view, n_labels), and ``intercept``, (n_labels,): the true ones.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from naim3l.datasets import make_unpaired
     >>> data = make_unpaired((100, 50), n_features=(9, 8), n_labels=3, random_state=0)
     >>> {view: (data.views[view].shape, data.labels[view].shape) for view in data.views}
     {'view0': ((100, 9), (100, 3)), 'view1': ((50, 8), (50, 3))}
     >>> scores = data.views["view0"] @ data.coef["view0"] + data.intercept["view0"]
-    >>> np.array_equal(scores > 0, data.labels["view0"])
+    >>> bool(((scores > 0) == data.labels["view0"]).all())
     True
     """
+    validate_parameter_constraints(_ALLOWED, locals(), "make_unpaired")
     sizes = _check_sizes(n_samples, n_features, aligned)
-    _check_numbers(n_labels, n_latent, n_features, labels_per_row, noise, missing_labels)
+    if n_latent > min(n_features):
+        raise ValueError(f"n_latent={n_latent}; the smallest of n_features={n_features} is less.")
+    if labels_per_row >= n_labels:
+        raise ValueError(f"labels_per_row={labels_per_row} must be less than n_labels={n_labels}.")
     words = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
     seeds = np.random.SeedSequence(words.tolist()).generate_state(4)
     weight_rng, latent_rng, noise_rng, hide_rng = (np.random.RandomState(seed) for seed in seeds)
@@ -93,56 +99,37 @@ def make_unpaired(
     scores = Z @ C
     b = _intercepts(scores, labels_per_row)
     scores += b
-    known = hide_rng.random_sample(scores.shape) >= missing_labels if missing_labels else None
-    ends = np.cumsum(sets)[:-1]
+    labels: Any = (scores > 0).astype(np.int64)
+    complete = labels
+    if missing_labels:
+        known = hide_rng.random_sample(scores.shape) >= missing_labels
+        known[scores.argmax(axis=0), np.arange(n_labels)] = True
+        labels = np.where(known, complete, np.nan)
 
     def per_view(table: Any) -> dict[str, Any]:
         if aligned:
             return {name: table.copy() for name in names}
-        return dict(zip(names, np.split(table, ends), strict=True))
+        return dict(zip(names, np.split(table, np.cumsum(sets)[:-1]), strict=True))
 
-    complete = (scores > 0).astype(np.int64)
     latent, views, coef = per_view(Z), {}, {}
     for name, d in zip(names, n_features, strict=True):
-        B, B_inverse = _mixing(weight_rng, n_latent, d)
-        views[name] = latent[name] @ B
+        # Orthonormal columns: full rank by construction, and inverted without loss of accuracy.
+        Q, _ = np.linalg.qr(weight_rng.standard_normal((d, n_latent)))
+        scale = np.sqrt(d / n_latent)
+        views[name], coef[name] = latent[name] @ (scale * Q.T), (Q / scale) @ C
         if noise:
             views[name] += noise * noise_rng.standard_normal(views[name].shape)
-        coef[name] = B_inverse @ C
-    return Bunch(
-        views=views,
-        labels=per_view(_hide(complete, scores, known)),
-        complete_labels=per_view(complete),
-        scores=per_view(scores),
-        coef=coef,
-        intercept={name: b.copy() for name in names},
-    )
-
-
-def _mixing(rng: np.random.RandomState, n_latent: int, d: int) -> tuple[Matrix, Matrix]:
-    """Map from factors to features, (n_latent, d), and its right inverse, (d, n_latent)."""
-    # Orthonormal columns: full rank by construction, and inverted without loss of accuracy.
-    Q, _ = np.linalg.qr(rng.standard_normal((d, n_latent)))
-    scale = np.sqrt(d / n_latent)
-    return scale * Q.T, Q / scale
+    data = Bunch(views=views, labels=per_view(labels), complete_labels=per_view(complete))
+    data.update(scores=per_view(scores), coef=coef, intercept={name: b.copy() for name in names})
+    return data
 
 
 def _intercepts(scores: Matrix, labels_per_row: float) -> Matrix:
-    """Shifts, (n_labels,), that give each column of scores its number of positives."""
+    """Shifts, (n_labels,), that give each column of scores its number of positives.
+
+    Frequencies sum to ``labels_per_row``, with odds that decrease as 1, 1/2, 1/3, ...
+    """
     n_rows, n_labels = scores.shape
-    counts = np.rint(_frequencies(n_labels, labels_per_row) * n_rows).astype(int)
-    counts = np.clip(counts, 1, n_rows - 1)
-    b = np.empty(n_labels)
-    for k, count in enumerate(counts):
-        below, above = n_rows - count - 1, n_rows - count
-        ordered = np.partition(scores[:, k], (below, above))
-        # Halfway between two rows, so that rounding cannot change a label.
-        b[k] = -(ordered[below] + ordered[above]) / 2
-    return b
-
-
-def _frequencies(n_labels: int, labels_per_row: float) -> Matrix:
-    """Label frequencies that sum to `labels_per_row`, with odds decreasing as 1, 1/2, 1/3, ..."""
     odds = 1.0 / np.arange(1, n_labels + 1)
     low, high = 0.0, 1.0
     while (high * odds / (1 + high * odds)).sum() < labels_per_row:
@@ -151,60 +138,26 @@ def _frequencies(n_labels: int, labels_per_row: float) -> Matrix:
         middle = (low + high) / 2
         too_few = (middle * odds / (1 + middle * odds)).sum() < labels_per_row
         low, high = (middle, high) if too_few else (low, middle)
-    return high * odds / (1 + high * odds)
-
-
-def _hide(complete: NDArray[np.int64], scores: Matrix, known: NDArray[np.bool_] | None) -> Any:
-    """Labels with NaN where not known, except at the highest score of each label."""
-    if known is None:
-        return complete
-    known[scores.argmax(axis=0), np.arange(scores.shape[1])] = True
-    return np.where(known, complete, np.nan)
+    counts = np.rint(high * odds / (1 + high * odds) * n_rows).astype(int)
+    b = np.empty(n_labels)
+    for k, below in enumerate(n_rows - np.clip(counts, 1, n_rows - 1) - 1):
+        ordered = np.partition(scores[:, k], (below, below + 1))
+        # Halfway between two rows, so that rounding cannot change a label.
+        b[k] = -(ordered[below] + ordered[below + 1]) / 2
+    return b
 
 
 def _check_sizes(
     n_samples: int | Sequence[int], n_features: Sequence[int], aligned: bool
 ) -> list[int]:
     """Number of rows of each view."""
-    if np.ndim(n_features) != 1 or len(n_features) == 0:
-        raise ValueError(f"n_features={n_features!r}; a sequence with a size per view is needed.")
     sizes: list[int] = np.atleast_1d(n_samples).tolist()
-    if np.ndim(n_samples) == 0:
-        sizes = sizes * len(n_features)
-    for name, values in (("n_samples", sizes), ("n_features", n_features)):
-        if not all(isinstance(value, Integral) and value >= 1 for value in values):
-            raise ValueError(f"{name}={values!r}; whole numbers of 1 or more are needed.")
-    if len(sizes) != len(n_features) or (aligned and len(set(sizes)) > 1):
+    sizes = sizes * len(n_features) if np.ndim(n_samples) == 0 else sizes
+    whole = all(isinstance(size, Integral) and size >= 1 for size in [*sizes, *n_features])
+    equal = len(sizes) == len(n_features) and not (aligned and len(set(sizes)) > 1)
+    if not (whole and equal and sizes and sum(sizes[:1] if aligned else sizes) >= 2):
         raise ValueError(
-            f"n_samples={n_samples!r}; with {len(n_features)} views (n_features) and "
-            f"aligned={aligned}, one int or {len(n_features)} ints are needed, equal if aligned."
+            f"n_samples={n_samples!r} and n_features={n_features!r}; a whole number of 1 or more "
+            "is needed for each view, two rows in all, and as many in each view if aligned."
         )
-    if sum(sizes[:1] if aligned else sizes) < 2:
-        raise ValueError(f"n_samples={n_samples!r}; at least two rows are needed in all.")
     return sizes
-
-
-def _check_numbers(
-    n_labels: int,
-    n_latent: int,
-    n_features: Sequence[int],
-    labels_per_row: float,
-    noise: float,
-    missing_labels: float,
-) -> None:
-    for name, value in (("n_labels", n_labels), ("n_latent", n_latent)):
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name}={value!r}; a whole number of 1 or more is needed.")
-    if n_latent > min(n_features):
-        raise ValueError(
-            f"n_latent={n_latent}; at most the smallest of n_features is needed: {min(n_features)}."
-        )
-    if not (isinstance(labels_per_row, Real) and 0 < labels_per_row < n_labels):
-        raise ValueError(
-            f"labels_per_row={labels_per_row!r}; more than 0 and less than n_labels={n_labels} "
-            "is needed."
-        )
-    if not (isinstance(noise, Real) and 0 <= noise < np.inf):
-        raise ValueError(f"noise={noise!r}; a finite number of 0 or more is needed.")
-    if not (isinstance(missing_labels, Real) and 0 <= missing_labels < 1):
-        raise ValueError(f"missing_labels={missing_labels!r}; a number in [0, 1) is needed.")

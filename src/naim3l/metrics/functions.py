@@ -257,14 +257,14 @@ def _read_scored(
     y_true: Any, scores: Any, sample_weight: Any, threshold: Any = 0.0
 ) -> tuple[ScoredLabels, Matrix]:
     """Labels and scores of one table, and weights of shape (1, n_rows); see `naim3l.metrics`."""
-    Y = _read(y_true, "y_true", None, _LABELS, lambda y: np.isnan(y) | (y == 0) | (y == 1))
-    S = _read(scores, "scores", Y.shape, "finite numbers", np.isfinite)
+    Y = read_floats(y_true, "y_true", None, _LABELS, lambda y: np.isnan(y) | (y == 0) | (y == 1))
+    S = read_floats(scores, "scores", Y.shape, "finite numbers", np.isfinite)
     w = np.ones(len(Y)) if sample_weight is None else sample_weight
-    w = _read(w, "sample_weight", Y.shape[:1], _WEIGHTS, lambda w: (w >= 0) & (w < np.inf))
+    w = read_floats(w, "sample_weight", Y.shape[:1], _WEIGHTS, lambda w: (w >= 0) & (w < np.inf))
     return ScoredLabels(Y == 1, Y == 0, S[:, _label_order(y_true, scores)], threshold), w[None]
 
 
-def _read(
+def read_floats(
     values: Any, name: str, shape: Any, allowed: str, is_allowed: Callable[[Matrix], Mask]
 ) -> Matrix:
     """Floats in which null is NaN; errors name the first entry that is not allowed."""
@@ -274,7 +274,7 @@ def _read(
         raw = np.asarray(dense, dtype=object)
     expected = (*raw.shape, 0, 0)[:2] if shape is None else shape
     if raw.shape != expected:
-        needed = "(n_rows, n_labels)" if shape is None else f"{shape}, to match y_true"
+        needed = "(n_rows, n_labels)" if shape is None else str(shape)
         advice = "; for a single label use reshape(-1, 1)" if raw.ndim == 1 < len(expected) else ""
         raise ValueError(f"{name} must be {needed}, got shape {raw.shape}{advice}.")
     floats = (np.frompyfunc(_as_float, 1, 1)(raw) if raw.dtype == object else raw).astype(float)
