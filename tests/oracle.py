@@ -85,3 +85,13 @@ def objective(features, labels, W, *, lam, ridge=0.0, low_rank=True, high_rank=T
         value += low_rank * lam * np.linalg.norm(X[Y[:, k] == 1] @ W, "nuc")
     value -= high_rank * lam * np.linalg.norm(X @ W, "nuc")
     return value + 0.5 * ridge * np.sum(penalised(features, labels, fit_intercept) * W**2)
+
+
+def gradient(features, labels, W, *, lam, ridge=0.0, low_rank=True, high_rank=True):
+    """Gradient of the same, where it has one."""
+    X, Y = block_rows(features), np.concatenate(labels).astype(float)
+    G = X.T @ ((Y != 0) * (X @ W - Y)) + ridge * penalised(features, labels) * W
+    for k in range(Y.shape[1]):
+        X_k = X[Y[:, k] == 1]
+        G += low_rank * lam * X_k.T @ subgradient(X_k @ W, 1e-14)
+    return G - high_rank * lam * X.T @ subgradient(X @ W, 1e-14)

@@ -100,15 +100,18 @@ class TestBlocks:
         problem = Problem(features, labels)
         A = rng.normal(size=(problem.n_block_rows, problem.n_labels))
         blocks = [A[rows] for rows in problem.label_slices]
-        expected = np.concatenate([block * np.linalg.norm(block) for block in blocks])
+        norms = [np.linalg.norm(block) for block in blocks]
 
-        def norm(stack):
-            return np.linalg.norm(stack, axis=(-2, -1))
+        def scale(group, changed, read):
+            of_group = np.linalg.norm(read, axis=(-2, -1))
+            changed += read * of_group[..., None, None]
+            return of_group.sum()
 
-        found = problem.map_labels(lambda stack: stack * norm(stack)[..., None, None], A)
+        found = np.zeros_like(A)
+        total = sum(problem.change_labels(scale, [found], [A]))
+        expected = np.concatenate([block * size for block, size in zip(blocks, norms, strict=True)])
         np.testing.assert_allclose(found, expected)
-        total = sum(np.linalg.norm(block) for block in blocks)
-        assert problem.sum_labels(norm, A) == pytest.approx(total)
+        assert total == pytest.approx(sum(norms))
 
     def test_sums_do_not_depend_on_which_thread_is_done_first(self, monkeypatch):
         monkeypatch.setattr(base, "LARGE_NUMBERS", 1)
@@ -119,27 +122,27 @@ class TestBlocks:
         values = {3: 1.0, 2: 1e16, 1: -1e16}  # by rows of the block: the order of sums shows
         last_is_done = threading.Event()
 
-        def value(stack):
+        def value(group, stack):
             n_rows = stack.shape[-2]
             if n_rows == 1:
                 last_is_done.set()
             elif n_rows == 3:
                 last_is_done.wait(10)
-            return np.array([values[n_rows]])
+            return values[n_rows]
 
         A = np.ones((problem.n_block_rows, problem.n_labels))
         assert 1.0 + 1e16 - 1e16 == 0.0 and 1e16 - 1e16 + 1.0 == 1.0
-        assert problem.sum_labels(value, A) == 0.0
+        assert sum(problem.change_labels(value, [], [A])) == 0.0
 
     def test_errors_in_threads_are_passed_on(self, make_problem, monkeypatch):
         _, _, problem = make_problem()
         monkeypatch.setattr(base, "LARGE_NUMBERS", 1)
 
-        def fail(stack):
+        def fail(group, stack):
             raise np.linalg.LinAlgError("no decomposition")
 
         with pytest.raises(np.linalg.LinAlgError, match="no decomposition"):
-            problem.map_labels(fail, np.ones((problem.n_block_rows, problem.n_labels)))
+            problem.change_labels(fail, [], [np.ones((problem.n_block_rows, problem.n_labels))])
 
     def test_stacks_of_statistics_are_parts_of_the_array(self, make_problem, rng):
         *_, problem = make_problem(seed=5, n_rows=(90, 40), n_features=(6, 5), n_labels=14)

@@ -28,11 +28,11 @@ def test_products_are_those_of_the_block_diagonal_matrix(drawn, rng):
     np.testing.assert_allclose(problem.multiply_positive_gram(W), through_rows, atol=1e-11)
 
 
-def test_gather_and_scatter_select_the_positive_rows_of_each_label(drawn, rng):
+def test_label_scores_and_scatter_select_the_positive_rows_of_each_label(drawn, rng):
     problem, X, Y = drawn
     W = rng.normal(size=(problem.n_weights, problem.n_labels))
     Z = rng.normal(size=(problem.n_positives, problem.n_labels))
-    blocks = problem.gather(problem.multiply(W))
+    blocks = problem.label_scores(W)
     total = np.zeros_like(W)
     for k, rows in enumerate(problem.label_slices):
         X_k = X[Y[:, k] == 1]
@@ -102,30 +102,6 @@ def test_with_labels_is_the_problem_built_from_them(drawn, make_problem, rng):
     np.testing.assert_array_equal(other.penalised, expected.penalised)
     assert other.loss_and_gradient(W)[0] == expected.loss_and_gradient(W)[0]
     np.testing.assert_allclose(other.label_scores(W), expected.label_scores(W))
-
-
-class TestViews:
-    """Rows of tables, of which some lack their view."""
-
-    labels = (np.array([[1], [-1], [1]]), np.array([[0], [1], [-1]]))
-
-    def make(self, *present, **options):
-        rows = np.arange(3.0)[:, None]
-        features = [rows[mask] for mask in present]
-        return Problem.from_views(features, present, self.labels, fit_intercept=False, **options)
-
-    def test_separate_tables_are_stacked_without_the_rows_that_lack_the_view(self):
-        present = np.array([True, False, True]), np.array([True, True, True])
-        problem = self.make(*present, wide=False, names=["a", "b"])
-        assert problem.samples is None and problem.names == ["a", "b"]
-        np.testing.assert_array_equal(problem.Y, [[1], [1], [0], [1], [-1]])
-        np.testing.assert_array_equal(np.concatenate(problem.X), [[0], [2], [0], [1], [2]])
-
-    def test_rows_of_a_wide_table_are_samples(self):
-        present = np.array([True, False, False]), np.array([True, True, False])
-        problem = self.make(*present, wide=True, positive_weight=3.0)
-        np.testing.assert_array_equal(problem.samples, [0, 0, 1])
-        np.testing.assert_array_equal(problem.P, [[3], [0], [3]])
 
 
 class TestEntries:

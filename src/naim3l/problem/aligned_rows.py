@@ -77,10 +77,8 @@ class AlignedRows:
 
     def means(self) -> Matrix:
         """Mean of each column over the samples that have its view, (n_features of all views,)."""
-        counts = self.present.sum(axis=1)
-        return np.concatenate(
-            [X_v.sum(axis=0) / n for X_v, n in zip(self.features, counts, strict=True)]
-        )
+        pairs = zip(self.features, self.present.sum(axis=1), strict=True)
+        return np.concatenate([X_v.sum(axis=0) / n for X_v, n in pairs])
 
     def concatenated(self, fill: Matrix) -> Matrix:
         """Columns of all views side by side, with ``fill`` in place of missing views."""
@@ -94,22 +92,13 @@ class AlignedRows:
 
 
 def concatenate_views(features: Sequence[Matrix], present: Mask, fill: Matrix) -> Matrix:
-    """Columns of all views side by side, with ``fill`` in the rows that lack a view.
+    """Columns (n_rows, n_features of all views) side by side, with ``fill`` for missing views.
 
-    Parameters
-    ----------
-    features : sequence of ndarray, each of shape (n_rows, n_features_v)
-    present : bool ndarray of shape (n_views, n_rows)
-    fill : ndarray of shape (n_features of all views,)
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_features of all views)
+    ``features`` have shapes (n_rows, n_features_v), ``present`` has shape (n_views, n_rows).
     """
     X = np.hstack(features)
-    for columns, has_view in zip(
-        consecutive_slices(X_v.shape[1] for X_v in features), present, strict=True
-    ):
+    slices = consecutive_slices(X_v.shape[1] for X_v in features)
+    for columns, has_view in zip(slices, present, strict=True):
         X[~has_view, columns] = fill[columns]
     return X
 

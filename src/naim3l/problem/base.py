@@ -40,35 +40,17 @@ class BaseProblem(ABC):
     each view is its intercept, if there is one. Every label has a block: the rows ``X_k`` of all
     views in which it is observed positive, or factors that stand for them. The blocks of all
     labels are in one array, of shape (n_block_rows, n_labels) after a product with weights.
-
-    Attributes
-    ----------
-    weight_slices : list of slice, one per view
-        Rows of each view's weights.
-    label_slices : list of slice, one per label
-        Rows of each label's block.
-    fit_intercept : bool
-    rotations : list of Rotation or None, one per view
-        How weights of the original columns of a view follow from its weights; None where they are
-        the same.
-    n_threads : int
-        Number of threads among which labels are divided.
-    stacked : bool
-        Whether blocks of a group of labels follow each other in the order of ``label_groups``, each
-        padded with rows of zeros to the height of the first, so that their stack is a part of the
-        array.
-    targets : ndarray of shape (n_weights, n_labels)
-        ``X'(P * Y)``.
     """
 
+    # Whether blocks of a group of labels follow each other in the order of label_groups, each
+    # padded with rows of zeros to the height of the first: their stack is a part of the array.
     stacked = False
-
-    weight_slices: list[slice]
-    label_slices: list[slice]
+    weight_slices: list[slice]  # rows of each view's weights
+    label_slices: list[slice]  # rows of each label's block
     fit_intercept: bool
-    rotations: list[Rotation | None]
-    n_threads: int
-    targets: Any
+    rotations: list[Rotation | None]  # by view: how weights of its original columns follow
+    n_threads: int  # among which labels are divided
+    targets: Any  # X'(P * Y), (n_weights, n_labels)
 
     @property
     @abstractmethod
@@ -186,12 +168,7 @@ class BaseProblem(ABC):
         return coefficients, intercepts
 
     def stack_weights(self, blocks: Sequence[Matrix]) -> Matrix:
-        """Weights (n_weights, n_labels) from those of each view's columns, then its intercept.
-
-        Parameters
-        ----------
-        blocks : sequence of ndarray, each of shape (n_columns_v + fit_intercept, n_labels)
-        """
+        """Weights (n_weights, n_labels) from (n_columns_v + fit_intercept, n_labels) by view."""
         stacked = []
         for v, (block, rotation) in enumerate(zip(blocks, self.rotations, strict=True)):
             if rotation is not None:
@@ -208,14 +185,10 @@ class BaseProblem(ABC):
 
     @abstractmethod
     def ridge_solutions(self, ridges: Sequence[float]) -> NDArray[np.float64]:
-        """Weights of ridge regression of each view and label, for several ridges.
+        """Weights (n_ridges, n_weights, n_labels) of ridge regressions on the known rows.
 
-        Column k of a view's weights solves ``(X' diag(P_k) X + ridge I) w = X'(P_k * Y_k)``, where
-        intercepts are not penalised. Labels that are known in the same rows share one matrix.
-
-        Returns
-        -------
-        ndarray of shape (n_ridges, n_weights, n_labels)
+        Column k of a view solves ``(X' diag(P_k) X + ridge I) w = X'(P_k * Y_k)``, where intercepts
+        are not penalised. Labels that are known in the same rows share one matrix.
         """
 
     def bounding_ridge(self, lam: float) -> float:
@@ -241,12 +214,8 @@ class BaseProblem(ABC):
         """``X_k`` of a view for every label, or its factor."""
 
     @abstractmethod
-    def n_free(self, v: int) -> NDArray[np.intp]:
-        """Rows of a view with each label unknown and no observed positive, (n_labels,)."""
-
-    @abstractmethod
     def free_rows(self, v: int) -> FreeRows | FreeRowSums:
-        """Those rows of a view, for `bounding_ridge`."""
+        """For every label, the rows of a view with it unknown and no observed positive."""
 
     # Functions of the labels' blocks.
 
@@ -260,41 +229,14 @@ class BaseProblem(ABC):
         """Number of threads for work on the blocks of all labels; 1 if these are small."""
         return self.n_threads if self.large else 1
 
-    def map_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> Matrix:
-        """``function`` of every label's block of ``A``, for functions that keep the shape.
-
-        Parameters
-        ----------
-        function : callable
-            From a stack of blocks (..., n, n_labels) to one of the same shape. Rows of zeros
-            that pad a block must stay zero, and must not change the other rows.
-        A : ndarray of shape (n_block_rows, n_labels)
-        """
-        result = np.empty_like(A)
-
-        def assign(group: int, into: Matrix, blocks: Matrix) -> None:
-            into[...] = function(blocks)
-
-        self.change_labels(assign, [result], [A])
-        return result
-
-    def sum_labels(self, function: Callable[[Matrix], Matrix], A: Matrix) -> float:
-        """Sum over labels of ``function``, from a stack of blocks (..., n, n_labels) to (...)."""
-        # Summed in the order of the groups, not in the order in which threads finish.
-        return float(sum(self.change_labels(lambda _, blocks: function(blocks).sum(), [], [A])))
-
     def change_labels(
         self, function: Callable[..., R], changed: Sequence[Matrix], read: Sequence[Matrix]
     ) -> list[R]:
-        """Results of ``function`` for groups of labels, which are divided among threads.
+        """Results of ``function`` for groups of labels, in order, divided among threads.
 
-        Parameters
-        ----------
-        function : callable
-            Its arguments are the position of the group, which is the same in every call, and stacks
-            of blocks (..., n, n_labels) of each array, padded with rows of zeros. It changes the
-            first ones in place.
-        changed, read : sequence of ndarray, each of shape (n_block_rows, n_labels)
+        Its arguments are the position of the group, which is the same in every call, and stacks of
+        blocks (n_group, n, n_labels) of each array (n_block_rows, n_labels), padded with rows of
+        zeros. It changes the first ones in place.
         """
 
         def work(position: int) -> R:
@@ -312,7 +254,6 @@ class BaseProblem(ABC):
 
     @cached_property
     def label_groups(self) -> list[NDArray[np.intp]]:
-        """Labels whose blocks are decomposed together, see `group_labels`."""
         sizes = [rows.stop - rows.start for rows in self.label_slices]
         return group_labels(np.array(sizes), self.n_labels)
 

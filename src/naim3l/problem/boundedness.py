@@ -6,7 +6,7 @@ by the ridge. docs/research/solver.md has the proofs.
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,31 +34,18 @@ def bounding_ridge(problem: "BaseProblem", lam: float) -> float:
 
         lam / sqrt(n_0) X_0'X_0 - X_P'X_P
 
-    over all views and labels, or 0 if none is positive. Features are measured from the mean of
-    ``X_P``, where the loss determines the intercept. If the label is known in no row of the view,
-    the intercept is an ordinary column. Views in which the low-rank term outweighs the high-rank
-    term do not count.
-
-    Parameters
-    ----------
-    problem : BaseProblem
-        Statistics without rows need ``free_grams``.
-    lam : float
-        Weight of the regulariser, which has both of its terms.
-
-    Returns
-    -------
-    float
-        0 means that the objective has a lower bound without a ridge.
+    over all views and labels, or 0 if none is positive: then the objective has a lower bound
+    without a ridge. Features are measured from the mean of ``X_P``, where the loss determines the
+    intercept. If the label is known in no row of the view, the intercept is an ordinary column.
+    Views in which the low-rank term outweighs the high-rank term do not count.
     """
-    n_free = [problem.n_free(v) for v in range(problem.n_views)]
-    if not np.any(n_free):
+    views = [problem.free_rows(v) for v in range(problem.n_views)]
+    if not any(view.n_free.any() for view in views):
         return 0.0
     ridge = 0.0
-    for v, covered in enumerate(_covered_views(problem)):
-        if not covered and n_free[v].any():
-            view = problem.free_rows(v)
-            labels = view.labels[n_free[v][view.labels] > 0]
+    for view, covered in zip(views, _covered_views(problem), strict=True):
+        if not covered and view.n_free.any():
+            labels = view.labels[view.n_free[view.labels] > 0]
             chunks = np.array_split(labels, min(problem.n_threads, len(labels)))
             ridge = max(thread_map(partial(view.raised, ridge, lam), chunks, len(chunks)))
     return float(ridge)
@@ -66,47 +53,42 @@ def bounding_ridge(problem: "BaseProblem", lam: float) -> float:
 
 @dataclass
 class FreeRows:
-    """The free rows of each label in a view: those whose scores only loss and ridge limit.
+    """The free rows of each label in a view: those whose scores only loss and ridge limit."""
 
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n_rows, d)
-        All rows, with a last column of ones if there is an intercept.
-    P : ndarray of shape (n_rows, n_labels)
-        Weights in the loss.
-    free : bool ndarray of shape (n_rows, n_labels)
-        Whether label k is unknown, and the row has no observed positive.
-    fit_intercept : bool
-    known_grams : ndarray of shape (n_labels, d, d), optional
-        ``X_P'X_P`` of every label, if they are known already.
-
-    Attributes
-    ----------
-    labels : ndarray of int
-        One label of those that are known in the same rows, and so share one matrix.
-    """
-
-    X: Features
-    P: Matrix
-    free: Mask
+    X: Features  # all rows (n_rows, d), with a last column of ones if there is an intercept
+    P: Matrix  # weights in the loss, (n_rows, n_labels)
+    free: Mask  # whether label k is unknown, and the row has no observed positive
     fit_intercept: bool
-    known_grams: Matrix | None = None
+    known_grams: Matrix | None = None  # X_P'X_P of every label, (n_labels, d, d), if at hand
 
-    def __post_init__(self) -> None:
-        self.labels = distinct(self.P.T)[0]
-        reduced = _reduced(self.X, self.fit_intercept)
-        if reduced is not self.X:
-            self.X, self.known_grams = reduced, None
+    @property
+    def n_free(self) -> NDArray[np.intp]:
+        return self.free.sum(axis=0)
+
+    @cached_property
+    def labels(self) -> NDArray[np.intp]:
+        """One label of those that are known in the same rows, and so share one matrix."""
+        _ = self.reduced  # once, not in every thread
+        return distinct(self.P.T)[0]
+
+    @cached_property
+    def reduced(self) -> Features:
+        """Rows in an orthonormal basis of their own span, if that has fewer columns."""
+        X, (n_rows, n_columns) = self.X, self.X.shape
+        if n_rows >= n_columns - self.fit_intercept or n_rows > GRAM_COLUMNS:
+            return X
+        return append_ones(Rotation(X[:, :-1]).L) if self.fit_intercept else Rotation(X).L
 
     def raised(self, ridge: float, lam: float, labels: NDArray[np.intp]) -> float:
         """The ridge, or the largest eigenvalue of the labels' matrices if that is larger."""
+        X = self.reduced
+        grams = self.known_grams if X is self.X else None
         for k in labels:
-            X, known, free = self.X, self.P[:, k], self.free[:, k]
+            known, free = self.P[:, k], self.free[:, k]
             gains = lam / np.sqrt(free.sum()) * free
             if min(X.shape) > GRAM_COLUMNS:
                 ridge = max(ridge, _by_products(X, known, gains, self.fit_intercept))
             else:
-                grams = self.known_grams
                 loss = weighted_gram(X, known) if grams is None else grams[k]
                 ridge = _raised(ridge, weighted_gram(X, gains), loss, self.fit_intercept)
         return ridge
@@ -114,23 +96,16 @@ class FreeRows:
 
 @dataclass
 class FreeRowSums:
-    """The same from sums over the rows of a view.
+    """The same from sums over the rows of a view."""
 
-    Parameters
-    ----------
-    known_grams, free_grams : ndarray of shape (n_labels, d, d)
-        ``X_P'X_P`` and ``X_0'X_0`` of every label.
-    n_free : ndarray of int, of shape (n_labels,)
-    fit_intercept : bool
-    """
-
-    known_grams: Matrix
-    free_grams: Matrix
-    n_free: NDArray[np.intp]
+    known_grams: Matrix  # X_P'X_P of every label, (n_labels, d, d)
+    free_grams: Matrix  # X_0'X_0
+    n_free: NDArray[np.intp]  # (n_labels,)
     fit_intercept: bool
 
-    def __post_init__(self) -> None:
-        self.labels = distinct(self.known_grams)[0]
+    @cached_property
+    def labels(self) -> NDArray[np.intp]:
+        return distinct(self.known_grams)[0]
 
     def raised(self, ridge: float, lam: float, labels: NDArray[np.intp]) -> float:
         """As that of rows."""
@@ -175,14 +150,6 @@ def _label_factors(problem: "BaseProblem", grams: list[Matrix]) -> Matrix:
 
 def _outweighs(A: Matrix | None, B: Matrix | None) -> bool:
     return A is not None and B is not None and _is_at_least(A, B, _rounding(A, B))
-
-
-def _reduced(X: Features, fit_intercept: bool) -> Features:
-    """Rows in an orthonormal basis of their own span, if that has fewer columns."""
-    n_rows, n_columns = X.shape
-    if n_rows >= n_columns - fit_intercept or n_rows > GRAM_COLUMNS:
-        return X
-    return append_ones(Rotation(X[:, :-1]).L) if fit_intercept else Rotation(X).L
 
 
 def _raised(ridge: float, gain: Matrix, loss: Matrix, fit_intercept: bool) -> float:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -36,14 +37,10 @@ MOST_BYTES = 4 * 2**30
 
 @dataclass(frozen=True)
 class Cost:
-    """Memory in bytes, in addition to the rows, and number of operations of a whole fit.
+    """Memory in bytes, in addition to the rows, and number of operations of a whole fit."""
 
-    ``views`` has the memory of each view, ``blocks`` that of the labels' blocks, which all views
-    share.
-    """
-
-    views: list[float]
-    blocks: float
+    views: list[float]  # memory of each view
+    blocks: float  # memory of the labels' blocks, which all views share
     flops: float
 
     @property
@@ -56,10 +53,9 @@ def estimate_costs(problem: Problem) -> dict[str, Cost]:
 
     Per view with n rows, d columns, p observed positives and c labels, the statistics are two
     stacks of c matrices d x d and the factors of the positive rows; a pass over the rows takes
-    n c d^2 operations, and iterations do not depend on n. On rows, an iteration solves by
-    conjugate gradients with two products with the rows in each step; matrices d x d are stored
-    only if `has_gram` is true. All views share the blocks of the labels, which are decomposed in
-    every iteration.
+    n c d^2 operations, and iterations do not depend on n. On rows, an iteration solves by conjugate
+    gradients with two products with the rows in each step, and with matrices d x d if there are
+    any. In both, the blocks of the labels are decomposed in every iteration.
     """
     c = problem.n_labels
     n_bytes: dict[str, list[float]] = {"rows": [], "statistics": []}
@@ -92,18 +88,9 @@ def estimate_costs(problem: Problem) -> dict[str, Cost]:
 
 
 def choose_form(problem: BaseProblem, form: str = "auto") -> BaseProblem:
-    """The problem in the cheaper form, or in the given one.
+    """The problem in the cheaper form, or in the given one if it is of rows in memory.
 
-    Parameters
-    ----------
-    problem : BaseProblem
-        Only rows in memory leave a choice; any other problem is returned unchanged.
-    form : {"auto", "rows", "statistics"}
-
-    Raises
-    ------
-    MemoryError
-        If a fit in that form needs more memory than the machine has.
+    Raises MemoryError if a fit in that form needs more memory than the machine has.
     """
     if form not in FORMS:
         raise ValueError(f"form must be one of {list(FORMS)}, got {form!r}.")
@@ -112,9 +99,9 @@ def choose_form(problem: BaseProblem, form: str = "auto") -> BaseProblem:
         return problem
     costs = estimate_costs(rows)
     if form == "auto":
-        on_rows, statistics = costs["rows"], costs["statistics"]
-        fits = statistics.n_bytes <= MOST_BYTES
-        form = "statistics" if fits and statistics.flops <= on_rows.flops else "rows"
+        cheaper = costs["statistics"].flops <= costs["rows"].flops
+        fits = costs["statistics"].n_bytes <= MOST_BYTES
+        form = "statistics" if fits and cheaper else "rows"
         logger.info("form %s: estimated %s", form, costs)
     cost = costs[form]
     if max(cost.views) >= cost.blocks:  # the error names what takes most of the memory
@@ -131,18 +118,8 @@ def choose_form(problem: BaseProblem, form: str = "auto") -> BaseProblem:
 def move_to(problem: BaseProblem, device: str) -> BaseProblem:
     """The rows of a problem on a device; the problem itself if that is the CPU.
 
-    Parameters
-    ----------
-    problem : BaseProblem
-    device : str
-        As in :class:`naim3l.NAIM3L`.
-
-    Raises
-    ------
-    ValueError
-        The device cannot be used, or the problem has no rows.
-    MemoryError
-        A fit needs more memory than the device has left.
+    Raises ValueError if the device cannot be used or there are no rows, and MemoryError if a fit
+    needs more memory than the device has left.
     """
     found = None if device == CPU else find_device(device)
     if found is None or found.type == CPU:
@@ -193,27 +170,11 @@ def refuse_statistics(
 ) -> None:
     """Refuse a fit in chunks whose statistics do not fit in memory, before any row is read.
 
-    Parameters
-    ----------
-    n_weights : mapping of str to int
-        Encoded columns of each view, with the column of ones.
-    n_labels : int
-    n_folds : int
-    free : bool
-        Whether ``free_grams`` are computed.
-    n_tasks : int
-        Number of chunks of which statistics are computed at the same time.
-    memory : float, optional
-        Bytes that may be used; by default, the memory of the machine.
-
-    Raises
-    ------
-    MemoryError
+    ``n_weights`` are the encoded columns of each view, with the column of ones. Statistics of
+    ``n_tasks`` chunks are computed at the same time. ``memory`` is by default all of the machine's.
     """
-    held = {
-        name: statistics_bytes(d, n_labels, n_folds=n_folds, free=free)
-        for name, d in n_weights.items()
-    }
+    size = partial(statistics_bytes, n_labels=n_labels, n_folds=n_folds, free=free)
+    held = {view: size(d) for view, d in n_weights.items()}
     total = sum(held.values())
     fit = 8 * N_FIT_STACKS * n_labels * sum(d**2 for d in n_weights.values())
     largest = max(held, key=held.__getitem__)

@@ -17,21 +17,10 @@ from naim3l.problem.feature_blocks import Features
 def ridges_of_rows(
     X: Features, Y: Matrix, C: Matrix, ridges: Sequence[float], fit_intercept: bool
 ) -> Matrix:
-    """Weights of labels that are known in the same rows.
+    """Weights of labels that are known in the same rows, whose weights ``C`` are above 0.
 
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n_rows, n_features)
-    Y : ndarray of shape (n_rows, n_labels)
-    C : ndarray of shape (n_rows,)
-        Weights of the rows, above 0.
-    ridges : sequence of float
-    fit_intercept : bool
-
-    Returns
-    -------
-    ndarray of shape (n_ridges, n_features + fit_intercept, n_labels)
-        Intercepts are last.
+    Shapes are (n_rows, n_features), (n_rows, n_labels) and (n_rows,); the result has shape
+    (n_ridges, n_features + fit_intercept, n_labels), with intercepts last.
     """
     x_mean, y_mean = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
     if fit_intercept:

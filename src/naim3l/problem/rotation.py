@@ -25,34 +25,14 @@ _BLOCK_NUMBERS = 2**22
 
 
 class Rotation:
-    """The rows of a view in an orthonormal basis ``Q`` of their span.
+    """The rows of a view (n_rows, n_columns) in an orthonormal basis ``Q`` of their span.
+
+    ``L = XQ`` has shape (n_rows, rank), with ``LL' = XX'``; that of a table of zeros, one column.
 
     ``Q`` has as many rows as the view has columns, and is never formed: a basis of the span are
     some of the rows themselves, ``X_B = R'Q'`` with a triangular ``R``, so that
     ``QM = X_B' (R^-1 M)``. These rows and ``R`` are those of a QR decomposition of ``X'`` with
     pivoting, which, unlike ``XX'``, keeps all digits of small singular values.
-
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n_rows, n_columns)
-
-    Attributes
-    ----------
-    L : ndarray of shape (n_rows, rank)
-        ``XQ``, with ``LL' = XX'``. A table of zeros has one column.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from naim3l.problem.rotation import Rotation
-    >>> X = np.array([[3.0, 0.0, 4.0], [3.0, 0.0, 4.0]])
-    >>> rotation = Rotation(X)
-    >>> abs(rotation.L)
-    array([[5.],
-           [5.]])
-    >>> W = rotation.expand(rotation.reduce(np.array([[1.0], [2.0], [0.0]])))
-    >>> W.ravel().round(2), (X @ W).ravel().round(2)
-    (array([0.36, 0.  , 0.48]), array([3., 3.]))
     """
 
     def __init__(self, X: Features) -> None:

@@ -38,11 +38,8 @@ KEPT_BYTES = 2**28
 class LabelRates:
     """Shares of positives among the known entries of labels.
 
-    Attributes
-    ----------
-    label_counts : ndarray of int, of shape (2, n_tables, n_labels)
-        Positive and known entries of each label in each view. For a wide table, those of its rows,
-        as if they had one view.
+    ``label_counts`` (2, n_tables, n_labels) are the positive and the known entries of each label in
+    each view. For a wide table, they are those of its rows, as if these had one view.
     """
 
     label_counts: Any
@@ -123,35 +120,6 @@ class Problem(BaseProblem, LabelRates):
         counts = np.bincount(label_of_positive, minlength=self.Y.shape[1])
         self.label_slices = consecutive_slices(counts)
 
-    @classmethod
-    def from_views(
-        cls,
-        features: Sequence[Features],
-        present: Sequence[Mask],
-        labels: Sequence[NDArray[Any]],
-        *,
-        wide: bool,
-        **options: Any,
-    ) -> "Problem":
-        """Problem of the rows of tables that have their view.
-
-        Parameters
-        ----------
-        features : sequence of ndarray or sparse array, each of shape (n_present_v, n_features_v)
-            Of the rows that have the view.
-        present : sequence of bool ndarray, each of shape (n_table_rows_v,)
-            Whether each row of the table has the view.
-        labels : sequence of ndarray, each of shape (n_table_rows_v, n_labels)
-            Signed labels of all rows of the table.
-        wide : bool
-            Whether rows of different views with the same number are one sample.
-        **options
-            Other parameters of `Problem`.
-        """
-        samples = np.concatenate([np.flatnonzero(rows) for rows in present]) if wide else None
-        known = [Y[rows] for Y, rows in zip(labels, present, strict=True)]
-        return cls(features, known, samples=samples, **options)
-
     # The same problem with something else.
 
     def with_labels(self, Y: Matrix) -> "Problem":
@@ -168,16 +136,10 @@ class Problem(BaseProblem, LabelRates):
     def _with(
         self, X: Sequence[Features], Y: Matrix, rotations: Sequence[Rotation | None]
     ) -> "Problem":
-        other = Problem(
-            X,
-            [Y],
-            fit_intercept=False,  # X already has a column of ones
-            positive_weight=self.positive_weight,
-            samples=self.samples,
-            names=self.names,
-            rotations=rotations,
-        )
-        other.fit_intercept, other.n_threads = self.fit_intercept, self.n_threads
+        # X already has a column of ones.
+        other = Problem(X, [Y], fit_intercept=False, names=self.names, rotations=rotations)
+        other.fit_intercept, other.positive_weight = self.fit_intercept, self.positive_weight
+        other.samples, other.n_threads = self.samples, self.n_threads
         return other
 
     def rotated(self) -> "Problem":
@@ -185,11 +147,8 @@ class Problem(BaseProblem, LabelRates):
         rotations = [Rotation(X_v) if pays(X_v) else None for X_v in self.features]
         if not any(rotations):
             return self
-        features = [
-            X_v if rotation is None else rotation.L
-            for X_v, rotation in zip(self.features, rotations, strict=True)
-        ]
-        return self.with_features(features, rotations)
+        pairs = zip(self.features, rotations, strict=True)
+        return self.with_features([X_v if of is None else of.L for X_v, of in pairs], rotations)
 
     def without(self, hidden: Mask) -> "Problem":
         """The same problem with the entries of a mask (n_rows, n_labels) unknown."""
@@ -259,10 +218,8 @@ class Problem(BaseProblem, LabelRates):
 
     @cached_property
     def label_counts(self) -> NDArray[np.intp]:
-        if self.samples is None:
-            tables = [self.Y[rows] for rows in self.row_slices]
-        else:
-            tables = [self.labels_of_samples]
+        wide = self.samples is not None
+        tables = [self.labels_of_samples] if wide else [self.Y[rows] for rows in self.row_slices]
         counts = [((Y > 0).sum(axis=0), (Y != 0).sum(axis=0)) for Y in tables]
         return np.array(counts).swapaxes(0, 1)
 
@@ -277,10 +234,7 @@ class Problem(BaseProblem, LabelRates):
     # Products with rows.
 
     def multiply(self, W: Matrix) -> Matrix:
-        """``XW`` for all rows: (n_weights, n_labels) -> (n_rows, n_labels).
-
-        A solver needs that of its iterate several times, so the last one is kept.
-        """
+        """``XW`` for all rows: (n_weights, n_labels) -> (n_rows, n_labels); keeps the last one."""
         if self._product is not None and np.array_equal(self._product[0], W):
             return self._product[1]
         XW = self._multiply(W)
@@ -303,27 +257,19 @@ class Problem(BaseProblem, LabelRates):
         """``X'R`` for all views: (n_rows, n_labels) -> (n_weights, n_labels)."""
         return self._stack_views(lambda v: self.X[v].T @ R[self.row_slices[v]])
 
-    def gather(self, XW: Matrix) -> Matrix:
-        """``X_k W`` of every label: (n_rows, n_labels) -> (n_positives, n_labels)."""
-        return XW[self.positive_rows]
-
     def scatter(self, Z: Matrix) -> Matrix:
-        """Sums over labels of the rows ``Z_k``, (n_positives, n_labels) -> (n_rows, n_labels).
-
-        ``multiply_transposed`` of the result is ``sum_k X_k' Z_k``.
-        """
+        """Sums over labels of the rows ``Z_k``, (n_positives, n_labels) -> (n_rows, n_labels)."""
         return self._scatter @ Z
 
     @cached_property
     def _scatter(self) -> sparse.csr_array:
         """Zero-one matrix (n_rows, n_positives) whose transpose selects ``positive_rows``."""
-        ones = np.ones(self.n_positives, dtype=self.Y.dtype)
-        columns = np.arange(self.n_positives)
-        shape = (self.n_rows, self.n_positives)
-        return sparse.coo_array((ones, (self.positive_rows, columns)), shape=shape).tocsr()
+        ones, at = np.ones(self.n_positives, dtype=self.Y.dtype), np.arange(self.n_positives)
+        shape = self.n_rows, self.n_positives
+        return sparse.csr_array((ones, (self.positive_rows, at)), shape=shape)
 
     def label_scores(self, W: Matrix) -> Matrix:
-        return self.gather(self.multiply(W))
+        return self.multiply(W)[self.positive_rows]
 
     def label_scores_transposed(self, Z: Matrix) -> Matrix:
         return self.multiply_transposed(self.scatter(Z))
@@ -362,9 +308,9 @@ class Problem(BaseProblem, LabelRates):
         return [self.positive_gram(v) if has_gram(X) else None for v, X in enumerate(self.X)]
 
     def positive_gram(self, v: int) -> Matrix:
-        """``sum_k X_k' X_k`` of a view, (n_weights_v, n_weights_v).
+        """``sum_k X_k' X_k`` of a view, (n_weights_v, n_weights_v): ``X' diag(q) X``.
 
-        A row with q observed positives occurs q times, so this is ``X' diag(q) X``.
+        A row with q observed positives occurs q times.
         """
         return self._weighted_gram(v, self.n_positives_of_rows)
 
@@ -388,9 +334,8 @@ class Problem(BaseProblem, LabelRates):
     ) -> Matrix:
         """``X' diag(r) XW`` for all views, by Gram matrices if they exist."""
         products = []
-        for X, gram, rows, at in zip(
-            self.X, grams, self.row_slices, self.weight_slices, strict=True
-        ):
+        slices = zip(self.row_slices, self.weight_slices, strict=True)
+        for X, gram, (rows, at) in zip(self.X, grams, slices, strict=True):
             if gram is not None:
                 products.append(gram @ W[at])
             else:
@@ -424,17 +369,10 @@ class Problem(BaseProblem, LabelRates):
         X, positive = self.X[v], self.Y[self.row_slices[v]] > 0
         return (X[np.flatnonzero(of_label)] for of_label in positive.T)
 
-    def _free(self, v: int) -> Mask:
-        """Unknown labels of a view's rows without an observed positive, (n_rows_v, n_labels)."""
-        rows = self.row_slices[v]
-        return (self.Y[rows] == 0) & (self.n_positives_of_rows[rows] == 0)
-
-    def n_free(self, v: int) -> NDArray[np.intp]:
-        return self._free(v).sum(axis=0)
-
     def free_rows(self, v: int, known_grams: Matrix | None = None) -> FreeRows:
-        P = self.P[self.row_slices[v]]
-        return FreeRows(self.X[v], P, self._free(v), self.fit_intercept, known_grams)
+        rows = self.row_slices[v]
+        free = (self.Y[rows] == 0) & (self.n_positives_of_rows[rows] == 0)
+        return FreeRows(self.X[v], self.P[rows], free, self.fit_intercept, known_grams)
 
 
 def loss_weights(Y: Matrix, positive_weight: float) -> Matrix:

@@ -23,20 +23,12 @@ class SampledProblem(LabelRates):
     Parameters
     ----------
     statistics : sequence of RowStatistics, one per view
-        Of all rows that have the view.
+        Of all rows that have the view, with a column of ones if ``fit_intercept``.
     samples : sequence of RowSample, one per view
         With encoded features, without a column of ones, and signed labels as arrays.
     seed : int
         The seed of `entry_folds`. The number of a view there is its position, or 0 for all views
         of a wide table.
-    names : sequence of str, optional
-        Names of the views in errors; by default their positions.
-    n_folds : int
-        0 if there are none.
-    fit_intercept : bool
-        Whether the statistics have a column of ones.
-    positive_weight : float
-        Weight of an observed positive in the loss, relative to that of a negative.
     table_counts : LabelCounts, optional
         Counts of the rows of one wide table that have any view; None for separate tables.
     checkpoint : object, optional
@@ -79,9 +71,8 @@ class SampledProblem(LabelRates):
             names=names,
         )
         self.sample.base_rates = self.base_rates
-        self.fold_of = np.concatenate(
-            [self._folds_of(v, of_view) for v, of_view in enumerate(samples)]
-        )
+        folds = [self._folds_of(v, of_view) for v, of_view in enumerate(samples)]
+        self.fold_of = np.concatenate(folds)
 
     @property
     def n_rows(self) -> int:
@@ -90,10 +81,8 @@ class SampledProblem(LabelRates):
 
     @property
     def label_counts(self) -> NDArray[np.intp]:
-        if self.table_counts is not None:
-            tables = [self.table_counts]
-        else:
-            tables = [view.counts for view in self.statistics]
+        wide = self.table_counts
+        tables = [view.counts for view in self.statistics] if wide is None else [wide]
         counts = [(of.n_positives.sum(axis=0), of.n_known.sum(axis=0)) for of in tables]
         return np.array(counts).swapaxes(0, 1)
 

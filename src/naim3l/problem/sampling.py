@@ -26,33 +26,10 @@ BLOCK_ENTRIES = 32_768
 def entry_folds(
     n_folds: int, seed: int, view: int, rows: NDArray[np.integer], Y: NDArray[Any]
 ) -> NDArray[np.int8]:
-    """Fold in which each label entry is held out; -1 where the label is unknown.
+    """Fold in which each label entry (n, n_labels) is held out; -1 where the label is unknown.
 
-    Parameters
-    ----------
-    n_folds : int
-        At most 127.
-    seed : int
-    view : int
-        Number of the view. Views of one wide table have the same number, so that entries of one
-        sample are held out together.
-    rows : ndarray of int, of shape (n,)
-        Number of each row in its table.
-    Y : ndarray of shape (n, n_labels)
-        Signed labels, 0 = unknown.
-
-    Returns
-    -------
-    ndarray of int8, of shape (n, n_labels)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Y = np.array([[1, -1], [0, 1], [-1, -1]])
-    >>> folds = entry_folds(3, 0, 0, np.arange(3), Y)
-    >>> print(folds[1:] == entry_folds(3, 0, 0, np.array([1, 2]), Y[1:]))
-    [[ True  True]
-     [ True  True]]
+    There are at most 127 folds. ``rows`` (n,) are the numbers of the rows in their table. Views of
+    one wide table have the same number, so that entries of one sample are held out together.
     """
     of_rows = _row_hashes(FOLDS, seed, view, rows)
     of_labels = mix(np.arange(1, Y.shape[1] + 1, dtype=np.uint64) * STEP)
@@ -75,25 +52,13 @@ class RowSample(ArrayFields):
     """Random rows of a table: those with the smallest hashes of their numbers.
 
     Samples of chunks combine to the sample of all rows, which is the same for any chunks.
-
-    Attributes
-    ----------
-    limit : int
-        Largest number of rows.
-    rows : ndarray of int, of shape (n,)
-        Numbers of the rows in the table, in ascending order.
-    hashes : ndarray of uint64, of shape (n,)
-    highest : int
-        Hash up to which all rows are in the sample, and no others.
-    arrays : tuple of ndarray, sparse array or pandas.DataFrame, of n rows each
-        What is kept of each row, such as its features and its labels.
     """
 
-    limit: int
-    rows: NDArray[np.int64]
-    hashes: Hashes
-    highest: int
-    arrays: tuple[Any, ...]
+    limit: int  # largest number of rows
+    rows: NDArray[np.int64]  # their numbers in the table, ascending, (n,)
+    hashes: Hashes  # (n,)
+    highest: int  # hash up to which all rows are in the sample, and no others
+    arrays: tuple[Any, ...]  # what is kept of each row, such as its features and its labels
 
     @classmethod
     def of(
@@ -106,20 +71,10 @@ class RowSample(ArrayFields):
         *,
         n_rows: int | None = None,
     ) -> "RowSample":
-        """Sample of one chunk of rows.
+        """Sample of one chunk, of which ``rows`` are the numbers in the table.
 
-        Parameters
-        ----------
-        limit : int
-        seed : int
-        view : int
-            Number of the view; the same for all views of one wide table.
-        rows : ndarray of int, of shape (n,)
-            Number of each row in the table.
-        arrays : sequence of arrays of n rows
-        n_rows : int, optional
-            Number of rows of the whole table, if it is known: then a chunk keeps few more rows
-            than its share of the sample.
+        Views of one wide table have the same number. With the number of rows of the whole table,
+        a chunk keeps few more rows than its share of the sample.
         """
         hashes, highest = _row_hashes(SAMPLES, seed, view, rows), ALL_BITS
         if n_rows is not None and (share := (limit + 6 * limit**0.5) / max(n_rows, 1)) < 1:

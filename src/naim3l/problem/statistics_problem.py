@@ -27,17 +27,10 @@ CACHED_ROWS = 1000
 
 
 class StatisticsProblem(BaseProblem):
-    """The statistics of all views, with the products that a solver needs.
+    """The statistics of all views; blocks of labels are their factors in all views, not rows.
 
-    The block of a label consists of its factors in all views instead of its rows.
-
-    Parameters
-    ----------
-    views : sequence of ViewStatistics
-    fit_intercept : bool
-        Whether the last column of each view consists of ones.
-    rows : Problem, optional
-        The rows themselves, if they are in memory.
+    With ``fit_intercept``, the last column of each view consists of ones. ``rows`` are the rows
+    themselves, if they are in memory.
     """
 
     stacked = True
@@ -180,13 +173,6 @@ class StatisticsProblem(BaseProblem):
 
     def label_rows(self, v: int) -> list[Matrix]:
         return split_factors(self.views[v].factors, self.views[v].heights)
-
-    def n_free(self, v: int) -> NDArray[np.intp]:
-        if self.rows is not None:
-            return self.rows.n_free(v)
-        n_free = self.views[v].n_free
-        assert n_free is not None, "statistics without free_grams"
-        return n_free
 
     def free_rows(self, v: int) -> FreeRows | FreeRowSums:
         view = self.views[v]

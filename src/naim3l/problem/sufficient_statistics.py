@@ -33,42 +33,18 @@ FACTORED_ROWS = 8
 
 @dataclass(frozen=True)
 class ViewStatistics:
-    """Statistics of the rows of one view, with d columns and c labels, for solvers.
+    """Statistics of the rows of one view, with d columns and c labels, for solvers."""
 
-    Attributes
-    ----------
-    gram : ndarray of shape (d, d)
-        ``X'X``.
-    known_grams : ndarray of shape (c, d, d)
-        ``X' diag(P_k) X``: rows weighted by the weight of label k in the loss.
-    positive_gram : ndarray of shape (d, d)
-        ``sum_k X_k'X_k``.
-    targets : ndarray of shape (d, c)
-        ``X'(P * Y)``.
-    weight : float
-        Total weight of the known labels in the loss: their number, if all weights are 1.
-    n_positives : int
-        Number of positive labels.
-    factors : ndarray of shape (sum of heights, d)
-        ``R_k`` with ``R_k'R_k = X_k'X_k`` of all labels, one below the other; the rows themselves
-        if there are at most d.
-    heights : ndarray of int, of shape (c,)
-        Rows of each factor.
-    free_grams : ndarray of shape (c, d, d), or None
-        ``X'X`` of the free rows of each label, if they are known: those with label k unknown and
-        no observed positive. `naim3l.problem.boundedness` needs them.
-    n_free : ndarray of int, of shape (c,), or None
-        Number of free rows of each label.
-    """
-
-    gram: Matrix
-    known_grams: Matrix
-    positive_gram: Matrix
-    targets: Matrix
-    weight: float
+    gram: Matrix  # X'X, (d, d)
+    known_grams: Matrix  # X' diag(P_k) X with the weights of label k in the loss, (c, d, d)
+    positive_gram: Matrix  # sum_k X_k'X_k, (d, d)
+    targets: Matrix  # X'(P * Y), (d, c)
+    weight: float  # of all known labels in the loss: their number, if all weights are 1
     n_positives: int
-    factors: Matrix
-    heights: NDArray[np.intp]
+    factors: Matrix  # R_k'R_k = X_k'X_k of all labels, stacked; the rows if there are at most d
+    heights: NDArray[np.intp]  # rows of each factor, (c,)
+    # X'X (c, d, d) and number (c,) of the free rows of each label, if they are known: those with
+    # label k unknown and no observed positive. `naim3l.problem.boundedness` needs them.
     free_grams: Matrix | None = None
     n_free: NDArray[np.intp] | None = None
 
@@ -84,7 +60,7 @@ class LabelCounts(ArrayFields):
     def of(
         cls, Y: NDArray[Any], folds: NDArray[np.int8] | None = None, *, n_folds: int = 0
     ) -> "LabelCounts":
-        """Counts of some rows; parameters are those of `RowStatistics.of`."""
+        """Counts of some rows, as in `RowStatistics.of`."""
         held = _cells(Y, folds)
         known = [held == fold for fold in range(max(n_folds, 1))]
         return cls(
@@ -108,40 +84,19 @@ class RowStatistics(ArrayFields):
 
     Without folds, F is 1 and all known entries are in the same fold. All entries count 1; their
     weights in the loss enter only in `view`.
-
-    Attributes
-    ----------
-    n_rows : int
-    gram : ndarray of shape (d, d)
-        ``X'X``.
-    known_grams : ndarray of shape (F, c, d, d)
-        ``X'X`` of the rows in which label k is known, and held out in each fold.
-    targets : ndarray of shape (F, d, c)
-        ``X'Y`` of the entries that are held out in each fold.
-    positive_sums : ndarray of shape (F, d, c)
-        Sums of those rows in which label k is yes.
-    factors : ndarray of shape (sum of heights, d)
-        Triangular factors of those rows, or the rows if there are few, by fold and label.
-    heights : ndarray of int, of shape (F, c)
-        Rows of each factor.
-    n_known, n_positives : ndarray of int, of shape (F, c)
-        Known entries, and those that are yes.
-    free_grams : ndarray of shape (1 + n_folds, c, d, d), or (0, c, d, d) if not computed
-        ``X'X`` of the free rows of each label (see `ViewStatistics`): with all entries, then
-        without those of each fold.
-    n_free : ndarray of int, of shape (1 + n_folds, c), or (0, c)
-        Numbers of free rows.
     """
 
     n_rows: int
-    gram: Matrix
-    known_grams: Matrix
-    targets: Matrix
-    positive_sums: Matrix
-    factors: Matrix
-    heights: NDArray[np.intp]
-    n_known: NDArray[np.intp]
-    n_positives: NDArray[np.intp]
+    gram: Matrix  # X'X, (d, d)
+    known_grams: Matrix  # of the rows in which label k is known, by its fold, (F, c, d, d)
+    targets: Matrix  # X'Y of the entries that are held out in each fold, (F, d, c)
+    positive_sums: Matrix  # sums of those rows in which label k is yes, (F, d, c)
+    factors: Matrix  # triangular factors of those rows, or the rows if few, by fold and label
+    heights: NDArray[np.intp]  # rows of each factor, (F, c)
+    n_known: NDArray[np.intp]  # known entries, (F, c)
+    n_positives: NDArray[np.intp]  # those that are yes
+    # X'X of the free rows of each label, see `ViewStatistics`: with all entries, then without those
+    # of each fold, (1 + n_folds, c, d, d); (0, c, d, d) if not computed. And their numbers.
     free_grams: Matrix
     n_free: NDArray[np.intp]
 
@@ -156,20 +111,10 @@ class RowStatistics(ArrayFields):
         fit_intercept: bool = False,
         free: bool = False,
     ) -> "RowStatistics":
-        """Statistics of a chunk of rows.
+        """Statistics of a chunk of rows, (n, n_features), with signed labels, (n, c).
 
-        Parameters
-        ----------
-        X : ndarray or CSR array of shape (n, n_features)
-        Y : ndarray of shape (n, c)
-            1 = yes, -1 = no, 0 = unknown.
-        folds : ndarray of int8, of shape (n, c), optional
-            Result of `naim3l.problem.sampling.entry_folds`, if there are folds.
-        n_folds : int
-        fit_intercept : bool
-            Append a column of ones.
-        free : bool
-            Compute ``free_grams``.
+        ``folds`` (n, c) are those of `naim3l.problem.sampling.entry_folds`. ``fit_intercept``
+        appends a column of ones, and ``free`` asks for ``free_grams``.
         """
         held = _cells(Y, folds)
         c, d, n_cells = Y.shape[1], X.shape[1] + fit_intercept, max(n_folds, 1)
@@ -233,27 +178,15 @@ class RowStatistics(ArrayFields):
     ) -> ViewStatistics:
         """Statistics of all entries, or of those that are not held out in a fold.
 
-        Parameters
-        ----------
-        positive_weight : float
-            Weight of an observed positive in the loss, relative to that of a negative.
-        without : int, optional
-            A fold whose entries are unknown.
-        kept : ndarray of bool, of shape (c,), optional
-            Labels whose positives in that fold stay known. Their rows still count as free, where
-            they have no other positive.
+        Positives of the labels ``kept`` (c,) stay known in that fold. Their rows still count as
+        free, where they have no other positive.
         """
         n_cells, c = self.heights.shape
         folds = [fold for fold in range(n_cells) if fold != without]
+        by_fold = (self.known_grams, self.targets, self.positive_sums)
         known, targets, sums, n_known, n_positives = (
             np.add.reduce([A[fold] for fold in folds])
-            for A in (
-                self.known_grams,
-                self.targets,
-                self.positive_sums,
-                self.n_known,
-                self.n_positives,
-            )
+            for A in (*by_fold, self.n_known, self.n_positives)
         )
         by_cell = split_factors(self.factors, self.heights)
         pieces = [[by_cell[fold * c + k] for fold in folds] for k in range(c)]

@@ -23,22 +23,12 @@ STACKED_SHARE = 0.5
 
 @dataclass(frozen=True)
 class _Stack:
-    """Blocks of some labels, as a stack of blocks of one height.
+    """Blocks of some labels, as a stack of blocks of one height."""
 
-    Attributes
-    ----------
-    rows : tensor of int, of shape (n_blocks, height)
-        Row of the array that has all blocks; one after its last for rows of zeros that pad a block.
-    inside, outside : tensor of int
-        Positions of the rows that are no padding, in the flattened stack and in the array.
-    tall : bool
-        Whether blocks have at least as many rows as columns.
-    """
-
-    rows: Any
-    inside: Any
-    outside: Any
-    tall: bool
+    rows: Any  # in the array of all blocks; one after its last for padding, (n_blocks, height)
+    inside: Any  # positions of the rows that are no padding, in the flattened stack
+    outside: Any  # and in the array
+    tall: bool  # whether blocks have at least as many rows as columns
 
     def grams(self, padded: Any) -> tuple[Any, Any]:
         """Blocks of an array, and the Gram matrices of their smaller side."""
@@ -47,16 +37,10 @@ class _Stack:
 
 
 class TorchProblem(Problem):
-    """The rows of a problem on a device, in float64, with the products that a solver needs.
+    """The rows of a problem on a device, in float64 and dense, with the products of a solver.
 
-    Conventions are those of `Problem`. Sums are computed in a fixed order, so that results of the
-    same device are the same to the last bit.
-
-    Parameters
-    ----------
-    problem : Problem
-        Sparse features become dense.
-    device : torch.device
+    Sums are computed in a fixed order, so that results of the same device are the same to the last
+    bit.
     """
 
     X: list[Any]
@@ -129,15 +113,11 @@ class TorchProblem(Problem):
     # ones have one size, whatever their heights, and are handled together.
 
     def map_grams(self, function: Callable[[Any], Any], A: Any) -> Any:
-        """Blocks of ``A`` times a function of their Gram matrices.
+        """Blocks of ``A`` (n_block_rows, n_labels) times a function of their Gram matrices.
 
-        Parameters
-        ----------
-        function : callable
-            From a stack of Gram matrices, of the smaller side of a block, (..., n, n), to one of
-            the same shape. It multiplies the block from the right if the block is tall, otherwise
-            from the left. Rows and columns of zeros must stay zero.
-        A : tensor of shape (n_block_rows, n_labels)
+        The function gets stacks of Gram matrices (..., n, n) of the smaller side of a block. Its
+        result, of the same shape, multiplies tall blocks from the right, others from the left. Rows
+        and columns of zeros must stay zero.
         """
         result, padded = self._torch.empty_like(A), with_zeros(A)
         tall = [stack.grams(padded) for stack in self._tall]

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 
 from naim3l._arrays import Matrix, inner, namespace_of, norm
 from naim3l.problem.base import BaseProblem
-from naim3l.solvers.nuclear import inverse_root_of_gram, trace_norm_subgradient
+from naim3l.solvers.nuclear import inverse_root_of_gram
 from naim3l.solvers.thresholding import sum_trace_norms
 
 
@@ -67,14 +67,10 @@ class Objective:
         label_norms: float | None = None,
         scores_norm: float | None = None,
     ) -> ObjectiveParts:
-        """Terms of ``F(W)``.
+        """Terms of ``F(W)``, of weights (n_weights, n_labels).
 
-        Parameters
-        ----------
-        W : ndarray of shape (n_weights, n_labels)
-        loss, label_scores, label_norms, scores_norm
-            The loss, ``X_k W`` of all labels, the sum of the trace norms of these, and the trace
-            norm of ``XW``, if known already.
+        The loss, ``X_k W`` of all labels, the sum of the trace norms of these, and the trace norm
+        of ``XW`` can be given if they are known already.
         """
         problem = self.problem
         low_rank = high_rank = 0.0
@@ -122,33 +118,13 @@ class Objective:
         """Gradient of the ridge term, of shape (n_weights, n_labels)."""
         return self.ridge * self.problem.penalised * W
 
-    def subgradient(self, W: Matrix) -> Matrix:
-        """Gradient of ``F`` where it has one, of shape (n_weights, n_labels).
-
-        At a rank-deficient ``X_k W`` the trace norm has many sub-gradients; this takes ``UV'``.
-        """
-        problem = self.problem
-        gradient = problem.loss_and_gradient(W)[1] + self.ridge_gradient(W)
-        gradient -= self.high_rank_term(W)[1]
-        if self.low_rank:
-            G = problem.map_labels(trace_norm_subgradient, problem.label_scores(W))
-            gradient += self.lam * problem.label_scores_transposed(G)
-        return gradient
-
     def stationarity(self, gradient: Matrix, multipliers: Matrix, high_rank: Matrix) -> float:
         """How far a point is from stationary, with multipliers as certificate.
 
-        This is ``||gradient + sum_k X_k' Lambda_k - lam X'G|| / ||X'(P * Y)||``. It is a
-        certificate if each ``Lambda_k`` is lam times a sub-gradient of the trace norm at
-        ``X_k W``, and G a sub-gradient at ``XW``, up to feasibility and the concave gap.
-
-        Parameters
-        ----------
-        gradient : ndarray of shape (n_weights, n_labels)
-            Gradient of loss and ridge.
-        multipliers : ndarray of shape (n_weights, n_labels)
-            ``sum_k X_k' Lambda_k``.
-        high_rank : ndarray of shape (n_weights, n_labels)
-            ``lam X'G``.
+        Given the gradient of loss and ridge, ``sum_k X_k' Lambda_k``, and ``lam X'G``, each of
+        shape (n_weights, n_labels), this is the norm of their sum (the last one subtracted)
+        relative to that of ``X'(P * Y)``. It is a certificate if each ``Lambda_k`` is lam times a
+        sub-gradient of the trace norm at ``X_k W``, and G a sub-gradient at ``XW``, up to
+        feasibility and the concave gap.
         """
         return norm(gradient + multipliers - high_rank) / norm(self.problem.targets)

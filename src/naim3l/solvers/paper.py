@@ -1,15 +1,13 @@
 """Algorithm 1 of the paper, as printed except for the corrected errata."""
 
-from functools import partial
-
 import numpy as np
 
 from naim3l._arrays import Matrix, distinct
 from naim3l._threads import one_blas_thread
 from naim3l.problem.rows import Problem
 from naim3l.solvers.base import Callback, SolverResult
-from naim3l.solvers.nuclear import singular_value_threshold
 from naim3l.solvers.objective import Objective
+from naim3l.solvers.thresholding import shrink_labels
 
 DEFAULT_MU = 5.0
 # Eigenvalues of (XW)'XW below this count as zero in Algorithm 2, as in the paper's program.
@@ -81,10 +79,7 @@ def solve_paper(
     problem = objective.problem.as_rows()
     mu = DEFAULT_MU if mu is None else mu
     step = _WeightStep(problem, mu, objective.ridge, guarded or objective.ridge > 0)
-    shrink = partial(
-        singular_value_threshold, threshold=objective.lam / mu if objective.low_rank else 0.0
-    )
-
+    threshold = objective.lam / mu if objective.low_rank else 0.0
     XW = problem.multiply(W)
     residual = problem.residual(XW)
     _, high_rank = objective.high_rank_term(W, eigenvalue_cutoff)
@@ -102,9 +97,9 @@ def solve_paper(
             XW = problem.multiply(W)
             if not _max_abs(XW) <= score_limit:
                 raise FloatingPointError(_divergence_message(n_iter, mu))
-            XW_k = problem.gather(XW)
+            XW_k = XW[problem.positive_rows]
             U += XW_k
-            Z = problem.map_labels(shrink, U)  # Eq. (15)
+            Z, _ = shrink_labels(problem, U, threshold)  # Eq. (15)
             U -= Z  # Eq. (16)
 
             residual = problem.residual(XW)
@@ -159,9 +154,8 @@ class _WeightStep:
                 cutoff = np.finfo(np.float64).eps * len(left) * max(eigenvalues[-1], 0.0)
                 kept = eigenvalues > cutoff
                 vectors = vectors[:, kept]
-                at = np.ix_(
-                    np.arange(weights.start, weights.stop), np.flatnonzero(inverse == group)
-                )
+                labels = np.flatnonzero(inverse == group)
+                at = np.ix_(np.arange(weights.start, weights.stop), labels)
                 self.blocks.append((at, vectors, vectors / eigenvalues[kept], Q))
 
     def __call__(self, B: Matrix, W_old: Matrix) -> Matrix:

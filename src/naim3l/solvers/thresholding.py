@@ -26,19 +26,8 @@ Bases = dict[int, NDArray[np.float32]]  # singular vectors of each group of labe
 def threshold_in_basis(A: Matrix, V: Matrix, threshold: float) -> tuple[Matrix, float]:
     """`singular_value_threshold` to first order, from singular vectors of a matrix near ``A``.
 
-    Parameters
-    ----------
-    A : ndarray of shape (..., n_rows, n_columns)
-    V : ndarray of shape (..., n_shorter, n_shorter)
-        From `threshold_and_basis`.
-    threshold : float
-        Above 0.
-
-    Returns
-    -------
-    Z : ndarray of shape (..., n_rows, n_columns)
-    neglected : float
-        Estimate of the norm of what is neglected, the second-order part of ``Z``.
+    ``V`` (..., n_shorter, n_shorter) is from `threshold_and_basis`. The second result estimates the
+    norm of what is neglected, the second-order part of the first.
     """
     tall = A.shape[-2] >= A.shape[-1]
     C = np.swapaxes(V, -1, -2) @ (np.swapaxes(A, -1, -2) if tall else A).astype(V.dtype)
@@ -75,19 +64,9 @@ def _probes(size: int) -> NDArray[np.float32]:
 
 @singledispatch
 def shrink_labels(problem: BaseProblem, A: Matrix, threshold: float) -> tuple[Matrix, float | None]:
-    """`singular_value_threshold` of every label's block of ``A``, and the sum of the trace norms.
+    """`singular_value_threshold` of every label's block of ``A``, (n_block_rows, n_labels).
 
-    Parameters
-    ----------
-    problem : BaseProblem
-    A : ndarray of shape (n_block_rows, n_labels)
-    threshold : float
-
-    Returns
-    -------
-    Z : ndarray of shape (n_block_rows, n_labels)
-    norms : float or None
-        Sum of the trace norms of the blocks of ``A``; None if the threshold is 0.
+    The second result is the sum of the trace norms of these blocks, None if the threshold is 0.
     """
     if threshold == 0:
         return A.copy(), None
@@ -138,10 +117,6 @@ def shrink_relaxed(
 
     Parameters
     ----------
-    problem : BaseProblem
-    B, Z, scores : ndarray of shape (n_block_rows, n_labels)
-    factors : tuple of float
-    threshold : float
     bases : dict, optional
         Singular vectors of groups of labels from an earlier iteration. Where these have turned by
         more than ``accuracy`` allows, they are replaced. A device does not use them.
@@ -177,4 +152,5 @@ def shrink_relaxed(
 @singledispatch
 def sum_trace_norms(problem: BaseProblem, A: Matrix) -> float:
     """Sum of the trace norms of all labels' blocks of ``A``, (n_block_rows, n_labels)."""
-    return problem.sum_labels(trace_norm, A)
+    # Summed in the order of the groups, not in the order in which threads finish.
+    return float(sum(problem.change_labels(lambda _, blocks: trace_norm(blocks).sum(), [], [A])))
