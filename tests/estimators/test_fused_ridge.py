@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from naim3l import Kernel
 from naim3l.estimators import FusedRidge, PerViewRidge
 
 VIEWS = {"a": slice(0, 4), "b": slice(4, 7)}
@@ -21,7 +22,7 @@ def table(rng):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_equals_scikit_learn_s_ridge_on_filled_rows(table, fit_intercept):
     X, Y = table
-    model = FusedRidge(0.7, views=VIEWS, transformer=None, fit_intercept=fit_intercept).fit(X, Y)
+    model = FusedRidge(0.7, views=VIEWS, features=None, fit_intercept=fit_intercept).fit(X, Y)
     filled = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
     new = np.full((2, 7), np.nan)
     new[0, :4], new[1] = 1.0, 2.0
@@ -39,7 +40,7 @@ def test_equals_scikit_learn_s_ridge_on_filled_rows(table, fit_intercept):
 
 def test_one_view_is_the_per_view_ridge(table):
     X, Y = np.nan_to_num(table[0]), table[1]
-    options = {"ridge": 2.0, "positive_weight": 3.0, "kernel": "rbf"}
+    options = {"ridge": 2.0, "positive_weight": 3.0, "features": Kernel("rbf")}
     fused, apart = (kind(**options).fit(X, Y) for kind in (FusedRidge, PerViewRidge))
     np.testing.assert_allclose(fused.decision_function(X), apart.decision_function(X), atol=1e-8)
 
@@ -47,13 +48,15 @@ def test_one_view_is_the_per_view_ridge(table):
 def test_a_label_that_needs_both_views_is_only_learned_from_both(rng):
     X = rng.choice([-1.0, 1.0], size=(400, 2)) + 0.1 * rng.normal(size=(400, 2))
     Y = (X.sum(axis=1, keepdims=True) > 1).astype(float)
-    views = {"a": [0], "b": [1]}
-    model = FusedRidge(views=views, transformer=None).fit(X[:200], Y[:200])
+    model = FusedRidge(views={"a": [0], "b": [1]}, features=None).fit(X[:200], Y[:200])
     assert model.score(X[200:], Y[200:]) == 1
     alone = model.view_scores(X[200:])["a"]
     assert np.mean((alone > 0) == Y[200:]) < 0.9
 
 
-def test_ridge_must_be_positive(table):
-    with pytest.raises(ValueError, match=r"ridge must be a finite number > 0, got 0\.0"):
-        FusedRidge(0.0).fit(*table)
+def test_a_label_that_is_never_known_in_a_fold(table):
+    X, Y = table
+    Y[2:, 2] = np.nan
+    Y[:2, 2] = [0, 1]
+    model = FusedRidge(views=VIEWS, decide="f1", random_state=0).fit(X, Y)
+    assert np.isfinite(model.decision_function(X)).all()

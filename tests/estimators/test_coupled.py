@@ -1,0 +1,178 @@
+"""Fits that are measured beside guessing, and beside ridge regression of each view."""
+
+import copy
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import naim3l
+from naim3l import NAIM3L, NAIM3LCV, Decisions, evaluate, join_views
+from naim3l.datasets import make_unpaired
+from naim3l.decisions.held_out import Folds, hidden_metric, hold_out_folds
+from naim3l.estimators import PerViewRidge, coupled
+from naim3l.estimators.coupled import RIDGES, best_of_folds, choose_ridge
+from naim3l.problem.rows import Problem
+from naim3l.solvers import solve_fast
+from naim3l.solvers.objective import Objective
+
+
+def draw(**more):
+    options = {"n_features": (9, 8), "n_labels": 4, "noise": 1.5, "missing_labels": 0.3}
+    return make_unpaired(120, random_state=0, **(options | more))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return draw()
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    model = NAIM3L(1.0, ridge=1.0, decide="guarded", random_state=0)
+    assert model.compare(data.views, data.labels) is model.held_out_
+    return model
+
+
+def problem_of(seed=0, n_rows=(60, 50), n_labels=4):
+    rng = np.random.default_rng(seed)
+    features = [rng.normal(size=(n, 6)) for n in n_rows]
+    hidden = rng.normal(size=(6, n_labels))
+    labels = [
+        np.where(X @ hidden + rng.normal(size=(len(X), n_labels)) > 0, 1, -1) for X in features
+    ]
+    return Problem(features, [np.where(rng.random(Y.shape) < 0.3, 0, Y) for Y in labels])
+
+
+def test_the_ridge_is_best_on_the_folds_and_for_each_fold_on_the_others():
+    problem = problem_of()
+    fold_of = hold_out_folds(problem, 3, np.random.RandomState(0))
+    ridge, chosen, without = choose_ridge(Folds.of(problem, fold_of), "AP")
+    values, fits = np.empty((3, len(RIDGES))), {}
+    for fold in range(3):
+        hidden = fold_of == fold
+        for i, candidate in enumerate(RIDGES):
+            W = fits[fold, i] = problem.without(hidden).ridge_solutions([candidate])[0]
+            values[fold, i] = hidden_metric(problem, hidden, W, "AP")
+    best = int(np.argmax(values.mean(axis=0)))
+    assert ridge == RIDGES[best]
+    for fold in range(3):
+        np.testing.assert_allclose(chosen[fold], fits[fold, best], rtol=1e-9)
+        of_others = int(np.argmax(np.delete(values, fold, axis=0).mean(axis=0)))
+        np.testing.assert_allclose(without[fold], fits[fold, of_others], rtol=1e-9)
+
+
+def test_the_best_of_folds_is_the_first_of_equals_and_skips_what_is_undefined():
+    values = np.array([[0.1, 0.5, np.nan, 0.5], [0.2, np.nan, np.nan, 0.5]])
+    assert best_of_folds(values, "AP") == 1 and best_of_folds(values, "one-error") == 0
+    assert best_of_folds(np.full((2, 3), np.nan), "AP") == 0
+
+
+def test_guessing_is_that_of_the_frequencies(data, fitted):
+    for block in fitted.held_out_["blocks"][1:]:
+        Y = data.labels[block["name"]]
+        rates = np.nanmean(Y, axis=0)
+        expected = evaluate(Y, np.tile(rates, (len(Y), 1)), threshold=0.5)
+        for name in ("1-HL", "AP", "macro-AUC"):
+            assert block["metrics"][name]["guessing"] == pytest.approx(expected[name])
+        np.testing.assert_allclose(fitted.view_rates_[block["name"]], rates, atol=0.02)
+
+
+def test_figures_are_on_the_scale_of_evaluation(data, fitted):
+    """Rows are ranked by all of their known labels, and not by those of one fold."""
+    scores = fitted.decision_function(data.views)
+    mean = fitted.held_out_["blocks"][0]
+    n_known = sum(int((~np.isnan(Y)).sum()) for Y in data.labels.values())
+    assert mean["n_entries"] == n_known
+    seen = evaluate(data.labels, scores)["AP"]
+    assert abs(mean["metrics"]["AP"]["value"] - seen) < 0.12  # seen entries are easier
+
+
+def test_the_model_without_coupling_is_ridge_regression(data, fitted):
+    other = fitted.uncoupled_
+    assert isinstance(other, PerViewRidge) and other.ridge in RIDGES
+    expected = PerViewRidge(other.ridge, decide="guarded", random_state=0)
+    expected.fit(data.views, data.labels)
+    for view in data.views:
+        np.testing.assert_allclose(other.coef_[view], expected.coef_[view], rtol=1e-9)
+        np.testing.assert_allclose(other.intercept_[view], expected.intercept_[view], rtol=1e-9)
+        found, known = (model.predict_proba(data.views)[view] for model in (other, expected))
+        np.testing.assert_allclose(found, known, rtol=1e-6)
+
+
+def test_a_model_without_coupling_gains_nothing(data, monkeypatch):
+    """With lam close to 0 both are the same, if there is only one ridge to choose."""
+    monkeypatch.setattr(coupled, "RIDGES", (2.0,))
+    found = NAIM3L(1e-6, ridge=2.0, random_state=0).compare(data.views, data.labels)
+    for metric in found["blocks"][0]["metrics"].values():
+        assert abs(metric["gain"]["value"]) < 2e-3
+
+
+def test_the_pair_of_a_fold_is_chosen_without_it(data, monkeypatch):
+    monkeypatch.setattr(NAIM3LCV, "_exhaustive", True)
+    kept = {}
+
+    def compare(self, problem, folds, fits):
+        kept.update(problem=problem, folds=folds, fits=fits)
+
+    monkeypatch.setattr(NAIM3LCV, "_compare", compare)
+    model = NAIM3LCV([0.1, 1.0, 5.0], [0.5, 20.0], random_state=1)
+    model._fit(data.views, data.labels, None, compare=True)
+    results = model.cv_results_
+    values = np.array([results[f"split{fold}_test_score"] for fold in range(3)])
+    for fold in range(3):
+        best = np.argmax(np.delete(values, fold, axis=0).mean(axis=0))
+        objective = Objective(
+            kept["folds"].without(fold), results["lam"][best], ridge=results["ridge"][best]
+        )
+        tight = solve_fast(objective, max_iter=1000, tol=1e-6).W
+        # Fits within folds are loose: their scores differ little on the scale of labels.
+        assert np.abs(kept["problem"].multiply(kept["fits"][fold] - tight)).mean() < 0.02
+
+
+def test_wide_tables_are_measured_fused():
+    data = draw(aligned=True, missing_labels=0.0)
+    wide, views = join_views(data.views)
+    model = NAIM3L(1.0, ridge=1.0, views=views, random_state=0,
+                   decide=Decisions("guarded", fusion="evidence"))  # fmt: skip
+    (block,) = model.compare(wide, data.labels["view0"])["blocks"]
+    assert block["name"] == block["kind"] == "fused" and block["n_rows"] == 120
+    assert block["metrics"]["macro-AUC"]["value"] > 0.6
+    assert model.uncoupled_.predict(wide).shape == (120, 4)
+
+
+def test_comparing_changes_no_prediction_and_is_not_part_of_a_fit(data, fitted):
+    alone = clone(fitted).fit(data.views, data.labels)
+    for view in data.views:
+        np.testing.assert_array_equal(alone.coef_[view], fitted.coef_[view])
+        np.testing.assert_array_equal(alone.thresholds_[view], fitted.thresholds_[view])
+    assert not hasattr(alone, "held_out_") and not hasattr(alone, "uncoupled_")
+    with pytest.raises(AttributeError, match=r"uncoupled_ needs a fit by compare\(\)"):
+        _ = alone.uncoupled_
+
+
+def test_a_saved_model_keeps_the_comparison(data, fitted, tmp_path):
+    copy.deepcopy(fitted).save(tmp_path / "m.naim3l")
+    loaded = naim3l.load(tmp_path / "m.naim3l")
+    assert loaded.held_out_ == fitted.held_out_
+    for view, scores in fitted.uncoupled_.decision_function(data.views).items():
+        found = loaded.uncoupled_.decision_function(data.views)[view]
+        np.testing.assert_array_equal(found, scores)
+    fitted.uncoupled_.save(tmp_path / "other.naim3l")
+    other = naim3l.load(tmp_path / "other.naim3l")
+    assert other.columns_ == fitted.columns_ and other.ridge == fitted.uncoupled_.ridge
+
+
+def test_an_interrupted_fit_keeps_its_weights_and_its_checkpoint(data, tmp_path, monkeypatch):
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    model = NAIM3L(decide="half", random_state=0, ridge=1.0)
+    monkeypatch.setattr("naim3l.estimators.base.learn_decisions", stop)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(data.views, data.labels, checkpoint=tmp_path / "c")
+    assert model.predict(data.views, decide="sign")["view0"].shape == (120, 4)
+    with pytest.raises(naim3l.estimators.base.NotFittedError, match="before probabilities were"):
+        model.predict_proba(data.views)
+    model.save(tmp_path / "m.naim3l")
+    assert (tmp_path / "c").exists()
