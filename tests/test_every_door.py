@@ -1,0 +1,283 @@
+"""The same table through every door: data frames, files, tables in chunks, and the command line."""
+
+import re
+import sqlite3
+import warnings
+
+import numpy as np
+import pytest
+
+from naim3l import NAIM3L, DataWarning, load
+from study import run
+from workbooks import make_workbook
+
+pd = pytest.importorskip("pandas", reason="needs pandas")
+N, LABELS = 200, ["flu", "gout"]
+MODEL = {"lam": 0.4, "ridge": 1.0}
+OPTIONS = ["--lam", "0.4", "--ridge", "1", "--labels", "flu", "--labels", "gout"]
+
+
+def needs(library):
+    return pytest.importorskip(library, reason=f"needs {library}")
+
+
+def messy():
+    """A table with columns of every kind, and labels that are words, as text files have them."""
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=(N, 3)).round(3)
+    flu = size @ [1, -1, 0.5] + rng.normal(size=N) > 0
+    frame = pd.DataFrame({
+        "patient": [f"P{i:04d}" for i in range(N)],
+        "crp": size[:, 0].astype(str),
+        "iron": [str(x).replace(".", ",") for x in size[:, 1]],
+        "weight": 70 + size[:, 2],
+        "visits": rng.integers(0, 9, N).astype(float),
+        "seen": [f"2024-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(N)],
+        "smokes": rng.choice(["true", "false"], N),
+        "town": [f"town {i}" for i in [*range(40), *rng.integers(0, 40, N - 40)]],
+        "ward": rng.choice(["A", "B", "C", "n/a"], N),
+        "note": [f"came in with complaint {i}" for i in range(N)],
+        "empty": [None] * N,
+        "flu": np.where(flu, "yes", "no"),
+        "gout": rng.choice(["Yes", "no", "unknown"], N),
+    })  # fmt: skip
+    frame.loc[[3, 90], "crp"] = "high", "low"  # in different parts of a folder
+    frame.loc[5, "weight"] = frame.loc[[7, 60], "visits"] = np.nan
+    return frame
+
+
+def in_folder(frame, folder, write):
+    folder.mkdir()
+    for i, start in enumerate(range(0, N, 70)):
+        write(frame[start : start + 70], folder / f"{i}.part")
+        (folder / f"{i}.part").rename(folder / f"{i}.{folder.name}")
+    return str(folder)
+
+
+def to_csv(frame, path):
+    frame.to_csv(path, index=False)
+    return str(path)
+
+
+def to_parquet(frame, path):
+    needs("pyarrow")
+    frame.to_parquet(path, index=False, row_group_size=30)
+    return str(path)
+
+
+def to_xlsx(frame, path):
+    cells = [list(frame.columns), *frame.astype(object).where(frame.notna(), None).to_numpy()]
+    path.write_bytes(make_workbook({"lab": [list(row) for row in cells]}))
+    return str(path)
+
+
+def to_sqlite(frame, path):
+    needs("sqlalchemy")
+    with sqlite3.connect(path) as connection:
+        frame.to_sql("lab", connection, index=False)
+    return f"sqlite:///{path}#select * from lab"
+
+
+FILES = {"lab.csv": to_csv, "lab.parquet": to_parquet, "lab.xlsx": to_xlsx, "lab.db": to_sqlite}
+
+
+def source(name, frame, folder):
+    """The table in a file or a folder of this name."""
+    if name in FILES:
+        return FILES[name](frame, folder / name)
+    return in_folder(frame, folder / name, {"csv": to_csv, "parquet": to_parquet}[name])
+
+
+def frames(library, frame):
+    """Features and labels as fit takes them."""
+    X, y = frame.drop(columns=LABELS), frame[LABELS]
+    if library == "polars":
+        X, y = needs("polars").from_pandas(X), needs("polars").from_pandas(y)
+    if library == "dask":
+        X, y = (needs("dask.dataframe").from_pandas(part, npartitions=4) for part in (X, y))
+    return {"lab": X}, {"lab": y}
+
+
+def fitted(door, frame, folder):
+    """The model, its warnings, and the error of a door; one of model and error is None."""
+    if door.startswith("$"):
+        return fit_by_command(door, frame, folder)
+    if door in ("pandas", "polars", "dask"):
+        X, y = frames(door, frame)
+    else:
+        X, y = {"lab": source(door, frame, folder)}, {"lab": LABELS}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        try:
+            model, error = NAIM3L(**MODEL).fit(X, y), None
+        except ValueError as refusal:
+            model, error = None, str(refusal)
+    return model, [str(w.message) for w in caught if w.category is DataWarning], error
+
+
+def fit_by_command(door, frame, folder):
+    _, name, *options = door.split()
+    if options:
+        needs("dask")
+    table, out = source(name, frame, folder), folder / "model.naim3l"
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = run("fit", f"lab={table}", *OPTIONS, *options, "-o", out)
+    lines = result.stderr.splitlines()
+    warned = [line for line in lines if line.startswith("naim3l: warning: ")]
+    model = load(out) if result.exit_code == 0 else None
+    errors = [line for line in lines if line not in warned]
+    # Python is told which columns are labels; the command line also asks about the others.
+    said = [
+        line.removeprefix("naim3l: warning: ") for line in warned if "further labels" not in line
+    ]
+    return model, said, None if model else errors[-1].removeprefix("naim3l: ")
+
+
+def plain(message):
+    """A message without the file or partition and the line, which other doors do not have."""
+    return re.sub(r"view 'lab', .*?(, row \d+)(?: \(line \d+\))?", r"view 'lab'\1", message)
+
+
+DASK = pytest.mark.dask
+CHUNKED = ("dask", "csv", "parquet", "lab.parquet")  # read in chunks by Python
+PYTHON = [
+    "polars",
+    *(pytest.param(d, marks=DASK) if d in CHUNKED else d for d in (*FILES, *CHUNKED[:3])),
+]
+DOORS = [
+    *PYTHON,
+    *(f"$ {name}" for name in FILES),
+    *(
+        pytest.param(f"$ {name} --memory 1GB", marks=DASK)
+        for name in ("csv", "parquet", "lab.csv", "lab.parquet")
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def by_pandas():
+    model, warned, error = fitted("pandas", messy(), None)
+    assert error is None
+    return model, warned
+
+
+def close(one, other):
+    """Whether two columns are planned alike, up to the rounding of sums in another order."""
+    mean = one.mean == pytest.approx(other.mean, rel=1e-12)
+    return mean and vars(one) | {"mean": 0} == vars(other) | {"mean": 0}
+
+
+def test_the_plan_by_definition(by_pandas):
+    model, warned = by_pandas
+    plan = model.features_["lab"].plan
+    used = {column.name: column for column in plan.columns}
+    kinds = {name: column.kind for name, column in used.items()}
+    assert kinds == {"crp": "number", "iron": "number", "weight": "number", "visits": "number",
+                     "seen": "date", "smokes": "truth", "town": "text", "ward": "text"}  # fmt: skip
+    assert {column.name for column in plan.dropped} == {"patient", "note", "empty"}
+    crp = pd.to_numeric(messy()["crp"], errors="coerce")
+    assert (used["crp"].missing, used["crp"].mean) == pytest.approx((2 / N, crp.mean()))
+    assert used["iron"].decimal == ","
+    assert (len(used["town"].categories), used["town"].n_rare) == (30, 10)
+    assert None in used["ward"].categories
+    assert len(warned) == len(set(warned)) == 5  # high, town, and the three that are dropped
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_one_table_gives_one_model(door, by_pandas, tmp_path):
+    expected, expected_warnings = by_pandas
+    frame = messy()
+    model, warned, error = fitted(door, frame, tmp_path)
+    assert error is None
+    plan, expected_plan = model.features_["lab"].plan, expected.features_["lab"].plan
+    assert plan.dropped == expected_plan.dropped
+    assert len(plan.columns) == len(expected_plan.columns)
+    assert all(map(close, plan.columns, expected_plan.columns))
+    assert list(map(plain, warned)) == expected_warnings
+    X, _ = frames("pandas", frame)
+    with pytest.warns(DataWarning):
+        scores, expected_scores = model.decision_function(X), expected.decision_function(X)
+    np.testing.assert_allclose(scores["lab"], expected_scores["lab"], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("door", PYTHON)
+def test_new_rows_through_any_door_have_the_same_scores(door, by_pandas, tmp_path):
+    model, _ = by_pandas
+    frame = messy()
+    given = frames("pandas", frame)[0]
+    with pytest.warns(DataWarning) as expected_warnings:
+        expected = model.decision_function(given)["lab"]
+    if door in ("polars", "dask"):
+        given = frames(door, frame)[0]
+    else:
+        given = {"lab": source(door, frame, tmp_path)}
+    with pytest.warns(DataWarning) as warned:
+        scores = model.decision_function(given)["lab"]
+        scores = scores.compute() if hasattr(scores, "compute") else scores
+    np.testing.assert_allclose(np.asarray(scores), expected, rtol=0, atol=1e-10)
+    if door not in CHUNKED:  # parts are warned of one by one
+        assert [plain(str(w.message)) for w in warned] == [
+            str(w.message) for w in expected_warnings
+        ]
+
+
+@pytest.mark.parametrize("door", ["pandas", *DOORS])
+@pytest.mark.parametrize("n_odd", [N // 10, N // 10 + 1])
+def test_a_tenth_of_odd_cells_is_missing_and_more_is_refused(door, n_odd, tmp_path):
+    frame = messy()[["crp", "weight", *LABELS]]
+    frame["crp"] = [str(i / 4) for i in range(N)]
+    frame.loc[np.arange(n_odd) * 9 + 2, "crp"] = "high"
+    model, warned, error = fitted(door, frame, tmp_path)
+    report = (
+        f"view 'lab', row 2, column 'crp': 'high' is not a number ({n_odd} of {N} cells of the "
+        "column are not). "
+    )
+    if n_odd > N // 10:
+        assert model is None
+        assert plain(error).startswith(f"{report}Correct such cells, or leave unknown ones empty")
+        return
+    assert [plain(message) for message in warned] == [
+        f"{report}Such cells are taken as missing; correct them, or leave them empty."
+    ]
+    assert model.features_["lab"].plan.columns[0].missing == n_odd / N
+
+
+@pytest.mark.parametrize(
+    "name", [*FILES, *(pytest.param(n, marks=DASK) for n in ("csv", "parquet"))]
+)
+def test_init_drafts_what_fit_does(name, by_pandas, tmp_path):
+    needs("tomlkit")
+    model, _ = by_pandas
+    frame = messy().drop(columns="smokes")  # true and false are words of labels
+    table, settings = source(name, frame, tmp_path), tmp_path / "study.toml"
+    assert run("init", table, "-o", settings).exit_code == 0
+    text = settings.read_text()
+    assert 'id = "patient"' in text
+    for column in model.features_["lab"].plan.dropped:
+        if column.name != "patient":  # is named as the id
+            assert f'"{column.name}" is dropped by the fit ({column.dropped})' in text
+    out = tmp_path / "model.naim3l"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = run("fit", "--config", settings, "--lam", "0.4", "--ridge", "1", "-o", out)
+    assert result.exit_code == 0, result.output
+    (columns,) = load(out).columns_.values()
+    expected = [
+        column for column in model.columns_["lab"] if column.name not in ("patient", "smokes")
+    ]
+    assert len(columns) == len(expected)
+    assert all(map(close, columns, expected))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_init_leaves_out_what_fit_refuses(name, tmp_path):
+    needs("tomlkit")
+    frame = messy()
+    frame.loc[::5, "crp"] = "high"
+    *_, error = fitted("pandas", frame, None)
+    table, settings = source(name, frame, tmp_path), tmp_path / "study.toml"
+    assert run("init", table, "-o", settings).exit_code == 0
+    (comment,) = [line for line in settings.read_text().splitlines() if "'high'" in line]
+    assert comment.strip().startswith('"crp", # guessed: ')
+    assert plain(comment.partition("guessed: ")[2]) == error
