@@ -182,7 +182,7 @@ class TestProbabilities:
         sure = model.impute_labels(X, unknown, min_confidence=0.9)
         np.testing.assert_array_equal(np.isnan(sure), np.maximum(chances, 1 - chances) < 0.9)
         for confidence in (0.4, 1.1, "high", True):
-            with pytest.raises(ValueError, match="min_confidence must be a number from 0.5 to 1"):
+            with pytest.raises(ValueError, match=r"must be a number from 0\.5 to 1"):
                 model.impute_labels(X, unknown, min_confidence=confidence)
         with pytest.raises(ValueError, match="min_confidence needs probabilities"):
             Sums(views=VIEWS).fit(X, Y).impute_labels(X, unknown, min_confidence=0.9)
@@ -247,9 +247,10 @@ class TestFits:
         tags = get_tags(NAIM3L())
         assert tags.target_tags.required and tags.target_tags.multi_output
         assert tags.target_tags.two_d_labels and tags.input_tags.sparse
-        for features, allowed in (("auto", True), (Recipe(None), True), (SimpleImputer(), True),
-                                  ("scale", False), (None, False), (Recipe(plan=False), False)):  # fmt: skip
-            assert get_tags(NAIM3L(features=features)).input_tags.allow_nan == allowed
+        for features in ("auto", Recipe(None), SimpleImputer(), "rbf", Kernel()):
+            assert get_tags(NAIM3L(features=features)).input_tags.allow_nan
+        for features in ("scale", None, Recipe(plan=False), Kernel(recipe=None)):
+            assert not get_tags(NAIM3L(features=features)).input_tags.allow_nan
 
     def test_subclasses_may_hide_parameters(self, tables):
         """scikit-learn's get_params knows nothing of them."""

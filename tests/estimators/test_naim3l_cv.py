@@ -1,16 +1,17 @@
+"""The choice of lam and ridge, and of gammas, on entries that are held out."""
+
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 
-from naim3l import NAIM3L, evaluate
+from naim3l import NAIM3L, Kernel, evaluate
 from naim3l.datasets import make_unpaired
-from naim3l.decisions.calibration import log_loss
-from naim3l.decisions.held_out import OF_RANKS, hold_out_folds
-from naim3l.estimators import PerViewRidge
-from naim3l.estimators.naim3l_cv import NAIM3LCV
+from naim3l.decisions.held_out import OF_RANKS, hidden_metrics, hold_out_folds
+from naim3l.estimators import naim3l_cv as cv_module
+from naim3l.estimators.naim3l_cv import NAIM3LCV, choose_gammas
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
@@ -108,7 +109,7 @@ def test_scores_of_a_fold_are_those_of_fits_by_hand(fitted, fit_intercept):
 
 
 def ridge_chosen(X, Y):
-    model = NAIM3LCV((0.05,), (0.0, 300.0), transformer=None, metric="micro-AUC", random_state=0)
+    model = NAIM3LCV((0.05,), (0.0, 300.0), features=None, metric="micro-AUC", random_state=0)
     return model.fit(X, Y).ridge_
 
 
@@ -142,7 +143,7 @@ def test_wide_table_is_scored_on_fused_samples_whose_entries_no_view_saw():
     X = {"a": rng.normal(size=(60, 6)), "b": rng.normal(size=(60, 5))}
     Y = (X["a"][:, :4] + X["b"][:, :4] > 0).astype(float)
     views = {"a": slice(0, 6), "b": slice(6, 11)}
-    model = quick(lams=[0.4], ridges=[1.0], cv=2, views=views, transformer=None)
+    model = quick(lams=[0.4], ridges=[1.0], cv=2, views=views, features=None)
     model.fit(np.hstack(list(X.values())), Y)
     samples = np.tile(np.arange(60), 2)
     problem = Problem(list(X.values()), [2 * Y - 1] * 2, samples=samples)
@@ -175,13 +176,6 @@ def test_same_seed_same_result_however_many_jobs(fitted):
     )
 
 
-def test_clone_keeps_parameters(fitted):
-    _, model = fitted
-    copy = clone(model.set_params(cv=3))
-    assert copy.get_params() == model.get_params()
-    assert not hasattr(copy, "lam_")
-
-
 def test_path_of_given_length_goes_from_a_hundredth_to_10(fitted):
     data, _ = fitted
     with warnings.catch_warnings():
@@ -193,21 +187,18 @@ def test_path_of_given_length_goes_from_a_hundredth_to_10(fitted):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"lams": 0}, "lams must be a whole number >= 1, got 0"),
         ({"lams": ()}, "lams must be a sequence of at least one number"),
-        ({"lams": "many"}, "lams must be a sequence of at least one number, got 'many'"),
-        ({"lams": (1.0, 0.0)}, r"lams\[1\] must be a finite number > 0, got 0.0"),
-        ({"ridges": 1.0}, "ridges must be a sequence of at least one number, got 1.0"),
-        ({"ridges": (-1.0,)}, r"ridges\[0\] must be a finite number >= 0, got -1.0"),
-        ({"cv": 1}, "cv must be a whole number >= 2, got 1"),
-        ({"metric": "accuracy"}, "metric must be one of .*, got 'accuracy'"),
-        ({"n_jobs": 0}, "n_jobs must be a whole number >= 1, got 0"),
-        ({"max_iter": 0}, "max_iter must be a whole number >= 1, got 0"),
-        ({"tol": -1}, "tol must be a finite number >= 0, got -1"),
-        ({"low_rank": False}, "high_rank=True needs low_rank=True"),
+        ({"lams": "many"}, "'lams' parameter of NAIM3LCV must be"),
+        ({"lams": (1.0, 0.0)}, r"lams\[1\] must be a number from 1e-10 to 1e10, got 0.0"),
+        ({"lams": (True,)}, r"lams\[0\] must be a number .*, got True"),
+        ({"ridges": 1.0}, "'ridges' parameter of NAIM3LCV must be an array-like"),
+        ({"ridges": (1.0, np.nan)}, r"ridges\[1\] must be a number from 0 to 1e10, got nan"),
+        ({"cv": 1}, "'cv' parameter of NAIM3LCV must be an int in the range"),
+        ({"metric": "accuracy"}, "'metric' parameter of NAIM3LCV must be a str among"),
     ],
 )
-def test_bad_parameters_are_refused(data, parameters, message):
+def test_bad_parameters_are_refused(fitted, parameters, message):
+    data, _ = fitted
     with pytest.raises(ValueError, match=message):
         quick(**parameters).fit(data.views, data.labels)
 
@@ -236,53 +227,76 @@ def test_log_loss_prefers_what_tells_more(data):
 
 
 class TestGammas:
-    def rings(self, rng, radius, n=150):
-        """Rows around the origin, and rows on a ring of given radius; the label says which."""
-        inner = rng.random(n) < 0.5
-        angle = rng.uniform(0, 2 * np.pi, n)
-        X = np.column_stack([np.cos(angle), np.sin(angle)]) * np.where(inner, 0.2, radius)[:, None]
-        X += 0.1 * rng.normal(size=X.shape)
-        return X, np.column_stack([inner, ~inner]).astype(float)
+    """Gammas are chosen per view, by ridge regression on entries that it does not see."""
 
-    def fit(self, views, **options):
-        X, Y = ({v: pair[i] for v, pair in views.items()} for i in (0, 1))
-        options = {"transformer": None, "kernel": "rbf", "n_landmarks": 40, "metric": "log-loss",
-                   "random_state": 0} | options  # fmt: skip
-        return NAIM3LCV([0.1], [0.1], **options).fit(X, Y)
+    START: ClassVar = {"a": 1.0, "b": 10.0, "c": None}
+    FACTORS: ClassVar = [0.1, 1.0, 10.0]
+    GOOD: ClassVar = {"a": 0.1, "b": 100.0}  # gammas whose features tell the labels
 
-    def test_each_view_gets_the_factor_that_suits_it(self, rng):
-        views = {"a": self.rings(rng, 1.0), "b": self.rings(rng, 1.0)}
-        auto = self.fit(views, gamma_factors=[1.0]).gamma_
-        model = self.fit(views, gamma_factors=[1e-4, 1.0])
-        assert model.gamma_ == auto  # so wide a kernel is a line
-        assert self.fit(views, gamma_factors=[1e-4]).gamma_["a"] == pytest.approx(1e-4 * auto["a"])
+    @pytest.fixture
+    def case(self, rng, monkeypatch):
+        """Function that makes the problem of some gammas, the entries to hold out, and a log."""
+        Y, noise = rng.choice([-1.0, 1.0], size=(60, 3)), rng.normal(size=(60, 3))
+        tried = []
 
-    def test_given_gammas_are_kept(self, rng):
-        views = {"a": self.rings(rng, 1.0), "b": self.rings(rng, 1.0)}
-        assert self.fit(views, gamma=0.3).gamma_ == {"a": 0.3, "b": 0.3}
-        model = self.fit(views, kernel={"a": "rbf", "b": None}, gamma={"a": 0.3, "b": "auto"})
-        assert model.gamma_ == {"a": 0.3, "b": None}
+        def problem_at(gammas):
+            tried.append(dict(gammas))
+            telling = [gamma == self.GOOD.get(view) for view, gamma in gammas.items()]
+            return Problem([Y + 0.3 * noise if tells else noise for tells in telling], [Y] * 3)
 
-    def test_the_choice_is_that_of_ridge_regression_alone(self, rng):
-        views = {"a": self.rings(rng, 1.0), "b": self.rings(rng, 3.0)}
-        X, Y = ({v: pair[i] for v, pair in views.items()} for i in (0, 1))
-        factors, options = [0.03, 1.0, 30.0], {"transformer": None, "n_landmarks": None}
-        model = self.fit(views, gamma_factors=factors, n_landmarks=None)
-        auto = self.fit(views, gamma_factors=[1.0]).gamma_
-        signed = [2 * Y[v] - 1 for v in X]
-        fold_of = hold_out_folds(Problem(list(X.values()), signed), 3, np.random.RandomState(0))
-        hidden = dict(zip(X, np.split(fold_of == 0, 2), strict=True))
-        for view in X:
-            losses = []
-            for factor in factors:
-                ridge = PerViewRidge(0.1, kernel="rbf", gamma=factor * auto[view], **options)
-                ridge.fit({view: X[view]}, {view: np.where(hidden[view], np.nan, Y[view])})
-                S = ridge.decision_function({view: X[view]})[view]
-                losses.append(log_loss(S, np.where(hidden[view], Y[view], np.nan)))
-            best = factors[int(np.argmin(losses))]
-            assert model.gamma_[view] == pytest.approx(best * auto[view])
+        monkeypatch.setattr(cv_module, "GAMMA_FACTORS", self.FACTORS)
+        hidden = hold_out_folds(problem_at(self.START), 3, np.random.RandomState(0)) == 0
+        tried.clear()
+        return problem_at, hidden, tried
 
-    @pytest.mark.parametrize("factors", [[], [0.0], "auto", [1.0, -1]])
-    def test_bad_factors_are_refused(self, data, factors):
-        with pytest.raises(ValueError, match="gamma_factors"):
-            NAIM3LCV(kernel="rbf", gamma_factors=factors).fit(data.views, data.labels)
+    @pytest.mark.parametrize("metric", ["AP", "log-loss"])
+    def test_each_view_takes_the_factor_that_suits_it(self, case, metric):
+        problem_at, hidden, tried = case
+        chosen, features = choose_gammas(self.START, problem_at, hidden, metric, "cpu")
+        assert chosen == {**self.GOOD, "c": None}
+        assert tried == [{"a": f * 1.0, "b": f * 10.0, "c": None} for f in self.FACTORS]
+        expected = problem_at(chosen).features
+        for found, best in zip(features[:2], expected, strict=False):
+            np.testing.assert_array_equal(found, best)
+        assert features[2] is None  # as it was
+
+    def test_the_choice_is_the_best_of_exact_ridge_regressions(self, case, rng, monkeypatch):
+        _, hidden, _ = case
+        Y = rng.choice([-1.0, 1.0], size=(60, 3))
+        features = {f: [f * Y + rng.normal(size=(60, 3)) for _ in range(3)] for f in (0.2, 0.5)}
+        monkeypatch.setattr(cv_module, "GAMMA_FACTORS", list(features))
+
+        def problem_at(gammas):
+            return Problem(features[gammas["a"]], [Y] * 3)
+
+        chosen, _ = choose_gammas(dict.fromkeys("abc", 1.0), problem_at, hidden, "AP", "cpu")
+        values = {}
+        for factor in features:
+            problem = problem_at({"a": factor})
+            solutions = problem.without(hidden).ridge_solutions(cv_module.GAMMA_RIDGES)
+            values[factor] = np.max(
+                [hidden_metrics(problem, hidden, W, "AP") for W in solutions], axis=0
+            )
+        best = [max(values, key=lambda factor: values[factor][v]) for v in range(3)]
+        assert list(chosen.values()) == best
+
+    def test_a_view_without_a_defined_value_keeps_its_start(self, case):
+        problem_at, hidden, _ = case
+        chosen, _ = choose_gammas(self.START, problem_at, np.zeros_like(hidden), "AP", "cpu")
+        assert chosen == self.START
+
+    def test_only_gammas_that_are_free_are_chosen(self, fitted):
+        data, _ = fitted
+        features = {"view0": Kernel(gamma=0.3, n_landmarks=20), "view1": Kernel(n_landmarks=20)}
+        model = quick(lams=[0.1], features=features).fit(data.views, data.labels)
+        start = NAIM3L(features=features, random_state=0).fit(data.views, data.labels).gamma_
+        assert model.gamma_["view0"] == 0.3
+        factor = model.gamma_["view1"] / start["view1"]
+        assert np.isclose(factor, cv_module.GAMMA_FACTORS).any()
+        for view, kernel in model.kernel_maps_.items():
+            assert kernel.gamma == model.gamma_[view]
+            scores = model.decision_function(data.views)[view]
+            again = model.features_[view].encode(model._batches(data.views)[view])[0]
+            np.testing.assert_allclose(
+                again @ model.coef_[view] + model.intercept_[view], scores, rtol=1e-9
+            )

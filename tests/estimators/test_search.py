@@ -27,13 +27,23 @@ def draw(seed=0, **options):
     )  # fmt: skip
 
 
-def tuned(**parameters):
-    return NAIM3LCV(**{"lams": LAMS, "ridges": RIDGES, "random_state": 0} | parameters)
+class Exhaustive(NAIM3LCV):
+    _exhaustive = True
+
+
+def tuned(kind=NAIM3LCV, **parameters):
+    return kind(**{"lams": LAMS, "ridges": RIDGES, "random_state": 0} | parameters)
 
 
 @pytest.fixture(scope="module")
 def data():
     return draw()
+
+
+def folds_of(data):
+    signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in data.labels.values()]
+    problem = Problem(list(data.views.values()), signed)
+    return Folds.of(problem, hold_out_folds(problem, 3, np.random.RandomState(0)))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +53,7 @@ def raced(data):
 
 @pytest.fixture(scope="module")
 def exhaustive(data):
-    return tuned(exhaustive=True).fit(data.views, data.labels)
+    return tuned(Exhaustive).fit(data.views, data.labels)
 
 
 class TestClearlyWorse:
@@ -84,13 +94,12 @@ class TestClearlyWorse:
         assert close_to_best(losses) == [0, 1]
 
 
-@pytest.mark.parametrize("metric", ["AP", "log-loss", "macro-AUC"])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("metric", "seed"), [("AP", 0), ("log-loss", 1), ("macro-AUC", 2)])
 def test_dropping_pairs_does_not_change_the_choice(metric, seed):
     data = draw(seed)
     raced, exhaustive = (
-        tuned(metric=metric, exhaustive=everyone, random_state=seed).fit(data.views, data.labels)
-        for everyone in (False, True)
+        tuned(kind, metric=metric, random_state=seed).fit(data.views, data.labels)
+        for kind in (NAIM3LCV, Exhaustive)
     )
     results = exhaustive.cv_results_
     n_fits = [
@@ -134,12 +143,6 @@ def test_paths_end_where_the_metric_has_clearly_fallen(raced, exhaustive):
         assert row[: row.sum()].all()
 
 
-def test_results_do_not_depend_on_the_number_of_jobs(data, raced):
-    again = tuned(n_jobs=2).fit(data.views, data.labels)
-    for name, column in raced.cv_results_.items():
-        np.testing.assert_array_equal(again.cv_results_[name], column)
-
-
 @pytest.mark.parametrize("random_state", [3, None, np.random.RandomState(1)])
 def test_decisions_are_learned_from_the_folds_of_the_search(data, random_state, monkeypatch):
     """Folds are drawn once, and no fit without a fold is repeated, whatever the seed is."""
@@ -156,31 +159,30 @@ def test_decisions_are_learned_from_the_folds_of_the_search(data, random_state, 
         NAIM3LCV, "_learn_decisions",
         lambda self, folds, fits: (learned.append(folds), learn(self, folds, fits)),
     )  # fmt: skip
-    tuned(calibrate=True, random_state=random_state).fit(data.views, data.labels)
+    tuned(random_state=random_state).fit(data.views, data.labels)
     assert len(drawn) == len(learned) == 1 and not n_solved
     assert learned[0].fold_of is drawn[0]
 
 
 def test_calibration_is_that_of_fits_solved_anew(data):
-    model = tuned(calibrate=True, threshold="half", transformer=None).fit(data.views, data.labels)
-    signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in data.labels.values()]
-    problem = Problem(list(data.views.values()), signed)
-    folds = Folds.of(problem, hold_out_folds(problem, 3, np.random.RandomState(0)))
+    model = tuned(decide="half", features=None).fit(data.views, data.labels)
+    folds = folds_of(data)
+    problem = folds.rows
     chosen = {"lam": model.lam_, "ridge": model.ridge_}
     scores = folds.scores(folds.fits(lambda part: solve_fast(Objective(part, **chosen)).W))
     for view, rows in zip(data.views, problem.row_slices, strict=True):
         truth = problem.truth_of(problem.Y != 0)[rows]
         anew = fit_calibration(scores[rows], truth, problem.base_rates)
-        found = model.calibration_[view]
+        found = model.decisions_.calibrations[view]
         np.testing.assert_allclose(
             found.probabilities(scores[rows]), anew.probabilities(scores[rows]), atol=0.02
         )
 
 
 def test_interrupted_search_resumes_to_the_same_result(data, tmp_path, monkeypatch):
-    options = {"calibrate": True, "threshold": "f1", "compare": True, "n_jobs": 1}
-    whole = tuned(**options).fit(data.views, data.labels)
-    search = tuned(**options, checkpoint=tmp_path / "fit.checkpoint")
+    search, at = tuned(decide="f1", n_jobs=1), {"checkpoint": tmp_path / "fit.checkpoint"}
+    whole = clone(search)
+    whole.compare(data.views, data.labels)
     fit_fold, n_folds = Search._fit_fold, []
 
     def interrupted(self, *args):
@@ -191,10 +193,11 @@ def test_interrupted_search_resumes_to_the_same_result(data, tmp_path, monkeypat
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Search, "_fit_fold", interrupted)
-        clone(search).fit(data.views, data.labels)
+        clone(search).compare(data.views, data.labels, **at)
     n_folds.clear()
     monkeypatch.setattr(Search, "_fit_fold", lambda *args: (n_folds.append(1), fit_fold(*args))[1])
-    resumed = clone(search).fit(data.views, data.labels)
+    resumed = clone(search)
+    resumed.compare(data.views, data.labels, **at)
     assert len(n_folds) == 1
     for name, column in whole.cv_results_.items():
         np.testing.assert_array_equal(resumed.cv_results_[name], column)
@@ -205,12 +208,11 @@ def test_interrupted_search_resumes_to_the_same_result(data, tmp_path, monkeypat
 
 
 def test_weights_that_were_not_kept_are_solved_again(data, raced, monkeypatch):
-    kept = tuned(calibrate=True).fit(data.views, data.labels)
     monkeypatch.setattr(FoldFits, "forget_worse", lambda fits: fits.weights.clear())
-    again = tuned(calibrate=True).fit(data.views, data.labels)
+    again = tuned().fit(data.views, data.labels)
     for view in data.views:
         np.testing.assert_allclose(
-            again.predict_proba(data.views)[view], kept.predict_proba(data.views)[view], atol=0.02
+            again.predict_proba(data.views)[view], raced.predict_proba(data.views)[view], atol=0.02
         )
 
 
@@ -229,7 +231,7 @@ def test_only_weights_of_close_pairs_are_kept_and_not_too_many(monkeypatch):
 
 def test_if_all_pairs_that_are_left_are_unbounded_the_others_are_fitted(data, monkeypatch):
     """The best pair of the first fold cannot be fitted in the others."""
-    _, folds = tuned()._hold_out_training(data.views, data.labels)
+    folds = folds_of(data)
     pairs = [(0.1, 10.0), (30.0, 10.0)]
     fit, n_unbounded = Search._fit, []
 
@@ -246,7 +248,7 @@ def test_if_all_pairs_that_are_left_are_unbounded_the_others_are_fitted(data, mo
 
 
 def test_a_larger_lam_than_an_unbounded_one_is_not_tried(data, monkeypatch):
-    _, folds = tuned()._hold_out_training(data.views, data.labels)
+    folds = folds_of(data)
     tried = []
 
     def unbounded(self, form, lam, ridge, *rest):
