@@ -30,7 +30,7 @@ Y = {view: table[:300] for view, table in data.labels.items()}
 
 lams = [0.03, 0.1, 0.3, 1.0, 3.0]
 ridges = [0.3, 1.0, 3.0, 10.0]
-model = NAIM3LCV(lams=lams, ridges=ridges, cv=2, threshold="sign", random_state=0).fit(X, Y)
+model = NAIM3LCV(lams=lams, ridges=ridges, cv=2, decide="sign", random_state=0).fit(X, Y)
 print(f"chosen: lam {model.lam_:.2g}, ridge {model.ridge_:.2g}")
 
 # %%

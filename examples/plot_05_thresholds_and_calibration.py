@@ -29,18 +29,18 @@ Y = {view: table[:1000] for view, table in data.labels.items()}
 new = {view: table[1000:] for view, table in data.views.items()}
 truth = {view: table[1000:] for view, table in data.complete_labels.items()}
 
-model = NAIM3L(lam=0.4, ridge=1.0, threshold="guarded", calibrate=True, random_state=0).fit(X, Y)
+model = NAIM3L(lam=0.4, ridge=1.0, decide="guarded", random_state=0).fit(X, Y)
 
 # %%
-# Every rule is a different bargain between right answers and labels that are found. "sign" is the
+# Every rule is a different bargain between accuracy and labels that are found. "sign" is the
 # paper's rule.
 
 rules = ("sign", "half", "guarded", "cardinality", "f1")
 points = {}
 for rule in rules:
-    answers = model.predict(new, decide=rule)
-    right = np.mean([(answers[v] == truth[v]).mean() for v in new])
-    recall = np.mean([answers[v][truth[v] == 1].mean() for v in new])
+    predicted = model.predict(new, decide=rule)
+    right = np.mean([(predicted[v] == truth[v]).mean() for v in new])
+    recall = np.mean([predicted[v][truth[v] == 1].mean() for v in new])
     points[rule] = 100 * recall, 100 * right
 always_no = 100 * np.mean([(truth[v] == 0).mean() for v in new])
 
@@ -67,7 +67,7 @@ for rule, (recall, right) in points.items():
     axes[0].annotate(rule, (recall, right), xytext=(5, below), textcoords="offset points")
 axes[0].axhline(always_no, linestyle="--", color="0.5", label="always no")
 axes[0].legend(loc="lower left", bbox_to_anchor=(0, 0.15))
-axes[0].set(xlabel="yes that are found (%)", ylabel="right answers (%)", title="rules")
+axes[0].set(xlabel="yes that are found (%)", ylabel="accuracy (%)", title="rules")
 axes[0].margins(x=0.25, y=0.15)
 axes[1].plot([0, 1], [0, 1], "--", color="0.5", label="exactly right")
 axes[1].plot(*reliability(probabilities), "o-", label="calibrated")

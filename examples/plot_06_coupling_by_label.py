@@ -70,7 +70,7 @@ plt.show()
 
 # %%
 # The rarer a label, the more it gains from the rows of other tables. Real data gain less than
-# these, because real labels have less in common; ``NAIM3LCV(compare=True)`` measures it for your
+# these, because real labels have less in common; ``NAIM3LCV().compare(X, Y)`` measures it for your
 # tables.
 
 print(f"{(gain > 0).sum()} of {n_labels} labels gain; the mean is {gain.mean():+.1f} points")

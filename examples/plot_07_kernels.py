@@ -14,7 +14,7 @@ curves.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from naim3l import NAIM3L, evaluate
+from naim3l import NAIM3L, Kernel, evaluate
 
 rng = np.random.default_rng(0)
 
@@ -34,17 +34,10 @@ tables["second"] = tables["second"][0] @ turn, tables["second"][1]
 X = {view: points for view, (points, _) in tables.items()}
 Y = {view: np.where(rng.random(L.shape) < 0.3, np.nan, L) for view, (_, L) in tables.items()}
 
+kernel = Kernel("rbf", n_landmarks=100, gamma=2.0, recipe=None)
 models = {
-    "linear": NAIM3L(lam=0.1, ridge=0.1, transformer=None, random_state=0),
-    "kernel": NAIM3L(
-        lam=0.1,
-        ridge=0.1,
-        kernel="rbf",
-        n_landmarks=100,
-        gamma=2.0,
-        transformer=None,
-        random_state=0,
-    ),
+    "linear": NAIM3L(lam=0.1, ridge=0.1, features=None, random_state=0),
+    "kernel": NAIM3L(lam=0.1, ridge=0.1, features=kernel, random_state=0),
 }
 
 # %%

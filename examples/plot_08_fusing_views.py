@@ -13,7 +13,7 @@ How much is gained, and how honest are the combined probabilities?
 import matplotlib.pyplot as plt
 import numpy as np
 
-from naim3l import NAIM3L, evaluate, fuse
+from naim3l import NAIM3L, Decisions, evaluate, fuse
 from naim3l.datasets import make_unpaired
 
 rng = np.random.default_rng(0)
@@ -46,25 +46,25 @@ train, test = slice(0, n_train), slice(n_train, None)
 tests = {n_views: wide(test, n_views) for n_views in (1, 2, 3, 4)}
 precision, models = {}, {}
 for fusion in ("mean", "evidence", "learned"):
-    model = NAIM3L(lam=0.4, ridge=1.0, views=columns, fusion=fusion, random_state=0)
+    decide = Decisions("half", fusion=fusion)
+    model = NAIM3L(lam=0.4, ridge=1.0, views=columns, decide=decide, random_state=0)
     models[fusion] = model.fit(wide(train, 3), labels)
     precision[fusion] = [
         100 * evaluate(truth, model.decision_function(table))["AP"] for table in tests.values()
     ]
 
 # %%
-# Probabilities of the four views can also be learned apart and added up afterwards, by ``fuse``.
+# Probabilities of the four views can also be learned separately and added up afterwards, by ``fuse``.
 # As the views overlap in what they know, the sum is too sure of itself. The model that has learned
 # the overlap is not.
 
-apart = NAIM3L(lam=0.4, ridge=1.0, calibrate=True, random_state=0).fit(
+separate = NAIM3L(lam=0.4, ridge=1.0, decide="half", random_state=0).fit(
     {view: table[train] for view, table in data.views.items()}, dict.fromkeys(data.views, labels)
 )
-each = apart.predict_proba({view: table[test] for view, table in data.views.items()})
-learned = models["learned"].set_params(calibrate=True).fit(wide(train, 3), labels)
+each = separate.predict_proba({view: table[test] for view, table in data.views.items()})
 curves = {
-    "views apart, added up": fuse(each, base_rates=apart.base_rates_),
-    "learned": learned.predict_proba(tests[4]),
+    "separate views, added up": fuse(each, base_rates=separate.base_rates_),
+    "learned": models["learned"].predict_proba(tests[4]),
 }
 
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from naim3l import NAIM3L, evaluate
-from naim3l.deep import DeepNAIM3L
+from naim3l.deep import DeepNAIM3L, Training
 
 PROPERTIES = {
     "even": (0, 2, 4, 6, 8),
@@ -66,11 +66,13 @@ def encoder(view, n_features):
     )
 
 
-shared = {"transformer": {"image": None, "table": "scale"}, "random_state": 0}
+shared = {"features": {"image": None, "table": "scale"}, "random_state": 0}
 models = {
     "linear": NAIM3L(lam=0.1, ridge=1.0, **shared),
     "networks": DeepNAIM3L(
-        encoders=encoder, batch_size=100, max_epochs=20, learning_rate=5e-3, **shared
+        encoders=encoder,
+        training=Training(max_epochs=20, batch_size=100, learning_rate=5e-3),
+        **shared,
     ),
 }
 found = {}

@@ -48,7 +48,7 @@ def test_five_minutes_from_python(tmp_path, monkeypatch):
             exec(code, namespace)
         if shown:
             check_output(shown, printed.getvalue())
-    assert Path("model.skops").exists()
+    assert Path("model.naim3l").exists()
 
 
 @pytest.mark.parametrize(
