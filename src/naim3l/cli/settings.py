@@ -316,8 +316,8 @@ def _check(given: Mapping[str, Any], known: Mapping[str, type], where: str, pref
                 f"{where}: unknown key {quote(prefix + key)}; {close_names(key, known)}"
             )
         kind = known[key]
-        of_text = kind is not list or all(isinstance(entry, str) for entry in value)
-        if not isinstance(value, kind) or not of_text:
+        fits = isinstance(value, kind)
+        if not fits or (kind is list and not all(isinstance(entry, str) for entry in value)):
             expected = f"a table, [{prefix}{key}]" if kind is dict else _KINDS[kind]
             given_as = f"of type {type(value).__name__}" if key in _SOURCES else quote(value)
             raise ReadError(f"{where}: {prefix}{key} must be {expected}, not {given_as}.")
