@@ -86,7 +86,7 @@ def test_encoders_of_models_without_any_are_refused(model, own, apart, tmp_path)
     for name, saved in (("m", model), ("own", own), ("linear", PerViewRidge().fit(*apart))):
         saved.save(tmp_path / name)
     for name, encoders, kind, message in (
-        ("m", own_encoders(), naim3l.ModelFileError, "default encoders.*leave them out"),
+        ("m", own_encoders(), naim3l.ModelFileError, r"views \[\], and encoders= has \['view0'\]"),
         ("linear", own_encoders(), naim3l.ModelFileError, "PerViewRidge, which has no encoders"),
         ("m", Linear(2, 3), TypeError, "encoders must be a mapping"),
         ("own", {"view0": "mlp"}, TypeError, "view 'view0': its encoder must be a torch module"),

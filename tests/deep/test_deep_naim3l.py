@@ -28,10 +28,10 @@ def assert_same_weights(one, other):
 
 
 def interrupted(run_epoch, stop_at):
-    def run(self, epoch):
+    def run(self, epoch, judge):
         if epoch == stop_at:
             raise KeyboardInterrupt
-        return run_epoch(self, epoch)
+        return run_epoch(self, epoch, judge)
 
     return run
 

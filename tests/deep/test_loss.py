@@ -216,9 +216,7 @@ class TestShares:
             (torch.tensor([0.5, 0.0, 0.5]), "label 1: .* > 0 .* got 0"),
             ([np.nan, 0.5, 0.5], "label 0: .* got nan"),
             ([0.5, 0.5, np.inf], "label 2: .* got inf"),
-            (torch.ones(2), r"shape \(3,\), one per label, got \(2,\)"),
-            (["a", "b", "c"], "must be numbers, one per label"),
-            ([[0.5, 0.5], [0.5]], "must be numbers, one per label"),
+            *((s, "must be 3 numbers") for s in (torch.ones(2), ["a", "b", "c"], [[1, 1], [1]])),
         ],
     )
     def test_unusable_shares_of_labels_are_named(self, lam, shares, message):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,14 +12,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Mask, Matrix
 from naim3l._device import CPU, find_device
 from naim3l._progress import progress_bar
 from naim3l._text import documented
-from naim3l.decisions.rules import Decisions
 from naim3l.deep.loss import DATA_TERMS, LOSS_OPTIONS, NAIM3LLoss
 from naim3l.deep.networks import (
-    Arrays,
     Network,
     SkipEncoder,
     ViewNetwork,
@@ -30,8 +27,6 @@ from naim3l.deep.networks import (
     make_networks,
     prior_scores,
     restore_networks,
-    row_of_view,
-    score_rows,
     state_arrays,
 )
 from naim3l.deep.training import (
@@ -89,10 +84,10 @@ class DeepNAIM3L(ViewModel):
     encoders : mapping of str to torch module, callable, or None, default=None
         One module per view, from (n_rows, n_features) to (n_rows, n_outputs), both float32; or a
         function of the name of a view and its number of features that returns the module. Copies
-        of the modules are trained. None, for all views or for one, is a perceptron next to the
-        features themselves, so that the linear model is a special case. In training, modules
-        receive at least two rows, so that they may normalise over rows, unless their view has
-        only one. A model file has their weights, but not their code: see `naim3l.load`.
+        of the modules are trained, on at least two rows at a time, so that they may normalise over
+        rows. None, for all views or for one, is a perceptron next to the features themselves, so
+        that the linear model is a special case. A model file has the weights of your modules, but
+        not their code: see `naim3l.load`.
     network : Network, optional
         Layers of default encoders; None is ``Network()``.
     training : Training, optional
@@ -137,12 +132,9 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     >>> from naim3l import evaluate
     >>> from naim3l.datasets import make_unpaired
     >>> from naim3l.deep import DeepNAIM3L, Network, Training
-    >>> data = make_unpaired(
-    ...     200, n_features=(12, 9), n_labels=5, missing_labels=0.3, random_state=0
-    ... )
-    >>> model = DeepNAIM3L(
-    ...     network=Network(hidden=(32,)), training=Training(learning_rate=0.01), random_state=0
-    ... )
+    >>> data = make_unpaired(200, n_features=(12, 9), n_labels=5, random_state=0)
+    >>> training = Training(learning_rate=0.01)
+    >>> model = DeepNAIM3L(network=Network(hidden=(32,)), training=training, random_state=0)
     >>> model = model.fit(data.views, data.labels)
     >>> metrics = evaluate(data.complete_labels, model.decision_function(data.views))
     >>> metrics["AP"] > 0.9
@@ -207,13 +199,10 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         Examples
         --------
         >>> from naim3l.datasets import make_unpaired
-        >>> from naim3l.deep import DeepNAIM3L, Network, Training
+        >>> from naim3l.deep import DeepNAIM3L, Training
         >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
-        >>> model = DeepNAIM3L(
-        ...     network=Network((16,)), training=Training(3), device="cpu", random_state=0
-        ... )
-        >>> model = model.fit(data.views, data.labels)
-        >>> [record["objective"] > 0 for record in model.history_]
+        >>> model = DeepNAIM3L(training=Training(max_epochs=3), device="cpu", random_state=0)
+        >>> [record["objective"] > 0 for record in model.fit(data.views, data.labels).history_]
         [True, True, True]
         """
         problem = self._read_training(X, y)
@@ -228,15 +217,12 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         trainer = self._trainer(problem, Y, seed)
         kept = None if checkpoint is None else self._open(checkpoint, problem, trainer)
         with progress_bar("fit", trainer.max_epochs, shown=self.verbose > 0) as advance:
-            interrupted = trainer.run(
-                judge=judge,
-                checkpoint=kept,
-                callback=lambda record: advance(f"objective {record['objective']:.6g}"),
-            )
-        if trainer.history:
-            self._keep_networks(trainer)
-        if interrupted:
-            raise KeyboardInterrupt
+            try:
+                trainer.run(judge, kept, lambda last: advance(f"objective {last['objective']:.6g}"))
+            except KeyboardInterrupt:
+                self._keep_networks(trainer)
+                raise
+        self._keep_networks(trainer)
         self._learn(
             as_scores(problem), kept_in(kept, lambda part: self._score_fit(problem, part.Y, seed))
         )
@@ -264,11 +250,6 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     def _training(self) -> Training:
         return self.training or Training()
 
-    def _check_parameters(self) -> Decisions:
-        decisions = super()._check_parameters()
-        find_device(self.device)
-        return decisions
-
     def _forget(self) -> None:
         super()._forget()
         self.__dict__.pop("_networks", None)
@@ -288,8 +269,8 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
             networks = make_networks(self.encoders, features, problem.n_labels, self._network)
         rates = problem.with_labels(Y).base_rates  # of Y, without hidden labels
         for view, network in networks.items():
-            network.start_at(
-                prior_scores(labels[view], rates, self.positive_weight, self.data_term)
+            network.head.bias.data = prior_scores(
+                labels[view], rates, self.positive_weight, self.data_term
             )
         return Trainer(
             networks, features, labels, self._loss(), self._training, seed=seed, device=device
@@ -301,25 +282,20 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         settings |= {"network": asdict(self._network), "training": asdict(self._training)}
         settings["random_state"] = check_seed(self.random_state)
         # Weights do not show to which modules they belong, nor which of them are frozen.
-        settings["networks"] = [repr(network) for network in trainer.networks]
-        settings["trained"] = [
-            [name for name, weight in network.named_parameters() if weight.requires_grad]
-            for network in trainer.networks
-        ]
-        start = [a for network in trainer.networks for a in state_arrays(network).values()]
+        settings["networks"] = repr(trainer.networks)
+        parameters = trainer.networks.named_parameters()
+        settings["trained"] = [name for name, weight in parameters if weight.requires_grad]
+        start = state_arrays(trainer.networks).values()
         return Checkpoint(path, [*problem.identity, *start], settings)
 
     def _keep_networks(self, trainer: Trainer) -> None:
+        if not trainer.history:  # interrupted in the first epoch
+            return
         self._networks = dict(zip(self.views_, trainer.networks, strict=True))
         self.network_: Network = self._network
-        self.own_encoders_ = [
-            view
-            for view, network in self._networks.items()
-            if not isinstance(network.encoder, SkipEncoder)
-        ]
-        self.weights_: dict[str, Arrays] = {
-            view: state_arrays(network) for view, network in self._networks.items()
-        }
+        self.weights_ = {view: state_arrays(network) for view, network in self._networks.items()}
+        encoders = self.encoders_.items()
+        self.own_encoders_ = [v for v, module in encoders if not isinstance(module, SkipEncoder)]
         self.history_, self.best_epoch_ = trainer.history, trainer.best_epoch
         self.n_iter_ = len(trainer.history)
         # From here on the model can predict, even if the rest of the fit is interrupted.
@@ -328,30 +304,23 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     def _score_fit(self, problem: Problem, Y: NDArray, seed: int) -> Matrix:
         """Stacked scores of all rows, of networks trained on labels Y for as many epochs."""
         trainer = self._trainer(problem, Y, seed)
-        if trainer.run(last_epoch=self.best_epoch_):
-            raise KeyboardInterrupt
-        scores = trainer.scores()
-        for view, X, rows in zip(self.views_, problem.X, problem.row_slices, strict=True):
-            check_scores(scores[rows], X, partial(row_of_view, view))
-        return scores
+        trainer.run(last_epoch=self.best_epoch_)
+        return trainer.scores()
 
     # Prediction.
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
 
-    def _score_view(self, view: str, batch: Batch) -> Matrix:
-        features, present = self.features_[view].encode(batch)
-        scores = np.full((len(batch), len(self.label_names_)), np.nan)
-        if present.any():
-            check_features(self.features_[view], batch, features, present)
-            scores[present] = self._score_features(view, features)
-            check_scores(scores[present], features, batch.origin.take(present).place)
-        return scores
-
     def _score_features(self, view: str, features: Any) -> Matrix:
         device = find_device(self.device)
-        return score_rows(self.networks_[view].to(device), features, device, view)
+        return self.networks_[view].to(device).score_rows(features, device, view)
+
+    def _check_scores(
+        self, view: str, scores: Matrix, features: Any, batch: Batch, present: Mask
+    ) -> None:
+        check_features(self.features_[view], batch, features, present)
+        check_scores(scores, features, batch.origin.take(present).place)
 
     # Files.
 
@@ -383,10 +352,8 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         if set(given) != set(own):
             raise Refusal(
                 f"it has the weights of your own encoders of the views {own}, and encoders= has "
-                f"{list(given)}. A file does not hold the code of modules: build these as for the "
-                "fit, and give them as load(path, encoders={view: module})."
-                if own
-                else f"it has default encoders, and encoders= has {list(given)}; leave them out."
+                f"{list(given)}. A file does not hold the code of modules: build those of these "
+                "views as for the fit, and give them as load(path, encoders={view: module})."
             )
         if own:
             self.encoders = {view: given.get(view) for view in self.views_}

@@ -1,6 +1,8 @@
 """The objective of the model as a loss for networks, on all rows or on a batch."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -10,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
+from torch.nn.utils.rnn import pad_sequence
 
 from naim3l._text import documented
 from naim3l.estimators.coupled import VARIANTS
@@ -31,6 +34,7 @@ STACKED_SHARE = 0.75
 
 
 @documented(variants=VARIANTS, data_terms=DATA_TERMS)
+@dataclass(eq=False)
 class NAIM3LLoss(nn.Module):
     """The objective of the linear model, as a function of scores from any network.
 
@@ -46,11 +50,9 @@ class NAIM3LLoss(nn.Module):
 
     On a batch, p is the share of all rows that it contains, and p_k the share of the rows with
     label k. The first term is then an unbiased estimate of the term on all rows. Trace norms are
-    not sums over rows: for rows drawn at random, ``p ||A||_* <= E ||A_b||_* <= sqrt(p) ||A||_*``.
-    The first inequality is the triangle inequality; the second holds because ``E A_b'A_b = p A'A``
-    and the trace of the square root is concave. It is nearly an equality where a batch has many
-    more rows than the scores have dominant directions, so trace norms are divided by ``sqrt(p)``.
-    The remaining bias makes the norms smaller, at worst by the factor ``sqrt(p)``.
+    not sums over rows: for rows drawn at random, ``p ||A||_* <= E ||A_b||_* <= sqrt(p) ||A||_*``,
+    nearly with equality on the right where a batch has many more rows than the scores have dominant
+    directions. So they are divided by ``sqrt(p)``, and underestimated by this factor at worst.
 
     Parameters
     ----------
@@ -78,18 +80,15 @@ class NAIM3LLoss(nn.Module):
     >>> loss.backward()
     """
 
-    def __init__(
-        self,
-        lam: float = 0.4,
-        *,
-        variant: str = "full",
-        data_term: str = "squared",
-        positive_weight: float = 1.0,
-        cutoff: float | None = None,
-    ) -> None:
+    lam: float = 0.4
+    _: KW_ONLY
+    variant: str = "full"
+    data_term: str = "squared"
+    positive_weight: float = 1.0
+    cutoff: float | None = None
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.lam, self.variant, self.data_term = lam, variant, data_term
-        self.positive_weight, self.cutoff = positive_weight, cutoff
         given = {name: getattr(self, name) for name in LOSS_OPTIONS}
         validate_parameter_constraints(LOSS_OPTIONS, given, caller_name="NAIM3LLoss")
 
@@ -151,11 +150,13 @@ class NAIM3LLoss(nn.Module):
         {'loss': 1.0, 'low_rank': 0.8, 'high_rank': -0.8}
         """
         A, Y = _stack(scores, labels)
-        share = _check_share(share)
+        if not (isinstance(share, Real) and 0 < share <= LARGEST_SHARE):
+            raise ValueError(
+                f"share must be above 0 and at most 1, the batch's part of all rows; got {share!r}."
+            )
         if label_shares is not None:
-            label_shares = _as_label_shares(label_shares, A)
-        _check_entries(labels, Y, label_shares)
-        return self._terms(A, Y, share, label_shares)
+            label_shares = _check_label_shares(label_shares, Y)
+        return self._terms(A, Y, float(share), label_shares)
 
     def _terms(
         self, A: Tensor, Y: Tensor, share: float, label_shares: Tensor | None
@@ -184,58 +185,37 @@ class NAIM3LLoss(nn.Module):
         weights = torch.where(Y > 0, self.positive_weight, 1.0).to(A.dtype)
         return torch.where(known, weights * entries, 0).sum()
 
-    def __repr__(self) -> str:
-        options = ", ".join(f"{name}={getattr(self, name)!r}" for name in LOSS_OPTIONS)
-        return f"NAIM3LLoss({options})"
-
 
 def label_trace_norms(
     A: Tensor, Y: Tensor, factors: Tensor, *, cutoff: float | None = None
 ) -> Tensor:
-    """Sum of the trace norms of the rows of each label, each times a factor.
+    """Sum of the trace norms of the rows of each label, each times one of ``factors`` (n_labels,).
 
-    Blocks of similar height are stacked and decomposed in one call, because for small blocks the
-    overhead of a call exceeds the arithmetic.
-
-    Parameters
-    ----------
-    A, Y : tensors of shape (n_rows, n_labels)
-        Scores, and labels: the rows of label k are those where column k is positive.
-    factors : tensor of shape (n_labels,)
-    cutoff
-        As of `trace_norm`.
+    ``A`` are scores (n_rows, n_labels); the rows of label k are those where column k of ``Y`` is
+    positive. Blocks of similar height are stacked and decomposed in one call, because for small
+    blocks the overhead of a call exceeds the arithmetic.
     """
     label, rows = (Y.mT > 0).nonzero(as_tuple=True)
-    heights = torch.bincount(label, minlength=Y.shape[1]).cpu()
-    first = heights.cumsum(0) - heights
-    filled = torch.cat([A, A.new_zeros(1, A.shape[1])])  # the last row pads the blocks
-    rows = torch.cat([rows, rows.new_tensor([len(A)])])
-    total = A.new_zeros(())
-    for group in _groups_of_similar(heights):
-        offsets = torch.arange(int(heights[group[0]]))
-        inside = offsets < heights[group, None]
-        positions = torch.where(inside, first[group, None] + offsets, len(rows) - 1)
-        chosen = rows[positions.to(rows.device)]
-        blocks = filled.index_select(0, chosen.flatten()).view(*chosen.shape, -1)
-        total = total + trace_norm(blocks, cutoff=cutoff) @ factors[group.to(factors.device)]
-    return total
-
-
-def _groups_of_similar(heights: Tensor) -> list[Tensor]:
-    """Indices of blocks to stack, tallest first; blocks without rows are in no group."""
-    order = heights.argsort(descending=True, stable=True)
-    order = order[: int((heights > 0).sum())]
-    groups: list[list[int]] = []
-    for k in order.tolist():
+    heights = torch.bincount(label, minlength=Y.shape[1]).tolist()
+    rows_of = rows.cpu().split(heights)
+    groups: list[list[int]] = []  # tallest first; labels without rows are in none
+    for k in sorted((k for k, n in enumerate(heights) if n), key=lambda k: -heights[k]):
         if groups and heights[k] >= STACKED_SHARE * heights[groups[-1][0]]:
             groups[-1].append(k)
         else:
             groups.append([k])
-    return [torch.tensor(group) for group in groups]
+    filled = torch.cat([A, A.new_zeros(1, A.shape[1])])  # the last row pads the blocks
+    total = A.new_zeros(())
+    for group in groups:
+        parts = [rows_of[k] for k in group]
+        chosen = pad_sequence(parts, batch_first=True, padding_value=len(A)).to(A.device)
+        blocks = filled.index_select(0, chosen.flatten()).view(*chosen.shape, -1)
+        total = total + trace_norm(blocks, cutoff=cutoff) @ factors[group]
+    return total
 
 
 def _stack(scores: PerView, labels: PerView) -> tuple[Tensor, Tensor]:
-    """Scores and labels of all views in one tensor each, checked against each other."""
+    """Scores and labels of all views in one tensor each, checked."""
     if any(isinstance(scores, kind) != isinstance(labels, kind) for kind in (Tensor, Mapping)):
         raise TypeError("scores and labels must both be a tensor, both sequences or both mappings.")
     A, Y = _by_view(scores), _by_view(labels)
@@ -243,10 +223,17 @@ def _stack(scores: PerView, labels: PerView) -> tuple[Tensor, Tensor]:
         raise ValueError(f"scores are of views {list(A)}, labels of {list(Y)}.")
     width = next(iter(A.values())).shape[-1]
     for view, block in A.items():
-        if block.ndim != 2 or block.shape != Y[view].shape or block.shape[1] != width:
+        known = Y[view]
+        if block.ndim != 2 or block.shape != known.shape or block.shape[1] != width:
             raise ValueError(
-                f"view {view!r}: scores {tuple(block.shape)} and labels {tuple(Y[view].shape)}; "
+                f"view {view!r}: scores {tuple(block.shape)} and labels {tuple(known.shape)}; "
                 f"both must be (n_rows, {width})."
+            )
+        # On CUDA this waits for the device, which trace norms do several times.
+        for i, k in (~((known == 0) | (known == 1) | known.isnan())).nonzero().tolist():
+            raise ValueError(
+                f"view {view!r}, row {i}, label {k}: {float(known[i, k]):g} is not a label; "
+                "labels are 1 = yes, 0 = no, NaN = unknown."
             )
     return torch.cat(list(A.values())), torch.cat([Y[view] for view in A])
 
@@ -259,60 +246,22 @@ def _by_view(tensors: PerView) -> dict[str, Tensor]:
     return {str(v): tensor for v, tensor in enumerate(tensors)}
 
 
-def _check_share(share: Any) -> float:
-    """Share of rows as a number above 0 and at most 1."""
-    if isinstance(share, Tensor | np.ndarray) and share.ndim == 0:
-        share = share.item()
-    is_number = isinstance(share, float | int | np.number)
-    if not (is_number and 0 < share <= LARGEST_SHARE):
+def _check_label_shares(given: Any, Y: Tensor) -> Tensor:
+    """Shares of the rows of each label, one per column of ``Y``, on its device."""
+    shares = torch.empty(0)
+    with suppress(TypeError, ValueError):
+        shares = given if isinstance(given, Tensor) else torch.from_numpy(np.array(given, float))
+    if shares.shape != Y.shape[1:]:
         raise ValueError(
-            f"share must be above 0 and at most 1, the batch's share of all rows; got {share!r}."
+            f"label_shares must be {Y.shape[1]} numbers, one per label, got {given!r}."
         )
-    return float(share)
-
-
-def _as_label_shares(shares: Any, A: Tensor) -> Tensor:
-    """Shares of the rows of each label, one per column of ``A``, on the device of ``A``."""
-    try:
-        shares = shares if isinstance(shares, Tensor) else np.array(shares, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"label_shares must be numbers, one per label, got {shares!r}.") from error
-    if tuple(shares.shape) != A.shape[1:]:
+    shares = shares.to(Y.device)
+    for k in ((Y > 0).any(dim=0) & ~((shares > 0) & shares.isfinite())).nonzero().flatten():
         raise ValueError(
-            f"label_shares must have the shape {tuple(A.shape[1:])}, one per label, got "
-            f"{tuple(shares.shape)}."
+            f"label_shares, label {k}: must be a finite number > 0 for a label that is positive in "
+            f"the batch, got {float(shares[k]):g}."
         )
-    return torch.as_tensor(shares, device=A.device)
-
-
-def _check_entries(labels: PerView, Y: Tensor, shares: Tensor | None) -> None:
-    """Refuse labels other than 1, 0 and NaN, and label shares that are not positive and finite."""
-    # Costs a tenth of the data term. On CUDA it synchronises once per call; trace norms do so
-    # several times, to get their numbers of rows.
-    wrong = _no_label(Y).any()
-    no_share = wrong.new_zeros(1)
-    if shares is not None:
-        no_share = (Y > 0).any(dim=0) & ~((shares > 0) & shares.isfinite())
-    if not bool(wrong | no_share.any()):
-        return
-    for view, block in _by_view(labels).items():
-        for i, k in _no_label(block).nonzero().tolist():
-            raise ValueError(
-                f"view {view!r}, row {i}, label {k}: {float(block[i, k]):g} is not a label; "
-                "labels are 1 = yes, 0 = no, NaN = unknown."
-            )
-    assert shares is not None
-    k = int(no_share.nonzero()[0])
-    raise ValueError(
-        f"label_shares, label {k}: must be a finite number > 0 for a label that is positive in "
-        f"the batch, got {float(shares[k]):g}."
-    )
-
-
-def _no_label(Y: Tensor) -> Tensor:
-    """Mask of entries that are not 1, 0 or NaN: for these, y (1 - y) is neither 0 nor NaN."""
-    Y = Y if Y.is_floating_point() else Y.float()
-    return (Y * (1 - Y)).abs() > 0
+    return shares
 
 
 def trace_norm(A: Tensor, *, cutoff: float | None = None) -> Tensor:
@@ -356,13 +305,17 @@ class _TraceNorm(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, A: Tensor, cutoff: float | None) -> Tensor:
+    def forward(ctx: Any, A: Tensor, cutoff: Any) -> Tensor:
         tall = A.shape[-2] >= A.shape[-1]
         # A Gram matrix in float32 loses singular values below 1 % of the largest one, which for
         # rare labels is large: their common offset.
         D = A.double()
         eigenvalues, vectors = torch.linalg.eigh(D.mT @ D if tall else D @ D.mT)
-        kept = eigenvalues > _threshold(A, eigenvalues, cutoff)
+        if cutoff is None:
+            # Rounding of the decomposition and of the entries, whose errors enter squared.
+            rounding = max(torch.finfo(torch.float64).eps, torch.finfo(A.dtype).eps ** 2)
+            cutoff = rounding * max(A.shape[-2:]) * eigenvalues[..., -1:].clamp(min=0)
+        kept = eigenvalues > cutoff
         roots = torch.where(kept, eigenvalues, 0).sqrt()
         if ctx.needs_input_grad[0]:
             weights = torch.where(kept, 1 / torch.where(kept, roots, 1), 0)
@@ -376,12 +329,3 @@ class _TraceNorm(torch.autograd.Function):
         D, T = ctx.saved_tensors
         UV = (D @ T if ctx.tall else T @ D).to(ctx.dtype)
         return gradients[0][..., None, None] * UV, None
-
-
-def _threshold(A: Tensor, eigenvalues: Tensor, cutoff: float | None) -> Tensor | float:
-    """Absolute cut-off, or the rounding error of the largest eigenvalue of each matrix."""
-    if cutoff is not None:
-        return cutoff
-    # Rounding of the decomposition and of the entries; errors of A enter squared.
-    rounding = max(torch.finfo(torch.float64).eps, torch.finfo(A.dtype).eps ** 2)
-    return rounding * max(A.shape[-2:]) * eigenvalues[..., -1:].clamp(min=0)

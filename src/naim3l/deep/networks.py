@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 from torch import Tensor, nn
 
-from naim3l._arrays import Mask
+from naim3l._arrays import Mask, Matrix
 from naim3l._text import plain
 from naim3l.features.encoding import ViewFeatures
 from naim3l.files.stored import Plain
@@ -22,8 +22,7 @@ from naim3l.input.batches import Batch, first_cell, mark_cells
 
 Arrays = dict[str, NDArray[Any]]
 
-# Rows per forward pass when scores are computed.
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 4096  # per forward pass when scores are computed
 MOST_UNITS = 2**24  # of a hidden layer
 # Tables may have numbers up to 1e100, networks compute in float32.
 LARGEST_FEATURE = float(np.finfo(np.float32).max)
@@ -161,19 +160,18 @@ class ViewNetwork(nn.Module):
         n_own = self.head.in_features
         return self.head(encoded[:, :n_own]) + self.shared_head(encoded[:, n_own:])
 
-    def start_at(self, bias: Tensor) -> None:
-        """Set the scores of all rows before training, (n_labels,)."""
-        with torch.no_grad():
-            self.head.bias.copy_(bias)
-
-
-def make_shared_head(network: Network, n_labels: int) -> nn.Linear | None:
-    """Output layer that all views share, None if each has its own; it starts at zero."""
-    if not network.shared_head or not network.hidden:
-        return None
-    head = nn.Linear(network.hidden[-1], n_labels, bias=False)
-    nn.init.zeros_(head.weight)
-    return head
+    def score_rows(self, features: Any, device: torch.device, view: str) -> NDArray[np.float64]:
+        """Scores of features, an ndarray or CSR array, on the device of the network."""
+        self.eval()
+        with torch.no_grad(), named_failures(view, f"on rows {features.shape}"):
+            parts = [
+                self(as_tensor(features[start : start + ROWS_AT_ONCE], device)).cpu()
+                for start in range(0, features.shape[0], ROWS_AT_ONCE)
+            ]
+            scores = torch.cat(parts).numpy().astype(np.float64)
+            if len(scores) != features.shape[0]:
+                raise ValueError(f"it returns {len(scores)} rows.")
+        return scores
 
 
 def make_networks(
@@ -181,23 +179,16 @@ def make_networks(
 ) -> dict[str, ViewNetwork]:
     """Untrained network of each view; weights are drawn from torch's global generator.
 
-    Parameters
-    ----------
-    encoders
-        As of `DeepNAIM3L`.
-    features : mapping of view to ndarray or CSR array of shape (n_rows, n_features)
-        Features of the training rows.
-    n_labels : int
-    network : Network
-        Of default encoders.
+    ``features`` are ndarrays or CSR arrays (n_rows, n_features) by view, and ``encoders`` those of
+    `DeepNAIM3L`; ``network`` is for default encoders.
     """
-    networks, shared = {}, make_shared_head(network, n_labels)
+    networks, shared = {}, _make_shared_head(network, n_labels)
     for view, X in features.items():
         own = encoders(view, X.shape[1]) if callable(encoders) else (encoders or {}).get(view)
         if own is not None:
             # A function may return the same module for every fit: training it in place would make
             # the next fit start from the weights of this one.
-            own = copy_module(own, view)
+            own = _copy_module(own, view)
             networks[view] = ViewNetwork(own, _width(own, view, X), n_labels)
             continue
         encoder = SkipEncoder(X.shape[1], network)
@@ -211,26 +202,27 @@ def make_networks(
     return networks
 
 
+def _make_shared_head(network: Network, n_labels: int) -> nn.Linear | None:
+    """Output layer that all views share, None if each has its own; it starts at zero."""
+    if not network.shared_head or not network.hidden:
+        return None
+    head = nn.Linear(network.hidden[-1], n_labels, bias=False)
+    nn.init.zeros_(head.weight)
+    return head
+
+
 def restore_networks(
     weights: Mapping[str, Arrays],
     encoders: Mapping[str, nn.Module],
     n_labels: int,
     network: Network,
 ) -> dict[str, ViewNetwork]:
-    """Trained network of each view, from its arrays.
+    """Trained network of each view, from its arrays; others than those of its layers are refused.
 
-    Parameters
-    ----------
-    weights : mapping of view to dict of str to ndarray
-        Results of `state_arrays`; others than exactly those of the layers are refused.
-    encoders : mapping of view to module
-        Encoders of the user; other views have the default encoder.
-    n_labels : int
-    network : Network
-        Of default encoders.
+    Views without an encoder of the user in ``encoders`` have the default one.
     """
     with torch.device("meta"):  # tensors without memory, until the arrays take their places
-        shared = make_shared_head(network, n_labels)
+        shared = _make_shared_head(network, n_labels)
     networks: dict[str, ViewNetwork] = {}
     for view, arrays in weights.items():
         if view in encoders:
@@ -265,17 +257,14 @@ def _user_network(encoder: nn.Module, arrays: Arrays, n_labels: int, view: str) 
     """Network with a copy of the user's encoder, which gets the arrays of the fit."""
     width = max(1, np.atleast_1d(arrays.get("head.weight", 0)).shape[-1])
     with torch.random.fork_rng(devices=[]):  # start weights are drawn, and replaced
-        network = ViewNetwork(copy_module(encoder, view), width, n_labels)
-    reason = ""
+        network = ViewNetwork(_copy_module(encoder, view), width, n_labels)
     try:
         load_arrays(network, arrays)
         for name, found in state_arrays(network).items():
             if found.dtype != arrays[name].dtype:
-                reason = f"{name} is {found.dtype}, and was {arrays[name].dtype}."
+                raise TypeError(f"{name} is {found.dtype}, and was {arrays[name].dtype}.")
     except Exception as error:  # whatever a user's module raises
-        reason = str(error)
-    if reason:
-        raise ValueError(f"view {view!r}: its encoder is not that of the fit: {reason}")
+        raise ValueError(f"view {view!r}: its encoder is not that of the fit: {error}") from error
     return network
 
 
@@ -299,35 +288,13 @@ def as_tensor(features: Any, device: torch.device) -> Tensor:
     return torch.from_numpy(single).to(device)
 
 
-def score_rows(
-    network: ViewNetwork, features: Any, device: torch.device, view: str
-) -> NDArray[np.float64]:
-    """Scores of features, an ndarray or CSR array, by the network of a view on the device."""
-    network.eval()
-    with torch.no_grad(), named_failures(view, f"on rows {features.shape}"):
-        parts = [
-            network(as_tensor(features[start : start + ROWS_AT_ONCE], device)).cpu()
-            for start in range(0, features.shape[0], ROWS_AT_ONCE)
-        ]
-        scores = torch.cat(parts).numpy().astype(np.float64)
-        if len(scores) != features.shape[0]:
-            raise ValueError(f"it returns {len(scores)} rows.")
-    return scores
-
-
 def prior_scores(
     labels: NDArray[Any], rates: NDArray[np.float64], positive_weight: float, data_term: str
 ) -> Tensor:
     """Best-fitting scores (n_labels,) if all rows have the same scores.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n_rows, n_labels)
-        Labels of one view: 1 = yes, -1 = no, 0 = unknown.
-    rates : ndarray of shape (n_labels,)
-        Share of positives of each label over all views, strictly between 0 and 1.
-    positive_weight, data_term
-        As of `DeepNAIM3L`.
+    Labels (n_rows, n_labels) of a view are 1 = yes, -1 = no, 0 = unknown; ``rates`` are shares of
+    positives over all views, strictly between 0 and 1.
     """
     # Adds two pseudo-entries at the rate over all views: a label that is never known in this view
     # starts at that rate, and one that is never positive here does not start at -inf.
@@ -342,19 +309,15 @@ def prior_scores(
 
 def check_encoders(encoders: Any, views: Sequence[str], *, shared_head: bool) -> None:
     """Refuse encoders that do not belong to the views, or cannot share an output layer."""
+    given, usable = [encoders], encoders is None or callable(encoders)
     if isinstance(encoders, Mapping):
-        if set(encoders) != set(views):
-            lacking = sorted(set(views) - set(encoders))
-            extra = sorted(set(encoders) - set(views), key=str)
-            raise ValueError(
-                f"encoders: lacking for views {lacking}, extra {extra}; the data have {views}."
-            )
-    elif encoders is not None and (isinstance(encoders, nn.Module) or not callable(encoders)):
+        given, usable = list(encoders.values()), set(encoders) == set(views)
+    if not usable or isinstance(encoders, nn.Module):
+        got = f"one of {list(encoders)}" if isinstance(encoders, Mapping) else repr(encoders)
         raise ValueError(
-            "encoders must be a mapping {view: torch module}, as views have different columns; a "
-            f"function of a view's name and number of features; or None; got {encoders!r}."
+            f"encoders must be a mapping of each of the views {list(views)} to a torch module or "
+            f"None; a function of a view's name and number of features; or None; got {got}."
         )
-    given = encoders.values() if isinstance(encoders, Mapping) else [encoders]
     if shared_head and any(encoder is not None for encoder in given):
         raise ValueError(
             "shared_head=True needs the default encoders, whose last layers are equally wide; "
@@ -362,18 +325,14 @@ def check_encoders(encoders: Any, views: Sequence[str], *, shared_head: bool) ->
         )
 
 
-def copy_module(own: Any, view: str) -> nn.Module:
+def _copy_module(own: Any, view: str) -> nn.Module:
     """Copy of the user's encoder of a view."""
     if not isinstance(own, nn.Module):
         raise TypeError(
             f"view {view!r}: its encoder must be a torch module or None, got {type(own).__name__}."
         )
-    try:
+    with named_failures(view, "to be copied, and only copies are trained"):
         return copy.deepcopy(own)
-    except Exception as error:  # whatever a user's module raises
-        raise ValueError(
-            f"view {view!r}: its encoder cannot be copied, and only copies are trained: {error}"
-        ) from error
 
 
 def _width(encoder: nn.Module, view: str, features: Any) -> int:
@@ -381,26 +340,15 @@ def _width(encoder: nn.Module, view: str, features: Any) -> int:
     sample = as_tensor(features[:2], torch.device("cpu"))
     with named_failures(view, f"on rows {tuple(sample.shape)}"), torch.no_grad():
         output = encoder.cpu().eval()(sample)
-    is_tensor = isinstance(output, Tensor)
-    if not is_tensor or output.shape[:-1] != sample.shape[:1]:
-        got = f"shape {tuple(output.shape)}" if is_tensor else type(output).__name__
-        raise ValueError(
-            f"view {view!r}: its encoder must return (n_rows, n_outputs), got {got} from "
-            f"{len(sample)} rows."
-        )
-    if output.dtype != torch.float32:
-        raise ValueError(
-            f"view {view!r}: its encoder returns {output.dtype}, but gets and must return "
-            "torch.float32; end it with .float()."
-        )
-    cell = first_cell(~output.isfinite().numpy())
-    if cell is not None:
-        raise ValueError(
-            f"{row_of_view(view, cell[0])}: its encoder returns {float(output[cell])}; it must "
-            "return finite numbers. Fix it, or rescale the features, whose largest value is "
-            f"{float(sample[cell[0]].abs().max()):g} there."
-        )
-    return int(output.shape[1])
+    found = type(output).__name__
+    if isinstance(output, Tensor):
+        if output.shape[:-1] == sample.shape[:1] and output.dtype == torch.float32:
+            return int(output.shape[1])
+        found = f"{output.dtype} of shape {tuple(output.shape)}"
+    raise ValueError(
+        f"view {view!r}: its encoder must return torch.float32 of shape (n_rows, n_outputs), and "
+        f"returns {found} for {len(sample)} rows; end it with Flatten() or .float()."
+    )
 
 
 @contextmanager
@@ -439,9 +387,7 @@ def check_features(fitted: ViewFeatures, batch: Batch, features: Any, present: M
     )
 
 
-def check_scores(
-    scores: NDArray[np.floating], features: Any, name_row: Callable[[int], str]
-) -> None:
+def check_scores(scores: Matrix, features: Any, name_row: Callable[[int], str]) -> None:
     """Refuse scores (n_rows, n_labels) that are not finite: NaN means that a row lacks the view.
 
     ``features`` are those of the same rows, which ``name_row`` names in errors.

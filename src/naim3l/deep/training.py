@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
-from torch import Tensor
+from torch import Tensor, nn
 
-from naim3l._arrays import Mask
+from naim3l._arrays import Mask, Matrix
 from naim3l.decisions.held_out import hold_out_folds
 from naim3l.deep.loss import NAIM3LLoss
 from naim3l.deep.networks import (
@@ -27,10 +28,10 @@ from naim3l.deep.networks import (
     SkipEncoder,
     ViewNetwork,
     as_tensor,
+    check_scores,
     load_arrays,
     named_failures,
     row_of_view,
-    score_rows,
     state_arrays,
 )
 from naim3l.estimators.coupled import FACTOR
@@ -105,24 +106,10 @@ class Training(Options):
 
 
 class Trainer:
-    """Networks, their optimiser, and the history of their training.
+    """Networks by view, which are trained in place, their optimiser, and their history.
 
-    Parameters
-    ----------
-    networks : mapping of view to ViewNetwork
-        Trained in place.
-    features : mapping of view to ndarray or CSR array of shape (n_rows, n_features)
-    labels : mapping of view to ndarray of shape (n_rows, n_labels)
-        1 = yes, -1 = no, 0 = unknown.
-    loss, options, seed, device
-
-    Attributes
-    ----------
-    history, best_epoch
-        As ``history_`` and ``best_epoch_`` of `DeepNAIM3L`. The first epoch is the best one as long
-        as all losses on held-out entries are NaN or infinity.
-    best_state : list of dict of str to ndarray
-        Weights of each view after the best epoch.
+    Features are ndarrays or CSR arrays (n_rows, n_features); labels (n_rows, n_labels) are 1 = yes,
+    -1 = no, 0 = unknown. ``history`` and ``best_epoch`` are as in `DeepNAIM3L`.
     """
 
     def __init__(
@@ -136,122 +123,94 @@ class Trainer:
         seed: int,
         device: torch.device,
     ) -> None:
-        self.views = list(features)
-        self.networks = [networks[view].to(device) for view in features]
+        self.views, self.features = list(features), list(features.values())
+        self.networks = nn.ModuleList(networks[view] for view in features).to(device)
         self.loss, self.options, self.seed, self.device = loss, options, seed, device
-        self.features = list(features.values())
-        # Dense features are on the device; sparse rows are converted batch by batch.
+        # Dense rows are on the device; sparse ones are converted batch by batch.
         self._rows = [X if sparse.issparse(X) else as_tensor(X, device) for X in self.features]
         self._truth = [as_tensor(np.where(Y == 0, np.nan, Y > 0), device) for Y in labels.values()]
         self.positives = [Y > 0 for Y in labels.values()]
         self.n_rows = sum(map(len, self.positives))
-        self._n_positive = torch.stack([(Y > 0).sum(dim=0) for Y in self._truth]).sum(dim=0)
+        self._n_positive = torch.from_numpy(sum(Y.sum(axis=0) for Y in self.positives)).to(device)
         # The user's modules may normalise over rows, which needs at least two.
         self._least = [1 if isinstance(n.encoder, SkipEncoder) else 2 for n in self.networks]
         self.n_batches = count_batches([*map(len, self.positives)], options.batch_size, self._least)
         enough = max(LEAST_EPOCHS, -(-LEAST_STEPS // self.n_batches))
-        given = options.max_epochs
-        self.max_epochs = enough if isinstance(given, str) else given
+        self.max_epochs = enough if isinstance(options.max_epochs, str) else options.max_epochs
         self.optimizer = self._make_optimizer()
         self.history: list[dict[str, float]] = []
         self.best_epoch, self.best_value = 0, math.inf
-        self.best_state: list[Arrays] = []
+        self.best_state: Arrays = {}
 
     def run(
         self,
-        *,
-        judge: Callable[[NDArray[np.float64]], float] | None = None,
-        last_epoch: int | None = None,
+        judge: Callable[[Matrix], float] | None = None,
         checkpoint: Checkpoint | None = None,
-        callback: Callable[[Mapping[str, float]], None] | None = None,
-    ) -> bool:
+        callback: Callable[[Mapping[str, float]], None] = lambda record: None,
+        *,
+        last_epoch: int | None = None,
+    ) -> None:
         """Train until all epochs are done, patience runs out, or the user interrupts.
 
-        Parameters
-        ----------
-        judge : callable, optional
-            Maps the stacked scores of the rows of all views to a number; smaller is better.
-        last_epoch : int, optional
-            Stop after this epoch, with the learning rates of all epochs.
-        checkpoint : Checkpoint, optional
-        callback : callable, optional
-            Called with the record of each epoch.
-
-        Returns
-        -------
-        bool
-            Whether it was interrupted. The networks have the weights of the best epoch so far.
+        ``judge`` maps the stacked scores of the rows of all views to a number, smaller is better;
+        ``last_epoch`` ends the training early, with the learning rates of all epochs; ``callback``
+        receives the record of each epoch. The networks get the weights of the best epoch so far.
         """
-        self._resume(checkpoint)
-        interrupted = False
+        if checkpoint is not None and (arrays := checkpoint.get(_SECTION)) is not None:
+            self._resume(arrays)
+        n_epochs = last_epoch or self.max_epochs
         try:
-            with own_random_numbers(self.device):
-                while not self._done(judge, last_epoch):
-                    record = self._run_epoch(len(self.history))
-                    self._note(record, judge)
-                    if checkpoint is not None:
-                        checkpoint.offer(_SECTION, self._state)
-                    if callback is not None:
-                        callback(record)
+            # Without a judge the last epoch is the best one.
+            while len(self.history) < min(n_epochs, self.best_epoch + self.options.patience):
+                self._run_epoch(len(self.history), judge)
+                if checkpoint is not None:
+                    checkpoint.offer(_SECTION, self._state)
+                callback(self.history[-1])
             if checkpoint is not None:
                 checkpoint.put(_SECTION, self._state())
-        except KeyboardInterrupt:
-            interrupted = True
-        # There is no best state before the end of the first epoch.
-        for network, arrays in zip(self.networks, self.best_state, strict=False):
-            load_arrays(network, arrays)
-        return interrupted
+        finally:
+            if self.best_state:
+                load_arrays(self.networks, self.best_state)
 
-    def scores(self) -> NDArray[np.float64]:
+    def scores(self) -> Matrix:
         """Scores of the rows of all views, stacked, (n_rows, n_labels)."""
-        parts = zip(self.networks, self.features, self.views, strict=True)
-        return np.concatenate([score_rows(net, X, self.device, view) for net, X, view in parts])
-
-    def _done(self, judge: Any, last_epoch: int | None) -> bool:
-        n_epochs = len(self.history)
-        if n_epochs >= min(last_epoch or self.max_epochs, self.max_epochs):
-            return True
-        return judge is not None and n_epochs - self.best_epoch >= self.options.patience > 0
-
-    def _note(self, record: dict[str, float], judge: Any) -> None:
-        """Add the record of an epoch, and keep the weights if they are the best."""
-        value = -math.inf
-        if judge is not None:
-            value = record["held_out"] = judge(self.scores())
-        self.history.append(record)
-        if judge is None or not self.best_state or value < self.best_value:
-            # No number compares as less than NaN, but any number is better.
-            self.best_value = math.inf if math.isnan(value) else value
-            self.best_epoch = len(self.history)
-            self.best_state = [state_arrays(network) for network in self.networks]
+        found = []
+        for view, network, X in zip(self.views, self.networks, self.features, strict=True):
+            found.append(network.score_rows(X, self.device, view))
+            check_scores(found[-1], X, partial(row_of_view, view))
+        return np.concatenate(found)
 
     # One epoch.
 
-    def _run_epoch(self, epoch: int) -> dict[str, float]:
+    def _run_epoch(self, epoch: int, judge: Any) -> None:
+        """Train on all batches, add the record, and keep the weights if they are the best."""
         rng = np.random.default_rng([self.seed, epoch])
-        seed_torch(int(rng.integers(2**63 - 1)), self.device)
-        for network in self.networks:
-            network.train()
         totals = torch.zeros(3, dtype=torch.float64)
-        for b, batch in enumerate(deal_batches(self.positives, self.n_batches, rng, self._least)):
-            rate = self._learning_rate(epoch * self.n_batches + b)
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            parts = self._step(batch)
-            totals += torch.stack(list(parts.values())).detach().cpu()
-        terms = dict(zip(parts, (totals / self.n_batches).tolist(), strict=True))
-        return {"objective": sum(terms.values()), **terms, "learning_rate": rate}
+        with own_random_numbers(self.device, int(rng.integers(2**63 - 1))):
+            self.networks.train()
+            batches = deal_batches(self.positives, self.n_batches, rng, self._least)
+            for step, batch in enumerate(batches, epoch * self.n_batches):
+                rate = self._learning_rate(step)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = rate
+                parts = self._step(batch)
+                totals += torch.stack(list(parts.values())).detach().cpu()
+            terms = dict(zip(parts, (totals / self.n_batches).tolist(), strict=True))
+            record = {"objective": sum(terms.values()), **terms, "learning_rate": rate}
+            if judge is not None:
+                record["held_out"] = judge(self.scores())
+        self.history.append(record)
+        if judge is None or record["held_out"] < self.best_value:
+            self.best_epoch, self.best_value = epoch + 1, record.get("held_out", math.inf)
+            self.best_state = state_arrays(self.networks)
 
     def _step(self, batch: list[Rows]) -> dict[str, Tensor]:
-        scores, truth = [], []
-        with torch.autocast("cuda", torch.bfloat16, enabled=self._amp):
-            for v, rows in enumerate(batch):
-                if len(rows):
-                    scores.append(self._score(v, rows))
-                    truth.append(self._truth[v][torch.from_numpy(rows).to(self.device)])
-        A, Y = torch.cat(scores), torch.cat(truth)
+        amp = self.options.amp and self.device.type == "cuda"
+        with torch.autocast("cuda", torch.bfloat16, enabled=amp):
+            A = torch.cat([self._score(v, rows) for v, rows in enumerate(batch) if len(rows)])
+        Y = torch.cat([Y[rows] for Y, rows in zip(self._truth, batch, strict=True)])
         if not bool((A.abs() < LARGEST_SCORE).all()):  # false for NaN, too
-            self._refuse(batch, A)
+            self._refuse(batch, A.detach().cpu().numpy())
         label_shares = (Y > 0).sum(dim=0) / self._n_positive.clamp(min=1)
         # Labels have been checked, and with rows that were added for their labels a batch may
         # have more than all rows.
@@ -265,45 +224,22 @@ class Trainer:
     def _score(self, v: int, rows: Rows) -> Tensor:
         # Batch normalisation fails, for example, if a view has only one row.
         with named_failures(self.views[v], f"in training on a batch of {len(rows)} of its rows"):
-            scores = self.networks[v](self._take(v, rows)).float()
-        if scores.shape != (len(rows), self._truth[v].shape[1]):
-            raise ValueError(
-                f"view {self.views[v]!r}: its encoder must return (n_rows, n_outputs) in training, "
-                f"too; {len(rows)} rows give scores of shape {tuple(scores.shape)}."
-            )
+            X = self._rows[v][rows]
+            X = X if isinstance(X, Tensor) else as_tensor(X, self.device)
+            scores = self.networks[v](X).float()
+            if scores.shape != (len(rows), self._truth[v].shape[1]):
+                raise ValueError(f"it should return as many, the scores are {tuple(scores.shape)}.")
         return scores
 
-    def _refuse(self, batch: list[Rows], A: Tensor) -> None:
-        """Raise an error for the first view of a batch whose scores in ``A`` cannot be used."""
-        blocks = A.detach().split([len(rows) for rows in batch])
-        v = next(v for v, B in enumerate(blocks) if not bool((B.abs() < LARGEST_SCORE).all()))
-        encoder, view, epoch = self.networks[v].encoder, self.views[v], len(self.history) + 1
-        advice = "lower learning_rate, or scale the features"
-        if not isinstance(encoder, SkipEncoder):
-            with torch.no_grad():
-                encoded = encoder(self._take(v, batch[v]))
-            cell = first_cell(~encoded.isfinite().cpu().numpy())
-            if cell is not None:
-                raise FloatingPointError(
-                    f"{row_of_view(view, batch[v][cell[0]])}: its encoder returns "
-                    f"{float(encoded[cell])} in epoch {epoch}; it must return finite numbers. If "
-                    f"it did so before training, {advice}."
-                )
-        i, k = first_cell(~(blocks[v].abs() < LARGEST_SCORE).cpu().numpy()) or (0, 0)
+    def _refuse(self, batch: list[Rows], A: Matrix) -> None:
+        """Raise an error for the first of the stacked scores of a batch that cannot be used."""
+        i, k = first_cell(~(np.abs(A) < LARGEST_SCORE)) or (0, 0)
+        rows = [row_of_view(self.views[v], row) for v, of in enumerate(batch) for row in of]
         raise FloatingPointError(
-            f"training diverged in epoch {epoch}: {row_of_view(view, batch[v][i])}, has a score of "
-            f"{float(blocks[v][i, k]):g}, where {LARGEST_SCORE:g} is the most; {advice}."
+            f"training diverged in epoch {len(self.history) + 1}: {rows[i]}, has a score of "
+            f"{A[i, k]:g}, where {LARGEST_SCORE:g} is the most; lower learning_rate, or scale the "
+            "features. Your own encoder must return finite numbers."
         )
-
-    @property
-    def _amp(self) -> bool:
-        return self.options.amp and self.device.type == "cuda"
-
-    def _take(self, v: int, rows: Rows) -> Tensor:
-        X = self._rows[v]
-        if isinstance(X, Tensor):
-            return X[torch.from_numpy(rows).to(self.device)]
-        return as_tensor(X[rows], self.device)
 
     def _learning_rate(self, step: int) -> float:
         progress = (step + 1) / (self.n_batches * self.max_epochs)
@@ -314,9 +250,7 @@ class Trainer:
         return self.options.learning_rate * factor
 
     def _make_optimizer(self) -> torch.optim.AdamW:
-        # A dict, because views may share an output layer.
-        parameters = dict.fromkeys(p for network in self.networks for p in network.parameters())
-        weights = [p for p in parameters if p.requires_grad]
+        weights = [p for p in self.networks.parameters() if p.requires_grad]
         decay = self.options.weight_decay
         groups = [
             {"params": [p for p in weights if p.ndim > 1], "weight_decay": decay},
@@ -328,27 +262,22 @@ class Trainer:
 
     def _state(self) -> Arrays:
         """Everything that a resumed training needs, after at least one epoch."""
-        arrays = {"best": np.array([self.best_epoch, self.best_value])}
+        arrays = {"epoch": np.array([self.best_epoch, self.best_value])}
         for name in self.history[0]:
             arrays[f"history {name}"] = np.array([record[name] for record in self.history])
-        for v, network in enumerate(self.networks):
-            arrays |= {f"network {v} {name}": a for name, a in state_arrays(network).items()}
-            arrays |= {f"best {v} {name}": a for name, a in self.best_state[v].items()}
+        arrays |= {f"network {name}": a for name, a in state_arrays(self.networks).items()}
+        arrays |= {f"best {name}": a for name, a in self.best_state.items()}
         for i, state in self.optimizer.state_dict()["state"].items():
             arrays |= {f"optimizer {i} {name}": t.cpu().numpy() for name, t in state.items()}
         return arrays
 
-    def _resume(self, checkpoint: Checkpoint | None) -> None:
-        arrays = None if checkpoint is None else checkpoint.get(_SECTION)
-        if arrays is None:
-            return
-        self.best_epoch, self.best_value = int(arrays["best"][0]), float(arrays["best"][1])
-        history = {name: a.tolist() for name, a in _under(arrays, "history ").items()}
-        columns = zip(*history.values(), strict=True)
+    def _resume(self, arrays: Arrays) -> None:
+        self.best_epoch, self.best_value = int(arrays["epoch"][0]), float(arrays["epoch"][1])
+        history = _under(arrays, "history ")
+        columns = zip(*(a.tolist() for a in history.values()), strict=True)
         self.history = [dict(zip(history, values, strict=True)) for values in columns]
-        for v, network in enumerate(self.networks):
-            load_arrays(network, _under(arrays, f"network {v} "))
-        self.best_state = [_under(arrays, f"best {v} ") for v in range(len(self.networks))]
+        load_arrays(self.networks, _under(arrays, "network "))
+        self.best_state = _under(arrays, "best ")
         state = self.optimizer.state_dict()
         n_tensors = sum(len(group["params"]) for group in state["param_groups"])
         state["state"] = {
@@ -365,20 +294,14 @@ def _under(arrays: Arrays, prefix: str) -> Arrays:
 
 
 @contextmanager
-def own_random_numbers(device: torch.device, seed: int | None = None) -> Iterator[None]:
-    """Restore the state of torch's generators, which may be seeded inside, on exit."""
+def own_random_numbers(device: torch.device, seed: int) -> Iterator[None]:
+    """Seed torch's generators of the CPU and of a device, and restore their state on exit."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        if seed is not None:
-            seed_torch(seed, device)
+        torch.default_generator.manual_seed(seed)
+        if device.type == "cuda":
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
         yield
-
-
-def seed_torch(seed: int, device: torch.device) -> None:
-    """Seed the generators that `own_random_numbers` restores, and no others."""
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        with torch.cuda.device(device):
-            torch.cuda.manual_seed(seed)
 
 
 # Entries held out of the training, and the loss of networks on them.
@@ -402,11 +325,9 @@ def hold_out_validation(problem: Problem, share: float, rng: np.random.RandomSta
 
 
 def loss_of_hidden(problem: Problem, hidden: Mask, loss: NAIM3LLoss) -> Callable[[Any], float]:
-    """Function of stacked scores (n_rows, n_labels): their mean loss on hidden entries.
-
-    It is the data term alone: most rows have at most one hidden entry, so a ranking metric would be
-    too noisy to choose an epoch.
-    """
+    """Function of stacked scores (n_rows, n_labels): their mean loss on hidden entries."""
+    # The data term alone: most rows have at most one hidden entry, so a ranking metric would be
+    # too noisy to choose an epoch.
     truth, n_hidden = torch.from_numpy(problem.truth_of(hidden)), int(hidden.sum())
     return lambda scores: float(loss._data_term(torch.from_numpy(scores), truth)) / n_hidden
 
@@ -415,10 +336,9 @@ def loss_of_hidden(problem: Problem, hidden: Mask, loss: NAIM3LLoss) -> Callable
 
 
 def count_batches(n_rows: Sequence[int], batch_size: int, least: Sequence[int]) -> int:
-    """Number of batches in an epoch, which is determined by the view with the most rows.
+    """Number of batches in an epoch, determined by the view with the most rows.
 
-    With ``least`` as for `deal_batches`, it is limited so that at least one view can be in all
-    batches.
+    It is limited so that at least one view can have its ``least`` rows in all batches.
     """
     most = max(n // few for n, few in zip(n_rows, least, strict=True))
     return max(1, min(-(-max(n_rows) // batch_size), most))
@@ -429,19 +349,11 @@ def deal_batches(
 ) -> list[list[Rows]]:
     """Rows of each view in each batch of one epoch; rows of different views are not matched.
 
-    Every row is in one batch. Rows with the same rarest label are distributed in turn, so that
-    labels are spread evenly. If a label has no row of any view in a batch, one of its rows is drawn
-    at random and added; that row is then in more than one batch.
-
-    Parameters
-    ----------
-    positives : sequence of bool ndarray, each of shape (n_rows_v, n_labels)
-        Where a label is observed positive.
-    n_batches, rng
-    least : sequence of int
-        Minimum number of rows of each view in a batch, if the view has that many rows. To reach it,
-        a view may be left out of some batches, and a row that is added for its label brings other
-        rows with it.
+    ``positives`` (n_rows, n_labels) of each view tell where a label is observed positive. Every row
+    is in one batch. Rows with the same rarest label are distributed in turn, so that labels are
+    spread evenly. If a label has no row of any view in a batch, one of its rows is drawn at random
+    and added. A batch has no or at least ``least`` rows of a view, if the view has that many: the
+    view may be left out of some batches, and a row that is added brings others with it.
     """
     counts = np.sum([mask.sum(axis=0) for mask in positives], axis=0)
     dealt = [
@@ -452,7 +364,10 @@ def deal_batches(
         _fill_up(batches, positives, counts, rng)
         for batch in batches:
             for v, few in enumerate(least):
-                batch[v] = _join_others(batch[v], len(positives[v]), few, rng)
+                if 0 < len(batch[v]) < few:
+                    others = np.setdiff1d(np.arange(len(positives[v])), batch[v])
+                    n_more = min(few - len(batch[v]), len(others))
+                    batch[v] = np.append(batch[v], rng.choice(others, n_more, replace=False))
     return batches
 
 
@@ -483,12 +398,3 @@ def _fill_up(
             row = rng.choice(np.flatnonzero(stacked[:, label]))
             view = int(np.searchsorted(first, row, side="right")) - 1
             batch[view] = np.append(batch[view], row - first[view])
-
-
-def _join_others(rows: Rows, n_rows: int, least: int, rng: np.random.Generator) -> Rows:
-    """Rows of a view in a batch, with random additional rows if there are some but too few."""
-    if not 0 < len(rows) < least:
-        return rows
-    others = np.setdiff1d(np.arange(n_rows), rows)
-    n_more = min(least - len(rows), len(others))
-    return np.append(rows, rng.choice(others, n_more, replace=False))

@@ -529,10 +529,12 @@ class ViewPredictor(BaseEstimator):
         scores = np.full((len(batch), len(self.label_names_)), np.nan)
         if present.any():
             scores[present] = self._score_features(view, features)
-            self._check_scores(scores[present], features, batch, present)
+            self._check_scores(view, scores[present], features, batch, present)
         return scores
 
-    def _check_scores(self, scores: Matrix, features: Any, batch: Batch, present: NDArray) -> None:
+    def _check_scores(
+        self, view: str, scores: Matrix, features: Any, batch: Batch, present: NDArray
+    ) -> None:
         """Refuse scores that are NaN in rows that have the view, if the method can have some."""
 
     def _scores(self, X: Any) -> dict[str, Matrix]:
