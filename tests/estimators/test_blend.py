@@ -1,3 +1,5 @@
+"""Blends: what they compute from their members, and how members are judged and stored."""
+
 import copy
 import pickle
 
@@ -15,7 +17,6 @@ from naim3l import NAIM3L, NAIM3LCV, Decisions, Kernel, fuse, join_views
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewRidge
 from naim3l.files.stored import dump
-from test_sklearn_checks import OfAnyTarget, run_checks
 
 RIDGE = ("ridge", PerViewRidge(1.0))
 KERNEL = ("kernel", PerViewRidge(1.0, features=Kernel("rbf", n_landmarks=20)))
@@ -210,18 +211,3 @@ def test_parts_that_do_not_fit_are_refused(model, change, reason):
     change(copied)
     with pytest.raises(ValueError, match=f"cannot be saved: .*{reason}"):
         dump(copied, BlendNAIM3L)
-
-
-class BlendOfAnyTarget(OfAnyTarget, BlendNAIM3L):
-    pass
-
-
-def test_all_checks_of_scikit_learn_pass_on_binary_targets():
-    # scikit-learn expects a model with probabilities to be a classifier of one target.
-    names = ["check_estimator_sparse_array", "check_estimator_sparse_matrix"]
-    expected = dict.fromkeys(names, "the check needs the tags of a classifier")
-    scaled = ("scaled", PerViewRidge(1.0, features="scale"))
-    results = run_checks(BlendOfAnyTarget([RIDGE, scaled]), expected)
-    failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
-    assert not failed
-    assert sum(r["status"] == "passed" for r in results) >= 35
