@@ -1,16 +1,14 @@
 """From tables to the problem that a solver works on: survey, plan, features, labels.
 
 A table in memory is one batch, and its rows become a `Problem`. Tables that are read in chunks are
-read in two or three passes:
-
-1. A survey: numbers of rows, words of labels, and kinds of columns.
-2. If features are learned: means and variances of columns, and a sample of rows.
-3. Statistics of features and labels by fold, and a sample of both.
+read in two or three passes: a survey of rows, labels and columns; moments of columns and a sample
+of rows, if features are learned; statistics of features and labels by fold, and a sample of both.
 """
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,13 +32,7 @@ from naim3l.input.labels import (
     match_labels,
 )
 from naim3l.input.sources import MemoryTable, Table, all_chunked, open_tables
-from naim3l.input.views import (
-    FUSED,
-    MOST_SHOWN,
-    TableNames,
-    is_separate,
-    rows_without_view,
-)
+from naim3l.input.views import FUSED, MOST_SHOWN, TableNames, is_separate, rows_without_view
 from naim3l.problem.cost_model import refuse_statistics
 from naim3l.problem.rows import Problem
 from naim3l.problem.sampled import SampledProblem
@@ -62,85 +54,64 @@ def read_training(
     X: Any,
     y: Any,
     *,
-    n_folds: int = 0,
-    free: bool = False,
-    refine: Callable[[Mapping[str, Batch], Folds], None] | None = None,
     open_checkpoint: Callable[[list[Any]], Any] | None = None,
+    **chunks: Any,
 ) -> Problem | SampledProblem:
     """The problem of all views; sets the names, features and rates of a model.
 
-    Parameters
-    ----------
-    model : ViewModel
-    X, y
-        As ``fit`` takes them.
-    n_folds, free, refine, open_checkpoint
-        For tables that are read in chunks, see `ChunkedTraining`; None if the model takes tables in
-        memory only.
+    The options are for tables that are read in chunks, see `ChunkedTraining`; a model that gives
+    none takes tables in memory only.
     """
     tables = open_tables(X, y, text=stated_text(model.features))
-    names = TableNames.of(
-        {name: table.meta for name, table in tables.items()},
-        model.views,
-        wide=not is_separate(X),
-        owner=type(model).__name__,
-    )
+    metas, owner = {name: table.meta for name, table in tables.items()}, type(model).__name__
+    names = TableNames.of(metas, model.views, wide=not is_separate(X), owner=owner)
     specs = {view: model._spec(view) for view in names.views}
     if isinstance(model.features, Mapping) and (extra := set(model.features) - set(names.views)):
         raise ValueError(
             f"features: no views {sorted(extra, key=str)}; the data have {names.views}."
         )
-    training = Training(model, tables, names, specs)
-    if any(table.chunked for table in tables.values()):
-        if open_checkpoint is None:
-            raise TypeError(
-                f"{type(model).__name__} takes tables in memory; NAIM3L and NAIM3LCV also take "
-                "tables that are read in chunks, such as dask data frames and Parquet files."
-            )
-        chunked = ChunkedTraining(training, n_folds, free, refine)
-        return chunked.read(open_checkpoint)
-    training.judge()
-    return training.problem()
+    if not any(table.chunked for table in tables.values()):
+        return Training(model, tables, names, specs).problem()
+    if open_checkpoint is None:
+        raise TypeError(
+            f"{owner} takes tables in memory; NAIM3L and NAIM3LCV also take tables that are read "
+            "in chunks, such as dask data frames and Parquet files."
+        )
+    return ChunkedTraining(model, tables, names, specs, **chunks).sampled_problem(open_checkpoint)
 
 
 class Surveyed(NamedTuple):
-    """Results of the first pass over a table.
+    """Results of the first pass over a table."""
 
-    Attributes
-    ----------
-    lengths : dict of int to int
-        Rows of each part.
-    tables : dict of str to TableSurvey
-        By view, for views whose columns are judged.
-    present : dict of str to int
-        Number of rows that have each view.
-    labels : LabelSurvey
-    cautions : list of str
-        What to warn of, at most one.
-    """
-
-    lengths: dict[int, int]
-    tables: dict[str, TableSurvey]
-    present: dict[str, int]
+    lengths: dict[int, int]  # rows of each part
+    tables: dict[str, TableSurvey]  # of views whose columns are judged
+    present: dict[str, int]  # number of rows that have each view
     labels: LabelSurvey
-    cautions: list[str]
+    cautions: list[str]  # what to warn of, at most one
 
     def combine(self, other: "Surveyed") -> "Surveyed":
-        lengths = dict(self.lengths)
-        for part, n in other.lengths.items():
-            lengths[part] = lengths.get(part, 0) + n
         return Surveyed(
-            lengths,
-            combine_views(self.tables, other.tables, TableSurvey.combine),
-            combine_views(self.present, other.present, int.__add__),
+            combine_keys(self.lengths, other.lengths, int.__add__),
+            combine_keys(self.tables, other.tables, TableSurvey.combine),
+            combine_keys(self.present, other.present, int.__add__),
             self.labels.combine(other.labels),
             (self.cautions + other.cautions)[:1],
         )
 
 
-def combine_views(a: ByView, b: ByView, combine: Callable[[Any, Any], Any]) -> dict[str, Any]:
-    """Results of two batches by view; a batch may lack a view."""
-    return {**a, **{v: combine(a[v], result) if v in a else result for v, result in b.items()}}
+def combine_keys(a: Mapping, b: Mapping, combine: Callable[[Any, Any], Any]) -> dict[Any, Any]:
+    """Results of two batches by view or part, which one of them may lack."""
+    return {**a, **{key: combine(a[key], of) if key in a else of for key, of in b.items()}}
+
+
+def combine_pairs(a: ByView, b: ByView) -> dict[str, Any]:
+    """Results of two batches, which are pairs by view."""
+
+    def combine(a: Any, b: Any) -> Any:
+        pairs = zip(a, b, strict=True)
+        return tuple(y if x is None else x if y is None else x.combine(y) for x, y in pairs)
+
+    return combine_keys(a, b, combine)
 
 
 @dataclass(frozen=True)
@@ -155,8 +126,7 @@ class SurveyTask:
 
     def __call__(self, part: int, row: int, features: Batch, labels: Batch | None) -> Surveyed:
         assert labels is not None
-        present: dict[str, int] = {}
-        surveys: dict[str, TableSurvey] = {}
+        present, surveys = dict[str, int](), dict[str, TableSurvey]()
         for view, batch in self.names.split(self.name, features).items():
             recipe = self.specs[view].recipe
             if recipe is not None and recipe.plan:
@@ -172,38 +142,124 @@ class SurveyTask:
         return Surveyed({part: len(features)}, surveys, present, LabelSurvey.of(labels), cautions)
 
 
+@dataclass(frozen=True)
+class RowsWithout(ArrayFields):
+    """Rows of a wide table that have no view at all: how many, and the numbers of the first."""
+
+    n: int
+    first: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: NDArray[np.integer]) -> "RowsWithout":
+        return cls(len(rows), rows[:MOST_SHOWN].astype(np.int64))
+
+    def combine(self, other: "RowsWithout") -> "RowsWithout":
+        first = np.concatenate([self.first, other.first])[:MOST_SHOWN]
+        return RowsWithout(self.n + other.n, first)
+
+    def warn(self) -> None:
+        if self.n:
+            warn_user(f"{rows_without_view(self.n, self.first.tolist())} and are left out.")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What a task needs to know about a table: its names and labels, and the numbers of rows."""
+
+    name: str
+    names: TableNames
+    decoder: LabelDecoder
+    positions: list[int]  # of each label among the columns of the table; -1 if it lacks it
+    starts: NDArray[np.int64]  # number of the first row of each part, and the number of all rows
+    seed: int  # of the hashes of rows
+    number: int  # of the table, for these hashes
+
+    def signed(self, labels: Batch) -> NDArray[np.int8]:
+        """Labels of a batch as 1, -1 and 0, (n_rows, n_labels)."""
+        return np.pad(self.decoder.decode(labels), [(0, 0), (0, 1)])[:, self.positions]
+
+    def rows(self, part: int, row: int, present: Mask) -> NDArray[np.int64]:
+        """Numbers of the rows of a batch that are marked."""
+        return np.asarray(self.starts[part] + row + np.flatnonzero(present))
+
+    def sample(self, rows: NDArray[np.int64], arrays: tuple[Any, ...]) -> RowSample:
+        """Sample of rows with these numbers, of which ``arrays`` has what is kept."""
+        n_rows = int(self.starts[-1])
+        return RowSample.of(SAMPLE_ROWS, self.seed, self.number, rows, arrays, n_rows=n_rows)
+
+    def folds(self, n_folds: int, rows: NDArray[np.int64], Y: NDArray[np.int8]) -> Any:
+        """Fold of each label entry of some rows; None without folds."""
+        return entry_folds(n_folds, self.seed, self.number, rows, Y) if n_folds else None
+
+
+def moments_of_batch(
+    specs: Mapping[str, FeatureSpec],
+    plans: Mapping[str, ViewPlan | None],
+    sampled: bool,
+    reader: Reader,
+    part: int,
+    row: int,
+    features: Batch,
+    labels: Batch,
+) -> dict[str, Any]:
+    """Second pass over a batch: moments of columns, and a sample of rows as they are given."""
+    results: dict[str, Any] = {}
+    signed = reader.signed(labels) if sampled else None
+    for view, batch in reader.names.split(reader.name, features).items():
+        moments, present = specs[view].moments(batch, plans[view])
+        if present.any():
+            results[view] = moments, None
+            if signed is not None:
+                kept = batch.take_rows(present).data, signed[present]
+                results[view] = moments, reader.sample(reader.rows(part, row, present), kept)
+    return results
+
+
+def statistics_of_batch(
+    fitted: Mapping[str, ViewFeatures],
+    n_folds: int,
+    options: Mapping[str, Any],
+    reader: Reader,
+    part: int,
+    row: int,
+    features: Batch,
+    labels: Batch,
+) -> dict[str, Any]:
+    """Last pass over a batch: statistics of its features and labels, and a sample of both."""
+    results: dict[str, tuple[Any, Any]] = {}
+    signed, anywhere = reader.signed(labels), np.zeros(len(features), dtype=bool)
+    for view, batch in reader.names.split(reader.name, features).items():
+        X, present = fitted[view].encode(batch, judge=False)
+        if not present.any():
+            continue
+        anywhere |= present
+        rows, Y = reader.rows(part, row, present), signed[present]
+        folds = reader.folds(n_folds, rows, Y)
+        statistics = RowStatistics.of(X, Y, folds, n_folds=n_folds, **options)
+        n = len(rows) if n_folds else 0  # only held-out entries are judged on single rows
+        results[view] = statistics, reader.sample(rows[:n], (X[:n], Y[:n]))
+    if reader.names.wide and len(features):
+        rows, Y = reader.rows(part, row, anywhere), signed[anywhere]
+        counts = LabelCounts.of(Y, reader.folds(n_folds, rows, Y), n_folds=n_folds)
+        results[COUNTS] = counts, RowsWithout.of(reader.rows(part, row, ~anywhere))
+    return results
+
+
 @dataclass
 class Training:
-    """The tables of a fit, and what is known about them.
-
-    Attributes
-    ----------
-    model : ViewModel
-    tables : dict of str to Table
-        By view, or the one wide table.
-    names : TableNames
-    specs : dict of str to FeatureSpec
-        By view.
-    plans : dict of str to ViewPlan or None
-        By view, once columns are judged.
-    decoders : dict of str to LabelDecoder
-        By table.
-    positions : dict of str to list of int or None
-        By table, the position of each label among its columns.
-    lengths : dict of str to list of int
-        By table, the number of rows of each part.
-    """
+    """The tables of a fit, by view or the one wide table, and what is known about them."""
 
     model: Any
     tables: dict[str, Table]
     names: TableNames
     specs: dict[str, FeatureSpec]
-    plans: dict[str, ViewPlan | None] = field(default_factory=dict)
-    decoders: dict[str, LabelDecoder] = field(default_factory=dict)
-    positions: dict[str, list[int | None]] = field(default_factory=dict)
-    lengths: dict[str, list[int]] = field(default_factory=dict)
+
+    seed = 0
 
     def __post_init__(self) -> None:
+        self.plans: dict[str, ViewPlan | None] = {}
+        self.decoders: dict[str, LabelDecoder] = {}  # by table, as the rest
+        self.lengths: dict[str, list[int]] = {}  # rows of each part
         metas = {name: table.label_meta for name, table in self.tables.items()}
         self.names.labels, self.positions = match_labels(
             {name: batch.columns for name, batch in metas.items() if batch is not None},
@@ -247,67 +303,54 @@ class Training:
 
     def _survey_once(self, name: str, cells: Mapping[str, list[int]]) -> Surveyed:
         task = SurveyTask(name, self.names, self.specs, cells, self.tables[name].chunked)
-        title = self.title("survey", name)
-        return self.tables[name].fold(task, Surveyed.combine, title=title, shown=self.shown)
+        return self.tables[name].fold(task, Surveyed.combine, **self._bar("survey", name))
+
+    def _bar(self, what: str, table: str) -> dict[str, Any]:
+        """Options of the progress bar of a pass."""
+        title = what if len(self.tables) == 1 else f"{what} of {table}"
+        return {"title": title, "shown": bool(self.model.verbose)}
+
+    def _reader(self, name: str) -> Reader:
+        positions = [-1 if at is None else at for at in self.positions[name]]
+        starts = np.cumsum([0, *self.lengths[name]])
+        number = list(self.tables).index(name)
+        return Reader(name, self.names, self.decoders[name], positions, starts, self.seed, number)
 
     @property
-    def shown(self) -> bool:
-        return bool(self.model.verbose)
-
-    def title(self, what: str, table: str) -> str:
-        """Name of a pass on the progress bar."""
-        return what if len(self.tables) == 1 else f"{what} of {table}"
-
-    def _in_order(self, name: str, values: NDArray) -> NDArray:
-        """Values by label, (..., n_labels), in the order of all labels; 0 for those it lacks."""
-        padded = np.concatenate([values, np.zeros_like(values[..., :1])], axis=-1)
-        return padded[..., [-1 if at is None else at for at in self.positions[name]]]
-
-    def signed(self, name: str, labels: Batch) -> NDArray[np.int8]:
-        """Labels of a batch of a table as 1, -1 and 0, (n_rows, n_labels)."""
-        return self._in_order(name, self.decoders[name].decode(labels))
+    def _options(self) -> dict[str, Any]:
+        model = self.model
+        return {"fit_intercept": model.fit_intercept, "positive_weight": model.positive_weight}
 
     def problem(self) -> Problem:
         """The problem of tables in memory."""
+        self.judge()
         batches, signed = dict[str, Batch](), dict[str, NDArray[np.int8]]()
         for name, table in self.tables.items():
             assert isinstance(table, MemoryTable) and table.labels is not None
-            of_table = self.signed(name, table.labels)
+            of_table = self._reader(name).signed(table.labels)
             for view, batch in self.names.split(name, table.features).items():
                 batches[view], signed[view] = batch, of_table
         fitted = self._fit_features(batches)
-        model, names = self.model, self.names
-        model.features_ = {view: fitted[view][0] for view in names.views}
-        present = {view: fitted[view][2] for view in names.views}
-        self._check_rows(present, signed)
+        self.model.features_ = {view: of for view, (of, _, _) in fitted.items()}
+        present = {view: rows for view, (_, _, rows) in fitted.items()}
+        known = {view: signed[view][rows] for view, rows in present.items()}
+        samples = None
+        if self.names.wide:
+            samples = np.concatenate([np.flatnonzero(rows) for rows in present.values()])
+            RowsWithout.of(np.flatnonzero(~np.any(list(present.values()), axis=0))).warn()
+        self._check_seen({v: ((Y > 0).any(axis=0), (Y < 0).any(axis=0)) for v, Y in known.items()})
+        features = [X for _, X, _ in fitted.values()]
         problem = Problem(
-            [fitted[view][1] for view in names.views],
-            [signed[view][present[view]] for view in names.views],
-            names=names.views,
-            samples=np.concatenate([np.flatnonzero(rows) for rows in present.values()])
-            if names.wide
-            else None,
-            fit_intercept=model.fit_intercept,
-            positive_weight=model.positive_weight,
+            features, list(known.values()), names=self.names.views, samples=samples, **self._options
         )
-        self.keep_rates(problem)
+        self._keep_rates(problem)
         return problem
 
-    def _check_rows(
-        self, present: Mapping[str, Mask], signed: Mapping[str, NDArray[np.int8]]
-    ) -> None:
-        """Refuse views in which no label is known, and warn of rows without any view."""
-        if self.names.wide:
-            lacking = np.flatnonzero(~np.any(list(present.values()), axis=0))
-            RowsWithout.of(lacking).warn()
-        observed = {view: signed[view][rows] for view, rows in present.items()}
-        seen = {
-            view: (np.asarray((Y > 0).any(axis=0)), np.asarray((Y < 0).any(axis=0)))
-            for view, Y in observed.items()
-        }
+    def _check_seen(self, seen: Mapping[str, tuple[Any, Any]]) -> None:
+        """Refuse views in which no label is known; warn of labels that cannot be learned."""
         check_seen(seen, self.names.labels, wide=self.names.wide)
 
-    def keep_rates(self, problem: Problem | SampledProblem) -> None:
+    def _keep_rates(self, problem: Problem | SampledProblem) -> None:
         """Set the shares of positives of each label, in all views and by view."""
         self.model.base_rates_ = problem.base_rates
         self.model.view_rates_ = dict(zip(self.names.blocks, problem.table_rates, strict=True))
@@ -326,336 +369,128 @@ class Training:
         # The largest first, so that threads end together.
         views = sorted(batches, key=lambda view: -math.prod(batches[view].shape))
         found = thread_map(fit, views, n_threads) if n_threads > 1 else [fit(v) for v in views]
-        return dict(zip(views, found, strict=True))
-
-
-@dataclass(frozen=True)
-class RowsWithout(ArrayFields):
-    """Rows of a wide table that have no view at all: how many, and the numbers of the first."""
-
-    n: int
-    first: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, rows: NDArray[np.integer]) -> "RowsWithout":
-        """From the numbers of such rows."""
-        return cls(len(rows), rows[:MOST_SHOWN].astype(np.int64))
-
-    def combine(self, other: "RowsWithout") -> "RowsWithout":
-        """These rows, followed by others."""
-        first = np.concatenate([self.first, other.first])[:MOST_SHOWN]
-        return RowsWithout(self.n + other.n, first)
-
-    def warn(self) -> None:
-        """Warn of the rows, if there are some."""
-        if self.n:
-            warn_user(f"{rows_without_view(self.n, self.first.tolist())} and are left out.")
-
-
-class Numbering(NamedTuple):
-    """Numbers of the rows of a table that is read in chunks.
-
-    Attributes
-    ----------
-    starts : ndarray of int, of shape (n_parts + 1,)
-        Number of the first row of each part, and the number of all rows.
-    seed, view : int
-        Of the hashes of rows.
-    """
-
-    starts: NDArray[np.int64]
-    seed: int
-    view: int
-
-    def rows(self, part: int, row: int, present: Mask) -> NDArray[np.int64]:
-        """Numbers of the rows of a batch that are marked."""
-        return np.asarray(self.starts[part] + row + np.flatnonzero(present))
-
-    def sample(self, rows: NDArray[np.int64], arrays: tuple[Any, ...]) -> RowSample:
-        """Sample of rows with these numbers, of which ``arrays`` has what is kept."""
-        n_rows = int(self.starts[-1])
-        return RowSample.of(SAMPLE_ROWS, self.seed, self.view, rows, arrays, n_rows=n_rows)
-
-    def folds(self, n_folds: int, rows: NDArray[np.int64], Y: NDArray[np.int8]) -> NDArray[np.int8]:
-        """Fold of each label entry of some rows."""
-        return entry_folds(n_folds, self.seed, self.view, rows, Y)
-
-
-@dataclass(frozen=True)
-class ChunkReader:
-    """What a task needs to know about a table to read its batches."""
-
-    name: str
-    names: TableNames
-    decoder: LabelDecoder
-    positions: list[int | None]
-
-    def signed(self, labels: Batch) -> NDArray[np.int8]:
-        signed = np.pad(self.decoder.decode(labels), [(0, 0), (0, 1)])
-        return signed[:, [-1 if at is None else at for at in self.positions]]
-
-
-@dataclass(frozen=True)
-class MomentsTask:
-    """Second pass over a batch: moments of columns, and a sample of rows as they are given."""
-
-    reader: ChunkReader
-    specs: Mapping[str, FeatureSpec]
-    plans: Mapping[str, ViewPlan | None]
-    numbering: Numbering
-    sampled: bool
-
-    def __call__(self, part: int, row: int, features: Batch, labels: Batch) -> dict[str, Any]:
-        results = {}
-        signed = self.reader.signed(labels) if self.sampled else None
-        for view, batch in self.reader.names.split(self.reader.name, features).items():
-            moments, present = self.specs[view].moments(batch, self.plans[view])
-            if not present.any():
-                continue
-            sample = None
-            if signed is not None:
-                kept = batch.take_rows(present).data, signed[present]
-                sample = self.numbering.sample(self.numbering.rows(part, row, present), kept)
-            results[view] = moments, sample
-        return results
-
-
-@dataclass(frozen=True)
-class StatisticsTask:
-    """Last pass over a batch: statistics of its features and labels, and a sample of both."""
-
-    reader: ChunkReader
-    features: Mapping[str, ViewFeatures]
-    numbering: Numbering
-    n_folds: int
-    options: dict[str, Any]
-
-    def __call__(self, part: int, row: int, features: Batch, labels: Batch) -> dict[str, Any]:
-        results: dict[str, tuple[Any, Any]] = {}
-        names = self.reader.names
-        signed, anywhere = self.reader.signed(labels), np.zeros(len(features), dtype=bool)
-        for view, batch in names.split(self.reader.name, features).items():
-            X, present = self.features[view].encode(batch, judge=False)
-            if not present.any():
-                continue
-            anywhere |= present
-            rows, Y = self.numbering.rows(part, row, present), signed[present]
-            statistics = RowStatistics.of(
-                X, Y, self._folds(rows, Y), n_folds=self.n_folds, **self.options
-            )
-            # Only held-out entries are judged on single rows.
-            n = len(rows) if self.n_folds else 0
-            results[view] = statistics, self.numbering.sample(rows[:n], (X[:n], Y[:n]))
-        if names.wide and len(features):
-            rows, Y = self.numbering.rows(part, row, anywhere), signed[anywhere]
-            counts = LabelCounts.of(Y, self._folds(rows, Y), n_folds=self.n_folds)
-            results[COUNTS] = counts, RowsWithout.of(self.numbering.rows(part, row, ~anywhere))
-        return results
-
-    def _folds(self, rows: NDArray[np.int64], Y: NDArray[np.int8]) -> NDArray[np.int8] | None:
-        return self.numbering.folds(self.n_folds, rows, Y) if self.n_folds else None
-
-
-def combine_pairs(a: ByView, b: ByView) -> dict[str, Any]:
-    """Results of two batches, which are pairs by view."""
-    return combine_views(a, b, _pairwise)
-
-
-def _pairwise(a: Any, b: Any) -> Any:
-    return tuple(
-        y if x is None else x if y is None else x.combine(y) for x, y in zip(a, b, strict=True)
-    )
+        fitted = dict(zip(views, found, strict=True))
+        return {view: fitted[view] for view in self.names.views}
 
 
 @dataclass
-class ChunkedTraining:
-    """Passes over tables that are read in chunks.
+class ChunkedTraining(Training):
+    """Passes over tables that are read in chunks."""
 
-    Attributes
-    ----------
-    training : Training
-    n_folds : int
-        Number of folds of held-out entries; 0 if none are needed.
-    free : bool
-        Whether to gather what `naim3l.problem.boundedness.bounding_ridge` needs.
-    refine : callable or None
-        Chooses parameters of features on a sample of the rows, before all rows are encoded.
-    """
-
-    training: Training
-    n_folds: int
-    free: bool
-    refine: Callable[[Mapping[str, Batch], Folds], None] | None
+    n_folds: int = 0  # of held-out entries; 0 if none are needed
+    free: bool = False  # whether to gather what `naim3l.problem.boundedness` needs
+    # Chooses parameters of features on a sample of the rows, before all rows are encoded.
+    refine: Callable[[Mapping[str, Batch], Folds], None] | None = None
 
     def __post_init__(self) -> None:
-        random = check_random_state(self.training.model.random_state)
-        self.seed = int(random.randint(LARGEST_SEED))
+        super().__post_init__()
+        self.seed = int(check_random_state(self.model.random_state).randint(LARGEST_SEED))
 
-    def read(self, open_checkpoint: Callable[[list[Any]], Any]) -> SampledProblem:
+    def sampled_problem(self, open_checkpoint: Callable[[list[Any]], Any]) -> SampledProblem:
         """The problem of all rows; what the last pass found is kept in a checkpoint."""
-        training = self.training
-        facts = [table.facts for table in all_chunked(training.tables).values()]
+        facts = [table.facts for table in all_chunked(self.tables).values()]
         self._refuse_large()
         checkpoint = open_checkpoint(facts)
-        training.judge()
+        self.judge()
         self._learn_features()
-        return self._problem(checkpoint)
+        found = self._restored(checkpoint) or self._statistics(checkpoint)
+        names = self.names
+        if names.wide:
+            found[COUNTS][1].warn()
+        counts = {view: found[view][0].counts for view in names.views}
+        n_yes = {view: of.n_positives.sum(axis=0) for view, of in counts.items()}
+        n_known = {view: of.n_known.sum(axis=0) for view, of in counts.items()}
+        self._check_seen({v: (n_yes[v] > 0, n_known[v] > n_yes[v]) for v in names.views})
+        problem = SampledProblem(
+            [found[view][0] for view in names.views],
+            [found[view][1] for view in names.views],
+            seed=self.seed,
+            names=names.views,
+            n_folds=self.n_folds,
+            table_counts=found.get(COUNTS, (None, None))[0],
+            checkpoint=checkpoint,
+            **self._options,
+        )
+        self._keep_rates(problem)
+        return problem
 
     def _refuse_large(self) -> None:
         """Refuse statistics that do not fit in memory, before any row is read."""
         widths = {}
-        for view, spec in self.training.specs.items():
+        for view, spec in self.specs.items():
             if spec.kernel is not None and spec.kernel.n_landmarks is None:
                 raise ValueError(
                     "n_landmarks=None takes all rows as landmarks; give a number for tables that "
                     "are read in chunks."
                 )
-            widths[view] = spec.most_features(len(self.training.names.used[view])) + 1
-        refuse_statistics(
-            widths,
-            len(self.training.names.labels),
-            n_folds=self.n_folds,
-            free=self.free,
-            n_tasks=n_workers(),
-            memory=memory_limit(),
-        )
+            widths[view] = spec.most_features(len(self.names.used[view])) + 1
+        sizes: dict[str, Any] = {"n_folds": self.n_folds, "free": self.free, "n_tasks": n_workers()}
+        refuse_statistics(widths, len(self.names.labels), **sizes, memory=memory_limit())
 
-    def _numbering(self, name: str) -> Numbering:
-        lengths = self.training.lengths[name]
-        return Numbering(
-            np.cumsum([0, *lengths]), self.seed, list(self.training.tables).index(name)
-        )
-
-    def _reader(self, name: str) -> ChunkReader:
-        training = self.training
-        return ChunkReader(name, training.names, training.decoders[name], training.positions[name])
-
-    def _run(self, title: str, make: Callable[[str], Any]) -> dict[str, Any]:
+    def _run(self, title: str, task: Callable[..., Any], *given: Any) -> dict[str, Any]:
         """Results of a pass over each table, by view."""
         found: dict[str, Any] = {}
-        for name, table in self.training.tables.items():
-            found |= table.fold(
-                make(name),
-                combine_pairs,
-                title=self.training.title(title, name),
-                shown=self.training.shown,
-                n_rows=self.training.lengths[name],
-            )
+        for name, table in self.tables.items():
+            of_table, n_rows = partial(task, *given, self._reader(name)), self.lengths[name]
+            bar = self._bar(title, name)
+            found |= table.fold(of_table, combine_pairs, **bar, n_rows=n_rows)
         return found
 
     def _learn_features(self) -> None:
-        training = self.training
-        specs, sampled = training.specs, any(s.learns_from_rows for s in training.specs.values())
+        specs, sampled = self.specs, any(s.learns_from_rows for s in self.specs.values())
         found: dict[str, tuple[Any, Any]] = {}
         if sampled or any(spec.learns_from_moments for spec in specs.values()):
-            found = self._run(
-                "features",
-                lambda name: MomentsTask(
-                    self._reader(name), specs, training.plans, self._numbering(name), sampled
-                ),
-            )
+            found = self._run("features", moments_of_batch, specs, self.plans, sampled)
         samples = {view: sample for view, (_, sample) in found.items() if sample is not None}
-        batches = {
-            view: Batch(sample.arrays[0], f"view {view!r}") for view, sample in samples.items()
-        }
-        training.model.features_ = {
-            view: spec.fit_chunks(
-                f"view {view!r}", training.plans[view], found.get(view, (None, None))[0],
-                batches.get(view),
-            )
-            for view, spec in specs.items()
-        }  # fmt: skip
-        self._warn_of_samples(samples)
-        if batches and self.n_folds and self.refine is not None:
-            self.refine(batches, self._folds_of_samples(batches, samples))
-
-    def _warn_of_samples(self, samples: Mapping[str, RowSample]) -> None:
-        for view, spec in self.training.specs.items():
+        batches = {v: Batch(sample.arrays[0], f"view {v!r}") for v, sample in samples.items()}
+        self.model.features_ = fitted = {}
+        for view, spec in specs.items():
+            moments, sample = found.get(view, (None, None))[0], batches.get(view)
+            fitted[view] = spec.fit_chunks(f"view {view!r}", self.plans[view], moments, sample)
             if spec.learns_from_rows and samples[view].highest < ALL_BITS:
-                n_rows = sum(self.training.lengths[self.training.names.table_of(view)])
                 what = "landmarks" if spec.transformer is None else type(spec.transformer).__name__
                 warn_user(
                     f"view {view!r}: {what} learned from a sample of {len(samples[view].rows)} of "
-                    f"{n_rows} rows."
+                    f"{sum(self.lengths[self.names.table_of(view)])} rows."
                 )
+        if batches and self.n_folds and self.refine is not None:
+            self.refine(batches, self._folds_of_samples(batches, samples))
 
     def _folds_of_samples(
         self, batches: Mapping[str, Batch], samples: Mapping[str, RowSample]
     ) -> Folds:
         """Folds of the sampled rows of each view."""
-        model, folds, labels, features = self.training.model, [], [], []
+        folds, labels, features = [], [], []
         for view, batch in batches.items():
-            X, present = model.features_[view].encode(batch, judge=False)
-            numbering = self._numbering(self.training.names.table_of(view))
-            Y = samples[view].arrays[1][present]
+            X, present = self.model.features_[view].encode(batch, judge=False)
+            reader, Y = self._reader(self.names.table_of(view)), samples[view].arrays[1][present]
             features.append(X)
             labels.append(Y)
-            folds.append(numbering.folds(self.n_folds, samples[view].rows[present], Y))
-        problem = Problem(
-            features,
-            labels,
-            names=list(batches),
-            fit_intercept=model.fit_intercept,
-            positive_weight=model.positive_weight,
-        )
+            folds.append(reader.folds(self.n_folds, samples[view].rows[present], Y))
+        problem = Problem(features, labels, names=list(batches), **self._options)
         return Folds.of(problem, np.concatenate(folds).astype(np.intp))
 
-    def _problem(self, checkpoint: Any) -> SampledProblem:
-        training, model = self.training, self.training.model
-        found = self._restored(checkpoint)
-        if found is None:
-            features, options = model.features_, {"fit_intercept": model.fit_intercept}
-            found = self._run(
-                "statistics",
-                lambda name: StatisticsTask(
-                    self._reader(name), features, self._numbering(name), self.n_folds,
-                    options | {"free": self.free},
-                ),
-            )  # fmt: skip
-            if checkpoint is not None:
-                for key, (statistics, sample) in found.items():
-                    arrays = statistics.to_arrays()
-                    arrays |= {} if sample is None else sample.to_arrays()
-                    checkpoint.put(f"{PASS} {key}", arrays)
-        self._check_found(found)
-        problem = SampledProblem(
-            [found[view][0] for view in training.names.views],
-            [found[view][1] for view in training.names.views],
-            seed=self.seed,
-            names=training.names.views,
-            n_folds=self.n_folds,
-            fit_intercept=model.fit_intercept,
-            positive_weight=model.positive_weight,
-            table_counts=found.get(COUNTS, (None, None))[0],
-            checkpoint=checkpoint,
-        )
-        training.keep_rates(problem)
-        return problem
-
-    def _check_found(self, found: Mapping[str, Any]) -> None:
-        """Refuse views in which no label is known, and warn of rows without any view."""
-        names = self.training.names
-        if names.wide:
-            found[COUNTS][1].warn()
-        seen = {}
-        for view in names.views:
-            counts = found[view][0].counts
-            n_known, n_yes = counts.n_known.sum(axis=0), counts.n_positives.sum(axis=0)
-            seen[view] = n_yes > 0, n_known > n_yes
-        check_seen(seen, names.labels, wide=names.wide)
+    def _statistics(self, checkpoint: Any) -> dict[str, Any]:
+        """Results of the last pass, which a checkpoint keeps."""
+        options = {"fit_intercept": self.model.fit_intercept, "free": self.free}
+        features = self.model.features_
+        found = self._run(PASS, statistics_of_batch, features, self.n_folds, options)
+        if checkpoint is not None:
+            for key, (statistics, sample) in found.items():
+                checkpoint.put(f"{PASS} {key}", statistics.to_arrays() | sample.to_arrays())
+        return found
 
     def _restored(self, checkpoint: Any) -> dict[str, Any] | None:
         """What the last pass found, from a checkpoint; None if it has not all of it."""
-        names = self.training.names
-        keys = [*names.views, *([COUNTS] if names.wide else [])]
-        stored = {} if checkpoint is None else {k: checkpoint.get(f"{PASS} {k}") for k in keys}
-        if not stored or any(arrays is None for arrays in stored.values()):
-            return None
-        found: dict[str, Any] = {
-            view: (RowStatistics.from_arrays(stored[view]), RowSample.from_arrays(stored[view]))
-            for view in names.views
-        }
-        if names.wide:
-            counts = LabelCounts.from_arrays(stored[COUNTS])
-            found[COUNTS] = counts, RowsWithout.from_arrays(stored[COUNTS])
+        kinds: dict[str, tuple[Any, Any]] = dict.fromkeys(
+            self.names.views, (RowStatistics, RowSample)
+        )
+        if self.names.wide:
+            kinds[COUNTS] = LabelCounts, RowsWithout
+        found = {}
+        for key, kinds_of in kinds.items():
+            stored = None if checkpoint is None else checkpoint.get(f"{PASS} {key}")
+            if stored is None:
+                return None
+            found[key] = tuple(kind.from_arrays(stored) for kind in kinds_of)
         return found
