@@ -12,8 +12,6 @@ from naim3l.decisions.calibration import (
     _own_curves,
     calibration_error,
     fit_calibration,
-    log_loss,
-    log_losses,
 )
 
 
@@ -135,16 +133,3 @@ def test_calibration_error_of_hand_made_bins():
     assert calibration_error(truth, p) == pytest.approx((2 * 0.45 + 0.05) / 3)
     assert calibration_error(np.array([[1.0]]), np.array([[1.0]])) == 0
     assert np.isnan(calibration_error(np.array([[np.nan]]), np.array([[0.5]])))
-
-
-def test_log_losses_under_weights_are_weighted_means_of_the_entries(rng):
-    scores, truth = drawn(rng, 200, np.array([2.0, 1.0]), np.array([-1.0, 0.0]))
-    truth[rng.random(truth.shape) < 0.3] = np.nan
-    weights = rng.random((3, 200))
-    log_odds = fit_calibration(scores, truth).log_odds(scores)
-    losses = -log_expit(np.where(truth > 0, log_odds, -log_odds))
-    known = ~np.isnan(truth)
-    expected = [(w[:, None] * losses)[known].sum() / (w[:, None] * known).sum() for w in weights]
-    np.testing.assert_allclose(log_losses(scores, truth, weights), expected)
-    assert log_loss(scores, truth) == pytest.approx(losses[known].mean())
-    assert np.isnan(log_losses(scores, np.full_like(truth, np.nan), weights)).all()

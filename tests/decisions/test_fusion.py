@@ -8,6 +8,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.metrics import log_loss
 
+from naim3l.decisions import fusion
 from naim3l.decisions.calibration import Calibration, fit_calibration
 from naim3l.decisions.fusion import (
     Blend,
@@ -52,7 +53,7 @@ def test_a_sample_with_one_view_has_the_log_odds_of_that_view(rng):
     scores[0, 30:, 1] = np.nan
     rates = np.array([0.05, 0.05])
     curves = [fit_calibration(S, truth, rates) for S in scores]
-    fused = Evidence.plain(curves).fuse(scores)
+    fused = Evidence.fit(scores, truth, rates, learned=False).fuse(scores)
     for v, curve in enumerate(curves):
         alone = ~np.isnan(scores[v]) & np.isnan(scores[1 - v])
         assert alone.any()
@@ -69,10 +70,11 @@ def test_overlap_is_the_correlation_of_what_views_get_wrong(rng, correlation):
     np.testing.assert_allclose(overlap, correlation, atol=0.1)
 
 
-def test_learned_weights_are_a_minimum_of_the_log_loss(rng):
+def test_learned_weights_are_a_minimum_of_the_log_loss(rng, monkeypatch):
+    monkeypatch.setattr(fusion, "PULL", 0.0)
     _, log_odds, base, truth = drawn_views(rng, [1.0, 1.0], correlation=0.5)
     log_odds *= [[[0.5]], [[2.0]]]  # badly calibrated: weights must make up for it
-    weights, overlap = fit_weights(log_odds, base, truth, pull=0.0)
+    weights, overlap = fit_weights(log_odds, base, truth)
     assert 0 < overlap[0] < 1  # not at a bound, where a minimum may have a slope
 
     def loss(weights, overlap):
@@ -117,24 +119,24 @@ def test_tables_are_matched_by_index():
         (
             {"clinic": frame([[1, 2]], ["a"]), "lab": pl.DataFrame({"flu": [1], "gout": [2]})},
             TypeError,
-            "view 'lab': a DataFrame of polars.*, but 'clinic' is a DataFrame of pandas",
+            "view 'lab': a polars.*DataFrame, but view 'clinic' is a pandas.DataFrame",
         ),
         (
             {"clinic": np.ones((2, 2)), "lab": np.ones((3, 2))},
             ValueError,
-            "view 'lab': 3 rows, and 2 of 'clinic'; without an index",
+            "view 'lab': 3 rows, and 2 of view 'clinic'; without an index",
         ),
         (
             {"clinic": np.ones((2, 2)), "lab": np.ones((2, 3))},
             ValueError,
-            "view 'lab': columns differ from those of 'clinic'",
+            "view 'lab': columns differ from those of view 'clinic'",
         ),
         ({"lab": frame([[1, 2], [3, 4]], ["a", "a"])}, ValueError, "'a' occurs more than once"),
         ({"lab": frame([[1, 2], [3, 4]], ["a", None])}, ValueError, "'lab', row 1: the index is m"),
         (
             {"clinic": frame([[1, 2]], ["a"]), "lab": frame([[1, 2]], ["a"])[["flu"]]},
             ValueError,
-            "view 'lab': columns differ from those of 'clinic'",
+            "view 'lab': columns differ from those of view 'clinic'",
         ),
     ],
 )
@@ -181,7 +183,7 @@ def test_base_rates_are_matched_by_name():
         pd.testing.assert_frame_equal(fuse(scores, base_rates=rates), expected)
     with pytest.raises(ValueError, match="base_rates: no entry for label 'gout'"):
         fuse(scores, base_rates={"flu": 0.5})
-    with pytest.raises(ValueError, match="base_rates must be numbers"):
+    with pytest.raises(ValueError, match="base_rates must be 2 numbers"):
         fuse(scores, base_rates=["half", "some"])
 
 
@@ -227,10 +229,11 @@ def blend_loss(evidence, base, truth, weights):
     return log_loss(truth.ravel(), P.ravel())
 
 
-def test_weights_of_a_blend_have_the_lowest_log_loss(models, rng):
+def test_weights_of_a_blend_have_the_lowest_log_loss(models, rng, monkeypatch):
+    monkeypatch.setattr(fusion, "PULL", 1e-6)
     evidence, base, truth = models
     mixed = np.stack([0.5 * evidence[0], 2 * evidence[1], evidence[0] + rng.normal(size=(3000, 3))])
-    weights = blend_weights(base + mixed, base, truth, pull=1e-6)
+    weights = blend_weights(base + mixed, base, truth)
     least = blend_loss(mixed, base, truth, weights)
     for m in range(3):
         for step in (-0.1, 0.1):

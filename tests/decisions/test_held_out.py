@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+from scipy.special import log_expit
 
 from naim3l import evaluate
-from naim3l.decisions.calibration import log_loss
+from naim3l.decisions.calibration import fit_calibration
 from naim3l.decisions.held_out import (
+    METRICS,
     Folds,
     choose_metric,
     hidden_metric,
@@ -16,6 +18,7 @@ from naim3l.decisions.held_out import (
     shuffled_entries,
     whole_share,
 )
+from naim3l.metrics.measures import ScoredLabels
 from naim3l.problem.rows import Problem
 
 
@@ -133,9 +136,16 @@ class TestMetrics:
         assert hidden_metrics(problem, hidden, W, "AP") == pytest.approx(expected)
         assert hidden_metric(problem, hidden, W, "AP") == pytest.approx(np.mean(expected))
 
-    def test_log_loss_is_that_of_calibrated_scores(self):
+    def test_log_loss_under_weights_is_the_weighted_mean_of_calibrated_entries(self, rng):
         *_, truth, S = self.case(wide=False)
-        assert measure(truth, S, "log-loss") == log_loss(S, truth)
+        log_odds, known = fit_calibration(S, truth).log_odds(S), ~np.isnan(truth)
+        losses = -log_expit(np.where(truth > 0, log_odds, -log_odds))
+        weights = rng.random((3, len(truth)))
+        expected = [(w[:, None] * losses)[known].sum() / (w @ known).sum() for w in weights]
+        for Y, of_weights in ((truth, expected), (np.full_like(truth, np.nan), np.nan)):
+            found = METRICS["log-loss"].compute(ScoredLabels(Y == 1, Y == 0, S), weights)
+            np.testing.assert_allclose(found, of_weights)
+        assert measure(truth, S, "log-loss") == pytest.approx(losses[known].mean())
 
     def test_auto_takes_average_precision_where_every_fold_can_rank(self):
         ranked, not_ranked = np.array([[1, 0], [np.nan, 1]]), np.array([[1, np.nan], [np.nan, 0]])

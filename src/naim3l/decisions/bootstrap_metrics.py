@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score
 
 from naim3l._arrays import Matrix
 from naim3l._threads import one_blas_thread
-from naim3l.decisions.calibration import calibration_error
+from naim3l.decisions.calibration import N_BINS, calibration_error
 from naim3l.decisions.fusion import fuse_arrays
 from naim3l.decisions.learning import Predictions
 from naim3l.metrics.measures import MEASURES, ScoredLabels, label_mean
@@ -19,7 +19,6 @@ SHOWN = sorted((each for each in MEASURES.values() if each.place), key=lambda ea
 MEAN = "mean over views"
 N_RESAMPLES, SEED = 200, 0
 LEVEL = 0.95
-N_BINS = 10
 # Resamples per batch; their weights have the shape (this many, n_rows).
 AT_ONCE = 25
 
@@ -32,34 +31,20 @@ VERDICTS = (WELL, SOMEWHAT, NO_BETTER, TOO_FEW)
 GOOD_AUC, WIDE_AUC = 0.6, 0.75
 # With fewer yes or no, intervals are too narrow to be relied on.
 ENOUGH_TO_JUDGE = 10
+COUNTS = ("yes", "no", "called", "found", "n_correct", "n_correct_guessing")
 
 
 @dataclass(frozen=True)
 class EvaluatedBlock:
-    """Rows with known labels, and the predictions of a model and of simpler methods.
+    """Rows with known labels, and the predictions of a model and of simpler methods."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the view, or "fused".
-    kind : {"view", "fused"}
-    truth : ndarray of shape (n_rows, n_labels)
-        1, 0, NaN = unknown.
-    model, guessing : Predictions
-    uncoupled : Predictions or None
-        Of the same model without a coupling of the views; None if it was not fitted.
-    decided : bool
-        Whether the model decides on these scores. It does not on those of single views if its
-        decisions are based on fused scores.
-    """
-
-    name: str
-    kind: str
-    truth: Matrix
+    name: str  # that of the view, or "fused"
+    kind: str  # "view" or "fused"
+    truth: Matrix  # (n_rows, n_labels): 1, 0, NaN = unknown
     model: Predictions
     guessing: Predictions
-    uncoupled: Predictions | None = None
-    decided: bool = True
+    uncoupled: Predictions | None = None  # of the same model without coupling, if it was fitted
+    decided: bool = True  # whether the model decides on these scores, not only on fused ones
 
 
 def guess(rates: Matrix, n_rows: int) -> Predictions:
@@ -84,78 +69,50 @@ def evaluate_blocks(blocks: Sequence[EvaluatedBlock], label_names: Sequence[str]
         - "blocks": a dict for each block, and first for the mean over views if the model decides
           on several: "name", "kind" ("view", "fused" or "mean"), "n_rows", "n_entries", and
           "metrics": by name "value", "low" and "high"; "guessing" and "uncoupled", the values of
-          simpler methods; "gain" over the latter with "value", "low" and "high". "uncoupled" and
-          "gain" are None if there is no such method.
+          simpler methods; "gain" over the latter with "value", "low" and "high", or None.
         - "labels": a dict for each label and block on which the model decides, and first for the
-          mean over views, if there is one: "label", "view" (name of the block), numbers of known
-          entries, "yes" and "no", of those that the model predicts, "called", and of those
-          of them that are yes, "found"; "accuracy" and "accuracy_guessing", the shares of correct
-          decisions of the model and of the more frequent value; "auc" with "auc_low" and
-          "auc_high", "average_precision" and "f1", None where they are undefined; and a "verdict".
+          mean over views, if there is one: "label", "view" (name of the block), numbers of entries
+          that are "yes" and "no", that the model predicts, "called", and those of them that are
+          yes, "found"; "accuracy" and "accuracy_guessing", of the model and of the more frequent
+          value; "auc" with "auc_low" and "auc_high", "average_precision" and "f1", None where they
+          are undefined; and a "verdict".
         - "calibration": see `measure_calibration`, for each of these blocks with probabilities.
     """
     samples = [_Sample(block, number) for number, block in enumerate(blocks)]
-    entries = [sample.entry() for sample in samples]
+    entries = [_block_entry(each.block.name, each.block.kind, [each]) for each in samples]
     decided = [sample for sample in samples if sample.block.decided]
-    views = [sample for sample in decided if sample.block.kind == "view"]
+    views = [i for i, sample in enumerate(decided) if sample.block.kind == "view"]
     if len(views) > 1:
-        entries.insert(0, _mean_entry(views))
+        entries.insert(0, _block_entry(MEAN, "mean", [decided[i] for i in views]))
     labels = []
     for k, name in enumerate(label_names):
-        of_label = [_label_entry(sample, k, name) for sample in decided]
+        parts = [(*_count(sample.block, k), sample.aucs[:, k]) for sample in decided]
         if len(views) > 1:
-            labels.append(_mean_label(views, of_label, k))
-        labels += of_label
-    return {
-        "blocks": entries,
-        "labels": labels,
-        "calibration": [
-            measure_calibration(sample.block)
-            for sample in decided
-            if sample.block.model.probabilities is not None
-        ],
-    }
+            labels.append(_label_entry(name, MEAN, [parts[i] for i in views]))
+        for sample, part in zip(decided, parts, strict=True):
+            labels.append(_label_entry(name, sample.block.name, [part]))
+    with_probabilities = (each for each in decided if each.block.model.probabilities is not None)
+    calibration = [measure_calibration(sample.block) for sample in with_probabilities]
+    return {"blocks": entries, "labels": labels, "calibration": calibration}
 
 
 class _Sample:
-    """Metrics of a block, of all entries and of resamples.
+    """Metrics of a block, of all entries and then of resamples.
 
-    Attributes
-    ----------
-    point, draws : ndarrays of shape (n_metrics,) and (n_resamples, n_metrics)
-        Of the model.
-    guessed : ndarray of shape (n_metrics,)
-    other, other_draws : ndarrays of the shapes of the model's
-        Of the model without coupling; NaN if there is none.
-    aucs : ndarray of shape (1 + n_resamples, n_labels)
-        AUC of each label, of the model; first that of all entries.
+    ``values`` and ``other`` of the model with and without coupling, (1 + n_resamples, n_metrics),
+    ``guessed`` (n_metrics,), and ``aucs`` of the labels, (1 + n_resamples, n_labels).
     """
 
     def __init__(self, block: EvaluatedBlock, number: int) -> None:
         self.block = block
-        n_rows = len(block.truth)
-        rng = np.random.default_rng((SEED, number))
+        n_rows, rng = len(block.truth), np.random.default_rng((SEED, number))
         batches = [rng.exponential(size=(AT_ONCE, n_rows)) for _ in range(N_RESAMPLES // AT_ONCE)]
-        ones = np.ones((1, n_rows))
-        weights = [ones, *batches]
-        (self.point, *draws), self.aucs = _resampled(block.truth, block.model, weights)
-        self.draws = np.array(draws)
-        (self.guessed,), _ = _resampled(block.truth, block.guessing, [ones])
-        self.other, self.other_draws = np.full_like(self.point, np.nan), self.draws * np.nan
+        weights = [np.ones((1, n_rows)), *batches]
+        self.values, self.aucs = _resampled(block.truth, block.model, weights)
+        self.guessed = _resampled(block.truth, block.guessing, weights[:1])[0][0]
+        self.other = np.full_like(self.values, np.nan)
         if block.uncoupled is not None:
-            (self.other, *draws), _ = _resampled(block.truth, block.uncoupled, weights)
-            self.other_draws = np.array(draws)
-
-    def entry(self) -> dict[str, Any]:
-        return {
-            "name": self.block.name,
-            "kind": self.block.kind,
-            "n_rows": len(self.block.truth),
-            "n_entries": int(np.isfinite(self.block.truth).sum()),
-            "metrics": _intervals(
-                self.point, self.draws, self.guessed, self.other, self.other_draws
-            ),
-        }
+            self.other, _ = _resampled(block.truth, block.uncoupled, weights)
 
 
 def _resampled(
@@ -183,39 +140,28 @@ def _resampled(
     return np.concatenate(values), np.concatenate(aucs)
 
 
-def _mean_entry(samples: Sequence[_Sample]) -> dict[str, Any]:
-    """Means over the views in which a metric is defined."""
-    entries = [sample.entry() for sample in samples]
-    keys = ("point", "draws", "guessed", "other", "other_draws")
-    means = [fuse_arrays(np.array([getattr(sample, key) for sample in samples])) for key in keys]
-    return {
-        "name": MEAN,
-        "kind": "mean",
-        **{key: sum(entry[key] for entry in entries) for key in ("n_rows", "n_entries")},
-        "metrics": _intervals(*means),
-    }
+def _block_entry(name: str, kind: str, samples: Sequence[_Sample]) -> dict[str, Any]:
+    """Metrics of a block, or means over the blocks in which a metric is defined."""
+    truths = [sample.block.truth for sample in samples]
+    values, guessed, other = (
+        fuse_arrays(np.array([getattr(sample, key) for sample in samples]))
+        for key in ("values", "guessed", "other")
+    )
+    metrics: dict[str, dict[str, Any]] = {}
+    for i, measure in enumerate(SHOWN):
+        without, gain = None, None
+        if not np.isnan(other[0, i]):
+            without, gain = float(other[0, i]), _around(values[:, i] - other[:, i])
+        simpler = {"guessing": float(guessed[i]), "uncoupled": without, "gain": gain}
+        metrics[measure.name] = _around(values[:, i]) | simpler
+    n_entries = sum(int(np.isfinite(truth).sum()) for truth in truths)
+    sizes = {"n_rows": sum(map(len, truths)), "n_entries": n_entries}
+    return {"name": name, "kind": kind, **sizes, "metrics": metrics}
 
 
-def _intervals(
-    point: Matrix, draws: Matrix, guessed: Matrix, other: Matrix, other_draws: Matrix
-) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for i, name in enumerate(measure.name for measure in SHOWN):
-        found[name] = {
-            **_around(point[i], draws[:, i]),
-            "guessing": float(guessed[i]),
-            "uncoupled": None,
-            "gain": None,
-        }
-        if not np.isnan(other[i]):
-            gain = _around(point[i] - other[i], draws[:, i] - other_draws[:, i])
-            found[name] |= {"uncoupled": float(other[i]), "gain": gain}
-    return found
-
-
-def _around(value: float, draws: Matrix) -> dict[str, float]:
-    """A value and its interval, which always contains it."""
-    low, high = _interval(draws)
+def _around(values: Matrix) -> dict[str, Any]:
+    """The value of all entries, and the interval of the resamples, which always contains it."""
+    value, (low, high) = values[0], _interval(values[1:])
     return {"value": float(value), "low": float(min(low, value)), "high": float(max(high, value))}
 
 
@@ -234,49 +180,34 @@ def judge_auc(low: float, high: float, n_fewer: int) -> str:
     return WELL if low > GOOD_AUC else SOMEWHAT
 
 
-def _label_entry(sample: _Sample, k: int, name: str) -> dict[str, Any]:
-    """Metrics of a label of a block."""
-    block = sample.block
+def _count(block: EvaluatedBlock, k: int) -> tuple[list[int], float]:
+    """Numbers of entries of a label, in the order of `COUNTS`, and its average precision."""
     known = np.isfinite(block.truth[:, k])
     truth, scores = block.truth[known, k] == 1, block.model.scores[known, k]
     called, guessed = block.model.margins[known, k] > 0, block.guessing.margins[known, k] > 0
+    masks = (truth, ~truth, called, called & truth, called == truth, guessed == truth)
     both = 0 < truth.sum() < len(truth)
-    counts = {
-        "yes": int(truth.sum()),
-        "no": int((~truth).sum()),
-        "called": int(called.sum()),
-        "found": int((called & truth).sum()),
-        "n_correct": int((called == truth).sum()),
-        "n_correct_guessing": int((guessed == truth).sum()),
-    }
     precision = float(average_precision_score(truth, scores)) if both else float("nan")
-    return _summed({"label": name, "view": block.name}, counts, sample.aucs[:, k], precision)
+    return [int(mask.sum()) for mask in masks], precision
 
 
-def _mean_label(
-    samples: Sequence[_Sample], entries: list[dict[str, Any]], k: int
+def _label_entry(
+    label: str, block: str, parts: Sequence[tuple[list[int], float, Matrix]]
 ) -> dict[str, Any]:
-    """Metrics of a label over several views: sums of counts, means of the others."""
-    names = {sample.block.name for sample in samples}
-    entries = [entry for entry in entries if entry["view"] in names]
-    keys = ("yes", "no", "called", "found", "n_correct", "n_correct_guessing")
-    counts = {key: sum(entry[key] for entry in entries) for key in keys}
-    aucs = np.array([sample.aucs[:, k] for sample in samples])
-    precisions = [entry["average_precision"] for entry in entries]
-    known = {"label": entries[0]["label"], "view": MEAN}
-    mean = fuse_arrays(np.array(precisions, dtype=float)[:, None]).item()
-    return _summed(known, counts, fuse_arrays(aucs), mean)
+    """Metrics of a label in a block, or over several: sums of counts, means of the others.
 
-
-def _summed(
-    names: dict[str, str], counts: dict[str, int], aucs: Matrix, precision: float
-) -> dict[str, Any]:
-    """Entry of a label from counts, and from its AUC and the AUCs of the resamples."""
+    Parts are counts, average precision, and the AUC of all entries followed by those of resamples.
+    """
+    counted, precisions, ranked = zip(*parts, strict=True)
+    counts = dict(zip(COUNTS, map(sum, zip(*counted, strict=True)), strict=True))
+    precision = fuse_arrays(np.array(precisions)[:, None]).item()
+    aucs = fuse_arrays(np.array(ranked))
     n_known = counts["yes"] + counts["no"]
     # Rounding errors of weighted sums may exceed 1.
     low, high = (min(end, 1.0) if end == end else end for end in _interval(aucs[1:]))
     return {
-        **names,
+        "label": label,
+        "view": block,
         **counts,
         "accuracy": _ratio(counts["n_correct"], n_known),
         "accuracy_guessing": _ratio(counts["n_correct_guessing"], n_known),
@@ -300,20 +231,11 @@ def measure_calibration(block: EvaluatedBlock) -> dict[str, Any]:
     known = np.isfinite(block.truth) & np.isfinite(probabilities)
     p, yes = probabilities[known], block.truth[known]
     place = np.minimum((p * N_BINS).astype(np.intp), N_BINS - 1)
-    n = np.bincount(place, minlength=N_BINS)
-    mean, share = (np.bincount(place, values, minlength=N_BINS) for values in (p, yes))
-    return {
-        "name": block.name,
-        "error": calibration_error(block.truth, probabilities),
-        "n_entries": len(p),
-        "bins": [
-            {
-                "low": i / N_BINS,
-                "high": (i + 1) / N_BINS,
-                "n": int(n[i]),
-                "probability": float(mean[i] / n[i]) if n[i] else None,
-                "share": float(share[i] / n[i]) if n[i] else None,
-            }
-            for i in range(N_BINS)
-        ],
-    }
+    n, of_p, of_yes = (np.bincount(place, of, minlength=N_BINS).tolist() for of in (None, p, yes))
+    bins = [
+        {"low": i / N_BINS, "high": (i + 1) / N_BINS, "n": n[i]}
+        | {"probability": _ratio(of_p[i], n[i]), "share": _ratio(of_yes[i], n[i])}
+        for i in range(N_BINS)
+    ]
+    error = calibration_error(block.truth, probabilities)
+    return {"name": block.name, "error": error, "n_entries": len(p), "bins": bins}

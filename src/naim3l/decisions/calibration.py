@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, logit
+from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Mask, Matrix
 from naim3l.files.stored import Array
 
 # Precisions of the normal prior that shrinks the slope (of standardised scores) and the offset of
@@ -22,6 +21,7 @@ LEAST_DIFFERENCE = 1e-9
 ROUNDING = 1e-12
 # Newton steps of a label's curve, the length at which they end, and how often one is halved.
 MAX_STEPS, SHORT_STEP, MAX_HALVINGS = 50, 1e-8, 30
+N_BINS = 10
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,10 @@ class Calibration:
     slope: Matrix
     offset: Matrix
     base: Matrix
-    own: NDArray[np.bool_]
+    own: Mask
 
     _stored: ClassVar[Mapping[str, Any]] = {
-        "slope": Array("f", "labels"),
-        "offset": Array("f", "labels"),
-        "base": Array("f", "labels"),
+        **{name: Array("f", "labels") for name in ("slope", "offset", "base")},
         "own": Array("b", "labels"),
     }
 
@@ -90,48 +88,42 @@ def fit_calibration(scores: Matrix, truth: Matrix, rates: Matrix | None = None) 
         return Calibration(np.zeros(len(base)), base.copy(), base, np.zeros(len(base), dtype=bool))
     # Scores of rare labels hardly differ from -1, so the same score means different things for
     # different labels: the common curve is one of standardised scores.
-    centre, spread = _centre_and_spread(scores, known)
+    count = np.maximum(n_known, 1)
+    centre = np.where(known, scores, 0).sum(axis=0) / count
+    spread = np.sqrt(np.where(known, (scores - centre) ** 2, 0).sum(axis=0) / count)
+    # Equal scores carry no information: divided by infinity they all become 0.
+    spread = np.where(spread > 1e-12 * np.maximum(np.abs(centre), 1), spread, np.inf)
     entries = _Entries.of((scores - centre) / spread, truth, known & (n_yes > 0))
-    slope, offset = _common_curve(entries, base)
-    slope, offset = _own_curves(entries, slope, offset)
+    slope, offset = _own_curves(entries, *_common_curve(entries, base))
     slope, offset = np.where(n_known > 0, slope, 0), np.where(n_known > 0, offset, base)
-    own = _information(entries, slope, offset) > HOLD_SLOPE
+    # Fisher information of the slope of each label in its known entries.
+    p = expit(slope[entries.labels] * entries.standard + offset[entries.labels])
+    own = entries.sums(entries.standard**2 * p * (1 - p)) > HOLD_SLOPE
     return Calibration(slope / spread, offset - slope * centre / spread, base, own)
 
 
 @dataclass(frozen=True)
 class _Entries:
-    """Known entries, sorted by label.
-
-    Attributes
-    ----------
-    standard, yes : ndarray of shape (n_entries,)
-        Standardised scores, and 1 or 0.
-    labels : ndarray of int, of shape (n_entries,)
-    n_labels : int
-    """
+    """Known entries, sorted by label: standardised scores, and 1 or 0; (n_entries,) each."""
 
     standard: Matrix
     yes: Matrix
     labels: NDArray[np.intp]
     n_labels: int
+    present: NDArray[np.intp]  # labels that have entries
+    starts: NDArray[np.intp]  # the first entry of each of these
 
     @classmethod
-    def of(cls, standard: Matrix, truth: Matrix, used: NDArray[np.bool_]) -> "_Entries":
+    def of(cls, standard: Matrix, truth: Matrix, used: Mask) -> "_Entries":
         """Entries of a mask (n_rows, n_labels)."""
         labels, rows = np.nonzero(used.T)
-        return cls(standard[rows, labels], truth[rows, labels], labels, used.shape[1])
-
-    @cached_property
-    def _present(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Labels that have entries, and where these start."""
-        return np.unique(self.labels, return_index=True)
+        starts = np.unique(labels, return_index=True)
+        return cls(standard[rows, labels], truth[rows, labels], labels, used.shape[1], *starts)
 
     def sums(self, values: Matrix) -> Matrix:
         """Sums of values (n_entries,) by label, (n_labels,)."""
         totals = np.zeros(self.n_labels)
-        present, starts = self._present
-        totals[present] = np.add.reduceat(values, starts)
+        totals[self.present] = np.add.reduceat(values, self.starts)
         return totals
 
 
@@ -145,11 +137,11 @@ def _common_curve(entries: _Entries, base: Matrix) -> tuple[Matrix, Matrix]:
         # log-odds of other labels are shifted by the difference.
         model.fit(features, entries.yes > 0)
         rarer = np.where(np.abs(base - shift[0]) <= LEAST_DIFFERENCE, 0, base - shift[0])
-        return np.full(len(base), model.coef_[0, 0]), model.intercept_[0] + rarer
-    scale = float(shift.std())
-    model.fit(np.column_stack([features, shift / scale]), entries.yes > 0)
-    weight = model.coef_[0, 1] / scale
-    return np.full(len(base), model.coef_[0, 0]), model.intercept_[0] + weight * base
+    else:
+        scale = float(shift.std())
+        model.fit(np.column_stack([features, shift / scale]), entries.yes > 0)
+        rarer = model.coef_[0, 1] / scale * base
+    return np.full(len(base), model.coef_[0, 0]), model.intercept_[0] + rarer
 
 
 def _own_curves(entries: _Entries, slope: Matrix, offset: Matrix) -> tuple[Matrix, Matrix]:
@@ -167,8 +159,7 @@ def _own_curves(entries: _Entries, slope: Matrix, offset: Matrix) -> tuple[Matri
         against = np.where(yes > 0, -log_odds, log_odds)
         # log(1 + exp), in a form that is several times as fast as logaddexp and as exact.
         own = entries.sums(np.maximum(against, 0) + np.log1p(np.exp(-np.abs(against))))
-        held = HOLD_SLOPE * (a - slope) ** 2 + HOLD_OFFSET * (b - offset) ** 2
-        return own + 0.5 * held
+        return own + 0.5 * (HOLD_SLOPE * (a - slope) ** 2 + HOLD_OFFSET * (b - offset) ** 2)
 
     a, b = slope.copy(), offset.copy()
     value = loss(a, b)
@@ -197,56 +188,12 @@ def _own_curves(entries: _Entries, slope: Matrix, offset: Matrix) -> tuple[Matri
     return a, b
 
 
-def _information(entries: _Entries, slope: Matrix, offset: Matrix) -> Matrix:
-    """Fisher information of the slope of each label in its known entries, (n_labels,)."""
-    p = expit(slope[entries.labels] * entries.standard + offset[entries.labels])
-    return entries.sums(entries.standard**2 * p * (1 - p))
-
-
-def _centre_and_spread(scores: Matrix, known: NDArray[np.bool_]) -> tuple[Matrix, Matrix]:
-    """Mean and standard deviation of each label's known scores; infinite if they are equal."""
-    count = np.maximum(known.sum(axis=0), 1)
-    centre = np.where(known, scores, 0).sum(axis=0) / count
-    spread = np.sqrt(np.where(known, (scores - centre) ** 2, 0).sum(axis=0) / count)
-    # Equal scores carry no information: divided by infinity they all become 0.
-    rounding = 1e-12 * np.maximum(np.abs(centre), 1)
-    return centre, np.where(spread > rounding, spread, np.inf)
-
-
-def log_loss(scores: Matrix, truth: Matrix) -> float:
-    """Mean log-loss of held-out entries under the best curves for them; NaN without entries.
-
-    The curves have few parameters compared with the number of entries, so that this measures how
-    informative scores are, independently of their scale.
-
-    Parameters
-    ----------
-    scores, truth
-        As in `fit_calibration`.
-    """
-    return float(log_losses(scores, truth, np.ones((1, len(truth))))[0])
-
-
-def log_losses(scores: Matrix, truth: Matrix, weights: Matrix) -> Matrix:
-    """`log_loss`, (n_draws,), under weights (n_draws, n_rows) of the rows; curves are the same."""
-    known = np.isfinite(scores) & np.isfinite(truth)
-    if not known.any():
-        return np.full(len(weights), np.nan)
-    log_odds = fit_calibration(scores, truth).log_odds(scores)
-    losses = np.zeros(scores.shape)
-    losses[known] = -log_expit(np.where(truth > 0, log_odds, -log_odds)[known])
-    total = weights @ known.sum(axis=1)
-    return np.divide(
-        weights @ losses.sum(axis=1), total, where=total > 0, out=np.full(len(weights), np.nan)
-    )
-
-
-def calibration_error(truth: Matrix, probabilities: Matrix, *, n_bins: int = 10) -> float:
+def calibration_error(truth: Matrix, probabilities: Matrix) -> float:
     """Expected calibration error: how far probabilities are from observed frequencies.
 
-    Known entries are sorted into bins of equal width by their probability. The error is the mean
-    over bins, weighted by their numbers of entries, of the absolute difference between the mean
-    probability and the share of positives.
+    Known entries are sorted into ten bins of equal width by their probability. The error is the
+    mean over bins, weighted by their numbers of entries, of the absolute difference between the
+    mean probability and the share of positives.
 
     Parameters
     ----------
@@ -254,8 +201,6 @@ def calibration_error(truth: Matrix, probabilities: Matrix, *, n_bins: int = 10)
         1, 0, NaN = unknown.
     probabilities : ndarray of shape (n_rows, n_labels)
         Probabilities of yes.
-    n_bins : int
-        Number of bins.
 
     Returns
     -------
@@ -266,6 +211,6 @@ def calibration_error(truth: Matrix, probabilities: Matrix, *, n_bins: int = 10)
     if not known.any():
         return float("nan")
     p, yes = probabilities[known], truth[known]
-    bins = np.minimum((p * n_bins).astype(np.intp), n_bins - 1)
-    excess = np.bincount(bins, p - yes, minlength=n_bins)  # of a bin: n (mean p - share true)
+    bins = np.minimum((p * N_BINS).astype(np.intp), N_BINS - 1)
+    excess = np.bincount(bins, p - yes, minlength=N_BINS)  # of a bin: n (mean p - share true)
     return float(np.abs(excess).sum() / len(p))

@@ -13,11 +13,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
 from naim3l._arrays import Matrix
-from naim3l.decisions.calibration import Calibration
+from naim3l.decisions.calibration import Calibration, fit_calibration
 from naim3l.files.stored import Array, ListOf, Nested
 from naim3l.input.batches import Batch
-
-Scores = NDArray[np.float64]
 
 FUSIONS = ("mean", "evidence", "learned")
 # Learned weights differ between groups of rare, medium and frequent labels.
@@ -28,13 +26,10 @@ PULL = 10.0
 LEAST_PROBABILITY = 1e-9
 
 
-def fuse_arrays(scores: Matrix) -> Scores:
-    """Mean over the views that a sample has, (n_samples, n_labels).
+def fuse_arrays(scores: Matrix) -> Matrix:
+    """Mean over the views that a sample has, of scores (n_views, n_samples, n_labels).
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_views, n_samples, n_labels)
-        NaN in the rows of samples that lack the view; the result is NaN for samples without views.
+    They are NaN where a sample lacks the view, and so is the result for samples without views.
     """
     present = ~np.isnan(scores)
     count = present.sum(axis=0)
@@ -44,7 +39,7 @@ def fuse_arrays(scores: Matrix) -> Scores:
 
 def add_evidence(
     log_odds: Matrix, base: Matrix, weights: Matrix | None = None, overlap: Matrix | float = 0.0
-) -> Scores:
+) -> Matrix:
     """Log-odds of each label given all views that a sample has, (n_samples, n_labels).
 
     The evidence of a view is the difference between its log-odds and those of the base rate. The
@@ -73,29 +68,17 @@ def add_evidence(
     if weights is not None:
         evidence = evidence * weights[:, None, :]
     n_views = (~np.isnan(evidence)).sum(axis=0)
-    total = np.nansum(evidence, axis=0) / _overlap_factor(n_views, overlap)
+    total = np.nansum(evidence, axis=0) / (1 + overlap * np.maximum(n_views - 1, 0))
     return np.where(n_views == 0, np.nan, base + total)
-
-
-def _overlap_factor(n_views: Any, overlap: Any) -> Any:
-    return 1 + overlap * np.maximum(n_views - 1, 0)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Fusion by added evidence: a calibration of every view, and weights of their evidence.
-
-    Attributes
-    ----------
-    calibrations : list of Calibration, one per view
-    weights : ndarray of shape (n_views, n_labels)
-    overlap : ndarray of shape (n_labels,)
-        From 0 for independent views to 1 for identical ones.
-    """
+    """Fusion by added evidence: a calibration of every view, and weights of their evidence."""
 
     calibrations: list[Calibration]
-    weights: Matrix
-    overlap: Matrix
+    weights: Matrix  # (n_views, n_labels)
+    overlap: Matrix  # (n_labels,)
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "calibrations": ListOf(Nested(Calibration), "views"),
@@ -104,85 +87,67 @@ class Evidence:
     }
 
     @classmethod
-    def plain(cls, calibrations: list[Calibration]) -> "Evidence":
-        """Evidence of weight 1 for every view, without overlap."""
-        n_labels = len(calibrations[0].base)
-        return cls(calibrations, np.ones((len(calibrations), n_labels)), np.zeros(n_labels))
+    def fit(cls, scores: Matrix, truth: Matrix, rates: Matrix, *, learned: bool) -> "Evidence":
+        """Evidence of scores (n_views, n_samples, n_labels), of weight 1 unless it is learned."""
+        curves = [fit_calibration(S, truth, rates) for S in scores]
+        if learned:
+            found = fit_weights(calibrated(curves, scores), curves[0].base, truth)
+        else:
+            found = np.ones((len(scores), len(rates))), np.zeros(len(rates))
+        return cls(curves, *found)
 
-    def fuse(self, scores: Matrix) -> Scores:
+    def fuse(self, scores: Matrix) -> Matrix:
         """Log-odds (n_samples, n_labels) of scores (n_views, n_samples, n_labels)."""
-        return add_evidence(*self._log_odds(scores), self.weights, self.overlap)
-
-    def _log_odds(self, scores: Matrix) -> tuple[Matrix, Matrix]:
-        return calibrated(self.calibrations, scores), self.calibrations[0].base
-
-    def learned(self, scores: Matrix, truth: Matrix) -> "Evidence":
-        """The same with the weights and overlap that fit samples best."""
-        return Evidence(self.calibrations, *fit_weights(*self._log_odds(scores), truth))
+        log_odds = calibrated(self.calibrations, scores)
+        return add_evidence(log_odds, self.calibrations[0].base, self.weights, self.overlap)
 
 
-def fuse_views(scores: Matrix, evidence: Evidence | None) -> Scores:
+def fuse_views(scores: Matrix, evidence: Evidence | None) -> Matrix:
     """Scores (n_samples, n_labels) of those by view, (n_views, n_samples, n_labels)."""
     return fuse_arrays(scores) if evidence is None else evidence.fuse(scores)
 
 
-def label_groups(truth: Matrix, n_groups: int = N_GROUPS) -> NDArray[np.intp]:
+def label_groups(truth: Matrix) -> NDArray[np.intp]:
     """Group of each label, from rare to frequent, with about as many positives in each group."""
     positives = np.nansum(truth, axis=0)
     order = np.argsort(positives, kind="stable")
     # Midpoints of the labels' positives, cumulated from rare to frequent.
     middle = np.cumsum(positives[order]) - positives[order] / 2
     group = np.empty(len(positives), dtype=np.intp)
-    group[order] = np.minimum(n_groups * middle / max(positives.sum(), 1), n_groups - 1)
+    group[order] = np.minimum(N_GROUPS * middle / max(positives.sum(), 1), N_GROUPS - 1)
     return group
 
 
-def fit_weights(
-    log_odds: Matrix, base: Matrix, truth: Matrix, pull: float = PULL
-) -> tuple[Matrix, Matrix]:
+def fit_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> tuple[Matrix, Matrix]:
     """Weights (n_views, n_labels) and overlap (n_labels,) of evidence with the lowest log-loss.
 
-    There is one non-negative weight per view and group of labels, shrunk towards 1, and one overlap
-    per group, shrunk towards 0. Without the overlap, the same weights would have to be right for
-    samples with one view and for samples with all views.
-
-    Parameters
-    ----------
-    log_odds, base
-        As in `add_evidence`, for entries that were held out of the fit; NaN elsewhere.
-    truth : ndarray of shape (n_samples, n_labels)
-        1, 0, NaN = unknown.
-    pull : float
-        Strength of the shrinkage, in units of one entry's log-loss.
+    Of log-odds as in `add_evidence`, of entries that were held out of the fit. There is one
+    non-negative weight per view and group of labels, shrunk towards 1, and one overlap per group,
+    shrunk towards 0. Without the overlap, the same weights would have to be right for samples with
+    one view and for samples with all views.
     """
     n_views = (~np.isnan(log_odds)).sum(axis=0)
-    found = _fit_by_group(np.nan_to_num(log_odds - base), n_views, base, truth, pull, 1.0)
+    found = _fit_by_group(log_odds, n_views, base, truth, 1.0)
     return found[:-1], found[-1]
 
 
 def _fit_by_group(
-    evidence: Matrix, n_views: Any, base: Matrix, truth: Matrix, pull: float, centre: float
+    log_odds: Matrix, n_views: Any, base: Matrix, truth: Matrix, centre: float
 ) -> Matrix:
-    """`least_log_loss` of each group of labels, (n_weights + 1, n_labels)."""
+    """`_least_log_loss` of each group of labels, (n_weights + 1, n_labels)."""
+    evidence = np.nan_to_num(log_odds - base)
     groups, found = label_groups(truth), np.empty((len(evidence) + 1, truth.shape[1]))
     known = ~np.isnan(truth) & (n_views > 0)
     starts = np.broadcast_to(base, known.shape)
     for group in np.unique(groups):
-        of_group = groups == group
-        at = known[:, of_group]
-        found[:, of_group] = least_log_loss(
-            evidence[:, :, of_group][:, at],
-            n_views[:, of_group][at],
-            starts[:, of_group][at],
-            truth[:, of_group][at],
-            pull,
-            centre,
-        )[:, None]
+        at = known & (groups == group)
+        entries = (evidence[:, at], n_views[at], starts[at], truth[at])
+        found[:, groups == group] = _least_log_loss(*entries, centre)[:, None]
     return found
 
 
-def least_log_loss(
-    E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, pull: float, centre: float
+def _least_log_loss(
+    E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, centre: float
 ) -> Matrix:
     """Weights w (n_views,) followed by the overlap r, with the lowest log-loss.
 
@@ -193,14 +158,14 @@ def least_log_loss(
 
     def loss(parameters: Matrix) -> tuple[float, Matrix]:
         w, r = parameters[:-1], parameters[-1]
-        factor = _overlap_factor(n_views, r)
+        factor = 1 + r * (n_views - 1)
         added = w @ E / factor
         log_odds = start + added
         value = -np.sum(log_expit(np.where(yes > 0, log_odds, -log_odds)))
-        value += 0.5 * pull * np.sum((parameters - neutral) ** 2)
+        value += 0.5 * PULL * np.sum((parameters - neutral) ** 2)
         wrong = (expit(log_odds) - yes) / factor
         slope = np.append(E @ wrong, -wrong @ (added * (n_views - 1)))
-        return float(value), slope + pull * (parameters - neutral)
+        return float(value), slope + PULL * (parameters - neutral)
 
     bounds = [(0, None)] * len(E) + [(0, 1)]
     return np.asarray(minimize(loss, neutral, jac=True, method="L-BFGS-B", bounds=bounds).x)
@@ -208,17 +173,10 @@ def least_log_loss(
 
 @dataclass(frozen=True)
 class Blend:
-    """Log-odds of several models for the rows of one view, as one.
-
-    Attributes
-    ----------
-    calibrations : list of Calibration, one per model
-    weights : ndarray of shape (n_models, n_labels)
-        Weights of what the log-odds of each model add to the base rates of the labels.
-    """
+    """Log-odds of several models for the rows of one view, as one."""
 
     calibrations: list[Calibration]
-    weights: Matrix
+    weights: Matrix  # (n_models, n_labels), of what each model adds to the base rates
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "calibrations": ListOf(Nested(Calibration), "members"),
@@ -244,17 +202,14 @@ def blend(log_odds: Matrix, base: Matrix, weights: Matrix) -> Matrix:
     return np.asarray(base + np.einsum("mrl,ml->rl", log_odds - base, weights))
 
 
-def blend_weights(log_odds: Matrix, base: Matrix, truth: Matrix, pull: float = PULL) -> Matrix:
+def blend_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> Matrix:
     """Weights (n_models, n_labels) with which `blend` has the lowest log-loss.
 
     As in `fit_weights`, but shrunk towards equal weights that sum to 1. All entries have all
     models, so that there is no overlap to learn.
     """
-    complete = ~np.isnan(log_odds).any(axis=0)
-    evidence = np.nan_to_num(log_odds - base)
-    return _fit_by_group(evidence, complete.astype(np.intp), base, truth, pull, 1 / len(log_odds))[
-        :-1
-    ]
+    complete = (~np.isnan(log_odds).any(axis=0)).astype(np.intp)
+    return _fit_by_group(log_odds, complete, base, truth, 1 / len(log_odds))[:-1]
 
 
 def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: float = 0.0) -> Any:
@@ -310,15 +265,14 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: float = 
         raise ValueError(f"overlap={overlap:g} has no effect on the mean; give base_rates, too.")
     if not isinstance(scores, Mapping) or not scores:
         raise TypeError("scores must be a mapping {view: table} of at least one view.")
-    tables = {view: Batch(table, f"view {view!r}") for view, table in scores.items()}
-    first = next(iter(tables.values()))
-    labels = _labels(first)
-    for table in tables.values():
-        _check_alike(table, first, next(iter(tables)))
-    index, rows = _match_rows(tables)
+    tables = [Batch(table, f"view {view!r}") for view, table in scores.items()]
+    first, labels = tables[0], _labels(tables[0])
+    for table in tables:
+        _check_alike(table, first)
+    index, rows = _match_rows([table.data for table in tables])
     n_samples = first.shape[0] if index is None else len(index)
     stacked = np.full((len(tables), n_samples, len(labels)), np.nan)
-    for S, table, at in zip(stacked, tables.values(), rows, strict=True):
+    for S, table, at in zip(stacked, tables, rows, strict=True):
         S[at] = table.numbers(allowed="scores")[:, [_labels(table).index(k) for k in labels]]
     if base_rates is None:
         fused = fuse_arrays(stacked)
@@ -337,50 +291,41 @@ def _labels(table: Batch) -> list[Any]:
     return list(range(table.shape[1]) if table.frame is None else table.frame.columns)
 
 
-def _check_alike(table: Batch, first: Batch, first_view: str) -> None:
-    """Refuse a table of another library, or with other columns, than the first."""
+def _check_alike(table: Batch, first: Batch) -> None:
+    """Refuse a table of another library, with other columns, or whose rows cannot be matched."""
     if sparse.issparse(table.data):
         raise TypeError(f"{table.origin}: a sparse matrix; scores are needed for all labels.")
-    if type(table.data) is not type(first.data):
+    kinds = [f"{type(of.data).__module__}.{type(of.data).__qualname__}" for of in (table, first)]
+    if kinds[0] != kinds[1]:
         raise TypeError(
-            f"{table.origin}: a {type(table.data).__qualname__} of {type(table.data).__module__}, "
-            f"but {first_view!r} is a {type(first.data).__qualname__} of "
-            f"{type(first.data).__module__}; give tables of one library."
+            f"{table.origin}: a {kinds[0]}, but {first.origin} is a {kinds[1]}; give tables of one "
+            "library."
         )
     if set(_labels(table)) != set(_labels(first)):
-        raise ValueError(f"{table.origin}: columns differ from those of {first_view!r}.")
-
-
-def _match_rows(tables: Mapping[str, Batch]) -> tuple[Any, list[Any]]:
-    """Index of the samples, None for tables without one, and positions of each table's rows."""
-    first_view, first = next(iter(tables.items()))
-    if hasattr(first.data, "iloc"):
-        indexes = [table.data.index for table in tables.values()]
-        for view, index in zip(tables, indexes, strict=True):
-            _check_index(view, index)
-        index = indexes[0].append(indexes[1:]).drop_duplicates()
-        return index, [index.get_indexer(own) for own in indexes]
-    for table in tables.values():
-        if table.shape[0] != first.shape[0]:
-            raise ValueError(
-                f"{table.origin}: {table.shape[0]} rows, and {first.shape[0]} of {first_view!r}; "
-                "without an index rows are matched by position, so all views need as many. "
-                "Tables of pandas are matched by index."
-            )
-    return None, [slice(None)] * len(tables)
-
-
-def _check_index(view: str, index: Any) -> None:
-    """Refuse an index that does not identify the sample of each row."""
-    if not index.is_unique:
-        twice = index[index.duplicated()][0]
-        raise ValueError(f"view {view!r}: index {twice!r} occurs more than once.")
-    unknown = index.to_frame().isna().to_numpy().any(axis=1)
-    if unknown.any():
+        raise ValueError(f"{table.origin}: columns differ from those of {first.origin}.")
+    index: Any = table.data.index if hasattr(table.data, "iloc") else None
+    if index is None and table.shape[0] != first.shape[0]:
         raise ValueError(
-            f"view {view!r}, row {unknown.argmax()}: the index is missing (NaN), so the row cannot "
-            "be matched; drop such rows, or give them an index of their own."
+            f"{table.origin}: {table.shape[0]} rows, and {first.shape[0]} of {first.origin}; "
+            "without an index rows are matched by position, so all views need as many. Tables of "
+            "pandas are matched by index."
         )
+    if index is not None and not index.is_unique:
+        twice = index[index.duplicated()][0]
+        raise ValueError(f"{table.origin}: index {twice!r} occurs more than once.")
+    if index is not None and (unknown := index.to_frame().isna().to_numpy().any(axis=1)).any():
+        raise ValueError(
+            f"{table.origin}, row {unknown.argmax()}: the index is missing (NaN), so the row "
+            "cannot be matched; drop such rows, or give them an index of their own."
+        )
+
+
+def _match_rows(tables: list[Any]) -> tuple[Any, list[Any]]:
+    """Index of the samples, None for tables without one, and positions of each table's rows."""
+    if not hasattr(tables[0], "iloc"):
+        return None, [slice(None)] * len(tables)
+    index = tables[0].index.append([table.index for table in tables[1:]]).drop_duplicates()
+    return index, [index.get_indexer(table.index) for table in tables]
 
 
 def _rates(base_rates: Any, labels: list[Any]) -> Matrix:
@@ -393,18 +338,19 @@ def _rates(base_rates: Any, labels: list[Any]) -> Matrix:
             raise ValueError(f"base_rates: no entry for label {missing[0]!r}.")
         base_rates = [base_rates[label] for label in labels]
     try:
-        return np.asarray(base_rates, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"base_rates must be numbers: {error}.") from None
-
-
-def _fuse_probabilities(P: Matrix, rates: Matrix, overlap: float) -> Scores:
-    """Probabilities (n_samples, n_labels) from those of views, (n_views, n_samples, n_labels)."""
-    if rates.shape != P.shape[2:] or not ((rates > 0) & (rates < 1)).all():
+        rates = np.asarray(base_rates, dtype=float)
+    except (TypeError, ValueError):
+        rates = np.empty(0)
+    if rates.shape != (len(labels),) or not ((rates > 0) & (rates < 1)).all():
         raise ValueError(
-            f"base_rates must be {P.shape[2]} numbers between 0 and 1, one per label; got "
-            f"{rates!r}."
+            f"base_rates must be {len(labels)} numbers between 0 and 1, one per label; got "
+            f"{base_rates!r}."
         )
+    return rates
+
+
+def _fuse_probabilities(P: Matrix, rates: Matrix, overlap: float) -> Matrix:
+    """Probabilities (n_samples, n_labels) from those of views, (n_views, n_samples, n_labels)."""
     outside = (P < 0) | (P > 1)
     if outside.any():
         raise ValueError(

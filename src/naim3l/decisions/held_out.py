@@ -6,57 +6,57 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_expit
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Mask, Matrix
 from naim3l._threads import thread_map
-from naim3l.decisions.calibration import log_losses
+from naim3l.decisions.calibration import fit_calibration
 from naim3l.decisions.fusion import fuse_arrays
 from naim3l.metrics.measures import MEASURES, Measure, ScoredLabels
 from naim3l.problem.base import BaseProblem
 from naim3l.problem.rows import Problem
 
-
-def _log_losses(labels: ScoredLabels, weights: Matrix) -> Matrix:
-    truth = np.where(labels.positive, 1.0, np.where(labels.negative, 0.0, np.nan))
-    return log_losses(labels.scores, truth, weights)
-
-
-# The only metric of held-out entries that `naim3l.evaluate` does not compute.
-LOG_LOSS = Measure(
-    "log-loss",
-    "log-loss",
-    "mean log-loss under calibration curves fitted to the same entries",
-    _log_losses,
-    lower_is_better=True,
-    percent=False,
-)
-METRICS = {**MEASURES, LOG_LOSS.name: LOG_LOSS}
-LOWER_IS_BETTER = tuple(name for name, measure in METRICS.items() if measure.lower_is_better)
-# They rank the labels of a row, so that a single label has no value, or always the same.
-OF_RANKS = tuple(name for name, measure in METRICS.items() if measure.ranks_labels)
-AUTO = "auto"
+AUTO, LOG_LOSS = "auto", "log-loss"
 # Blocks of rows that are left out in turn to see how far a metric depends on the rows.
 N_BLOCKS = 20
 
 
-def check_metric(metric: str) -> None:
-    """Refuse anything but "auto" and the names of metrics of held-out entries."""
-    allowed = [AUTO, *METRICS]
-    if metric not in allowed:
-        raise ValueError(f"metric must be one of {allowed}, got {metric!r}.")
+def _log_losses(labels: ScoredLabels, weights: Matrix) -> Matrix:
+    """Mean log-loss, (n_draws,), under the best calibration curves for the same entries.
+
+    The curves have few parameters compared with the number of entries, so that this measures how
+    informative scores are, independently of their scale.
+    """
+    truth = np.where(labels.positive, 1.0, np.where(labels.negative, 0.0, np.nan))
+    known = np.isfinite(labels.scores) & np.isfinite(truth)
+    log_odds = fit_calibration(labels.scores, truth).log_odds(labels.scores)
+    losses = np.zeros(truth.shape)
+    losses[known] = -log_expit(np.where(truth > 0, log_odds, -log_odds)[known])
+    total, undefined = weights @ known.sum(axis=1), np.full(len(weights), np.nan)
+    return np.divide(weights @ losses.sum(axis=1), total, where=total > 0, out=undefined)
+
+
+# The log-loss is the only metric of held-out entries that `naim3l.evaluate` does not compute.
+_MEANING = "mean log-loss under calibration curves fitted to the same entries"
+METRICS = MEASURES | {
+    LOG_LOSS: Measure(
+        LOG_LOSS, LOG_LOSS, _MEANING, _log_losses, lower_is_better=True, percent=False
+    )
+}
+LOWER_IS_BETTER = tuple(name for name, measure in METRICS.items() if measure.lower_is_better)
+# They rank the labels of a row, so that a single label has no value, or always the same.
+OF_RANKS = tuple(name for name, measure in METRICS.items() if measure.ranks_labels)
 
 
 def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
-    """The given metric, or for "auto" one that is defined on all held-out entries.
+    """The given metric, or for "auto" one that is defined on the held-out entries of each fold.
 
-    Parameters
-    ----------
-    metric : str
-        "auto" is "AP" if every fold has a row with a positive and a negative, otherwise "log-loss".
-    truths : iterable of ndarray of shape (n_rows, n_labels)
-        Held-out entries of each fold: 1, 0, NaN = not among them.
+    That is "AP" if every fold has a row with a positive and a negative, otherwise "log-loss".
+    ``truths`` of shape (n_rows, n_labels) are 1, 0, and NaN where an entry is not held out.
     """
-    truths = list(truths)
+    truths, allowed = list(truths), [AUTO, *METRICS]
+    if metric not in allowed:
+        raise ValueError(f"metric must be one of {allowed}, got {metric!r}.")
     if metric in OF_RANKS and truths[0].shape[1] == 1:
         raise ValueError(
             f"metric={metric!r} ranks the labels of a row, and there is only one label; use "
@@ -65,7 +65,7 @@ def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
     if metric != AUTO:
         return metric
     ranked = (((Y == 1).any(axis=1) & (Y == 0).any(axis=1)).any() for Y in truths)
-    return "AP" if all(ranked) else LOG_LOSS.name
+    return "AP" if all(ranked) else LOG_LOSS
 
 
 def shuffled_entries(
@@ -79,7 +79,7 @@ def shuffled_entries(
 
 def hold_out_share(
     Y: NDArray[Any], share: float, rng: np.random.RandomState, *, values: Sequence[int] = (1, 0)
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Mask of a share of each label's positives and of its negatives, rounded down.
 
     Labels are 1, 0, and NaN = unknown; ``values`` is the order in which those of a label are drawn.
@@ -91,10 +91,8 @@ def hold_out_share(
 
 
 def whole_share(share: float, count: Any) -> Any:
-    """Share of a count (int or int array), rounded down.
-
-    The tiny term makes 0.29 of 100 rows 29, where the bare product is 28.999999999999996.
-    """
+    """Share of a count (int or int array), rounded down."""
+    # The tiny term makes 0.29 of 100 rows 29, where the bare product is 28.999999999999996.
     return np.floor(share * np.asarray(count) + 1e-9).astype(np.intp)
 
 
@@ -122,22 +120,11 @@ def hold_out_folds(problem: Problem, n_folds: int, rng: np.random.RandomState) -
 
 @dataclass(frozen=True)
 class Folds:
-    """Entries that are held out in turn, and the problems without them.
+    """Entries that are held out in turn, and the problems without them."""
 
-    Attributes
-    ----------
-    rows : Problem
-        Rows in which held-out entries are scored. If there are more rows than memory holds, these
-        are some of them.
-    fold_of : ndarray of int, of the shape of ``rows.Y``
-        Fold of each entry; -1 if it is in none.
-    without : callable
-        Function of the number of a fold that returns the problem without its entries, of all rows.
-    """
-
-    rows: Problem
-    fold_of: NDArray[np.intp]
-    without: Callable[[int], BaseProblem]
+    rows: Problem  # in which entries are scored: all rows, or some if memory does not hold them
+    fold_of: NDArray[np.intp]  # fold of each entry, of the shape of ``rows.Y``; -1 if in none
+    without: Callable[[int], BaseProblem]  # the problem, of all rows, without a fold's entries
 
     @classmethod
     def of(cls, problem: Problem, fold_of: NDArray[np.intp]) -> Self:
@@ -147,7 +134,7 @@ class Folds:
     def __len__(self) -> int:
         return int(self.fold_of.max(initial=-1)) + 1
 
-    def hidden(self, fold: int) -> NDArray[np.bool_]:
+    def hidden(self, fold: int) -> Mask:
         """Mask (n_rows, n_labels) of the entries of a fold."""
         return self.fold_of == fold
 
@@ -156,103 +143,67 @@ class Folds:
         return [solve(self.without(fold)) for fold in range(len(self))]
 
     def scores(self, fits: Sequence[Matrix], *, levelled: bool = False) -> Matrix:
-        """Score of each entry of ``rows`` by the fit without it; see `held_out_scores`."""
-        return held_out_scores(self.rows, self.fold_of, fits, levelled=levelled)
+        """Score of each entry of ``rows`` by the fit without it; NaN if it is in no fold.
+
+        If ``levelled``, scores are shifted so that the fits of all folds have the same mean over
+        the rows of each view. Without this, entries of different folds cannot be ranked by their
+        scores: where a fold has more positives of a label, the fit without it has fewer, and lower
+        scores.
+        """
+        slices = self.rows.row_slices
+        scores = np.full(self.fold_of.shape, np.nan)
+        levels = np.zeros((len(fits), self.rows.n_labels, len(slices)))
+        for fold, W in enumerate(fits):
+            S, hidden = self.rows.multiply(W), self.hidden(fold)
+            scores[hidden] = S[hidden]
+            levels[fold] = np.stack([S[rows].mean(axis=0) for rows in slices], axis=-1)
+        if levelled and len(fits):
+            shifts = levels.mean(axis=0) - levels
+            for v, rows in enumerate(slices):  # an entry of no fold stays NaN
+                scores[rows] += shifts[self.fold_of[rows], np.arange(self.rows.n_labels), v]
+        return scores
 
 
-def held_out_scores(
-    problem: Problem, fold_of: NDArray[np.intp], fits: Sequence[Matrix], *, levelled: bool = False
-) -> Matrix:
-    """Score of each entry by the fit without it, (n_rows, n_labels); NaN if it is in no fold.
-
-    Parameters
-    ----------
-    problem : Problem
-    fold_of : ndarray of int, of the shape of ``problem.Y``
-        Result of `hold_out_folds`.
-    fits : sequence of ndarray of shape (n_weights, n_labels)
-        Results of fits without each fold, as `Folds.fits` gives them.
-    levelled : bool
-        Whether scores are shifted so that the fits of all folds have the same mean over the rows
-        of each view. Without this, entries of different folds cannot be ranked by their scores:
-        where a fold has more positives of a label, the fit without it has fewer, and lower scores.
-    """
-    scores = np.full(problem.Y.shape, np.nan)
-    levels = np.zeros((len(fits), *problem.Y.shape[1:], len(problem.row_slices)))
-    for fold, W in enumerate(fits):
-        S = problem.multiply(W)
-        hidden = fold_of == fold
-        scores[hidden] = S[hidden]
-        levels[fold] = np.stack([S[rows].mean(axis=0) for rows in problem.row_slices], axis=-1)
-    if levelled and len(fits):
-        shifts = levels.mean(axis=0) - levels  # (n_folds, n_labels, n_views)
-        labels = np.arange(problem.n_labels)
-        for v, rows in enumerate(problem.row_slices):
-            scores[rows] += shifts[fold_of[rows], labels, v]  # of no fold: stays NaN
-    return scores
-
-
-def hidden_metric(problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric: str) -> float:
-    """Metric (a key of `METRICS`) of weights on the hidden entries of a problem that has them all.
-
-    It is that of fused scores if rows of several views are one sample, otherwise the mean over the
-    views in which it is defined.
-    """
+def hidden_metric(problem: Problem, hidden: Mask, W: Matrix, metric: str) -> float:
+    """The first value of `jackknifed_metric`."""
     return float(jackknifed_metric(problem, hidden, W, metric, n_blocks=0)[0])
 
 
 def jackknifed_metric(
-    problem: Problem,
-    hidden: NDArray[np.bool_],
-    W: Matrix,
-    metric: str,
-    *,
-    n_blocks: int = N_BLOCKS,
-) -> NDArray[np.float64]:
-    """`hidden_metric`, followed by its values without each of ``n_blocks`` blocks of rows.
+    problem: Problem, hidden: Mask, W: Matrix, metric: str, *, n_blocks: int = N_BLOCKS
+) -> Matrix:
+    """Metric (a key of `METRICS`) of weights on hidden entries, of all rows and without each block.
 
-    The rows that have hidden entries are assigned to the blocks in turn. Differences between the
-    values of two fits tell how much the difference of their metrics depends on the rows.
-
-    Returns
-    -------
-    ndarray of shape (1 + n_blocks,)
+    It is that of fused scores if rows of several views are one sample, otherwise the mean over the
+    views in which it is defined. The rows that have hidden entries are assigned to the blocks in
+    turn. Differences between the values, (1 + n_blocks,), of two fits tell how much the difference
+    of their metrics depends on the rows.
     """
-    truth, scores = problem.truth_of(hidden), problem.multiply(W)
-    if problem.samples is None:
-        tables = [(truth[rows], scores[rows]) for rows in problem.row_slices]
-    else:
-        # All views of a sample have the same labels, so that their mean is the label.
-        truth, scores = (fuse_arrays(problem.by_view_and_sample(S)) for S in (truth, scores))
-        seen = ~np.isnan(scores).any(axis=1)
-        tables = [(truth[seen], scores[seen])]
-
-    def of_table(table: tuple[Matrix, Matrix]) -> Matrix:
-        return measure_draws(*table, metric, _without_blocks(table[0], n_blocks))
-
-    values = thread_map(of_table, tables, min(problem.n_threads, len(tables)))
+    values = _of_tables(problem, hidden, W, metric, n_blocks, fused=problem.samples is not None)
     return np.array([mean_defined(of_draw) for of_draw in np.transpose(values)])
 
 
-def _without_blocks(truth: Matrix, n_blocks: int) -> Matrix:
-    """Weights of rows, (1 + n_blocks, n_rows): all rows, then those outside of each block."""
-    weights = np.ones((1 + n_blocks, len(truth)))
-    rows = np.flatnonzero(np.isfinite(truth).any(axis=1))
-    if n_blocks:
-        weights[1 + np.arange(len(rows)) % n_blocks, rows] = 0
-    return weights
+def hidden_metrics(problem: Problem, hidden: Mask, W: Matrix, metric: str) -> list[float]:
+    """Metric of weights on the hidden entries of each view."""
+    return [float(value) for (value,) in _of_tables(problem, hidden, W, metric, 0, fused=False)]
 
 
-def hidden_metrics(
-    problem: Problem, hidden: NDArray[np.bool_], W: Matrix, metric: str
-) -> list[float]:
-    """Metric of weights on the hidden entries of each view; see `hidden_metric`."""
+def _of_tables(
+    problem: Problem, hidden: Mask, W: Matrix, metric: str, n_blocks: int, *, fused: bool
+) -> list[Matrix]:
+    """Metrics (1 + n_blocks,) of each view, or of fused scores alone."""
     truth, scores = problem.truth_of(hidden), problem.multiply(W)
-
-    def of_view(rows: slice) -> float:
-        return measure(truth[rows], scores[rows], metric)
-
-    return thread_map(of_view, problem.row_slices, min(problem.n_threads, len(problem.row_slices)))
+    if fused:
+        # All views of a sample have the same labels, so that their mean is the label.
+        truth, scores = (fuse_arrays(problem.by_view_and_sample(S)) for S in (truth, scores))
+        tables: list[Any] = [~np.isnan(scores).any(axis=1)]
+    else:
+        tables = problem.row_slices
+    return thread_map(
+        lambda rows: _measured(truth[rows], scores[rows], metric, n_blocks),
+        tables,
+        min(problem.n_threads, len(tables)),
+    )
 
 
 def mean_defined(values: Iterable[float]) -> float:
@@ -263,9 +214,13 @@ def mean_defined(values: Iterable[float]) -> float:
 
 def measure(truth: Matrix, scores: Matrix, metric: str) -> float:
     """A metric of one table (n_rows, n_labels) of held-out entries."""
-    return float(measure_draws(truth, scores, metric, np.ones((1, len(truth))))[0])
+    return float(_measured(truth, scores, metric, 0)[0])
 
 
-def measure_draws(truth: Matrix, scores: Matrix, metric: str, weights: Matrix) -> Matrix:
-    """A metric of one table (n_rows, n_labels), under weights (n_draws, n_rows) of the rows."""
+def _measured(truth: Matrix, scores: Matrix, metric: str, n_blocks: int) -> Matrix:
+    """`measure` of all rows, and without each of the blocks of rows, (1 + n_blocks,)."""
+    weights = np.ones((1 + n_blocks, len(truth)))
+    if n_blocks:
+        rows = np.flatnonzero(np.isfinite(truth).any(axis=1))
+        weights[1 + np.arange(len(rows)) % n_blocks, rows] = 0
     return METRICS[metric].compute(ScoredLabels(truth == 1, truth == 0, scores), weights)

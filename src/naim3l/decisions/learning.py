@@ -15,43 +15,24 @@ from naim3l._arrays import Mask, Matrix
 from naim3l._threads import thread_map
 from naim3l.decisions.calibration import Calibration, fit_calibration
 from naim3l.decisions.fusion import Evidence, fuse_views
-from naim3l.decisions.rules import (
-    LEARNED,
-    RULES,
-    SIGN,
-    Decisions,
-    fit_thresholds,
-    fixed_thresholds,
-)
+from naim3l.decisions.rules import LEARNED, RULES, SIGN, Decisions, fit_thresholds, fixed_thresholds
 from naim3l.files.stored import Array, MapOf, Maybe, Nested
 from naim3l.input.views import FUSED
 from naim3l.problem.rows import Problem
 
 N_FOLDS = 3
 
-Thresholds = dict[str, Matrix]  # by block: a view, or all views of one wide table
+Thresholds = dict[str, Matrix]  # (n_labels,) by view; for a wide table under ``FUSED``
 
 
 @dataclass
 class LearnedDecisions:
-    """Thresholds, calibrations and view weights of a model.
-
-    Attributes
-    ----------
-    thresholds : dict of str to ndarray of shape (n_labels,)
-        Thresholds by view; for a wide table under the key ``FUSED``.
-    rules : dict of str to dict of str to ndarray of shape (n_labels,)
-        Thresholds of every learned rule; empty if nothing was learned.
-    calibrations : dict of str to Calibration
-        Calibrations with the same keys; empty without ``probabilities``.
-    evidence : Evidence or None
-        How the views of a wide table are fused; None is the mean of their scores.
-    """
+    """Thresholds, calibrations and view weights of a model."""
 
     thresholds: Thresholds
-    rules: dict[str, Thresholds] = field(default_factory=dict)
-    calibrations: dict[str, Calibration] = field(default_factory=dict)
-    evidence: Evidence | None = None
+    rules: dict[str, Thresholds] = field(default_factory=dict)  # of every learned rule, if any
+    calibrations: dict[str, Calibration] = field(default_factory=dict)  # if any, with the same keys
+    evidence: Evidence | None = None  # how the views of a wide table are fused; None is the mean
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "thresholds": MapOf(Array("f", "labels")),
@@ -78,55 +59,33 @@ class LearnedDecisions:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Scores, decisions and probabilities of a method for rows.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n_rows, n_labels)
-    margins : ndarray of shape (n_rows, n_labels)
-        How far the scores are above the thresholds: positive where the label is predicted.
-    probabilities : ndarray of shape (n_rows, n_labels), or None
-        None if the method has none.
-    """
+    """Scores, decisions and probabilities of a method for rows, (n_rows, n_labels) each."""
 
     scores: Matrix
-    margins: Matrix
+    margins: Matrix  # of the scores above the thresholds: positive where the label is predicted
     probabilities: Matrix | None = None
 
     @classmethod
-    def of(
-        cls, scores: Matrix, thresholds: Matrix, curve: Calibration | None = None
-    ) -> "Predictions":
+    def of(cls, scores: Matrix, thresholds: Matrix, curve: Calibration | None) -> "Predictions":
         """Predictions by thresholds (n_labels,), with the probabilities of a curve."""
         probabilities = None if curve is None else curve.probabilities(scores)
         return cls(scores, scores - thresholds, probabilities)
 
     def take(self, rows: Mask) -> "Predictions":
         """Predictions for some of the rows."""
-        probabilities = None if self.probabilities is None else self.probabilities[rows]
-        return Predictions(self.scores[rows], self.margins[rows], probabilities)
+        parts: Any = [None if part is None else part[rows] for part in vars(self).values()]
+        return Predictions(*parts)
 
     def fill(self, other: "Predictions") -> "Predictions":
         """These predictions, and those of another for the entries that these lack (NaN)."""
-        probabilities = None
-        if self.probabilities is not None and other.probabilities is not None:
-            probabilities = _filled(self.probabilities, other.probabilities)
-        return Predictions(
-            _filled(self.scores, other.scores),
-            _filled(self.margins, other.margins),
-            probabilities,
-        )
+        pairs: Any = zip(vars(self).values(), vars(other).values(), strict=True)
+        parts: Any = (None if A is None else np.where(np.isnan(A), B, A) for A, B in pairs)
+        return Predictions(*parts)
 
 
-def _filled(values: Matrix, other: Matrix) -> Matrix:
-    return np.where(np.isnan(values), other, values)
-
-
-def fixed_decisions(
-    rules: Decisions, blocks: Sequence[str], label_names: list[str]
-) -> LearnedDecisions:
+def fixed_decisions(rules: Decisions, blocks: list[str], labels: list[str]) -> LearnedDecisions:
     """Decisions that need no held-out entries; thresholds that are to be learned are 0."""
-    return LearnedDecisions({block: fixed_thresholds(rules.rule, label_names) for block in blocks})
+    return LearnedDecisions({block: fixed_thresholds(rules.rule, labels) for block in blocks})
 
 
 def learn_decisions(
@@ -134,39 +93,29 @@ def learn_decisions(
 ) -> LearnedDecisions:
     """Decisions as the rules require, learned from scores of entries by fits without them.
 
-    Parameters
-    ----------
-    rules : Decisions
-    start : LearnedDecisions
-        Result of `fixed_decisions`.
-    problem : Problem
-    scores : ndarray of shape (n_rows, n_labels)
-        Result of `held_out_scores`; NaN elsewhere.
+    ``start`` is a result of `fixed_decisions`, and ``scores``, (n_rows, n_labels), one of
+    `Folds.scores`.
     """
     decisions = replace(start)
     rates, names = problem.base_rates, list(start.thresholds)
     truths = scores_by_block(problem, problem.truth_of(problem.Y != 0), None, names)
     if problem.samples is not None and rules.fusion != "mean":
-        by_view = problem.by_view_and_sample(scores)
-        learned = rules.fusion == "learned"
-        decisions.evidence = _fit_evidence(by_view, truths[FUSED], rates, learned)
+        by_view, learned = problem.by_view_and_sample(scores), rules.fusion == "learned"
+        decisions.evidence = Evidence.fit(by_view, truths[FUSED], rates, learned=learned)
     found = scores_by_block(problem, scores, decisions.evidence, names)
-    blocks = {name: (found[name], truths[name]) for name in names}
 
-    def learn(name: str) -> tuple[Calibration, list[Matrix]]:
-        curves = fit_calibration(*blocks[name], rates)
-        return curves, [fit_thresholds(*blocks[name], rule, curves) for rule in LEARNED]
+    def learn(name: str) -> tuple[Calibration, dict[str, Matrix]]:
+        entries = found[name], truths[name]
+        curves = fit_calibration(*entries, rates)
+        return curves, {rule: fit_thresholds(*entries, rule, curves) for rule in LEARNED}
 
     of_blocks = thread_map(learn, names, min(problem.n_threads, len(names)))
-    calibrations = {name: curves for name, (curves, _) in zip(names, of_blocks, strict=True)}
-    decisions.rules = {
-        rule: {name: of[1][i] for name, of in zip(names, of_blocks, strict=True)}
-        for i, rule in enumerate(LEARNED)
-    }
+    blocks = dict(zip(names, of_blocks, strict=True))
+    decisions.rules = {rule: {name: of[1][rule] for name, of in blocks.items()} for rule in LEARNED}
     if rules.learned_rule:
         decisions.thresholds = decisions.rules[rules.rule]
     if rules.probabilities:
-        decisions.calibrations = calibrations
+        decisions.calibrations = {name: curves for name, (curves, _) in blocks.items()}
     return decisions
 
 
@@ -180,9 +129,8 @@ def held_out_predictions(
     """Predictions of held-out entries, by view, or of the samples of a wide table.
 
     Whatever decides on the entries of a fold is learned from the other folds, so that rare labels
-    are not decided on by thresholds that were chosen for the same entries.
-
-    Parameters are those of `learn_decisions`, and the result of `hold_out_folds`.
+    are not decided on by thresholds that were chosen for the same entries. Parameters are those of
+    `learn_decisions`, and the result of `hold_out_folds`.
     """
     names, found = list(start.thresholds), dict[str, Predictions]()
     for fold in range(max(fold_of.max(), 0) + 1):  # without entries, all are NaN
@@ -207,9 +155,3 @@ def scores_by_block(
     if problem.samples is not None:
         return {FUSED: fuse_views(problem.by_view_and_sample(scores), evidence)}
     return {name: scores[rows] for name, rows in zip(names, problem.row_slices, strict=True)}
-
-
-def _fit_evidence(scores: Matrix, truth: Matrix, rates: Matrix, learned: bool) -> Evidence:
-    calibrations = [fit_calibration(S, truth, rates) for S in scores]
-    evidence = Evidence.plain(calibrations)
-    return evidence.learned(scores, truth) if learned else evidence

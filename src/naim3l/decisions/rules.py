@@ -1,11 +1,11 @@
 """Rules for when a label is predicted, and how users choose one.
 
-A new rule is a function of held-out scores, and an entry of `RULES`; docstrings and the command
-line take its name and meaning from there.
+A new rule is a function in `LEARNED`, and an entry of `RULES`; docstrings and the command line take
+its name and meaning from there.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -19,6 +19,17 @@ from naim3l.decisions.fusion import FUSIONS
 from naim3l.files.stored import Flag, MapOf, Number, OneOf, Text
 
 SIGN = "sign"
+# What each rule does, as the rest of a sentence that begins with its name.
+RULES = {
+    SIGN: "is a score above 0, the paper's rule, which predicts rare labels almost never",
+    "guarded": "is the probability with the highest F1 over all entries, among those at which "
+    "decisions are at most half a point less accurate than each label's more frequent value",
+    "cardinality": "is one threshold per view, at which as many labels are predicted as are "
+    "positive",
+    "f1": "is the threshold with the highest F1 of each label in each view, which labels with few "
+    "known positives share",
+    "half": "is a probability of one half, so that the more probable value wins",
+}
 # With fewer known positives than this a label shares the threshold of all such labels.
 ENOUGH_POSITIVES = 5
 # Share of the held-out entries by which "guarded" decisions may be less accurate than each label's
@@ -31,12 +42,21 @@ def _half(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> M
 
 
 def _guarded(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
-    cut = _guarded_cut(calibration.log_odds(scores), yes, known)
-    return _score_at(cut, scores, calibration)
+    # If no cut is allowed, because the scores are worse than guessing, the most accurate one.
+    n_known, of_label = int(known.sum()), yes.sum(axis=0)
+    if not n_known:
+        return _score_at(0.0, scores, calibration)
+    ranked, hits, f1, possible = _cuts(calibration.log_odds(scores)[known], yes[known])
+    right = hits + (n_known - hits[-1]) - (np.arange(n_known + 1) - hits)
+    right_by_guessing = np.maximum(of_label, known.sum(axis=0) - of_label).sum()
+    allowed = possible & (right >= right_by_guessing - GUARD * n_known)
+    best = np.argmax(np.where(allowed, f1, -1) if allowed.any() else np.where(possible, right, -1))
+    return _score_at(_below(ranked, int(best)), scores, calibration)
 
 
 def _cardinality(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
-    return np.full(scores.shape[1], _as_many_as_true(scores[known], yes[known]))
+    n_yes = int(yes.sum())
+    return np.full(scores.shape[1], _below(-np.sort(-scores[known]), n_yes) if n_yes else 0.0)
 
 
 def _f1(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
@@ -48,48 +68,15 @@ def _f1(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Mat
     return thresholds
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A rule for when a label is predicted.
-
-    Attributes
-    ----------
-    meaning : str
-        What the rule does, as the rest of a sentence that begins with its name.
-    learn : callable or None
-        Thresholds (n_labels,) of held-out scores (n_rows, n_labels), of which entries are positive
-        and known, and of the calibration of the scores. None if nothing is learned.
-    """
-
-    meaning: str
-    learn: Callable[[Matrix, Mask, Mask, Calibration], Matrix] | None = None
-
-
-RULES = {
-    SIGN: Rule("is a score above 0, the paper's rule, which predicts rare labels almost never"),
-    "guarded": Rule(
-        "is the probability with the highest F1 over all entries, among those at which decisions "
-        "are at most half a point less accurate than each label's more frequent value",
-        _guarded,
-    ),
-    "cardinality": Rule(
-        "is one threshold per view, at which as many labels are predicted as are positive",
-        _cardinality,
-    ),
-    "f1": Rule(
-        "is the threshold with the highest F1 of each label in each view, which labels with few "
-        "known positives share",
-        _f1,
-    ),
-    "half": Rule("is a probability of one half, so that the more probable value wins", _half),
-}
-LEARNED = {name: rule.learn for name, rule in RULES.items() if rule.learn is not None}
+# Thresholds (n_labels,) of held-out scores (n_rows, n_labels), masks of their positive and of their
+# known entries, and the calibration of the scores.
+LEARNED = {"guarded": _guarded, "cardinality": _cardinality, "f1": _f1, "half": _half}
 
 
 @documented(
     rules=RULES,
     fusions=FUSIONS,
-    meanings=" ".join(f'"{name}" {rule.meaning}.' for name, rule in RULES.items()),
+    meanings=" ".join(f'"{name}" {meaning}.' for name, meaning in RULES.items()),
 )
 @dataclass(frozen=True)
 class Decisions:
@@ -131,13 +118,10 @@ class Decisions:
         """The value of the parameter ``decide``; a fixed rule by itself learns nothing."""
         found = decide
         if not isinstance(decide, Decisions):
-            learned = isinstance(decide, str) and decide in LEARNED
-            found = cls(decide, probabilities=learned)
-        check_rule("decide", found.rule, label_names)
+            found = cls(decide, probabilities=isinstance(decide, str) and decide in LEARNED)
+        _check_rule(found.rule, label_names)
         if found.fusion not in FUSIONS:
-            raise ValueError(
-                f"decide: fusion must be one of {list(FUSIONS)}, got {found.fusion!r}."
-            )
+            raise ValueError(f"decide: fusion must be one of {FUSIONS}, got {found.fusion!r}.")
         if not isinstance(found.probabilities, bool | np.bool_):
             raise ValueError(
                 f"decide: probabilities must be True or False, got {found.probabilities!r}."
@@ -154,20 +138,23 @@ class Decisions:
         return self.learned_rule or self.probabilities or (wide and self.fusion != "mean")
 
 
-def check_rule(name: str, rule: Any, label_names: list[str] | None = None) -> None:
-    """Refuse anything but the name of a rule, a number, or a mapping of labels to numbers."""
+def _check_rule(rule: Any, label_names: list[str] | None) -> None:
     if isinstance(rule, Mapping):
         for label, value in rule.items():
             if not _is_number(value):
-                raise ValueError(f"{name}[{label!r}] must be a finite number, got {value!r}.")
+                raise ValueError(f"decide[{label!r}] must be a finite number, got {value!r}.")
         unknown = [label for label in rule if label not in (label_names or rule)]
         if unknown:
-            raise ValueError(f"{name}: no labels {unknown}; the data have {label_names}.")
+            raise ValueError(f"decide: no labels {unknown}; the data have {label_names}.")
     elif not _is_number(rule) and not (isinstance(rule, str) and rule in RULES):
         raise ValueError(
-            f"{name} must be one of {list(RULES)}, a finite number, a mapping {{label: number}}, "
+            f"decide must be one of {list(RULES)}, a finite number, a mapping {{label: number}}, "
             f"or Decisions(...), got {rule!r}."
         )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def fixed_thresholds(rule: Any, label_names: list[str]) -> Matrix:
@@ -200,31 +187,6 @@ def fit_thresholds(scores: Matrix, truth: Matrix, rule: str, calibration: Calibr
     return LEARNED[rule](scores, known & (truth == 1), known, calibration)
 
 
-def _guarded_cut(log_odds: Matrix, yes: Mask, known: Mask) -> float:
-    """Log-odds with the best F1 over all entries, among those that ``GUARD`` allows.
-
-    If it allows none, because the scores are worse than guessing, the most accurate one.
-    """
-    n_known, n_yes = int(known.sum()), int(yes.sum())
-    if not n_known:
-        return 0.0
-    of_label = yes.sum(axis=0)
-    right_by_guessing = np.maximum(of_label, known.sum(axis=0) - of_label).sum()
-    order = np.argsort(-log_odds[known], kind="stable")
-    ranked = log_odds[known][order]
-    n_called = np.arange(n_known + 1)
-    hits = np.concatenate([[0], np.cumsum(yes[known][order])])
-    right = hits + (n_known - n_yes) - (n_called - hits)
-    f1 = 2 * hits / np.maximum(n_called + n_yes, 1)
-    possible = np.concatenate([[True], np.append(ranked[1:] < ranked[:-1], True)])  # not amid ties
-    allowed = possible & (right >= right_by_guessing - GUARD * n_known)
-    if allowed.any():
-        best = int(np.argmax(np.where(allowed, f1, -1.0)))
-    else:
-        best = int(np.argmax(np.where(possible, right, -1)))
-    return _below(ranked, best - 1) if best else float(ranked[0] + 1.0)
-
-
 def _score_at(log_odds: float, scores: Matrix, calibration: Calibration) -> Matrix:
     """Score of each label, (n_labels,), whose probability has these log-odds.
 
@@ -239,28 +201,25 @@ def _score_at(log_odds: float, scores: Matrix, calibration: Calibration) -> Matr
 
 
 def _best_f1(scores: Matrix, yes: Mask) -> float:
-    """Threshold with the highest F1, midway between two scores; 0 without a positive."""
+    """Threshold with the highest F1; 0 without a positive."""
     if not yes.any():
         return 0.0
+    ranked, _, f1, possible = _cuts(scores, yes)
+    return _below(ranked, int(np.argmax(np.where(possible, f1, -1))))
+
+
+def _cuts(scores: Matrix, yes: Mask) -> tuple[Matrix, Matrix, Matrix, Mask]:
+    """Descending scores (n,), and of the first 0, 1, ..., n of them: hits, F1, no tie is split."""
     order = np.argsort(-scores, kind="stable")
-    ranked, hits = scores[order], np.cumsum(yes[order])
-    f1 = 2 * hits / (np.arange(1, len(ranked) + 1) + hits[-1])
-    last_of_ties = np.append(ranked[1:] < ranked[:-1], True)
-    best = int(np.argmax(np.where(last_of_ties, f1, -1)))
-    return _below(ranked, best)
+    ranked, hits = scores[order], np.append(0, np.cumsum(yes[order]))
+    f1 = 2 * hits / np.maximum(np.arange(len(hits)) + hits[-1], 1)
+    return ranked, hits, f1, np.concatenate([[True], ranked[1:] < ranked[:-1], [True]])
 
 
-def _as_many_as_true(scores: Matrix, yes: Mask) -> float:
-    """Threshold with as many scores above it as there are positives; 0 without one."""
-    n_yes = int(yes.sum())
-    return _below(-np.sort(-scores), n_yes - 1) if n_yes else 0.0
-
-
-def _below(ranked: Matrix, last: int) -> float:
-    """Midpoint of the score at ``last`` and the next smaller one; scores are descending."""
-    smaller = ranked[ranked < ranked[last]]
-    return float((ranked[last] + smaller[0]) / 2) if len(smaller) else float(ranked[last] - 1.0)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+def _below(ranked: Matrix, n_called: int) -> float:
+    """Threshold below the first of descending scores, midway to the next smaller one."""
+    if not n_called:
+        return float(ranked[0] + 1.0)
+    last = ranked[n_called - 1]
+    smaller = ranked[ranked < last]
+    return float((last + smaller[0]) / 2) if len(smaller) else float(last - 1.0)
