@@ -6,7 +6,7 @@ from pathlib import Path
 
 from architecture import draw_layers
 
-from naim3l.report.plots import COLOURS, MARKERS, add_legend, new_figure, styled, to_svg
+from naim3l.report.plots import COLOURS, MARKERS, new_figure, styled, to_svg
 from naim3l_bench.paper import fig4
 from naim3l_bench.paper.fig4 import nemenyi
 
@@ -46,7 +46,7 @@ def missing_data():
             x = [100 * float(r["missing"].split()[1]) for r in found]
             draw_curve(ax, x, [r[metric] for r in found], i, name)
         ax.set(xlabel="missing (%); of the other, 50 %", ylabel=f"{metric} (%)")
-    add_legend(axes[0], loc="lower left")
+    axes[0].legend(loc="lower left")
     return fig
 
 
@@ -62,7 +62,7 @@ def coupling_strength():
             name = "both terms" if variant == "NAIM3L" else "without the high-rank term"
             draw_curve(ax, [float(r["lambda"]) for r in found], [r[metric] for r in found], i, name)
         ax.set(xscale="log", xlabel="lambda", ylabel=f"{metric} (%)")
-    add_legend(axes[1], loc="lower left")
+    axes[1].legend(loc="lower left")
     return fig
 
 
@@ -80,7 +80,7 @@ def convergence():
         name = "six views" if row["dataset"] == "corel5k" else "four views"
         ax.plot(x, y, color=COLOURS[i], marker=MARKERS[i], label=name)
     ax.set(xscale="log", yscale="log", xlabel="iteration", ylabel="objective / last value - 1")
-    add_legend(ax)
+    ax.legend()
     return fig
 
 
