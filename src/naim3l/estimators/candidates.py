@@ -12,7 +12,6 @@ from naim3l._arrays import Mask
 from naim3l.decisions.held_out import (
     AUTO,
     LOWER_IS_BETTER,
-    check_metric,
     choose_metric,
     hold_out_folds,
     hold_out_share,
@@ -99,7 +98,6 @@ def compare_on_held_out(
     >>> models[best].ridge
     1.0
     """
-    check_metric(metric)
     tables, rng = _tables(labels), check_random_state(random_state)
     if cv is None:
         # Negatives are drawn first, so that a seed keeps choosing the same entries.
