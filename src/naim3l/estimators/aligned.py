@@ -90,6 +90,13 @@ class AlignedModel(ViewModel):
             for name, shape in getattr(cls, "_shapes", {}).items()
         }
 
+    def _check_stored(self) -> None:
+        """Refuse features that are not those that the arrays belong to."""
+        for view, learned in self.n_encoded_.items():
+            n = self.features_[view].n_features(len(self.names_.used[view]))
+            if n is not None and n != learned:
+                raise ValueError(f"view {view!r}: {n} features, where {learned} were learned from.")
+
     @abstractmethod
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
         """What is learned from training rows, in arrays named as in ``_shapes``."""

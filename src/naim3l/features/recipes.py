@@ -218,6 +218,11 @@ class FittedRecipe:
         "n_rows": Whole(),
     }
 
+    def _check_stored(self) -> None:
+        """Refuse a mask of other columns than those that have an offset."""
+        if self.kept.sum() != len(self.offset):
+            raise ValueError(f"{self.kept.sum()} columns are kept, of {len(self.offset)}.")
+
     @classmethod
     def _of(
         cls,
