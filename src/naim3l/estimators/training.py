@@ -265,7 +265,7 @@ class Training:
             {name: batch.columns for name, batch in metas.items() if batch is not None},
             {name: batch.shape[1] for name, batch in metas.items() if batch is not None},
         )
-        self.names.labels_named = any(batch.columns for batch in metas.values() if batch)
+        self.names.labels_named = any(b.columns for b in metas.values() if b is not None)
         self.names.one_column = all(table.one_column for table in self.tables.values())
         self.names.warn_of_labels_among_features()
         self.model.names_, self.model.roles_ = self.names, {}
