@@ -279,5 +279,5 @@ def test_init_leaves_out_what_fit_refuses(name, tmp_path):
     table, settings = source(name, frame, tmp_path), tmp_path / "study.toml"
     assert run("init", table, "-o", settings).exit_code == 0
     (comment,) = [line for line in settings.read_text().splitlines() if "'high'" in line]
-    assert comment.strip().startswith('"crp", # guessed: ')
+    assert comment.strip().startswith('"crp",')
     assert plain(comment.partition("guessed: ")[2]) == error

@@ -13,9 +13,6 @@ with which more of its cells are numbers.
 - If at most a tenth (`MOST_ODD`) are not numbers: numbers, and these odd cells are missing, with a
   warning. If more are, the user must decide.
 - Ids, columns that are almost empty, and free text are dropped, with a warning.
-
-A plan is plain data: it is stored with the model, shown by ``naim3l init``, and applied to new
-rows.
 """
 
 from collections import Counter
@@ -55,7 +52,6 @@ from naim3l.features.survey import (
     TableSurvey,
     column_types,
     days_of_column,
-    known_texts,
     missing_cells,
 )
 from naim3l.files.stored import Flag, ListOf, Maybe, Nested, Number, Text, Whole
@@ -83,56 +79,31 @@ MOST_WARNINGS = 8
 KINDS = (NUMBER, TRUTH, DATE, TEXT)
 ID_REASON = "an id: "  # begins the reason for which an id is dropped
 _READ_AS = {DATE: "days", TRUTH: "0 and 1"}
+_TAKEN_AS_MISSING = ". Such cells are taken as missing; correct them, or leave them empty."
+_KEEP = "keep it by name, with keep={0} of Recipe in Python, or features = {0} in the settings."
 _ID, _EMPTY, _TEXT = "id", "empty", "text"
 _CURES = {
-    _ID: "If it is a feature, keep it by name, with keep={0} of Recipe in Python, or features = "
-    "{0} in the settings.",
-    _EMPTY: "To use it, keep it by name, with keep={0} of Recipe in Python, or features = {0} in "
-    "the settings.",
+    _ID: f"If it is a feature, {_KEEP}",
+    _EMPTY: f"To use it, {_KEEP}",
     _TEXT: "To use it, group its values.",
 }
 
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """What a column is, and how it is used.
+    """What a column is, and how it is used; stored with models, and shown by ``naim3l init``."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the column, or "column 3" if it has none.
-    kind : {"number", "truth", "date", "text"}
-    missing : float
-        Share of missing cells among the training rows that have the view.
-    mean : float
-        What missing cells are filled with; dates are days since 1970-01-01.
-    decimal : {".", ","}
-        Decimal separator of numbers in text.
-    categories : list of str or None
-        Values of text that have a column each; None stands for missing cells.
-    n_rare : int
-        Number of values of text that share one more column, with values that are new.
-    constant : bool
-        Whether all training rows have the same value, so that it tells nothing.
-    dropped : str
-        Why it is not used; empty if it is.
-
-    Examples
-    --------
-    >>> from naim3l.features.plan import ColumnPlan
-    >>> ColumnPlan("ward", "text", 0.0, categories=["A", "B"], n_rare=4).use
-    '2 values became columns, 4 rare ones one together'
-    """
-
-    name: str
+    name: str  # or "column 3" if it has none
     kind: str
-    missing: float
-    mean: float = 0.0
+    missing: float  # share of the training rows that have the view
+    mean: float = 0.0  # which missing cells are filled with; in days since 1970-01-01
     decimal: str = POINT
+    # Values of text that have a column each, None for missing cells; the number of others, which
+    # share one more column with values that are new.
     categories: list[str | None] = field(default_factory=list)
     n_rare: int = 0
-    constant: bool = False
-    dropped: str = ""
+    constant: bool = False  # in all training rows
+    dropped: str = ""  # why it is not used; empty if it is
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "name": Text(),
@@ -174,17 +145,10 @@ class ColumnPlan:
 class ViewPlan:
     """The columns of a view, and numbers from its cells without any missing one.
 
-    Missing numbers are replaced by the mean of their column. Truth values become 0 and 1, and
-    dates become days since 1970-01-01. Each of the `MOST_CATEGORIES` most frequent values of text
-    becomes a column of 0 and 1, as does a missing cell; values in fewer than `RARE_WORD` rows, all
-    others, and later those that were not in the training rows share one. Columns of text come last.
-
-    Attributes
-    ----------
-    columns : list of ColumnPlan
-        Columns that are used, in the order of the table.
-    dropped : list of ColumnPlan
-        The others.
+    Missing numbers are replaced by the mean of their column. Truth values become 0 and 1, and dates
+    become days since 1970-01-01. Each of the `MOST_CATEGORIES` most frequent values of text becomes
+    a column of 0 and 1, as does a missing cell; values in fewer than `RARE_WORD` rows, all others,
+    and later those that were not in the training rows share one. Columns of text come last.
 
     Examples
     --------
@@ -199,7 +163,7 @@ class ViewPlan:
     array([61., 44., 35., 36.])
     """
 
-    columns: list[ColumnPlan]
+    columns: list[ColumnPlan]  # that are used, in the order of the table
     dropped: list[ColumnPlan]
 
     _stored: ClassVar[Mapping[str, Any]] = {
@@ -211,32 +175,21 @@ class ViewPlan:
     def of(cls, survey: TableSurvey, keep: Collection[str] = ()) -> tuple["ViewPlan", list[int]]:
         """Plan of a table, and the positions of the columns that are used; warns of the others.
 
-        Parameters
-        ----------
-        survey : TableSurvey
-            Of all rows.
-        keep : collection of str
-            Columns that are kept, even if they seem to be ids or are almost empty.
+        Columns named in ``keep`` are used even if they seem to be ids or are almost empty.
         """
         dropped, kinds = _judge_columns(survey, keep)
         used = [j for j in range(len(survey.labels)) if j not in dropped]
         if not used:
             reasons = "; ".join(f"{survey.labels[j]}: {why}" for j, (_, why) in dropped.items())
             raise ValueError(f"{survey.origin.table}: no column is left for features ({reasons}).")
-        n_rows = survey.rows.n_with(used)
         _check_sizes(survey, {j: kinds[j] for j in used})
-        return cls(
-            [_plan_column(survey, j, kinds[j], n_rows) for j in used],
-            [
-                ColumnPlan(
-                    _name(survey, j),
-                    _kind_of_dropped(survey, j),
-                    float(1 - survey.n_known[j] / max(survey.rows.n_present, 1)),
-                    dropped=reason,
-                )
-                for j, (_, reason) in sorted(dropped.items())
-            ],
-        ), used
+        n_rows, n_present = survey.rows.n_with(used), max(survey.rows.n_present, 1)
+        planned = [_plan_column(survey, j, kinds[j], n_rows) for j in used]
+        others = []
+        for j, (_, reason) in sorted(dropped.items()):
+            missing = float(1 - survey.n_known[j] / n_present)
+            others.append(ColumnPlan(_name(survey, j), _kind(survey, j), missing, dropped=reason))
+        return cls(planned, others), used
 
     @property
     def n_encoded(self) -> int:
@@ -259,20 +212,10 @@ class ViewPlan:
         return np.repeat(order, [self.columns[j].n_encoded for j in order])
 
     def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
-        """Numbers of the rows that have the view, and which rows these are.
+        """Numbers (n_present, n_encoded) of the rows that have the view, and which rows these are.
 
-        Parameters
-        ----------
-        batch : Batch
-            With the columns that are used.
-        judge : bool
-            Whether too many cells that are not numbers are refused, and few of them warned of;
-            not for training rows, of which that is known.
-
-        Returns
-        -------
-        encoded : ndarray or CSR array of shape (n_present, n_encoded)
-        present : ndarray of bool, of shape (n_rows,)
+        Unless ``judge``, cells that are not numbers are missing without further ado, as in training
+        rows, which have been judged.
         """
         words = [column.name for column in self.columns if column.kind == TEXT]
         types = column_types(batch, words)
@@ -281,28 +224,22 @@ class ViewPlan:
         if not len(rows):
             return np.empty((0, self.n_encoded)), present
         numbers = self._numbers(rows, types, judge)
-        blocks = [
-            _one_hot(column, *rows.distinct(j))
-            for j, column in enumerate(self.columns)
-            if column.kind == TEXT
-        ]
-        if not blocks:
-            return numbers, present
-        return np.hstack([numbers, *blocks] if numbers.shape[1] else blocks), present
+        texts = [j for j, column in enumerate(self.columns) if column.kind == TEXT]
+        blocks = [_one_hot(self.columns[j], *rows.distinct(j)) for j in texts]
+        return np.hstack([numbers, *blocks]) if blocks else numbers, present
 
     def _numbers(self, rows: Batch, types: Sequence[str], judge: bool) -> Any:
         """Columns other than text, (n_rows, n_columns of these), filled in."""
+        numeric = (NUMBER, TRUTH)
         at = [j for j, column in enumerate(self.columns) if column.kind != TEXT]
-        typed = [
-            j for j in at if types[j] in (NUMBER, TRUTH) and self.columns[j].kind in (NUMBER, TRUTH)
-        ]
+        typed = [j for j in at if types[j] in numeric and self.columns[j].kind in numeric]
         if len(typed) == rows.shape[1]:
             numbers = rows.numbers(allowed=AS_NUMBERS)
         else:
             numbers = np.empty((len(rows), len(at)))
             if typed:
-                places = [at.index(j) for j in typed]
-                numbers[:, places] = rows.select_columns(typed).numbers(allowed=AS_NUMBERS)
+                block = rows.select_columns(typed).numbers(allowed=AS_NUMBERS)
+                numbers[:, np.isin(at, typed)] = block
             for k, j in enumerate(at):
                 if j not in typed:
                     numbers[:, k] = _read_cells(rows, j, types[j], self.columns[j], judge)
@@ -342,12 +279,10 @@ def _read_cells(
         return days_of_column(rows, j)
     codes, cells = rows.distinct(j)
     read = [_read_cell(cell, column) for cell in cells]
-    unknown = [is_unknown(cell) for cell in cells]
-    odd = np.array([value is None for value in read], dtype=bool) & ~np.array(unknown, dtype=bool)
-    if odd.any() and judge:
-        _judge_new(rows, j, column, codes, odd)
-    values = [np.nan if value is None else value for value in read]
-    return np.array([*values, np.nan])[codes]
+    odd = [value is None and not is_unknown(c) for value, c in zip(read, cells, strict=True)]
+    if any(odd) and judge:
+        _judge_new(rows, j, column, np.array([*odd, False])[codes])
+    return np.array([*read, None], dtype=float)[codes]
 
 
 def _read_cell(cell: Any, column: ColumnPlan) -> float | None:
@@ -360,18 +295,18 @@ def _read_cell(cell: Any, column: ColumnPlan) -> float | None:
     return spelled_number(cell, column.decimal) if truth is None else truth
 
 
-def _judge_new(rows: Batch, j: int, column: ColumnPlan, codes: NDArray[np.intp], odd: Mask) -> None:
+def _judge_new(rows: Batch, j: int, column: ColumnPlan, odd: Mask) -> None:
     """Refuse odd cells of new rows unless they are few, of which it warns."""
-    here = np.append(odd, False)[codes]
-    first, n_odd, n_known = int(np.argmax(here)), int(here.sum()), int((codes >= 0).sum())
+    codes, cells = rows.distinct(j)
+    first, n_odd, n_known = int(np.argmax(odd)), int(odd.sum()), int((codes >= 0).sum())
     what = "date" if column.kind == DATE else "number"
-    report = _report(rows.place(first, j), rows.distinct(j)[1][codes[first]], what, n_odd, n_known)
+    report = _report(rows.place(first, j), cells[codes[first]], what, n_odd, n_known)
     if n_odd > max(1, MOST_ODD * n_known):
         raise ValueError(
             f"{report}. In training the column had {what}s: correct such cells, or leave unknown "
             "ones empty."
         )
-    warn_user(f"{report}. Such cells are taken as missing; correct them, or leave them empty.")
+    warn_user(report + _TAKEN_AS_MISSING)
 
 
 def _report(place: str, cell: Any, what: str, n_odd: int, n_known: int) -> str:
@@ -383,10 +318,8 @@ def _report(place: str, cell: Any, what: str, n_odd: int, n_known: int) -> str:
 
 
 class Kind(NamedTuple):
-    """The kind of a column, and the decimal separator of its numbers."""
-
     name: str
-    decimal: str = POINT
+    decimal: str = POINT  # separator of numbers
 
 
 def columns_of_several_types(survey: TableSurvey) -> list[int]:
@@ -395,16 +328,15 @@ def columns_of_several_types(survey: TableSurvey) -> list[int]:
     The table has to be surveyed again, with the cells of these looked at in all batches: only then
     are they judged like those of one batch. Where all cells agree with the types, it has not.
     """
-    found = []
+    tags, found = {NUMBER: "number.", TRUTH: "truth", DATE: "date"}, []
     for j, types in enumerate(survey.types):
-        typed = {kind for kind in (NUMBER, TRUTH, DATE) if types[kind]}
-        others = types[CELLS] + types[TEXT]
-        if len(typed) < 2 and (not typed or not others):
-            continue
-        cells = survey.cells.get(j)
-        tag = {NUMBER: "number.", TRUTH: "truth", DATE: "date"}[min(typed)]
-        if len(typed) > 1 or cells is None or cells.fault or cells.n[tag] < cells.n["known"]:
+        typed = [kind for kind in tags if types[kind]]
+        if len(typed) > 1:
             found.append(j)
+        elif typed and types[CELLS] + types[TEXT]:
+            cells = survey.cells.get(j)
+            if cells is None or cells.fault or cells.n[tags[typed[0]]] < cells.n["known"]:
+                found.append(j)
     return found
 
 
@@ -429,10 +361,7 @@ def _judge_columns(
 
 
 def find_ids(survey: TableSurvey) -> dict[int, str]:
-    """Positions of the columns that are likely to be ids, and the reasons.
-
-    Columns without names, such as those of arrays, are never treated as ids.
-    """
+    """Positions and reasons of columns that are likely ids; those without names never are."""
     if survey.columns is None:
         return {}
     found = {}
@@ -448,13 +377,8 @@ def find_ids(survey: TableSurvey) -> dict[int, str]:
 def judge_column(survey: TableSurvey, j: int) -> Kind:
     """Kind of a column; warns of odd cells.
 
-    Raises
-    ------
-    ValueError
-        If too many cells among numbers are not numbers, numbers have thousands separators, or
-        dates have an ambiguous order of day and month.
-    TypeError
-        If there are cells that are neither numbers nor text nor dates.
+    Refused are too many odd cells among numbers, numbers with thousands separators, dates with an
+    ambiguous order of day and month, and cells that are neither numbers nor text nor dates.
     """
     types, n_known = survey.types[j], int(survey.n_known[j])
     cells = survey.cells.get(j)
@@ -463,11 +387,20 @@ def judge_column(survey: TableSurvey, j: int) -> Kind:
     if types[TEXT]:
         return Kind(TEXT)
     n = Counter[str]() if cells is None else cells.n
-    if n["strange"]:
-        _refuse_object(survey, j)
+    if cells is not None and n["strange"]:
+        place, cell = cells.first["strange"]
+        raise TypeError(
+            f"{place}: {quote(cell)} is not a number, text or date; correct it, or leave the "
+            "column out."
+        )
     if types[DATE] + n["date-like"] == n_known > 0:
         if cells is not None and "undated" in cells.first:
-            _refuse_date(cells, survey, j)
+            place, cell = cells.first["undated"]
+            raise ValueError(
+                f"{place}: {quote(cell)} cannot be read as a date: {why_no_date(str(cell))}. Write "
+                "dates like 2024-01-31, in pandas with to_datetime; if the values are codes and "
+                f"not dates, read the column as text, with {_as_text(survey, j)}; or leave it out."
+            )
         return Kind(DATE)
     if types[TRUTH] + n["truth"] == n_known > 0:
         return Kind(TRUTH)
@@ -489,73 +422,53 @@ def _judge_numbers(survey: TableSurvey, j: int, cells: CellSurvey) -> Kind:
     decimal = COMMA if n["number,"] > n["number."] else POINT
     n_odd = n_known - typed - n[f"number{decimal}"]
     if decimal == COMMA and n["short"] and n["group,"] + n["short"] == n["number,"]:
-        _refuse_thousands(cells.first["group,"])
+        _refuse_thousands(*cells.first["group,"])
     if not n_odd:
         return Kind(NUMBER, decimal)
     if 2 * (typed + n["like"]) <= n_known:
         return Kind(TEXT)
-    first, name = cells.first[f"odd{decimal}"], _name(survey, j)
-    report = _report(*first, "number", n_odd, n_known)
-    as_words = f"text=[{name!r}] of Recipe in Python, or text = [{name!r}] in the settings"
-    if _are_codes(cells):
+    report = _report(*cells.first[f"odd{decimal}"], "number", n_odd, n_known)
+    as_words = _as_text(survey, j)
+    n_words = n["known"] - max(n["number."], n["number,"])
+    if len(cells.codes) >= ENOUGH_CODES and 2 * n["code"] >= n_words:
         warn_user(
             f"{report}. There are several such codes, so the column is read as text; {as_words} "
             "confirms this."
         )
         return Kind(TEXT)
     if f"thousands{decimal}" in cells.first:
-        _refuse_thousands(cells.first[f"thousands{decimal}"])
+        _refuse_thousands(*cells.first[f"thousands{decimal}"])
     if n_odd > MOST_ODD * n_known:
         raise ValueError(
             f"{report}. Correct such cells, or leave unknown ones empty; if the values are codes "
             f"or words, read the column as text, with {as_words}; or leave the column out."
         )
-    warn_user(f"{report}. Such cells are taken as missing; correct them, or leave them empty.")
+    warn_user(report + _TAKEN_AS_MISSING)
     return Kind(NUMBER, decimal)
 
 
-def _kind_of_dropped(survey: TableSurvey, j: int) -> str:
+def _as_text(survey: TableSurvey, j: int) -> str:
+    """How to say that a column is text."""
+    name = [_name(survey, j)]
+    return f"text={name} of Recipe in Python, or text = {name} in the settings"
+
+
+def _kind(survey: TableSurvey, j: int) -> str:
     """Kind of a column that is not used, whose cells are not judged."""
     types, n_known = survey.types[j], int(survey.n_known[j])
     n = survey.cells[j].n if j in survey.cells else Counter[str]()
     if types[TEXT]:
         return TEXT
-    if types[DATE] + n["date"] == n_known > 0:
-        return DATE
-    if types[TRUTH] + n["truth"] == n_known > 0:
-        return TRUTH
+    for kind in (DATE, TRUTH):
+        if types[kind] + n[kind] == n_known > 0:
+            return kind
     numbers = max(n["number."], n["number,"]) + types[NUMBER] + types[TRUTH]
     return NUMBER if numbers == n_known else TEXT
 
 
-def _are_codes(cells: CellSurvey) -> bool:
-    """Whether cells that are not numbers are mostly codes, such as V45, and several of them."""
-    n_odd = cells.n["known"] - max(cells.n["number."], cells.n["number,"])
-    return len(cells.codes) >= ENOUGH_CODES and 2 * cells.n["code"] >= n_odd
-
-
-def _refuse_object(survey: TableSurvey, j: int) -> None:
-    place, cell = survey.cells[j].first["strange"]
-    raise TypeError(
-        f"{place}: {quote(cell)} is not a number, text or date; correct it, or leave the column "
-        "out."
-    )
-
-
-def _refuse_date(cells: CellSurvey, survey: TableSurvey, j: int) -> None:
-    place, cell = cells.first["undated"]
-    name = _name(survey, j)
+def _refuse_thousands(place: str, cell: Any) -> None:
     raise ValueError(
-        f"{place}: {quote(cell)} cannot be read as a date: {why_no_date(str(cell))}. Write dates "
-        "like 2024-01-31, in pandas with to_datetime; if the values are codes and not dates, read "
-        f"the column as text, with text=[{name!r}] of Recipe in Python, or text = [{name!r}] in "
-        "the settings; or leave it out."
-    )
-
-
-def _refuse_thousands(cell: Any) -> None:
-    raise ValueError(
-        f"{cell.place}: {quote(cell.value)} seems to have thousands separators, with which 1.234 "
+        f"{place}: {quote(cell)} seems to have thousands separators, with which 1.234 "
         "is ambiguous, so that numbers must be written without them; correct such cells, or leave "
         "the column out."
     )
@@ -618,22 +531,14 @@ def _plan_column(survey: TableSurvey, j: int, kind: Kind, n_rows: int) -> Column
     if kind.name == TEXT:
         categories, n_rare = _categories(survey.cells[j], n_rows - n_known)
         constant = len(categories) + n_rare == 1
-        return ColumnPlan(
-            _name(survey, j), TEXT, missing, categories=categories, n_rare=n_rare,
-            constant=constant,
-        )  # fmt: skip
+        return ColumnPlan(_name(survey, j), TEXT, missing, 0.0, POINT, categories, n_rare, constant)
     amounts, n_odd = survey.amounts(j, _reading(kind)), 0
     if j in survey.cells and kind.name == NUMBER:
         cells = survey.cells[j]
         n_odd = cells.n["known"] - cells.n[f"number{kind.decimal}"]
-    return ColumnPlan(
-        _name(survey, j),
-        kind.name,
-        missing + n_odd / max(n_rows, 1),
-        amounts.total / max(n_known - n_odd, 1),
-        kind.decimal,
-        constant=amounts.lowest >= amounts.highest,
-    )
+    missing, mean = missing + n_odd / max(n_rows, 1), amounts.total / max(n_known - n_odd, 1)
+    constant = amounts.lowest >= amounts.highest
+    return ColumnPlan(_name(survey, j), kind.name, missing, mean, kind.decimal, constant=constant)
 
 
 def _categories(cells: CellSurvey, n_missing: int) -> tuple[list[str | None], int]:
@@ -643,7 +548,7 @@ def _categories(cells: CellSurvey, n_missing: int) -> tuple[list[str | None], in
     rare, and so are those with the fewest rows beyond `MOST_CATEGORIES`; of equally frequent ones,
     the first in the alphabet. Missing cells are one more value, the last.
     """
-    counts: list[tuple[str | None, int]] = list(known_texts(cells))
+    counts: list[tuple[str | None, int]] = [*sorted((cells.texts.counts or {}).items())]
     if n_missing:
         counts.append((None, n_missing))
     rows = np.array([n for _, n in counts])

@@ -1,13 +1,11 @@
 """Survey of a table: what decides how its columns are used, without the rows themselves.
 
-Surveys of batches are combined to that of the table, so that the columns of a data frame, of a
-file, and of a table that does not fit in memory are judged by the same rules, in
-`naim3l.features.plan`.
+Surveys of batches are combined to that of the table, which `naim3l.features.plan` judges.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -40,7 +38,7 @@ from naim3l.features.cells import (
     spelled_number,
     spelled_truth,
 )
-from naim3l.input.batches import LARGEST, Batch, check_finite, is_missing, is_unknown
+from naim3l.input.batches import LARGEST, Batch, is_missing, is_unknown, refusal_of_number
 
 # Kinds of columns by their types; of "cells", only the cells tell the kind.
 NUMBER, TRUTH, DATE, TEXT, CELLS = "number", "truth", "date", "text", "cells"
@@ -57,32 +55,20 @@ _READINGS = (POINT, COMMA)
 class ValueCounts:
     """Different values, and in how many rows they are.
 
-    Beyond `MOST_VALUES`, the values with the smallest hashes are a uniform sample of the different
+    Beyond `MOST_VALUES`, those with the smallest hashes are a uniform sample of the different
     values, whose largest hash tells how many there are. Hashes do not depend on the process.
-
-    Attributes
-    ----------
-    counts : dict of value to int, or None
-        None for numbers, and beyond `MOST_VALUES`: only hashes are known then.
-    hashes : ndarray of uint64, of shape (n_hashes,)
-        Sorted; empty if there are ``counts``.
-    repeats : ndarray of int64, of shape (n_hashes,)
-        Number of rows of each hash.
-    is_sample : bool
-        Whether there are more values than hashes.
     """
 
-    counts: dict[Any, int] | None
-    hashes: NDArray[np.uint64]
-    repeats: NDArray[np.int64]
-    is_sample: bool = False
+    counts: dict[Any, int] | None  # None for numbers, and beyond MOST_VALUES
+    hashes: NDArray[np.uint64]  # sorted; empty if there are counts
+    repeats: NDArray[np.int64]  # number of rows of each hash
+    is_sample: bool = False  # whether there are more values than hashes
 
     @classmethod
     def of(cls, counts: Mapping[Any, int]) -> "ValueCounts":
         """Counts of Python objects, of which equal ones are one value."""
-        if len(counts) <= MOST_VALUES:
-            return cls(dict(counts), np.empty(0, np.uint64), np.empty(0, np.int64))
-        return cls._smallest(_hashes(counts), np.fromiter(counts.values(), np.int64, len(counts)))
+        exact = cls(dict(counts), np.empty(0, np.uint64), np.empty(0, np.int64))
+        return exact if len(counts) <= MOST_VALUES else exact._hashed()
 
     @classmethod
     def of_numbers(cls, numbers: NDArray[np.float64]) -> "ValueCounts":
@@ -109,22 +95,19 @@ class ValueCounts:
     def combine(self, other: "ValueCounts") -> "ValueCounts":
         """Counts of the rows of both."""
         if self.counts is not None and other.counts is not None:
-            counts = dict(self.counts)
-            for value, n in other.counts.items():
-                counts[value] = counts.get(value, 0) + n
-            return ValueCounts.of(counts)
+            return ValueCounts.of(_added(self.counts, other.counts))
         a, b = self._hashed(), other._hashed()
-        return ValueCounts._smallest(
-            np.concatenate([a.hashes, b.hashes]),
-            np.concatenate([a.repeats, b.repeats]),
-            a.is_sample or b.is_sample,
+        hashes, repeats = (
+            np.concatenate([getattr(c, key) for c in (a, b)]) for key in ("hashes", "repeats")
         )
+        return ValueCounts._smallest(hashes, repeats, a.is_sample or b.is_sample)
 
     def _hashed(self) -> "ValueCounts":
         if self.counts is None:
             return self
         repeats = np.fromiter(self.counts.values(), np.int64, len(self.counts))
-        return ValueCounts._smallest(_hashes(self.counts), repeats)
+        hashes = np.array([_hash(value) for value in self.counts], dtype=np.uint64)
+        return ValueCounts._smallest(hashes, repeats)
 
     @classmethod
     def _smallest(
@@ -143,17 +126,17 @@ class ValueCounts:
         return cls(None, hashes[:MOST_VALUES].copy(), repeats[:MOST_VALUES].copy(), is_sample)
 
 
-def _hashes(values: Iterable[Any]) -> NDArray[np.uint64]:
-    """Hashes of Python objects, the same in every process, and equal for equal objects."""
-    return np.array([_hash(value) for value in values], dtype=np.uint64)
+def _added(a: Mapping[Any, int], b: Mapping[Any, int]) -> dict[Any, int]:
+    """Sums of counts, in the order of their first occurrence."""
+    return dict(a) | {value: a.get(value, 0) + n for value, n in b.items()}
 
 
 def _hash(value: Any) -> int:
+    """Hash of a Python object, the same in every process, and equal for equal objects."""
     if isinstance(value, NUMBERS):
         return int(splitmix64(np.array([hash(value)]).view(np.uint64))[0])
-    return int.from_bytes(
-        blake2b(str(value).encode(errors="surrogatepass"), digest_size=8).digest()
-    )
+    text = str(value).encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest())
 
 
 # Ids, which name rows instead of describing them. Neither a name alone nor distinct values make an
@@ -184,23 +167,14 @@ WHOLE, CODES, TEXTS, OTHER = "whole", "code", "text", "other"  # sorts of cells
 
 @dataclass(frozen=True)
 class WholeNumbers:
-    """Summary of whole numbers in the order of their rows, of at least one.
-
-    Attributes
-    ----------
-    first, last, low, high : float
-    counted : bool
-        Whether each number is larger by 1 than the one before.
-    n_round : int
-        Number of multiples of 10, counted if all numbers are long.
-    """
+    """Summary of whole numbers in the order of their rows, of at least one."""
 
     first: float
     last: float
     low: float
     high: float
-    counted: bool
-    n_round: int
+    counted: bool  # whether each is larger by 1 than the one before
+    n_round: int  # multiples of 10, counted if all numbers are long
 
     @classmethod
     def of(cls, numbers: NDArray[np.float64]) -> "WholeNumbers":
@@ -226,24 +200,12 @@ class WholeNumbers:
 
 @dataclass(frozen=True)
 class IdEvidence:
-    """What the cells of a column tell about whether it is an id.
-
-    Attributes
-    ----------
-    n_known : int
-        Number of cells that are not missing.
-    sort : {"whole", "code", "text", "other"}
-        Whole numbers, text that is all codes, other text, and columns that are never ids.
-    values : ValueCounts
-        Empty for "other".
-    numbers : WholeNumbers or None
-        None unless the column has whole numbers.
-    """
+    """What the cells of a column tell about whether it is an id."""
 
     n_known: int
-    sort: str
+    sort: str  # WHOLE, CODES, TEXTS; OTHER for columns that are never ids
     values: ValueCounts
-    numbers: WholeNumbers | None = None
+    numbers: WholeNumbers | None = None  # if the column has whole numbers
 
     @classmethod
     def none(cls, n_known: int) -> "IdEvidence":
@@ -309,9 +271,7 @@ def _why_numbers(name: str, numbers: WholeNumbers, n_rows: int, all_differ: bool
 
 
 class Cell(NamedTuple):
-    """A cell, and its place in messages."""
-
-    place: str
+    place: str  # in messages
     value: Any
 
 
@@ -323,7 +283,6 @@ class Amounts(NamedTuple):
     highest: float = -np.inf
 
     def combine(self, other: "Amounts") -> "Amounts":
-        """Amounts of the numbers of both."""
         ends = min(self.lowest, other.lowest), max(self.highest, other.highest)
         return Amounts(self.total + other.total, *ends)
 
@@ -334,38 +293,20 @@ class CellSurvey:
 
     Words for missing cells are not known, and do not count. Every known cell has tags: "number."
     and "number," if it is a number, or spells one with a decimal point or comma, otherwise "odd."
-    and "odd,"; "truth", also of the words true and false; "date" and "date-like"; "text"; "like" if
-    it is similar to a number; "code"; "thousands." and "thousands," for odd cells with groups of
-    digits; "group," and "short", see `naim3l.features.cells`; "strange" for other objects.
-
-    Attributes
-    ----------
-    n : Counter of str
-        Numbers of known cells with each tag, and of all, "known".
-    sums : dict of str to Amounts
-        By reading: ".", ",", "truth" and "days".
-    first : dict of str to Cell
-        First cell with each tag; also "undated", which is like a date and is none.
-    texts : ValueCounts
-        Known cells as text.
-    numbers : IdEvidence
-        About whether the column is an id, from its cells as numbers, if all of them are.
-    all_id_codes : bool
-        Whether all cells are text like the codes of ids.
-    codes : frozenset of str
-        Different codes, at most `ENOUGH_CODES` of them.
-    fault : Exception or None
-        Error for the first cell that cannot be read or compared.
+    and "odd,"; "truth", also of the words true and false; "date" and "date-like"; "undated" if it
+    is like a date and is none; "text"; "like" if it is similar to a number; "code"; "thousands."
+    and "thousands," for odd cells with groups of digits; "group," and "short", see
+    `naim3l.features.cells`; "strange" for other objects.
     """
 
-    n: Counter[str]
-    sums: dict[str, Amounts]
-    first: dict[str, Cell]
-    texts: ValueCounts
-    numbers: IdEvidence
+    n: Counter[str]  # known cells with each tag, and all, "known"
+    sums: dict[str, Amounts]  # by reading: ".", ",", "truth" and "days"
+    first: dict[str, Cell]  # with each tag
+    texts: ValueCounts  # known cells as text
+    numbers: IdEvidence  # from the cells as numbers, if all of them are
     all_id_codes: bool = False
-    codes: frozenset[str] = frozenset()
-    fault: Exception | None = None
+    codes: frozenset[str] = frozenset()  # different ones, at most ENOUGH_CODES
+    fault: Exception | None = None  # for the first cell that cannot be read or compared
 
     @property
     def ids(self) -> IdEvidence:
@@ -380,22 +321,19 @@ class CellSurvey:
         try:
             codes, cells = batch.distinct(j)
         except (TypeError, ValueError) as error:
-            return cls._of_fault(batch, j, error)
-        rows = np.bincount(codes[codes >= 0], minlength=len(cells))
-        known = [k for k, cell in enumerate(cells) if not is_unknown(cell)]
-        counts = {cells[k]: int(rows[k]) for k in known}
-        texts: dict[str, int] = {}
-        for cell, n in counts.items():
-            text = as_text(cell)
-            texts[text] = texts.get(text, 0) + n
-        n_known = sum(counts.values())
-        n_text = sum(n for cell, n in counts.items() if isinstance(cell, str | UUID))
+            missing = missing_cells(batch.select_columns([j]), [CELLS])
+            return cls._unusable(int(len(batch) - missing.sum()), error)
+        rows = np.bincount(codes[codes >= 0], minlength=len(cells)).tolist()
+        known = [(k, cell, rows[k]) for k, cell in enumerate(cells) if not is_unknown(cell)]
+        texts = Counter[str]()
+        for _, cell, n in known:
+            texts[as_text(cell)] += n
+        n_known = sum(n for *_, n in known)
+        n_text = sum(n for _, cell, n in known if isinstance(cell, str | UUID))
         is_code = all(_ID_CODE.fullmatch(text) for text in texts)
         n_of = Counter(known=n_known, text=n_text)
         survey = cls(n_of, {}, {}, ValueCounts.of(texts), IdEvidence.none(n_known), is_code)
-        if as_words:
-            return survey
-        return survey._tagged(batch, j, codes, [(k, cells[k], int(rows[k])) for k in known])
+        return survey if as_words else survey._tagged(batch, j, codes, known)
 
     def _tagged(
         self, batch: Batch, j: int, codes: NDArray[np.intp], known: list[tuple[int, Any, int]]
@@ -430,11 +368,6 @@ class CellSurvey:
         return replace(self, n=n, sums=sums, first=first, numbers=of_numbers, codes=some_codes)
 
     @classmethod
-    def _of_fault(cls, batch: Batch, j: int, error: Exception) -> "CellSurvey":
-        missing = missing_cells(batch.select_columns([j]), [CELLS])
-        return cls._unusable(int(len(batch) - missing.sum()), error)
-
-    @classmethod
     def _unusable(cls, n_known: int, fault: Exception | None) -> "CellSurvey":
         n: Counter[str] = Counter(known=n_known)
         return cls(n, {}, {}, ValueCounts.of({}), IdEvidence.none(n_known), fault=fault)
@@ -457,17 +390,16 @@ class CellSurvey:
 
 def _tags(cell: Any) -> tuple[list[str], dict[str, float]]:
     """Tags of a known cell, see `CellSurvey`, and its value by reading."""
-    if isinstance(cell, bool | np.bool_):
-        readings = dict.fromkeys((*_READINGS, "truth"), float(cell))
-        return ["truth", "number.", "number,", "like"], readings
+    if isinstance(cell, str):
+        return _text_tags(cell)
     if isinstance(cell, NUMBERS):
-        return ["number.", "number,", "like"], dict.fromkeys(_READINGS, as_number(cell))
+        truth = ["truth"] if isinstance(cell, bool | np.bool_) else []
+        readings = dict.fromkeys((*_READINGS, *truth), as_number(cell))
+        return [*truth, "number.", "number,", "like"], readings
     if isinstance(cell, TIMES):
         tags, values = _date_tags(cell)
         return ["odd.", "odd,", *tags], values
-    if isinstance(cell, UUID):
-        return ["odd.", "odd,"], {}
-    return _text_tags(cell) if isinstance(cell, str) else (["strange"], {})
+    return (["odd.", "odd,"] if isinstance(cell, UUID) else ["strange"]), {}
 
 
 def _date_tags(cell: Any) -> tuple[list[str], dict[str, float]]:
@@ -510,19 +442,12 @@ class RowPatterns:
     """Numbers of rows by the columns that are known in them.
 
     They tell how many rows would lack the view if some of its columns were left out.
-
-    Attributes
-    ----------
-    n_columns : int
-    n_present : int
-        Number of rows with a cell that is not missing.
-    partly : dict of bytes to int, or None
-        Numbers of the rows that lack some cells but not all, by the columns that they have, as
-        bits; None if more than `MOST_PATTERNS` of these differ.
     """
 
     n_columns: int
-    n_present: int
+    n_present: int  # rows with a cell that is not missing
+    # Rows that lack some cells but not all, by the columns that they have, as bits; None if more
+    # than MOST_PATTERNS of these differ.
     partly: dict[bytes, int] | None
 
     @classmethod
@@ -546,9 +471,7 @@ class RowPatterns:
         """Patterns of the rows of both."""
         partly = None
         if self.partly is not None and other.partly is not None:
-            partly = dict(self.partly)
-            for known, n in other.partly.items():
-                partly[known] = partly.get(known, 0) + n
+            partly = _added(self.partly, other.partly)
             partly = partly if len(partly) <= MOST_PATTERNS else None
         return RowPatterns(self.n_columns, self.n_present + other.n_present, partly)
 
@@ -582,31 +505,6 @@ def _count_rows(known: Mask) -> dict[bytes, int] | None:
 class TableSurvey:
     """Summary of the columns of a table, or of a batch of its rows.
 
-    Attributes
-    ----------
-    origin : Origin
-        Of the first batch.
-    columns : list of str or None
-        Names of the columns, None if they have none.
-    labels : list of str
-        Columns in messages, such as "column 'age'".
-    types : list of Counter of str
-        Of each column, numbers of known cells by the type that it has in their batch: NUMBER,
-        TRUTH, DATE, TEXT or CELLS.
-    n_rows : int
-    rows : RowPatterns
-        Which rows have the view.
-    n_known : ndarray of int, of shape (n_columns,)
-        Number of known cells.
-    totals, lowest, highest : ndarray of float, of shape (n_columns,)
-        Sums and ranges of typed numbers, truth values and days of dates.
-    too_large : dict of int to (int, Exception)
-        Row, and error, for the first typed number of a column that is infinite or too large.
-    cells : dict of int to CellSurvey
-        Of the columns of text and of Python objects.
-    ids : dict of int to IdEvidence
-        From numbers, typed ones and others, if the columns have names.
-
     Examples
     --------
     >>> import numpy as np
@@ -618,19 +516,20 @@ class TableSurvey:
     array([4., 5.])
     """
 
-    origin: Origin
-    columns: list[str] | None
-    labels: list[str]
-    types: list[Counter[str]]
+    origin: Origin  # of the first batch
+    columns: list[str] | None  # names, None if there are none
+    labels: list[str]  # columns in messages, such as "column 'age'"
+    types: list[Counter[str]]  # of each column, known cells by the type it has in their batch
     n_rows: int
     rows: RowPatterns
-    n_known: NDArray[np.int_]
+    n_known: NDArray[np.int_]  # (n_columns,), as are the sums and ranges of typed numbers and days
     totals: NDArray[np.float64]
     lowest: NDArray[np.float64]
     highest: NDArray[np.float64]
+    # Row, and error, for the first typed number of a column that is infinite or too large.
     too_large: dict[int, tuple[int, Exception]] = field(default_factory=dict)
-    cells: dict[int, CellSurvey] = field(default_factory=dict)
-    ids: dict[int, IdEvidence] = field(default_factory=dict)
+    cells: dict[int, CellSurvey] = field(default_factory=dict)  # of text and Python objects
+    ids: dict[int, IdEvidence] = field(default_factory=dict)  # from numbers, if columns have names
 
     @classmethod
     def of(
@@ -638,13 +537,8 @@ class TableSurvey:
     ) -> "TableSurvey":
         """Survey of a batch.
 
-        Parameters
-        ----------
-        batch : Batch
-        text : collection of str
-            Columns that are text, even if their cells are numbers.
-        cells : collection of int
-            Positions of columns whose cells are looked at one by one, whatever their type.
+        ``text`` are names of columns that are text even if their cells are numbers; ``cells`` are
+        positions of columns whose cells are looked at one by one, whatever their type.
         """
         n_rows, n_columns = batch.shape
         types = column_types(batch, text)
@@ -678,7 +572,6 @@ class TableSurvey:
         return survey
 
     def column_label(self, j: int) -> str:
-        """Column ``j`` in messages."""
         return self.labels[j]
 
     def place(self, j: int) -> str:
@@ -732,7 +625,9 @@ class TableSurvey:
             column = filled[:, [k]]
             column = column.toarray() if sparse.issparse(column) else column
             totals[k] = column[np.abs(column) <= LARGEST].sum()
-            self.too_large[numeric[k]] = _first_large(part.select_columns([k]), column)
+            row = int(np.argmax(np.abs(column[:, 0]) > LARGEST))
+            error = ValueError(refusal_of_number(part.place(row, k), column[row, 0]))
+            self.too_large[numeric[k]] = row, error
         self.totals[numeric], self.lowest[numeric], self.highest[numeric] = totals, lowest, highest
         if batch.columns is not None:
             self._add_ids(numeric, numbers)
@@ -744,8 +639,7 @@ class TableSurvey:
             self.ids[j] = IdEvidence.none(int(self.n_known[j]))
             if whole[k] and not self.types[j][TRUTH]:
                 known = numbers[:, k]
-                known = known[~np.isnan(known)] if self.n_known[j] < self.n_rows else known
-                self.ids[j] = IdEvidence.of_numbers(known)
+                self.ids[j] = IdEvidence.of_numbers(known[~np.isnan(known)])
 
 
 def _combine_items(
@@ -775,26 +669,13 @@ def _ranges(numbers: Any, filled: Any) -> tuple[NDArray[np.float64], NDArray[np.
     return next(ends).min(axis=0), next(ends).max(axis=0)
 
 
-def _first_large(column: Batch, numbers: NDArray[np.float64]) -> tuple[int, Exception]:
-    """Row of the first number of a column that is too large, and the error for it."""
-    row = int(np.argmax(np.abs(numbers[:, 0]) > LARGEST))
-    try:
-        check_finite(column, numbers)
-    except ValueError as error:
-        return row, error
-    raise AssertionError("a number beyond the largest is refused")
-
-
 def column_types(batch: Batch, text: Collection[str] = ()) -> list[str]:
     """Kind of each column by its type; columns of arrays have numbers or truth values."""
     if batch.frame is None:
         return [TRUTH if batch.data.dtype == bool else NUMBER] * batch.shape[1]
-    as_words = set(text)
-    names, dtypes = batch.columns or [""] * batch.shape[1], batch.frame.schema.dtypes()
-    return [
-        TEXT if name in as_words else _type(batch, j, dtype)
-        for j, (name, dtype) in enumerate(zip(names, dtypes, strict=True))
-    ]
+    names, as_words = batch.columns or [""] * batch.shape[1], set(text)
+    types = batch.frame.schema.dtypes()
+    return [TEXT if n in as_words else _type(batch, j, types[j]) for j, n in enumerate(names)]
 
 
 def _type(batch: Batch, j: int, dtype: Any) -> str:
@@ -835,11 +716,5 @@ def days_of_column(batch: Batch, j: int) -> NDArray[np.float64]:
     values = batch.frame[:, j].to_numpy()
     if values.dtype.kind in "mM":  # at once: cell by cell is slow
         return days_of_array(values)
-    cells = batch.cells(j)
-    found = [None if is_missing(cell) else days(cell) for cell in cells]
-    return np.array([np.nan if number is None else number for number in found])
-
-
-def known_texts(survey: CellSurvey) -> Iterator[tuple[str, int]]:
-    """Texts of a column and their numbers of rows, in alphabetical order."""
-    yield from sorted((survey.texts.counts or {}).items())
+    found = [None if is_missing(cell) else days(cell) for cell in batch.cells(j)]
+    return np.array(found, dtype=float)
