@@ -54,9 +54,9 @@ for fusion in ("mean", "evidence", "learned"):
     ]
 
 # %%
-# Probabilities of the four views can also be learned separately and added up afterwards, by ``fuse``.
-# As the views overlap in what they know, the sum is too sure of itself. The model that has learned
-# the overlap is not.
+# Probabilities of the four views can also be learned separately and added up afterwards, by
+# ``fuse``. As the views overlap in what they know, the sum is too sure of itself. The model that
+# has learned the overlap is not.
 
 separate = NAIM3L(lam=0.4, ridge=1.0, decide="half", random_state=0).fit(
     {view: table[train] for view, table in data.views.items()}, dict.fromkeys(data.views, labels)

@@ -1,16 +1,22 @@
-"""Figures that are drawn from tables of this site and from pyproject.toml, so that both agree."""
+"""Figures that are drawn from tables of this site, from pyproject.toml and from traces of fits."""
 
 import re
+import sys
 import tomllib
+import warnings
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
-from architecture import draw_layers
+from architecture import draw_layers, draw_paths
 
 from naim3l.report.plots import COLOURS, MARKERS, new_figure, styled, to_svg
 from naim3l_bench.paper import fig4
 from naim3l_bench.paper.fig4 import nemenyi
 
 DOCS = Path(__file__).resolve().parents[1]
+sys.path.append(str(DOCS.parent / "tools"))
+import trace_path  # noqa: E402
 
 
 def read_table(page, title):
@@ -131,6 +137,13 @@ def critical_distances():
     return fig4.figures(tests)["fig4-published"]
 
 
+def trace_paths():
+    """Modules that two small fits pass, as ``python tools/trace_path.py`` prints them."""
+    with warnings.catch_warnings(), redirect_stdout(StringIO()):
+        warnings.simplefilter("ignore")
+        return {title: trace_path.trace(work) for title, work in trace_path.PATHS.items()}
+
+
 FIGURES = {
     "fig4": critical_distances,
     "fig5": missing_data,
@@ -147,7 +160,7 @@ def draw_all(app):
     folder.mkdir(parents=True, exist_ok=True)
     layers = tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8"))
     contract = layers["tool"]["importlinter"]["contracts"][0]
-    drawn = {"layers": draw_layers(contract["layers"])}
+    drawn = {"layers": draw_layers(contract["layers"]), "paths": draw_paths(trace_paths())}
     drawn |= {name: to_svg(draw()) for name, draw in FIGURES.items()}
     for name, svg in drawn.items():
         path = folder / f"{name}.svg"

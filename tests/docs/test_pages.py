@@ -1,5 +1,7 @@
 """The code of the README, of the user guide and of other pages runs as it stands."""
 
+import contextlib
+import io
 import re
 import warnings
 from pathlib import Path
@@ -8,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fenced_blocks import ROOT, fenced_blocks
+from fenced_blocks import ROOT, check_output, fenced_blocks, with_output
 from naim3l.datasets import make_unpaired
 
 LABELS = ["flu", "asthma", "gout"]
@@ -16,8 +18,8 @@ COLUMNS = {"clinic": ["age", "bp"], "lab": ["hb", "crp", "na"]}
 # Blocks of these need torch, dask or a GPU, and have tests of their own.
 ELSEWHERE = ("networks.md", "scale.md", "gpu.md")
 GUIDE = sorted(p for p in (ROOT / "docs" / "guide").glob("*.md") if p.name not in ELSEWHERE)
-OTHERS = [ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "docs" / "research" / "paper.md"]
-PAGES = [str(p.relative_to(ROOT)) for p in [*OTHERS, *GUIDE]]
+OTHERS = ["README.md", "docs/index.md", "docs/research/paper.md", "docs/develop/extend.md"]
+PAGES = [*OTHERS, *(str(p.relative_to(ROOT)) for p in GUIDE)]
 WITH_CODE = [page for page in PAGES if "python" in dict(fenced_blocks(page))]
 
 
@@ -57,9 +59,10 @@ def namespace(tmp_path, monkeypatch):
 def test_every_block_of_a_page_runs(page, namespace):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tiny tables; what they warn of is tested elsewhere
-        for kind, code in fenced_blocks(page):
-            if kind == "python":
+        for code, shown in with_output(page, "python"):
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
                 exec(code, namespace)
+            check_output(shown or "", printed.getvalue())
 
 
 def test_the_front_page_is_short_and_leads_to_pages_that_exist():
