@@ -9,7 +9,7 @@ import pandas as pd
 
 from naim3l import NAIM3L, NAIM3LCV, Decisions
 from naim3l.datasets import make_unpaired
-from naim3l.report import render_report
+from naim3l.report.page import render_report
 
 LABELS = ["flu", "asthma", "gout", "measles"]
 HOSTILE = "<script>alert('x')</script> & \"q\" $x_$ -- 猫"

@@ -15,7 +15,7 @@ def draw():
     fig, (ax,) = plots.new_figure()
     ax.plot([1, 2, 3], [1, 3, 3], label="a line")
     ax.set(xlabel="x", ylabel="y (%)")
-    plots.add_legend(ax)
+    ax.legend()
     return fig
 
 

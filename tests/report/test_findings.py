@@ -1,15 +1,9 @@
 """What a report says in words."""
 
 import pytest
+from rich.cells import cell_len
 
-from naim3l.report.findings import (
-    describe_coupling,
-    describe_verdicts,
-    shorten,
-    show_points,
-    text_width,
-    title,
-)
+from naim3l.report.findings import describe_coupling, describe_verdicts, shorten, show_points, title
 
 
 def block(kind, at_least=0.6, **gain):
@@ -77,5 +71,5 @@ def test_differences_in_points():
 )
 def test_names_are_shortened_to_a_width(name):
     found = shorten(name, 12)
-    assert text_width(found) <= 12 and found.isprintable()
+    assert cell_len(found) <= 12 and found.isprintable()
     assert found == name or found.endswith("…")

@@ -11,9 +11,9 @@ import pytest
 
 from html_pages import Reader
 from naim3l import NAIM3L, Kernel
-from naim3l.report import summarise, write_json, write_report
+from naim3l.report import summarise, write_report
 from naim3l.report.findings import MEASURES, main_labels, show_points, show_range
-from naim3l.report.page import show_number, show_share
+from naim3l.report.page import show_number, show_share, write_json
 from report_models import HOSTILE, LABELS, LONG, draw, fit_chosen, fit_separate, fit_wide, page_of
 
 

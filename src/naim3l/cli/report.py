@@ -84,7 +84,8 @@ def write_page(
 ) -> None:
     """Write the page of a model and its numbers, as `naim3l.report.summarise` computes them."""
     from naim3l.files.atomic_write import written_together
-    from naim3l.report import summarise, write_json, write_report
+    from naim3l.report import summarise, write_report
+    from naim3l.report.page import write_json
 
     model.set_output(transform="default")
     summary = summarise(model, X, Y, test=test, fitted=fitted)

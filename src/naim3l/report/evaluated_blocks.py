@@ -22,13 +22,9 @@ def read_blocks(model: LinearViewModel, X: Any, y: Any) -> list[EvaluatedBlock]:
     the fused predictions, on which the model decides, and then the views, as if rows had no other
     view.
     """
-    truth = read_truth(model, X, y)
-    uncoupled = getattr(model, "uncoupled_", None)
+    truth, uncoupled = read_truth(model, X, y), getattr(model, "uncoupled_", None)
     models = [model] if uncoupled is None else [model, uncoupled]
-    if model.names_.wide:
-        blocks = _wide_blocks(models, X, truth[WIDE_TABLE])
-    else:
-        blocks = _view_blocks(models, X, truth)
+    blocks = (_wide_blocks if model.names_.wide else _view_blocks)(models, X, truth)
     known = [block for block in blocks if np.isfinite(block.truth).any()]
     return known or [block for block in blocks if len(block.truth)]
 
@@ -43,17 +39,8 @@ def fuse_rows(
     view is decided on as in that view. A model without calibration has no probabilities (None),
     and takes means of scores and of margins.
 
-    Parameters
-    ----------
-    model : fitted model
-    scores : mapping of view to DataFrame of shape (n_rows, n_labels)
-        Ids are the index.
-    decide : str, optional
-        Another rule than the model's.
-
-    Returns
-    -------
-    probabilities, scores, margins : DataFrame of shape (n_ids, n_labels)
+    ``scores`` are data frames of shape (n_rows, n_labels) by view, with ids as index, and so are
+    the results for all ids. ``decide`` is another rule than the model's.
     """
     at = model.decisions_.thresholds_of(decide)
     if not model.decisions_.calibrations:
@@ -76,23 +63,15 @@ def fuse_rows(
 
 
 def _view_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[EvaluatedBlock]:
-    """Blocks of separate tables."""
-    model = models[0]
+    model, blocks = models[0], []
     scores = [each.view_scores(X) for each in models]
-    blocks = [
-        _block(
-            view,
-            "view",
-            truth[view],
-            [_predictions(each, S[view], view) for each, S in zip(models, scores, strict=True)],
-            model.view_rates_[view],
-        )
-        for view in scores[0]
-    ]
+    for view in scores[0]:
+        pairs = zip(models, scores, strict=True)
+        predicted = [_predictions(each, S[view], view) for each, S in pairs]
+        blocks.append(_block(view, "view", truth[view], predicted, model.view_rates_[view]))
     tables = {view: batch.data for view, batch in model._batches(X).items()}
     ids = {view: table.index for view, table in tables.items() if _has_ids(table)}
-    fused = _fused_block(models, scores, truth, ids) if len(ids) > 1 else None
-    return blocks if fused is None else [*blocks, fused]
+    return blocks + (_fused_blocks(models, scores, truth, ids) if len(ids) > 1 else [])
 
 
 def _has_ids(table: Any) -> bool:
@@ -102,10 +81,10 @@ def _has_ids(table: Any) -> bool:
     return named and bool(index.is_unique) and not index.hasnans
 
 
-def _fused_block(
+def _fused_blocks(
     models: list[Any], scores: list[dict[str, Matrix]], truth: dict[str, Matrix], ids: Any
-) -> EvaluatedBlock | None:
-    """Block of the ids of all views that have some; None if no id is in two views."""
+) -> list[EvaluatedBlock]:
+    """Block of the ids of all views that have some; none if no id is in two views."""
     import pandas as pd
 
     def table(values: Matrix, view: str) -> Any:
@@ -114,37 +93,31 @@ def _fused_block(
 
     known = pd.concat([table(truth[view], view) for view in ids])
     if known.index.is_unique:
-        return None
+        return []
     known, predicted = known.groupby(level=0).max(), []
     for model, of_model in zip(models, scores, strict=True):
         fused = fuse_rows(model, {view: table(of_model[view], view) for view in ids})
-        parts: list[Any] = [
-            None if part is None else part.loc[known.index].to_numpy() for part in fused
-        ]
-        probabilities, S, margins = parts
-        predicted.append(Predictions(S, margins, probabilities))
-    return _block(FUSED, "fused", known.to_numpy(), predicted, models[0].base_rates_)
+        parts: Any = (part if part is None else part.loc[known.index].to_numpy() for part in fused)
+        p, S, margins = parts
+        predicted.append(Predictions(S, margins, p))
+    return [_block(FUSED, "fused", known.to_numpy(), predicted, models[0].base_rates_)]
 
 
-def _wide_blocks(models: list[Any], X: Any, truth: Matrix) -> list[EvaluatedBlock]:
-    """Blocks of a wide table."""
+def _wide_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[EvaluatedBlock]:
     stacked = [np.stack(list(each.view_scores(X).values())) for each in models]
     rates = models[0].view_rates_[FUSED]
 
-    def predictions(shown: slice) -> list[Predictions]:
-        found = []
+    def block(name: str, kind: str, shown: slice) -> EvaluatedBlock:
+        predicted = []
         for model, scores in zip(models, stacked, strict=True):
             alone = np.full_like(scores, np.nan)
             alone[shown] = scores[shown]
             fused = fuse_views(alone, model.decisions_.evidence)
-            found.append(_predictions(model, fused, FUSED))
-        return found
+            predicted.append(_predictions(model, fused, FUSED))
+        return _block(name, kind, truth[WIDE_TABLE], predicted, rates, decided=kind == "fused")
 
-    blocks = [_block(FUSED, "fused", truth, predictions(slice(None)), rates)]
-    for k, view in enumerate(models[0].views_):
-        of_view = predictions(slice(k, k + 1))
-        blocks.append(_block(view, "view", truth, of_view, rates, decided=False))
-    return blocks
+    of_views = [block(view, "view", slice(k, k + 1)) for k, view in enumerate(models[0].views_)]
+    return [block(FUSED, "fused", slice(None)), *of_views]
 
 
 def _predictions(model: LinearViewModel, scores: Matrix, block: str) -> Predictions:
@@ -153,17 +126,10 @@ def _predictions(model: LinearViewModel, scores: Matrix, block: str) -> Predicti
 
 
 def _block(
-    name: str,
-    kind: str,
-    truth: Matrix,
-    predicted: list[Predictions],
-    rates: Matrix,
-    *,
-    decided: bool = True,
+    name: str, kind: str, truth: Matrix, predicted: Any, rates: Matrix, *, decided: bool = True
 ) -> EvaluatedBlock:
     """Block of the rows that have a score."""
     present = np.asarray(~np.isnan(predicted[0].scores).any(axis=1))
-    model, *others = (each.take(present) for each in predicted)
+    model, uncoupled, *_ = [*(each.take(present) for each in predicted), None]
     guessing = guess(rates, int(present.sum()))
-    uncoupled = others[0] if others else None
     return EvaluatedBlock(name, kind, truth[present], model, guessing, uncoupled, decided)

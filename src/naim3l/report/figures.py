@@ -5,14 +5,15 @@ would read as formulas. A figure has a placeholder of the same width for each; t
 drawn with the fonts of the browser, puts the names in their place.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
+from rich.cells import cell_len
 
-from naim3l.report.findings import shorten, text_width
-from naim3l.report.plots import COLOURS, GREY, MARKERS, add_legend, new_figure, styled
+from naim3l.report.findings import shorten
+from naim3l.report.plots import COLOURS, GREY, MARKERS, new_figure
 
 Look = dict[str, Any]  # options of matplotlib
 
@@ -26,14 +27,13 @@ ENOUGH_ENTRIES = 20
 KNOWN, UNKNOWN = "#E3EAF1", "#2F4B66"
 
 
-@dataclass(frozen=True)
-class Drawing:
+class Drawing(NamedTuple):
     """A figure with its caption, its alternative text, and the names that replace placeholders."""
 
     figure: Any
     caption: str
     description: str
-    names: dict[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = MappingProxyType({})
 
 
 def _place_names(texts: Iterable[Any], names: Sequence[str], prefix: str) -> dict[str, str]:
@@ -41,7 +41,7 @@ def _place_names(texts: Iterable[Any], names: Sequence[str], prefix: str) -> dic
     placed = {}
     for i, (text, name) in enumerate(zip(texts, names, strict=True)):
         placed[f"{prefix}-{i}"] = shown = shorten(name, NAME_WIDTH)
-        text.set_text("n" * text_width(shown))
+        text.set_text("n" * cell_len(shown))
         text.set_gid(f"{prefix}-{i}")
     return placed
 
@@ -50,13 +50,12 @@ def _name_ticks(ax: Any, names: Sequence[str], prefix: str) -> dict[str, str]:
     """Ticks at 1, 2, ... with names, or at some of them where there are many."""
     places = range(0, len(names), -(-len(names) // MOST_NAMES))
     some = [names[i] for i in places]
-    widths = ["n" * text_width(shorten(name, NAME_WIDTH)) for name in some]
+    widths = ["n" * cell_len(shorten(name, NAME_WIDTH)) for name in some]
     look = {"rotation": 90, "rotation_mode": "anchor", "ha": "right", "va": "center"}
     ax.set_xticks([i + 1 for i in places], widths, fontsize=7, **look)
     return _place_names(ax.get_xticklabels(), some, prefix)
 
 
-@styled
 def draw_map(entry: dict[str, Any], labels: list[str]) -> Drawing:
     """Which labels are unknown in which rows, and which rows lack a view."""
     from matplotlib.colors import LinearSegmentedColormap
@@ -73,8 +72,9 @@ def draw_map(entry: dict[str, Any], labels: list[str]) -> Drawing:
     look: Look = dict(cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     image = axes[0].imshow(unknown, extent=(0.5, n_labels + 0.5, n_rows, 0), **look)
     axes[0].set(xlabel="label", ylabel="row")
-    _whole_numbers(axes[0].yaxis)
+    axes[0].locator_params("y", integer=True)
     names = _name_ticks(axes[0], labels, "label")
+    n_named = len(names)
     for side in axes[1:]:
         side.imshow(lacking, extent=(0.5, n_beside + 0.5, n_rows, 0), **look)
         side.set(xlabel="view", yticks=[])
@@ -88,78 +88,39 @@ def draw_map(entry: dict[str, Any], labels: list[str]) -> Drawing:
     if n_beside:
         caption += "; on the right, dark where a row lacks a view"
     if n_labels > MOST_NAMES:
-        n_named = sum(key.startswith("label") for key in names)
         caption += f". Only {n_named} of {n_labels} labels are named"
-    lack = ", ".join(
-        f"{view}: {_percent(np.mean(shares))} of the rows lack it"
-        for view, shares in entry["lacking"].items()
-    )
-    return Drawing(
-        fig,
-        f"{caption}.",
-        f"Map of {n_rows} rows by {n_labels} labels: {_percent(unknown.mean())} of the entries are "
-        f"unknown. {lack}.",
-        names,
-    )
+    said = f"Map of {n_rows} rows by {n_labels} labels: {_percent(unknown.mean())} of the entries"
+    shares = [f"{view}: {_percent(np.mean(of))}" for view, of in entry["lacking"].items()]
+    lack = ", ".join(f"{share} of the rows lack it" for share in shares)
+    return Drawing(fig, f"{caption}.", f"{said} are unknown. {lack}.", names)
 
 
-@styled
 def draw_choice(choice: dict[str, Any]) -> Drawing:
     """Held-out metric against lam, with a line for each ridge."""
     fig, (ax,) = new_figure(1, 1, 2.6, width=4.2)
     for i, curve in enumerate(choice["curves"]):
         mean, std = (np.array(curve[key], dtype=float) for key in ("mean", "std"))
-        colour = COLOURS[i % len(COLOURS)]
-        ax.fill_between(curve["lam"], mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
-        marker, label = MARKERS[i % len(MARKERS)], f"{curve['ridge']:g}"
-        ax.plot(curve["lam"], mean, color=colour, marker=marker, label=label)
+        look, name = _look(i), f"{curve['ridge']:g}"
+        band: Look = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
+        ax.fill_between(curve["lam"], mean - std, mean + std, **band)
+        ax.plot(curve["lam"], mean, label=name, **look)
     best = choice["chosen"]
     circle: Look = {"color": "none", "markeredgecolor": "#000000", "markersize": 10}
     ax.plot(best["lam"], best["mean"], "o", label="chosen", **circle)
     lams = sorted({lam for curve in choice["curves"] for lam in curve["lam"]})
     _log_axis(ax, lams if len(lams) <= FEW_PLACES else _round_places(lams))
     ax.set(xlabel="lam", ylabel=f"{choice['metric']}, held-out entries")
-    add_legend(ax, title="ridge", title_fontsize=7.5, loc="best")
-    direction = "lower" if choice["lower_is_better"] else "higher"
+    ax.legend(title="ridge", title_fontsize=7.5, loc="best")
+    better = f"{'lower' if choice['lower_is_better'] else 'higher'} is better."
     return Drawing(
         fig,
-        f"Mean over {choice['n_folds']} folds, bands of one standard deviation; {direction} is "
-        "better.",
+        f"Mean over {choice['n_folds']} folds, bands of one standard deviation; {better}",
         f"{choice['metric']} for lam from {lams[0]:g} to {lams[-1]:g} and "
         f"{len(choice['curves'])} values of ridge. Chosen: lam {best['lam']:g} and ridge "
         f"{best['ridge']:g}, with {best['mean']:.4f}, standard deviation {best['std']:.4f}.",
     )
 
 
-@styled
-def draw_objective(fit: dict[str, Any]) -> Drawing:
-    values = fit["objective"]
-    fig, ax = _line(values, "iteration", "objective")
-    ax.ticklabel_format(axis="y", useOffset=False)
-    return Drawing(
-        fig,
-        "Objective after each iteration.",
-        f"Objective from {_show(values[0])} after the first to {_show(values[-1])} after the last "
-        f"of {len(values)} iterations.",
-    )
-
-
-@styled
-def draw_stationarity(fit: dict[str, Any]) -> Drawing:
-    values = fit["stationarity"]
-    fig, ax = _line(values, "iteration", "stationarity residual", log=True)
-    if fit["tol"] > 0:
-        ax.axhline(fit["tol"], color=GREY, linestyle="--", label=f"tol = {fit['tol']:g}")
-        add_legend(ax, loc="upper right")
-    return Drawing(
-        fig,
-        "Relative distance of the weights from a stationary point.",
-        f"Stationarity residual, {_show(values[-1])} after the last of {len(values)} iterations; "
-        f"the fit stops below {fit['tol']:g} if it is also feasible.",
-    )
-
-
-@styled
 def draw_labels(labels: list[dict[str, Any]]) -> Drawing | None:
     """AUC of each label against its number of known positives; None where there is no AUC."""
     shown = [entry for entry in labels if entry["auc"] is not None and entry["yes"]]
@@ -169,16 +130,15 @@ def draw_labels(labels: list[dict[str, Any]]) -> Drawing | None:
     fig, (ax,) = new_figure(1, 1, 2.6, width=4.2)
     for i, view in enumerate(views):
         points = [(entry["yes"], entry["auc"]) for entry in shown if entry["view"] == view]
-        marker, colour = MARKERS[i % len(MARKERS)], COLOURS[i % len(COLOURS)]
-        ax.plot(*zip(*points, strict=True), marker, color=colour, alpha=0.7, label="n")
+        ax.plot(*zip(*points, strict=True), linestyle="none", alpha=0.7, label="n", **_look(i))
     ax.axhline(0.5, color=GREY, linestyle="--")
     _log_axis(ax, _round_places([entry["yes"] for entry in shown]))
     ax.set(xlabel="known yes", ylabel="AUC of the label")
-    _percent_ticks(ax.yaxis)
+    ax.yaxis.set_major_formatter(_percent)
     names = {}
     if len(views) > 1:
         # Beside the points, where it covers none of them.
-        legend = add_legend(ax, loc="center left", bbox_to_anchor=(1, 0.5))
+        legend = ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
         names = _place_names(legend.get_texts(), views, "legend")
     low = min(shown, key=lambda entry: entry["auc"])
     return Drawing(
@@ -191,7 +151,6 @@ def draw_labels(labels: list[dict[str, Any]]) -> Drawing | None:
     )
 
 
-@styled
 def draw_calibration(entry: dict[str, Any]) -> Drawing:
     """Share of yes against mean probability."""
     bins = merge_bins(entry["bins"])
@@ -207,15 +166,16 @@ def draw_calibration(entry: dict[str, Any]) -> Drawing:
     ax.set(xlabel="probability that the model gives", ylabel="share that is yes")
     ax.set(xlim=(-0.08, 1.08), ylim=(-0.08, 1.08))
     for axis in (ax.xaxis, ax.yaxis):
-        _percent_ticks(axis)
+        axis.set_major_formatter(_percent)
     pairs = ", ".join(
         f"{_percent(b['probability'])} and {_percent(b['share'])} of {b['n']} entries" for b in bins
     )
+    error = "unknown" if entry["error"] is None else f"{100 * entry['error']:.1f} points"
     return Drawing(
         fig,
         f"{entry['name']}: entries grouped by probability; the number at each point is that of its "
         "entries. On the dashed line, probabilities are exactly right. Mean distance from it "
-        f"(expected calibration error): {_points(entry['error'])}.",
+        f"(expected calibration error): {error}.",
         f"Mean probability and share of yes, by group: {pairs}.",
     )
 
@@ -241,18 +201,36 @@ def merge_bins(bins: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return merged
 
 
-@styled
+def draw_objective(fit: dict[str, Any]) -> Drawing:
+    values = fit["objective"]
+    fig, ax = _line(values, "iteration", "objective")
+    ax.ticklabel_format(axis="y", useOffset=False)
+    said = (
+        f"Objective from {_show(values[0])} after the first to {_show(values[-1])} after the last"
+    )
+    return Drawing(fig, "Objective after each iteration.", f"{said} of {len(values)} iterations.")
+
+
+def draw_stationarity(fit: dict[str, Any]) -> Drawing:
+    values, tol = fit["stationarity"], f"{fit['tol']:g}"
+    fig, ax = _line(values, "iteration", "stationarity residual", log=True)
+    if fit["tol"] > 0:
+        ax.axhline(fit["tol"], color=GREY, linestyle="--", label=f"tol = {tol}")
+        ax.legend(loc="upper right")
+    caption = "Relative distance of the weights from a stationary point."
+    last = f"{_show(values[-1])} after the last of {len(values)} iterations"
+    said = f"Stationarity residual, {last}; the fit stops below {tol} if it is also feasible."
+    return Drawing(fig, caption, said)
+
+
 def draw_spectrum(spectrum: dict[str, Any]) -> Drawing:
     values = np.array(spectrum["singular_values"], dtype=float)
     above = np.where(values > values[0] * 1e-12, values, np.nan)
     fig, ax = _line(above, "index of the singular value", "singular value", log=True)
     ax.lines[0].set(marker="o", markersize=3)
-    return Drawing(
-        fig,
-        "Singular values of the scores of all rows.",
-        f"{len(values)} singular values, from {_show(values[0])} down to {_show(values[-1])}; the "
-        f"first {spectrum['dimensions']} hold 99 % of the sum of squares.",
-    )
+    ends = f"{len(values)} singular values, from {_show(values[0])} down to {_show(values[-1])}"
+    said = f"{ends}; the first {spectrum['dimensions']} hold 99 % of the sum of squares."
+    return Drawing(fig, "Singular values of the scores of all rows.", said)
 
 
 def _line(values: Any, xlabel: str, ylabel: str, *, log: bool = False) -> tuple[Any, Any]:
@@ -264,12 +242,12 @@ def _line(values: Any, xlabel: str, ylabel: str, *, log: bool = False) -> tuple[
         ax.set_yscale("log")
     ax.plot(range(1, len(heights) + 1), heights, color=COLOURS[0])
     ax.set(xlabel=xlabel, ylabel=ylabel)
-    _whole_numbers(ax.xaxis)
+    ax.locator_params("x", integer=True)
     return fig, ax
 
 
-def _whole_numbers(axis: Any) -> None:
-    axis.get_major_locator().set_params(integer=True)
+def _look(i: int) -> Look:
+    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
 
 
 def _log_axis(ax: Any, places: list[float]) -> None:
@@ -291,17 +269,8 @@ def _round_places(values: list[float]) -> list[float]:
     return places[:: len(places) // FEW_PLACES + 1]
 
 
-def _percent_ticks(axis: Any) -> None:
-    from matplotlib.ticker import PercentFormatter
-
-    axis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
-
-
-def _points(value: float | None) -> str:
-    return "unknown" if value is None else f"{100 * value:.1f} points"
-
-
-def _percent(share: Any) -> str:
+def _percent(share: Any, tick: Any = None) -> str:
+    """A share in percent; a tick has its position, too."""
     return f"{100 * share:.0f} %"
 
 

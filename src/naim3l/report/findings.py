@@ -1,44 +1,39 @@
-"""What the numbers of a report say, in words."""
+"""What the numbers of a report say: sentences on quality, and on what to be careful about."""
 
-import unicodedata
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from naim3l._text import visible
-from naim3l.decisions.bootstrap_metrics import LEVEL, SHOWN, VERDICTS
+from rich.cells import cell_len
+
+from naim3l._text import some, visible
+from naim3l.decisions.bootstrap_metrics import LEVEL, NO_BETTER, SHOWN, TOO_FEW, VERDICTS
+from naim3l.decisions.rules import ENOUGH_POSITIVES, SIGN
 
 Summary = dict[str, Any]
+Cautions = dict[str, Any]  # for each rule a sentence, or a list of them; false if nothing applies
 
 HEADLINE = "macro-AUC"
 # Metrics on the page, in its order.
 MEASURES = {each.name: each for each in SHOWN if each.percent and not each.lower_is_better}
-MOST_LABELS, LONGEST_NAME = 3, 36
+MOST_LABELS, LONGEST_LABEL = 3, 36  # in the title
+MOST_NAMES, LONGEST_NAME = 6, 48  # in a sentence
+# A view that is missing in more than this share of the rows is reported.
+MUCH_LACKING = 0.5
+# Metrics on fewer rows than this are only a rough indication.
+FEW_ROWS = 50
+# A label with fewer known yes or no has little influence on its own calibration curve.
+FEW_KNOWN = 20
 # Decimals of shares that are shown as points with one decimal.
 ROUNDED = 3
 
 
-def text_width(text: str) -> int:
-    """Width in columns of a terminal: East Asian characters take two, combining ones none."""
-    return sum(
-        2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1
-        for c in text
-    )
-
-
 def shorten(name: str, most: int) -> str:
-    """A name at most this wide, with control characters escaped and the end cut where needed.
-
-    Examples
-    --------
-    >>> shorten("systolic blood pressure", 12)
-    'systolic bl…'
-    """
-    name = visible(name)
-    if text_width(name) <= most:
-        return name
-    while text_width(name) > most - 1:
-        name = name[:-1]
-    return f"{name.rstrip()}…"
+    """A name at most this wide, with control characters escaped and the end cut where needed."""
+    cut = name = visible(name)
+    while cell_len(cut) > most - (cut != name):
+        cut = cut[:-1]
+    return name if cut == name else f"{cut.rstrip()}…"
 
 
 def main_block(blocks: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -54,22 +49,20 @@ def main_labels(summary: Summary) -> list[dict[str, Any]]:
 
 def title(names: list[str]) -> str:
     """The question that a report answers, with the names of the labels."""
-    shown = [shorten(name, LONGEST_NAME) for name in names[:MOST_LABELS]]
-    n_more = len(names) - len(shown)
-    if n_more:
-        shown.append(f"{n_more} more label{'' if n_more == 1 else 's'}")
+    shown = [shorten(name, LONGEST_LABEL) for name in names[:MOST_LABELS]]
+    if more := names[MOST_LABELS:]:
+        shown.append(f"{len(more)} more {_either(more, 'label', 'labels')}")
     listed = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
     return f"How good are the predictions of {listed}?"
 
 
 def describe_verdicts(labels: list[dict[str, Any]]) -> str:
     """A sentence such as "Ranking of rows: 7 of 12 labels well above guessing, 2 no better ..."."""
-    counts = Counter(entry["verdict"] for entry in labels)
-    first, *others = VERDICTS
-    word = "label" if len(labels) == 1 else "labels"
-    parts = [f"Ranking of rows: {counts[first]} of {len(labels)} {word} {first}"]
-    parts += [f"{counts[verdict]} {verdict}" for verdict in others if counts[verdict]]
-    return ", ".join(parts) + "."
+    counts, (first, *others) = Counter(entry["verdict"] for entry in labels), VERDICTS
+    parts = [f"{counts[verdict]} {verdict}" for verdict in others if counts[verdict]]
+    n = f"{len(labels)} {_either(labels, 'label', 'labels')}"
+    best = f"Ranking of rows: {counts[first]} of {n} {first}"
+    return ", ".join([best, *parts]) + "."
 
 
 def coupling_gain(block: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -79,10 +72,7 @@ def coupling_gain(block: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def describe_coupling(block: dict[str, Any] | None, what: str) -> str | None:
-    """A sentence on what coupling added to the headline; None where it is unknown.
-
-    Its subject is ``what``, such as "Coupling the tables".
-    """
+    """A sentence on what coupling, called ``what``, added to the headline; None if unknown."""
     gain = coupling_gain(block)
     if block is None or gain is None:
         return None
@@ -111,3 +101,179 @@ def show_points(value: float, *, sign: bool = False) -> str:
 def show_range(found: dict[str, Any]) -> str:
     """The interval of a share in percent, such as "71.0 to 75.8 %"."""
     return f"{100 * found['low']:.1f} to {100 * found['high']:.1f}\N{NO-BREAK SPACE}%"
+
+
+def find_cautions(summary: Summary) -> list[dict[str, str]]:
+    """Sentences that apply to a summary, each as a dict with "rule" and "sentence".
+
+    Those that affect most of the report come first.
+    """
+    parts = (_of_quality, _of_fit, _of_known_labels, _of_rows, _of_decisions, _of_choice)
+    found = {rule: said for part in parts for rule, said in part(summary).items() if said}
+    return [
+        {"rule": rule, "sentence": sentence}
+        for rule, said in found.items()
+        for sentence in ([said] if isinstance(said, str) else said)
+    ]
+
+
+def _of_quality(summary: Summary) -> Cautions:
+    main, on = main_block(summary["quality"]["blocks"]), summary["quality"]["on"]
+    gain, accuracy = coupling_gain(main), main["metrics"]["1-HL"] if main else None
+    guessed, unknown = (
+        [entry["label"] for entry in main_labels(summary) if entry["verdict"] == verdict]
+        for verdict in (NO_BETTER, TOO_FEW)
+    )
+    return {
+        "measured-on-training": on == "training"
+        and "All measures of quality are computed on labels that the model has seen in training. "
+        "They are optimistic; provide test tables to measure the quality for new rows.",
+        "perhaps-seen": on == "given"
+        and "It is not known here whether the model has seen these rows in training. If it has, "
+        "all measures of quality are optimistic.",
+        "coupling-worse": gain
+        and gain["high"] < 0
+        and "The same model without coupling is better here. "
+        f"{describe_coupling(main, 'Coupling')} Lower lam, or use PerViewRidge.",
+        "decisions-guessed": accuracy
+        and accuracy["value"] is not None
+        and accuracy["low"] <= accuracy["guessing"]
+        and f"The accuracy ({100 * accuracy['value']:.1f} %) is not clearly above that of always "
+        f"predicting the more frequent value ({100 * accuracy['guessing']:.1f} %). Rank rows by "
+        "score or probability instead of relying on yes and no.",
+        "labels-guessed": guessed
+        and f"The predictions of {_labels(guessed)} are no better than guessing: do not rely on "
+        f"{_either(guessed, 'it', 'them')}.",
+        "labels-unknown": unknown
+        and f"Too few labels are known to say how good the predictions of {_labels(unknown)} are.",
+    }
+
+
+def _of_fit(summary: Summary) -> Cautions:
+    fit = summary["convergence"]
+    if not fit:
+        return {}
+    limits = f"(max_iter={fit['max_iter']}, tol={fit['tol']:g})"
+    return {
+        "not-converged": not fit["converged"]
+        and f"The fit did not converge: it stopped after {fit['n_iter']} iterations {limits}. "
+        "Weights and scores may still change.",
+        "objective-negative": fit["objective"][-1] is not None
+        and fit["objective"][-1] < 0
+        and f"The objective is negative ({fit['objective'][-1]:.4g}): the high-rank term outweighs "
+        "the loss. Lower lam, add a ridge, or use variant='low-rank'.",
+    }
+
+
+def _of_known_labels(summary: Summary) -> Cautions:
+    entries, given = summary["data"]["labels"], summary["quality"]["on"] == "given"
+    never = [e["label"] for e in entries if not e["yes"]]
+    few = [e["label"] for e in entries if 0 < e["yes"] < ENOUGH_POSITIVES]
+    always = [e["label"] for e in entries if e["yes"] and not e["no"] and not given]
+    them = _either(never, "it", "them")
+    lost = f"learned about {them}: the scores carry little or no information."
+    lost = f"can be measured for {them}." if given else f"could be {lost}"
+    who = "This report relies" if given else "The model and this report rely"
+    return {
+        "no-positives": never and f"{_have(never)} no known yes, so nothing {lost}",
+        "few-positives": few
+        and f"{_have(few)} fewer than {ENOUGH_POSITIVES} known yes. "
+        f"{who} on only a few rows for {_either(few, 'it', 'them')}.",
+        "no-negatives": always
+        and f"{_have(always)} no known no: if unknown means no in "
+        "your tables, replace it by 0; otherwise the model cannot learn to distinguish yes from "
+        "no.",
+    }
+
+
+def _of_rows(summary: Summary) -> Cautions:
+    blocks = [block for block in summary["quality"]["blocks"] if block["kind"] != "mean"]
+    small = [block["name"] for block in blocks if block["n_rows"] < FEW_ROWS]
+    return {
+        "view-mostly-missing": [
+            f"View {_short(view['name'])!r} is missing in {100 * view['lacking']:.0f} % of its "
+            "rows; everything reported about it refers to the remaining rows."
+            for view in summary["data"]["views"]
+            if view["lacking"] > MUCH_LACKING
+        ],
+        "few-rows": small
+        and f"Fewer than {FEW_ROWS} rows were evaluated in {_some(small)}: even "
+        "the intervals are only rough there.",
+    }
+
+
+def _of_decisions(summary: Summary) -> Cautions:
+    def names(applies: Callable[[dict[str, Any]], Any]) -> list[str]:
+        """Labels to which something applies, in one view at least."""
+        return list(dict.fromkeys(entry["label"] for entry in summary["labels"] if applies(entry)))
+
+    rule = summary["model"]["rule"]
+    least = 1 if rule == SIGN else ENOUGH_POSITIVES
+    silent = names(lambda e: e["measured_yes"] >= least and not e["found"])
+    # A label with many entries that is almost separable hardly depends on the slope of its curve.
+    borrowed = names(lambda e: e["own_curve"] is False and min(e["yes"], e["no"]) < FEW_KNOWN)
+    falling = names(
+        lambda e: e["slope"] is not None and e["slope"] <= 0 and min(e["yes"], e["no"]) > 1
+    )
+    where = " in some view" if len(summary["labels"]) > len(main_labels(summary)) else ""
+    advice = (
+        "it predicts a label only where its score is positive, which seldom happens for rare "
+        "labels. Rank by score, or fit with decide='guarded' or 'cardinality'."
+        if rule == SIGN
+        else "it is no better than always predicting no. Rank by score or probability, or "
+        "decide by another rule, such as 'cardinality' or 'f1', which predicts more labels."
+    )
+    return {
+        "says-no-to-all": silent
+        and f"With decide={rule!r} the model finds none of the known yes "
+        f"of {_labels(silent)}{where}: {advice}",
+        "calibrated-from-pooled": borrowed
+        and f"The probabilities of {_labels(borrowed)} come "
+        "from a calibration curve that all labels share, because too few entries are known. They "
+        "are rough estimates.",
+        "curve-falls": falling
+        and f"The probabilities of {_labels(falling)} do not rise with the "
+        "score: on held-out entries, higher scores were not more often yes.",
+    }
+
+
+def _of_choice(summary: Summary) -> Cautions:
+    choice = summary["choice"] or {"at_edge": [], "n_close": 0}
+    return {
+        "chosen-at-edge": [
+            f"The chosen {name}={choice['chosen'][name]:g} is at the end of the range that was "
+            "searched; better values may lie outside."
+            for name in choice["at_edge"]
+        ],
+        "choice-not-sharp": choice["n_close"] > 0
+        and f"The choice of lam and ridge is not clear-cut: {choice['n_close']} of the other "
+        f"{choice['n_pairs'] - 1} pairs are within one standard deviation over the folds of the "
+        "chosen pair.",
+        "columns-dropped": [
+            f"View {_short(view['name'])!r}: {len(dropped)} "
+            f"{_either(dropped, 'column', 'columns')} with a constant value in the training rows "
+            f"{_either(dropped, 'was', 'were')} dropped ({_some(dropped)})."
+            for view in summary["data"]["views"]
+            if (dropped := view["dropped"])
+        ],
+    }
+
+
+def _some(names: Sequence[str]) -> str:
+    return some(names, MOST_NAMES, _short)
+
+
+def _short(name: str) -> str:
+    return shorten(name, LONGEST_NAME)
+
+
+def _labels(names: Sequence[str]) -> str:
+    return f"{len(names)} {_either(names, 'label', 'labels')} ({_some(names)})"
+
+
+def _have(labels: Sequence[str]) -> str:
+    return f"{_labels(labels)} {_either(labels, 'has', 'have')}"
+
+
+def _either(names: Sequence[Any], one: str, many: str) -> str:
+    return one if len(names) == 1 else many

@@ -15,7 +15,6 @@ from xml.etree import ElementTree
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.legend import Legend
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,23 +33,13 @@ STYLE: dict[Any, Any] = {
     "font.size": 8,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same on every computer
-    "axes.labelsize": 8,
-    "axes.titlesize": 8,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.linewidth": 0.4,
+    **dict.fromkeys(("axes.labelsize", "axes.titlesize", "xtick.labelsize", "ytick.labelsize"), 8),
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6),
+    **dict.fromkeys(("grid.linewidth", "xtick.minor.width", "ytick.minor.width"), 0.4),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
     "grid.color": "#DDDDDD",
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.minor.width": 0.4,
-    "ytick.minor.width": 0.4,
     "legend.fontsize": 7.5,
-    "legend.frameon": False,
     "legend.handlelength": 1.6,
     "lines.linewidth": 1.2,
     "lines.markersize": 4,
@@ -118,20 +107,12 @@ def new_figure(
 
 
 @styled
-def add_legend(ax: "Axes", **options: Any) -> "Legend":
-    """Add a legend in the common size; ``options`` are those of ``Axes.legend``."""
-    return ax.legend(**options)
-
-
-@styled
 def to_svg(fig: "Figure") -> str:
-    """A figure as the text of an SVG file; the same figure gives the same text.
-
-    Texts stay texts, which the browser draws with its own fonts.
-    """
+    """A figure as the text of an SVG file; the same figure gives the same text."""
     import matplotlib
 
     file = BytesIO()
+    # Texts stay texts, which the browser draws with its own fonts.
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         fig.savefig(file, format="svg", metadata={"Date": None})
     return file.getvalue().decode("utf-8")
@@ -159,17 +140,14 @@ def inline_svg(text: str, anchor: str, label: str, names: Mapping[str, str] | No
     root = ElementTree.fromstring(text)
     for element in list(root.iter()):
         element.tag = _local(element.tag)
-        name = (names or {}).get(element.attrib.get("id", ""))
-        if name is not None:
-            element[-1].text = name
+        if names and (found := element.attrib.get("id", "")) in names:
+            element[-1].text = names[found]
         for child in list(element):
             if _local(child.tag) in ("metadata", "script"):
                 element.remove(child)
-        attributes = {_local(name): value for name, value in element.attrib.items()}
+        given = [(_local(name), value) for name, value in element.attrib.items()]
         element.attrib.clear()
-        element.attrib.update(
-            {name: _rename(name, value, f"{anchor}-") for name, value in attributes.items()}
-        )
+        element.attrib |= {name: _rename(name, value, f"{anchor}-") for name, value in given}
         if element.tag == "style" and element.text:
             element.text = f"#{anchor} {{{element.text}}}"
     root.attrib |= {"id": anchor, "role": "img", "aria-label": label}

@@ -4,46 +4,31 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from naim3l import __version__
-from naim3l._arrays import Matrix
+from naim3l._arrays import Mask, Matrix
 from naim3l._text import plain
 from naim3l.decisions.bootstrap_metrics import MEAN, evaluate_blocks
 from naim3l.decisions.held_out import LOWER_IS_BETTER
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.linear import LinearViewModel
-from naim3l.explain import (
-    check_explained,
-    label_cooccurrence,
-    label_relations,
-    linear_views,
-    score_spectrum,
-    top_features_of_all,
-    view_kernels,
-    view_shares,
-)
-from naim3l.explain.model_views import read_truth
+from naim3l.explain import label_cooccurrence, label_relations, score_spectrum, view_shares
+from naim3l.explain.column_weights import top_features_of_all
+from naim3l.explain.model_views import check_explained, linear_views, read_truth, view_kernels
 from naim3l.features.kernels import Kernel
 from naim3l.features.recipes import Recipe
 from naim3l.input.views import FUSED, WIDE_TABLE
-from naim3l.report.cautions import find_cautions
 from naim3l.report.evaluated_blocks import read_blocks
+from naim3l.report.findings import find_cautions
 
 N_PAIRS, N_FEATURES = 20, 3
-RELATED = ("together", "apart")
 SEEN = "seen in training, optimistic"
 # Rows are drawn in at most this many groups.
 MAP_ROWS = 60
 
 
 def summarise(
-    model: LinearViewModel,
-    X: Any,
-    y: Any,
-    *,
-    test: tuple[Any, Any] | None = None,
-    fitted: bool = True,
+    model: LinearViewModel, X: Any, y: Any, *, test: Any = None, fitted: bool = True
 ) -> dict[str, Any]:
     """Data, parameters, quality and cautions of a fitted model, as plain data.
 
@@ -57,8 +42,8 @@ def summarise(
         Labels of the rows of ``X``.
     test : tuple (X, y), optional
         Tables and labels that the model has not seen, in the same form. Without them, quality is
-        that of entries held out by `compare`, or else measured on the known
-        training entries, and the summary says so.
+        that of entries held out by `compare`, or else measured on the known training entries, and
+        the summary says so.
     fitted : bool, default=True
         False if ``X`` and ``y`` are not the tables of the fit; they may contain only some of its
         views. Quality is then measured on them, and nothing is reported about the training rows.
@@ -68,28 +53,24 @@ def summarise(
     dict
         Plain data that can be stored as JSON, with None for NaN:
 
-        - "version", "model" (class, parameters, the lam and ridge used, and for evidence fusion the
-          means over labels of the view weights and of the overlap);
-        - "data": sizes, missing ratios and their maps, see `describe_data`;
-        - "choice", "convergence": see `describe_choice` and `describe_convergence`, or None;
+        - "version", "model" (class, parameters, the lam and ridge used, weights of fused views);
+        - "data": sizes, shares of missing entries, known yes and no of each label, and "maps",
+          shares of unknown labels and lacking views by group of rows;
+        - "choice": held-out metric of every pair of lam and ridge; None without a choice;
+        - "convergence": objective and stationarity after each iteration; None without iterations;
         - "quality": "on" ("test", "held-out", "training", or "given" where not ``fitted``),
-          "caveat", and "blocks", see `evaluate_blocks` in
-          `naim3l.decisions.bootstrap_metrics`;
-        - "labels": a dict for each label and block, as `evaluate_blocks` returns it, but with
-          known "yes" and "no" of the fit, "frequency" of yes among them, and "measured_yes" and
-          "measured_no" of what was measured; "threshold", "slope" and "own_curve" of the
-          calibration;
-        - "calibration": see `measure_calibration` there, for each block that has one;
-        - "columns": for each view with a plan, how its columns are used (dicts with "name", "kind",
-          "missing", "use", and "reason" if they are not used);
-        - "cooccurrence": pairs of labels that occur together, or apart, in the labels of ``y``:
-          "pairs", the strongest 20 of `naim3l.explain.label_cooccurrence` that are unlikely to be
-          a coincidence, and the numbers "n_pairs", "n_related" and "n_too_few" of all pairs;
+          "caveat", and "blocks", with metrics and intervals of each view and of fused scores;
+        - "labels": for each label and block its metrics, known "yes" and "no" of the fit and
+          "frequency" of yes, "measured_yes" and "measured_no", "threshold" and calibration;
+        - "calibration": probabilities and shares of yes in bins, for each block that has some;
+        - "columns": for each view with a plan, how its columns are used, with the "reason" if not;
+        - "cooccurrence": the strongest 20 "pairs" of `naim3l.explain.label_cooccurrence` that are
+          unlikely to be a coincidence, and numbers of all pairs;
         - "relations": the pairs of labels whose scores are most alike; "shares": mean share of each
           view in the variance of scores; "features": columns with the largest positive and negative
-          weights for each label, in views without a kernel; empty if all views have one;
+          weights for each label, in views without a kernel;
         - "spectrum": see `naim3l.explain.score_spectrum`;
-        - "cautions": see `cautions.find_cautions`.
+        - "cautions": what to be careful about, as dicts with "rule" and "sentence".
 
     Examples
     --------
@@ -101,8 +82,6 @@ def summarise(
     >>> summary = summarise(model, data.views, data.labels)
     >>> summary["convergence"]["converged"], summary["quality"]["on"]
     (True, 'training')
-    >>> [round(label["f1"], 2) for label in summary["labels"] if label["view"] == "view1"]
-    [0.98, 0.96, 0.97]
     """
     check_explained(model)
     if test is not None and not fitted:
@@ -113,26 +92,25 @@ def summarise(
     else:
         blocks = read_blocks(model, *((X, y) if test is None else test))
         measured = evaluate_blocks(blocks, model.label_names_)
-    truth = read_truth(model, X, y)
-    counts = count_by_block(model, truth)
+    truth, caveat = read_truth(model, X, y), SEEN if on == "training" else None
+    # Those of all tables belong to the mean over views, and to fused predictions.
+    together = _count(np.concatenate(list(truth.values())))
+    counts = {table: _count(labels) for table, labels in truth.items()}
+    counts |= {MEAN: together, FUSED: together}
     summary: dict[str, Any] = {
         "version": __version__,
         "model": _describe_model(model),
-        "data": describe_data(model, X, truth),
-        "choice": describe_choice(model),
-        "convergence": describe_convergence(model),
-        "quality": {
-            "on": on,
-            "caveat": SEEN if on == "training" else None,
-            "blocks": measured["blocks"],
-        },
+        "data": _describe_data(model, X, truth),
+        "choice": _describe_choice(model),
+        "convergence": _describe_convergence(model),
+        "quality": {"on": on, "caveat": caveat, "blocks": measured["blocks"]},
         "labels": [_label_entry(model, entry, counts) for entry in measured["labels"]],
         "calibration": measured["calibration"],
-        "columns": _columns(model),
+        "columns": {view: _columns(plans) for view, plans in model.columns_.items()},
         "cooccurrence": _cooccurrence(model, X, y),
         "relations": _relations(model, X),
         "shares": {view: _mean(share) for view, share in view_shares(model, X).items()},
-        "features": _features(model, X),
+        "features": _features(model, X) if linear_views(model) else [],
         "spectrum": score_spectrum(model, X, y),
     }
     summary = plain(summary)
@@ -141,9 +119,8 @@ def summarise(
 
 
 def _describe_model(model: LinearViewModel) -> dict[str, Any]:
-    parameters = model.get_params(deep=False)
-    decisions, weights = Decisions.of(model.decide), model.fusion_weights_
-    overlap = model.fusion_overlap_
+    parameters, decisions = model.get_params(deep=False), Decisions.of(model.decide)
+    weights, overlap = model.fusion_weights_, model.fusion_overlap_
     return {
         "class": type(model).__name__,
         "parameters": plain(parameters, other=_show_object),
@@ -170,19 +147,15 @@ def _show_object(value: Any) -> str:
     return f"{type(value).__name__}({', '.join(shown)})"
 
 
-def _label_entry(
-    model: LinearViewModel, entry: dict[str, Any], counts: dict[str, list[dict[str, Any]]]
-) -> dict[str, Any]:
+def _label_entry(model: Any, entry: dict[str, Any], counts: dict[str, Any]) -> dict[str, Any]:
     """A measured label, with its numbers at the fit, its threshold and its calibration curve."""
     k, view = model.label_names_.index(entry["label"]), entry["view"]
-    known = counts[view][k]
-    n = known["yes"] + known["no"]
+    yes, no = (counts[view][k][word] for word in ("yes", "no"))
     curve, at = model.decisions_.calibrations.get(view), model.thresholds_.get(view)
-    return {
-        **entry,
-        "yes": known["yes"],
-        "no": known["no"],
-        "frequency": known["yes"] / n if n else None,
+    return entry | {
+        "yes": yes,
+        "no": no,
+        "frequency": yes / (yes + no) if yes + no else None,
         "measured_yes": entry["yes"],
         "measured_no": entry["no"],
         "threshold": None if at is None else float(at[k]),
@@ -193,7 +166,7 @@ def _label_entry(
 
 def _cooccurrence(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
     pairs = label_cooccurrence(model, X, y)
-    related = [pair for pair in pairs if pair.verdict in RELATED]
+    related = [pair for pair in pairs if pair.verdict in ("together", "apart")]
     return {
         "pairs": [pair._asdict() for pair in related[:N_PAIRS]],
         "n_pairs": len(pairs),
@@ -203,10 +176,9 @@ def _cooccurrence(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
 
 
 def _relations(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
-    cosines = label_relations(model, X)
+    cosines, names = label_relations(model, X), model.label_names_
     first, second = np.triu_indices(len(cosines), 1)
     values = cosines[first, second]
-    names = model.label_names_
     return [
         {"first": names[first[i]], "second": names[second[i]], "cosine": float(values[i])}
         for i in np.argsort(-np.abs(values), kind="stable")[:N_PAIRS]
@@ -214,86 +186,52 @@ def _relations(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
 
 
 def _features(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
-    if not linear_views(model):
-        return []
     return [
         {"label": label} | {side: [f._asdict() for f in found] for side, found in sides.items()}
         for label, sides in top_features_of_all(model, N_FEATURES, X).items()
     ]
 
 
-def _mean(shares: np.ndarray) -> float:
+def _mean(shares: Matrix) -> float:
     known = shares[~np.isnan(shares)]
     return float(known.mean()) if len(known) else float("nan")
 
 
-def describe_data(model: LinearViewModel, X: Any, truth: dict[str, Matrix]) -> dict[str, Any]:
-    """Sizes and missing ratios of tables whose labels are ``truth``, see `read_truth`.
-
-    Returns
-    -------
-    dict
-        "form" ("separate" or "wide"), "n_rows" and "unknown" (share of label entries) over all
-        tables, "views" (a dict for each), "labels" (numbers of known yes and no, and share of
-        unknown entries, over all tables), and "maps", one for each label table: "name", "n_rows",
-        "unknown" (shares by group of rows and label) and "lacking" (for each view, the share of
-        rows without it in each group).
-    """
-    scores = model.view_scores(X)
+def _describe_data(model: LinearViewModel, X: Any, truth: dict[str, Matrix]) -> dict[str, Any]:
+    """Sizes and missing ratios of tables whose labels are ``truth``, see `read_truth`."""
+    scores, wide = model.view_scores(X), model.names_.wide
     present = {view: np.asarray(~np.isnan(S).any(axis=1)) for view, S in scores.items()}
     # A wide table has one label table, and all of its views are drawn next to it.
-    wide = model.names_.wide
     if wide:
         groups = {"all views": (truth[WIDE_TABLE], present)}
     else:
         groups = {view: (truth[view], {view: present[view]}) for view in scores}
     stacked = np.concatenate([labels for labels, _ in groups.values()])
+    counts = zip(model.label_names_, _count(stacked), strict=True)
     return {
         "form": "wide" if wide else "separate",
         "n_rows": len(stacked),
         "n_labels": stacked.shape[1],
         "unknown": float(np.isnan(stacked).mean()),
         "lacking": float(1 - np.mean(np.concatenate(list(present.values())))),
-        "views": [
-            _describe_view(model, view, present[view], truth[model.names_.table_of(view)])
-            for view in scores
-        ],
-        "labels": [
-            {"label": name} | count
-            for name, count in zip(model.label_names_, count_entries(stacked), strict=True)
-        ],
+        "views": [_describe_view(model, view, has, truth) for view, has in present.items()],
+        "labels": [{"label": name} | count for name, count in counts],
         "maps": [_map(name, labels, has) for name, (labels, has) in groups.items()],
     }
 
 
-def count_entries(truth: Matrix) -> list[dict[str, Any]]:
+def _count(truth: Matrix) -> list[dict[str, Any]]:
     """Numbers of known yes and no, and the share of unknown entries, for each label."""
-    yes, no = (truth == 1).sum(axis=0), (truth == 0).sum(axis=0)
-    unknown = np.isnan(truth).mean(axis=0)
-    return [
-        {"yes": int(y), "no": int(n), "unknown": float(u)}
-        for y, n, u in zip(yes, no, unknown, strict=True)
-    ]
-
-
-def count_by_block(
-    model: LinearViewModel, truth: dict[str, Matrix]
-) -> dict[str, list[dict[str, Any]]]:
-    """`count_entries` for the rows of each view, and of all views together.
-
-    The latter are those of the mean over views, and of fused predictions.
-    """
-    together = count_entries(np.concatenate(list(truth.values())))
-    if model.names_.wide:
-        return {FUSED: together}
-    counts = {view: count_entries(labels) for view, labels in truth.items()}
-    return counts | {MEAN: together, FUSED: together}
+    found = {"yes": truth == 1, "no": truth == 0}
+    counts = {name: entries.sum(axis=0) for name, entries in found.items()}
+    counts["unknown"] = np.isnan(truth).mean(axis=0)
+    return [{name: of[k].item() for name, of in counts.items()} for k in range(truth.shape[1])]
 
 
 def _describe_view(
-    model: LinearViewModel, view: str, present: NDArray[np.bool_], truth: Matrix
+    model: LinearViewModel, view: str, present: Mask, truth: dict[str, Matrix]
 ) -> dict[str, Any]:
-    known, kernel = truth[present], view_kernels(model)[view]
+    known, kernel = truth[model.names_.table_of(view)][present], view_kernels(model)[view]
     return {
         "name": view,
         "n_rows": len(present),
@@ -316,23 +254,20 @@ def _dropped(model: LinearViewModel, view: str) -> list[str]:
     return [] if recipe is None else [names[j] for j in np.flatnonzero(~recipe.kept)]
 
 
-def _columns(model: LinearViewModel) -> dict[str, list[dict[str, Any]]]:
-    return {
-        view: [
-            {
-                "name": column.name,
-                "kind": column.kind,
-                "missing": column.missing,
-                "use": "dropped" if column.constant else column.use,
-                "reason": column.dropped or ("constant" if column.constant else ""),
-            }
-            for column in columns
-        ]
-        for view, columns in model.columns_.items()
-    }
+def _columns(plans: list[Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": column.name,
+            "kind": column.kind,
+            "missing": column.missing,
+            "use": "dropped" if column.constant else column.use,
+            "reason": column.dropped or ("constant" if column.constant else ""),
+        }
+        for column in plans
+    ]
 
 
-def _map(name: str, truth: Matrix, present: dict[str, NDArray[np.bool_]]) -> dict[str, Any]:
+def _map(name: str, truth: Matrix, present: dict[str, Mask]) -> dict[str, Any]:
     groups = np.array_split(np.arange(len(truth)), min(MAP_ROWS, len(truth)))
     return {
         "name": name,
@@ -345,68 +280,54 @@ def _map(name: str, truth: Matrix, present: dict[str, NDArray[np.bool_]]) -> dic
     }
 
 
-def describe_choice(model: LinearViewModel) -> dict[str, Any] | None:
-    """Held-out metric of every pair of lam and ridge; None where nothing was chosen.
-
-    Returns
-    -------
-    dict
-        "metric", "lower_is_better", "n_folds"; "chosen" with "lam", "ridge", "mean" and "std";
-        "curves", a dict for each ridge with lists "lam", "mean" and "std" (over the folds), None
-        where the objective is unbounded; "at_edge", which of "lam" and "ridge" are the
-        smallest or largest of several values tried; "n_close", the number of other pairs within one
-        standard deviation of the chosen one.
-    """
+def _describe_choice(model: LinearViewModel) -> dict[str, Any] | None:
+    """Held-out metric of every pair of lam and ridge; None where nothing was chosen."""
     results = getattr(model, "cv_results_", None)
     if results is None:
         return None
-    metric = model.metric_
-    lams, ridges = np.asarray(results["lam"]), np.asarray(results["ridge"])
+    tried = {name: np.asarray(results[name]) for name in ("lam", "ridge")}
     mean, std = results["mean_test_score"], results["std_test_score"]
     chosen = {"lam": float(model.lam_), "ridge": float(model.ridge_)}
-    place = int(np.flatnonzero((lams == chosen["lam"]) & (ridges == chosen["ridge"]))[0])
+    (place,) = np.flatnonzero(np.all([tried[name] == chosen[name] for name in tried], axis=0))[:1]
     curves = []
-    for ridge in np.unique(ridges):
-        at = np.flatnonzero(ridges == ridge)
-        at = at[np.argsort(lams[at])]
-        curve = {"lam": lams[at], "mean": mean[at], "std": std[at]}
-        curves.append({"ridge": float(ridge)} | {k: v.tolist() for k, v in curve.items()})
-    close = np.abs(mean - mean[place]) <= std[place]
+    for ridge in np.unique(tried["ridge"]):
+        at = np.flatnonzero(tried["ridge"] == ridge)
+        at = at[np.argsort(tried["lam"][at])]
+        curve = {"lam": tried["lam"], "mean": mean, "std": std}
+        curves.append({"ridge": ridge} | {key: values[at] for key, values in curve.items()})
     return {
-        "metric": metric,
-        "lower_is_better": metric in LOWER_IS_BETTER,
+        "metric": model.metric_,
+        "lower_is_better": model.metric_ in LOWER_IS_BETTER,
         "n_folds": int(model.get_params(deep=False)["cv"]),
         "chosen": chosen | {"mean": float(mean[place]), "std": float(std[place])},
         "curves": curves,
+        # Ends of the range tried that could be extended; a ridge of 0 cannot.
         "at_edge": [
             name
-            for name, values in (("lam", lams), ("ridge", ridges))
-            if len(set(values)) > 1 and chosen[name] in _open_ends(name, values)
+            for name, values in tried.items()
+            if min(values) < max(values)
+            and (chosen[name] == max(values) or chosen[name] == min(values) > 0)
         ],
-        "n_pairs": len(lams),
-        "n_close": int(close.sum()) - 1,
+        "n_pairs": len(mean),
+        "n_close": int((np.abs(mean - mean[place]) <= std[place]).sum()) - 1,
     }
 
 
-def _open_ends(name: str, values: Any) -> tuple[float, ...]:
-    """Ends of the range tried that could be extended; a ridge of 0 cannot."""
-    low, high = float(min(values)), float(max(values))
-    return (high,) if name == "ridge" and low == 0 else (low, high)
-
-
-def describe_convergence(model: LinearViewModel) -> dict[str, Any] | None:
+def _describe_convergence(model: LinearViewModel) -> dict[str, Any] | None:
     """Convergence of the fit; None for a model that is not fitted iteratively."""
     history = getattr(model, "history_", None)
     if not history:
         return None
     parameters = model.get_params(deep=False)
+    objective, stationarity = (
+        [float(record[name]) for record in history] if name in history[-1] else None
+        for name in ("objective", "stationarity")
+    )
     return {
         "converged": bool(model.converged_),
         "n_iter": int(model.n_iter_),
         "max_iter": int(parameters["max_iter"]),
         "tol": float(parameters["tol"]),
-        "objective": [float(record["objective"]) for record in history],
-        "stationarity": [float(record["stationarity"]) for record in history]
-        if "stationarity" in history[-1]
-        else None,
+        "objective": objective,
+        "stationarity": stationarity,
     }
