@@ -24,16 +24,12 @@ from sklearn.utils.validation import check_is_fitted
 from naim3l._arrays import Matrix
 from naim3l._device import CPU
 from naim3l._origin import Origin
+from naim3l._progress import progress_bar
 from naim3l._text import documented, plain
 from naim3l._warnings import warn_user
 from naim3l.decisions.fusion import fuse_views
 from naim3l.decisions.held_out import Folds, hold_out_folds
-from naim3l.decisions.learning import (
-    N_FOLDS,
-    LearnedDecisions,
-    fixed_decisions,
-    learn_decisions,
-)
+from naim3l.decisions.learning import N_FOLDS, LearnedDecisions, fixed_decisions, learn_decisions
 from naim3l.decisions.rules import RULES, Decisions
 from naim3l.estimators.chunked import lazily, scores_of_chunks
 from naim3l.estimators.saved import PARAMETER, save, stored_parameters
@@ -107,34 +103,19 @@ class ViewPredictor(BaseEstimator):
     def _score_features(self, view: str, features: Any) -> Matrix:
         """Scores (n_rows, n_labels) of at least one row, given its features."""
 
-    # What the fit has learned.
-
-    @property
-    def views_(self) -> list[str]:
-        return self._names.views
-
-    @property
-    def label_names_(self) -> list[str]:
-        return self._names.labels
-
-    @property
-    def classes_(self) -> NDArray:
-        return self._names.classes_
-
-    @property
-    def n_features_in_(self) -> int | dict[str, int]:
-        return self._names.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> NDArray | dict[str, NDArray]:
-        return self._names.feature_names_in_
+    # What the fit has learned; the names are missing before it, as in scikit-learn.
 
     @property
     def _names(self) -> TableNames:
-        """Names of the fit; missing before it, as in scikit-learn."""
         if "names_" not in vars(self):
             raise AttributeError(f"{type(self).__name__!r} object is not fitted")
         return self.names_
+
+    views_ = property(lambda self: self._names.views)
+    label_names_ = property(lambda self: self._names.labels)
+    classes_ = property(lambda self: self._names.classes_)
+    n_features_in_ = property(lambda self: self._names.n_features_in_)
+    feature_names_in_ = property(lambda self: self._names.feature_names_in_)
 
     @property
     def columns_(self) -> dict[str, list[ColumnPlan]]:
@@ -144,16 +125,16 @@ class ViewPredictor(BaseEstimator):
         """
         found = {}
         for view, features in self.features_.items():
-            if (plan := features.plan) is None:
-                continue
-            columns = plan.columns
-            if (recipe := features.recipe) is not None:
-                kept = set(plan.source_of_encoded()[recipe.kept])  # the others are constant
-                columns = [
-                    column if j in kept else replace(column, constant=True)
-                    for j, column in enumerate(columns)
-                ]
-            found[view] = [*columns, *plan.dropped]
+            plan, recipe = features.plan, features.recipe
+            if plan is not None:
+                columns = plan.columns
+                if recipe is not None:
+                    kept = set(plan.source_of_encoded()[recipe.kept])  # the others are constant
+                    columns = [
+                        column if j in kept else replace(column, constant=True)
+                        for j, column in enumerate(columns)
+                    ]
+                found[view] = [*columns, *plan.dropped]
         return found
 
     @property
@@ -645,15 +626,7 @@ class ViewModel(ViewPredictor):
         return Decisions.of(self.decide)
 
     def _read_training(self, X: Any, y: Any, **chunks: Any) -> Any:
-        """The problem of all views; after an error, no model is left behind.
-
-        Parameters
-        ----------
-        X, y
-            As `fit` takes them.
-        **chunks
-            What tables that are read in chunks need to know, see `read_training`.
-        """
+        """The problem of all views, see `read_training`; after an error no model is left behind."""
         decisions = self._check_parameters()
         if is_separate(X) and decisions.fusion != "mean":
             warn_user(
@@ -688,8 +661,11 @@ class ViewModel(ViewPredictor):
         self, problem: Any, solve: Callable[[Any], Matrix]
     ) -> tuple[Folds, list[Matrix]]:
         """Learn decisions; the folds, and the fits without each."""
-        folds = self._hold_out(problem, N_FOLDS)
-        fits = folds.fits(solve)
+        folds, fits = self._hold_out(problem, N_FOLDS), []
+        with progress_bar("held-out folds", N_FOLDS, shown=self.verbose > 0) as advance:
+            for fold in range(len(folds)):
+                fits.append(solve(folds.without(fold)))
+                advance()
         self._learn_decisions(folds, fits)
         return folds, fits
 
@@ -738,26 +714,6 @@ def check_confidence(min_confidence: Any, has_probabilities: bool) -> None:
 
 
 def most_probable(probabilities: Matrix, min_confidence: float | None = None) -> Matrix:
-    """The more probable of yes and no.
-
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_labels)
-        Of yes; NaN where there is none.
-    min_confidence : float, optional
-        Smallest probability that the more probable value may have.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_labels)
-        1 = yes, 0 = no; NaN where there is no probability, or where it is below the smallest.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from naim3l.estimators.base import most_probable
-    >>> most_probable(np.array([[0.1, 0.6, 0.9]]), min_confidence=0.8)
-    array([[ 0., nan,  1.]])
-    """
+    """1 where yes is more probable, 0 where no is, NaN below the least confidence."""
     confidence = np.maximum(probabilities, 1 - probabilities)
     return np.where(confidence >= (min_confidence or 0), probabilities > 0.5, np.nan)

@@ -26,9 +26,7 @@ from naim3l.decisions.held_out import (
     mean_defined,
 )
 from naim3l.decisions.learning import (
-    N_FOLDS,
     LearnedDecisions,
-    Predictions,
     held_out_predictions,
     learn_decisions,
     scores_by_block,
@@ -38,9 +36,8 @@ from naim3l.estimators.linear import LinearViewModel
 from naim3l.estimators.ridge import PerViewRidge
 from naim3l.files.checkpoint import Checkpoint, check_seed
 from naim3l.files.stored import Array, Flag, MapOf, Nested, Number, Plain, Sometimes, Whole
-from naim3l.input.batches import Batch
 from naim3l.input.sources import any_chunked
-from naim3l.input.views import FUSED, is_separate
+from naim3l.input.views import FUSED
 from naim3l.problem.cost_model import refuse_chunks
 from naim3l.solvers import SolverResult
 
@@ -54,15 +51,7 @@ FACTOR = Interval(Real, 1e-10, 1e10, closed="both")
 
 @dataclass(frozen=True)
 class Uncoupled:
-    """What ridge regression per view has learned, from the features and folds of another model.
-
-    Attributes
-    ----------
-    ridge : float
-    coef : dict of str to ndarray of shape (n_features, n_labels)
-    intercept : dict of str to ndarray of shape (n_labels,)
-    decisions : LearnedDecisions
-    """
+    """What ridge regression per view has learned, from the features and folds of another model."""
 
     ridge: float
     coef: dict[str, Matrix]
@@ -79,10 +68,7 @@ class Uncoupled:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CoupledModel(LinearViewModel):
-    """Base of the methods that couple views, and can tell what the coupling adds.
-
-    `compare` sets ``held_out_`` and what `uncoupled_` needs.
-    """
+    """Base of the methods that couple views, and can tell what the coupling adds."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **LinearViewModel._parameter_constraints,
@@ -111,6 +97,58 @@ class CoupledModel(LinearViewModel):
     verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, *, checkpoint: Path_ | None = None) -> Self:
+        """Fit the weights of all views; `NAIM3LCV` first chooses ``lam`` and ``ridge``.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
+            A table is a NumPy array, SciPy sparse matrix or data frame. A row of a view that
+            is entirely NaN lacks the view. Tables with more rows than memory holds can be a
+            dask.dataframe, a dask.array, or files (a Parquet file, a folder, or a pattern such as
+            ``"visits/*.parquet"``, or pyarrow.dataset), which are read in two or three passes.
+        y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
+            Labels of the rows of ``X``: 1, yes or True; 0, no or False; NaN, null or a word such as
+            unknown. `naim3l.decode_labels` converts others. A label that a table lacks is unknown
+            there. For files, names of columns in the same files will do.
+        checkpoint : path, optional
+            File for the state of the fit, with solver "fast", and for the finished folds of a
+            search. A later fit with the same data and parameters resumes there and ends at the same
+            weights. The file remains after the fit, in case the model cannot be saved; `save`
+            deletes it. With many frequent labels, whose state would take more than 32 MiB and eight
+            times the weights, only the weights are kept: a resumed fit is then equally good, but
+            not equal to the last bit.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        FloatingPointError
+            The objective is unbounded below, in a search for all pairs.
+        KeyboardInterrupt
+            After Ctrl-C. The model has the weights of the last complete iteration.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from naim3l import NAIM3L
+        >>> clinic = pd.DataFrame({"age": [61, 35, 58, 29], "fever": [37.2, 39.1, 36.9, 38.8]})
+        >>> lab = pd.DataFrame({"crp": [88.0, 3.0, 95.0, 2.0, 5.0]})
+        >>> labels = {
+        ...     "clinic": pd.DataFrame({"flu": ["n", "y", "n", "y"], "gout": [1, 0, None, 0]}),
+        ...     "lab": pd.DataFrame({"flu": [None, 1, 0, 1, 1], "gout": [1, 0, 1, None, 0]}),
+        ... }
+        >>> model = NAIM3L().fit({"clinic": clinic, "lab": lab}, labels)
+        >>> model.set_output(transform="pandas").predict({"lab": lab})["lab"]
+           flu  gout
+        0    0     1
+        1    1     0
+        2    0     1
+        3    1     0
+        4    1     0
+        """
         self._fit(X, y, checkpoint, compare=False)
         return self
 
@@ -153,24 +191,19 @@ class CoupledModel(LinearViewModel):
     def _checkpoint_settings(self) -> dict[str, Any]:
         """Values of JSON that must be the same in a fit that resumes."""
 
-    def _read(self, X: Any, y: Any, path: Path_ | None, n_folds: int) -> tuple[Any, Any]:
+    def _read(
+        self, X: Any, y: Any, path: Path_ | None, n_folds: int, **chunks: Any
+    ) -> tuple[Any, Any]:
         """The problem of all views, and the checkpoint of the fit; None without one."""
         self._check_parameters()
         check_device("device", self.device)
-        if any_chunked(X):
+        chunked = any_chunked(X)
+        if chunked:
             refuse_chunks(self.device)
-        problem = self._read_training(
-            X,
-            y,
-            n_folds=n_folds,
-            free=self._has_free_scores(),
-            refine=self._refine,
-            open_checkpoint=partial(self._open_chunked, path),
-        )
-        if path is None:
-            return problem, None
-        if any_chunked(X):
-            return problem, problem.checkpoint
+        chunks |= {"n_folds": n_folds, "open_checkpoint": partial(self._open_chunked, path)}
+        problem = self._read_training(X, y, **chunks)
+        if path is None or chunked:
+            return problem, problem.checkpoint if chunked else None
         return problem, Checkpoint(path, problem.identity, self._checkpoint_settings())
 
     def _open_chunked(self, path: Path_ | None, facts: list[Any]) -> Checkpoint | None:
@@ -183,27 +216,13 @@ class CoupledModel(LinearViewModel):
         settings = self._checkpoint_settings() | {"facts": facts, "parameters": values}
         return Checkpoint(path, [], settings)
 
-    def _n_folds(self, X: Any, *, compare: bool) -> int:
-        """Number of folds of held-out entries that a fit needs."""
-        learns = Decisions.of(self.decide).learn(not is_separate(X))
-        return N_FOLDS if compare or learns else 0
-
-    def _has_free_scores(self) -> bool:
-        """Whether the ridge depends on rows in which labels are unknown."""
-        return False
-
-    def _refine(self, batches: Mapping[str, Batch], folds: Folds) -> None:
-        """Choose parameters of features on a sample of the rows, before all rows are encoded."""
-
     def _keep_result(self, problem: Any, result: SolverResult) -> None:
         """Set the attributes that an iterative solver determines; then raise its interrupt."""
         if result.history:  # otherwise it was interrupted in the first iteration
             self._keep_weights(problem, result.W)
-            self.n_iter_ = result.n_iter
-            self.converged_ = result.converged
-            self.stationarity_ = result.stationarity
+            self.n_iter_, self.converged_ = result.n_iter, result.converged
+            self.stationarity_, self.history_ = result.stationarity, result.history
             self.objective_ = result.history[-1]["objective"]
-            self.history_ = result.history
         if result.interrupted:
             raise KeyboardInterrupt
 
@@ -221,18 +240,6 @@ class CoupledModel(LinearViewModel):
         model.decisions_ = parts.decisions
         return model
 
-    def _learn_held_out(
-        self, problem: Any, solve: Callable[[Any], Matrix]
-    ) -> tuple[Folds, list[Matrix]]:
-        with progress_bar("held-out folds", N_FOLDS, shown=self.verbose > 0) as advance:
-
-            def solve_fold(rest: Any) -> Matrix:
-                W = solve(rest)
-                advance()
-                return W
-
-            return super()._learn_held_out(problem, solve_fold)
-
     def _compare(self, problem: Any, folds: Folds, fits: list[Matrix]) -> None:
         """Measure the held-out scores beside those of guessing and of not coupling."""
         with progress_bar("without coupling", len(folds) + 1, shown=self.verbose > 0) as advance:
@@ -247,28 +254,21 @@ class CoupledModel(LinearViewModel):
             dict(zip(self.views_, intercept, strict=True)),
             learn_decisions(rules, start, rows, folds.scores(chosen)),
         )
-        names = self.names_.blocks
-        truths = scores_by_block(rows, rows.truth_of(folds.fold_of >= 0), None, names)
+        names, known = self.names_.blocks, rows.truth_of(folds.fold_of >= 0)
+        truths = scores_by_block(rows, known, None, names)
         own, rivals = (
             held_out_predictions(rules, start, rows, folds.scores(of, levelled=True), folds.fold_of)
             for of in (fits, other)
         )
-        blocks = [
-            _block(name, truths[name], own[name], self.view_rates_[name], rivals[name])
-            for name in names
-        ]
+        blocks = []
+        for name in names:
+            seen = np.isfinite(truths[name]).any(axis=1)  # rows with a held-out entry
+            guessing = guess(self.view_rates_[name], int(seen.sum()))
+            models = own[name].take(seen), guessing, rivals[name].take(seen)
+            kind = "fused" if name == FUSED else "view"
+            blocks.append(EvaluatedBlock(name, kind, truths[name][seen], *models))
         blocks = [block for block in blocks if len(block.truth)] or blocks[:1]
         self.held_out_: dict[str, Any] = plain(evaluate_blocks(blocks, self.label_names_))
-
-
-def _block(
-    name: str, truth: Matrix, own: Predictions, rates: Matrix, rival: Predictions
-) -> EvaluatedBlock:
-    """Held-out entries of a view; rows without one are left out."""
-    rows = np.asarray(np.isfinite(truth).any(axis=1))
-    kind = "fused" if name == FUSED else "view"
-    guessing = guess(rates, int(rows.sum()))
-    return EvaluatedBlock(name, kind, truth[rows], own.take(rows), guessing, rival.take(rows))
 
 
 @one_blas_thread  # many products of small matrices
@@ -277,26 +277,12 @@ def choose_ridge(
 ) -> tuple[float, list[Matrix], list[Matrix]]:
     """The ridge that is best for entries that are held out in turn, and fits without each fold.
 
-    Parameters
-    ----------
-    folds : Folds
-    metric : str
-        As of `NAIM3LCV`.
-    advance : callable
-        Called after each fold.
-
-    Returns
-    -------
-    ridge : float
-    chosen : list of ndarray of shape (n_weights, n_labels)
-        Fits without each fold, with this ridge.
-    chosen_without : list of ndarray of shape (n_weights, n_labels)
-        Fits without each fold, with the ridge that is best for the other folds.
+    Fits (n_weights, n_labels) are first with this ridge, and then with the ridge that is best for
+    the other folds. ``advance`` is called after each fold.
     """
     rows, all_hidden = folds.rows, [folds.hidden(fold) for fold in range(len(folds))]
     metric = choose_metric(metric, map(rows.truth_of, all_hidden)) if all_hidden else metric
-    fits = []
-    values = np.empty((len(folds), len(RIDGES)))
+    fits, values = [], np.empty((len(folds), len(RIDGES)))
     for fold, hidden in enumerate(all_hidden):
         fits.append(folds.without(fold).ridge_solutions(RIDGES))
         values[fold] = [hidden_metric(rows, hidden, W, metric) for W in fits[-1]]
@@ -313,11 +299,7 @@ def choose_ridge(
 def best_of_folds(values: Matrix, metric: str) -> int:
     """Position of the candidate with the best mean over folds, the first of equals.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_folds, n_candidates)
-        Metric on each fold, NaN where it is undefined.
-    metric : str
+    The metric of each fold and candidate, (n_folds, n_candidates), is NaN where it is undefined.
     """
     mean = np.array([mean_defined(of_candidate) for of_candidate in values.T])
     losses = mean if metric in LOWER_IS_BETTER else -mean

@@ -31,6 +31,8 @@ class LinearViewModel(ViewModel):
 
     fit_intercept: bool = True
 
+    _in_span = True  # whether weights lie in the span of a view's rows, so that it may be rotated
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
@@ -47,11 +49,7 @@ class LinearViewModel(ViewModel):
 
     def _read_training(self, X: Any, y: Any, **chunks: Any) -> Any:
         problem = super()._read_training(X, y, **chunks)
-        return problem.rotated() if self._in_span() else problem
-
-    def _in_span(self) -> bool:
-        """Whether the weights of a view lie in the span of its rows, so that it may be rotated."""
-        return True
+        return problem.rotated() if self._in_span else problem
 
     def _score_features(self, view: str, features: Any) -> Matrix:
         return features @ self.coef_[view] + self.intercept_[view]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,14 @@ from naim3l._device import CPU
 from naim3l._progress import progress_bar
 from naim3l._text import documented
 from naim3l._warnings import warn_user
+from naim3l.decisions.learning import N_FOLDS
 from naim3l.decisions.rules import RULES, Decisions
 from naim3l.estimators.coupled import FACTOR, VARIANTS, CoupledModel, Path_
 from naim3l.features.encoding import NAMES
 from naim3l.files.checkpoint import Checkpoint, kept_in
+from naim3l.input.views import is_separate
 from naim3l.problem.cost_model import choose_form, move_to
-from naim3l.solvers import SOLVERS, SolverResult, solve_fast
+from naim3l.solvers import SOLVERS, Record, SolverResult, solve_fast
 from naim3l.solvers.objective import Objective
 
 # The ridge that bounds the objective.
@@ -208,62 +210,12 @@ class NAIM3L(CoupledModel):
     mu: float | None = None
     init: Mapping[str, NDArray] | None = None
 
-    def fit(self, X: Any, y: Any = None, *, checkpoint: Path_ | None = None) -> Self:
-        """Fit the weights of all views.
-
-        Parameters
-        ----------
-        X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
-            A table is a NumPy array, SciPy sparse matrix or data frame. A row of a view that
-            is entirely NaN lacks the view. Tables with more rows than memory holds can be a
-            dask.dataframe, a dask.array, or files (a Parquet file, a folder, or a pattern such as
-            ``"visits/*.parquet"``, or pyarrow.dataset), which are read in two or three passes.
-        y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
-            Labels of the rows of ``X``: 1, yes or True; 0, no or False; NaN, null or a word such as
-            unknown. `naim3l.decode_labels` converts others. A label that a table lacks is unknown
-            there. For files, names of columns in the same files will do.
-        checkpoint : path, optional
-            File for the state of the fit, with solver "fast". A later fit with the same data and
-            parameters resumes there and ends at the same weights. The file remains after the fit,
-            in case the model cannot be saved; `save` deletes it. With many frequent labels, whose
-            state would take more than 32 MiB and eight times the weights, only the weights are
-            kept: a resumed fit is then equally good, but not equal to the last bit.
-
-        Returns
-        -------
-        self
-            The fitted model.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            After Ctrl-C. The model has the weights of the last complete iteration.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from naim3l import NAIM3L
-        >>> clinic = pd.DataFrame({"age": [61, 35, 58, 29], "fever": [37.2, 39.1, 36.9, 38.8]})
-        >>> lab = pd.DataFrame({"crp": [88.0, 3.0, 95.0, 2.0, 5.0]})
-        >>> labels = {
-        ...     "clinic": pd.DataFrame({"flu": ["n", "y", "n", "y"], "gout": [1, 0, None, 0]}),
-        ...     "lab": pd.DataFrame({"flu": [None, 1, 0, 1, 1], "gout": [1, 0, 1, None, 0]}),
-        ... }
-        >>> model = NAIM3L().fit({"clinic": clinic, "lab": lab}, labels)
-        >>> model.set_output(transform="pandas").predict({"lab": lab})["lab"]
-           flu  gout
-        0    0     1
-        1    1     0
-        2    0     1
-        3    1     0
-        4    1     0
-        """
-        return super().fit(X, y, checkpoint=checkpoint)
-
     def _fit(self, X: Any, y: Any, checkpoint: Path_ | None, *, compare: bool) -> None:
-        problem, kept = self._read(X, y, checkpoint, self._n_folds(X, compare=compare))
+        learn = compare or Decisions.of(self.decide).learn(not is_separate(X))
+        free = self.ridge == AUTO and VARIANTS[self.variant][1]
+        problem, kept = self._read(X, y, checkpoint, N_FOLDS if learn else 0, free=free)
         self._keep_result(problem, self._solve(problem.whole, kept))
-        if compare or Decisions.of(self.decide).learn(self.names_.wide):
+        if learn:
             held_out = self._learn_held_out(problem, kept_in(kept, self._solve_loosely))
             if compare:
                 self._compare(problem, *held_out)
@@ -278,64 +230,62 @@ class NAIM3L(CoupledModel):
                 raise ValueError("device needs solver='fast'; Algorithm 1 works on the CPU.")
         return decisions
 
+    @property
     def _in_span(self) -> bool:
         return self.solver != "paper"  # its random start is not, and without a ridge it remains
-
-    def _has_free_scores(self) -> bool:
-        return self.ridge == AUTO and VARIANTS[self.variant][1]
 
     def _checkpoint_settings(self) -> dict[str, Any]:
         if self.solver == "paper":
             raise ValueError("checkpoint needs solver='fast'; 'paper' keeps no state.")
         names = ("lam", "variant", "ridge", "positive_weight", "fit_intercept", "mu")
-        start = None
-        if self.init is not None:
-            start = {view: np.asarray(self.init[view]).tolist() for view in self.views_}
-        return {name: getattr(self, name) for name in names} | {"init": start}
+        settings = {name: getattr(self, name) for name in names}
+        given = {} if self.init is None else self.init
+        start = {view: np.asarray(given[view]).tolist() for view in self.views_ if given}
+        return settings | {"init": start or None}
 
     def _objective(self, problem: Any) -> Objective:
         """The objective, in the form that the solver works on."""
         low_rank, high_rank = VARIANTS[self.variant]
-        form = problem.as_rows() if self.solver == "paper" else choose_form(
-            move_to(problem, self.device)
-        )  # fmt: skip
-        ridge = self.ridge
+        ridge, paper = self.ridge, self.solver == "paper"
+        form = problem.as_rows() if paper else choose_form(move_to(problem, self.device))
         if ridge == AUTO:
-            may_fall = high_rank and self.solver != "paper"
-            ridge = form.bounding_ridge(self.lam) if may_fall else 0.0
+            ridge = form.bounding_ridge(self.lam) if high_rank and not paper else 0.0
         return Objective(form, self.lam, low_rank, high_rank, float(ridge))
 
     def _solve(self, problem: Any, checkpoint: Checkpoint | None = None) -> SolverResult:
         objective = self._objective(problem)
         self.ridge_ = objective.ridge
-        W = self._start_weights(problem)
-        kept: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
+        options: dict[str, Any] = {"mu": self.mu, "max_iter": self.max_iter, "tol": self.tol}
+        if checkpoint is not None:
+            options["checkpoint"] = checkpoint
+        start = self._start_weights(problem)
         with progress_bar("fit", self.max_iter, shown=self.verbose > 0) as advance:
-            result = SOLVERS[self.solver](
-                objective,
-                W,
-                mu=self.mu,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                callback=lambda record, W: advance(f"objective {record['objective']:.6g}"),
-                **kept,
-            )
+            options["callback"] = lambda record, W: advance(f"objective {record['objective']:.6g}")
+            result = SOLVERS[self.solver](objective, start, **options)
         if self.tol > 0 and not result.converged and not result.interrupted:
-            message = _not_converged(result, self.max_iter, self.tol)
-            warn_user(f"{message} {self._advice(objective)}", ConvergenceWarning)
+            warn_user(self._not_converged(objective, result.history[-1]), ConvergenceWarning)
         return result
 
-    def _advice(self, objective: Objective) -> str:
-        """What to do if a fit has not converged."""
+    def _not_converged(self, objective: Objective, last: Record) -> str:
+        """What a fit has reached that has not converged, and what to do."""
+        parts = ("stationarity", "feasibility", "concave_gap", "change")
+        reached = ", ".join(f"{name} {last[name]:.1e}" for name in parts if name in last)
+        message = (
+            f"NAIM3L did not converge in max_iter={self.max_iter} iterations (tol={self.tol:g}): "
+            f"{reached}. "
+        )
         high_rank = VARIANTS[self.variant][1]
         needed = objective.problem.bounding_ridge(self.lam) if high_rank else 0.0
         if objective.ridge >= needed:
-            return "Raise max_iter or tol; history_ shows whether the objective still moves."
+            return (
+                f"{message}Raise max_iter or tol; history_ shows whether the objective still moves."
+            )
         return (
-            "More iterations will not help: rows without an observed positive are rewarded for "
-            f"high rank, and a ridge of {objective.ridge:g} does not limit their scores. Use "
-            f"ridge={needed:.2g}{'' if self.solver == 'paper' else ' or ridge=' + repr(AUTO)}, "
-            'lower lam, or use variant="low-rank".'
+            f"{message}More iterations will not help: rows without an observed positive are "
+            f"rewarded for high rank, and a ridge of {objective.ridge:g} does not limit their "
+            f"scores. Use ridge={needed:.2g}"
+            f"{'' if self.solver == 'paper' else ' or ridge=' + repr(AUTO)}, lower lam, or use "
+            'variant="low-rank".'
         )
 
     def _start_weights(self, problem: Any) -> Matrix | None:
@@ -365,16 +315,7 @@ class NAIM3L(CoupledModel):
 
 
 def given_weights(problem: Any, init: Mapping[str, NDArray], views: Sequence[str]) -> Matrix:
-    """Stacked start weights (n_weights, n_labels) from those of each view, checked.
-
-    Parameters
-    ----------
-    problem : problem of a solver
-    init : mapping of str to ndarray
-        As in :class:`naim3l.NAIM3L`.
-    views : sequence of str
-        Names of the views, in the order of the problem.
-    """
+    """Stacked start weights (n_weights, n_labels) from those of each view, checked."""
     if set(init) != set(views):
         raise ValueError(f"init has views {sorted(init, key=str)}, the data {sorted(views)}.")
     blocks = []
@@ -392,12 +333,3 @@ def given_weights(problem: Any, init: Mapping[str, NDArray], views: Sequence[str
             )
         blocks.append(block)
     return problem.stack_weights(blocks)
-
-
-def _not_converged(result: SolverResult, max_iter: int, tol: float) -> str:
-    last = result.history[-1]
-    shown = [
-        name for name in ("stationarity", "feasibility", "concave_gap", "change") if name in last
-    ]
-    reached = ", ".join(f"{name} {last[name]:.1e}" for name in shown)
-    return f"NAIM3L did not converge in max_iter={max_iter} iterations (tol={tol:g}): {reached}."

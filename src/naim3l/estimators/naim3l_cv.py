@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -162,41 +162,8 @@ class NAIM3LCV(CoupledModel):
     decide: Any = "guarded"
     n_jobs: int | None = None
 
-    def fit(self, X: Any, y: Any = None, *, checkpoint: Path_ | None = None) -> Self:
-        """Choose ``lam`` and ``ridge``, and fit the weights of all views.
-
-        Parameters
-        ----------
-        X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
-            As for `NAIM3L.fit`.
-        y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
-            Labels of the rows of ``X``, as for `NAIM3L.fit`.
-        checkpoint : path, optional
-            As for `NAIM3L.fit`, for finished folds and for the state of the final fit.
-
-        Returns
-        -------
-        self
-            The fitted model.
-
-        Raises
-        ------
-        FloatingPointError
-            The objective is unbounded below for all pairs.
-
-        Examples
-        --------
-        >>> from naim3l import NAIM3LCV
-        >>> from naim3l.datasets import make_unpaired
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=4, random_state=0)
-        >>> model = NAIM3LCV(lams=3, ridges=[1.0], random_state=0).fit(data.views, data.labels)
-        >>> model.cv_results_["lam"].round(2).tolist()
-        [0.01, 0.32, 10.0]
-        """
-        return super().fit(X, y, checkpoint=checkpoint)
-
     def _fit(self, X: Any, y: Any, checkpoint: Path_ | None, *, compare: bool) -> None:
-        problem, kept = self._read(X, y, checkpoint, self.cv)
+        problem, kept = self._read(X, y, checkpoint, self.cv, refine=self._refine)
         folds = self._hold_out(problem, self.cv)
         self._choose_metric(folds)
         if problem.fold_of is None:  # otherwise refined when it was read
@@ -224,14 +191,18 @@ class NAIM3LCV(CoupledModel):
         self.metric_ = choose_metric(self.metric, truths)
 
     def _refine(self, batches: Mapping[str, Batch], folds: Folds) -> None:
+        """Choose gammas on a sample of the rows, before all rows are encoded."""
         self._choose_metric(folds)
         self._refine_gammas(lambda: batches, folds)
 
     def _refine_gammas(self, read: Callable[[], Mapping[str, Batch]], folds: Folds) -> Problem:
         """The problem with the gammas that are best for the first fold; keeps their maps."""
-        auto, problem, hidden = self._free_gammas(), folds.rows, folds.hidden(0)
-        if not any(auto.values()):
+        kernels = {view: self._spec(view).kernel for view in self.views_}
+        free = {view for view, kernel in kernels.items() if kernel and kernel.gamma == AUTO}
+        problem = folds.rows
+        if not free:
             return problem
+        auto = {view: gamma if view in free else None for view, gamma in self.gamma_.items()}
         batches = read()
         maps = {view: {auto[view]: features} for view, features in self.features_.items()}
 
@@ -246,16 +217,11 @@ class NAIM3LCV(CoupledModel):
             return problem.with_features(features)
 
         with progress_bar("bandwidths", len(GAMMA_FACTORS), shown=self.verbose > 0) as advance:
+            hidden = folds.hidden(0)
             chosen, found = choose_gammas(auto, problem_at, hidden, self.metric_, self.device)
         self.features_ = {view: maps[view][gamma] for view, gamma in chosen.items()}
         pairs = zip(found, problem.features, strict=True)
         return problem.with_features([old if new is None else new for new, old in pairs])
-
-    def _free_gammas(self) -> dict[str, float | None]:
-        """Gamma of each view in which it is "auto", None for other views."""
-        kernels = {view: self._spec(view).kernel for view in self.views_}
-        free = {view for view, kernel in kernels.items() if kernel and kernel.gamma == AUTO}
-        return {view: gamma if view in free else None for view, gamma in self.gamma_.items()}
 
     def _checkpoint_settings(self) -> dict[str, Any]:
         names = ("cv", "metric", "variant", "positive_weight", "fit_intercept", "_exhaustive")
@@ -276,17 +242,9 @@ class NAIM3LCV(CoupledModel):
 
     def _search(self, folds: Folds, checkpoint: Checkpoint | None) -> Search:
         """All fits of the search; sets ``cv_results_``."""
-        low_rank, high_rank = VARIANTS[self.variant]
-        search = Search(
-            folds,
-            self.cv,
-            self._pairs(),
-            self.metric_,
-            low_rank=low_rank,
-            high_rank=high_rank,
-            exhaustive=self._exhaustive,
-            device=self.device,
-        )
+        options: dict[str, Any] = {"exhaustive": self._exhaustive, "device": self.device}
+        terms = VARIANTS[self.variant]
+        search = Search(folds, self.cv, self._pairs(), self.metric_, *terms, **options)
         search.run(self.n_jobs, checkpoint, shown=self.verbose > 0)
         self._rank(search)
         return search
@@ -387,29 +345,11 @@ def choose_gammas(
     metric: str,
     device: str,
 ) -> tuple[dict[str, float | None], list[Any]]:
-    """Best multiple of each view's initial gamma for ridge regression, and its features.
+    """Best multiple of each view's gamma for ridge regression, and the features of each view there.
 
-    Without the regulariser views are independent of each other, so that one fit for each factor
-    and each of ``GAMMA_RIDGES`` is enough for all views.
-
-    Parameters
-    ----------
-    start : mapping of view to gamma, or to None if it is not to be chosen
-        Initial gammas.
-    problem_at : callable
-        Function of gammas by view that returns the problem with these gammas.
-    hidden : bool ndarray of shape (n_rows, n_labels)
-        Entries to hold out.
-    metric : str
-        See `naim3l.decisions.held_out.hidden_metric`.
-    device : str
-        Where weights are computed.
-
-    Returns
-    -------
-    gammas : dict of view to gamma, or to None
-    features : list of ndarray, or of None for views that keep their initial gamma
-        Features of each view at that gamma.
+    ``problem_at`` gives the problem for gammas by view. A gamma that is None is not chosen, and the
+    features of a view that keeps its gamma are None. Without the regulariser views are independent
+    of each other, so that one fit for each factor and ridge is enough for all views.
     """
     best, chosen = np.full(len(start), -np.inf), dict(start)
     features: list[Any] = [None] * len(start)
