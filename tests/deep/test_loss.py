@@ -107,7 +107,7 @@ def test_on_all_rows_it_is_the_linear_objective_with_its_gradient(case, variant,
     low_rank, high_rank = VARIANTS[variant]
     expected = oracle.gradient(features, labels, W, lam=0.4, low_rank=low_rank, high_rank=high_rank)
     np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-6)
-    expected = objective.parts(W).as_record()
+    expected = objective.parts(W)
     for name, part in loss.parts(scores, truth).items():
         assert part.item() == pytest.approx(expected[name], rel=1e-6)
 

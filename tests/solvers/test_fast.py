@@ -81,7 +81,7 @@ def test_records_have_the_objective_of_an_outer_step(planted_problem, lam):
     assert result.history[-1]["objective"] == pytest.approx(objective.value(result.W), rel=1e-9)
     stopped = solve_fast(objective, max_iter=3)
     assert not stopped.converged
-    parts = objective.parts(stopped.W).as_record()
+    parts = objective.parts(stopped.W)
     assert {name: stopped.history[-1][name] for name in parts} == pytest.approx(parts, rel=1e-9)
 
 

@@ -22,14 +22,14 @@ def test_value_is_the_paper_s_objective(case):
 
 def test_parts_add_up_and_absent_terms_are_zero(case):
     objective, W, *_ = case
-    record = objective.parts(W).as_record()
+    record = objective.parts(W)
     total = record.pop("objective")
     assert total == pytest.approx(sum(record.values()), rel=1e-14)
     assert total == objective.value(W)
     assert (record["low_rank"] == 0) == (not objective.low_rank)
     assert (record["high_rank"] == 0) == (not objective.high_rank)
     assert (record["ridge"] == 0) == (objective.ridge == 0)
-    assert objective.parts(W, loss=record["loss"]).total == total
+    assert objective.parts(W, loss=record["loss"])["objective"] == total
 
 
 def test_its_slopes_are_those_of_the_gradient(case, rng):
@@ -48,4 +48,4 @@ def test_regulariser_is_not_negative_if_every_row_has_a_positive(make_problem, r
     objective = Objective(Problem(features, labels), lam=1.0)
     for _ in range(20):
         parts = objective.parts(rng.normal(size=(14, 6)))
-        assert parts.low_rank + parts.high_rank >= 0
+        assert parts["low_rank"] + parts["high_rank"] >= 0

@@ -2,16 +2,16 @@
 
 import json
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from naim3l._arrays import Arrays, Matrix, as_numpy, inner, namespace_of, norm
-from naim3l._threads import kept_threads, one_blas_thread
+from naim3l._threads import kept_threads, limited_blas
 from naim3l.problem.cost_model import choose_form
-from naim3l.solvers.base import Callback, Record, SolverResult, StateStore
-from naim3l.solvers.objective import Objective, ObjectiveParts
+from naim3l.solvers.base import Callback, Record, SolverResult
+from naim3l.solvers.objective import Objective
 from naim3l.solvers.thresholding import Bases, shrink_labels, shrink_relaxed
 from naim3l.solvers.weights import WeightStep, make_weight_step
 
@@ -38,15 +38,14 @@ STALE, STALE_RESIDUAL, LOOSEST = 0.3, 0.1, 1e-4
 # Thresholding may neglect this share of the last residual. It is exact where that is below the
 # second number, or so little above tol that the next iteration is likely to be the last one.
 NEAR, SINGLE_RESIDUAL, LAST = 0.05, 3e-5, 1.2
-STATE = "solver"  # name of the state in a store
-# Its fields there.
-STATE_ARRAYS = ("W", "B", "XU", "high_rank", "touched")
+STATE = "solver"  # name of the state in a checkpoint
+# Its fields there; Z follows from B where it is exact.
+STATE_ARRAYS = ("W", "B", "Z", "XU", "high_rank", "touched")
 STATE_NUMBERS = ("threshold", "divisor", "mu", "lam", "worst", "exact", "checked", "follow_below")
-# The multipliers have a block for every label. Where they take more than this many bytes, and more
-# than this many times the size of the weights, only the weights are stored. Where Z is not
-# exact, it and the bases take up to twice as much again.
+# Where multipliers, a block for every label, take more than this many bytes, and more than this
+# many times the size of the weights, only the weights are stored.
 STATE_LIMIT, STATE_TIMES = 2**25, 8
-BASIS = "basis"  # begins the names of singular vectors, of which each group of labels has some
+BASIS = "basis"  # begins the names of the singular vectors of a group of labels
 # Labels are 1 and -1; scores beyond this mean that the objective is unbounded below.
 SCORE_LIMIT = 1e6
 _UNBOUNDED_MESSAGE = (
@@ -58,25 +57,21 @@ _UNBOUNDED_MESSAGE = (
 
 @dataclass
 class State:
-    """Iterates of the splitting, and the linearisation that they minimise.
-
-    The multipliers divided by mu are ``U = (B - Z) / divisor``. An exact Z follows from B, so that
-    a checkpoint stores only B. Both have a block for every label, of up to the size of W.
-    """
+    """Iterates of the splitting; the multipliers divided by mu are ``U = (B - Z) / divisor``."""
 
     W: Matrix  # (n_weights, n_labels)
     B: Matrix  # the last input of the thresholding, (n_block_rows, n_labels)
     threshold: float  # of the last thresholding
     Z: Matrix  # its output
-    divisor: float  # factor by which mu has grown since
     XZ: Matrix  # sum_k X_k' Z_k, (n_weights, n_labels)
     XU: Matrix  # sum_k X_k' U_k, updated rather than recomputed
     mu: float
     lam: float
     high_rank: Matrix  # lam X'G, with G where the concave term was linearised last
     touched: Matrix  # those weights
-    outer: ObjectiveParts  # at the last outer step
+    outer: Record  # the objective and its parts at the last outer step
     step: WeightStep
+    divisor: float = 1.0  # factor by which mu has grown since the last thresholding
     # Singular vectors for thresholding. Over-relaxed iterates alternate, so that those of two
     # iterations ago are nearer than the last ones.
     bases: tuple[Bases, Bases] = field(default_factory=lambda: ({}, {}))
@@ -96,16 +91,15 @@ def solve_fast(
     callback: Callback | None = None,
     form: str = "auto",
     warm: SolverResult | None = None,
-    checkpoint: StateStore | None = None,
+    checkpoint: Any = None,
 ) -> SolverResult:
     """Weights at which the objective is stationary, started at ``W`` or at a ridge solution.
 
     The concave term is replaced by a linear function above it, and the remaining convex problem is
-    solved by the splitting ``Z_k = X_k W``. The linear function is replaced in the course of the
-    iterations: in every one while residuals fall, otherwise only at outer steps, at which the true
-    objective is lower than at the last one. Because the linear function bounds the objective from
-    above, such a step is always found unless the last one was stationary. Elsewhere the objective,
-    which takes a decomposition for every label, is not computed.
+    solved by the splitting ``Z_k = X_k W``. The linear function is replaced in every iteration while
+    residuals fall, otherwise only at outer steps, at which the true objective is lower than at the
+    last one. Such a step is always found unless the last one was stationary, because the linear
+    function bounds the objective from above. Elsewhere the objective is not computed.
 
     Parameters
     ----------
@@ -127,14 +121,12 @@ def solve_fast(
         of an iteration does not depend on the number of rows. By default the cheaper form is used.
     warm : SolverResult, optional
         A result for the same problem, in the form that the loop works on, at another ``lam`` or
-        ridge. Its weights, multipliers and mu are reused instead of ``W``, and at the same ridge
-        its factorisation of the W-step. At another ridge the ridge solution is used if the
-        objective is lower there.
-    checkpoint : StateStore, optional
+        ridge, whose weights, multipliers and mu are used instead of ``W``. At another ridge the
+        ridge solution is used if the objective is lower there.
+    checkpoint : Checkpoint, optional
         Stores the state from time to time. If it contains a state, the iterations resume there and
-        end at the same weights as an uninterrupted fit. If the state is too large (see
-        ``STATE_LIMIT``), only the weights are stored: a resumed fit starts from them and reaches
-        the same tolerances, but not bit-for-bit the same weights.
+        end at the same weights as an uninterrupted fit, unless the state is so large that only the
+        weights are stored (see ``STATE_LIMIT``).
 
     Returns
     -------
@@ -147,68 +139,32 @@ def solve_fast(
         If the objective falls without bound.
     """
     objective = replace(objective, problem=choose_form(objective.problem, form))
-    with kept_threads(objective.problem.n_threads):
-        return _solve(objective, W, mu, max_iter, tol, callback, warm, checkpoint)
-
-
-@one_blas_thread
-def _solve(
-    objective: Objective,
-    W: Matrix | None,
-    mu: float | None,
-    max_iter: int,
-    tol: float,
-    callback: Callback | None,
-    warm: SolverResult | None,
-    checkpoint: StateStore | None,
-) -> SolverResult:
-    stored = None if checkpoint is None else checkpoint.get(STATE)
-    if stored is not None:
-        result = _resume_fit(objective, stored)
-    else:
-        state = (
-            _start_state(objective, W, mu)
-            if warm is None
-            else _restart_state(objective, warm.state, mu)
-        )
-        result = SolverResult(as_numpy(state.W), state=state)
-    state = result.state
-    result.converged = bool(result.history) and _is_converged(result.history[-1], tol)
-    if result.converged:  # a finished fit, whose model was not saved
-        return result
-    try:
-        for n_iter in range(result.n_iter + 1, max_iter + 1):
-            record = _iterate(objective, state, n_iter, tol)
-            result.W, result.stationarity = as_numpy(state.W), record["stationarity"]
-            result.converged = _is_converged(record, tol)
-            result.history.append(record)
-            if callback is not None:
-                callback(record, result.W)
-            if result.converged:
-                break
-            if mu is None and n_iter <= MU_REST:
-                _balance(state, record)
+    with kept_threads(objective.problem.n_threads), limited_blas():
+        result = _begin(objective, W, mu, warm, checkpoint)
+        if result.history and _is_converged(result.history[-1], tol):
+            result.converged = True  # a finished fit, whose model was not saved
+            return result
+        try:
+            for n_iter in range(result.n_iter + 1, max_iter + 1):
+                record = _iterate(objective, result.state, n_iter, tol)
+                result.W, result.stationarity = as_numpy(result.state.W), record["stationarity"]
+                result.converged = _is_converged(record, tol)
+                result.history.append(record)
+                if callback is not None:
+                    callback(record, result.W)
+                if result.converged:
+                    break
+                if mu is None and n_iter <= MU_REST:
+                    _balance(result.state, record)
+                if checkpoint is not None:
+                    checkpoint.offer(STATE, lambda: _state_arrays(result))
             if checkpoint is not None:
-                checkpoint.offer(STATE, lambda: _state_arrays(result))
-        if checkpoint is not None:
-            checkpoint.put(STATE, _state_arrays(result))
-    except KeyboardInterrupt:
-        result.interrupted = True
-    _complete(objective, result)
-    return result
-
-
-def _complete(objective: Objective, result: SolverResult) -> None:
-    """Give the last record the objective of the weights, if they are not those of an outer step."""
-    if result.history and not result.history[-1]["outer"]:
-        W = objective.problem.asarray(result.W)
-        result.history[-1] |= objective.parts(W).as_record()
-
-
-def _relaxation(n_iter: int) -> float:
-    if n_iter <= N_FIRST:
-        return FIRST_RELAXATION
-    return 1.0 if n_iter == N_FIRST + 1 else RELAXATION
+                checkpoint.put(STATE, _state_arrays(result))
+        except KeyboardInterrupt:
+            result.interrupted = True
+        if result.history and not result.history[-1]["outer"]:
+            result.history[-1] |= objective.parts(objective.problem.asarray(result.W))
+        return result
 
 
 def _is_converged(record: Record, tol: float) -> bool:
@@ -230,14 +186,15 @@ def _iterate(objective: Objective, state: State, n_iter: int, tol: float) -> Rec
     # A linear function may lie this much above the term where it touches it, so that tiny singular
     # values turn it less, see `inverse_root_of_gram`.
     level = min(tol, LOOSEST)
-    slack = STALE / 2 * level * abs(state.outer.total) / lam
+    slack = STALE / 2 * level * abs(state.outer["objective"]) / lam
     scores_norm, high_rank = objective.high_rank_term(W, slack=slack)
     residuals = _split(objective, state, n_iter, tol, scores, gradient)
     worst = state.worst
 
     # Multipliers are lam times matrices of norm 1 at most, so this is below the objective.
     label_norms = mu * inner(W, state.XU) / lam
-    least = objective.parts(W, loss=loss, label_norms=label_norms, scores_norm=scores_norm).total
+    known = {"loss": loss, "scores_norm": scores_norm}
+    least = objective.parts(W, label_norms=label_norms, **known)["objective"]
     scale = abs(least) + lam * scores_norm + 1e-300
     # How far the linear function lies above the concave term, relative to the objective.
     gap = max(lam * scores_norm - inner(W, state.high_rank), 0.0) / scale
@@ -252,33 +209,29 @@ def _iterate(objective: Objective, state: State, n_iter: int, tol: float) -> Rec
     if stale:
         _check(objective, state)
     if stale or ends:
-        highest = math.inf if follows else state.outer.total + rise
+        highest = math.inf if follows else state.outer["objective"] + rise
         if least <= highest:
-            parts = objective.parts(W, loss=loss, label_scores=scores, scores_norm=scores_norm)
-            outer = parts.total <= highest
+            parts = objective.parts(W, label_scores=scores, **known)
+            outer = parts["objective"] <= highest
             state.outer = parts if outer else state.outer
         if not outer:
             _check(objective, state)
     if follows or (stale and outer):
         state.high_rank, state.touched, state.checked = high_rank, W, outer
-    return (
-        state.outer.as_record()
-        | residuals
-        | {
-            "change": float(namespace_of(W).max(abs(W - W_old))),
-            "dual_residual": mu * norm(state.XZ - XZ_old),
-            "concave_gap": gap,
-            "mu": mu,
-            "outer": bool(outer),
-        }
-    )
+    changes = {
+        "change": float(namespace_of(W).max(abs(W - W_old))),
+        "dual_residual": mu * norm(state.XZ - XZ_old),
+    }
+    return state.outer | residuals | changes | {"concave_gap": gap, "mu": mu, "outer": bool(outer)}
 
 
 def _split(
     objective: Objective, state: State, n_iter: int, tol: float, scores: Matrix, gradient: Matrix
 ) -> Record:
     """Update Z and the multipliers after a W-step, and return the residuals."""
-    problem, mu, relaxation = objective.problem, state.mu, _relaxation(n_iter)
+    problem, mu, jumps = objective.problem, state.mu, n_iter == N_FIRST + 1
+    relaxation = FIRST_RELAXATION if n_iter <= N_FIRST else RELAXATION
+    relaxation = 1.0 if jumps else relaxation
     # Scaled multipliers (B - Z) / divisor, and the relaxed scores.
     factors = (1 / state.divisor, 1 - relaxation - 1 / state.divisor, relaxation)
     XB = state.XU + relaxation * problem.multiply_positive_gram(state.W)
@@ -286,7 +239,6 @@ def _split(
     state.threshold, state.divisor = _threshold_of(objective, mu), 1.0
     # Of small blocks, decompositions are not what takes the time.
     bases = state.bases[n_iter % 2 if n_iter <= N_FIRST else 0] if problem.large else None
-    jumps = n_iter == N_FIRST + 1  # the step without relaxation
     if jumps:
         state.bases[1].clear()  # not used any more
     near = state.worst >= max(SINGLE_RESIDUAL, LAST * tol) and not jumps
@@ -341,48 +293,58 @@ def _balance(state: State, record: Record) -> None:
 def _state_arrays(result: SolverResult) -> Arrays:
     """What `_resume_fit` needs to continue after the last complete iteration."""
     state = result.state
-    whole = 8 * math.prod(state.B.shape) <= max(STATE_LIMIT, STATE_TIMES * result.W.nbytes)
-    names = (*STATE_ARRAYS, *STATE_NUMBERS) if whole else ("W", "mu")
-    arrays = {name: getattr(state, name) for name in names}
-    if whole and not state.exact:
-        arrays["Z"] = state.Z
-    if whole:
+    if 8 * math.prod(state.B.shape) <= max(STATE_LIMIT, STATE_TIMES * result.W.nbytes):
+        arrays = {name: getattr(state, name) for name in (*STATE_ARRAYS, *STATE_NUMBERS)}
+        if state.exact:
+            del arrays["Z"]
         for i, bases in enumerate(state.bases):
             arrays |= {f"{BASIS} {i} {group}": vectors for group, vectors in bases.items()}
+    else:
+        arrays = {"W": state.W, "mu": state.mu}
     arrays["history"] = np.frombuffer(json.dumps(result.history).encode(), dtype=np.uint8)
     return {name: as_numpy(value) for name, value in arrays.items()}
 
 
+def _begin(
+    objective: Objective, W: Matrix | None, mu: float | None, warm: Any, checkpoint: Any
+) -> SolverResult:
+    """What the iterations continue: the fit of a checkpoint, another fit, or a start."""
+    stored = None if checkpoint is None else checkpoint.get(STATE)
+    if stored is not None:
+        return _resume_fit(objective, stored)
+    if warm is None:
+        state = _start_state(objective, W, mu)
+    else:
+        state = _restart_state(objective, warm.state, mu)
+    return SolverResult(as_numpy(state.W), state=state)
+
+
 def _resume_fit(objective: Objective, stored: Arrays) -> SolverResult:
     """The result after the last iteration that a checkpoint has, from `_state_arrays`."""
-    history = json.loads(stored["history"].tobytes())
-    last = history[-1]["stationarity"]
+    problem, history = objective.problem, json.loads(stored["history"].tobytes())
+    last = history[-1]  # also has the last outer step; its other entries are replaced
+    result = SolverResult(stored["W"], history=history, stationarity=last["stationarity"])
     if "B" not in stored:
-        state = _start_state(objective, stored["W"], float(stored["mu"]))
-        return SolverResult(stored["W"], history=history, stationarity=last, state=state)
-    problem = objective.problem
-    values: dict[str, Any] = {name: problem.asarray(stored[name]) for name in STATE_ARRAYS}
-    values |= {name: float(stored[name]) for name in STATE_NUMBERS}
+        result.state = _start_state(objective, stored["W"], float(stored["mu"]))
+        return result
+    values: dict[str, Any] = {name: float(stored[name]) for name in STATE_NUMBERS}
+    values |= {name: problem.asarray(stored[name]) for name in STATE_ARRAYS if name in stored}
+    if "Z" not in stored:
+        values["Z"] = shrink_labels(problem, values["B"], values["threshold"])[0]
     bases: tuple[Bases, Bases] = ({}, {})
     for name, vectors in stored.items():
         if name.startswith(BASIS):
             i, group = map(int, name.split()[1:])
             bases[i][group] = vectors
-    if "Z" in stored:
-        Z = problem.asarray(stored["Z"])
-    else:
-        Z = shrink_labels(problem, values["B"], values["threshold"])[0]
-    XZ = problem.label_scores_transposed(Z)
+    XZ = problem.label_scores_transposed(values["Z"])
     step = make_weight_step(problem, objective.ridge)
-    outer = ObjectiveParts(*(history[-1][field.name] for field in fields(ObjectiveParts)))
-    state = State(**values, Z=Z, XZ=XZ, step=step, outer=outer, bases=bases)
-    return SolverResult(stored["W"], history=history, stationarity=last, state=state)
+    result.state = State(**values, XZ=XZ, step=step, outer=last, bases=bases)
+    return result
 
 
 def _start_state(objective: Objective, W: Matrix | None, mu: float | None) -> State:
     """A primal-dual pair that is feasible for the splitting."""
-    problem = objective.problem
-    step = make_weight_step(problem, objective.ridge)
+    problem, step = objective.problem, make_weight_step(objective.problem, objective.ridge)
     mu = FIRST_MU if mu is None else mu
     if W is None:
         # Without the low-rank term, only undetermined directions need the penalty.
@@ -391,25 +353,13 @@ def _start_state(objective: Objective, W: Matrix | None, mu: float | None) -> St
         W = step(problem.targets, start_mu, zero)
     else:
         W = problem.asarray(W)
-    scores, threshold = problem.label_scores(W), _threshold_of(objective, mu)
-    Z, label_norms = shrink_labels(problem, scores, threshold)
+    B, threshold, lam = problem.label_scores(W), _threshold_of(objective, mu), objective.lam
+    Z, label_norms = shrink_labels(problem, B, threshold)
     XZ = problem.label_scores_transposed(Z)
+    XU = problem.multiply_positive_gram(W) - XZ
     scores_norm, high_rank = objective.high_rank_term(W)
-    return State(
-        W=W,
-        B=scores,
-        threshold=threshold,
-        Z=Z,
-        divisor=1.0,
-        XZ=XZ,
-        XU=problem.multiply_positive_gram(W) - XZ,
-        mu=mu,
-        lam=objective.lam,
-        high_rank=high_rank,
-        touched=W,
-        outer=objective.parts(W, label_norms=label_norms, scores_norm=scores_norm),
-        step=step,
-    )
+    outer = objective.parts(W, label_norms=label_norms, scores_norm=scores_norm)
+    return State(W, B, threshold, Z, XZ, XU, mu, lam, high_rank, touched=W, outer=outer, step=step)
 
 
 def _restart_state(objective: Objective, last: State, mu: float | None) -> State:
@@ -418,33 +368,21 @@ def _restart_state(objective: Objective, last: State, mu: float | None) -> State
     At another ridge, a new start is taken instead if the objective is lower there.
     """
     scores_norm, high_rank = objective.high_rank_term(last.W)
-    outer = objective.parts(last.W, scores_norm=scores_norm)
-    step = last.step
+    outer, step = objective.parts(last.W, scores_norm=scores_norm), last.step
     if step.ridge != objective.ridge:
         new = _start_state(objective, None, mu)
-        if new.outer.total < outer.total:
+        if new.outer["objective"] < outer["objective"]:
             return new
         step = new.step
     mu = last.mu if mu is None else mu
     factor = objective.lam / last.lam * last.mu / mu
-    return replace(
-        last,
-        step=step,
-        bases=(dict(last.bases[0]), dict(last.bases[1])),
-        worst=0.0,
-        follow_below=math.inf,
-        # Changed in place, and still used by the other fit.
-        B=namespace_of(last.B).asarray(last.B, copy=True),
-        Z=namespace_of(last.Z).asarray(last.Z, copy=True),
-        divisor=last.divisor / factor,
-        XU=factor * last.XU,
-        mu=mu,
-        lam=objective.lam,
-        high_rank=high_rank,
-        touched=last.W,
-        checked=True,
-        outer=outer,
-    )
+    state = replace(last, step=step, mu=mu, lam=objective.lam, outer=outer, high_rank=high_rank)
+    state.divisor, state.XU, state.touched = last.divisor / factor, factor * last.XU, last.W
+    state.worst, state.checked, state.follow_below = 0.0, True, math.inf
+    # Changed in place, and still used by the other fit.
+    state.B, state.Z = (namespace_of(A).asarray(A, copy=True) for A in (last.B, last.Z))
+    state.bases = (dict(last.bases[0]), dict(last.bases[1]))
+    return state
 
 
 def _threshold_of(objective: Objective, mu: float) -> float:

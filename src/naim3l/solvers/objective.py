@@ -1,29 +1,12 @@
 """The objective of the model, its terms and its sub-gradient."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from naim3l._arrays import Matrix, inner, namespace_of, norm
 from naim3l.problem.base import BaseProblem
+from naim3l.solvers.base import Record
 from naim3l.solvers.nuclear import inverse_root_of_gram
 from naim3l.solvers.thresholding import sum_trace_norms
-
-
-@dataclass(frozen=True)
-class ObjectiveParts:
-    """Terms of the objective, including their factors and signs, so that they sum to it."""
-
-    loss: float
-    low_rank: float
-    high_rank: float
-    ridge: float
-
-    @property
-    def total(self) -> float:
-        return self.loss + self.low_rank + self.high_rank + self.ridge
-
-    def as_record(self) -> dict[str, float]:
-        """Plain dict with the total under ``"objective"``."""
-        return {"objective": self.total, **asdict(self)}
 
 
 @dataclass(frozen=True)
@@ -66,14 +49,13 @@ class Objective:
         label_scores: Matrix | None = None,
         label_norms: float | None = None,
         scores_norm: float | None = None,
-    ) -> ObjectiveParts:
-        """Terms of ``F(W)``, of weights (n_weights, n_labels).
+    ) -> Record:
+        """``F(W)`` as "objective", and its terms, which include their factors and signs.
 
         The loss, ``X_k W`` of all labels, the sum of the trace norms of these, and the trace norm
         of ``XW`` can be given if they are known already.
         """
-        problem = self.problem
-        low_rank = high_rank = 0.0
+        problem, low_rank, high_rank = self.problem, 0.0, 0.0
         if self.low_rank and label_norms is not None:
             low_rank = label_norms
         elif self.low_rank:
@@ -81,27 +63,24 @@ class Objective:
             low_rank = sum_trace_norms(problem, blocks)
         if self.high_rank:
             high_rank = self.high_rank_term(W)[0] if scores_norm is None else scores_norm
-        return ObjectiveParts(
-            loss=problem.loss_and_gradient(W)[0] if loss is None else loss,
-            low_rank=self.lam * low_rank,
-            high_rank=0.0 - self.lam * high_rank,  # not -0.0
-            ridge=0.5 * inner(W, self.ridge_gradient(W)) if self.ridge else 0.0,
-        )
+        loss = problem.loss_and_gradient(W)[0] if loss is None else loss
+        low_rank, high_rank = self.lam * low_rank, 0.0 - self.lam * high_rank  # not -0.0
+        ridge = 0.5 * inner(W, self.ridge_gradient(W)) if self.ridge else 0.0
+        terms = {"loss": loss, "low_rank": low_rank, "high_rank": high_rank, "ridge": ridge}
+        return {"objective": loss + low_rank + high_rank + ridge, **terms}
 
     def value(self, W: Matrix) -> float:
         """``F(W)``."""
-        return self.parts(W).total
+        return self.parts(W)["objective"]
 
     def high_rank_term(
         self, W: Matrix, cutoff: float | None = None, slack: float = 0.0
     ) -> tuple[float, Matrix]:
-        """Trace norm of ``XW``, and ``lam X'G`` with its sub-gradient ``G`` (Algorithm 2).
+        """Trace norm of ``XW``, and ``lam X'G`` with its sub-gradient ``G`` (Algorithm 2), or zero.
 
-        Both follow from ``X'XW``: ``(XW)'XW = W'X'XW``, and ``X'G = X'XW T``. They are zero if
-        the term is left out. ``cutoff`` and ``slack`` are those of `inverse_root_of_gram`.
-
-        With fewer weights than labels, the decomposition is that of ``R'W`` with ``X'X = RR'``,
-        which has the same singular values and fewer rows.
+        Both follow from ``X'XW``: ``(XW)'XW = W'X'XW``, and ``X'G = X'XW T``. With fewer weights
+        than labels, ``R'W`` with ``X'X = RR'`` is decomposed, which has the same singular values
+        and fewer rows. ``cutoff`` and ``slack`` are those of `inverse_root_of_gram`.
         """
         if not self.high_rank:
             return 0.0, namespace_of(W).zeros_like(W)
@@ -115,16 +94,14 @@ class Objective:
         return scores_norm, self.lam * (XXW @ T)
 
     def ridge_gradient(self, W: Matrix) -> Matrix:
-        """Gradient of the ridge term, of shape (n_weights, n_labels)."""
+        """Gradient of the ridge term, (n_weights, n_labels)."""
         return self.ridge * self.problem.penalised * W
 
     def stationarity(self, gradient: Matrix, multipliers: Matrix, high_rank: Matrix) -> float:
-        """How far a point is from stationary, with multipliers as certificate.
+        """Norm of the gradient of loss and ridge plus ``sum_k X_k' Lambda_k`` minus ``lam X'G``.
 
-        Given the gradient of loss and ridge, ``sum_k X_k' Lambda_k``, and ``lam X'G``, each of
-        shape (n_weights, n_labels), this is the norm of their sum (the last one subtracted)
-        relative to that of ``X'(P * Y)``. It is a certificate if each ``Lambda_k`` is lam times a
-        sub-gradient of the trace norm at ``X_k W``, and G a sub-gradient at ``XW``, up to
-        feasibility and the concave gap.
+        It is relative to that of ``X'(P * Y)``, and certifies a stationary point if each
+        ``Lambda_k`` is lam times a sub-gradient of the trace norm at ``X_k W``, and G one at
+        ``XW``, up to feasibility and the concave gap.
         """
         return norm(gradient + multipliers - high_rank) / norm(self.problem.targets)

@@ -32,10 +32,9 @@ def solve_paper(
 ) -> SolverResult:
     """Weights after Algorithm 1 started at ``W``.
 
-    Each iteration takes one step in W (the loss and the high-rank term linearised at the
-    last W), one in Z (singular value thresholding, label by label) and one in the
-    multipliers. Without the low-rank term the threshold is zero and the multipliers stay
-    zero; what remains is a descent on the loss. A ridge term, which the paper does not have,
+    Each iteration takes one step in W (the loss and the high-rank term linearised at the last W),
+    one in Z (singular value thresholding, label by label) and one in the multipliers. Without the
+    low-rank term, a descent on the loss remains. A ridge term, which the paper does not have,
     enters the W-step exactly and turns the guard on.
 
     Parameters
@@ -55,8 +54,8 @@ def solve_paper(
         Called with the record and the weights of each iteration.
     guarded : bool
         Add a proximal term to the W-step in the directions in which the penalty is less than
-        twice the curvature of the loss. In these directions the printed algorithm may diverge,
-        or never move; if there are none, nothing changes. Always on with a ridge.
+        twice the curvature of the loss, where the printed algorithm may diverge or never move.
+        Always on with a ridge.
     eigenvalue_cutoff : float or None
         Eigenvalues of ``(XW)'XW`` below this count as zero in Algorithm 2; None keeps all
         eigenvalues above rounding error.
@@ -96,7 +95,11 @@ def solve_paper(
             linearised = float(np.vdot(high_rank, W))  # stands for lam ||XW||_* in Eq. (11)
             XW = problem.multiply(W)
             if not _max_abs(XW) <= score_limit:
-                raise FloatingPointError(_divergence_message(n_iter, mu))
+                raise FloatingPointError(
+                    f"solver 'paper' diverged at iteration {n_iter} with mu={mu:g}: its weight "
+                    "step linearises the loss and needs a larger penalty. Try "
+                    f"mu={max(5.0, 10 * mu):g}, or solver='fast'."
+                )
             XW_k = XW[problem.positive_rows]
             U += XW_k
             Z, _ = shrink_labels(problem, U, threshold)  # Eq. (15)
@@ -107,12 +110,11 @@ def solve_paper(
             Z_change = Z - Z_old
             change = max(_max_abs(W - W_old), _max_abs(Z_change))
             dual = problem.label_scores_transposed(Z_change)
-            parts = objective.parts(
-                W, loss=_half_square(residual), label_scores=XW_k, scores_norm=norm
-            )
+            loss = 0.5 * float(np.vdot(residual, residual))
+            parts = objective.parts(W, loss=loss, label_scores=XW_k, scores_norm=norm)
             XW_k -= Z
-            record = parts.as_record() | {
-                "surrogate": parts.total - parts.high_rank - linearised,
+            record = parts | {
+                "surrogate": parts["objective"] - parts["high_rank"] - linearised,
                 "change": change,
                 "primal_residual": float(np.linalg.norm(XW_k)),
                 "dual_residual": float(mu * np.linalg.norm(dual)),
@@ -133,10 +135,8 @@ class _WeightStep:
 
     ``Q`` is zero unless guarded. In one dimension, with curvature h and penalty m, the linearised
     iteration is stable for every threshold if ``Q > h/2 - m/4``; twice that, so the positive part
-    of ``X'X - mu/2 * sum_k X_k'X_k``, keeps clear of the edge.
-
-    If a view has more columns than positive rows, the matrix is singular: directions whose
-    eigenvalue is rounding error are left out, which gives the least-norm solution.
+    of ``X'X - mu/2 * sum_k X_k'X_k``, keeps clear of the edge. Directions whose eigenvalue is
+    rounding error are left out, which gives the least-norm solution.
     """
 
     def __init__(self, problem: Problem, mu: float, ridge: float, guarded: bool) -> None:
@@ -151,11 +151,12 @@ class _WeightStep:
                 penalty = ridge * problem.penalised[weights, k].astype(float)
                 left = mu * gram + np.diag(penalty)
                 eigenvalues, vectors = np.linalg.eigh(left if Q is None else left + Q)
-                cutoff = np.finfo(np.float64).eps * len(left) * max(eigenvalues[-1], 0.0)
-                kept = eigenvalues > cutoff
+                rounding = np.finfo(np.float64).eps * len(left) * max(eigenvalues[-1], 0.0)
+                kept = eigenvalues > rounding
                 vectors = vectors[:, kept]
-                labels = np.flatnonzero(inverse == group)
-                at = np.ix_(np.arange(weights.start, weights.stop), labels)
+                at = np.ix_(
+                    np.arange(weights.start, weights.stop), np.flatnonzero(inverse == group)
+                )
                 self.blocks.append((at, vectors, vectors / eigenvalues[kept], Q))
 
     def __call__(self, B: Matrix, W_old: Matrix) -> Matrix:
@@ -173,17 +174,5 @@ def _positive_part(A: Matrix) -> Matrix | None:
     return (vectors[:, kept] * eigenvalues[kept]) @ vectors[:, kept].T if kept.any() else None
 
 
-def _half_square(A: Matrix) -> float:
-    return 0.5 * float(np.vdot(A, A))
-
-
 def _max_abs(A: Matrix) -> float:
     return float(max(A.max(initial=0), -A.min(initial=0)))  # does not allocate |A|
-
-
-def _divergence_message(n_iter: int, mu: float) -> str:
-    return (
-        f"solver 'paper' diverged at iteration {n_iter} with mu={mu:g}: its weight step "
-        f"linearises the loss and needs a larger penalty. Try mu={max(5.0, 10 * mu):g}, or "
-        "solver='fast'."
-    )
