@@ -6,109 +6,167 @@ found is printed, its file saved, and the exit code is 1.
 """
 
 import argparse
-import shutil
+import faulthandler
+import multiprocessing
+import os
+import signal
 import sys
+import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from itertools import cycle
 from pathlib import Path
+from random import Random
 
+from fuzz import samples
 from fuzz.cases import FORMATS, attempt, draw_file
-from fuzz.worker import LIMIT, Worker, new_folder, serve, source_of
 
 SLICE = 1.5  # seconds of a format of weight 1 before the next has its turn
-MOST_SHOWN = 20
+LIMIT, PATIENCE = 30.0, 120.0  # seconds that a case may take, and the start of a worker
+MOST_MEMORY = 1 << 30  # bytes that a worker may come to; no sound file needs a tenth of it
+# Where the system refuses more, so that a case cannot take the machine down with it.
+ADDRESS_SPACE = 16 << 30
+# What no file may make happen while it is read. pickle.find_class: something is unpickled.
+FORBIDDEN = {"pickle.find_class", "os.system", "os.exec", "os.posix_spawn", "os.fork"}
+FORBIDDEN |= {"subprocess.Popen", "socket.connect"}
+
+
+def source_of(seed, form, case):
+    """The random numbers of one case: the same on every machine, whatever ran before it."""
+    return Random(f"{seed}/{form}/{case}")
+
+
+def new_folder():
+    """A folder for files that are read once, in memory where there is such a place."""
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="fuzz", dir=place)
+
+
+def serve(connection, seed, folder):
+    """In a process of its own: run the cases that are asked for, and tell of each as it begins."""
+    import resource  # not on Windows, where this file can be imported nonetheless
+
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    log = (folder / "log").open("w")
+    faulthandler.enable(log)  # so that a crash, and the signal after a hang, leave a traceback
+    for make in samples.ALL:
+        make()  # now, for else the first case of a format would exceed its limit of time
+    events = []
+    sys.addaudithook(lambda event, _: events.append(event) if event in FORBIDDEN else None)
+    connection.send(("ready", 0))
+    while True:
+        form, case, last, seconds = connection.recv()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and case < last:
+            connection.send(("begin", case))
+            events.clear()
+            what = attempt(form, source_of(seed, form, case), folder)
+            what = f"reading the file led to {events[0]}" if events else what
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            if memory > MOST_MEMORY:
+                connection.send(("found", case, f"the process came to {memory >> 20} MiB"))
+                os._exit(0)  # the mark does not go down again
+            if what:
+                connection.send(("found", case, what))
+            case += 1
+        connection.send(("done", case))
+
+
+class Worker:
+    """A process that runs cases; a new one is started where the last has ended."""
+
+    def __init__(self, seed, folder, limit=LIMIT):
+        self.seed, self.folder, self.limit, self.process = seed, folder, limit, None
+
+    def run(self, form, first, last, seconds):
+        """Number of the case after the last that was run, and the cases that went wrong, how."""
+        if self.process is None:
+            self._start()
+        self.connection.send((form, first, last, seconds))
+        found, case = {}, first
+        while True:
+            kind, case, *what = self._next(self.limit) or ("end", case)
+            if kind == "found":
+                found[form, case] = what[0]
+            elif kind == "done":
+                return case, found
+            elif kind == "end":
+                how = self.end(hung=self.process.is_alive())
+                return case + 1, found | ({(form, case): how} if how else {})
+
+    def _start(self):
+        spawn = multiprocessing.get_context("spawn")
+        self.connection, other = spawn.Pipe()
+        self.process = spawn.Process(target=serve, args=(other, self.seed, self.folder))
+        self.process.start()
+        other.close()
+        if not self._next(PATIENCE):
+            raise RuntimeError(f"the worker does not start: {self.end(hung=True)}")
+
+    def _next(self, seconds):
+        """What the worker says next; None if it hangs or has ended."""
+        try:
+            return self.connection.recv() if self.connection.poll(seconds) else None
+        except (EOFError, ConnectionError):
+            return self.process.join(5)
+
+    def end(self, hung=False):
+        """End the worker; how it ended and where in the program it was, if not as it should."""
+        if hung:
+            os.kill(self.process.pid, signal.SIGABRT)
+            self.process.join(5)
+        code = self.process.exitcode
+        self.process.kill()
+        self.process.join()
+        self.process = None
+        how = f"took more than {self.limit:g} s" if hung else f"ended the process ({code})"
+        told = (self.folder / "log").read_text().partition("Extension modules:")[0]
+        return f"{how}\n{told[-3000:].strip()}" if hung or code else None
+
+
+def run(formats, minutes, worker):
+    """Cases run per format, and those that went wrong; formats take turns."""
+    counts, found, end = Counter(), {}, time.monotonic() + 60 * minutes
+    for form in cycle(formats):
+        left = end - time.monotonic()
+        if left <= 0 and counts[form]:
+            worker.end()
+            return counts, found
+        seconds = max(0.1, min(SLICE * FORMATS[form].weight, left))
+        counts[form], wrong = worker.run(form, counts[form], 10**9, seconds)
+        found |= wrong
 
 
 def main():
-    options = _options()
-    if options.worker is not None:
-        serve(options.seed, options.worker, options.out)
-        return 0
-    if options.case is not None:
-        return _one_case(options)
-    counts, found = run(options.formats, options.minutes, options.seed, options.limit)
-    for form in options.formats:
-        wrong = sum(entry.form == form for entry in found)
-        print(f"{form:15} {counts[form]:8} cases {wrong:6} wrong")
-    print(f"{'all':15} {sum(counts.values()):8} cases {len(found):6} wrong, seed {options.seed}")
-    for entry in _different(found)[:MOST_SHOWN]:
-        path = save(entry, options.seed, options.out)
-        print(
-            f"\n{entry.form}, case {entry.case}: {entry.what}\n  {path}\n  again: "
-            f"{sys.argv[0]} --seed {options.seed} --formats '{entry.form}' --case {entry.case}"
-        )
-    return 1 if found else 0
-
-
-def run(formats, minutes, seed, limit=LIMIT):
-    """Cases run per format, and all that was found in them; formats take turns."""
-    counts, found = Counter(), []
-    worker = Worker(seed, limit)
-    worker.start()
-    end = time.monotonic() + 60 * minutes
-    try:
-        for form in cycle(formats):
-            left = end - time.monotonic()
-            if left <= 0 and counts[form]:
-                break
-            seconds = max(0.1, min(SLICE * FORMATS[form].weight, left))
-            counts[form], wrong = worker.run(form, counts[form], seconds)
-            found += wrong
-    finally:
-        worker.close()
-        worker.folder.cleanup()
-    return counts, found
-
-
-def save(entry, seed, folder):
-    """Draw the file of a case again, and keep it; its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with new_folder() as place:
-        drawn, _ = draw_file(entry.form, source_of(seed, entry.form, entry.case), Path(place))
-        ending = drawn.name.removeprefix("case")
-        path = folder / f"{entry.form.replace(' ', '-')}-{seed}-{entry.case}{ending}"
-        shutil.copyfile(drawn, path)
-    path.with_name(f"{path.name}.txt").write_text(entry.what, encoding="utf-8")
-    return path
-
-
-def _different(found):
-    """The first of those that begin alike: the same line of code, most likely."""
-    groups = defaultdict(list)
-    for entry in found:
-        groups[entry.form, entry.what[:60]].append(entry)
-    return [group[0] for group in groups.values()]
-
-
-def _one_case(options):
-    """One case in this very process, for the debugger."""
-    (form,) = options.formats
-    with new_folder() as folder:
-        what = attempt(form, source_of(options.seed, form, options.case), Path(folder))
-    print(what or "nothing is wrong")
-    return 1 if what else 0
-
-
-def _options():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--formats",
-        type=lambda text: text.split(","),
-        default=list(FORMATS),
-        help=f"separated by commas; all of them: {', '.join(FORMATS)}",
-    )
-    parser.add_argument("--case", type=int, help="run this case of one format alone")
+    parser.add_argument("--format", choices=FORMATS, action="append", help="default: all of them")
+    parser.add_argument("--case", type=int, help="run this case of a format, in this process")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that a case may take")
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="where files are kept")
-    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if unknown := set(options.formats) - set(FORMATS):
-        parser.error(f"no format {unknown}; there are {', '.join(FORMATS)}")
-    return options
+    formats, seed = options.format or list(FORMATS), options.seed
+    with new_folder() as place:
+        folder = Path(place)
+        if options.case is not None:
+            sys.exit(attempt(formats[0], source_of(seed, formats[0], options.case), folder))
+        counts, found = run(formats, options.minutes, Worker(seed, folder, options.limit))
+        for form in formats:
+            print(f"{form:15} {counts[form]:8} cases {sum(f == form for f, _ in found):6} wrong")
+        print(f"{'all':15} {counts.total():8} cases {len(found):6} wrong, seed {seed}")
+        # The first of those that begin alike: the same line of code, most likely.
+        alike = {(form, what[:60]): case for (form, case), what in reversed(found.items())}
+        options.out.mkdir(parents=True, exist_ok=True)
+        for (form, _), case in alike.items():
+            drawn = draw_file(form, source_of(seed, form, case), folder)
+            name = f"{form.replace(' ', '-')}-{seed}-{case}"
+            path = options.out / drawn.name.replace("case", name, 1)
+            path.write_bytes(drawn.read_bytes())
+            print(f"\n{form}, case {case}: {found[form, case]}\n  {path}")
+            print(f"  again: --seed {seed} --format '{form}' --case {case}")
+    sys.exit(1 if found else 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

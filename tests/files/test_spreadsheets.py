@@ -7,7 +7,7 @@ import sys
 import pandas as pd
 import pytest
 
-from fuzz.damage import unzip, zipped
+from model_files import unzip, zipped
 from naim3l.files import spreadsheets
 from naim3l.files.errors import ReadError
 from naim3l.files.tables import open_table
