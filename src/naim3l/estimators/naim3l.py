@@ -212,7 +212,7 @@ class NAIM3L(CoupledModel):
 
     def _fit(self, X: Any, y: Any, checkpoint: Path_ | None, *, compare: bool) -> None:
         learn = compare or Decisions.of(self.decide).learn(not is_separate(X))
-        free = self.ridge == AUTO and VARIANTS[self.variant][1]
+        free = self.ridge == AUTO and self.variant == "full"  # checked later
         problem, kept = self._read(X, y, checkpoint, N_FOLDS if learn else 0, free=free)
         self._keep_result(problem, self._solve(problem.whole, kept))
         if learn:
@@ -307,11 +307,15 @@ class NAIM3L(CoupledModel):
         return W
 
     def _solve_loosely(self, problem: Any) -> Matrix:
-        """Weights that are accurate enough to score held-out entries."""
-        result = solve_fast(self._objective(problem), max_iter=FOLD_MAX_ITER, tol=FOLD_TOL)
-        if result.interrupted:
-            raise KeyboardInterrupt
-        return result.W
+        return solve_loosely(self._objective(problem)).W
+
+
+def solve_loosely(objective: Objective, **options: Any) -> SolverResult:
+    """A result that is accurate enough to score held-out entries."""
+    result = solve_fast(objective, max_iter=FOLD_MAX_ITER, tol=FOLD_TOL, **options)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
 
 
 def given_weights(problem: Any, init: Mapping[str, NDArray], views: Sequence[str]) -> Matrix:
