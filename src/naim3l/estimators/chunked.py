@@ -185,25 +185,31 @@ def _empty(model: Any, table: ChunkedTable, method: str) -> Any:
 def _collection(predict: _Prediction, table: ChunkedTable) -> Any:
     """Data frame, series or array of dask with the results of all partitions."""
     native, meta = table.native, predict.empty
+    # The model is in the graph once, and not sent to a cluster with every task.
+    shared, apply = (load_dask().delayed(f, pure=False, traverse=False) for f in (predict, _apply))
     if isinstance(native, FileView):
-        parts = [part for (part,) in table.parts]
-        return load_dask("dask.dataframe").from_map(predict, parts, meta=meta)
+        parts = [apply(part, shared) for (part,) in table.parts]
+        return load_dask("dask.dataframe").from_delayed(parts, meta=meta, verify_meta=False)
     if predict.method == "impute_labels":
-        return _like_labels(predict, table)
+        parts = [apply(X, shared, *y, number=i) for i, (X, *y) in enumerate(table.parts)]
+        return _like_labels(parts, meta, table)
     if hasattr(native, "divisions"):
-        return native.map_partitions(predict, meta=meta, enforce_metadata=False)
+        return native.map_partitions(_apply, shared, meta=meta, enforce_metadata=False)
     rows = native.rechunk({1: -1})
     chunks = (rows.chunks[0], *((n,) for n in meta.shape[1:]))
     options: dict[str, Any] = {"meta": meta, "chunks": chunks}
     options["drop_axis"] = [1] if meta.ndim == 1 else []
-    return load_dask("dask.array").map_blocks(predict, rows, **options)
+    return load_dask("dask.array").map_blocks(_apply, rows, shared, **options)
 
 
-def _like_labels(predict: _Prediction, table: ChunkedTable) -> Any:
+def _apply(
+    part: Any, predict: _Prediction, *y: Any, number: Any = None, block_info: Any = None
+) -> Any:
+    return predict(part, *y, number=number, block_info=block_info)
+
+
+def _like_labels(parts: list[Any], meta: Any, table: ChunkedTable) -> Any:
     """Filled labels in partitions of the features, in a collection of the kind of the labels."""
-    delayed = load_dask().delayed(predict, pure=False)
-    parts = [delayed(*part, number=i) for i, part in enumerate(table.parts)]
-    meta = predict.empty
     if hasattr(meta, "iloc"):
         divisions = getattr(table.native_labels, "divisions", None)
         options: dict[str, Any] = {"meta": meta, "verify_meta": False}
