@@ -1,6 +1,7 @@
 """Models of any kind on observed label entries that are held out of their fits."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,22 +30,9 @@ Model = TypeVar("Model", bound=ViewModel)
 
 
 def best_on_held_out(
-    candidates: Sequence[Model],
-    X: Any,
-    labels: LabelArrays,
-    *,
-    share: float = 0.2,
-    metric: str = AUTO,
-    random_state: Any = None,
+    candidates: Sequence[Model], X: Any, labels: LabelArrays, **options: Any
 ) -> Model:
-    """The candidate that is best on held-out entries, fitted again on all entries.
-
-    Parameters
-    ----------
-    candidates, X, labels, share, metric, random_state
-        As in `compare_on_held_out`.
-    """
-    options: dict[str, Any] = {"share": share, "metric": metric, "random_state": random_state}
+    """The candidate that is best on held-out entries, fitted again on all entries."""
     best, _ = compare_on_held_out(candidates, X, labels, **options)
     return clone(candidates[best]).fit(X, labels)
 
@@ -70,11 +58,10 @@ def compare_on_held_out(
     labels : mapping of str to ndarray, or one ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown, in the form of ``X``.
     share : float, default=0.2
-        Share of each label's positives, and of its negatives, to hold out in each table; the
-        numbers of entries are rounded down.
+        Share of each label's positives, and of its negatives, to hold out in each table; numbers
+        of entries are rounded down.
     cv : int, optional
-        Number of folds in which all entries are held out in turn, those of `naim3l.NAIM3LCV`;
-        then ``share`` has no effect.
+        Number of folds in which all entries are held out in turn, instead of a share of them.
     metric : str, default="auto"
         As in `naim3l.NAIM3LCV`; the mean over tables, and then over folds.
     random_state : int, RandomState or None, default=None
@@ -108,17 +95,14 @@ def compare_on_held_out(
     metric = choose_metric(metric, [np.concatenate(list(truth.values())) for truth in truths])
     values = []
     for model in candidates:
-        try:
+        value = np.nan
+        with suppress(FloatingPointError):  # its objective is unbounded below
             found = [_scores_without(model, X, labels, hidden) for hidden in parts]
-        except FloatingPointError:
-            values.append(np.nan)
-            continue
-        values.append(
-            mean_defined(
+            value = mean_defined(
                 mean_defined(measure(truth[view], scores[view], metric) for view in truth)
                 for truth, scores in zip(truths, found, strict=True)
             )
-        )
+        values.append(value)
     if np.isnan(values).all():
         raise ValueError(
             f"metric {metric!r} is undefined on the held-out entries: too few of them are known, "

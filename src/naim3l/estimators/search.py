@@ -1,10 +1,8 @@
 """The search of lam and ridge on folds: which pairs are fitted in which folds, and what is kept.
 
 All pairs start in the first fold. Those that are clearly worse there than the best are not fitted
-in the other folds, and a path of increasing lam ends once the metric has clearly fallen. A pair is
-clearly worse than another if its metric is worse by more than ``CLEARLY`` standard errors of the
-difference. These are estimated by the jackknife: blocks of rows are left out in turn, the same for
-both pairs.
+in the other folds, and a path of increasing lam ends once the metric has clearly fallen. Standard
+errors of differences between pairs are estimated by the jackknife over blocks of rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,10 +20,10 @@ from naim3l._device import CPU
 from naim3l._progress import progress_bar
 from naim3l._threads import one_blas_thread
 from naim3l.decisions.held_out import LOWER_IS_BETTER, N_BLOCKS, Folds, jackknifed_metric
-from naim3l.estimators.naim3l import FOLD_MAX_ITER, FOLD_TOL
+from naim3l.estimators.naim3l import solve_loosely
 from naim3l.files.checkpoint import Arrays, Checkpoint
 from naim3l.problem.cost_model import choose_form, move_to
-from naim3l.solvers import Callback, Record, SolverResult, solve_fast
+from naim3l.solvers import Record, SolverResult
 from naim3l.solvers.objective import Objective
 
 Pair = tuple[float, float]  # lam, ridge
@@ -39,26 +37,16 @@ KEPT_BYTES = 2**27
 
 @dataclass
 class FoldFits:
-    """Fits of some pairs without the entries of a fold.
-
-    Attributes
-    ----------
-    fold : int
-    chosen : list of int
-        Numbers of the pairs to fit.
-    losses : ndarray of shape (n_pairs, 1 + N_BLOCKS)
-        Metric of each pair, negated if higher is better, of all rows and without each block of
-        rows. NaN if it is undefined, or the pair was not fitted; infinite if the objective is
-        unbounded below.
-    fitted : bool ndarray of shape (n_pairs,)
-    weights : dict of int to float32 ndarray of shape (n_weights, n_labels)
-        Weights of the pairs that are not clearly worse than the best of the fold.
-    """
+    """Fits of some pairs without the entries of a fold."""
 
     fold: int
-    chosen: list[int]
+    chosen: list[int]  # numbers of the pairs to fit
+    # Metric of each pair, negated if higher is better, of all rows and without each block of rows,
+    # (n_pairs, 1 + N_BLOCKS). NaN if it is undefined, or the pair was not fitted; infinite if the
+    # objective is unbounded below.
     losses: Matrix
-    fitted: Mask
+    fitted: Mask  # (n_pairs,)
+    # Of the pairs that are not clearly worse than the best of the fold, (n_weights, n_labels).
     weights: dict[int, NDArray[np.float32]] = field(default_factory=dict)
 
     @classmethod
@@ -100,33 +88,15 @@ class FoldFits:
 
 @dataclass
 class Search:
-    """Fits of pairs without each fold, and their metric on its entries.
-
-    Attributes
-    ----------
-    folds : Folds
-    n_folds : int
-        At least the number of folds that have entries.
-    pairs : list of (lam, ridge)
-        Sorted by ridge, then by lam.
-    metric : str
-    low_rank, high_rank : bool
-        Terms of the objective.
-    exhaustive : bool
-        Whether all pairs are fitted in all folds.
-    device : str
-        Where the solver works.
-    fits : list of FoldFits
-        Those that are finished.
-    """
+    """Fits of pairs without each fold, and their metric on its entries."""
 
     folds: Folds
-    n_folds: int
-    pairs: list[Pair]
+    n_folds: int  # at least the number of folds that have entries
+    pairs: list[Pair]  # sorted by ridge, then by lam
     metric: str
     low_rank: bool = True
     high_rank: bool = True
-    exhaustive: bool = False
+    exhaustive: bool = False  # whether all pairs are fitted in all folds
     device: str = CPU
     fits: list[FoldFits] = field(default_factory=list)
 
@@ -177,12 +147,7 @@ class Search:
         return None
 
     def _fit_folds(
-        self,
-        n_jobs: int | None,
-        checkpoint: Checkpoint | None,
-        advance: Advance,
-        folds: Sequence[int],
-        chosen: list[int],
+        self, n_jobs: Any, checkpoint: Any, advance: Advance, folds: Any, chosen: list[int]
     ) -> None:
         """Fit pairs in some folds, in threads; folds that the checkpoint has are taken from it."""
         new = [FoldFits.empty(fold, chosen, len(self.pairs)) for fold in folds]
@@ -214,12 +179,7 @@ class Search:
         return fits
 
     def _fit_path(
-        self,
-        fits: FoldFits,
-        form: Any,
-        path: list[int],
-        start: SolverResult | None,
-        advance: Advance,
+        self, fits: FoldFits, form: Any, path: list[int], start: Any, advance: Advance
     ) -> SolverResult | None:
         """Fit pairs with the same ridge and increasing lam; the result of the first one."""
         hidden, sign = self.folds.hidden(fits.fold), 1 if self.metric in LOWER_IS_BETTER else -1
@@ -227,8 +187,9 @@ class Search:
         for n, pair in enumerate(path):
             lam, ridge = self.pairs[pair]
             note = f"fold {fits.fold + 1}: lam={lam:.3g} ridge={ridge:.3g}"
+            objective = Objective(form, lam, self.low_rank, self.high_rank, ridge)
             try:
-                last = self._fit(form, lam, ridge, last, partial(_show, advance, note))
+                last = solve_loosely(objective, warm=last, callback=partial(_show, advance, note))
             except FloatingPointError:  # and a larger lam only adds to the descent
                 fits.losses[path[n:]], fits.fitted[path[n:]] = np.inf, True
                 advance(note, by=len(path) - n)
@@ -243,16 +204,6 @@ class Search:
                 break
         return first
 
-    def _fit(
-        self, form: Any, lam: float, ridge: float, warm: SolverResult | None, callback: Callback
-    ) -> SolverResult:
-        objective = Objective(form, lam, self.low_rank, self.high_rank, ridge)
-        limits: dict[str, Any] = {"max_iter": FOLD_MAX_ITER, "tol": FOLD_TOL}
-        result = solve_fast(objective, warm=warm, callback=callback, **limits)
-        if result.interrupted:
-            raise KeyboardInterrupt
-        return result
-
 
 def _show(advance: Advance, note: str, record: Record, W: Matrix) -> None:
     """Show that a fit within a fold makes progress."""
@@ -262,12 +213,8 @@ def _show(advance: Advance, note: str, record: Record, W: Matrix) -> None:
 def clearly_worse(losses: Matrix, best: Matrix) -> Mask:
     """Whether pairs are worse than another by more than ``CLEARLY`` standard errors.
 
-    Parameters
-    ----------
-    losses : ndarray of shape (n_pairs, 1 + n_blocks)
-        Loss of each pair on all rows, and without each block of rows.
-    best : ndarray of shape (1 + n_blocks,)
-        Those of the pair to compare with.
+    Losses (n_pairs, 1 + n_blocks) are those on all rows, and without each block of rows; ``best``
+    are those of the other pair.
     """
     infinite = np.isinf(losses[:, 0])
     difference = np.where(infinite[:, None], 0, losses) - best
