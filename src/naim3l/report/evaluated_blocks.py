@@ -17,10 +17,9 @@ from naim3l.input.views import FUSED, WIDE_TABLE
 def read_blocks(model: LinearViewModel, X: Any, y: Any) -> list[EvaluatedBlock]:
     """Blocks of tables and labels in the form of the fit.
 
-    Those of separate tables are the views, and a last one with fused predictions if they are data
-    frames of pandas with named indexes, some of which occur in two views. Those of a wide table are
-    the fused predictions, on which the model decides, and then the views, as if rows had no other
-    view.
+    Those of separate tables are the views, and fused predictions of pandas frames with named
+    indexes, if two views share ids. Those of a wide table are the fused predictions, on which the
+    model decides, and then the views, as if rows had no other view.
     """
     truth, uncoupled = read_truth(model, X, y), getattr(model, "uncoupled_", None)
     models = [model] if uncoupled is None else [model, uncoupled]
@@ -37,10 +36,8 @@ def fuse_rows(
     Evidence of calibrated probabilities is added up, scores are the log-odds of that, and
     thresholds are the means of what those of an id's views come to in log-odds: an id with one
     view is decided on as in that view. A model without calibration has no probabilities (None),
-    and takes means of scores and of margins.
-
-    ``scores`` are data frames of shape (n_rows, n_labels) by view, with ids as index, and so are
-    the results for all ids. ``decide`` is another rule than the model's.
+    and takes means of scores and of margins. ``scores`` are data frames (n_rows, n_labels) by view,
+    with ids as index, as the results are. ``decide`` is another rule than the model's.
     """
     at = model.decisions_.thresholds_of(decide)
     if not model.decisions_.calibrations:

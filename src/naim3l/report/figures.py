@@ -17,13 +17,10 @@ from naim3l.report.plots import COLOURS, GREY, MARKERS, new_figure
 
 Look = dict[str, Any]  # options of matplotlib
 
-# More maps than this would dominate the page.
-MOST_MAPS = 8
+MOST_MAPS = 8  # more would dominate the page
 FEW_PLACES = 7
-# Ticks with names next to each other, and the width of a name in characters.
-MOST_NAMES, NAME_WIDTH = 24, 18
-# Points of a calibration curve stand for at least this many entries.
-ENOUGH_ENTRIES = 20
+MOST_NAMES, NAME_WIDTH = 24, 18  # ticks next to each other, and characters of a name
+ENOUGH_ENTRIES = 20  # that a point of a calibration curve stands for
 KNOWN, UNKNOWN = "#E3EAF1", "#2F4B66"
 
 
@@ -65,9 +62,8 @@ def draw_map(entry: dict[str, Any], labels: list[str]) -> Drawing:
     n_labels, n_rows, views = len(labels), entry["n_rows"], list(entry["lacking"])
     n_beside = len(views) if lacking.any() else 0
     # Views are drawn to the right, separate from the labels.
-    ratios = [max(n_labels, 2), max(n_beside, n_labels / 6)] if n_beside else None
-    n_panels = 1 + bool(n_beside)
-    fig, axes = new_figure(n_panels, 1, 3.2, width=4.4 / n_panels, ratios=ratios)
+    ratios = [max(n_labels, 2), max(n_beside, n_labels / 6)][: 1 + bool(n_beside)]
+    fig, axes = new_figure(len(ratios), 1, 3.2, 4.4 / len(ratios), ratios)
     colours = LinearSegmentedColormap.from_list("unknown", [KNOWN, UNKNOWN])
     look: Look = dict(cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     image = axes[0].imshow(unknown, extent=(0.5, n_labels + 0.5, n_rows, 0), **look)
@@ -121,11 +117,11 @@ def draw_choice(choice: dict[str, Any]) -> Drawing:
     )
 
 
-def draw_labels(labels: list[dict[str, Any]]) -> Drawing | None:
-    """AUC of each label against its number of known positives; None where there is no AUC."""
+def draw_labels(labels: list[dict[str, Any]]) -> list[Drawing]:
+    """AUC of each label against its number of known positives; nothing where there is no AUC."""
     shown = [entry for entry in labels if entry["auc"] is not None and entry["yes"]]
     if not shown:
-        return None
+        return []
     views = list(dict.fromkeys(entry["view"] for entry in shown))
     fig, (ax,) = new_figure(1, 1, 2.6, width=4.2)
     for i, view in enumerate(views):
@@ -136,19 +132,14 @@ def draw_labels(labels: list[dict[str, Any]]) -> Drawing | None:
     ax.set(xlabel="known yes", ylabel="AUC of the label")
     ax.yaxis.set_major_formatter(_percent)
     names = {}
-    if len(views) > 1:
-        # Beside the points, where it covers none of them.
+    if len(views) > 1:  # beside the points, where it covers none of them
         legend = ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
         names = _place_names(legend.get_texts(), views, "legend")
     low = min(shown, key=lambda entry: entry["auc"])
-    return Drawing(
-        fig,
-        "Each point is a label; guessing reaches 50 % (dashed). With few known yes, the AUC "
-        "varies by coincidence.",
-        f"AUC of {len(shown)} labels against their numbers of known yes; the lowest, "
-        f"{100 * low['auc']:.1f} %, is that of {low['label']} with {low['yes']} known yes.",
-        names,
-    )
+    caption = "Each point is a label; guessing reaches 50 % (dashed). With few known yes, the AUC "
+    said = f"AUC of {len(shown)} labels against their numbers of known yes; the lowest, "
+    said += f"{100 * low['auc']:.1f} %, is that of {low['label']} with {low['yes']} known yes."
+    return [Drawing(fig, f"{caption}varies by coincidence.", said, names)]
 
 
 def draw_calibration(entry: dict[str, Any]) -> Drawing:
@@ -181,10 +172,7 @@ def draw_calibration(entry: dict[str, Any]) -> Drawing:
 
 
 def merge_bins(bins: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Bins of a calibration curve, neighbours merged until each has enough entries.
-
-    Bins have "n", and "probability" and "share", the means over their entries.
-    """
+    """Bins of a calibration curve, neighbours merged until each has enough entries, "n"."""
     groups: list[list[dict[str, Any]]] = [[]]
     for found in (b for b in bins if b["n"]):
         if sum(b["n"] for b in groups[-1]) >= ENOUGH_ENTRIES:
@@ -205,10 +193,9 @@ def draw_objective(fit: dict[str, Any]) -> Drawing:
     values = fit["objective"]
     fig, ax = _line(values, "iteration", "objective")
     ax.ticklabel_format(axis="y", useOffset=False)
-    said = (
-        f"Objective from {_show(values[0])} after the first to {_show(values[-1])} after the last"
-    )
-    return Drawing(fig, "Objective after each iteration.", f"{said} of {len(values)} iterations.")
+    ends = f"from {_show(values[0])} after the first to {_show(values[-1])} after the last"
+    said = f"Objective {ends} of {len(values)} iterations."
+    return Drawing(fig, "Objective after each iteration.", said)
 
 
 def draw_stationarity(fit: dict[str, Any]) -> Drawing:

@@ -18,14 +18,10 @@ HEADLINE = "macro-AUC"
 MEASURES = {each.name: each for each in SHOWN if each.percent and not each.lower_is_better}
 MOST_LABELS, LONGEST_LABEL = 3, 36  # in the title
 MOST_NAMES, LONGEST_NAME = 6, 48  # in a sentence
-# A view that is missing in more than this share of the rows is reported.
-MUCH_LACKING = 0.5
-# Metrics on fewer rows than this are only a rough indication.
-FEW_ROWS = 50
-# A label with fewer known yes or no has little influence on its own calibration curve.
-FEW_KNOWN = 20
-# Decimals of shares that are shown as points with one decimal.
-ROUNDED = 3
+MUCH_LACKING = 0.5  # a view that is missing in more than this share of the rows is reported
+FEW_ROWS = 50  # metrics on fewer rows are only a rough indication
+FEW_KNOWN = 20  # a label with fewer known yes or no has little influence on its calibration curve
+ROUNDED = 3  # decimals of shares that are shown as points with one decimal
 
 
 def shorten(name: str, most: int) -> str:
@@ -104,10 +100,7 @@ def show_range(found: dict[str, Any]) -> str:
 
 
 def find_cautions(summary: Summary) -> list[dict[str, str]]:
-    """Sentences that apply to a summary, each as a dict with "rule" and "sentence".
-
-    Those that affect most of the report come first.
-    """
+    """Sentences that apply, with their "rule"; those that affect most of a report come first."""
     parts = (_of_quality, _of_fit, _of_known_labels, _of_rows, _of_decisions, _of_choice)
     found = {rule: said for part in parts for rule, said in part(summary).items() if said}
     return [

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from naim3l._text import CONTROLS, visible
@@ -21,7 +21,6 @@ from naim3l.report import figures, findings
 from naim3l.report.figures import Drawing
 from naim3l.report.plots import inline_svg, styled, to_svg
 
-TEMPLATE, SCRIPT = "report.html.jinja", "report.js"
 DASH, PERCENT = "–", "\N{NO-BREAK SPACE}%"
 TILES = ("macro-AUC", "1-HL")
 # Colours of figures as CSS variables of the page, which differ in dark mode.
@@ -61,7 +60,7 @@ def write_report(path: str | os.PathLike[str], summary: dict[str, Any]) -> None:
 def write_json(path: str | os.PathLike[str], summary: dict[str, Any]) -> None:
     """Write the numbers of a summary as JSON, completely or not at all."""
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
-    # The only control characters that are not in names end lines, and JSON escapes those in names.
+    # Line ends are those of the file: JSON escapes them in names.
     escaped = CONTROLS.sub(lambda c: c[0] if c[0] == "\n" else f"\\u{ord(c[0]):04x}", text)
     write_text(path, escaped + "\n")
 
@@ -89,9 +88,9 @@ def render_report(summary: dict[str, Any]) -> str:
         "setting": lambda v: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False),
         "capitalise": lambda text: text[:1].upper() + text[1:],
     }
-    script = loader.get_source(environment, SCRIPT)[0]
+    script = loader.get_source(environment, "report.js")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template(TEMPLATE).render(
+    return environment.get_template("report.html.jinja").render(
         summary=summary,
         figures=_draw(summary),
         findings=findings,
@@ -113,12 +112,8 @@ def show_share(value: float | None) -> str:
     """A share in percent, or a dash for None; 0 and 100 are shown only if exact."""
     if value is None:
         return DASH
-    if value in (0, 1):
-        return f"{100 * value:.0f}{PERCENT}"
-    text = f"{100 * value:.1f}"
-    if (text == "0.0" and value > 0) or (text == "100.0" and value < 1):
-        text = "< 0.1" if value < 0.5 else "> 99.9"
-    return text + PERCENT
+    text = f"{100 * value:.{0 if value in (0, 1) else 1}f}"
+    return {"0.0": "< 0.1", "100.0": "> 99.9"}.get(text, text) + PERCENT
 
 
 @styled
@@ -129,11 +124,11 @@ def _draw(summary: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     # Labels of each view if the model decides on views, else of fused scores.
     views = [view["name"] for view in summary["data"]["views"]]
     of_views = [entry for entry in summary["labels"] if entry["view"] in views]
-    drawings: dict[str, list[Any]] = {
+    drawings = {
         "data": [figures.draw_map(entry, names) for entry in maps[: figures.MOST_MAPS]],
         "choice": [figures.draw_choice(choice)] if choice else [],
         "fit": [figures.draw_objective(fit)] if fit else [],
-        "labels": [figures.draw_labels(of_views or summary["labels"])],
+        "labels": figures.draw_labels(of_views or summary["labels"]),
         "calibration": [figures.draw_calibration(entry) for entry in summary["calibration"]],
         "spectrum": [figures.draw_spectrum(summary["spectrum"])],
     }
@@ -142,10 +137,10 @@ def _draw(summary: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     return {section: list(_lay_out(section, drawn)) for section, drawn in drawings.items()}
 
 
-def _lay_out(section: str, drawings: Iterable[Drawing | None]) -> Iterator[dict[str, Any]]:
+def _lay_out(section: str, drawings: list[Drawing]) -> Iterator[dict[str, Any]]:
     from markupsafe import Markup
 
-    for number, drawing in enumerate(drawing for drawing in drawings if drawing is not None):
+    for number, drawing in enumerate(drawings):
         anchor = f"figure-{section}-{number}"
         names = {key: _printable(name) for key, name in drawing.names.items()}
         # In the colours of the page.

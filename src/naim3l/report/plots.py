@@ -6,7 +6,7 @@ with `styled`, because matplotlib reads the sizes of texts and lines when they a
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import wraps
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -24,10 +24,6 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 # One for each colour, so that lines can be distinguished in black and white.
 MARKERS = list("os^DvPX*")
 GREY = "#666666"
-
-COLUMN_WIDTH = 3.5  # inches, of a page with two columns
-HEIGHT = 2.4
-_REFERENCE = re.compile(r"url\(\s*(['\"]?)#")
 
 STYLE: dict[Any, Any] = {
     "font.size": 8,
@@ -74,12 +70,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
 @styled
 def new_figure(
-    n_columns: int = 1,
-    n_rows: int = 1,
-    height: float = HEIGHT,
-    *,
-    width: float = COLUMN_WIDTH,
-    ratios: Sequence[float] | None = None,
+    n_columns: int = 1, n_rows: int = 1, height: float = 2.4, width: float = 3.5, ratios: Any = None
 ) -> "tuple[Figure, list[Axes]]":
     """A figure and the list of its axes, row by row; for one panel, ``fig, (ax,) = new_figure()``.
 
@@ -102,8 +93,7 @@ def new_figure(
     from matplotlib.figure import Figure
 
     fig = Figure(figsize=(width * n_columns, height * n_rows), layout="constrained")
-    axes = fig.subplots(n_rows, n_columns, squeeze=False, width_ratios=ratios)
-    return fig, list(axes.flat)
+    return fig, list(fig.subplots(n_rows, n_columns, squeeze=False, width_ratios=ratios).flat)
 
 
 @styled
@@ -167,4 +157,4 @@ def _rename(attribute: str, value: str, prefix: str) -> str:
         return prefix + value
     if attribute == "href" and value.startswith("#"):
         return f"#{prefix}{value[1:]}"
-    return _REFERENCE.sub(rf"url(\1#{prefix}", value)
+    return re.sub(r"url\(\s*(['\"]?)#", rf"url(\1#{prefix}", value)

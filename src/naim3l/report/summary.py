@@ -22,9 +22,7 @@ from naim3l.report.evaluated_blocks import read_blocks
 from naim3l.report.findings import find_cautions
 
 N_PAIRS, N_FEATURES = 20, 3
-SEEN = "seen in training, optimistic"
-# Rows are drawn in at most this many groups.
-MAP_ROWS = 60
+MAP_ROWS = 60  # groups of rows that are drawn, at most
 
 
 def summarise(
@@ -42,8 +40,7 @@ def summarise(
         Labels of the rows of ``X``.
     test : tuple (X, y), optional
         Tables and labels that the model has not seen, in the same form. Without them, quality is
-        that of entries held out by `compare`, or else measured on the known training entries, and
-        the summary says so.
+        that of entries held out by `compare`, or else of the training entries.
     fitted : bool, default=True
         False if ``X`` and ``y`` are not the tables of the fit; they may contain only some of its
         views. Quality is then measured on them, and nothing is reported about the training rows.
@@ -92,7 +89,8 @@ def summarise(
     else:
         blocks = read_blocks(model, *((X, y) if test is None else test))
         measured = evaluate_blocks(blocks, model.label_names_)
-    truth, caveat = read_truth(model, X, y), SEEN if on == "training" else None
+    caveat = "seen in training, optimistic" if on == "training" else None
+    truth = read_truth(model, X, y)
     # Those of all tables belong to the mean over views, and to fused predictions.
     together = _count(np.concatenate(list(truth.values())))
     counts = {table: _count(labels) for table, labels in truth.items()}
@@ -114,8 +112,7 @@ def summarise(
         "spectrum": score_spectrum(model, X, y),
     }
     summary = plain(summary)
-    summary["cautions"] = find_cautions(summary)
-    return summary
+    return summary | {"cautions": find_cautions(summary)}
 
 
 def _describe_model(model: LinearViewModel) -> dict[str, Any]:
@@ -152,15 +149,13 @@ def _label_entry(model: Any, entry: dict[str, Any], counts: dict[str, Any]) -> d
     k, view = model.label_names_.index(entry["label"]), entry["view"]
     yes, no = (counts[view][k][word] for word in ("yes", "no"))
     curve, at = model.decisions_.calibrations.get(view), model.thresholds_.get(view)
-    return entry | {
-        "yes": yes,
-        "no": no,
-        "frequency": yes / (yes + no) if yes + no else None,
-        "measured_yes": entry["yes"],
-        "measured_no": entry["no"],
-        "threshold": None if at is None else float(at[k]),
-        "slope": None if curve is None else float(curve.slope[k]),
-        "own_curve": None if curve is None else bool(curve.own[k]),
+    known = {"yes": yes, "no": no, "frequency": yes / (yes + no) if yes + no else None}
+    measured = {"measured_yes": entry["yes"], "measured_no": entry["no"]}
+    return {
+        **(entry | known | measured),
+        "threshold": None if at is None else at[k],
+        "slope": None if curve is None else curve.slope[k],
+        "own_curve": None if curve is None else curve.own[k],
     }
 
 
@@ -180,7 +175,7 @@ def _relations(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
     first, second = np.triu_indices(len(cosines), 1)
     values = cosines[first, second]
     return [
-        {"first": names[first[i]], "second": names[second[i]], "cosine": float(values[i])}
+        {"first": names[first[i]], "second": names[second[i]], "cosine": values[i]}
         for i in np.argsort(-np.abs(values), kind="stable")[:N_PAIRS]
     ]
 
@@ -201,11 +196,9 @@ def _describe_data(model: LinearViewModel, X: Any, truth: dict[str, Matrix]) -> 
     """Sizes and missing ratios of tables whose labels are ``truth``, see `read_truth`."""
     scores, wide = model.view_scores(X), model.names_.wide
     present = {view: np.asarray(~np.isnan(S).any(axis=1)) for view, S in scores.items()}
-    # A wide table has one label table, and all of its views are drawn next to it.
-    if wide:
+    groups = {view: (truth[view], {view: present[view]}) for view in scores if not wide}
+    if wide:  # all views are drawn next to the one label table
         groups = {"all views": (truth[WIDE_TABLE], present)}
-    else:
-        groups = {view: (truth[view], {view: present[view]}) for view in scores}
     stacked = np.concatenate([labels for labels, _ in groups.values()])
     counts = zip(model.label_names_, _count(stacked), strict=True)
     return {
@@ -222,15 +215,12 @@ def _describe_data(model: LinearViewModel, X: Any, truth: dict[str, Matrix]) -> 
 
 def _count(truth: Matrix) -> list[dict[str, Any]]:
     """Numbers of known yes and no, and the share of unknown entries, for each label."""
-    found = {"yes": truth == 1, "no": truth == 0}
-    counts = {name: entries.sum(axis=0) for name, entries in found.items()}
-    counts["unknown"] = np.isnan(truth).mean(axis=0)
-    return [{name: of[k].item() for name, of in counts.items()} for k in range(truth.shape[1])]
+    yes, no = (truth == 1).sum(axis=0), (truth == 0).sum(axis=0)
+    counts = zip(yes, no, np.isnan(truth).mean(axis=0), strict=True)
+    return [dict(zip(("yes", "no", "unknown"), of_label, strict=True)) for of_label in counts]
 
 
-def _describe_view(
-    model: LinearViewModel, view: str, present: Mask, truth: dict[str, Matrix]
-) -> dict[str, Any]:
+def _describe_view(model: Any, view: str, present: Mask, truth: Any) -> dict[str, Any]:
     known, kernel = truth[model.names_.table_of(view)][present], view_kernels(model)[view]
     return {
         "name": view,
@@ -256,13 +246,9 @@ def _dropped(model: LinearViewModel, view: str) -> list[str]:
 
 def _columns(plans: list[Any]) -> list[dict[str, Any]]:
     return [
-        {
-            "name": column.name,
-            "kind": column.kind,
-            "missing": column.missing,
-            "use": "dropped" if column.constant else column.use,
-            "reason": column.dropped or ("constant" if column.constant else ""),
-        }
+        {"name": column.name, "kind": column.kind, "missing": column.missing}
+        | {"use": "dropped" if column.constant else column.use}
+        | {"reason": column.dropped or ("constant" if column.constant else "")}
         for column in plans
     ]
 
@@ -274,7 +260,7 @@ def _map(name: str, truth: Matrix, present: dict[str, Mask]) -> dict[str, Any]:
         "n_rows": len(truth),
         "unknown": [np.isnan(truth[rows]).mean(axis=0).round(3).tolist() for rows in groups],
         "lacking": {
-            view: [round(float(1 - has[rows].mean()), 3) for rows in groups]
+            view: [round(1 - has[rows].mean(), 3) for rows in groups]
             for view, has in present.items()
         },
     }
@@ -319,15 +305,9 @@ def _describe_convergence(model: LinearViewModel) -> dict[str, Any] | None:
     if not history:
         return None
     parameters = model.get_params(deep=False)
-    objective, stationarity = (
-        [float(record[name]) for record in history] if name in history[-1] else None
+    fit: dict[str, Any] = {"converged": bool(model.converged_), "n_iter": int(model.n_iter_)}
+    fit |= {"max_iter": int(parameters["max_iter"]), "tol": float(parameters["tol"])}
+    return fit | {
+        name: [float(record[name]) for record in history] if name in history[-1] else None
         for name in ("objective", "stationarity")
-    )
-    return {
-        "converged": bool(model.converged_),
-        "n_iter": int(model.n_iter_),
-        "max_iter": int(parameters["max_iter"]),
-        "tol": float(parameters["tol"]),
-        "objective": objective,
-        "stationarity": stationarity,
     }
