@@ -107,7 +107,9 @@ class Checkpoint:
                     for name, fields in listed.items()  # type: ignore[union-attr]
                 }
         except (ModelFileError, AttributeError, TypeError) as error:
-            raise ValueError(f"not a checkpoint: {error} Delete it.") from error
+            named = isinstance(error, ModelFileError)
+            reason = error if named else f"{self.path}: its sections are damaged."
+            raise ValueError(f"not a checkpoint: {reason} Delete it.") from error
 
     def get(self, section: str) -> Arrays | None:
         """Arrays of a section, None if it does not exist."""
