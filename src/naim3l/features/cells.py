@@ -3,6 +3,7 @@
 import datetime
 import math
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -31,8 +32,6 @@ _MIXED_CODE = re.compile(r"[A-Za-z]{1,3}[-_.]?\d[\w.-]*", re.ASCII)
 def spelled_number(text: str, decimal: str) -> float | None:
     """Number that text spells with a decimal point or comma; None if it is not a number.
 
-    Examples
-    --------
     >>> spelled_number(" 1,5", COMMA), spelled_number("1,5", POINT)
     (1.5, None)
     """
@@ -55,29 +54,15 @@ def as_number(cell: Any) -> float:
         return math.inf if cell > 0 else -math.inf
 
 
-def has_thousands(text: str) -> bool:
-    """Whether text is a number in groups of three digits, such as 1.234,5 or 12,500."""
-    return _THOUSANDS.fullmatch(text.strip()) is not None
+def _spells(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda text: pattern.fullmatch(text.strip()) is not None
 
 
-def looks_like_a_number(text: str) -> bool:
-    """Whether text is a number with additional characters: <0.5, 12 %, 1,234.5."""
-    return _LIKE_A_NUMBER.fullmatch(text.strip()) is not None
-
-
-def is_mixed_code(text: str) -> bool:
-    """Whether text is a code of letters and digits, such as V45."""
-    return _MIXED_CODE.fullmatch(text.strip()) is not None
-
-
-def is_one_group(text: str) -> bool:
-    """Whether text has one to three digits, a sign and three more: 1.234 may be 1234."""
-    return _ONE_GROUP.fullmatch(text.strip()) is not None
-
-
-def is_short(text: str) -> bool:
-    """Whether text is a whole number below 1000."""
-    return _SHORT.fullmatch(text.strip()) is not None
+has_thousands = _spells(_THOUSANDS)  # a number in groups of three digits: 1.234,5 or 12,500
+looks_like_a_number = _spells(_LIKE_A_NUMBER)  # with additional characters: <0.5, 12 %, 1,234.5
+is_mixed_code = _spells(_MIXED_CODE)  # of letters and digits, such as V45
+is_one_group = _spells(_ONE_GROUP)  # one to three digits, a sign and three more: 1.234 may be 1234
+is_short = _spells(_SHORT)  # a whole number below 1000
 
 
 def as_text(cell: Any) -> str:
@@ -110,8 +95,6 @@ def days(cell: Any) -> float | None:
     Text must have the year first, since the order of day and month is ambiguous otherwise. Times
     with a time zone are converted to UTC.
 
-    Examples
-    --------
     >>> days("1970-01-11 12:00"), days("11.1.1970")
     (10.5, None)
     """

@@ -19,6 +19,7 @@ from sklearn.utils import get_tags
 
 from naim3l._arrays import Mask
 from naim3l._device import CPU
+from naim3l._origin import Origin
 from naim3l.features.kernels import AUTO, KERNELS, LANDMARKS, Kernel, KernelMap
 from naim3l.features.plan import MOST_CATEGORIES, ViewPlan
 from naim3l.features.recipes import RECIPES, FittedRecipe, Moments, Recipe
@@ -43,14 +44,8 @@ _NO_NUMBER = re.compile(r"could not convert string to float: (.+)")
 class ViewFeatures:
     """Fitted features of a view.
 
-    Attributes
-    ----------
-    plan : ViewPlan or None
-        None if all columns are numbers, or for a transformer of the user.
-    recipe : FittedRecipe or None
-    kernel : KernelMap or None
-    transformer : fitted transformer or None
-        Of the user; it receives the table as it is, and a kernel may follow.
+    The plan is None if all columns are numbers. A transformer of the user, instead of plan and
+    recipe, receives the table as it is; a kernel may follow.
     """
 
     plan: ViewPlan | None = None
@@ -66,19 +61,9 @@ class ViewFeatures:
     }
 
     def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
-        """Features of the rows that have the view, and which rows these are.
+        """Features (n_present, n_features) of the rows that have the view, and which these are.
 
-        Parameters
-        ----------
-        batch : Batch
-            With the columns that the fit used.
-        judge : bool
-            As in `ViewPlan.encode`.
-
-        Returns
-        -------
-        features : ndarray or CSR array of shape (n_present, n_features)
-        present : ndarray of bool, of shape (n_rows,)
+        ``batch`` has the columns that the fit used; ``judge`` as in `ViewPlan.encode`.
         """
         features, present = self.rows(batch, judge=judge)
         if not present.any():
@@ -125,10 +110,7 @@ class ViewFeatures:
     def n_features(self, n_columns: int) -> int | None:
         """Number of features of a table with so many columns; None if a transformer decides.
 
-        Raises
-        ------
-        ValueError
-            If one step does not give the columns that the next one takes.
+        Refuses steps that do not give the columns which the next one takes.
         """
         n = None if self.transformer is not None else n_columns
         if self.plan is not None:
@@ -146,15 +128,7 @@ class ViewFeatures:
 
 @dataclass(frozen=True)
 class FeatureSpec:
-    """What the parameter ``features`` says about one view.
-
-    Attributes
-    ----------
-    recipe : Recipe or None
-    kernel : Kernel or None
-    transformer : transformer or None
-        Of the user; not together with a recipe.
-    """
+    """What the parameter ``features`` says about one view; a transformer is not beside a recipe."""
 
     recipe: Recipe | None = None
     kernel: Kernel | None = None
@@ -217,8 +191,7 @@ class FeatureSpec:
     def most_features(self, n_columns: int) -> int:
         """Largest number of features of a table with so many columns, before the fit.
 
-        Text can have more values than columns; a transformer of the user is taken to give as many
-        features as there are columns.
+        A transformer of the user is taken to give as many features as there are columns.
         """
         if self.kernel is not None and self.kernel.n_landmarks is not None:
             return int(self.kernel.n_landmarks)
@@ -230,32 +203,20 @@ class FeatureSpec:
     def fit(
         self, batch: Batch, plan: ViewPlan | None, device: str = CPU
     ) -> tuple[ViewFeatures, Any, Mask]:
-        """Features fitted to all rows of a view.
+        """Features fitted to all rows of a view, their features, and which rows have the view.
 
-        Parameters
-        ----------
-        batch : Batch
-            With the columns of the plan.
-        plan : ViewPlan or None
-        device : str
-            Where a kernel compares rows.
-
-        Returns
-        -------
-        fitted : ViewFeatures
-        features : ndarray or CSR array of shape (n_present, n_features)
-        present : ndarray of bool, of shape (n_rows,)
+        ``batch`` has the columns of the plan; a kernel compares rows on the device.
         """
         rows, present = self._first_rows(batch, plan)
-        fitted = ViewFeatures(plan, transformer=self.transformer)
-        with _errors_name(batch):
+        recipe, kernel = None, None
+        with _errors_name(batch.origin):
             if self.learns_from_moments:
                 assert self.recipe is not None
                 recipe, rows = self.recipe.fit(rows)
-                fitted = replace(fitted, recipe=recipe)
             if self.kernel is not None:
                 kernel = self.kernel.fit(rows, device=device)
-                fitted, rows = replace(fitted, kernel=kernel), kernel.apply(rows)
+                rows = kernel.apply(rows)
+        fitted = ViewFeatures(plan, recipe, kernel, self.transformer)
         if self.learns_from_rows:
             after = Batch(rows, f"{batch.origin.table} after its features")
             check_not_tiny(after, column_sizes(rows))
@@ -267,12 +228,13 @@ class FeatureSpec:
         """Numbers of training rows that have the view, before the recipe, and which these are."""
         if self.transformer is not None:
             given, present = _guest_rows(self.transformer, batch)
-            _check_present(batch, present)
-            rows = _apply_guest(self.transformer, given, fit=True)
         else:
             rows, present = ViewFeatures(plan).rows(batch, judge=False)
-            _check_present(batch, present)
-        if plan is None and self.transformer is None:
+        if not present.any():
+            raise ValueError(f"{batch.origin}: missing in every row; leave the view out.")
+        if self.transformer is not None:
+            rows = _apply_guest(self.transformer, given, fit=True)
+        elif plan is None:
             check_not_tiny(batch, column_sizes(rows))
         if self.of_histograms:
             _check_histograms(batch, rows, present)
@@ -288,14 +250,12 @@ class FeatureSpec:
 
     def moments(self, batch: Batch, plan: ViewPlan | None) -> tuple[Moments | None, Mask]:
         """Moments of the rows of a chunk that have the view, and which rows these are."""
-        if not self.learns_from_moments:
-            if self.transformer is not None:
-                return None, _guest_rows(self.transformer, batch)[1]
-            return None, ViewFeatures(plan).rows(batch, judge=False)[1]
-        assert self.recipe is not None
+        if self.transformer is not None:
+            return None, _guest_rows(self.transformer, batch)[1]
         rows, present = ViewFeatures(plan).rows(batch, judge=False)
-        if not present.any():
+        if not self.learns_from_moments or not present.any():
             return None, present
+        assert self.recipe is not None
         if self.of_histograms:
             _check_histograms(batch, rows, present)
         return Moments.of(self.recipe.before_moments(rows), batch.origin.table), present
@@ -304,18 +264,9 @@ class FeatureSpec:
         self, table: str, plan: ViewPlan | None, moments: Moments | None, sample: Batch | None,
         device: str = CPU,
     ) -> ViewFeatures:  # fmt: skip
-        """Features fitted to the moments of all rows, and to a sample of the rows.
+        """Features fitted to the moments of all rows, and to a sample of rows as users give them.
 
-        Parameters
-        ----------
-        table : str
-            Name of the table in messages.
-        plan, device
-            As in `fit`.
-        moments : Moments or None
-            Of all rows; needed if `learns_from_moments`.
-        sample : Batch or None
-            Some of the rows as users give them; needed if `learns_from_rows`.
+        They are needed if it `learns_from_moments` and `learns_from_rows`.
         """
         recipe = None
         if self.learns_from_moments:
@@ -323,7 +274,7 @@ class FeatureSpec:
             if plan is None:
                 ends = np.maximum(-moments.lowest, moments.highest)
                 check_not_tiny(Batch(np.stack([moments.lowest, moments.highest]), table), ends)
-            with _errors_name(Batch(np.zeros((1, 1)), table)):
+            with _errors_name(Origin(table)):
                 recipe = self.recipe.fit_moments(moments)
         if not self.learns_from_rows:
             return ViewFeatures(plan, recipe)
@@ -332,10 +283,8 @@ class FeatureSpec:
             rows, _ = self._first_rows(sample, None)
         else:
             rows, _ = ViewFeatures(plan, recipe).encode(sample, judge=False)
-        if self.kernel is None:
-            return ViewFeatures(plan, recipe, transformer=self.transformer)
-        with _errors_name(sample):
-            kernel = self.kernel.fit(rows, device=device)
+        with _errors_name(sample.origin):
+            kernel = None if self.kernel is None else self.kernel.fit(rows, device=device)
         return ViewFeatures(plan, recipe, kernel, self.transformer)
 
 
@@ -348,41 +297,46 @@ def stated_text(features: Any) -> set[str]:
 
 def check_recipe(recipe: Recipe) -> None:
     """Refuse a recipe with values that it cannot have."""
-    if not (recipe.steps is None or recipe.steps in RECIPES):
-        raise ValueError(
-            f"Recipe: steps must be one of {[*RECIPES]} or None, got {recipe.steps!r}."
-        )
-    if not _is_whole(recipe.n_components):
-        raise ValueError(
-            f"Recipe: n_components must be a whole number >= 1, got {recipe.n_components!r}."
-        )
-    for name in ("text", "keep"):
-        given = getattr(recipe, name)
-        if isinstance(given, str) or not all(isinstance(column, str) for column in given):
-            raise ValueError(f"Recipe: {name} must be a list of names of columns, got {given!r}.")
+    allowed = {
+        "steps": (recipe.steps is None or recipe.steps in RECIPES, f"one of {[*RECIPES]} or None"),
+        "n_components": (_is_whole(recipe.n_components), "a whole number >= 1"),
+        "text": (_are_names(recipe.text), "a list of names of columns"),
+        "keep": (_are_names(recipe.keep), "a list of names of columns"),
+    }
+    _check_fields(recipe, allowed)
+
+
+def _check_fields(given: Recipe | Kernel, allowed: Mapping[str, tuple[bool, str]]) -> None:
+    for name, (valid, what) in allowed.items():
+        if not valid:
+            raise ValueError(
+                f"{type(given).__name__}: {name} must be {what}, got {getattr(given, name)!r}."
+            )
+
+
+def _are_names(given: Any) -> bool:
+    return not isinstance(given, str) and all(isinstance(column, str) for column in given)
 
 
 def check_kernel(kernel: Kernel) -> None:
     """Refuse a kernel with values that it cannot have."""
-    name, gamma = kernel.name, kernel.gamma
-    if not callable(name) and not (isinstance(name, str) and name in KERNELS):
-        raise ValueError(f"Kernel: name must be one of {[*KERNELS]} or a function, got {name!r}.")
-    if not (kernel.n_landmarks is None or _is_whole(kernel.n_landmarks)):
-        raise ValueError(
-            "Kernel: n_landmarks must be a whole number >= 1, or None for all training rows, got "
-            f"{kernel.n_landmarks!r}."
-        )
+    name, n, gamma = kernel.name, kernel.n_landmarks, kernel.gamma
+    is_auto = isinstance(gamma, str) and gamma == AUTO
     is_number = isinstance(gamma, Real) and not isinstance(gamma, bool)
-    if not (isinstance(gamma, str) and gamma == AUTO) and not (
-        is_number and 1e-100 <= gamma <= 1e100
-    ):
-        raise ValueError(
-            f"Kernel: gamma must be 'auto' or a number from 1e-100 to 1e100, got {gamma!r}."
-        )
-    if kernel.landmarks not in LANDMARKS:
-        raise ValueError(
-            f"Kernel: landmarks must be one of {list(LANDMARKS)}, got {kernel.landmarks!r}."
-        )
+    known = callable(name) or (isinstance(name, str) and name in KERNELS)
+    allowed = {
+        "name": (known, f"one of {[*KERNELS]} or a function"),
+        "n_landmarks": (
+            n is None or _is_whole(n),
+            "a whole number >= 1, or None for all training rows",
+        ),
+        "gamma": (
+            is_auto or (is_number and 1e-100 <= gamma <= 1e100),
+            "'auto' or a number from 1e-100 to 1e100",
+        ),
+        "landmarks": (kernel.landmarks in LANDMARKS, f"one of {list(LANDMARKS)}"),
+    }
+    _check_fields(kernel, allowed)
 
 
 def _is_whole(value: Any) -> bool:
@@ -390,20 +344,15 @@ def _is_whole(value: Any) -> bool:
 
 
 @contextmanager
-def _errors_name(batch: Batch) -> Iterator[None]:
+def _errors_name(origin: Origin) -> Iterator[None]:
     """Context in which errors of a recipe or kernel begin with the name of the table."""
-    where = batch.origin.table or str(batch.origin)
+    where = origin.table or str(origin)
     try:
         yield
     except (ValueError, TypeError) as error:
         if str(error).startswith(where):
             raise
         raise type(error)(f"{where}: {error}") from error
-
-
-def _check_present(batch: Batch, present: Mask) -> None:
-    if not present.any():
-        raise ValueError(f"{batch.origin}: missing in every row; leave the view out.")
 
 
 def _check_histograms(batch: Batch, rows: Any, present: Mask) -> None:
@@ -435,8 +384,8 @@ def accepts_missing(transformer: Any) -> bool:
 
 def _guest_rows(transformer: Any, batch: Batch) -> tuple[Batch, Mask]:
     """Rows that have the view, as a transformer of the user receives them, and which these are."""
-    missing = batch.missing()
-    present = present_rows(batch, missing, allow_missing=accepts_missing(transformer))
+    allow = accepts_missing(transformer)
+    present = present_rows(batch, batch.missing(), allow_missing=allow)
     return batch.take_rows(present), present
 
 
@@ -478,11 +427,8 @@ def _name_cell(batch: Batch, refusal: str) -> None:
         check_not_negative(numeric, numeric.numbers())
     written = _NO_NUMBER.search(refusal)
     if written and batch.frame is not None:
-        others = [j for j in range(batch.shape[1]) if j not in batch.numeric]
-        found = [
-            (i, j) for j in others for i, cell in enumerate(batch.cells(j))
-            if repr(cell) == written[1]
-        ]  # fmt: skip
+        cells = {j: batch.cells(j) for j in range(batch.shape[1]) if j not in batch.numeric}
+        found = [(i, j) for j in cells for i, c in enumerate(cells[j]) if repr(c) == written[1]]
         # A value that occurs in several columns may be allowed in the first.
         if len({j for _, j in found}) == 1:
             raise ValueError(

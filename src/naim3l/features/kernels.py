@@ -3,11 +3,7 @@
 With landmarks ``L`` and ``K = k(L, L)``, the features of a row ``x`` are ``k(x, L) K^(-1/2)``.
 Inner products of two rows are then ``k(x, L) K^(-1) k(L, x')``, which equals ``k(x, x')`` for
 landmarks. A linear model on these features, with all training rows as landmarks, is therefore the
-kernel model: weights ``W`` are dual weights ``A = K^(-1/2) W``, scores are ``k(x, L) A``, and
-the squared weights are ``tr(A' K A)``.
-
-Rows are compared on the CPU by scikit-learn and SciPy, and on a device of torch with the same
-values, except for rounding.
+kernel model. Rows are compared by scikit-learn and SciPy, or by torch on a device.
 """
 
 import warnings
@@ -52,83 +48,56 @@ BLOCK_NUMBERS, SETTLED = 2**27, 1e-4
 
 @dataclass(frozen=True)
 class Comparison:
-    """How a kernel compares rows.
+    """How a kernel compares rows."""
 
-    Attributes
-    ----------
-    on_cpu : callable
-        Function of two tables of n and m rows that returns their distances, or inner products for
-        the linear kernel, (n, m).
-    on_device : callable
-        The same, given a device as well.
-    gamma : bool
-        Whether values of the kernel are ``exp(-gamma distance)``.
-    histograms : bool
-        Whether rows are divided by their sum first, so that they must not be negative.
-    roots : bool
-        Whether square roots are taken after that.
-    sparse : bool
-        Whether sparse rows are supported.
-    """
-
-    on_cpu: Callable[[Any, Any], Matrix]
-    on_device: Callable[..., Matrix]
-    gamma: bool = True
-    histograms: bool = False
-    roots: bool = False
-    sparse: bool = True
+    # Functions of tables of n and m rows, and of tensors, that return distances, (n, m); inner
+    # products for the linear kernel.
+    on_cpu: Callable[[Any, Any], Any]
+    on_device: Callable[[Any, Any], Any]
+    gamma: bool = True  # whether values of the kernel are exp(-gamma distance)
+    histograms: bool = False  # whether rows are divided by their sum, so must not be negative
+    roots: bool = False  # whether square roots are taken after that
+    sparse: bool = True  # whether sparse rows are supported
 
 
-def _squared_distances(A: Any, B: Any) -> Matrix:
-    return np.asarray(euclidean_distances(A, B, squared=True))
-
-
-def _chi2_distances(A: Any, B: Any) -> Matrix:
+def _chi2(A: Any, B: Any) -> Matrix:
     # scikit-learn requires a writable array, though it does not write to it.
     return -additive_chi2_kernel(A, np.require(B, requirements="W"))
 
 
-def _manhattan_distances(A: Any, B: Any) -> Matrix:
-    return np.asarray(cdist(A, B, "cityblock"))
-
-
-def _device_squared(A: Any, B: Any, device: str) -> Matrix:
-    A, B = _move(A, device), _move(B, device)
-    return as_numpy(_squared(A, B).clamp_(min=0))
-
-
-def _device_chi2(A: Any, B: Any, device: str) -> Matrix:
+def _device_chi2(A: Any, B: Any) -> Any:
     """``sum (x - y)^2 / (x + y)``."""
-    A, B = _move(A, device), _move(B, device)
     found = A.new_empty((A.shape[0], B.shape[0]))
     step = max(1, BLOCK_NUMBERS // max(1, B.shape[0] * B.shape[1]))
     for start in range(0, A.shape[0], step):
         x = A[start : start + step, None]
         total = x + B
         found[start : start + step] = ((x - B).square() / total.where(total > 0, 1.0)).sum(dim=-1)
-    return as_numpy(found)
+    return found
 
 
-def _device_manhattan(A: Any, B: Any, device: str) -> Matrix:
+def _device_manhattan(A: Any, B: Any) -> Any:
     import torch
 
-    return as_numpy(torch.cdist(_move(A, device), _move(B, device), p=1.0))
+    return torch.cdist(A, B, p=1.0)
 
 
-def _device_products(A: Any, B: Any, device: str) -> Matrix:
-    return as_numpy(_move(A, device) @ _move(B, device).T)
+def _device_squared(A: Any, B: Any) -> Any:
+    squares = A.square().sum(dim=1)[:, None] + B.square().sum(dim=1)
+    return (squares - 2 * (A @ B.T)).clamp_(min=0)
 
 
+_SQUARED = (partial(euclidean_distances, squared=True), _device_squared)
+_MANHATTAN = (partial(cdist, metric="cityblock"), _device_manhattan)
 KERNELS = {
-    "linear": Comparison(partial(linear_kernel, dense_output=True), _device_products, gamma=False),
-    "rbf": Comparison(_squared_distances, _device_squared),
-    "chi2": Comparison(_chi2_distances, _device_chi2, histograms=True, sparse=False),
-    "laplacian": Comparison(
-        _manhattan_distances, _device_manhattan, histograms=True, roots=True, sparse=False
+    "linear": Comparison(
+        partial(linear_kernel, dense_output=True), lambda A, B: A @ B.T, gamma=False
     ),
-    "hellinger": Comparison(_squared_distances, _device_squared, histograms=True, roots=True),
+    "rbf": Comparison(*_SQUARED),
+    "chi2": Comparison(_chi2, _device_chi2, histograms=True, sparse=False),
+    "laplacian": Comparison(*_MANHATTAN, histograms=True, roots=True, sparse=False),
+    "hellinger": Comparison(*_SQUARED, histograms=True, roots=True),
 }
-HISTOGRAM_KERNELS = tuple(name for name, kernel in KERNELS.items() if kernel.histograms)
 
 
 @dataclass(frozen=True)
@@ -189,10 +158,6 @@ class Kernel:
         """Whether rows must not be negative."""
         return self.comparison is not None and self.comparison.histograms
 
-    @property
-    def takes_sparse(self) -> bool:
-        return self.comparison is not None and self.comparison.sparse
-
     def fit(self, rows: Any, *, device: str = CPU) -> "KernelMap":
         """The kernel with landmarks from rows; models do this themselves, after the recipe.
 
@@ -219,12 +184,9 @@ class Kernel:
         rng = check_random_state(0)  # the same rows have the same landmarks
         unfitted = KernelMap(self.name, None, np.empty((0, 0)), np.empty((0, 0)), device)
         rows = unfitted.prepare(rows)
-        gamma = self._bandwidth(unfitted, rows, rng)
-        unfitted = replace(unfitted, gamma=gamma)
-        landmarks = self._choose_landmarks(unfitted, rows, rng)
-        return replace(
-            unfitted, landmarks=landmarks, normalization=unfitted.inverse_root(landmarks)
-        )
+        unfitted = replace(unfitted, gamma=self._bandwidth(unfitted, rows, rng))
+        root = unfitted.inverse_root(landmarks := self._choose_landmarks(unfitted, rows, rng))
+        return replace(unfitted, landmarks=landmarks, normalization=root)
 
     def _bandwidth(self, unfitted: "KernelMap", rows: Any, rng: Any) -> float | None:
         if self.comparison is None or not self.comparison.gamma:
@@ -256,7 +218,9 @@ class Kernel:
         if self.landmarks == "leverage":
             # Scores are estimated from uniform landmarks: exact ones need the kernel of all rows.
             pilot = rows[chosen]
-            scores = _leverage(unfitted.values(rows, pilot) @ unfitted.inverse_root(pilot))
+            features = unfitted.values(rows, pilot) @ unfitted.inverse_root(pilot)
+            root = np.linalg.cholesky(features.T @ features + np.eye(features.shape[1]))
+            scores = np.sum(np.linalg.solve(root, features.T) ** 2, axis=0)
             scores += np.finfo(float).tiny  # rows of zeros must have a positive probability
             chosen = rng.choice(n_rows, n_landmarks, replace=False, p=scores / scores.sum())
         return _dense(rows[np.sort(chosen)])
@@ -264,26 +228,13 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class KernelMap:
-    """A kernel with its landmarks.
-
-    Attributes
-    ----------
-    name : str or callable
-    gamma : float or None
-        None if the kernel has none.
-    landmarks : ndarray of shape (n_landmarks, n_columns)
-        Normalised as the kernel requires.
-    normalization : ndarray of shape (n_landmarks, n_features)
-        ``K^(-1/2)``, up to a rotation.
-    device : str
-        Where rows are compared; a fitted map works on the CPU where the device is missing.
-    """
+    """A kernel with its landmarks."""
 
     name: Any
-    gamma: float | None
-    landmarks: Matrix
-    normalization: Matrix
-    device: str = CPU
+    gamma: float | None  # None if the kernel has none
+    landmarks: Matrix  # (n_landmarks, n_columns), prepared
+    normalization: Matrix  # K^(-1/2), up to a rotation, (n_landmarks, n_features)
+    device: str = CPU  # where rows are compared; on the CPU where it is missing
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "name": Text(KERNELS),
@@ -323,7 +274,7 @@ class KernelMap:
         """Distances, or inner products, of two tables of prepared rows, on the device."""
         comparison = KERNELS[self.name]
         if is_usable(self.device):
-            return comparison.on_device(A, B, device=self.device)
+            return as_numpy(comparison.on_device(_move(A, self.device), _move(B, self.device)))
         return np.asarray(comparison.on_cpu(A, B))
 
     def values(self, A: Any, B: Any) -> Matrix:
@@ -395,8 +346,7 @@ def _device_centres(rows: Any, n_centres: int, device: str) -> Matrix:
     C, settled = X[:n_centres].clone(), SETTLED * float(X.var(dim=0, correction=0).mean())
     nearest = None
     for _ in range(KMEANS_ROUNDS):
-        distances = _squared(X, C)
-        closest, labels = distances.min(dim=1)
+        closest, labels = _device_squared(X, C).min(dim=1)
         if nearest is not None and bool((labels == nearest).all()):
             break
         nearest = labels
@@ -414,22 +364,10 @@ def _device_centres(rows: Any, n_centres: int, device: str) -> Matrix:
     return as_numpy(C + mean)
 
 
-def _squared(A: Any, B: Any) -> Any:
-    return A.square().sum(dim=1)[:, None] + B.square().sum(dim=1) - 2 * (A @ B.T)
-
-
 def _move(rows: Any, device: str) -> Any:
     import torch
 
-    dense = rows.toarray() if hasattr(rows, "toarray") else rows
-    array = np.ascontiguousarray(dense, dtype=np.float64)
+    array = np.ascontiguousarray(_dense(rows), dtype=np.float64)
     if not array.flags.writeable:  # torch warns of arrays that it could change
         array = array.copy()
     return torch.from_numpy(array).to(find_device(device))
-
-
-def _leverage(features: Matrix) -> Matrix:
-    """Ridge leverage score of each row, with a ridge of one: how much it differs from others."""
-    gram = features.T @ features
-    root = np.linalg.cholesky(gram + np.eye(len(gram)))
-    return np.sum(np.linalg.solve(root, features.T) ** 2, axis=0)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from naim3l._arrays import Mask, Matrix
+from naim3l._arrays import Matrix
 from naim3l._threads import one_blas_thread
 
 # The matrix of products of all pairs of columns, or of rows if these are fewer, is decomposed if it
@@ -28,31 +28,18 @@ CHECK_STEPS = 40
 
 
 class CentredRows:
-    """Rows minus their mean, which is not subtracted from sparse rows, but from their products.
-
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n_rows, n_columns)
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n_columns,)
-    total : float
-        Sum of the squares of the centred rows.
-    """
+    """Rows minus their mean, which is not subtracted from sparse rows, but from their products."""
 
     def __init__(self, X: Any) -> None:
         self.mean = np.asarray(X.mean(axis=0)).ravel()
-        self.X, self.shift = X, self.mean  # centred rows are self.X - self.shift
+        self.shift = self.mean  # centred rows are self.X - self.shift
         if sparse.issparse(X):
-            squares = X.power(2).sum() - X.shape[0] * self.shift @ self.shift
+            self.X = X.sorted_indices()  # the order of which decides the last bits of products
         else:
             self.X = X - self.mean
             rest = self.X.mean(axis=0)  # the rounding error of the mean of numbers far from 0
             self.X -= rest
             self.mean, self.shift = self.mean + rest, np.zeros_like(rest)
-            squares = np.vdot(self.X, self.X)
-        self.total = float(squares)
 
     def multiply(self, V: Matrix) -> Matrix:
         """Products with columns, (n_columns, ...) -> (n_rows, ...)."""
@@ -90,46 +77,28 @@ def centred_rows(X: Any, n_axes: int) -> CentredRows:
     """Rows minus their mean, in the form from which so many axes are found fastest."""
     if sparse.issparse(X) or not _iterates(X.shape, n_axes):
         return CentredRows(X)
-    filled = X != 0
-    if np.count_nonzero(filled) > SPARSE_SHARE * X.size:
+    if np.count_nonzero(X) > SPARSE_SHARE * X.size:
         return CentredRows(X)
-    rows = CentredRows(_sparse(X, filled))
+    rows = CentredRows(sparse.csr_array(X))
     largest = LARGEST_MEAN**2 * np.asarray(rows.X.power(2).mean(axis=0)).ravel()
     return rows if (rows.mean**2 <= largest).all() else CentredRows(X)
 
 
-def _sparse(X: Matrix, filled: Mask) -> sparse.csr_array:
-    """Sparse rows from dense ones and where these are not zero; SciPy's way takes twice as long."""
-    n_columns = X.shape[1]
-    starts = np.append(0, np.cumsum(np.count_nonzero(filled, axis=1)))
-    places = np.flatnonzero(filled)
-    columns = places - np.repeat(np.arange(len(X)) * n_columns, np.diff(starts))
-    return sparse.csr_array((X.ravel()[places], columns, starts), shape=X.shape)
-
-
 def leading_axes(rows: CentredRows, n_axes: int) -> tuple[Matrix, Matrix]:
-    """Squared singular values (n_axes,) and right singular vectors (n_axes, n_columns), in order.
-
-    Parameters
-    ----------
-    rows : CentredRows
-    n_axes : int
-        At most the number of rows and of columns.
-    """
+    """Squared singular values (n_axes,), and right singular vectors in rows, largest first."""
     n_rows, n_columns = rows.X.shape
     wide = n_rows < n_columns
     form = rows.gram if wide else rows.scatter
-    if not _iterates(rows.X.shape, n_axes) or _is_formed(rows.X):
+    formed = not sparse.issparse(rows.X) and min(n_rows, n_columns) <= LARGEST_DIRECT
+    if formed or not _iterates(rows.X.shape, n_axes):
         squares, U = _leading_pairs(form(), n_axes)
     else:
         found = _iterate(_products(rows), n_axes)
         squares, U = _decompose(form(), n_axes) if found is None else found
-    return squares, _orthonormal(rows.multiply_transposed(U)) if wide else U.T.copy()
-
-
-def _is_formed(X: Any) -> bool:
-    """Whether forming the matrix of products takes less time than iterations with the rows do."""
-    return not sparse.issparse(X) and min(X.shape) <= LARGEST_DIRECT
+    if not wide:
+        return squares, U.T.copy()
+    # Nearly orthogonal columns, longest first.
+    return squares, np.ascontiguousarray(np.linalg.qr(rows.multiply_transposed(U))[0].T)
 
 
 def _products(rows: CentredRows) -> LinearOperator:
@@ -202,8 +171,3 @@ def _is_complete(matrix: Any, squares: Matrix, U: Matrix, start: NDArray[np.floa
     except ArpackError:
         return False
     return bool(largest[0] <= squares[-1] * (1 + 1e-9) + LARGEST_RESIDUAL * squares[0])
-
-
-def _orthonormal(V: Matrix) -> Matrix:
-    """Columns ``V``, nearly orthogonal and longest first, as orthonormal rows."""
-    return np.ascontiguousarray(np.linalg.qr(V)[0].T)

@@ -7,6 +7,7 @@ or to their `Moments`, which add up over chunks.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -111,7 +112,9 @@ class Recipe:
         steps = RECIPES[str(self.steps)]
         if steps.histogram:
             rows = _roots(rows)
-        lowest, highest = _column_ranges(rows)
+        is_sparse = sparse.issparse(rows)
+        ends = min_max_axis(rows, axis=0) if is_sparse else (rows.min(axis=0), rows.max(axis=0))
+        lowest, highest = ends
         kept = _kept(steps, rows.shape[0], lowest, highest)
         rows, lowest, highest = _columns(rows, kept), lowest[kept], highest[kept]
         scale, deviation = None, None
@@ -123,24 +126,19 @@ class Recipe:
             lowest, highest = lowest / scale, highest / scale
         n_axes = self._n_axes(rows.shape[0], lowest, highest)
         centred = centred_rows(rows, n_axes)
-        squares, axes = leading_axes(centred, n_axes)
         # Sparse rows cannot be centred before the product without losing their zeros.
         offset = np.zeros_like(centred.mean) if sparse.issparse(rows) else centred.mean
         rest, n_rows = centred.mean - offset, len(centred)
-        fitted = FittedRecipe._of(
-            steps, kept, scale, deviation, offset, rest, squares, axes, n_rows
-        )
+        found = _oriented(*leading_axes(centred, n_axes), n_rows)
+        fitted = FittedRecipe(steps.histogram, kept, scale, deviation, offset, rest, *found, n_rows)
         return fitted, normalize(centred.multiply(fitted.axes.T))
 
     def fit_moments(self, moments: "Moments") -> "FittedRecipe":
-        """The recipe fitted to rows of which only the moments are known.
-
-        For "histogram", these are moments of the square roots, see `before_moments`.
-        """
+        """The recipe fitted to the moments of rows, as `before_moments` gives them."""
         steps = RECIPES[str(self.steps)]
         kept = _kept(steps, moments.n_rows, moments.lowest, moments.highest)
         moments = moments.select_columns(kept)
-        scale, deviation = None, None
+        scale = deviation = None
         if steps.scale:
             variance = moments.scatter.diagonal() / moments.n_rows
             # Like scikit-learn, leave columns as they are whose variance may be rounding alone.
@@ -150,11 +148,9 @@ class Recipe:
             scale = np.where(constant, 1, deviation)
             moments = moments.divide(scale)
         n_axes = self._n_axes(moments.n_rows, moments.lowest, moments.highest)
-        squares, axes = axes_of_scatter(moments.scatter, n_axes)
-        rest = np.zeros_like(moments.mean)
-        return FittedRecipe._of(
-            steps, kept, scale, deviation, moments.mean, rest, squares, axes, moments.n_rows
-        )
+        offset, n_rows, rest = moments.mean, moments.n_rows, np.zeros_like(moments.mean)
+        found = _oriented(*axes_of_scatter(moments.scatter, n_axes), n_rows)
+        return FittedRecipe(steps.histogram, kept, scale, deviation, offset, rest, *found, n_rows)
 
     def before_moments(self, rows: Any) -> Any:
         """Rows as `fit_moments` needs the moments of them."""
@@ -176,35 +172,19 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class FittedRecipe:
-    """What a recipe has learned.
+    """What a recipe has learned."""
 
-    Attributes
-    ----------
-    histogram : bool
-        Whether square roots of shares are taken first.
-    kept : ndarray of bool, of shape (n_columns,)
-        Columns that are not dropped.
-    scale, deviation : ndarray of shape (n_kept,), or None
-        What columns are divided by, and their standard deviations, if they are scaled.
-    offset, mean : ndarray of shape (n_kept,)
-        What is subtracted from rows, and what of their mean remains then: one of them is 0.
-    axes : ndarray of shape (n_features, n_kept)
-        Principal axes, along which rows differ by more than rounding.
-    variances : ndarray of shape (n_features,)
-        Variances of the training rows along the axes.
-    n_rows : int
-        Number of training rows.
-    """
-
-    histogram: bool
-    kept: Mask
+    histogram: bool  # whether square roots of shares are taken first
+    kept: Mask  # columns that are not dropped, (n_columns,)
+    # What columns are divided by, and their standard deviations, (n_kept,), if they are scaled.
     scale: NDArray[np.float64] | None
     deviation: NDArray[np.float64] | None
+    # Subtracted from rows, and what of their mean remains then, (n_kept,): one of them is 0.
     offset: NDArray[np.float64]
     mean: NDArray[np.float64]
-    axes: Matrix
-    variances: NDArray[np.float64]
-    n_rows: int
+    axes: Matrix  # along which rows differ by more than rounding, (n_features, n_kept)
+    variances: NDArray[np.float64]  # of the training rows along the axes
+    n_rows: int  # in training
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "histogram": Flag(),
@@ -222,34 +202,6 @@ class FittedRecipe:
         """Refuse a mask of other columns than those that have an offset."""
         if self.kept.sum() != len(self.offset):
             raise ValueError(f"{self.kept.sum()} columns are kept, of {len(self.offset)}.")
-
-    @classmethod
-    def _of(
-        cls,
-        steps: Steps,
-        kept: Mask,
-        scale: NDArray | None,
-        deviation: NDArray | None,
-        offset: NDArray,
-        mean: NDArray,
-        squares: NDArray,
-        axes: Matrix,
-        n_rows: int,
-    ) -> "FittedRecipe":
-        """From the sums of the squares of the rows along axes, (n_axes,) and (n_axes, n_kept)."""
-        # The largest entry of each is positive; of equal ones, such as those of two scaled
-        # columns, the first, so that rounding does not decide.
-        sizes = np.abs(axes)
-        largest = (sizes >= (1 - 1e-6) * sizes.max(axis=1, keepdims=True)).argmax(axis=1)
-        signs = np.sign(np.take_along_axis(axes, largest[:, None], axis=1))
-        variances = squares / (n_rows - 1)
-        rounding = np.finfo(np.float64).eps * max(n_rows, axes.shape[1]) * variances[0]
-        n_kept = int(np.sum(variances > rounding))
-        oriented = np.ascontiguousarray((axes * signs)[:n_kept])
-        return cls(
-            steps.histogram, kept, scale, deviation, offset, mean, oriented,
-            squares[:n_kept] / n_rows, n_rows,
-        )  # fmt: skip
 
     @property
     def n_features(self) -> int:
@@ -274,14 +226,22 @@ class FittedRecipe:
         return np.asarray(rows @ self.axes.T - self.mean @ self.axes.T)
 
 
+def _oriented(squares: NDArray, axes: Matrix, n_rows: int) -> tuple[Matrix, NDArray]:
+    """Axes along which rows differ by more than rounding, and variances along them."""
+    # The largest entry of each is positive; of equal ones, such as those of two scaled columns, the
+    # first, so that rounding does not decide.
+    sizes = np.abs(axes)
+    largest = (sizes >= (1 - 1e-6) * sizes.max(axis=1, keepdims=True)).argmax(axis=1)
+    signs = np.sign(np.take_along_axis(axes, largest[:, None], axis=1))
+    variances = squares / (n_rows - 1)
+    rounding = np.finfo(np.float64).eps * max(n_rows, axes.shape[1]) * variances[0]
+    n_kept = int(np.sum(variances > rounding))
+    return np.ascontiguousarray((axes * signs)[:n_kept]), squares[:n_kept] / n_rows
+
+
 def _roots(rows: Any) -> Any:
     """Square roots of shares: their distances are Hellinger distances between histograms."""
     return np.sqrt(normalize(rows, norm="l1"))
-
-
-def _column_ranges(X: Any) -> tuple[NDArray, NDArray]:
-    """Smallest and largest value of each column."""
-    return min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
 
 
 def _kept(steps: Steps, n_rows: int, lowest: NDArray, highest: NDArray) -> Mask:
@@ -307,47 +267,24 @@ def _columns(rows: Any, kept: Mask) -> Any:
 
 
 def _divided(rows: Any, scale: NDArray) -> Any:
-    if sparse.issparse(rows):
-        return sparse.csr_array(rows @ sparse.diags_array(1 / scale))
-    return rows / scale
+    if not sparse.issparse(rows):
+        return rows / scale
+    return sparse.csr_array(rows @ sparse.diags_array(1 / scale))
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Number, means, scatter and ranges of rows; those of chunks can be combined.
-
-    Attributes
-    ----------
-    n_rows : int
-    mean, lowest, highest : ndarray of shape (n_columns,)
-    scatter : ndarray of shape (n_columns, n_columns)
-        ``(X - mean).T @ (X - mean)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from naim3l.features.recipes import Moments
-    >>> first, second = Moments.of(np.array([[1.0], [3.0]])), Moments.of(np.array([[5.0]]))
-    >>> both = first.combine(second)
-    >>> both.mean, both.scatter
-    (array([3.]), array([[8.]]))
-    """
+    """Number, means, scatter and ranges of rows; those of chunks can be combined."""
 
     n_rows: int
     mean: NDArray[np.float64]
-    scatter: NDArray[np.float64]
+    scatter: NDArray[np.float64]  # (X - mean).T @ (X - mean)
     lowest: NDArray[np.float64]
     highest: NDArray[np.float64]
 
     @classmethod
     def of(cls, rows: Any, where: str = "X") -> "Moments":
-        """Moments of an array or sparse table of shape (n_rows, n_columns).
-
-        Raises
-        ------
-        MemoryError
-            If there are more than `MOST_COLUMNS` columns.
-        """
+        """Moments of an array or sparse table of at most `MOST_COLUMNS` columns."""
         n_rows, n_columns = rows.shape
         if n_columns > MOST_COLUMNS:
             raise MemoryError(
@@ -360,11 +297,8 @@ class Moments:
             zeros = np.zeros(n_columns)
             return cls(0, zeros, np.zeros((n_columns, n_columns)), zeros, zeros)
         if sparse.issparse(rows):
-            blocks = [cls.of(rows[i : i + _BLOCK].toarray()) for i in range(0, n_rows, _BLOCK)]
-            moments = blocks[0]
-            for block in blocks[1:]:
-                moments = moments.combine(block)
-            return moments
+            blocks = (cls.of(rows[i : i + _BLOCK].toarray()) for i in range(0, n_rows, _BLOCK))
+            return reduce(cls.combine, blocks)
         mean = rows.mean(axis=0)
         centred = rows - mean
         rest = centred.mean(axis=0)  # the rounding error of the mean of numbers far from 0
@@ -376,8 +310,7 @@ class Moments:
         if not self.n_rows or not other.n_rows:
             return self if self.n_rows else other
         n_rows = self.n_rows + other.n_rows
-        shift = other.mean - self.mean
-        share = other.n_rows / n_rows
+        shift, share = other.mean - self.mean, other.n_rows / n_rows
         return Moments(
             n_rows,
             self.mean + share * shift,
@@ -387,7 +320,6 @@ class Moments:
         )
 
     def select_columns(self, mask: Mask) -> "Moments":
-        """Moments of the marked columns."""
         if mask.all():
             return self
         columns = (self.mean[mask], self.scatter[np.ix_(mask, mask)])
