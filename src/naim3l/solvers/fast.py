@@ -15,19 +15,15 @@ from naim3l.solvers.objective import Objective
 from naim3l.solvers.thresholding import Bases, shrink_labels, shrink_relaxed
 from naim3l.solvers.weights import WeightStep, make_weight_step
 
-FIRST_MU = 0.5
-# The start minimises the loss plus the penalty with this mu and Z = 0.
-START_MU = 0.005
-LEAST_MU = 1e-8
-
+# The start minimises the loss plus the penalty with the second and Z = 0.
+FIRST_MU, START_MU, LEAST_MU = 0.5, 0.005, 1e-8
 # Strong over-relaxation helps while the multipliers are far off, but with it feasibility shrinks at
 # best by the factor |1 - relaxation| per iteration. One step without relaxation makes up for that.
 FIRST_RELAXATION, RELAXATION = 1.9, 1.4
 N_FIRST = 5
-# mu follows the ratio of the residuals, by at most this factor per iteration, ...
-MU_FACTOR = 1.2
-# ... and stays fixed after this many iterations, so that convergence is that of a fixed mu.
-MU_REST = 60
+# mu follows the ratio of the residuals, by at most this factor per iteration, and stays fixed after
+# this many iterations, so that convergence is that of a fixed mu.
+MU_FACTOR, MU_REST = 1.2, 60
 ROUNDING = 1e-12
 # After the first iterations, the concave term is linearised anew in every one while residuals fall.
 # With strong coupling, new linearisations upset them. From then on, and in the first iterations, it
@@ -96,7 +92,7 @@ def solve_fast(
     """Weights at which the objective is stationary, started at ``W`` or at a ridge solution.
 
     The concave term is replaced by a linear function above it, and the remaining convex problem is
-    solved by the splitting ``Z_k = X_k W``. The linear function is replaced in every iteration while
+    solved by the splitting ``Z_k = X_k W``. The linear function is replaced in every iteration if
     residuals fall, otherwise only at outer steps, at which the true objective is lower than at the
     last one. Such a step is always found unless the last one was stationary, because the linear
     function bounds the objective from above. Elsewhere the objective is not computed.
@@ -193,7 +189,7 @@ def _iterate(objective: Objective, state: State, n_iter: int, tol: float) -> Rec
 
     # Multipliers are lam times matrices of norm 1 at most, so this is below the objective.
     label_norms = mu * inner(W, state.XU) / lam
-    known = {"loss": loss, "scores_norm": scores_norm}
+    known: Any = {"loss": loss, "scores_norm": scores_norm}
     least = objective.parts(W, label_norms=label_norms, **known)["objective"]
     scale = abs(least) + lam * scores_norm + 1e-300
     # How far the linear function lies above the concave term, relative to the objective.
@@ -262,10 +258,7 @@ def _split(
 
 
 def _check(objective: Objective, state: State) -> None:
-    """Make the point where the linear function touches the concave term the last outer step.
-
-    The objective there bounds steps that go down. While following it is not computed.
-    """
+    """Make the point where the linear function touches the concave term the last outer step."""
     if not state.checked:
         state.outer, state.checked = objective.parts(state.touched), True
 
@@ -343,7 +336,7 @@ def _resume_fit(objective: Objective, stored: Arrays) -> SolverResult:
 
 
 def _start_state(objective: Objective, W: Matrix | None, mu: float | None) -> State:
-    """A primal-dual pair that is feasible for the splitting."""
+    """Start at W, or at the ridge solution, feasible for the splitting."""
     problem, step = objective.problem, make_weight_step(objective.problem, objective.ridge)
     mu = FIRST_MU if mu is None else mu
     if W is None:
@@ -363,10 +356,7 @@ def _start_state(objective: Objective, W: Matrix | None, mu: float | None) -> St
 
 
 def _restart_state(objective: Objective, last: State, mu: float | None) -> State:
-    """The state of another fit, its multipliers scaled to the new lam.
-
-    At another ridge, a new start is taken instead if the objective is lower there.
-    """
+    """The state of another fit, scaled to the new lam; a start if that is lower at a new ridge."""
     scores_norm, high_rank = objective.high_rank_term(last.W)
     outer, step = objective.parts(last.W, scores_norm=scores_norm), last.step
     if step.ridge != objective.ridge:

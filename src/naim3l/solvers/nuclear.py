@@ -1,11 +1,9 @@
 """Trace norm, its sub-gradient (Algorithm 2) and singular value thresholding.
 
-All three are functions of the singular values of ``A`` alone, applied in the basis of
-its singular vectors. They are computed from the smaller of the two Gram matrices, so a
-tall ``A`` is never decomposed: with ``A'A = V diag(s^2) V'``, a function that turns each
-singular value ``s`` into ``s * w(s)`` is ``A V diag(w(s)) V'``; with fewer rows than
-columns it is ``U diag(w(s)) U' A`` from ``AA' = U diag(s^2) U'``. Each takes one matrix or a
-stack of them.
+All three are functions of the singular values of ``A``, computed from the smaller Gram matrix:
+with ``A'A = V diag(s^2) V'``, a function that turns each singular value ``s`` into ``s * w(s)`` is
+``A V diag(w(s)) V'``; with fewer rows than columns it is ``U diag(w(s)) U' A`` from
+``AA' = U diag(s^2) U'``. Each takes one matrix or a stack of them.
 """
 
 from typing import Any
@@ -35,23 +33,18 @@ def trace_norm(A: Matrix, *, cutoff: float | None = None) -> Any:
     """
     if 0 in A.shape[-2:]:
         return np.zeros(A.shape[:-2])[()]
-    eigenvalues = np.linalg.eigvalsh(_smaller_gram(A))
-    return _root_sum(A, eigenvalues, cutoff)
+    return _root_sum(A, np.linalg.eigvalsh(_smaller_gram(A)), cutoff)
 
 
 def trace_norm_subgradient(A: Matrix, *, cutoff: float | None = None) -> Matrix:
-    """Sub-gradient ``UV'`` of the trace norm at ``A``, of the shape of ``A``.
+    """Sub-gradient ``UV'`` of the trace norm at ``A``, also if ``A`` is rank-deficient.
 
-    ``U`` and ``V`` hold the singular vectors of the non-zero singular values only, so the
-    result belongs to the sub-differential at rank-deficient matrices too.
+    ``U`` and ``V`` hold the singular vectors of the non-zero singular values only.
 
     Parameters
     ----------
-    A : ndarray of shape (..., n_rows, n_columns)
-        A matrix or a stack of them.
-    cutoff : float, optional
-        Eigenvalues of the Gram matrix (squared singular values) up to this one count as
-        zero. By default the rounding error of the largest.
+    A, cutoff
+        As for `trace_norm`.
 
     Returns
     -------
@@ -67,29 +60,13 @@ def trace_norm_subgradient(A: Matrix, *, cutoff: float | None = None) -> Matrix:
 def inverse_root_of_gram(
     K: Matrix, *, cutoff: float | None = None, slack: float = 0.0
 ) -> tuple[float, Matrix]:
-    """Trace norm of ``A``, and the factor of its sub-gradient, from ``K = A'A`` alone.
-
-    The rows of ``A`` need not be in one place: each part can multiply its own rows by the result.
+    """Trace norm of ``A``, and ``T`` such that ``A @ T`` is its sub-gradient, from ``K = A'A``.
 
     A sub-gradient turns with the vectors of small singular values, however small these are. With
     ``slack``, it does so less: singular values of ``G = A @ T`` are ``s / sqrt(s^2 + e^2)`` instead
     of 1. As they are below 1, ``<G, B>`` is at most the trace norm of ``B`` for every ``B``, as
     with a sub-gradient; at ``A`` it is below the trace norm by ``slack``, which determines ``e``.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n_columns, n_columns)
-    cutoff : float, optional
-        Eigenvalues up to this one count as zero in ``T``, but not in the norm. By default the
-        rounding error of the largest, in both.
-    slack : float
-
-    Returns
-    -------
-    norm : float
-        Trace norm of ``A``.
-    T : ndarray of shape (n_columns, n_columns)
-        ``A @ T`` is the sub-gradient ``UV'``.
+    Eigenvalues up to ``cutoff`` count as zero in ``T``, but not in the norm.
     """
     eigenvalues, vectors = namespace_of(K).linalg.eigh(K)
     weights = _inverse_root(K, eigenvalues, cutoff)
@@ -111,7 +88,7 @@ def singular_value_threshold(A: Matrix, threshold: float) -> Matrix:
     A : ndarray of shape (..., n_rows, n_columns)
         A matrix or a stack of them.
     threshold : float
-        Must not be negative.
+        At least 0.
 
     Returns
     -------
@@ -124,12 +101,7 @@ def singular_value_threshold(A: Matrix, threshold: float) -> Matrix:
 def threshold_and_basis(A: Matrix, threshold: float) -> tuple[Matrix, Matrix, Matrix]:
     """`singular_value_threshold`, singular vectors of the shorter side of ``A``, and `trace_norm`.
 
-    Returns
-    -------
-    Z : ndarray of shape (..., n_rows, n_columns)
-    vectors : ndarray of shape (..., n_shorter, n_shorter)
-        In its columns.
-    norms : ndarray of shape (...)
+    The vectors are the columns of (..., n_shorter, n_shorter).
     """
     eigenvalues, vectors = np.linalg.eigh(_smaller_gram(A))
     kept = eigenvalues > threshold**2
@@ -160,23 +132,18 @@ def _smoothing(s: NDArray[np.floating], slack: float) -> float:
     def excess(logarithm: float) -> float:
         return float(np.sum(s - s**2 / np.sqrt(s**2 + largest * 10**logarithm))) - slack
 
-    lowest = -30.0
     if excess(0.0) <= 0:
         return largest
-    if excess(lowest) >= 0:
-        return 0.0
-    return float(largest * 10 ** brentq(excess, lowest, 0.0, rtol=1e-3))
+    return float(largest * 10 ** brentq(excess, -30, 0, rtol=1e-3)) if excess(-30) < 0 else 0.0
 
 
 def _root_sum(A: Matrix, eigenvalues: Matrix, cutoff: float | None) -> Any:
-    xp = namespace_of(A)
-    kept = eigenvalues > _cutoff(A, eigenvalues, cutoff)
+    xp, kept = namespace_of(A), _above(A, eigenvalues, cutoff)
     return xp.sum(xp.sqrt(xp.where(kept, eigenvalues, 0.0)), axis=-1)
 
 
 def _inverse_root(A: Matrix, eigenvalues: Matrix, cutoff: float | None) -> Matrix:
-    xp = namespace_of(A)
-    kept = eigenvalues > _cutoff(A, eigenvalues, cutoff)
+    xp, kept = namespace_of(A), _above(A, eigenvalues, cutoff)
     return xp.where(kept, 1 / xp.sqrt(xp.where(kept, eigenvalues, 1.0)), 0.0)
 
 
@@ -185,10 +152,10 @@ def _smaller_gram(A: Matrix) -> Matrix:
     return At @ A if A.shape[-2] >= A.shape[-1] else A @ At
 
 
-def _cutoff(A: Matrix, eigenvalues: Matrix, cutoff: float | None) -> Any:
-    """Absolute cut-off, or the rounding error of the largest eigenvalue of each matrix."""
+def _above(A: Matrix, eigenvalues: Matrix, cutoff: float | None) -> Any:
+    """Which eigenvalues are above a cut-off, by default the rounding error of the largest."""
     if cutoff is not None:
-        return cutoff
+        return eigenvalues > cutoff
     xp = namespace_of(A)
     rounding = float(xp.finfo(A.dtype).eps) * max(A.shape[-2:])
-    return rounding * xp.clip(eigenvalues[..., -1:], 0, None)
+    return eigenvalues > rounding * xp.clip(eigenvalues[..., -1:], 0, None)

@@ -107,9 +107,8 @@ def solve_paper(
 
             residual = problem.residual(XW)
             norm, high_rank = objective.high_rank_term(W, eigenvalue_cutoff)
-            Z_change = Z - Z_old
-            change = max(_max_abs(W - W_old), _max_abs(Z_change))
-            dual = problem.label_scores_transposed(Z_change)
+            change = max(_max_abs(W - W_old), _max_abs(Z - Z_old))
+            dual = np.linalg.norm(problem.label_scores_transposed(Z - Z_old))
             loss = 0.5 * float(np.vdot(residual, residual))
             parts = objective.parts(W, loss=loss, label_scores=XW_k, scores_norm=norm)
             XW_k -= Z
@@ -117,7 +116,7 @@ def solve_paper(
                 "surrogate": parts["objective"] - parts["high_rank"] - linearised,
                 "change": change,
                 "primal_residual": float(np.linalg.norm(XW_k)),
-                "dual_residual": float(mu * np.linalg.norm(dual)),
+                "dual_residual": float(mu * dual),
             }
             result.W, result.converged = W, change < tol
             result.history.append(record)
@@ -154,9 +153,8 @@ class _WeightStep:
                 rounding = np.finfo(np.float64).eps * len(left) * max(eigenvalues[-1], 0.0)
                 kept = eigenvalues > rounding
                 vectors = vectors[:, kept]
-                at = np.ix_(
-                    np.arange(weights.start, weights.stop), np.flatnonzero(inverse == group)
-                )
+                labels = np.flatnonzero(inverse == group)
+                at = np.ix_(np.arange(weights.start, weights.stop), labels)
                 self.blocks.append((at, vectors, vectors / eigenvalues[kept], Q))
 
     def __call__(self, B: Matrix, W_old: Matrix) -> Matrix:

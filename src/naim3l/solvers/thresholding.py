@@ -1,8 +1,8 @@
 """Trace norms and thresholding of the blocks of all labels, exact or nearly so.
 
-Thresholding takes a decomposition per label, which is most of the time of an iteration. From one to
-the next, singular vectors turn only a little. In the basis ``V`` of an earlier iteration the Gram
-matrix of a block is nearly diagonal, ``V'KV = D + E``, and a function of it is, up to squares of E,
+Decompositions for thresholding are most of the time of an iteration. Singular vectors turn only a
+little from one to the next. In the basis ``V`` of an earlier iteration the Gram matrix
+of a block is nearly diagonal, ``V'KV = D + E``, and a function of it is, up to squares of E,
 ``V (f(D) + F * E) V'`` with the divided differences ``F_ij = (f(d_i) - f(d_j)) / (d_i - d_j)``
 (Daleckii and Krein). That takes products alone, and single precision is accurate enough for them.
 """
@@ -24,10 +24,9 @@ Bases = dict[int, NDArray[np.float32]]  # singular vectors of each group of labe
 
 
 def threshold_in_basis(A: Matrix, V: Matrix, threshold: float) -> tuple[Matrix, float]:
-    """`singular_value_threshold` to first order, from singular vectors of a matrix near ``A``.
+    """`singular_value_threshold` to first order, from vectors ``V`` of a matrix near ``A``.
 
-    ``V`` (..., n_shorter, n_shorter) is from `threshold_and_basis`. The second result estimates the
-    norm of what is neglected, the second-order part of the first.
+    ``V`` is from `threshold_and_basis`. The second result estimates the norm of what is neglected.
     """
     tall = A.shape[-2] >= A.shape[-1]
     C = np.swapaxes(V, -1, -2) @ (np.swapaxes(A, -1, -2) if tall else A).astype(V.dtype)
@@ -113,25 +112,13 @@ def shrink_relaxed(
 ) -> tuple[Matrix, Matrix, float, float, bool]:
     """`shrink_labels` of a combination of three arrays, each of shape (n_block_rows, n_labels).
 
-    Blocks go through all steps one after the other, while they are in a cache.
+    Blocks go through all steps one after the other, while they are in a cache. ``bases``, which a
+    device does not use, are singular vectors of an earlier iteration; they are replaced where they
+    have turned by more than ``accuracy``, relative to the norm of the result, allows.
 
-    Parameters
-    ----------
-    bases : dict, optional
-        Singular vectors of groups of labels from an earlier iteration. Where these have turned by
-        more than ``accuracy`` allows, they are replaced. A device does not use them.
-    accuracy : float
-        What may be neglected with ``bases``, relative to the norm of the result.
-
-    Returns
-    -------
-    B : ndarray
-        ``factors[0] * B + factors[1] * Z + factors[2] * scores``, in the place of ``B``.
-    Z : ndarray
-        Its blocks, shrunken, in the place of ``Z`` unless the problem is on a device.
-    distance, size : float
-        Norms of ``scores - Z`` and of ``Z``.
-    exact : bool
+    The results are ``factors[0] * B + factors[1] * Z + factors[2] * scores``, in the place of
+    ``B``; its blocks, shrunken, in the place of ``Z`` unless on a device; the norms of
+    ``scores - Z`` and of ``Z``; and whether Z is exact.
     """
 
     def work(group: int, b: Matrix, z: Matrix, s: Matrix) -> tuple[float, float, bool]:

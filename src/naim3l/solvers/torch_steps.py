@@ -1,32 +1,24 @@
 """What solver "fast" does on a GPU: thresholding and W-steps by products alone.
 
-A GPU takes hundreds of products in the time of one batch of eigendecompositions, and spends more
-time on starting an operation than on the operation itself if it is small. Functions of the labels'
-blocks are therefore computed from stacks of Gram matrices by products, and the W-step works on all
-views at once, padded with zeros to one size.
+A GPU takes hundreds of products in the time of one batch of eigendecompositions, and starting a
+small operation takes longer than the operation. Functions of the labels' blocks are therefore
+computed from stacks of Gram matrices by products, and the W-step works on all views at once.
 
 The sign and the inverse root of a symmetric matrix are limits of iterations with products only
 (Newton-Schulz). Each step is scaled such that eigenvalues from ``low`` to 1 come as close to 1 as a
 cubic polynomial can bring them (Chen and Chow, 2014), which multiplies small ones by 2.6 instead of
-1.5. Arguments are tensors of torch: a product and a sum in one call save a third of the time.
+1.5.
 """
 
 import math
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from naim3l._arrays import consecutive_slices, namespace_of, norm
-from naim3l.problem.torch_problem import TorchProblem, with_zeros
+from naim3l._arrays import namespace_of, norm
+from naim3l.problem.torch_problem import TorchProblem
+from naim3l.solvers import weights
 from naim3l.solvers.thresholding import shrink_labels, shrink_relaxed, sum_trace_norms
-from naim3l.solvers.weights import (
-    JITTER,
-    STEP_ACCURACY,
-    WeightStep,
-    conjugate_gradients,
-    make_weight_step,
-)
+from naim3l.solvers.weights import JITTER, conjugate_gradients, make_weight_step
 
 # Directions whose squared singular value differs from the squared threshold t^2 by less than this
 # share of t^2 are neither kept nor removed completely. Thresholding leaves nearly nothing of them
@@ -34,8 +26,7 @@ from naim3l.solvers.weights import (
 RESOLVED = 1e-5
 # Share of the norm below which singular values may be missing in a trace norm.
 LEAST_ROOT = 1e-5
-# Convergence is quadratic: if the smallest eigenvalue is this close to 1, one more step has all
-# digits.
+# Convergence is quadratic: one more step has all digits if all eigenvalues are this close to 1.
 CLOSE = 1e-8
 # Products that find the direction of an eigenvalue far above the others, and the largest relative
 # error of the eigenvalue.
@@ -54,14 +45,7 @@ def _(problem: TorchProblem, A: Any, threshold: float) -> tuple[Any, float | Non
 
 @shrink_relaxed.register
 def _(
-    problem: TorchProblem,
-    B: Any,
-    Z: Any,
-    scores: Any,
-    factors: tuple[float, float, float],
-    threshold: float,
-    bases: Any = None,
-    accuracy: float = 0.0,
+    problem: TorchProblem, B: Any, Z: Any, scores: Any, factors: Any, threshold: float, *_: Any
 ) -> tuple[Any, Any, float, float, bool]:
     B *= factors[0]
     B += factors[1] * Z
@@ -76,28 +60,16 @@ def _(problem: TorchProblem, A: Any) -> float:
 
 
 def _shrink(problem: TorchProblem, A: Any, threshold: float) -> Any:
-    if threshold == 0:
-        return A.clone()
-    return problem.map_grams(partial(shrink_gram, threshold=threshold), A)
-
-
-@make_weight_step.register
-def _(problem: TorchProblem, ridge: float, accuracy: float | None = None) -> WeightStep:
-    return TorchWeightStep(problem, ridge, STEP_ACCURACY if accuracy is None else accuracy)
+    shrink = partial(shrink_gram, threshold=threshold)
+    return problem.map_grams(shrink, A) if threshold else A.clone()
 
 
 def shrink_gram(K: Any, threshold: float) -> Any:
     """``T`` such that ``A T`` is the singular value thresholding of ``A``, given ``K = A'A``.
 
     With the projection ``P = (I + sign(K - t^2 I)) / 2`` on the directions that are kept, the
-    matrix ``C = K P + t^2 (I - P)`` has no eigenvalue below ``t^2``, and T is
-    ``P (I - t C^(-1/2))``.
-
-    Parameters
-    ----------
-    K : tensor of shape (n_matrices, n, n)
-    threshold : float
-        Above 0.
+    matrix ``C = K P + t^2 (I - P)`` has no eigenvalue below ``t^2 > 0``, and T is
+    ``P (I - t C^(-1/2))``. ``K`` is (n_matrices, n, n).
     """
     square = threshold**2
     K, u, largest, level = _level(K)
@@ -111,7 +83,9 @@ def shrink_gram(K: Any, threshold: float) -> Any:
     T = P - threshold * (P @ root)
     good = error <= WORST_ROOT  # false for NaN, too
     if not bool(good.all()):
-        T = T.where(good, _shrink_by_eigenvalues(K, threshold))
+        eigenvalues, vectors = namespace_of(K).linalg.eigh(K)
+        exact = (vectors * _shrinkage(eigenvalues, threshold)[..., None, :]) @ vectors.mT
+        T = T.where(good, exact)
     gain = _shrinkage(largest, threshold) - _shrinkage(level, threshold)
     return (T + T.mT) / 2 + gain * (u * u.mT)
 
@@ -131,10 +105,7 @@ def trace_norm_of_gram(K: Any) -> Any:
 
 
 def sign(M: Any, low: float) -> Any:
-    """Sign of symmetric matrices whose eigenvalues are between -1 and 1, (n_matrices, n, n).
-
-    Eigenvalues closer to 0 than ``low`` end between -1 and 1.
-    """
+    """Sign of symmetric matrices of norm 1 at most, but for eigenvalues nearer to 0 than ``low``."""
     for rho in _scalings(low):
         M = _next(M, M, M @ M, rho)
     return (M + M.mT) / 2
@@ -143,19 +114,15 @@ def sign(M: Any, low: float) -> Any:
 def inverse_root(C: Any, low: float) -> tuple[Any, Any]:
     """``C^(-1/2)`` of positive definite matrices, and its relative error, (n_matrices, 1, 1).
 
-    Parameters
-    ----------
-    C : tensor of shape (n_matrices, n, n)
-    low : float
-        Lower bound of the root of the ratio of the smallest eigenvalue to the norm.
+    ``low`` is a lower bound of the root of the ratio of the smallest eigenvalue to the norm.
     """
-    scale, n = _bound(C), C.shape[-1]
+    scale = _bound(C)
     Y = C / scale
     Z = _add_identity(Y.new_zeros(Y.shape), 1.0)
     for rho in _scalings(low):
         ZY = Z @ Y
         Y, Z = _next(Y, Y, ZY, rho), _next(Z, ZY, Z, rho)
-    error = _bound(_add_identity(Z @ Y, -1.0)) / math.sqrt(n)
+    error = _bound(_add_identity(Z @ Y, -1.0)) / math.sqrt(C.shape[-1])
     return Z / scale.sqrt(), error
 
 
@@ -175,7 +142,7 @@ def _scalings(low: float) -> list[float]:
 
 
 def _bound(K: Any) -> Any:
-    """Upper bound of the largest eigenvalue of each symmetric matrix, (n_matrices, 1, 1)."""
+    """Norm of each matrix, (n_matrices, 1, 1), which no eigenvalue exceeds."""
     return K.square().sum(dim=(-2, -1), keepdim=True).sqrt()
 
 
@@ -190,33 +157,21 @@ def _level(K: Any) -> tuple[Any, Any, Any, Any]:
     """Matrices whose largest eigenvalue is lowered to the level of the others.
 
     Scores of a rare label are nearly -1 in all rows, so that one eigenvalue is a thousand times the
-    others, and the iterations would have to resolve these. Its direction is found by a few
-    products. Where these do not find it, nothing is changed, and largest and level are equal.
-
-    Returns
-    -------
-    K : tensor of shape (n_matrices, n, n)
-    u : tensor of shape (n_matrices, n, 1)
-        Direction of the eigenvalue.
-    largest, level : tensor of shape (n_matrices, 1, 1)
-        The eigenvalue, before and after.
+    others, and the iterations would have to resolve these. The other results are its direction
+    (n_matrices, n, 1), found by a few products, and its values before and after (n_matrices, 1, 1).
+    Where these do not find it, nothing is changed.
     """
     u = K.sum(dim=-1, keepdim=True)
     for _ in range(LEVEL_STEPS):
-        u = K @ (u / _length(u))
-    u = u / _length(u)
+        u = K @ (u / _bound(u).clamp(min=1e-300))
+    u = u / _bound(u).clamp(min=1e-300)
     Ku = K @ u
     largest = u.mT @ Ku
     rest = K.baddbmm(u * -largest, u.mT)
     level = _bound(rest)
-    found = (_length(Ku - largest * u) <= LEVEL_ERROR * largest) & (largest > 2 * level)
+    found = (_bound(Ku - largest * u) <= LEVEL_ERROR * largest) & (largest > 2 * level)
     level = level.where(found, largest)
     return K.where(~found, rest + level * (u * u.mT)), u, largest, level
-
-
-def _length(u: Any) -> Any:
-    """Length of each vector (n_matrices, n, 1), above zero."""
-    return u.square().sum(dim=-2, keepdim=True).sqrt().clamp(min=1e-300)
 
 
 def _shrinkage(square: Any, threshold: float) -> Any:
@@ -224,44 +179,30 @@ def _shrinkage(square: Any, threshold: float) -> Any:
     return (1 - threshold / square.clamp(min=threshold**2).sqrt()).clamp(min=0)
 
 
-def _shrink_by_eigenvalues(K: Any, threshold: float) -> Any:
-    eigenvalues, vectors = namespace_of(K).linalg.eigh(K)
-    return (vectors * _shrinkage(eigenvalues, threshold)[..., None, :]) @ vectors.mT
-
-
 class TorchWeightStep:
-    """W-step by conjugate gradients on the rows of all views, on a device.
+    """W-step by conjugate gradients, of all views at once, padded with zeros to one size.
 
     The preconditioner is that of `naim3l.solvers.weights.IterativeWeightStep`.
-
-    Parameters
-    ----------
-    problem : TorchProblem
-    ridge : float
-    accuracy : float
-        Share of its initial residual that a call may leave.
     """
 
-    def __init__(self, problem: TorchProblem, ridge: float, accuracy: float) -> None:
-        self.ridge, self.accuracy = ridge, accuracy
-        heights = [X.shape[0] for X in problem.X]
-        widths = [X.shape[1] for X in problem.X]
-        self._columns = _Padding(problem, widths)
-        rows = _Padding(problem, heights)
+    def __init__(self, problem: TorchProblem, ridge: float, accuracy: Any = None) -> None:
+        self.ridge, self.mu = ridge, float("nan")
+        self.accuracy = weights.STEP_ACCURACY if accuracy is None else accuracy
+        heights, self.widths = ([X.shape[axis] for X in problem.X] for axis in (0, 1))
         # (n_views, n_rows, n_weights) of the largest view.
-        empty = problem.Y.new_zeros
-        self.X = empty((len(heights), max(heights), max(widths)))
+        self.X = problem.Y.new_zeros((len(heights), max(heights), max(self.widths)))
         for padded, X in zip(self.X, problem.X, strict=True):
             padded[: X.shape[0], : X.shape[1]] = X
-        self.counts, self.positives = rows.pad(problem.P), rows.pad(problem.n_positives_of_rows)
-        self.penalty = self._columns.pad(ridge * problem.penalised)
+        self.counts, self.positives = (
+            _pad(of_rows, heights) for of_rows in (problem.P, problem.n_positives_of_rows)
+        )
+        self.penalty = _pad(ridge * problem.penalised, self.widths)
         self.share = float(problem.P.mean())
         self.gram = self.X.mT @ self.X
         self.positive_gram = self.X.mT @ (self.positives * self.X)
         # Padding has a ridge of one, so that its matrix has an inverse.
         ones = problem.Y.new_ones((problem.n_weights, 1))
-        self._diagonal = self.penalty.mean(dim=-1) + (self._columns.pad(ones)[..., 0] == 0)
-        self.mu, self.inverse = float("nan"), empty(())
+        self._diagonal = self.penalty.mean(dim=-1) + (_pad(ones, self.widths)[..., 0] == 0)
 
     def __call__(self, B: Any, mu: float, W: Any) -> Any:
         if not 1 / STALE < mu / self.mu < STALE:
@@ -273,11 +214,12 @@ class TorchWeightStep:
             XV *= row_weights
             return (self.penalty * V).baddbmm(self.X.mT, XV)
 
-        start, right = self._columns.pad(W), self._columns.pad(B)
+        start, right = _pad(W, self.widths), _pad(B, self.widths)
         found = conjugate_gradients(
-            apply, lambda R: self.inverse @ R, right, start, right - apply(start), self.accuracy
+            apply, self.inverse.matmul, right, start, right - apply(start), self.accuracy
         )
-        return self._columns.unpad(found)
+        views = zip(found, self.widths, strict=True)
+        return namespace_of(found).concat([of_view[:n] for of_view, n in views])
 
     def _precondition(self, mu: float) -> Any:
         matrix = self.share * self.gram + mu * self.positive_gram
@@ -287,19 +229,11 @@ class TorchWeightStep:
         return matrix.inverse()
 
 
-class _Padding:
-    """Rows of all views as a stack of one height, and back."""
+make_weight_step.register(TorchProblem, TorchWeightStep)
 
-    def __init__(self, problem: TorchProblem, sizes: list[int]) -> None:
-        index = np.full((len(sizes), max(sizes)), sum(sizes))
-        for row, at in zip(index, consecutive_slices(sizes), strict=True):
-            row[: at.stop - at.start] = np.arange(at.start, at.stop)
-        self._index = problem.asarray(index)
-        self._inside = problem.asarray(np.flatnonzero(index < sum(sizes)))
 
-    def pad(self, A: Any) -> Any:
-        """(n_rows of all views, n) -> (n_views, n_rows of the largest, n)."""
-        return with_zeros(A)[self._index]
+def _pad(A: Any, sizes: list[int]) -> Any:
+    """Rows of all views, (n_rows, n), as a stack (n_views, n_rows of the largest, n)."""
+    from torch.nn.utils.rnn import pad_sequence
 
-    def unpad(self, padded: Any) -> Any:
-        return padded.flatten(0, 1)[self._inside]
+    return pad_sequence(A.split(sizes), batch_first=True)

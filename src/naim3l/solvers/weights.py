@@ -5,7 +5,7 @@
 
 from collections.abc import Callable
 from functools import partial, singledispatch
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,6 @@ from scipy import linalg, sparse
 
 from naim3l._arrays import Matrix, distinct, namespace_of
 from naim3l._threads import free_threads, map_views, one_blas_thread, thread_map
-from naim3l.problem.base import BaseProblem
-from naim3l.problem.feature_blocks import Features
 from naim3l.problem.rows import Problem
 from naim3l.problem.statistics_problem import StatisticsProblem
 
@@ -31,8 +29,8 @@ FLAT = 1e-9
 # Products in single precision are accurate enough for steps that may leave this share of the
 # residual, if the ridge is at least this share of the rows' mean square per column.
 SINGLE_ACCURACY, SINGLE_RIDGE = 1e-3, 1e-4
-# Share of the residual that a W-step by conjugate gradients may leave.
-STEP_ACCURACY = 0.03
+# Share of the residual that a W-step by conjugate gradients may leave, and its most iterations.
+STEP_ACCURACY, MOST_STEPS = 0.03, 200
 
 
 class WeightStep(Protocol):
@@ -44,30 +42,9 @@ class WeightStep(Protocol):
 
 
 @singledispatch
-def make_weight_step(
-    problem: BaseProblem, ridge: float, accuracy: float | None = None
-) -> WeightStep:
-    """The W-step for the form of a problem.
-
-    Parameters
-    ----------
-    problem : BaseProblem
-    ridge : float
-    accuracy : float, optional
-        Share of its initial residual that a call by conjugate gradients may leave; by default
-        ``STEP_ACCURACY``.
-    """
+def make_weight_step(problem: Any, ridge: float, accuracy: float | None = None) -> WeightStep:
+    """The W-step for the form of a problem; one by conjugate gradients may be inaccurate."""
     raise TypeError(f"no W-step for {type(problem).__name__}")
-
-
-@make_weight_step.register
-def _(problem: StatisticsProblem, ridge: float, accuracy: float | None = None) -> WeightStep:
-    return DirectWeightStep(problem, ridge)
-
-
-@make_weight_step.register
-def _(problem: Problem, ridge: float, accuracy: float | None = None) -> WeightStep:
-    return IterativeWeightStep(problem, ridge, STEP_ACCURACY if accuracy is None else accuracy)
 
 
 class DirectWeightStep:
@@ -78,7 +55,7 @@ class DirectWeightStep:
     """
 
     @one_blas_thread
-    def __init__(self, problem: StatisticsProblem, ridge: float) -> None:
+    def __init__(self, problem: StatisticsProblem, ridge: float, accuracy: Any = None) -> None:
         self.slices, self.ridge = problem.weight_slices, ridge
         self.n_threads, self.n_step_threads = problem.n_threads, problem.n_block_threads
         penalised = problem.penalised
@@ -142,22 +119,15 @@ class IterativeWeightStep:
     Views are independent and divided among threads; all labels of a view are solved together. The
     preconditioner replaces the weights of entries in the loss by their mean, so the matrix is the
     same for all labels and is factored once per view and mu. If a view has too many columns, only
-    the diagonal is used. The splitting around it corrects the remaining error of a step, so a step
-    need not be solved exactly: if a ridge determines all directions, products inside of the
-    iterations are in single precision. The residual at their start is always exact.
-
-    Parameters
-    ----------
-    problem : Problem
-    ridge : float
-    accuracy : float
-        Share of its initial residual that a call may leave.
+    the diagonal is used. The splitting corrects the remaining error of a step, so if a ridge
+    determines all directions, products inside of the iterations are in single precision. The
+    residual at their start is always exact.
     """
 
-    def __init__(self, problem: Problem, ridge: float, accuracy: float) -> None:
-        self.problem, self.ridge, self.accuracy = problem, ridge, accuracy
+    def __init__(self, problem: Problem, ridge: float, accuracy: float | None = None) -> None:
+        self.problem, self.ridge, self.mu = problem, ridge, float("nan")
+        self.accuracy = STEP_ACCURACY if accuracy is None else accuracy
         self.counts, self.positives = problem.P, problem.n_positives_of_rows
-        self.mu = float("nan")
         self.share = float(self.counts.mean())
         self._single = [self._in_single_precision(v) for v in range(problem.n_views)]
 
@@ -194,8 +164,8 @@ class IterativeWeightStep:
             XV *= row_weights
             return X.T @ XV + penalty * V
 
-        inverse, accuracy = self.inverses[v], self.accuracy
-        return conjugate_gradients(apply, inverse, B[weights], W[weights], R, accuracy)
+        start = B[weights], W[weights], R
+        return conjugate_gradients(apply, self.inverses[v], *start, self.accuracy)
 
     def _precondition(self, v: int) -> Product:
         """Approximate inverse of the matrix of all labels of a view."""
@@ -204,7 +174,10 @@ class IterativeWeightStep:
         penalty = self.ridge * problem.penalised[weights].mean(axis=1, dtype=problem.Y.dtype)
         if gram is None or positive_gram is None:
             row_weights = self.share + self.mu * self.positives[problem.row_slices[v], 0]
-            diagonal = _squares(problem.X[v], row_weights) + penalty
+            if isinstance(X := problem.X[v], np.ndarray):
+                diagonal = np.einsum("ij,ij,i->j", X, X, row_weights) + penalty
+            else:
+                diagonal = X.multiply(X).T @ row_weights + penalty
             scale = 1 / np.where(diagonal > 0, diagonal, 1)[:, None]
             return lambda R: scale * R
         matrix = self.share * gram + self.mu * positive_gram + np.diag(penalty)
@@ -217,27 +190,18 @@ class IterativeWeightStep:
         return partial(linalg.cho_solve, factor, check_finite=False)
 
 
-def _squares(X: Features, row_weights: Matrix) -> Matrix:
-    """Sum over rows of the weighted square of each column, (n_columns,)."""
-    if isinstance(X, np.ndarray):
-        return np.asarray(np.einsum("ij,ij,i->j", X, X, row_weights))
-    return np.asarray(X.multiply(X).T @ row_weights)
+make_weight_step.register(Problem, IterativeWeightStep)
+make_weight_step.register(StatisticsProblem, DirectWeightStep)
 
 
 def conjugate_gradients(
-    apply: Product,
-    precondition: Product,
-    B: Matrix,
-    W: Matrix,
-    R: Matrix,
-    accuracy: float,
-    max_iter: int = 200,
+    apply: Product, precondition: Product, B: Matrix, W: Matrix, R: Matrix, accuracy: float
 ) -> Matrix:
     """Solutions of ``apply(W) = B``, (..., n, n_labels), column by column.
 
     Iterations start at ``W``, whose residual is ``R``. A column stops when its residual, in the
     norm of the preconditioner, is ``accuracy`` times the initial one, or rounding error; all
-    columns stop after ``max_iter`` iterations.
+    columns stop after ``MOST_STEPS`` iterations.
     """
     xp = namespace_of(B)
 
@@ -250,7 +214,7 @@ def conjugate_gradients(
     rounding = (100 * float(xp.finfo(B.dtype).eps)) ** 2 * abs(of_columns(B * W))
     enough = xp.maximum(rounding, accuracy**2 * rho)
     active = xp.ones_like(rho, dtype=xp.bool)
-    for _ in range(max_iter):
+    for _ in range(MOST_STEPS):
         active &= rho > enough
         if not bool(xp.any(active)):
             break
