@@ -6,28 +6,26 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from naim3l import NAIM3L, NAIM3LCV, DataWarning
+from naim3l import NAIM3L, NAIM3LCV, DataWarning, Kernel
 from naim3l.estimators import PerViewLogistic, PerViewRidge
 from study import run
 
 FEW = {"max_iter": 10}
 SEARCH = {"lams": [0.4], "ridges": [1.0], "cv": 2, "random_state": 0, **FEW}
 EXTREMES = (0.0, 5e-324, 1e-300, 1e-100, 1e-10, 1e-6, 1e6, 1e10, 1e100, 1e300, 1.7e308)
-# Beyond these only rounding errors would be left.
-RANGES = dict.fromkeys(("lam", "ridge", "mu", "C"), (1e-10, 1e10))
-RANGES |= {"positive_weight": (1e-6, 1e6), "gamma": (1e-100, 1e100)}
 SCALES = (1e-200, 1e-101, 1e-99, 1e-8, 1e8, 1e99, 1e101, 1e200)
 MODELS = {
     "fast": lambda **options: NAIM3L(**FEW | options),
     "paper": lambda **options: NAIM3L(**FEW | {"solver": "paper", "random_state": 0} | options),
     "tuned": lambda **options: NAIM3LCV(**SEARCH | options),
-    "kernel": lambda **options: NAIM3L(**FEW | {"kernel": "rbf"} | options),
-    "tuned kernel": lambda **options: NAIM3LCV(**SEARCH | {"kernel": "rbf"} | options),
+    "kernel": lambda gamma=1.0, **options: NAIM3L(
+        **FEW | {"features": Kernel(gamma=gamma)} | options
+    ),
     "ridge": PerViewRidge,
     "logistic": PerViewLogistic,
 }
 NUMBERS = [
-    *(("fast", name) for name in ("lam", "ridge", "mu", "tol", "positive_weight", "threshold")),
+    *(("fast", name) for name in ("lam", "ridge", "mu", "tol", "positive_weight", "decide")),
     *(("paper", name) for name in ("lam", "ridge", "mu", "tol")),
     ("kernel", "gamma"),
     ("ridge", "ridge"),
@@ -65,26 +63,24 @@ def fit(model, scale=1.0):
 def test_a_number_is_refused_by_name_or_gives_a_finite_model(kind, name):
     for value in EXTREMES:
         refusal = fit(MODELS[kind](**{name: value}))
-        allowed = RANGES.get(name)
-        if allowed is not None and value > 0:
-            inside = allowed[0] <= value <= allowed[1]
-            assert inside or refusal.startswith(f"{name} must be")
-        told = (name, "lower lam", "diverged")
+        told = (
+            ("lower lam", "diverged") if value in (1e-6, 1e6) else (name, "lower lam", "diverged")
+        )
         assert refusal is None or any(text in refusal for text in told), (value, refusal)
 
 
-@pytest.mark.parametrize("name", ["lams", "ridges", "gamma_factors"])
+@pytest.mark.parametrize("name", ["lams", "ridges"])
 def test_numbers_of_a_search(name):
     for value in (5e-324, 1e-100, 1e-10, 1e10, 1e300):
-        refusal = fit(MODELS["tuned kernel"](**{name: [value]}))
+        refusal = fit(MODELS["tuned"](**{name: [value]}))
         assert refusal is None or f"{name}[0]" in refusal or "smaller lams" in refusal
 
 
-@pytest.mark.parametrize("kind", [kind for kind in MODELS if kind != "tuned kernel"])
-@pytest.mark.parametrize("transformer", ["auto", None])
-def test_features_of_any_scale(kind, transformer):
+@pytest.mark.parametrize("kind", [kind for kind in MODELS if kind != "kernel"])
+@pytest.mark.parametrize("features", ["auto", None])
+def test_features_of_any_scale(kind, features):
     for scale in SCALES:
-        refusal = fit(MODELS[kind](transformer=transformer), scale)
+        refusal = fit(MODELS[kind](features=features), scale)
         if 1e-100 < scale < 1e50:
             assert refusal is None or "diverged" in refusal
         elif scale in (1e-200, 1e-101):
@@ -98,52 +94,35 @@ def test_one_tiny_column_among_others_is_named():
     X["b"][:, 2] *= 1e-150
     with pytest.raises(ValueError, match=r"view 'b', column 2: .*too small to be squared"):
         NAIM3L().fit(X, Y)
-    model = NAIM3L(transformer=None, **FEW)
+    model = NAIM3L(features=None, **FEW)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(tables()[0], Y)
     assert np.isfinite(model.decision_function(X)["b"]).all()  # in new rows it is as good as 0
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"max_iter": 0}, "max_iter must be a whole number >= 1"),
-        ({"n_landmarks": 0, "kernel": "rbf"}, "n_landmarks must be a whole number >= 1"),
-        ({"n_landmarks": 10**400, "kernel": "rbf"}, None),
-        ({"max_iter": 10**400, "tol": 1e300}, None),
-    ],
-)
-def test_whole_numbers(options, error):
-    refusal = fit(NAIM3L(**options))
-    assert refusal is None if error is None else error in refusal
-
-
 @pytest.mark.parametrize("name", ["cv", "lams"])
 def test_fits_of_a_search_are_counted(name):
-    refusal = fit(NAIM3LCV(**SEARCH | {name: 10**9}))
-    assert refusal == f"{name} must be a whole number <= 1000, got 1000000000."
+    assert name in fit(NAIM3LCV(**SEARCH | {name: 10**9}))
+
+
+def test_whole_numbers_that_no_float_can_hold():
+    assert "lam" in fit(NAIM3L(10**400))
+    assert fit(NAIM3L(max_iter=10**400, tol=1e300)) is None
+    assert fit(NAIM3L(features=Kernel(n_landmarks=10**400), max_iter=3, tol=0)) is None
 
 
 def test_start_weights_beyond_use():
     for weight in (1e60, 1e300):
         init = {"a": np.full((5, 2), weight), "b": np.zeros((4, 2))}
-        refusal = fit(NAIM3L(transformer=None, init=init, **FEW))
-        assert "init" in refusal
+        assert "init" in fit(NAIM3L(features=None, init=init, **FEW))
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("--lam", "1e300"), ("--ridge", "1e300"), ("--positive-weight", "1e308")]
-)
-def test_on_the_command_line(tmp_path, option, value):
+@pytest.mark.parametrize("option", ["--lam", "--ridge", "--positive-weight"])
+def test_on_the_command_line(tmp_path, option):
     """Before any table is read, let alone fitted."""
-    files = ["lab=none.csv", "--labels", "sick", "-o", str(tmp_path / "m.skops")]
-    done = run("fit", *files, option, value)
-    name = option.strip("-").replace("-", "_")
+    files = ["lab=none.csv", "--labels", "sick", "-o", str(tmp_path / "m.naim3l")]
+    done = run("fit", *files, option, "1e300")
     assert done.exit_code == 1
-    assert f"naim3l: {name} must be" in done.stderr and "e+" in done.stderr
-
-
-def test_whole_numbers_that_no_float_can_hold():
-    with pytest.raises(ValueError, match="lam must be a finite number"):
-        NAIM3L(10**400).fit({"a": np.eye(3)}, {"a": np.eye(3)})
+    name = option.strip("-").replace("-", "_")
+    assert done.stderr.startswith("naim3l: ") and name in done.stderr and "1e+300" in done.stderr
