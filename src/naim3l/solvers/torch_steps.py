@@ -105,7 +105,7 @@ def trace_norm_of_gram(K: Any) -> Any:
 
 
 def sign(M: Any, low: float) -> Any:
-    """Sign of symmetric matrices of norm 1 at most, but for eigenvalues nearer to 0 than ``low``."""
+    """Sign of symmetric matrices of norm up to 1, but for eigenvalues nearer to 0 than ``low``."""
     for rho in _scalings(low):
         M = _next(M, M, M @ M, rho)
     return (M + M.mT) / 2

@@ -43,7 +43,7 @@ class WeightStep(Protocol):
 
 @singledispatch
 def make_weight_step(problem: Any, ridge: float, accuracy: float | None = None) -> WeightStep:
-    """The W-step for the form of a problem; one by conjugate gradients may be inaccurate."""
+    """The W-step for the form of a problem; iterations leave a share ``accuracy`` of residuals."""
     raise TypeError(f"no W-step for {type(problem).__name__}")
 
 
