@@ -43,10 +43,7 @@ nitpicky = False
 # API reference: the names in __all__ of each public module, and the methods that naim3l defines.
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
-autosummary_context = {
-    "top_names": naim3l.__all__,  # which have their page under naim3l only
-    "data_texts": {},  # data have no docstrings
-}
+autosummary_context = {"top_names": naim3l.__all__}  # which have their page under naim3l only
 autodoc_mock_imports = [] if HAS_TORCH else ["torch"]
 autodoc_typehints = "none"  # the docstrings have the types, with shapes
 numpydoc_show_class_members = False
