@@ -19,17 +19,15 @@ from naim3l import NAIM3L, Decisions, Kernel, Recipe
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import PerViewRidge
 from naim3l.explain import (
-    check_explained,
     feature_weights,
     label_relations,
-    linear_views,
     related_labels,
     score_spectrum,
     top_features,
-    top_features_of_all,
-    view_kernels,
     view_shares,
 )
+from naim3l.explain.column_weights import strongest_columns
+from naim3l.explain.model_views import linear_views, view_kernels
 
 LABELS = ["flu", "asthma", "gout"]
 
@@ -200,7 +198,7 @@ class TestFeatureWeights:
             largest = sorted((w for w in every.values() if sign * w > 0), key=abs, reverse=True)
             assert [feature.weight for feature in found[side]] == largest[:3]
             assert all(every[f.view, f.column] == f.weight for f in found[side])
-        assert top_features_of_all(model, 3, X)["asthma"] == found
+        assert strongest_columns(model, LABELS, 3, X)["asthma"] == found
         assert len(top_features(model, "asthma", 99)["for"]) <= 11
 
 
@@ -222,7 +220,6 @@ class TestKernels:
         calls = [
             lambda: feature_weights(mixed, "view0"),
             lambda: top_features(curved, "flu"),
-            lambda: top_features_of_all(curved),
         ]
         for call in calls:
             with pytest.raises(ValueError, match=message):
@@ -369,10 +366,8 @@ def test_errors_say_what_there_is(data):
 def test_other_models_are_refused(data, model):
     X, Y = data
     calls = [
-        lambda: check_explained(model),
         lambda: feature_weights(model, "view0"),
         lambda: top_features(model, "flu"),
-        lambda: top_features_of_all(model),
         lambda: label_relations(model, X),
         lambda: related_labels(model, "flu"),
         lambda: view_shares(model, X),

@@ -8,15 +8,7 @@ from scipy import sparse
 
 from naim3l._arrays import Matrix
 from naim3l.estimators.linear import LinearViewModel
-from naim3l.explain.model_views import (
-    check_count,
-    check_explained,
-    check_in_memory,
-    label_index,
-    linear_views,
-    linear_weights,
-    view_kernels,
-)
+from naim3l.explain import model_views
 from naim3l.features.encoding import ViewFeatures
 from naim3l.features.recipes import FittedRecipe
 from naim3l.features.survey import TEXT
@@ -34,19 +26,17 @@ class FeatureWeights:
         Change of a label's score, before rows are normalised to unit length, when a column
         increases by one standard deviation.
     kind : {"columns", "roots", "features"}
-        What the weights belong to: the columns of the table; square roots of the columns' shares
-        of their row sum; or features made of the columns, such as one for each value of text.
+        What the weights belong to: columns of the table; square roots of their shares of the row
+        sum; or features made of the columns, such as one for each value of text.
     length : float
         Root mean squared length of training rows before they are normalised to unit length; 1
-        where they are not normalised. ``weights / length`` is in units of the
-        score.
+        where they are not normalised. ``weights / length`` is in units of the score.
 
     Examples
     --------
-    >>> from naim3l import NAIM3L
-    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l import NAIM3L, datasets
     >>> from naim3l.explain import feature_weights
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
     >>> model = NAIM3L().fit(data.views, data.labels)
     >>> found = feature_weights(model, "view1")
     >>> found.kind, found.weights.shape, found.columns[0]
@@ -69,10 +59,8 @@ class FeatureWeights:
 
         Examples
         --------
-        >>> import numpy as np
         >>> from naim3l.explain import FeatureWeights
-        >>> weights = np.array([[0.2], [-0.4]])
-        >>> FeatureWeights(["age", "fever"], ["flu"], weights, "columns", 1.0).to_frame()
+        >>> FeatureWeights(["age", "fever"], ["flu"], [[0.2], [-0.4]], "columns", 1.0).to_frame()
                flu
         age    0.2
         fever -0.4
@@ -83,21 +71,7 @@ class FeatureWeights:
 
 
 class Feature(NamedTuple):
-    """A column and its weight for a label.
-
-    Attributes
-    ----------
-    view, column : str
-        Names of the view and of its column.
-    weight : float
-        Weight of the column, as in `top_features`.
-
-    Examples
-    --------
-    >>> from naim3l.explain import Feature
-    >>> Feature("clinic", "fever", 0.8).weight
-    0.8
-    """
+    """A column and its weight for a label, as in `top_features`."""
 
     view: str
     column: str
@@ -111,23 +85,16 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
     "scale" and "paper", z is linear in x, ``z = x A + b``. The weight of column j is row j of
     ``A @ coef_`` times the standard deviation of the column: the change of the score before
     division by ``|z|`` when the column increases by one standard deviation and all others stay the
-    same.
-
-    It is not the change of the score itself, because the division is nonlinear (a row twice as far
-    from the mean in the same direction has the same score). It is not the change that accompanies
-    the column in the data either, where correlated columns change too, nor a test of significance.
-    Directions that PCA dropped have no weight.
+    same. It is neither the change of the score itself, because the division is nonlinear, nor the
+    change that accompanies the column in the data, where correlated columns change too, nor a test
+    of significance. Directions that PCA dropped have no weight.
 
     In the recipe "histogram" the weights are those of the square roots of the columns' shares of
-    their row sum. They describe the effect of a column only locally: an additional count changes
-    the square root less the larger it is, and it changes the shares of all other columns.
-
-    Each value of text has a weight of its own, under the name "column_value". The weights of a view
-    with a transformer belong to its output, named by ``get_feature_names_out``, or "feature 0",
-    "feature 1", ... if it returns no names.
-
-    A view with a kernel, except the kernel "linear", has no column weights, because its scores are
-    sums of similarities to landmarks. It raises a ValueError.
+    their row sum, which describe the effect of a column only locally. Each value of text has a
+    weight of its own, under the name "column_value". The weights of a view with a transformer
+    belong to its output, named by ``get_feature_names_out``, or "feature 0", "feature 1", ... if it
+    returns no names. A view with a kernel, except the kernel "linear", has no column weights,
+    because its scores are sums of similarities to landmarks: it raises a ValueError.
 
     Parameters
     ----------
@@ -158,12 +125,12 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
     age   -0.75
     fever  0.76
     """
-    check_explained(model)
+    model_views.check_explained(model)
     if view not in model.views_:
         raise ValueError(f"no view {view!r}; the model was fitted on {model.views_}.")
-    if view not in linear_views(model):
+    if view not in model_views.linear_views(model):
         raise ValueError(_no_columns([view], model))
-    features, W = model.features_[view], linear_weights(model, view)
+    features, W = model.features_[view], model_views.linear_weights(model, view)
     deviation, length = None, 1.0
     if features.recipe is not None:
         W, deviation = _pull_back(features.recipe, W)
@@ -192,7 +159,7 @@ def _pull_back(recipe: FittedRecipe, W: Matrix) -> tuple[Matrix, Matrix]:
 
 def _deviations(model: LinearViewModel, view: str, X: Any) -> Matrix | None:
     """Standard deviations over rows of what the weights belong to; None without such rows."""
-    check_in_memory(X)
+    model_views.check_in_memory(X)
     batch, features = model._batches(X).get(view), model.features_[view]
     if batch is None:
         return None
@@ -246,94 +213,52 @@ def top_features(
 
     Returns
     -------
-    dict of str to list of Feature
+    dict of str to list of named tuples (view, column, weight)
         Lists "for" and "against", strongest first. Weights are those of `feature_weights` divided
         by ``length``, so that they can be compared between views; those of "against" are negative.
-        Views with a kernel have no column weights and are left out; if all views have one, a
-        ValueError is raised.
+        Views with a kernel are left out; if all views have one, a ValueError is raised.
 
     Examples
     --------
-    >>> from naim3l import NAIM3L
-    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l import NAIM3L, datasets
     >>> from naim3l.explain import top_features
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
     >>> model = NAIM3L().fit(data.views, data.labels)
     >>> for feature in top_features(model, "label0", n=2)["for"]:
     ...     print(feature.view, feature.column, round(feature.weight, 2))
     view0 column 6 0.33
     view0 column 7 0.24
     """
-    k = label_index(model, label)
-    check_count(n)
-    return _strongest(_weights(model, X), k, n)
+    model_views.check_label(model, label, n)
+    return strongest_columns(model, [label], n, X)[label]
 
 
-def top_features_of_all(
-    model: LinearViewModel, n: int = 10, X: Any = None
+def strongest_columns(
+    model: LinearViewModel, labels: list[str], n: int, X: Any
 ) -> dict[str, dict[str, list[Feature]]]:
-    """`top_features` of every label, which is much faster than separate calls for each label.
-
-    Parameters
-    ----------
-    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
-        Fitted model.
-    n : int, default=10
-        Maximum number of columns in each list.
-    X : tables in the form of the fit, optional
-        As for `feature_weights`.
-
-    Returns
-    -------
-    dict of str to dict
-        Results of `top_features` by label.
-
-    Examples
-    --------
-    >>> from naim3l import NAIM3L
-    >>> from naim3l.datasets import make_unpaired
-    >>> from naim3l.explain import top_features_of_all
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
-    >>> model = NAIM3L().fit(data.views, data.labels)
-    >>> for label, found in top_features_of_all(model, n=1).items():
-    ...     print(label, found["for"][0].column)
-    label0 column 6
-    label1 column 4
-    label2 column 5
-    """
-    check_explained(model)
-    check_count(n)
-    weights = _weights(model, X)
-    return {label: _strongest(weights, k, n) for k, label in enumerate(model.label_names_)}
-
-
-def _weights(model: LinearViewModel, X: Any) -> list[tuple[str, FeatureWeights]]:
-    """Column weights of the views that have them."""
-    views = linear_views(model)
+    """`top_features` of several labels, with weights that are computed once."""
+    views = model_views.linear_views(model)
     if not views:
         raise ValueError(_no_columns(model.views_, model))
-    return [(view, feature_weights(model, view, X)) for view in views]
+    weights = [(view, feature_weights(model, view, X)) for view in views]
+    names = [(view, column) for view, of_view in weights for column in of_view.columns]
+    stacked = np.concatenate([of_view.weights / of_view.length for _, of_view in weights])
+    found = {}
+    for label in labels:
+        values = stacked[:, model.label_names_.index(label)]
+        order: list[int] = np.argsort(values, kind="stable").tolist()
+        sides = {
+            "for": [i for i in order[::-1][:n] if values[i] > 0],
+            "against": [i for i in order[:n] if values[i] < 0],
+        }
+        found[label] = {
+            side: [Feature(*names[i], float(values[i])) for i in chosen]
+            for side, chosen in sides.items()
+        }
+    return found
 
 
 def _no_columns(views: list[str], model: LinearViewModel) -> str:
-    kernels = view_kernels(model)
+    kernels = model_views.view_kernels(model)
     named = ", ".join(f"view {view!r} has kernel {kernels[view].name!r}" for view in views)
     return f"{named}: scores are not linear in the columns, so there are no column weights."
-
-
-def _strongest(
-    weights: list[tuple[str, FeatureWeights]], k: int, n: int
-) -> dict[str, list[Feature]]:
-    values = np.concatenate([of_view.weights[:, k] / of_view.length for _, of_view in weights])
-    places = [(view, j) for view, of_view in weights for j in range(len(of_view.columns))]
-    names = {view: of_view.columns for view, of_view in weights}
-    order = np.argsort(values, kind="stable")
-
-    def features(chosen: list[int]) -> list[Feature]:
-        found = [(*places[i], float(values[i])) for i in chosen]
-        return [Feature(view, names[view][j], weight) for view, j, weight in found]
-
-    return {
-        "for": features([i for i in order[::-1][:n] if values[i] > 0]),
-        "against": features([i for i in order[:n] if values[i] < 0]),
-    }

@@ -21,10 +21,8 @@ class LabelPair(NamedTuple):
     ----------
     first, second : str
         Names of the labels.
-    n_rows : int
-        Rows in which both are known.
-    both : int
-        Rows in which both are yes.
+    n_rows, both : int
+        Rows in which both are known, and those in which both are yes.
     expected : float
         Number of such rows if the labels were independent, with the same number of yes each.
     lift : float
@@ -57,10 +55,9 @@ def label_cooccurrence(model: LinearViewModel, X: Any, y: Any) -> list[LabelPair
     """Pairs of labels that occur together more or less often than expected, from observed labels.
 
     Nothing here depends on scores. The interval is that of the odds ratio of the two labels, with
-    1/2 added to each of the four counts, converted to the lift that has this odds ratio and the
-    same numbers of yes. Of many pairs, some look related by coincidence: a pair is "together" or
-    "apart" only if it is among those found by the procedure of Benjamini and Hochberg, at a false
-    discovery rate of 5 %, over all pairs with enough rows. Rows are assumed to be independent.
+    1/2 added to each of the four counts, converted to a lift. A pair is "together" or "apart" only
+    if the procedure of Benjamini and Hochberg finds it, at a false discovery rate of 5 %, among all
+    pairs with enough rows. Rows are assumed to be independent.
 
     Parameters
     ----------
@@ -79,10 +76,9 @@ def label_cooccurrence(model: LinearViewModel, X: Any, y: Any) -> list[LabelPair
 
     Examples
     --------
-    >>> from naim3l import NAIM3L
-    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l import NAIM3L, datasets
     >>> from naim3l.explain import label_cooccurrence
-    >>> data = make_unpaired(200, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> data = datasets.make_unpaired(200, n_features=(9, 8), n_labels=3, random_state=0)
     >>> model = NAIM3L().fit(data.views, data.labels)
     >>> for pair in label_cooccurrence(model, data.views, data.labels):
     ...     print(pair.first, pair.second, pair.both, round(pair.expected), pair.verdict)
@@ -129,11 +125,8 @@ def _log_odds(both: Matrix, a: Matrix, b: Matrix, n: Matrix) -> tuple[Matrix, Ma
 
 
 def _cell(odds: Matrix, a: Matrix, b: Matrix, n: Matrix) -> Matrix:
-    """The count of both that has an odds ratio, where ``a`` and ``b`` of ``n`` rows are yes.
-
-    It solves ``m (n - a - b + m) = odds (a - m) (b - m)``, a quadratic equation, of which one
-    root is possible. This form of the root is stable where the odds ratio is close to 1.
-    """
+    """The count of both that has an odds ratio, where ``a`` and ``b`` of ``n`` rows are yes."""
+    # The root of m (n - a - b + m) = odds (a - m) (b - m), stable for odds ratios close to 1.
     p = n - a - b + odds * (a + b)
     return 2 * odds * a * b / (p + np.sqrt(np.maximum(p**2 - 4 * (odds - 1) * odds * a * b, 0)))
 

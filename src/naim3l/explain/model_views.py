@@ -16,30 +16,7 @@ LINEAR = "linear"
 
 
 def check_explained(model: Any) -> None:
-    """Refuse models that are not fitted, and those without linear or kernel weights per view.
-
-    Parameters
-    ----------
-    model : estimator
-        Model to check.
-
-    Raises
-    ------
-    ValueError
-        It does not have linear or kernel weights of each view: a network, or a method that needs
-        aligned rows.
-    NotFittedError
-        It is not fitted.
-
-    Examples
-    --------
-    >>> from naim3l import NAIM3L
-    >>> from naim3l.explain import check_explained
-    >>> check_explained(NAIM3L())  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    sklearn.exceptions.NotFittedError: This NAIM3L instance is not fitted yet...
-    """
+    """Refuse models that are not fitted, and those without linear or kernel weights per view."""
     if not isinstance(model, LinearViewModel):
         raise ValueError(
             f"{type(model).__name__} has no readable weights per view: explanations and reports "
@@ -48,16 +25,11 @@ def check_explained(model: Any) -> None:
     check_is_fitted(model, "coef_")
 
 
-def label_index(model: LinearViewModel, label: str) -> int:
-    """Position of a label."""
+def check_label(model: LinearViewModel, label: str, n: Any) -> None:
+    """Refuse a label that the model lacks, and less than one result about it."""
     check_explained(model)
     if label not in model.label_names_:
         raise ValueError(f"no label {label!r}; the model was fitted on {model.label_names_}.")
-    return model.label_names_.index(label)
-
-
-def check_count(n: Any) -> None:
-    """Refuse a number of results that is not a whole number from 1 up."""
     if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
         raise ValueError(f"n must be a whole number >= 1, got {n!r}.")
 
@@ -72,17 +44,9 @@ def check_in_memory(X: Any) -> None:
 
 
 def read_truth(model: LinearViewModel, X: Any, y: Any) -> dict[str, Matrix]:
-    """Labels as 1, 0 and NaN of each separate table, or of the wide table under the name "X".
+    """Labels as 1, 0, NaN of separate tables, or of the wide table named "X", (n_rows, n_labels).
 
-    Parameters
-    ----------
-    model : fitted model
-    X, y : tables and label tables in the form of the fit
-
-    Returns
-    -------
-    dict of str to ndarray of shape (n_rows, n_labels)
-        In the order of the model's labels.
+    They are in the order of the model's labels.
     """
     check_in_memory(X)
     model.names_.check_form(X)
@@ -96,49 +60,14 @@ def read_truth(model: LinearViewModel, X: Any, y: Any) -> dict[str, Matrix]:
 
 
 class ViewKernel(NamedTuple):
-    """Kernel of a view.
-
-    Attributes
-    ----------
-    name : str
-        Name of the kernel, with brackets if it is a function of the user.
-    gamma : float or None
-        Gamma of the kernel, None if it has none.
-
-    Examples
-    --------
-    >>> from naim3l.explain import ViewKernel
-    >>> ViewKernel("rbf", 0.5).name
-    'rbf'
-    """
+    """Kernel of a view: its name, with brackets if it is a function of the user, and its gamma."""
 
     name: str
     gamma: float | None
 
 
 def view_kernels(model: LinearViewModel) -> dict[str, ViewKernel]:
-    """Kernel of each view; "linear" if scores are linear in the transformed features.
-
-    Parameters
-    ----------
-    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
-        Fitted model.
-
-    Returns
-    -------
-    dict of str to ViewKernel
-        Kernels by view.
-
-    Examples
-    --------
-    >>> from naim3l import NAIM3L
-    >>> from naim3l.datasets import make_unpaired
-    >>> from naim3l.explain import view_kernels
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
-    >>> model = NAIM3L(features={"view0": "rbf", "view1": "auto"}).fit(data.views, data.labels)
-    >>> {view: kernel.name for view, kernel in view_kernels(model).items()}
-    {'view0': 'rbf', 'view1': 'linear'}
-    """
+    """Kernel of each view; "linear" if scores are linear in the transformed features."""
     check_explained(model)
     found = {}
     for view in model.views_:
@@ -151,30 +80,7 @@ def view_kernels(model: LinearViewModel) -> dict[str, ViewKernel]:
 
 
 def linear_views(model: LinearViewModel) -> list[str]:
-    """Views whose weights belong to columns, or to the output of a transformer.
-
-    These are all views except those with a nonlinear kernel.
-
-    Parameters
-    ----------
-    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
-        Fitted model.
-
-    Returns
-    -------
-    list of str
-        Names of the views.
-
-    Examples
-    --------
-    >>> from naim3l import NAIM3L
-    >>> from naim3l.datasets import make_unpaired
-    >>> from naim3l.explain import linear_views
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
-    >>> model = NAIM3L(features={"view0": "rbf", "view1": "auto"}).fit(data.views, data.labels)
-    >>> linear_views(model)
-    ['view1']
-    """
+    """Views whose weights belong to columns, or to a transformer's output: not those of kernels."""
     return [view for view, kernel in view_kernels(model).items() if kernel.name == LINEAR]
 
 
@@ -187,10 +93,8 @@ def linear_weights(model: LinearViewModel, view: str) -> Matrix:
 
 
 def landmark_features(kernel: KernelMap) -> Matrix:
-    """Features (n_landmarks, n_components) of the landmarks themselves.
-
-    With ``K = V E V'`` and the normalization ``N = V E^(-1/2)`` they are ``K N = V E^(1/2)``: the
-    columns of N divided by their squared lengths.
-    """
+    """Features (n_landmarks, n_components) of the landmarks themselves."""
+    # With K = V E V' and the normalization N = V E^(-1/2) they are K N = V E^(1/2): the columns of
+    # N divided by their squared lengths.
     N = np.asarray(kernel.normalization, dtype=np.float64)
     return N / np.sum(N**2, axis=0)

@@ -9,19 +9,9 @@ from numpy.typing import NDArray
 from naim3l._arrays import Matrix
 from naim3l._threads import one_blas_thread
 from naim3l.estimators.linear import LinearViewModel
-from naim3l.explain.model_views import (
-    check_count,
-    check_explained,
-    check_in_memory,
-    label_index,
-    landmark_features,
-    linear_views,
-    linear_weights,
-    read_truth,
-)
+from naim3l.explain import model_views
 
-# The number of dimensions is that of singular values with this share of the sum of squares.
-MOST_OF_IT = 0.99
+MOST_OF_IT = 0.99  # of the sum of squares, in the singular values that count as dimensions
 
 
 def view_shares(model: LinearViewModel, X: Any = None) -> dict[str, Matrix]:
@@ -29,8 +19,7 @@ def view_shares(model: LinearViewModel, X: Any = None) -> dict[str, Matrix]:
 
     This is the variance of the label's scores over the rows of a view, divided by the sum over all
     views. Where the views of a wide table are fused by evidence, it is the variance of the log-odds
-    that the view contributes: scores are multiplied by the slope of its calibration, and by its
-    weight if that is learned.
+    that the view contributes.
 
     Parameters
     ----------
@@ -38,8 +27,7 @@ def view_shares(model: LinearViewModel, X: Any = None) -> dict[str, Matrix]:
         Fitted model.
     X : tables in the form of the fit, optional
         Rows over which the variance is computed. Without them, it is that of the training rows with
-        features assumed to be uncorrelated, which holds for the built-in recipes up to the
-        normalisation of rows; for a view with a kernel, it is that of its landmarks.
+        features assumed to be uncorrelated; for a view with a kernel, it is that of its landmarks.
 
     Returns
     -------
@@ -48,20 +36,17 @@ def view_shares(model: LinearViewModel, X: Any = None) -> dict[str, Matrix]:
 
     Examples
     --------
-    >>> from naim3l import NAIM3L
-    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l import NAIM3L, datasets
     >>> from naim3l.explain import view_shares
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
     >>> model = NAIM3L().fit(data.views, data.labels)
     >>> {view: shares.round(2).tolist() for view, shares in view_shares(model).items()}
     {'view0': [0.65, 0.53, 0.55], 'view1': [0.35, 0.47, 0.45]}
     """
-    check_explained(model)
-    covariances = {view: cov for view, (cov, _) in _score_covariances(model, X).items()}
-    added = _slopes_added(model)
-    variances = {
-        view: added.get(view, 1.0) ** 2 * np.diag(cov) for view, cov in covariances.items()
-    }
+    model_views.check_explained(model)
+    added, variances = _slopes_added(model), {}
+    for view, (covariance, _) in _score_covariances(model, X).items():
+        variances[view] = added.get(view, 1.0) ** 2 * np.diag(covariance)
     total = np.sum(list(variances.values()), axis=0)
     divisor = np.where(total > 0, total, np.nan)
     return {view: variance / divisor for view, variance in variances.items()}
@@ -72,19 +57,16 @@ def label_relations(model: LinearViewModel, X: Any = None) -> Matrix:
 
     With weights ``W_v`` and the scatter ``S_v`` of a view's features around their mean, these are
     the cosines that belong to ``sum_v W_v' S_v W_v``: the correlation of the two labels' scores
-    over the rows of all views, each view centred. The scatter is used instead of the identity
-    because features differ in variance: a large weight on a direction in which rows hardly differ
-    has little effect on scores. Views are centred because means and intercepts reflect how frequent
-    labels are, not whether they occur together.
+    over the rows of all views. Each view is centred because means and intercepts reflect how
+    frequent labels are, not whether they occur together.
 
     Parameters
     ----------
     model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
         Fitted model.
     X : tables in the form of the fit, optional
-        Rows from which the scatter is computed. Without them, it is that of the training rows as
-        far as the recipe stores it: diagonal, with the variances of the components; for a view
-        with a kernel, it is that of its landmarks.
+        Rows from which the scatter is computed. Without them, it is diagonal, with the variances
+        of the components in training; for a view with a kernel, it is that of its landmarks.
 
     Returns
     -------
@@ -93,24 +75,22 @@ def label_relations(model: LinearViewModel, X: Any = None) -> Matrix:
 
     Examples
     --------
-    >>> from naim3l import NAIM3L
-    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l import NAIM3L, datasets
     >>> from naim3l.explain import label_relations
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
     >>> model = NAIM3L().fit(data.views, data.labels)
     >>> label_relations(model, data.views).round(2)
     array([[ 1.  , -0.24,  0.41],
            [-0.24,  1.  ,  0.1 ],
            [ 0.41,  0.1 ,  1.  ]])
     """
-    check_explained(model)
+    model_views.check_explained(model)
     parts = list(_score_covariances(model, X).values())
-    counts = [n for _, n in parts if n is not None]
-    if len(counts) < len(parts):  # unknown in some view: all views have equal weight
-        counts = [1] * len(parts)
-    total = np.sum([cov * n for (cov, _), n in zip(parts, counts, strict=True)], axis=0)
+    counted = all(n is not None for _, n in parts)  # otherwise all views have equal weight
+    total = np.sum([cov * (n if counted else 1) for cov, n in parts], axis=0)
     norms = np.sqrt(np.diag(total))
-    cosines = total / np.where(norms > 0, norms, 1) / np.where(norms > 0, norms, 1)[:, None]
+    norms[norms == 0] = 1
+    cosines = total / norms / norms[:, None]
     cosines = np.clip((cosines + cosines.T) / 2, -1, 1)
     np.fill_diagonal(cosines, 1)
     return cosines
@@ -140,18 +120,17 @@ def related_labels(
 
     Examples
     --------
-    >>> from naim3l import NAIM3L
-    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l import NAIM3L, datasets
     >>> from naim3l.explain import related_labels
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
     >>> model = NAIM3L().fit(data.views, data.labels)
     >>> for label, cosine in related_labels(model, "label0", X=data.views):
     ...     print(label, round(cosine, 2))
     label2 0.41
     label1 -0.24
     """
-    k = label_index(model, label)
-    check_count(n)
+    model_views.check_label(model, label, n)
+    k = model.label_names_.index(label)
     cosines = label_relations(model, X)[k]
     order = [i for i in np.argsort(-np.abs(cosines), kind="stable") if i != k][:n]
     return [(model.label_names_[i], float(cosines[i])) for i in order]
@@ -177,17 +156,15 @@ def score_spectrum(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
     -------
     dict
         For all rows "n_rows", "singular_values" (descending), "rank", "trace_norm" and
-        "dimensions", the number of singular values with 99 % of the sum of squares. "parts" has a
-        dict for each label with a known positive: "label", "n_rows", "rank", "trace_norm" and
-        "dimensions" of the rows where it is known positive. "mean" and "median" are taken over the
-        parts.
+        "dimensions", the number of singular values with 99 % of the sum of squares. "parts" has the
+        same, and "label", for the rows where each label is known positive, if there are some; and
+        "mean" and "median" are taken over the parts.
 
     Examples
     --------
-    >>> from naim3l import NAIM3L
-    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l import NAIM3L, datasets
     >>> from naim3l.explain import score_spectrum
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
     >>> model = NAIM3L().fit(data.views, data.labels)
     >>> spectrum = score_spectrum(model, data.views, data.labels)
     >>> spectrum["n_rows"], spectrum["rank"]
@@ -195,8 +172,13 @@ def score_spectrum(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
     >>> [(part["label"], part["dimensions"]) for part in spectrum["parts"]]
     [('label0', 3), ('label1', 3), ('label2', 3)]
     """
-    check_explained(model)
-    S, positive = _stacked(model, X, y)
+    model_views.check_explained(model)
+    truth, scores, observed = model_views.read_truth(model, X, y), [], []
+    for view, of_view in model.view_scores(X).items():
+        present = ~np.isnan(of_view).any(axis=1)
+        scores.append(of_view[present])
+        observed.append(truth[model.names_.table_of(view)][present] == 1)
+    S, positive = np.concatenate(scores), np.concatenate(observed)
     parts = [
         {"label": model.label_names_[k], **_spectrum(S[rows])[0]}
         for k, rows in enumerate(positive.T)
@@ -225,45 +207,30 @@ def _spectrum(S: Matrix) -> tuple[dict[str, Any], NDArray[np.floating]]:
     return summary, values
 
 
-def _stacked(model: LinearViewModel, X: Any, y: Any) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Scores and observed positives of the rows of all views, (n_rows, n_labels) each."""
-    truth = read_truth(model, X, y)
-    scores, positive = [], []
-    for view, S in model.view_scores(X).items():
-        present = ~np.isnan(S).any(axis=1)
-        scores.append(S[present])
-        positive.append(truth[model.names_.table_of(view)][present] == 1)
-    return np.concatenate(scores), np.concatenate(positive)
-
-
 def _slopes_added(model: LinearViewModel) -> Mapping[str, Matrix]:
     """Factor of each view's scores in the fused log-odds, (n_labels,); empty for the mean."""
     evidence = model.decisions_.evidence
     if evidence is None:
         return {}
-    slopes = [calibration.slope for calibration in evidence.calibrations]
-    pairs = zip(slopes, evidence.weights, strict=True)
-    return dict(zip(model.views_, (slope * weight for slope, weight in pairs), strict=True))
+    parts = zip(model.views_, evidence.calibrations, evidence.weights, strict=True)
+    return {view: calibration.slope * weight for view, calibration, weight in parts}
 
 
-def _score_covariances(model: LinearViewModel, X: Any) -> Mapping[str, tuple[Matrix, int | None]]:
+def _score_covariances(model: LinearViewModel, X: Any) -> Mapping[str, tuple[Matrix, Any]]:
     """Covariance of the labels' scores, (n_labels, n_labels), and number of rows, by view."""
     if X is None:
         return {view: _covariance_without_rows(model, view) for view in model.views_}
-    check_in_memory(X)
-    found: dict[str, tuple[Matrix, int | None]] = {}
-    for view, S in model.view_scores(X).items():
-        S = S[~np.isnan(S).any(axis=1)]
-        found[view] = _covariance(S), len(S)
-    return found
+    model_views.check_in_memory(X)
+    scores = {view: S[~np.isnan(S).any(axis=1)] for view, S in model.view_scores(X).items()}
+    return {view: (_covariance(S), len(S)) for view, S in scores.items()}
 
 
-def _covariance_without_rows(model: LinearViewModel, view: str) -> tuple[Matrix, int | None]:
+def _covariance_without_rows(model: LinearViewModel, view: str) -> tuple[Matrix, Any]:
     """Covariance of a view's scores from its features, and the number of rows if known."""
-    if view not in linear_views(model):
-        features = landmark_features(model.kernel_maps_[view])
+    if view not in model_views.linear_views(model):
+        features = model_views.landmark_features(model.kernel_maps_[view])
         return _covariance(features @ model.coef_[view]), None
-    W, recipe = linear_weights(model, view), model.features_[view].recipe
+    W, recipe = model_views.linear_weights(model, view), model.features_[view].recipe
     if recipe is None:
         return W.T @ W, None
     return (W.T * (recipe.variances / recipe.variances.sum())) @ W, recipe.n_rows

@@ -13,7 +13,7 @@ from naim3l.decisions.held_out import LOWER_IS_BETTER
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import label_cooccurrence, label_relations, score_spectrum, view_shares
-from naim3l.explain.column_weights import top_features_of_all
+from naim3l.explain.column_weights import strongest_columns
 from naim3l.explain.model_views import check_explained, linear_views, read_truth, view_kernels
 from naim3l.features.kernels import Kernel
 from naim3l.features.recipes import Recipe
@@ -183,7 +183,7 @@ def _relations(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
 def _features(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
     return [
         {"label": label} | {side: [f._asdict() for f in found] for side, found in sides.items()}
-        for label, sides in top_features_of_all(model, N_FEATURES, X).items()
+        for label, sides in strongest_columns(model, model.label_names_, N_FEATURES, X).items()
     ]
 
 
