@@ -16,14 +16,10 @@ from naim3l.features.cells import (
     as_text,
     days,
     days_of_array,
-    has_thousands,
     is_date_like,
-    is_mixed_code,
-    is_one_group,
-    is_short,
-    looks_like_a_number,
     spelled_number,
     spelled_truth,
+    tags_of,
     why_no_date,
 )
 
@@ -49,33 +45,36 @@ def test_other_text_is_no_number(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "like", "thousands", "one_group", "code"),
+    ("text", "expected"),
     [
-        ("<0.5", True, False, False, False),
-        ("≥ 3", True, False, False, False),
-        ("12 %", True, False, False, False),
-        ("€ 1.234,50", True, False, False, False),
-        ("1.234,5", True, True, False, False),
-        ("12,500", True, True, True, False),
-        ("1.234", True, True, True, False),
-        ("1 234 567", True, True, False, False),
-        ("1'234", True, True, False, False),
-        ("0.123", True, True, False, False),
-        ("V45", False, False, False, True),
-        ("E11.9", False, False, False, True),
-        ("high", False, False, False, False),
-        ("12 kg", False, False, False, False),
+        ("<0.5", "like"),
+        ("≥ 3", "like"),
+        ("12 %", "like"),
+        ("€ 1.234,50", "like"),
+        ("1.234,5", "like thousands. thousands,"),
+        ("12,500", "like thousands. group,"),
+        ("1.234", "like thousands,"),
+        ("1 234 567", "like thousands. thousands,"),
+        ("1'234", "like thousands. thousands,"),
+        ("0,123", "like thousands."),
+        (" -999", "like short"),
+        ("1000", "like"),
+        ("V45", "code"),
+        ("E11.9", "code"),
+        ("high", ""),
+        ("12 kg", ""),
+        ("True", "truth"),
+        ("2024-01-31", "date-like date"),
+        ("31.1.2024", "date-like undated"),
     ],
 )
-def test_text_that_is_similar_to_numbers(text, like, thousands, one_group, code):
-    assert looks_like_a_number(text) == like
-    assert has_thousands(text) == thousands
-    assert is_one_group(text) == one_group
-    assert is_mixed_code(text) == code
+def test_text_that_is_similar_to_numbers(text, expected):
+    tags, values = tags_of(text)
+    numbers = {f"{'number' if sign in values else 'odd'}{sign}" for sign in (POINT, COMMA)}
+    assert set(tags) == {*expected.split(), *numbers} and len(tags) == len(set(tags))
 
 
-def test_short_numbers_truth_values_and_text_of_cells():
-    assert is_short(" -999") and not is_short("1000") and not is_short("1.5")
+def test_truth_values_and_text_of_cells():
     assert spelled_truth(" TRUE ") == 1 and spelled_truth("False") == 0
     assert spelled_truth("yes") is spelled_truth("1") is None
     assert as_text(2.0) == as_text(np.float32(2)) == as_text(2) == "2" and as_text(2.5) == "2.5"

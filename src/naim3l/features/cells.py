@@ -1,32 +1,81 @@
-"""What a cell of text spells: a number with a decimal point or comma, a date, a code, or a word."""
+"""What a cell spells: a number with a decimal point or comma, a date, a code, or a word."""
 
 import datetime
 import math
 import re
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-POINT, COMMA = ".", ","
+READINGS = POINT, COMMA = ".", ","
 NUMBERS = (int, float, Decimal, np.number, np.bool_)
-_DIGITS = {sign: rf"(?:\d+(?:{re.escape(sign)}\d*)?|{re.escape(sign)}\d+)" for sign in ".,"}
+_FLAGS = re.ASCII | re.IGNORECASE
+_DIGITS = {sign: rf"(?:\d+(?:{re.escape(sign)}\d*)?|{re.escape(sign)}\d+)" for sign in READINGS}
 _EXPONENT = r"(?:e[+-]?\d+)?"
 _NUMBER = {
-    sign: re.compile(rf"[+-]?(?:{digits}{_EXPONENT}|inf(?:inity)?)", re.ASCII | re.IGNORECASE)
+    sign: re.compile(rf"[+-]?(?:{digits}{_EXPONENT}|inf(?:inity)?)", _FLAGS)
     for sign, digits in _DIGITS.items()
 }
-_GROUPS = r"\d{1,3}(?:[.,' \u00a0\u202f]\d{3})+(?:[.,]\d+)?"
+_GROUPS = r"\d{1,3}(?:[.,' \u00a0\u202f]\d{3})+(?:[.,]\d+)?"  # 1.234,5 or 12,500
 _THOUSANDS = re.compile(rf"[+-]?{_GROUPS}", re.ASCII)
+# With additional characters: <0.5, 12 %, 1,234.5.
 _LIKE_A_NUMBER = re.compile(
-    rf"[<>≤≥=~≈$€£\s]*[+-]?(?:{_DIGITS[POINT]}|{_DIGITS[COMMA]}|{_GROUPS}){_EXPONENT}\s*%?",
-    re.ASCII | re.IGNORECASE,
+    rf"[<>≤≥=~≈$€£\s]*[+-]?(?:{_DIGITS[POINT]}|{_DIGITS[COMMA]}|{_GROUPS}){_EXPONENT}\s*%?", _FLAGS
 )
-_ONE_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
+_ONE_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)  # 1.234 may be 1234
 _SHORT = re.compile(r"[+-]?\d{1,3}", re.ASCII)
-_MIXED_CODE = re.compile(r"[A-Za-z]{1,3}[-_.]?\d[\w.-]*", re.ASCII)
+_MIXED_CODE = re.compile(r"[A-Za-z]{1,3}[-_.]?\d[\w.-]*", re.ASCII)  # V45
+
+
+def tags_of(cell: Any) -> tuple[list[str], dict[str, float]]:
+    """Tags of a known cell, and its value by reading: ".", ",", "truth" and "days".
+
+    Every cell is "number." and "number," if it is a number, or spells one with a decimal point or
+    comma, otherwise "odd." and "odd,". Further tags are "truth", also of the words true and false;
+    "date-like", with "date" or "undated", if it cannot be read; "like" if it is similar to a
+    number; "code"; "thousands." and "thousands," for odd cells with groups of digits; "group," for
+    one group after a comma, and "short" for less than one; "strange" for other objects.
+    """
+    if isinstance(cell, str):
+        return _text_tags(cell.strip())
+    if isinstance(cell, NUMBERS):
+        truth = ["truth"] if isinstance(cell, bool | np.bool_) else []
+        readings = dict.fromkeys((*READINGS, *truth), as_number(cell))
+        return [*truth, "number.", "number,", "like"], readings
+    if isinstance(cell, TIMES):
+        tags, values = _date_tags(cell)
+        return ["odd.", "odd,", *tags], values
+    return (["odd.", "odd,"] if isinstance(cell, UUID) else ["strange"]), {}
+
+
+def _text_tags(text: str) -> tuple[list[str], dict[str, float]]:
+    read = {sign: spelled_number(text, sign) for sign in READINGS}
+    values = {sign: number for sign, number in read.items() if number is not None}
+    tags = [f"number{sign}" if sign in values else f"odd{sign}" for sign in READINGS]
+    if _THOUSANDS.fullmatch(text):
+        tags += [f"thousands{sign}" for sign in READINGS if sign not in values]
+    if values or _LIKE_A_NUMBER.fullmatch(text):
+        tags.append("like")
+    if COMMA in values:
+        tags += ["group,"] if POINT not in values and _ONE_GROUP.fullmatch(text) else []
+        tags += ["short"] if _SHORT.fullmatch(text) else []
+    if values:
+        return tags, values
+    tags += ["code"] if _MIXED_CODE.fullmatch(text) else []
+    if (truth := spelled_truth(text)) is not None:
+        return [*tags, "truth"], {"truth": truth}
+    more, values = _date_tags(text) if is_date_like(text) else ([], {})
+    return tags + more, values
+
+
+def _date_tags(cell: Any) -> tuple[list[str], dict[str, float]]:
+    number = days(cell)
+    if number is None:
+        return ["date-like", "undated"], {}
+    return ["date-like", "date"], {"days": number}
 
 
 def spelled_number(text: str, decimal: str) -> float | None:
@@ -52,17 +101,6 @@ def as_number(cell: Any) -> float:
         return float(cell)
     except OverflowError:
         return math.inf if cell > 0 else -math.inf
-
-
-def _spells(pattern: re.Pattern[str]) -> Callable[[str], bool]:
-    return lambda text: pattern.fullmatch(text.strip()) is not None
-
-
-has_thousands = _spells(_THOUSANDS)  # a number in groups of three digits: 1.234,5 or 12,500
-looks_like_a_number = _spells(_LIKE_A_NUMBER)  # with additional characters: <0.5, 12 %, 1,234.5
-is_mixed_code = _spells(_MIXED_CODE)  # of letters and digits, such as V45
-is_one_group = _spells(_ONE_GROUP)  # one to three digits, a sign and three more: 1.234 may be 1234
-is_short = _spells(_SHORT)  # a whole number below 1000
 
 
 def as_text(cell: Any) -> str:

@@ -48,7 +48,6 @@ from naim3l.features.survey import (
     TEXT,
     TRUTH,
     CellSurvey,
-    IdEvidence,
     TableSurvey,
     column_types,
     days_of_column,
@@ -368,7 +367,7 @@ def find_ids(survey: TableSurvey) -> dict[int, str]:
     for j, name in enumerate(survey.columns):
         evidence, cells = survey.ids.get(j), survey.cells.get(j)
         if cells is not None and cells.n["number."] < cells.n["known"]:
-            evidence = IdEvidence.none(0) if survey.n_typed(j) else cells.ids
+            evidence = None if survey.n_typed(j) else cells.ids
         if evidence is not None and (reason := evidence.why_id(name)):
             found[j] = reason
     return found

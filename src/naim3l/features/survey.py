@@ -20,24 +20,7 @@ from naim3l._arrays import Mask
 from naim3l._hashing import splitmix64
 from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
-from naim3l.features.cells import (
-    COMMA,
-    NUMBERS,
-    POINT,
-    TIMES,
-    as_number,
-    as_text,
-    days,
-    days_of_array,
-    has_thousands,
-    is_date_like,
-    is_mixed_code,
-    is_one_group,
-    is_short,
-    looks_like_a_number,
-    spelled_number,
-    spelled_truth,
-)
+from naim3l.features.cells import NUMBERS, POINT, READINGS, as_text, days, days_of_array, tags_of
 from naim3l.input.batches import LARGEST, Batch, is_missing, is_unknown, refusal_of_number
 
 # Kinds of columns by their types; of "cells", only the cells tell the kind.
@@ -48,7 +31,6 @@ MOST_VALUES = 100_000
 MOST_PATTERNS = 10_000  # different sets of known columns of rows that are counted
 ENOUGH_CODES = 3  # different codes that make a column with numbers one of codes
 _HEAD = 100  # number of rows that rule out most columns as ids
-_READINGS = (POINT, COMMA)
 
 
 @dataclass(frozen=True)
@@ -162,7 +144,6 @@ FEWEST_COUNTED = 10  # fewest rows of a column that counts the rows
 # below this.
 RARELY_DIFFERENT = 1e-4
 _LONG = 10**7  # numbers of 8 digits and more may be codes
-WHOLE, CODES, TEXTS, OTHER = "whole", "code", "text", "other"  # sorts of cells
 
 
 @dataclass(frozen=True)
@@ -203,52 +184,46 @@ class IdEvidence:
     """What the cells of a column tell about whether it is an id."""
 
     n_known: int
-    sort: str  # WHOLE, CODES, TEXTS; OTHER for columns that are never ids
-    values: ValueCounts
+    values: ValueCounts | None = None  # None for columns that are never ids
     numbers: WholeNumbers | None = None  # if the column has whole numbers
-
-    @classmethod
-    def none(cls, n_known: int) -> "IdEvidence":
-        """Evidence that a column is not an id."""
-        return cls(n_known, OTHER, ValueCounts.of({}))
+    codes: bool = False  # whether it has text, all of which are codes
 
     @classmethod
     def of_numbers(cls, numbers: NDArray[np.float64]) -> "IdEvidence":
         """Evidence from an array of shape (n_rows,), without NaN."""
-        if not (numbers == np.floor(numbers)).all():
-            return cls.none(len(numbers))
-        summary = WholeNumbers.of(numbers) if len(numbers) else None
-        return cls(len(numbers), WHOLE, ValueCounts.of_numbers(numbers), summary)
+        if not len(numbers) or not (numbers == np.floor(numbers)).all():
+            return cls(len(numbers))
+        return cls(len(numbers), ValueCounts.of_numbers(numbers), WholeNumbers.of(numbers))
 
     def combine(self, other: "IdEvidence") -> "IdEvidence":
         """Evidence from these cells, followed by others."""
         if not self.n_known or not other.n_known:
             return self if self.n_known else other
-        n_known, sorts = self.n_known + other.n_known, {self.sort, other.sort}
+        n_known, numbers = self.n_known + other.n_known, None
+        if self.values is None or other.values is None:
+            return IdEvidence(n_known)
         if self.numbers is not None and other.numbers is not None:
             numbers = self.numbers.combine(other.numbers)
-            return IdEvidence(n_known, WHOLE, self.values.combine(other.values), numbers)
-        if OTHER in sorts or (WHOLE in sorts and len(sorts) > 1):
-            return IdEvidence.none(n_known)
-        sort = TEXTS if TEXTS in sorts else CODES
-        return IdEvidence(n_known, sort, self.values.combine(other.values))
+        elif self.numbers is not None or other.numbers is not None:
+            return IdEvidence(n_known)
+        values = self.values.combine(other.values)
+        return IdEvidence(n_known, values, numbers, self.codes and other.codes)
 
     def why_id(self, name: str) -> str:
         """The reason why a column of this name is likely to be an id; empty if it is not."""
-        n_known, all_differ = self.n_known, self.values.all_differ
-        n_values = n_known if all_differ else self.values.n_values
-        if self.sort == OTHER or n_values < 2:
+        n_known, values = self.n_known, self.values
+        if values is None:
             return ""
+        n_values = n_known if values.all_differ else values.n_values
         many = 2 * n_values > n_known
+        if n_values < 2:
+            return ""
         if is_named_like_id(name) and (many or n_values > MOST_GROUPS):
-            about = "about " if self.values.is_sample else ""
-            return (
-                f"it is named like an id and has {about}{n_values} different values in {n_known} "
-                "rows"
-            )
+            number = f"{'about ' if values.is_sample else ''}{n_values}"
+            return f"it is named like an id and has {number} different values in {n_known} rows"
         if self.numbers is not None:
-            return _why_numbers(name, self.numbers, n_known, all_differ) if many else ""
-        return "its values are codes that all differ" if self.sort == CODES and all_differ else ""
+            return _why_numbers(name, self.numbers, n_known, values.all_differ) if many else ""
+        return "its values are codes that all differ" if self.codes and values.all_differ else ""
 
 
 def _why_numbers(name: str, numbers: WholeNumbers, n_rows: int, all_differ: bool) -> str:
@@ -270,11 +245,6 @@ def _why_numbers(name: str, numbers: WholeNumbers, n_rows: int, all_differ: bool
     return ""
 
 
-class Cell(NamedTuple):
-    place: str  # in messages
-    value: Any
-
-
 class Amounts(NamedTuple):
     """Sum and range of numbers; those beyond `LARGEST` are not in the sum."""
 
@@ -289,19 +259,11 @@ class Amounts(NamedTuple):
 
 @dataclass(frozen=True)
 class CellSurvey:
-    """What the cells of a column of text, or of Python objects, are.
+    """What the known cells of a column of text, or of Python objects, are."""
 
-    Words for missing cells are not known, and do not count. Every known cell has tags: "number."
-    and "number," if it is a number, or spells one with a decimal point or comma, otherwise "odd."
-    and "odd,"; "truth", also of the words true and false; "date" and "date-like"; "undated" if it
-    is like a date and is none; "text"; "like" if it is similar to a number; "code"; "thousands."
-    and "thousands," for odd cells with groups of digits; "group," and "short", see
-    `naim3l.features.cells`; "strange" for other objects.
-    """
-
-    n: Counter[str]  # known cells with each tag, and all, "known"
-    sums: dict[str, Amounts]  # by reading: ".", ",", "truth" and "days"
-    first: dict[str, Cell]  # with each tag
+    n: Counter[str]  # cells with each of `tags_of`; all, "known"; and "text"
+    sums: dict[str, Amounts]  # by reading
+    first: dict[str, tuple[str, Any]]  # place and cell, with each tag
     texts: ValueCounts  # known cells as text
     numbers: IdEvidence  # from the cells as numbers, if all of them are
     all_id_codes: bool = False
@@ -311,9 +273,8 @@ class CellSurvey:
     @property
     def ids(self) -> IdEvidence:
         """Evidence about whether the column is an id, if its cells are not numbers."""
-        if self.n["text"] < self.n["known"]:
-            return IdEvidence.none(self.n["known"])
-        return IdEvidence(self.n["known"], CODES if self.all_id_codes else TEXTS, self.texts)
+        is_text = self.n["text"] == self.n["known"]
+        return IdEvidence(self.n["known"], self.texts if is_text else None, codes=self.all_id_codes)
 
     @classmethod
     def of(cls, batch: Batch, j: int, *, as_words: bool = False) -> "CellSurvey":
@@ -332,7 +293,7 @@ class CellSurvey:
         n_text = sum(n for _, cell, n in known if isinstance(cell, str | UUID))
         is_code = all(_ID_CODE.fullmatch(text) for text in texts)
         n_of = Counter(known=n_known, text=n_text)
-        survey = cls(n_of, {}, {}, ValueCounts.of(texts), IdEvidence.none(n_known), is_code)
+        survey = cls(n_of, {}, {}, ValueCounts.of(texts), IdEvidence(n_known), is_code)
         return survey if as_words else survey._tagged(batch, j, codes, known)
 
     def _tagged(
@@ -340,10 +301,10 @@ class CellSurvey:
     ) -> "CellSurvey":
         """The survey with tags of the different known cells, given by code, cell and rows."""
         n, found, firsts = self.n, list[str](), dict[str, tuple[int, Any]]()
-        sums = dict.fromkeys((*_READINGS, "truth", "days"), Amounts())
+        sums = dict.fromkeys((*READINGS, "truth", "days"), Amounts())
         numbers = np.full(codes.max(initial=-1) + 1, np.nan)
         for k, cell, n_rows in known:
-            tags, values = _tags(cell)
+            tags, values = tags_of(cell)
             for tag in tags:
                 n[tag] += n_rows
                 firsts.setdefault(tag, (k, cell))
@@ -361,7 +322,7 @@ class CellSurvey:
             in_rows = numbers[codes[codes >= 0]]
             of_numbers = IdEvidence.of_numbers(in_rows[~np.isnan(in_rows)])
         first = {
-            tag: Cell(batch.place(int(np.argmax(codes == k)), j), cell)
+            tag: (batch.place(int(np.argmax(codes == k)), j), cell)
             for tag, (k, cell) in firsts.items()
         }
         some_codes = frozenset(sorted(found)[:ENOUGH_CODES])  # the same for any batches
@@ -370,7 +331,7 @@ class CellSurvey:
     @classmethod
     def _unusable(cls, n_known: int, fault: Exception | None) -> "CellSurvey":
         n: Counter[str] = Counter(known=n_known)
-        return cls(n, {}, {}, ValueCounts.of({}), IdEvidence.none(n_known), fault=fault)
+        return cls(n, {}, {}, ValueCounts.of({}), IdEvidence(n_known), fault=fault)
 
     def combine(self, other: "CellSurvey") -> "CellSurvey":
         """Survey of these cells, followed by others."""
@@ -386,55 +347,6 @@ class CellSurvey:
             self.all_id_codes and other.all_id_codes,
             frozenset(sorted(self.codes | other.codes)[:ENOUGH_CODES]),
         )
-
-
-def _tags(cell: Any) -> tuple[list[str], dict[str, float]]:
-    """Tags of a known cell, see `CellSurvey`, and its value by reading."""
-    if isinstance(cell, str):
-        return _text_tags(cell)
-    if isinstance(cell, NUMBERS):
-        truth = ["truth"] if isinstance(cell, bool | np.bool_) else []
-        readings = dict.fromkeys((*_READINGS, *truth), as_number(cell))
-        return [*truth, "number.", "number,", "like"], readings
-    if isinstance(cell, TIMES):
-        tags, values = _date_tags(cell)
-        return ["odd.", "odd,", *tags], values
-    return (["odd.", "odd,"] if isinstance(cell, UUID) else ["strange"]), {}
-
-
-def _date_tags(cell: Any) -> tuple[list[str], dict[str, float]]:
-    """Tags of a cell that is a date or time, or text that is written like one."""
-    number = days(cell)
-    if number is None:
-        return ["date-like", "undated"], {}
-    return ["date-like", "date"], {"days": number}
-
-
-def _text_tags(text: str) -> tuple[list[str], dict[str, float]]:
-    tags, values = list[str](), dict[str, float]()
-    for reading in _READINGS:
-        number = spelled_number(text, reading)
-        if number is not None:
-            tags.append(f"number{reading}")
-            values[reading] = number
-        else:
-            tags.append(f"odd{reading}")
-            if has_thousands(text):
-                tags.append(f"thousands{reading}")
-    if values or looks_like_a_number(text):
-        tags.append("like")
-    if COMMA in values:
-        tags += ["group,"] if is_one_group(text) and POINT not in values else []
-        tags += ["short"] if is_short(text) else []
-    if values:
-        return tags, values
-    tags += ["code"] if is_mixed_code(text) else []
-    if (truth := spelled_truth(text)) is not None:
-        return [*tags, "truth"], {"truth": truth}
-    if is_date_like(text):
-        more, values = _date_tags(text)
-        tags += more
-    return tags, values
 
 
 @dataclass(frozen=True)
@@ -503,18 +415,7 @@ def _count_rows(known: Mask) -> dict[bytes, int] | None:
 
 @dataclass(frozen=True)
 class TableSurvey:
-    """Summary of the columns of a table, or of a batch of its rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from naim3l.features.survey import TableSurvey
-    >>> from naim3l.input.batches import Batch
-    >>> batches = [np.array([[1.0, np.nan]]), np.array([[3.0, 5.0]])]
-    >>> first, second = (TableSurvey.of(Batch(rows, "view 'lab'")) for rows in batches)
-    >>> first.combine(second).totals
-    array([4., 5.])
-    """
+    """Summary of the columns of a table, or of a batch of its rows."""
 
     origin: Origin  # of the first batch
     columns: list[str] | None  # names, None if there are none
@@ -615,19 +516,27 @@ class TableSurvey:
         if not numeric or not len(batch):
             return
         part = batch if len(numeric) == batch.shape[1] else batch.select_columns(numeric)
-        numbers = part.numbers(allowed=AS_NUMBERS)
-        filled = _without_missing(numbers, 0.0)
+        filled = numbers = part.numbers(allowed=AS_NUMBERS)
+        is_sparse = sparse.issparse(numbers)
+        if np.isnan(numbers.data if is_sparse else numbers).any():
+            filled = numbers.copy() if is_sparse else np.copy(numbers)  # in the same order
+            stored = filled.data if is_sparse else filled
+            stored[np.isnan(stored)] = 0
         with np.errstate(invalid="ignore", over="ignore"):  # of numbers that are too large
             totals = np.asarray(filled.sum(axis=0)).ravel()
-        lowest, highest = _ranges(numbers, filled)
-        large = (np.maximum(-lowest, highest) > LARGEST) & (lowest <= highest)
-        for k in np.flatnonzero(large).tolist():
-            column = filled[:, [k]]
-            column = column.toarray() if sparse.issparse(column) else column
-            totals[k] = column[np.abs(column) <= LARGEST].sum()
-            row = int(np.argmax(np.abs(column[:, 0]) > LARGEST))
-            error = ValueError(refusal_of_number(part.place(row, k), column[row, 0]))
-            self.too_large[numeric[k]] = row, error
+        if is_sparse:
+            lowest, highest = (end(axis=0).toarray().ravel() for end in (filled.min, filled.max))
+        else:
+            lowest = np.fmin.reduce(numbers, axis=0, initial=np.inf)
+            highest = np.fmax.reduce(numbers, axis=0, initial=-np.inf)
+        for k in np.flatnonzero(np.maximum(-lowest, highest) > LARGEST).tolist():
+            column = filled[:, [k]].toarray().ravel() if is_sparse else filled[:, k]
+            large = np.abs(column) > LARGEST
+            if large.any():
+                row = int(np.argmax(large))
+                totals[k] = column[~large].sum()
+                error = ValueError(refusal_of_number(part.place(row, k), column[row]))
+                self.too_large[numeric[k]] = row, error
         self.totals[numeric], self.lowest[numeric], self.highest[numeric] = totals, lowest, highest
         if batch.columns is not None:
             self._add_ids(numeric, numbers)
@@ -636,7 +545,7 @@ class TableSurvey:
         head = numbers[:_HEAD]
         whole = (np.isnan(head) | (head == np.floor(head))).all(axis=0)
         for k, j in enumerate(numeric):
-            self.ids[j] = IdEvidence.none(int(self.n_known[j]))
+            self.ids[j] = IdEvidence(int(self.n_known[j]))
             if whole[k] and not self.types[j][TRUTH]:
                 known = numbers[:, k]
                 self.ids[j] = IdEvidence.of_numbers(known[~np.isnan(known)])
@@ -647,26 +556,6 @@ def _combine_items(
 ) -> dict[Any, Any]:
     both = {j: combine(first[j], second[j]) for j in first if j in second}
     return dict(first) | dict(second) | both
-
-
-def _without_missing(numbers: Any, value: float) -> Any:
-    """The numbers, with another value for those that are missing."""
-    if not sparse.issparse(numbers):
-        missing = np.isnan(numbers)
-        return np.where(missing, value, numbers) if missing.any() else numbers
-    filled = numbers.copy()
-    filled.data[np.isnan(filled.data)] = value
-    return filled
-
-
-def _ranges(numbers: Any, filled: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Smallest and largest known number of each column, given also with 0 for missing ones."""
-    if sparse.issparse(numbers):
-        return filled.min(axis=0).toarray().ravel(), filled.max(axis=0).toarray().ravel()
-    if filled is numbers:
-        return numbers.min(axis=0), numbers.max(axis=0)
-    ends = (_without_missing(numbers, end) for end in (np.inf, -np.inf))
-    return next(ends).min(axis=0), next(ends).max(axis=0)
 
 
 def column_types(batch: Batch, text: Collection[str] = ()) -> list[str]:
