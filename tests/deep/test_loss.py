@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[to
 import oracle  # noqa: E402
 from naim3l.deep import NAIM3LLoss, trace_norm  # noqa: E402
 from naim3l.deep.loss import label_trace_norms  # noqa: E402
-from naim3l.estimators.coupled import VARIANTS  # noqa: E402
+from naim3l.estimators.naim3l import VARIANTS  # noqa: E402
 from naim3l.solvers.nuclear import trace_norm as numpy_trace_norm  # noqa: E402
 from naim3l.solvers.nuclear import trace_norm_subgradient  # noqa: E402
 from naim3l.solvers.objective import Objective  # noqa: E402

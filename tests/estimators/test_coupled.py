@@ -10,8 +10,9 @@ import naim3l
 from naim3l import NAIM3L, NAIM3LCV, Decisions, evaluate, join_views
 from naim3l.datasets import make_unpaired
 from naim3l.decisions.held_out import Folds, hidden_metric, hold_out_folds
-from naim3l.estimators import PerViewRidge, coupled
-from naim3l.estimators.coupled import RIDGES, best_of_folds, choose_ridge
+from naim3l.estimators import PerViewRidge
+from naim3l.estimators import naim3l as coupled
+from naim3l.estimators.naim3l import RIDGES, best_of_folds, choose_ridge
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from naim3l import PerViewLogistic
 from naim3l.datasets import make_unpaired
-from naim3l.estimators import logistic
+from naim3l.estimators import linear
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_gradients_find_what_newton_steps_find(rng, monkeypatch):
     X = {"a": sparse.random_array((60, 300), density=0.05, rng=rng).tocsr()}
     Y = {"a": (X["a"] @ rng.normal(size=(300, 2)) > 0).astype(float)}
     expected = PerViewLogistic(features=None).fit(X, Y).coef_["a"]
-    monkeypatch.setattr(logistic, "NEWTON_COLUMNS", 0)
+    monkeypatch.setattr(linear, "NEWTON_COLUMNS", 0)
     found = PerViewLogistic(features=None).fit(X, Y).coef_["a"]
     np.testing.assert_allclose(found, expected, atol=1e-3)
 

@@ -11,8 +11,8 @@ from naim3l import NAIM3L, NAIM3LCV
 from naim3l.datasets import make_unpaired
 from naim3l.decisions.calibration import fit_calibration
 from naim3l.decisions.held_out import N_BLOCKS, Folds, hold_out_folds
-from naim3l.estimators import search as search_module
-from naim3l.estimators.search import CLEARLY, FoldFits, Search, clearly_worse, close_to_best
+from naim3l.estimators import naim3l_cv as search_module
+from naim3l.estimators.naim3l_cv import CLEARLY, FoldFits, Search, clearly_worse, close_to_best
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
@@ -233,15 +233,15 @@ def test_if_all_pairs_that_are_left_are_unbounded_the_others_are_fitted(data, mo
     """The best pair of the first fold cannot be fitted in the others."""
     folds = folds_of(data)
     pairs = [(0.1, 10.0), (30.0, 10.0)]
-    fit, n_unbounded = Search._fit, []
+    solve, n_unbounded = search_module.solve_loosely, []
 
-    def unbounded(self, form, lam, ridge, *rest):
-        if lam == 0.1 and len(n_unbounded) >= 1:
+    def unbounded(objective, **options):
+        if objective.lam == 0.1 and len(n_unbounded) >= 1:
             raise FloatingPointError
-        n_unbounded.append(lam)
-        return fit(self, form, lam, ridge, *rest)
+        n_unbounded.append(objective.lam)
+        return solve(objective, **options)
 
-    monkeypatch.setattr(Search, "_fit", unbounded)
+    monkeypatch.setattr(search_module, "solve_loosely", unbounded)
     search = Search(folds, 3, pairs, "AP")
     search.run(1, None, shown=False)
     assert search.complete.all() and search.bounded.tolist() == [False, True]
@@ -251,11 +251,11 @@ def test_a_larger_lam_than_an_unbounded_one_is_not_tried(data, monkeypatch):
     folds = folds_of(data)
     tried = []
 
-    def unbounded(self, form, lam, ridge, *rest):
-        tried.append((lam, ridge))
+    def unbounded(objective, **options):
+        tried.append((objective.lam, objective.ridge))
         raise FloatingPointError
 
-    monkeypatch.setattr(Search, "_fit", unbounded)
+    monkeypatch.setattr(search_module, "solve_loosely", unbounded)
     search = Search(folds, 3, [(0.1, 0.0), (1.0, 0.0), (0.1, 1.0)], "AP")
     search.run(1, None, shown=False)
     assert tried == [(0.1, 0.0), (0.1, 1.0)]
@@ -289,7 +289,7 @@ def test_fits_of_folds_share_the_threads_of_the_problem(
         seen.append(objective.problem.n_threads)
         return solve_fast(objective, **options)
 
-    monkeypatch.setattr("naim3l.estimators.search.solve_fast", note)
+    monkeypatch.setattr("naim3l.estimators.naim3l.solve_fast", note)
     folds = Folds.of(problem, hold_out_folds(problem, 4, np.random.RandomState(0)))
     Search(folds, 4, [(0.4, 1.0)], "AP", exhaustive=True).run(n_jobs, None, shown=False)
     assert set(seen) == {n_threads}

@@ -37,7 +37,7 @@ from naim3l.deep.training import (
     own_random_numbers,
 )
 from naim3l.estimators.base import ViewModel
-from naim3l.estimators.coupled import VARIANTS, Path_
+from naim3l.estimators.naim3l import VARIANTS, Path_
 from naim3l.estimators.saved import PARAMETER
 from naim3l.features.encoding import FeatureSpec
 from naim3l.files.archive import Refusal

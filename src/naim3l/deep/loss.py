@@ -15,7 +15,7 @@ from torch.nn.functional import softplus
 from torch.nn.utils.rnn import pad_sequence
 
 from naim3l._text import documented
-from naim3l.estimators.coupled import VARIANTS
+from naim3l.estimators.naim3l import VARIANTS
 
 PerView: TypeAlias = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 

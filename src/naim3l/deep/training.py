@@ -34,7 +34,7 @@ from naim3l.deep.networks import (
     row_of_view,
     state_arrays,
 )
-from naim3l.estimators.coupled import FACTOR
+from naim3l.estimators.linear import FACTOR
 from naim3l.files.checkpoint import Checkpoint
 from naim3l.files.stored import Plain
 from naim3l.input.batches import first_cell

@@ -1,17 +1,9 @@
 """Models by name: `NAIM3L`, its search, blends, and simpler methods to compare it with."""
 
+from naim3l.estimators.aligned import FusedRidge
 from naim3l.estimators.blend import BlendNAIM3L
-from naim3l.estimators.fused_ridge import FusedRidge
-from naim3l.estimators.logistic import PerViewLogistic
+from naim3l.estimators.linear import PerViewLogistic, PerViewRidge
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
-from naim3l.estimators.ridge import PerViewRidge
 
-__all__ = [
-    "NAIM3L",
-    "NAIM3LCV",
-    "BlendNAIM3L",
-    "FusedRidge",
-    "PerViewLogistic",
-    "PerViewRidge",
-]
+__all__ = ["NAIM3L", "NAIM3LCV", "BlendNAIM3L", "FusedRidge", "PerViewLogistic", "PerViewRidge"]

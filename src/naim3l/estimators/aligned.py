@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from naim3l._arrays import Mask, Matrix
 from naim3l._warnings import warn_user
 from naim3l.estimators.base import ViewModel
+from naim3l.estimators.linear import FACTOR
 from naim3l.files.stored import Array, Flag, MapOf, Number, Plain, Sometimes, Whole
 from naim3l.input.views import FUSED, is_separate
 from naim3l.problem.aligned_rows import AlignedRows, concatenate_views, spread
@@ -127,39 +128,7 @@ class AlignedModel(ViewModel):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "decisions_")
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the model to one wide table.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_columns)
-            A NumPy array, SciPy sparse matrix or data frame with a row for each sample; ``views``
-            names the columns of each view. A row that is entirely NaN in the columns of a view
-            lacks the view.
-        y : label table of shape (n_rows, n_labels)
-            Labels of the rows of ``X``, as for :meth:`naim3l.NAIM3L.fit`.
-
-        Returns
-        -------
-        self
-            The fitted model.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            After Ctrl-C. An iterative method keeps the result of the last iteration.
-
-        Examples
-        --------
-        >>> from naim3l import join_views
-        >>> from naim3l.datasets import make_unpaired
-        >>> from naim3l.estimators import FusedRidge
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, aligned=True, random_state=0)
-        >>> wide, views = join_views(data.views)
-        >>> model = FusedRidge(views=views).fit(wide, data.labels["view0"])
-        >>> model.score(wide, data.labels["view0"])
-        1.0
-        """
+    def _fit(self, X: Any, y: Any) -> None:
         if is_separate(X):
             raise TypeError(
                 f"{type(self).__name__} needs aligned rows: one table with a row for each sample, "
@@ -178,7 +147,6 @@ class AlignedModel(ViewModel):
             return self._score_rows(learned.arrays, rows.features, rows.present)
 
         self._learn(rows.as_scores(), scores_of_fit)
-        return self
 
     def _keep_learned(self, learned: Learned) -> None:
         """Set the attributes of what was learned; then raise the interrupt that ended it."""
@@ -289,3 +257,65 @@ def linear_arrays(problem: Problem, W: Matrix, fill: Matrix) -> dict[str, Matrix
     """
     [coef], [intercept] = problem.split_weights(W)
     return {"fill": fill, "coef": coef, "intercept": intercept}
+
+
+@dataclass(eq=False, repr=False)
+class FusedRidge(ConcatenatedModel):
+    """Ridge regression of each label on the columns of all views, for aligned rows.
+
+    The features of all views are concatenated; a row that lacks a view has the mean of the
+    training rows that have it. Labels are independent of each other: column k of the weights
+    solves ``(X' diag(P_k) X + ridge I) w = X' (P_k * Y_k)``, where intercepts are not penalised.
+    Labels that are known in the same rows share one factorisation.
+
+    Parameters
+    ----------
+    ridge : float, default=5.0
+        Weight of the squared weights; greater than 0. Increase it when few labels are known.
+    views : mapping of str to columns, optional
+        Columns of each view: names, positions, a slice or a mask. Other columns are ignored. With
+        None all columns are one view.
+    features, positive_weight, fit_intercept, decide, random_state
+        As in :class:`naim3l.NAIM3L`. The kernel of a row is the sum of those of its views.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features, n_labels)
+        Weights of the features of all views, in the order of ``views_``.
+    intercept_ : ndarray of shape (n_labels,)
+        Intercepts.
+    fill_ : ndarray of shape (n_features,)
+        Features of a missing view: the means of the training rows.
+    n_encoded_ : dict of str to int
+        Number of features of each view, after its transformer.
+    gamma_, features_, columns_, decisions_, thresholds_, base_rates_, view_rates_, views_, \
+label_names_, classes_, n_features_in_, feature_names_in_
+        As in :class:`naim3l.NAIM3L`.
+
+    Examples
+    --------
+    >>> from naim3l import evaluate, join_views
+    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l.estimators import FusedRidge
+    >>> data = make_unpaired(
+    ...     60, n_features=(9, 8), n_labels=4, aligned=True, missing_labels=0.3, random_state=0
+    ... )
+    >>> wide, views = join_views(data.views)
+    >>> model = FusedRidge(ridge=5.0, views=views).fit(wide, data.labels["view0"])
+    >>> metrics = evaluate(data.complete_labels["view0"], model.decision_function(wide))
+    >>> round(metrics["AP"], 2)
+    0.99
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ConcatenatedModel._parameter_constraints,
+        # With 0, weights need not be unique.
+        "ridge": [FACTOR],
+    }
+
+    ridge: float = 5.0
+
+    def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
+        fill = rows.means()
+        problem = self._fused_problem(rows, fill)
+        return Learned(linear_arrays(problem, problem.ridge_solutions([self.ridge])[0], fill))

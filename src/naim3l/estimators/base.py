@@ -76,7 +76,7 @@ class WithProbabilities:
 class ViewPredictor(BaseEstimator):
     """What a fitted model computes, whatever it has learned.
 
-    A subclass has the two methods below, and its ``fit`` sets the attributes.
+    A subclass has the methods below, of which ``_fit`` sets the attributes.
     """
 
     _stored: ClassVar[Mapping[str, Any]] = {
@@ -98,6 +98,10 @@ class ViewPredictor(BaseEstimator):
     @abstractmethod
     def __sklearn_is_fitted__(self) -> bool:
         """Whether everything that ``_score_features`` needs has been learned."""
+
+    @abstractmethod
+    def _fit(self, X: Any, y: Any) -> None:
+        """Learn everything from tables and labels."""
 
     @abstractmethod
     def _score_features(self, view: str, features: Any) -> Matrix:
@@ -170,6 +174,39 @@ class ViewPredictor(BaseEstimator):
         """Whether `predict_proba` is available, according to ``decide``."""
         return Decisions.of(self.decide).probabilities
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model to tables and their labels.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
+            As for :meth:`naim3l.NAIM3L.fit`, in memory. Methods that need aligned rows take one
+            wide table, with a row for each sample; ``views`` names the columns of each view.
+        y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
+            Labels of the rows of ``X``, as for :meth:`naim3l.NAIM3L.fit`.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. An iterative method keeps the result of the last iteration.
+
+        Examples
+        --------
+        >>> from naim3l import PerViewRidge
+        >>> from naim3l.datasets import make_unpaired
+        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> model = PerViewRidge().fit(data.views, data.labels)
+        >>> {view: weights.shape for view, weights in model.coef_.items()}
+        {'view0': (8, 3), 'view1': (8, 3)}
+        """
+        self._fit(X, y)
+        return self
+
     # Predictions.
 
     @lazily
@@ -233,7 +270,7 @@ class ViewPredictor(BaseEstimator):
         {'view0': array([0.55, 0.96, 0.47]), 'view1': array([0.49, 0.91, 0.48])}
         """
         check_is_fitted(self)
-        return {view: self._score_view(view, batch) for view, batch in self._batches(X).items()}
+        return self._view_scores(X)
 
     @documented(rules=RULES)
     @lazily
@@ -505,6 +542,9 @@ class ViewPredictor(BaseEstimator):
         text = {column.name for column in columns if column.kind == TEXT}
         return with_columns(X, self.names_.needed_columns(), text)
 
+    def _view_scores(self, X: Any) -> dict[str, Matrix]:
+        return {view: self._score_view(view, batch) for view, batch in self._batches(X).items()}
+
     def _score_view(self, view: str, batch: Batch) -> Matrix:
         features, present = self.features_[view].encode(batch)
         scores = np.full((len(batch), len(self.label_names_)), np.nan)
@@ -569,7 +609,7 @@ class ViewModel(ViewPredictor):
     """Base of the methods that learn one model per view; its fields are their common parameters.
 
     A subclass is a dataclass whose fields are its own parameters, with their allowed values in
-    ``_parameter_constraints``. Its ``fit`` calls ``_read_training``, learns from the resulting
+    ``_parameter_constraints``. Its ``_fit`` calls ``_read_training``, learns from the resulting
     problem what ``_score_features`` needs, calls ``_keep_decisions`` as soon as that is known, and
     ends with ``_learn``. Attributes that are saved with the model are declared in ``_stored``.
     """
@@ -680,7 +720,7 @@ class ViewModel(ViewPredictor):
         """Fit with a learned rule; the rows, and the scores of their held-out entries."""
         self.__dict__["_held_out"] = found = list[tuple[Problem, Matrix]]()
         try:
-            self.fit(X, y)  # type: ignore[attr-defined]
+            self.fit(X, y)
         finally:
             del self.__dict__["_held_out"]
         return found[-1]

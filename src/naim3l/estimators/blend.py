@@ -6,12 +6,10 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import check_is_fitted
 
 from naim3l._arrays import Matrix
 from naim3l._progress import progress_bar
@@ -154,30 +152,7 @@ label_names_, n_features_in_, feature_names_in_
         self._set_params("members", **parameters)
         return self
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit all members, and learn how to blend them.
-
-        Parameters
-        ----------
-        X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
-            As for :meth:`naim3l.NAIM3L.fit`.
-        y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
-            Labels of the rows of ``X``, as for :meth:`naim3l.NAIM3L.fit`.
-
-        Returns
-        -------
-        self
-            The fitted model.
-
-        Examples
-        --------
-        >>> from naim3l.datasets import make_unpaired
-        >>> from naim3l.estimators import BlendNAIM3L
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
-        >>> model = BlendNAIM3L(random_state=0).fit(data.views, data.labels)
-        >>> list(model.members_)
-        ['linear', 'kernel']
-        """
+    def _fit(self, X: Any, y: Any) -> None:
         self._validate_params()
         rules = replace(Decisions.of(self.decide), probabilities=True)
         members = self._checked_members()
@@ -202,34 +177,11 @@ label_names_, n_features_in_, feature_names_in_
                 advance(name)
         assert problem is not None
         self._learn(rules, fitted, problem, np.stack(scores))
-        return self
 
-    def view_scores(self, X: Any) -> dict[str, NDArray[np.float64]]:
-        """Blended log-odds of each view by itself, before those of a wide table are fused.
-
-        Parameters
-        ----------
-        X : mapping of str to table, or one wide table
-            In the form of the fit. A mapping need not have all views.
-
-        Returns
-        -------
-        dict of str to ndarray of shape (n_rows, n_labels)
-            NumPy arrays, regardless of `set_output`; NaN in a row that lacks the view.
-
-        Examples
-        --------
-        >>> from naim3l.datasets import make_unpaired
-        >>> from naim3l.estimators import BlendNAIM3L
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
-        >>> model = BlendNAIM3L(random_state=0).fit(data.views, data.labels)
-        >>> {view: scores.shape for view, scores in model.view_scores(data.views).items()}
-        {'view0': (60, 3), 'view1': (60, 3)}
-        """
-        check_is_fitted(self)
+    def _view_scores(self, X: Any) -> dict[str, Matrix]:
         found = [member.view_scores(X) for member in self.members_.values()]
         return {
-            view: np.asarray(self.blends_[view].log_odds(np.stack([of[view] for of in found])))
+            view: self.blends_[view].log_odds(np.stack([of[view] for of in found]))
             for view in found[0]
         }
 

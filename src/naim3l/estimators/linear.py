@@ -1,14 +1,28 @@
-"""Linear models per view, of features or of kernel values."""
+"""Linear models per view, of features or of kernel values: their bases, ridge, logistic."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgWarning
+from scipy.special import logit
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils._param_validation import Interval
 
 from naim3l._arrays import Matrix
 from naim3l.estimators.base import ViewModel
 from naim3l.files.stored import Array, MapOf
 from naim3l.problem.rows import Problem
+
+NEWTON_COLUMNS = 1000
+NEWTON: dict[str, Any] = {"solver": "newton-cholesky"}
+GRADIENTS: dict[str, Any] = {"solver": "lbfgs", "tol": 1e-6, "max_iter": 1000}
+FACTOR = Interval(Real, 1e-10, 1e10, closed="both")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -80,35 +94,136 @@ class PerViewModel(LinearViewModel):
         As in :class:`naim3l.NAIM3L`.
     """
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the weights of all views.
-
-        Parameters
-        ----------
-        X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
-            As for :meth:`naim3l.NAIM3L.fit`.
-        y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
-            Labels of the rows of ``X``, as for :meth:`naim3l.NAIM3L.fit`.
-
-        Returns
-        -------
-        self
-            The fitted model.
-
-        Examples
-        --------
-        >>> from naim3l import PerViewRidge
-        >>> from naim3l.datasets import make_unpaired
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
-        >>> model = PerViewRidge().fit(data.views, data.labels)
-        >>> {view: weights.shape for view, weights in model.coef_.items()}
-        {'view0': (8, 3), 'view1': (8, 3)}
-        """
+    def _fit(self, X: Any, y: Any) -> None:
         problem = self._read_training(X, y)
         self._keep_weights(problem, self._solve(problem))
         self._learn(problem, self._solve)
-        return self
 
     @abstractmethod
     def _solve(self, problem: Problem) -> Matrix:
         """Stacked weights (n_weights, n_labels) of all views and labels."""
+
+
+@dataclass(eq=False, repr=False)
+class PerViewRidge(PerViewModel):
+    """Ridge regression of each label in each view, on the rows in which the label is known.
+
+    Views and labels are independent of each other: column k of a view's weights solves
+    ``(X' diag(P_k) X + ridge I) w = X' (P_k * Y_k)``, where intercepts are not penalised. For a
+    view with fewer rows than columns, an equivalent system in the rows is solved.
+
+    Parameters
+    ----------
+    ridge : float, default=1.0
+        Weight of the squared weights; greater than 0. Increase it when few labels are known.
+    views, features, positive_weight, fit_intercept, decide, random_state
+        As in :class:`naim3l.NAIM3L`; with a kernel this is kernel ridge regression.
+
+    Attributes
+    ----------
+    coef_, intercept_, dual_coef_, gamma_, features_, columns_, decisions_, thresholds_, \
+fusion_weights_, fusion_overlap_, base_rates_, views_, label_names_, n_features_in_, \
+feature_names_in_
+        As in :class:`naim3l.NAIM3L`.
+
+    Examples
+    --------
+    >>> from naim3l import PerViewRidge, evaluate
+    >>> from naim3l.datasets import make_unpaired
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=4, missing_labels=0.3, random_state=0)
+    >>> model = PerViewRidge(ridge=1.0).fit(data.views, data.labels)
+    >>> metrics = evaluate(data.complete_labels, model.decision_function(data.views))
+    >>> round(metrics["AP"], 2)
+    1.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PerViewModel._parameter_constraints,
+        # With 0, weights need not be unique.
+        "ridge": [FACTOR],
+    }
+
+    ridge: float = 1.0
+
+    def _solve(self, problem: Problem) -> Matrix:
+        return problem.ridge_solutions([self.ridge])[0]
+
+
+@dataclass(eq=False, repr=False)
+class PerViewLogistic(PerViewModel):
+    """Logistic regression of each label in each view, on the rows in which the label is known.
+
+    Views and labels are independent of each other. Scores are log-odds. A label that has only one
+    known value in a view, or none, has constant scores there: the log-odds of its frequency in the
+    view, shrunk towards its frequency in all views, or 0 without intercepts.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse of the weight of the squared weights, as in scikit-learn's LogisticRegression.
+        Decrease it when few labels are known.
+    views, features, positive_weight, fit_intercept, decide, random_state
+        As in :class:`naim3l.NAIM3L`.
+
+    Attributes
+    ----------
+    coef_, intercept_, dual_coef_, gamma_, features_, columns_, decisions_, thresholds_, \
+fusion_weights_, fusion_overlap_, base_rates_, views_, label_names_, n_features_in_, \
+feature_names_in_
+        As in :class:`naim3l.NAIM3L`.
+
+    Examples
+    --------
+    >>> from scipy.special import expit
+    >>> from naim3l import PerViewLogistic
+    >>> from naim3l.datasets import make_unpaired
+    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=4, missing_labels=0.3, random_state=0)
+    >>> model = PerViewLogistic(C=1.0).fit(data.views, data.labels)
+    >>> log_odds = model.decision_function({"view1": data.views["view1"][:2]})["view1"]
+    >>> expit(log_odds).round(2)  # probabilities
+    array([[0.58, 0.39, 0.8 , 0.18],
+           [0.79, 0.32, 0.1 , 0.48]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PerViewModel._parameter_constraints,
+        "C": [FACTOR],
+    }
+
+    C: float = 1.0
+
+    def _solve(self, problem: Problem) -> NDArray[np.floating]:
+        return masked_logistic(problem, self.C)
+
+
+def masked_logistic(problem: Problem, C: float) -> NDArray[np.float64]:
+    """Stacked weights (n_weights, n_labels) of the logistic fits of all views and labels."""
+    W = np.zeros((problem.n_weights, problem.n_labels))
+    rates = problem.base_rates
+    for features, rows, weights in zip(
+        problem.features, problem.row_slices, problem.weight_slices, strict=True
+    ):
+        for k, y in enumerate(problem.Y[rows].T):
+            known = np.flatnonzero(y)
+            n_yes = int(np.sum(y > 0))
+            if 0 < n_yes < len(known):
+                counts = problem.P[rows][known, k]
+                W[weights, k] = _fit_label(features[known], y[known], counts, C, problem)
+            elif problem.fit_intercept:
+                # Two additional entries with the label's rate avoid frequencies of 0 and 1.
+                W[weights.stop - 1, k] = logit((n_yes + 2 * rates[k]) / (len(known) + 2))
+    return W
+
+
+def _fit_label(X: Any, y: NDArray, counts: NDArray, C: float, problem: Problem) -> NDArray:
+    """Weights of one label; the intercept, if there is one, is the last."""
+    fit_intercept = problem.fit_intercept
+    # Few Newton steps are needed, but each forms a matrix of pairs of columns, which is cheap for
+    # some hundreds of columns only.
+    options = NEWTON if X.shape[1] <= NEWTON_COLUMNS else GRADIENTS
+    model = LogisticRegression(C=C, fit_intercept=fit_intercept, **options)
+    with warnings.catch_warnings():
+        # A Newton step failed on badly scaled columns; scikit-learn then falls back to gradients.
+        warnings.simplefilter("ignore", LinAlgWarning)
+        model.fit(X, y > 0, sample_weight=counts)
+    return np.append(model.coef_[0], model.intercept_ if fit_intercept else [])

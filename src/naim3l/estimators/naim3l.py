@@ -1,9 +1,12 @@
-"""NAIM3L: labels learned from tables that cannot be joined."""
+"""NAIM3L: labels learned from tables that cannot be joined. And the base of its search."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from numbers import Real
-from typing import Any, ClassVar
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,26 +15,262 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from naim3l._arrays import Matrix
-from naim3l._device import CPU
+from naim3l._device import CPU, check_device
 from naim3l._progress import progress_bar
-from naim3l._text import documented
+from naim3l._text import documented, plain
+from naim3l._threads import one_blas_thread
 from naim3l._warnings import warn_user
-from naim3l.decisions.learning import N_FOLDS
+from naim3l.decisions import held_out, learning
+from naim3l.decisions.bootstrap_metrics import EvaluatedBlock, evaluate_blocks, guess
+from naim3l.decisions.held_out import Folds
+from naim3l.decisions.learning import N_FOLDS, LearnedDecisions
 from naim3l.decisions.rules import RULES, Decisions
-from naim3l.estimators.coupled import FACTOR, VARIANTS, CoupledModel, Path_
+from naim3l.estimators.linear import FACTOR, LinearViewModel, PerViewRidge
 from naim3l.features.encoding import NAMES
-from naim3l.files.checkpoint import Checkpoint, kept_in
-from naim3l.input.views import is_separate
-from naim3l.problem.cost_model import choose_form, move_to
+from naim3l.files.checkpoint import Checkpoint, check_seed, kept_in
+from naim3l.files.stored import Array, Flag, MapOf, Nested, Number, Plain, Sometimes, Whole
+from naim3l.input.sources import any_chunked
+from naim3l.input.views import FUSED, is_separate
+from naim3l.problem.cost_model import choose_form, move_to, refuse_chunks
 from naim3l.solvers import SOLVERS, Record, SolverResult, solve_fast
 from naim3l.solvers.objective import Objective
 
-# The ridge that bounds the objective.
-AUTO = "auto"
+Path_ = str | os.PathLike[str]
+# Ridges from which that of the model without coupling is chosen.
+RIDGES = (0.1, 1.0, 10.0, 100.0)
+# Terms of the objective: low rank for rows that share a label, high rank for all rows.
+VARIANTS = {"full": (True, True), "low-rank": (True, False), "loss": (False, False)}
+AUTO = "auto"  # the ridge that bounds the objective, or the metric that is defined
 # Inside folds: scores of held-out entries are accurate long before the weights are.
 FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 # Squares of larger start weights, or of their scores, could overflow.
 LARGEST_WEIGHT, LARGEST_SCORE = 1e100, 1e40
+
+
+@dataclass(frozen=True)
+class Uncoupled:
+    """What ridge regression per view has learned, from the features and folds of another model."""
+
+    ridge: float
+    coef: dict[str, Matrix]
+    intercept: dict[str, Matrix]
+    decisions: LearnedDecisions
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "ridge": Number(above=0),
+        "coef": MapOf(Array("f", "features", "labels"), keys="views"),
+        "intercept": MapOf(Array("f", "labels"), keys="views"),
+        "decisions": Nested(LearnedDecisions),
+    }
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CoupledModel(LinearViewModel):
+    """Base of the methods that couple views, and can tell what the coupling adds."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearViewModel._parameter_constraints,
+        "variant": [StrOptions(set(VARIANTS))],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "device": [str],
+        "verbose": ["verbose"],
+    }
+    _stored: ClassVar[Mapping[str, Any]] = {
+        **LinearViewModel._stored,
+        "n_iter_": Whole(0),
+        "converged_": Flag(),
+        "stationarity_": Number(finite=False),
+        "objective_": Number(finite=False),
+        "history_": Plain(),
+        "ridge_": Number(0),
+        "uncoupled_parts_": Sometimes(Nested(Uncoupled)),
+        "held_out_": Sometimes(Plain()),
+    }
+
+    variant: str = "full"
+    max_iter: int = 200
+    tol: float = 1e-4
+    device: str = CPU
+    verbose: int = 0
+
+    def fit(self, X: Any, y: Any = None, *, checkpoint: Path_ | None = None) -> Self:
+        """Fit the weights of all views; `NAIM3LCV` first chooses ``lam`` and ``ridge``.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
+            A table is a NumPy array, SciPy sparse matrix or data frame. A row of a view that
+            is entirely NaN lacks the view. Tables with more rows than memory holds can be a
+            dask.dataframe, a dask.array, or files (a Parquet file, a folder, or a pattern such as
+            ``"visits/*.parquet"``, or pyarrow.dataset), which are read in two or three passes.
+        y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
+            Labels of the rows of ``X``: 1, yes or True; 0, no or False; NaN, null or a word such as
+            unknown. `naim3l.decode_labels` converts others. A label that a table lacks is unknown
+            there. For files, names of columns in the same files will do.
+        checkpoint : path, optional
+            File for the state of the fit, with solver "fast", and for the finished folds of a
+            search. A later fit with the same data and parameters resumes there and ends at the same
+            weights. The file remains after the fit, in case the model cannot be saved; `save`
+            deletes it. With many frequent labels, whose state would take more than 32 MiB and eight
+            times the weights, only the weights are kept: a resumed fit is then equally good, but
+            not equal to the last bit.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        FloatingPointError
+            The objective is unbounded below, in a search for all pairs.
+        KeyboardInterrupt
+            After Ctrl-C. The model has the weights of the last complete iteration.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from naim3l import NAIM3L
+        >>> clinic = pd.DataFrame({"age": [61, 35, 58, 29], "fever": [37.2, 39.1, 36.9, 38.8]})
+        >>> lab = pd.DataFrame({"crp": [88.0, 3.0, 95.0, 2.0, 5.0]})
+        >>> labels = {
+        ...     "clinic": pd.DataFrame({"flu": ["n", "y", "n", "y"], "gout": [1, 0, None, 0]}),
+        ...     "lab": pd.DataFrame({"flu": [None, 1, 0, 1, 1], "gout": [1, 0, 1, None, 0]}),
+        ... }
+        >>> model = NAIM3L().fit({"clinic": clinic, "lab": lab}, labels)
+        >>> model.set_output(transform="pandas").predict({"lab": lab})["lab"]
+           flu  gout
+        0    0     1
+        1    1     0
+        2    0     1
+        3    1     0
+        4    1     0
+        """
+        self._fit(X, y, checkpoint)
+        return self
+
+    def compare(self, X: Any, y: Any, *, checkpoint: Path_ | None = None) -> dict[str, Any]:
+        """Fit the model, and measure it on held-out entries beside simpler methods.
+
+        These are guessing by the frequencies of the labels, and ridge regression per view, which
+        does not couple the views. The same folds serve for the decisions of the model, so that
+        this takes little longer than `fit`.
+
+        Parameters
+        ----------
+        X, y, checkpoint
+            As for `fit`.
+
+        Returns
+        -------
+        dict
+            Metrics of held-out entries, "blocks", "labels" and "calibration", as in the result of
+            `naim3l.report.summarise`; also kept as ``held_out_``.
+
+        Examples
+        --------
+        >>> from naim3l import NAIM3L
+        >>> from naim3l.datasets import make_unpaired
+        >>> data = make_unpaired(90, n_features=(9, 8), n_labels=4, noise=0.5, random_state=0)
+        >>> found = NAIM3L(random_state=0).compare(data.views, data.labels)
+        >>> metric = found["blocks"][0]["metrics"]["AP"]
+        >>> sorted(metric)
+        ['gain', 'guessing', 'high', 'low', 'uncoupled', 'value']
+        """
+        self._fit(X, y, checkpoint, compare=True)
+        return self.held_out_
+
+    @abstractmethod
+    def _fit(
+        self, X: Any, y: Any, checkpoint: Path_ | None = None, *, compare: bool = False
+    ) -> None:
+        """Fit the model, and measure it if it is to be compared."""
+
+    @abstractmethod
+    def _checkpoint_settings(self) -> dict[str, Any]:
+        """Values of JSON that must be the same in a fit that resumes."""
+
+    def _read(
+        self, X: Any, y: Any, path: Path_ | None, n_folds: int, **chunks: Any
+    ) -> tuple[Any, Any]:
+        """The problem of all views, and the checkpoint of the fit; None without one."""
+        self._check_parameters()
+        check_device("device", self.device)
+        chunked = any_chunked(X)
+        if chunked:
+            refuse_chunks(self.device)
+        chunks |= {"n_folds": n_folds, "open_checkpoint": partial(self._open_chunked, path)}
+        problem = self._read_training(X, y, **chunks)
+        if path is None or chunked:
+            return problem, problem.checkpoint if chunked else None
+        return problem, Checkpoint(path, problem.identity, self._checkpoint_settings())
+
+    def _open_chunked(self, path: Path_ | None, facts: list[Any]) -> Checkpoint | None:
+        """The checkpoint of a fit to chunks, which depends on where the data are."""
+        if path is None:
+            return None
+        check_seed(self.random_state)
+        hidden = ("verbose", "n_jobs")
+        values = {name: repr(v) for name, v in self._values().items() if name not in hidden}
+        settings = self._checkpoint_settings() | {"facts": facts, "parameters": values}
+        return Checkpoint(path, [], settings)
+
+    def _keep_result(self, problem: Any, result: SolverResult) -> None:
+        """Set the attributes that an iterative solver determines; then raise its interrupt."""
+        if result.history:  # otherwise it was interrupted in the first iteration
+            self._keep_weights(problem, result.W)
+            self.n_iter_, self.converged_ = result.n_iter, result.converged
+            self.stationarity_, self.history_ = result.stationarity, result.history
+            self.objective_ = result.history[-1]["objective"]
+        if result.interrupted:
+            raise KeyboardInterrupt
+
+    @property
+    def uncoupled_(self) -> PerViewRidge:
+        """The same model without coupling, fitted to the same rows, after `compare`."""
+        if not hasattr(self, "uncoupled_parts_"):
+            raise AttributeError(f"{type(self).__name__}.uncoupled_ needs a fit by compare().")
+        parts = self.uncoupled_parts_
+        shared = {f.name: getattr(self, f.name) for f in fields(PerViewRidge) if f.name != "ridge"}
+        model = PerViewRidge(parts.ridge, **shared)
+        for name in ("names_", "features_", "roles_", "base_rates_", "view_rates_"):
+            setattr(model, name, getattr(self, name))
+        model.coef_, model.intercept_ = parts.coef, parts.intercept
+        model.decisions_ = parts.decisions
+        return model
+
+    def _compare(self, problem: Any, folds: Folds, fits: list[Matrix]) -> None:
+        """Measure the held-out scores beside those of guessing and of not coupling."""
+        with progress_bar("without coupling", len(folds) + 1, shown=self.verbose > 0) as advance:
+            ridge, chosen, other = choose_ridge(folds, getattr(self, "metric_", AUTO), advance)
+            W = problem.whole.ridge_solutions([ridge])[0]
+            coef, intercept = problem.split_weights(W)
+            advance()
+        rules, start, rows = Decisions.of(self.decide), self._fixed_decisions(), folds.rows
+        self.uncoupled_parts_ = Uncoupled(
+            ridge,
+            dict(zip(self.views_, coef, strict=True)),
+            dict(zip(self.views_, intercept, strict=True)),
+            learning.learn_decisions(rules, start, rows, folds.scores(chosen)),
+        )
+        names, known = self.names_.blocks, rows.truth_of(folds.fold_of >= 0)
+        truths = learning.scores_by_block(rows, known, None, names)
+        own, rivals = (
+            learning.held_out_predictions(
+                rules, start, rows, folds.scores(of, levelled=True), folds.fold_of
+            )
+            for of in (fits, other)
+        )
+        blocks = []
+        for name in names:
+            seen = np.isfinite(truths[name]).any(axis=1)  # rows with a held-out entry
+            guessing = guess(self.view_rates_[name], int(seen.sum()))
+            models = own[name].take(seen), guessing, rivals[name].take(seen)
+            kind = "fused" if name == FUSED else "view"
+            blocks.append(EvaluatedBlock(name, kind, truths[name][seen], *models))
+        blocks = [block for block in blocks if len(block.truth)] or blocks[:1]
+        self.held_out_: dict[str, Any] = plain(evaluate_blocks(blocks, self.label_names_))
 
 
 @documented(features=NAMES, rules=RULES, solvers=SOLVERS, variants=VARIANTS)
@@ -39,12 +278,10 @@ LARGEST_WEIGHT, LARGEST_SCORE = 1e100, 1e40
 class NAIM3L(CoupledModel):
     """Multi-label model of several views whose rows cannot be matched.
 
-    By default a label is predicted where its score is above 0 (``decide="sign"``), which costs
-    nothing and gives no probabilities; `NAIM3LCV` learns a rule and probabilities by default.
-
     Each view has a linear model of its own. A regulariser couples them: the scores of rows that
     share a label, in all views together, should have low rank, and the scores of all rows high
-    rank. Unknown labels are left out of the loss.
+    rank. Unknown labels are left out of the loss. By default a label is predicted where its score
+    is above 0, without probabilities; `NAIM3LCV` learns a rule and probabilities by default.
 
     Parameters
     ----------
@@ -52,51 +289,48 @@ class NAIM3L(CoupledModel):
         Weight of the regulariser; greater than 0. The best value depends on the data: choose it
         with `NAIM3LCV`.
     ridge : float or "auto", default="auto"
-        Adds ``ridge / 2`` times the squared weights. Intercepts are excluded, unless their label
-        is known in no row of the view. Increase it when few labels are known. "auto" is the
-        smallest value for which the high-rank term alone cannot raise the scores of one label in
-        one view beyond the size of labels, apart from intercepts; the objective then has a lower
-        bound. It is 0 if enough labels are known. With solver "paper", "auto" is 0.
+        Adds ``ridge / 2`` times the squared weights, without intercepts of labels that are known in
+        the view. Increase it when few labels are known. "auto" is the smallest value for which the
+        high-rank term alone cannot raise the scores of one label in one view beyond the size of
+        labels, apart from intercepts, so that the objective has a lower bound: 0 if enough labels
+        are known, and with solver "paper".
     variant : <variants>, default="full"
         Terms of the objective. "low-rank" leaves out the high-rank term (the paper's variant II),
         "loss" both, which is the masked least-squares fit (variant I).
     views : mapping of str to columns, optional
-        Columns of each view of one wide table: names, positions, a slice or a mask. Other
-        columns are ignored. With None all columns are one view. Leave it out when fitting on a
-        mapping of tables.
+        Columns of each view of one wide table: names, positions, a slice or a mask. Others are
+        ignored. With None all columns are one view. Not for a mapping of tables.
     features : <features>, Recipe, Kernel, transformer, None, or mapping per view, default="auto"
         How the columns of each view become features, fitted on training rows only. "auto" is
         ``Recipe()``: cells of all kinds become numbers, which are scaled, reduced by PCA and
-        normalised to rows of unit length. "scale", "paper" and "histogram" are the steps of a
-        `Recipe` without that: all columns must be numbers. The names of kernels stand for a
-        `Kernel`. None leaves the columns unchanged. A scikit-learn transformer is cloned for each
-        view and receives the view's table unchanged.
+        normalised to rows of unit length. "scale", "paper" and "histogram" are steps of a `Recipe`
+        for columns that are all numbers. The names of kernels stand for a `Kernel`. None leaves
+        columns unchanged. A scikit-learn transformer is cloned for each view and gets its table.
     positive_weight : float, default=1.0
-        Weight of an observed yes in the loss, relative to that of a no. Values above 1 raise the
+        Weight of an observed yes in the loss, relative to that of a no. More than 1 raises the
         scores of rare labels.
     fit_intercept : bool, default=True
         Whether each label has an intercept in each view.
     decide : <rules>, float, mapping of label to float, or Decisions, default="sign"
         When a label is predicted. A learned rule comes with probabilities, and needs three
-        additional coarse fits, from which entries are held out; see `Decisions`. `predict` can
-        use another rule with ``decide=``.
+        additional coarse fits, from which entries are held out; see `Decisions`.
     solver : <solvers>, default="auto"
         "fast", which is the choice of "auto", converges to a stationary point, verifies it, and
         works on statistics of the rows if that is cheaper. "paper" is exactly Algorithm 1 of the
         paper, for comparison; it can diverge if few rows have an observed positive.
     mu : float, optional
-        Penalty parameter of the solver. It affects the path of the iterations, but not the
-        stationary points. By default it is adapted by "fast", and 5 for "paper".
+        Penalty parameter of the solver, which affects the path of iterations, not the stationary
+        points. By default it is adapted by "fast", and 5 for "paper".
     max_iter : int, default=200
         Maximum number of iterations. A fit that has not converged by then warns.
     tol : float, default=1e-4
         "fast" stops when the relative residuals of stationarity and feasibility are below it,
         "paper" when weights and auxiliary variables change by less. 0 runs all iterations.
     init : mapping of str to ndarray, optional
-        Start weights of each view, (n_features + 1, n_labels) in the transformed space with
-        the intercept last, (n_features, n_labels) without intercept. "fast" uses the component
-        in the span of a view's rows if there are many more columns than rows. By default "fast"
-        starts at a ridge solution, and "paper" at weights drawn uniformly from (-1, 1).
+        Start weights of each view, (n_features + 1, n_labels) in the transformed space with the
+        intercept last, or without it. "fast" uses the component in the span of a view's rows if
+        there are many more columns than rows, and starts by default at a ridge solution; "paper"
+        starts at weights drawn uniformly from (-1, 1).
     device : str, default="cpu"
         Where the solver works, and kernels compare rows. "cuda", a GPU, needs the extra
         ``torch``, tables in memory and solver "fast"; "auto" is "cuda" if there is one. Weights
@@ -115,18 +349,16 @@ class NAIM3L(CoupledModel):
     features_ : dict of str to ViewFeatures
         Plan, recipe, kernel or transformer of each view, as they were fitted.
     columns_ : dict of str to list of ColumnPlan
-        How each column of a view is used: its name, kind and share of missing cells, and why not
-        if it is dropped.
+        Name, kind and share of missing cells of each column, and why it is dropped if it is.
     decisions_ : LearnedDecisions
-        Thresholds, thresholds of every learned rule, calibration curves, and how views of a wide
-        table are fused.
+        Thresholds of every learned rule, calibration curves, and how views are fused.
     thresholds_ : dict of str to ndarray of shape (n_labels,)
         Thresholds by view; for a wide table under the key "fused".
     fusion_weights_ : dict of str to ndarray of shape (n_labels,), or None
         Weights of the views of a wide table, for fusion by evidence.
     fusion_overlap_ : ndarray of shape (n_labels,), or None
-        Overlap of the views of a wide table: the evidence of the n views that a row has is
-        divided by 1 + overlap (n - 1). 0 unless it is learned.
+        Overlap of these views: the evidence of the n views that a row has is divided by
+        1 + overlap (n - 1). 0 unless it is learned.
     base_rates_ : ndarray of shape (n_labels,)
         Share of positives among the known labels of training rows.
     view_rates_ : dict of str to ndarray of shape (n_labels,)
@@ -144,8 +376,8 @@ class NAIM3L(CoupledModel):
     label_names_ : list of str
         Columns of the label tables, or "label0", "label1", ... if they have no names.
     classes_ : ndarray of shape (n_labels,)
-        Names of the labels, in the order of the columns of scores and probabilities. For a wide
-        table with labels of one dimension, the two values: 0, then 1.
+        Names of the labels, in the order of the columns of scores; 0 and 1 for a wide table with
+        labels of one dimension.
     ridge_ : float
         The ridge that was used.
     n_iter_ : int
@@ -158,11 +390,11 @@ class NAIM3L(CoupledModel):
         Value of the objective at the weights.
     history_ : list of dict
         One record per iteration: "objective" and its parts "loss", "low_rank", "high_rank" and
-        "ridge", which add up to it; "change", "primal_residual" and "dual_residual". Solver
-        "fast" adds "stationarity", "feasibility", "concave_gap", "mu", and "outer", whether it
-        computed the objective and accepted the weights; elsewhere the objective is the last one
-        that was accepted. Fits with the same data, parameters and integer ``random_state`` have
-        identical records on the same machine with the same number of BLAS threads.
+        "ridge"; "change", "primal_residual" and "dual_residual". Solver "fast" adds
+        "stationarity", "feasibility", "concave_gap", "mu", and "outer", whether it accepted the
+        weights; elsewhere the objective is the last one that was accepted. Fits with the same data,
+        parameters and integer ``random_state`` have identical records on the same machine with the
+        same number of BLAS threads.
     n_features_in_ : int, or dict of str to int for a mapping of tables
         Number of columns.
     feature_names_in_ : ndarray of str, or dict of str to ndarray for a mapping of tables
@@ -210,15 +442,17 @@ class NAIM3L(CoupledModel):
     mu: float | None = None
     init: Mapping[str, NDArray] | None = None
 
-    def _fit(self, X: Any, y: Any, checkpoint: Path_ | None, *, compare: bool) -> None:
+    def _fit(
+        self, X: Any, y: Any, checkpoint: Path_ | None = None, *, compare: bool = False
+    ) -> None:
         learn = compare or Decisions.of(self.decide).learn(not is_separate(X))
         free = self.ridge == AUTO and self.variant == "full"  # checked later
         problem, kept = self._read(X, y, checkpoint, N_FOLDS if learn else 0, free=free)
         self._keep_result(problem, self._solve(problem.whole, kept))
         if learn:
-            held_out = self._learn_held_out(problem, kept_in(kept, self._solve_loosely))
+            folds_and_fits = self._learn_held_out(problem, kept_in(kept, self._solve_loosely))
             if compare:
-                self._compare(problem, *held_out)
+                self._compare(problem, *folds_and_fits)
         self._checkpoint = kept
 
     def _check_parameters(self) -> Decisions:
@@ -337,3 +571,40 @@ def given_weights(problem: Any, init: Mapping[str, NDArray], views: Sequence[str
             )
         blocks.append(block)
     return problem.stack_weights(blocks)
+
+
+@one_blas_thread  # many products of small matrices
+def choose_ridge(
+    folds: Folds, metric: str, advance: Callable[[], Any] = lambda: None
+) -> tuple[float, list[Matrix], list[Matrix]]:
+    """The ridge that is best for entries that are held out in turn, and fits without each fold.
+
+    Fits (n_weights, n_labels) are first with this ridge, and then with the ridge that is best for
+    the other folds. ``advance`` is called after each fold.
+    """
+    rows, all_hidden = folds.rows, [folds.hidden(fold) for fold in range(len(folds))]
+    metric = (
+        held_out.choose_metric(metric, map(rows.truth_of, all_hidden)) if all_hidden else metric
+    )
+    fits, values = [], np.empty((len(folds), len(RIDGES)))
+    for fold, hidden in enumerate(all_hidden):
+        fits.append(folds.without(fold).ridge_solutions(RIDGES))
+        values[fold] = [held_out.hidden_metric(rows, hidden, W, metric) for W in fits[-1]]
+        advance()
+    best = best_of_folds(values, metric)
+    without = [best_of_folds(np.delete(values, fold, axis=0), metric) for fold in range(len(folds))]
+    return (
+        RIDGES[best],
+        [of_fold[best] for of_fold in fits],
+        [of_fold[i] for of_fold, i in zip(fits, without, strict=True)],
+    )
+
+
+def best_of_folds(values: Matrix, metric: str) -> int:
+    """Position of the candidate with the best mean over folds, the first of equals.
+
+    The metric of each fold and candidate, (n_folds, n_candidates), is NaN where it is undefined.
+    """
+    mean = np.array([held_out.mean_defined(of_candidate) for of_candidate in values.T])
+    losses = mean if metric in held_out.LOWER_IS_BETTER else -mean
+    return int(np.argmin(np.where(np.isnan(mean), np.inf, losses)))

@@ -34,9 +34,9 @@ from naim3l.files.stored import (
 MODELS = {
     "NAIM3L": "naim3l.estimators.naim3l",
     "NAIM3LCV": "naim3l.estimators.naim3l_cv",
-    "PerViewRidge": "naim3l.estimators.ridge",
-    "PerViewLogistic": "naim3l.estimators.logistic",
-    "FusedRidge": "naim3l.estimators.fused_ridge",
+    "PerViewRidge": "naim3l.estimators.linear",
+    "PerViewLogistic": "naim3l.estimators.linear",
+    "FusedRidge": "naim3l.estimators.aligned",
     "BlendNAIM3L": "naim3l.estimators.blend",
     "DeepNAIM3L": "naim3l.deep.deep_naim3l",
 }
