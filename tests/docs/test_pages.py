@@ -5,6 +5,7 @@ import io
 import re
 import warnings
 from pathlib import Path
+from pkgutil import resolve_name
 
 import numpy as np
 import pandas as pd
@@ -82,3 +83,18 @@ def test_paths_of_the_documents_in_the_repository_exist():
         for name in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text(encoding="utf-8"))
     }
     assert named and not sorted(pair for pair in named if not Path(ROOT / pair[1]).exists())
+
+
+def test_names_on_the_pages_for_developers_exist():
+    pages = [(ROOT / "docs" / "develop" / f"{name}.md") for name in ("architecture", "extend")]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    named = re.findall(r"`((?:files|input|features|problem|solvers|estimators)\.[\w.]+)`", text)
+    assert len(named) > 5
+    for name in named:
+        assert resolve_name(f"naim3l.{name}"), name
+    marked = re.findall(r"`([\w/]+\.py)::(\w+)`", text)
+    assert len(marked) > 5
+    folders = [ROOT / "src" / "naim3l", ROOT / "bench" / "src" / "naim3l_bench", ROOT]
+    for file, name in marked:
+        paths = [folder / file for folder in folders if (folder / file).exists()]
+        assert paths and re.search(rf"\b{name}\b", paths[0].read_text(encoding="utf-8")), file
