@@ -135,10 +135,11 @@ def _box(x, y, width, height, name, lines, kind="name"):
 
 
 def _svg(parts, height, label):
+    """The drawing, in an element that scrolls on a phone."""
+    size = f'viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}"'
     return "\n".join([
-        f'<svg class="drawing" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}" '
-        'xmlns="http://www.w3.org/2000/svg">',
+        f'<div class="scrolled"><svg class="drawing" {size} xmlns="http://www.w3.org/2000/svg">',
         f"<style>{STYLE}</style>",
         *parts,
-        "</svg>",
+        "</svg></div>",
     ])  # fmt: skip
