@@ -18,60 +18,35 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "NAIM3L",
-    "NAIM3LCV",
-    "DataWarning",
-    "Decisions",
-    "Kernel",
-    "ModelFileError",
-    "PerViewLogistic",
-    "PerViewRidge",
-    "Recipe",
-    "__version__",
-    "decode_labels",
-    "evaluate",
-    "fuse",
-    "inspect_file",
-    "join_views",
-    "load",
-]
+__all__ = ["NAIM3L", "NAIM3LCV", "DataWarning", "Decisions", "Kernel", "ModelFileError"]
+__all__ += ["PerViewLogistic", "PerViewRidge", "Recipe", "__version__", "decode_labels"]
+__all__ += ["evaluate", "fuse", "inspect_file", "join_views", "load"]
 
 # Also public; other modules may change without notice.
 _PUBLIC_MODULES = ("datasets", "deep", "estimators", "explain", "extend", "metrics", "report")
 # Imported on first access: scikit-learn takes seconds, and before that the command line must be
 # able to print help and to be stopped.
 _HOMES = {
-    "NAIM3L": "estimators",
-    "NAIM3LCV": "estimators",
     "DataWarning": "_warnings",
     "Decisions": "decisions.rules",
     "Kernel": "features.kernels",
     "ModelFileError": "files.archive",
-    "PerViewLogistic": "estimators",
-    "PerViewRidge": "estimators",
     "Recipe": "features.recipes",
     "decode_labels": "input.labels",
     "evaluate": "metrics",
     "fuse": "decisions.fusion",
-    "inspect_file": "estimators.saved",
     "join_views": "input.joining",
-    "load": "estimators.saved",
+    **dict.fromkeys(("inspect_file", "load"), "estimators.saved"),
+    **dict.fromkeys(("NAIM3L", "NAIM3LCV", "PerViewLogistic", "PerViewRidge"), "estimators"),
 }
 
 
 if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name):
-        home = f"{__name__}.{_HOMES.get(name, name)}"
-        try:
-            module = None if name.startswith("_") else import_module(home)
-        except ModuleNotFoundError as error:
-            if error.name != home:
-                raise
-            module = None
-        if module is None:
+        if name not in _HOMES and name not in _PUBLIC_MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(f"{__name__}.{_HOMES.get(name, name)}")
         value = globals()[name] = getattr(module, name) if name in _HOMES else module
         return value
 

@@ -30,9 +30,7 @@ def as_numpy(A: Any) -> NDArray[Any]:
 
 def inner(A: Any, B: Any) -> float:
     """Sum of the products of all entries of two arrays of one shape."""
-    if isinstance(A, np.ndarray):
-        return float(np.vdot(A, B))
-    return float((A * B).sum())
+    return float(np.vdot(A, B) if isinstance(A, np.ndarray) else (A * B).sum())
 
 
 def norm(A: Any) -> float:
@@ -62,10 +60,7 @@ def distinct(arrays: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 class ArrayFields:
-    """Base of dataclasses that files can store.
-
-    Fields are arrays, whole numbers, or tuples of arrays.
-    """
+    """Base of dataclasses of arrays, whole numbers, and tuples of arrays, which files can store."""
 
     def to_arrays(self) -> Arrays:
         """All fields by name, from which `from_arrays` makes the same object, bit for bit.

@@ -12,48 +12,25 @@ from numpy.typing import NDArray
 class Origin:
     """Where the rows of a batch come from.
 
-    Attributes
-    ----------
-    table : str
-        Name of the table in messages, such as ``"view 'lab'"``; empty if only the source is known.
-    source : str
-        File or partition, without passwords; empty for a table in memory.
-    first_row : int
-        Number of the first row in the source, counted from 0.
-    lines : tuple of (row, shift)
-        From this row of the source on, row i is on line i + shift of a text file or sheet; empty if
-        the source has no lines.
-    rows : ndarray of int, of shape (n_rows,), or None
-        Number of each row in the source, if the batch has only some of them.
-
     Examples
     --------
     >>> from naim3l._origin import Origin
     >>> Origin("view 'lab'", "lab.csv", lines=((0, 2),)).place(3, "column 'age'")
     "view 'lab', lab.csv, row 3 (line 5), column 'age'"
-    >>> Origin("view 'lab'").place(3)
-    "view 'lab', row 3"
     """
 
-    table: str = ""
-    source: str = ""
-    first_row: int = 0
+    table: str = ""  # name in messages, such as "view 'lab'"; empty if only the source is known
+    source: str = ""  # file or partition, without passwords; empty for a table in memory
+    first_row: int = 0  # in the source, counted from 0
+    # From this row of the source on, row i is on line i + shift of a text file or sheet.
     lines: tuple[tuple[int, int], ...] = ()
-    rows: NDArray[np.intp] | None = None
+    rows: NDArray[np.intp] | None = None  # numbers in the source, if these are only some of them
 
     def __str__(self) -> str:
         return ", ".join(part for part in (self.table, self.source) if part)
 
     def place(self, row: int | None = None, column: str = "") -> str:
-        """The table, the file, the row with its line, and the column, as far as they are known.
-
-        Parameters
-        ----------
-        row : int, optional
-            Position in the batch.
-        column : str
-            Such as "column 'age'".
-        """
+        """The table, the file, the row of the batch with its line, and the column, if known."""
         parts = [str(self)]
         if row is not None:
             number = self.first_row + row if self.rows is None else int(self.rows[row])
@@ -66,12 +43,9 @@ class Origin:
 
     def take(self, rows: Any) -> "Origin":
         """Origin of some of the rows, given by their positions or a mask."""
-        every = np.arange(self.first_row, self.first_row + len(rows)) if self.rows is None else None
-        if np.asarray(rows).dtype == bool:
-            kept = every[rows] if every is not None else np.asarray(self.rows)[rows]
-        else:
-            chosen = np.asarray(rows, dtype=np.intp)
-            kept = self.first_row + chosen if self.rows is None else np.asarray(self.rows)[chosen]
+        rows = np.asarray(rows)
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.intp)
+        kept = self.first_row + rows if self.rows is None else np.asarray(self.rows)[rows]
         return replace(self, rows=kept)
 
     def _line(self, number: int) -> str:

@@ -11,11 +11,7 @@ from naim3l._text import visible
 
 @contextmanager
 def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Callable[..., None]]:
-    """Function to call after each of ``total`` steps, with an optional text for the bar.
-
-    A call with ``by=n`` stands for ``n`` steps. The bar appears only on a terminal, and only if
-    ``shown``.
-    """
+    """Function to call after a step, or ``by`` steps of ``total``, with a text for the bar."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),

@@ -18,13 +18,7 @@ _quote.maxstring = _quote.maxother = 60
 
 
 def visible(text: str) -> str:
-    r"""Text with its control characters escaped, as in Python's string literals.
-
-    Examples
-    --------
-    >>> print(visible("red\x1b[31m, two\nlines"))
-    red\x1b[31m, two\nlines
-    """
+    """Text with its control characters escaped, as in Python's string literals."""
     return CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
@@ -34,13 +28,7 @@ def quote(value: Any) -> str:
 
 
 def some(names: Sequence[Any], most: int = 8, show: Callable[[Any], str] = quote) -> str:
-    """List of the first names, and the number of further ones.
-
-    Examples
-    --------
-    >>> some(["a", "b", "c", "d"], most=2)
-    "'a', 'b' and 2 more"
-    """
+    """List of the first names, and the number of further ones: "'a', 'b' and 2 more"."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(show, names[:most])) + more
 
@@ -58,8 +46,8 @@ def documented(**lists: Any) -> Callable[[T], T]:
     """
 
     def fill(described: T) -> T:
-        text = described.__doc__
-        for name, entries in lists.items() if text else ():
+        text = described.__doc__ or ""
+        for name, entries in lists.items():
             names = ", ".join(f'"{entry}"' for entry in entries)
             shown = entries if isinstance(entries, str) else f"{{{names}}}"
             text = text.replace(f"<{name}>", shown)
@@ -70,16 +58,10 @@ def documented(**lists: Any) -> Callable[[T], T]:
 
 
 def plain(value: Any, *, other: Callable[[Any], Any] | None = None, finite: bool = True) -> Any:
-    """A value in types of JSON, with numbers and arrays of NumPy converted to Python.
+    """A value, and all that it contains, in types of JSON; keys become text.
 
-    Parameters
-    ----------
-    value : object
-        Items of mappings, lists, tuples and sets are converted as well; keys become text.
-    other : callable, optional
-        Function that converts objects which JSON cannot represent; by default they are unchanged.
-    finite : bool
-        Whether NaN and infinities, which JSON cannot represent, become None.
+    ``other`` converts objects that JSON cannot represent, which are unchanged without it. NaN and
+    infinities, which it cannot represent either, become None if ``finite``.
     """
     if hasattr(value, "tolist"):
         value = value.tolist()
