@@ -6,13 +6,13 @@ from threadpoolctl import threadpool_limits
 
 from naim3l import NAIM3L, NAIM3LCV
 from naim3l.datasets import make_unpaired
-from naim3l.problem import blocks
+from naim3l.problem import base
 
 
 @pytest.fixture(autouse=True)
 def in_threads(monkeypatch):
     """Labels of every size are divided among threads."""
-    monkeypatch.setattr(blocks, "LARGE_NUMBERS", 1)
+    monkeypatch.setattr(base, "LARGE_NUMBERS", 1)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def assert_same(one, other):
 
 @pytest.mark.parametrize("solver", ["fast", "paper"])
 def test_history_is_the_same_and_has_no_times(data, solver):
-    model = NAIM3L(0.1, solver=solver, max_iter=8, tol=0, threshold="f1", random_state=0)
+    model = NAIM3L(0.1, solver=solver, max_iter=8, tol=0, decide="f1", random_state=0)
     one, other = (NAIM3L(**model.get_params()).fit(data.views, data.labels) for _ in range(2))
     assert_same(one, other)
     assert not any("seconds" in name or "time" in name for name in one.history_[0])
