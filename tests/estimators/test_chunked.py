@@ -231,7 +231,7 @@ def test_errors_name_the_partition_or_the_file_and_the_row(wide, tmp_path):
     damaged.iloc[37] = np.nan
     with pytest.raises(
         ValueError,
-        match=r"^X, the partition that begins with index 30, row 7: all values are missing",
+        match=r"^X, partition 1, row 7: all values are missing",
     ):
         model.predict(dd.from_pandas(damaged, npartitions=2)).compute()
     damaged[:30].to_parquet(tmp_path / "a.parquet")

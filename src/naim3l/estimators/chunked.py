@@ -3,25 +3,18 @@
 import copy
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import wraps
+from dataclasses import dataclass, replace
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from naim3l._arrays import Matrix
 from naim3l.input.batches import Batch
 from naim3l.input.chunks import load_dask
 from naim3l.input.labels import LabelledRows, LabelWords
-from naim3l.input.sources import (
-    ChunkedTable,
-    FileView,
-    all_chunked,
-    any_chunked,
-    open_tables,
-)
+from naim3l.input.sources import ChunkedTable, FileView, all_chunked, any_chunked, open_tables
 from naim3l.input.views import FUSED
 
 
@@ -49,13 +42,20 @@ def scores_of_chunks(model: Any, X: Any, y: Any) -> Iterator[tuple[str, Matrix, 
     """Name, scores and labels of each view, or of a wide table, of which only these are kept."""
     for table in _tables(model, X, y, labelled=True).values():
         assert table.label_meta is not None
-        task = _Scores(_plain(model), table.name, table.words)
+        block = FUSED if model.names_.wide else table.name
+        task = partial(_score_batch, _plain(model), block, table.words)
         scores, signed = table.fold(task, _stacked, title="score")
-        rows = LabelledRows(table.label_meta, signed, table.one_column)
-        yield FUSED if model.names_.wide else table.name, scores, rows
+        yield block, scores, LabelledRows(table.label_meta, signed, table.one_column)
 
 
-def _stacked(a: tuple[NDArray, NDArray], b: tuple[NDArray, NDArray]) -> tuple[NDArray, ...]:
+def _score_batch(
+    model: Any, block: str, words: LabelWords, part: int, row: int, features: Batch, labels: Batch
+) -> tuple[Any, ...]:
+    scores = model._scores(features if block == FUSED else {block: features})[block]
+    return scores, LabelledRows.of(labels, words, one_column=False).signed
+
+
+def _stacked(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(np.concatenate(pair) for pair in zip(a, b, strict=True))
 
 
@@ -77,67 +77,32 @@ def _plain(model: Any) -> Any:
 
 
 def _predict_lazily(model: Any, method: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
-    tables = _tables(model, X, y, labelled=method == "impute_labels")
-    wide, results = model.names_.wide, {}
-    for name, table in tables.items():
-        if wide and method == "view_scores":
-            return {
-                view: _collection(_Prediction.of(model, table, method, options, view), table)
-                for view in model.views_
-            }
-        results[name] = _collection(_Prediction.of(model, table, method, options), table)
-    return next(iter(results.values())) if wide else results
+    results = {}
+    for name, table in _tables(model, X, y, labelled=method == "impute_labels").items():
+        empty, key = _empty(model, table, method), None if model.names_.wide else name
+        predict = _Prediction(
+            _plain(model), method, options, table.read, empty, table.one_column, key
+        )
+        if model.names_.wide and method == "view_scores":
+            return {v: _collection(replace(predict, key=v), table) for v in model.views_}
+        results[name] = _collection(predict, table)
+    return next(iter(results.values())) if model.names_.wide else results
 
 
 @dataclass(frozen=True)
 class _Prediction:
-    """Function of a partition, or of a part of files, that calls a method of a model.
-
-    Attributes
-    ----------
-    model : ViewModel
-    table : str
-        Name of the table.
-    method : str
-    options : dict
-    read : callable
-        Gives the batches of a part.
-    empty : data frame or ndarray
-        The result for no rows.
-    view : str or None
-        View of a wide table whose scores are asked for.
-    one_column : bool
-        Whether labels are one-dimensional.
-    """
+    """Function of a partition, or of a part of files, that calls a method of a model."""
 
     model: Any
-    table: str
     method: str
     options: dict[str, Any]
-    read: Callable[..., Any]
-    empty: Any
-    view: str | None = None
-    one_column: bool = False
+    read: Callable[..., Any]  # gives the batches of a part
+    empty: Any  # the result for no rows, a data frame or array
+    one_column: bool  # whether labels are one-dimensional
+    key: str | None  # of the view; None for a wide table, unless scores of a view are asked for
 
-    @classmethod
-    def of(
-        cls,
-        model: Any,
-        table: ChunkedTable,
-        method: str,
-        options: dict[str, Any],
-        view: str | None = None,
-    ) -> "_Prediction":
-        empty, plain = _empty(model, table, method), _plain(model)
-        return cls(plain, table.name, method, options, table.read, empty, view, table.one_column)
-
-    def __call__(self, *part: Any, number: int | None = None, block_info: Any = None) -> Any:
-        """Result for a part: a partition, and its labels if they are needed, or rows of files.
-
-        Its number is known for blocks of arrays, of which dask tells it.
-        """
-        if block_info:
-            number = block_info[0]["chunk-location"][0]
+    def __call__(self, number: int, *part: Any) -> Any:
+        """Result for a part: a partition, and its labels if they are needed, or rows of files."""
         batches = self.read(number, *part)
         results = [self._of_batch(*rows) for rows in batches if len(rows[0])]
         if len(results) > 1:
@@ -146,17 +111,16 @@ class _Prediction:
 
     def _of_batch(self, features: Batch, labels: Batch | None = None) -> Any:
         wide = self.model.names_.wide
-        X: Any = features if wide else {self.table: features}
+        X: Any = features if wide else {self.key: features}
         if self.method == "decision_function":  # without its warning, which counts the rows of X
             found = self.model._contain(self.model._scores(X), X)
         elif self.method == "impute_labels":
             assert labels is not None
             y = _first_column(labels.data) if self.one_column else labels.data
-            found = self.model.impute_labels(X, y if wide else {self.table: y}, **self.options)
+            found = self.model.impute_labels(X, y if wide else {self.key: y}, **self.options)
         else:
             found = getattr(self.model, self.method)(X, **self.options)
-        if self.view is not None or not wide:
-            found = found[self.view or self.table]
+        found = found if self.key is None else found[self.key]
         if not hasattr(self.empty, "iloc") or not isinstance(found, np.ndarray):
             return found
         values, index = found.reshape(len(found), -1), getattr(features.data, "index", None)
@@ -183,35 +147,14 @@ def _empty(model: Any, table: ChunkedTable, method: str) -> Any:
 
 
 def _collection(predict: _Prediction, table: ChunkedTable) -> Any:
-    """Data frame, series or array of dask with the results of all partitions."""
-    native, meta = table.native, predict.empty
+    """Data frame, series or array of dask with the results of all parts."""
     # The model is in the graph once, and not sent to a cluster with every task.
     shared, apply = (load_dask().delayed(f, pure=False, traverse=False) for f in (predict, _apply))
-    if isinstance(native, FileView):
-        parts = [apply(part, shared) for (part,) in table.parts]
-        return load_dask("dask.dataframe").from_delayed(parts, meta=meta, verify_meta=False)
-    if predict.method == "impute_labels":
-        parts = [apply(X, shared, *y, number=i) for i, (X, *y) in enumerate(table.parts)]
-        return _like_labels(parts, meta, table)
-    if hasattr(native, "divisions"):
-        return native.map_partitions(_apply, shared, meta=meta, enforce_metadata=False)
-    rows = native.rechunk({1: -1})
-    chunks = (rows.chunks[0], *((n,) for n in meta.shape[1:]))
-    options: dict[str, Any] = {"meta": meta, "chunks": chunks}
-    options["drop_axis"] = [1] if meta.ndim == 1 else []
-    return load_dask("dask.array").map_blocks(_apply, rows, shared, **options)
-
-
-def _apply(
-    part: Any, predict: _Prediction, *y: Any, number: Any = None, block_info: Any = None
-) -> Any:
-    return predict(part, *y, number=number, block_info=block_info)
-
-
-def _like_labels(parts: list[Any], meta: Any, table: ChunkedTable) -> Any:
-    """Filled labels in partitions of the features, in a collection of the kind of the labels."""
+    parts = [apply(shared, i, *part) for i, part in enumerate(table.parts)]
+    meta = predict.empty
     if hasattr(meta, "iloc"):
-        divisions = getattr(table.native_labels, "divisions", None)
+        like = table.native_labels if predict.method == "impute_labels" else table.native
+        divisions = getattr(like, "divisions", None)
         options: dict[str, Any] = {"meta": meta, "verify_meta": False}
         return load_dask("dask.dataframe").from_delayed(parts, divisions=divisions, **options)
     array, lengths = load_dask("dask.array"), table.lengths or [np.nan] * len(parts)
@@ -222,16 +165,5 @@ def _like_labels(parts: list[Any], meta: Any, table: ChunkedTable) -> Any:
     return array.concatenate(blocks, allow_unknown_chunksizes=True)
 
 
-@dataclass(frozen=True)
-class _Scores:
-    """Task that gives the scores and the signed labels of a batch."""
-
-    model: Any
-    table: str
-    words: LabelWords
-
-    def __call__(self, part: int, row: int, features: Batch, labels: Batch) -> tuple[Any, Any]:
-        wide = self.model.names_.wide
-        X: Any = features if wide else {self.table: features}
-        scores = self.model._scores(X)[FUSED if wide else self.table]
-        return scores, LabelledRows.of(labels, self.words, one_column=False).signed
+def _apply(predict: _Prediction, number: int, *part: Any) -> Any:
+    return predict(number, *part)
