@@ -141,7 +141,11 @@ def trace_paths():
     """Modules that two small fits pass, as ``python tools/trace_path.py`` prints them."""
     with warnings.catch_warnings(), redirect_stdout(StringIO()):
         warnings.simplefilter("ignore")
-        return {title: trace_path.trace(work) for title, work in trace_path.PATHS.items()}
+        found = {title: trace_path.trace(work) for title, work in trace_path.PATHS.items()}
+    for title, path in found.items():
+        if "naim3l.problem.rows" not in path.modules:
+            raise RuntimeError(f"{title}: ended after {list(path.modules)}.")
+    return found
 
 
 FIGURES = {
