@@ -1,8 +1,4 @@
-"""Samples that several views describe: rows of different views with the same number are one.
-
-`Problem` stacks the rows of all views and solves for weights per view. Methods that need to know
-which rows belong together work on `AlignedRows` instead.
-"""
+"""Samples that several views describe, for methods that need to know which rows are one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -53,8 +49,7 @@ class AlignedRows:
         for v, (X_v, rows) in enumerate(zip(problem.features, problem.row_slices, strict=True)):
             present[v, sample_of[rows]] = True
             features.append(spread(X_v, present[v], widths[v]))
-        Y = problem.labels_of_samples[kept]
-        return cls(features, present, Y, problem.positive_weight)
+        return cls(features, present, problem.labels_of_samples[kept], problem.positive_weight)
 
     @property
     def known(self) -> Mask:
@@ -86,9 +81,8 @@ class AlignedRows:
 
     def as_scores(self) -> Problem:
         """The labels as a problem with the identity as features, so that weights are scores."""
-        n_samples = len(self.Y)
-        identity = sparse.eye_array(n_samples, format="csr")
-        return Problem([identity], [self.Y], fit_intercept=False, samples=np.arange(n_samples))
+        n, identity = len(self.Y), sparse.eye_array(len(self.Y), format="csr")
+        return Problem([identity], [self.Y], fit_intercept=False, samples=np.arange(n))
 
 
 def concatenate_views(features: Sequence[Matrix], present: Mask, fill: Matrix) -> Matrix:

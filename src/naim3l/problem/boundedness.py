@@ -163,17 +163,14 @@ def _raised(ridge: float, gain: Matrix, loss: Matrix, fit_intercept: bool) -> fl
         excess += last[-1] * np.outer(mean, mean) - shift - shift.T
     if _is_at_least(ridge * np.eye(len(excess)), excess, rounding):
         return ridge
-    top = [len(excess) - 1] * 2
-    largest = linalg.eigh(excess, eigvals_only=True, subset_by_index=top)[0]
+    largest = linalg.eigvalsh(excess, subset_by_index=[len(excess) - 1] * 2)[0]
     return max(ridge, largest) if largest > rounding else ridge
 
 
 def _by_products(X: Features, known: Matrix, gains: Matrix, fit_intercept: bool) -> float:
     """The largest eigenvalue of the same matrix, by Lanczos iterations; 0 if it is negative."""
-    mean = np.zeros(X.shape[1])
-    if fit_intercept and known.any():
-        mean = X.T @ known / known.sum()
-    weights = gains - known
+    has_mean, weights = fit_intercept and known.any(), gains - known
+    mean = X.T @ known / known.sum() if has_mean else np.zeros(X.shape[1])
 
     def apply(w: Matrix) -> Matrix:
         scores = weights * (X @ w - mean @ w)

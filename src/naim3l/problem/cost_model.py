@@ -52,10 +52,9 @@ def estimate_costs(problem: Problem) -> dict[str, Cost]:
     """Cost of a fit in the form of rows and in that of statistics, float64.
 
     Per view with n rows, d columns, p observed positives and c labels, the statistics are two
-    stacks of c matrices d x d and the factors of the positive rows; a pass over the rows takes
-    n c d^2 operations, and iterations do not depend on n. On rows, an iteration solves by conjugate
-    gradients with two products with the rows in each step, and with matrices d x d if there are
-    any. In both, the blocks of the labels are decomposed in every iteration.
+    stacks of c matrices d x d and the factors of the positive rows. On rows, each step of conjugate
+    gradients takes two products with the rows, and one with matrices d x d if there are any. In
+    both, the blocks of the labels are decomposed in every iteration.
     """
     c = problem.n_labels
     n_bytes: dict[str, list[float]] = {"rows": [], "statistics": []}
@@ -116,11 +115,7 @@ def choose_form(problem: BaseProblem, form: str = "auto") -> BaseProblem:
 
 
 def move_to(problem: BaseProblem, device: str) -> BaseProblem:
-    """The rows of a problem on a device; the problem itself if that is the CPU.
-
-    Raises ValueError if the device cannot be used or there are no rows, and MemoryError if a fit
-    needs more memory than the device has left.
-    """
+    """The rows of a problem on a device, if they fit there; the problem itself for the CPU."""
     found = None if device == CPU else find_device(device)
     if found is None or found.type == CPU:
         return problem
@@ -170,8 +165,8 @@ def refuse_statistics(
 ) -> None:
     """Refuse a fit in chunks whose statistics do not fit in memory, before any row is read.
 
-    ``n_weights`` are the encoded columns of each view, with the column of ones. Statistics of
-    ``n_tasks`` chunks are computed at the same time. ``memory`` is by default all of the machine's.
+    ``n_weights`` are the encoded columns of each view, with the column of ones; ``n_tasks`` chunks
+    are read at the same time.
     """
     size = partial(statistics_bytes, n_labels=n_labels, n_folds=n_folds, free=free)
     held = {view: size(d) for view, d in n_weights.items()}

@@ -1,10 +1,9 @@
 """Views with more columns than rows, rotated to as many columns as their rows span.
 
-The scores of a view's rows and the ridge depend on the weights only through their component in the
-span of the rows, and every other component adds to the ridge alone. Solutions therefore lie in the
-span. With ``X = L Q'`` and orthonormal columns in ``Q``, ``W = QM`` runs through the span with the
-same scores, ``XW = LM``, and the same squares: the problem in ``L`` has the same solutions.
-docs/research/solver.md has the proof.
+Components of the weights outside of the span of the rows do not change scores, and add to the
+ridge, so that solutions lie in the span. With ``X = L Q'`` and orthonormal columns in ``Q``,
+``W = QM`` runs through it with the same scores, ``XW = LM``, and the same squares: the problem in
+``L`` has the same solutions. docs/research/solver.md has the proof.
 """
 
 import numpy as np
@@ -28,7 +27,6 @@ class Rotation:
     """The rows of a view (n_rows, n_columns) in an orthonormal basis ``Q`` of their span.
 
     ``L = XQ`` has shape (n_rows, rank), with ``LL' = XX'``; that of a table of zeros, one column.
-
     ``Q`` has as many rows as the view has columns, and is never formed: a basis of the span are
     some of the rows themselves, ``X_B = R'Q'`` with a triangular ``R``, so that
     ``QM = X_B' (R^-1 M)``. These rows and ``R`` are those of a QR decomposition of ``X'`` with
@@ -51,8 +49,7 @@ class Rotation:
     def expand(self, M: Matrix) -> Matrix:
         """``W = QM``: (rank, n_labels) -> (n_columns, n_labels)."""
         W = self._combine(M)
-        # Rows that are nearly dependent cancel each other, which loses digits; the second time
-        # adds what was lost.
+        # Nearly dependent rows cancel each other; the second time adds the digits that this loses.
         return (W + self._combine(M - self.reduce(W))).astype(M.dtype, copy=False)
 
     def _combine(self, M: Matrix) -> Matrix:

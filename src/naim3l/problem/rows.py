@@ -2,8 +2,6 @@
 
 The rows of all views are stacked: ``Y``, ``P`` and ``XW`` have shape (n_rows, n_labels). The
 paper's block-diagonal ``X`` is never formed; ``multiply`` and ``multiply_transposed`` apply it.
-Its ``X_k`` (rows whose label ``k`` is observed positive) is a selection of stacked rows, and the
-selections of all labels are concatenated.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -104,12 +102,10 @@ class Problem(BaseProblem, LabelRates):
         names: Sequence[str] | None = None,
         rotations: Sequence[Rotation | None] | None = None,
     ) -> None:
-        self.fit_intercept = fit_intercept
-        self.positive_weight = positive_weight
-        self.samples = samples
+        self.fit_intercept, self.positive_weight = fit_intercept, positive_weight
+        self.samples, self.n_threads = samples, blas_threads()
         self.names = [str(v) for v in range(len(features))] if names is None else list(names)
         self.rotations = [None] * len(features) if rotations is None else list(rotations)
-        self.n_threads = blas_threads()
         self._product: tuple[Matrix, Matrix] | None = None  # weights and their XW
         self.X = [append_ones(X_v) if fit_intercept else X_v for X_v in features]
         self.Y = np.concatenate(labels).astype(np.result_type(*(X_v.dtype for X_v in self.X)))
@@ -133,9 +129,7 @@ class Problem(BaseProblem, LabelRates):
         X = [append_ones(X_v) if self.fit_intercept else X_v for X_v in features]
         return self._with(X, self.Y, self.rotations if rotations is None else rotations)
 
-    def _with(
-        self, X: Sequence[Features], Y: Matrix, rotations: Sequence[Rotation | None]
-    ) -> "Problem":
+    def _with(self, X: Sequence[Features], Y: Matrix, rotations: Sequence[Any]) -> "Problem":
         # X already has a column of ones.
         other = Problem(X, [Y], fit_intercept=False, names=self.names, rotations=rotations)
         other.fit_intercept, other.positive_weight = self.fit_intercept, self.positive_weight
@@ -248,8 +242,7 @@ class Problem(BaseProblem, LabelRates):
 
     def _stack_views(self, function: Callable[[int], Matrix]) -> Matrix:
         """Products of every view, one above the other; views are divided among threads."""
-        n_products = self.n_labels * sum(map(stored_numbers, self.X))
-        if n_products < THREADED_PRODUCTS:
+        if self.n_labels * sum(map(stored_numbers, self.X)) < THREADED_PRODUCTS:
             return np.concatenate([function(v) for v in range(self.n_views)])
         return np.concatenate(map_views(function, self.n_views, self.n_threads))
 
@@ -265,8 +258,8 @@ class Problem(BaseProblem, LabelRates):
     def _scatter(self) -> sparse.csr_array:
         """Zero-one matrix (n_rows, n_positives) whose transpose selects ``positive_rows``."""
         ones, at = np.ones(self.n_positives, dtype=self.Y.dtype), np.arange(self.n_positives)
-        shape = self.n_rows, self.n_positives
-        return sparse.csr_array((ones, (self.positive_rows, at)), shape=shape)
+        where = self.positive_rows, at
+        return sparse.csr_array((ones, where), shape=(self.n_rows, self.n_positives))
 
     def label_scores(self, W: Matrix) -> Matrix:
         return self.multiply(W)[self.positive_rows]
@@ -308,10 +301,7 @@ class Problem(BaseProblem, LabelRates):
         return [self.positive_gram(v) if has_gram(X) else None for v, X in enumerate(self.X)]
 
     def positive_gram(self, v: int) -> Matrix:
-        """``sum_k X_k' X_k`` of a view, (n_weights_v, n_weights_v): ``X' diag(q) X``.
-
-        A row with q observed positives occurs q times.
-        """
+        """``sum_k X_k' X_k`` of a view: a row with q observed positives occurs q times."""
         return self._weighted_gram(v, self.n_positives_of_rows)
 
     def labelled_gram(self, v: int) -> Matrix:
@@ -333,8 +323,7 @@ class Problem(BaseProblem, LabelRates):
         self, grams: list[Matrix | None], row_weights: Matrix | None, W: Matrix
     ) -> Matrix:
         """``X' diag(r) XW`` for all views, by Gram matrices if they exist."""
-        products = []
-        slices = zip(self.row_slices, self.weight_slices, strict=True)
+        products, slices = [], zip(self.row_slices, self.weight_slices, strict=True)
         for X, gram, (rows, at) in zip(self.X, grams, slices, strict=True):
             if gram is not None:
                 products.append(gram @ W[at])

@@ -20,27 +20,11 @@ class SampledProblem(LabelRates):
     A label's positives are never all held out: where all of them in a view, or in a wide table,
     are in the same fold, they are in no fold.
 
-    Parameters
-    ----------
-    statistics : sequence of RowStatistics, one per view
-        Of all rows that have the view, with a column of ones if ``fit_intercept``.
-    samples : sequence of RowSample, one per view
-        With encoded features, without a column of ones, and signed labels as arrays.
-    seed : int
-        The seed of `entry_folds`. The number of a view there is its position, or 0 for all views
-        of a wide table.
-    table_counts : LabelCounts, optional
-        Counts of the rows of one wide table that have any view; None for separate tables.
-    checkpoint : object, optional
-        Where a fit to the problem keeps its state.
-
-    Attributes
-    ----------
-    sample : Problem
-        The sampled rows of all views, with the base rates of all rows. For a wide table, a sampled
-        row is in the sample with all of its views.
-    fold_of : ndarray of int, of shape (n_sampled_rows, n_labels)
-        Fold in which each entry of the sample is held out; -1 if in none.
+    ``statistics`` are of all rows that have a view, with a column of ones if ``fit_intercept``.
+    ``samples`` have features without it, and signed labels; for a wide table, whose rows that have
+    any view are counted in ``table_counts``, rows are sampled with all of their views.
+    ``fold_of`` (n_sampled_rows, n_labels) is the fold of each entry of the sample, -1 if in none.
+    ``seed`` is that of `entry_folds`; all views of a wide table have the number 0 there.
     """
 
     def __init__(
@@ -58,21 +42,15 @@ class SampledProblem(LabelRates):
     ) -> None:
         self.statistics, self.n_folds, self.seed = list(statistics), n_folds, seed
         self.fit_intercept, self.positive_weight = fit_intercept, positive_weight
-        self.table_counts, self.checkpoint = table_counts, checkpoint
+        self.table_counts, self.checkpoint = table_counts, checkpoint  # of a fit to the problem
         numbers = None
         if table_counts is not None:
             samples, numbers = _together(samples)
-        self.sample = Problem(
-            [of_view.arrays[0] for of_view in samples],
-            [of_view.arrays[1] for of_view in samples],
-            fit_intercept=fit_intercept,
-            positive_weight=positive_weight,
-            samples=numbers,
-            names=names,
-        )
+        X, Y = ([of_view.arrays[i] for of_view in samples] for i in range(2))
+        options: Any = {"fit_intercept": fit_intercept, "positive_weight": positive_weight}
+        self.sample = Problem(X, Y, **options, samples=numbers, names=names)
         self.sample.base_rates = self.base_rates
-        folds = [self._folds_of(v, of_view) for v, of_view in enumerate(samples)]
-        self.fold_of = np.concatenate(folds)
+        self.fold_of = np.concatenate([self._folds_of(v, of) for v, of in enumerate(samples)])
 
     @property
     def n_rows(self) -> int:
@@ -110,8 +88,7 @@ class SampledProblem(LabelRates):
 
     def _never_held_out(self, v: int) -> Mask:
         """Labels of a view whose positives in each fold stay known, (n_folds, n_labels)."""
-        counts = self.statistics[v].counts if self.table_counts is None else self.table_counts
-        return counts.only
+        return (self.table_counts or self.statistics[v].counts).only
 
     def _folds_of(self, v: int, sample: RowSample) -> NDArray[np.intp]:
         """Fold of each entry of a view's sampled rows, (n, n_labels)."""

@@ -105,9 +105,8 @@ def _smallest(
         kept = kept[np.lexsort((rows[kept], hashes[kept]))[:limit]]
         highest = int(hashes[kept].max(initial=0))
     kept = kept[np.argsort(rows[kept])]
-    return RowSample(
-        limit, rows[kept], hashes[kept], highest, tuple(_safe_indexing(A, kept) for A in arrays)
-    )
+    arrays = tuple(_safe_indexing(A, kept) for A in arrays)
+    return RowSample(limit, rows[kept], hashes[kept], highest, arrays)
 
 
 def _row_hashes(use: int, seed: int, view: int, rows: NDArray[np.integer]) -> Hashes:

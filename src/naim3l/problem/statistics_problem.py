@@ -14,11 +14,7 @@ from naim3l.problem.boundedness import FreeRows, FreeRowSums
 from naim3l.problem.feature_blocks import weighted_gram
 from naim3l.problem.ridge import ridges_of_gram
 from naim3l.problem.rows import Problem
-from naim3l.problem.sufficient_statistics import (
-    RowStatistics,
-    ViewStatistics,
-    split_factors,
-)
+from naim3l.problem.sufficient_statistics import RowStatistics, ViewStatistics, split_factors
 
 R = TypeVar("R")
 
@@ -132,18 +128,13 @@ class StatisticsProblem(BaseProblem):
     def multiply_positive_gram(self, W: Matrix) -> Matrix:
         return self.multiply_blocks(self.positive_grams, W)
 
-    def multiply_known_grams(self, W: Matrix) -> Matrix:
-        """``X'(P * XW)`` for all views, (n_weights, n_labels)."""
-
-        def multiply(v: int) -> Matrix:
+    def loss_and_gradient(self, W: Matrix) -> tuple[float, Matrix]:
+        def multiply(v: int) -> Matrix:  # X'(P * XW) of a view
             products = self.views[v].known_grams @ W[self.weight_slices[v]].T[:, :, None]
             return products[:, :, 0].T
 
-        return np.concatenate(self._map_views(multiply))
-
-    def loss_and_gradient(self, W: Matrix) -> tuple[float, Matrix]:
         # Up to the rounding error of the labels' own squares.
-        gradient = self.multiply_known_grams(W) - self.targets
+        gradient = np.concatenate(self._map_views(multiply)) - self.targets
         weight = sum(view.weight for view in self.views)
         loss = 0.5 * float(np.vdot(W, gradient - self.targets) + weight)
         return max(0.0, loss), gradient
@@ -183,11 +174,7 @@ class StatisticsProblem(BaseProblem):
 
 
 def _stacked_slices(sizes: NDArray[np.intp]) -> tuple[list[slice], int]:
-    """Slices of labels' blocks of so many rows, and the number of rows of all.
-
-    Blocks of a group follow each other, each padded to the height of the largest, so that their
-    stack is a part of the array.
-    """
+    """Slices of labels' blocks of so many rows, padded as in ``stacked``, and all their rows."""
     slices, start = [slice(0, 0)] * len(sizes), 0
     for group in group_labels(sizes, len(sizes)):
         for k in group:

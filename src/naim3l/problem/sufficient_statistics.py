@@ -4,10 +4,6 @@ Two facts make them exact. The loss and the high-rank term depend on the rows on
 matrices. And the multipliers of the low-rank term stay in the span of the rows ``X_k``, so that
 these can be replaced by their triangular factor: ``X_k = QR`` with orthonormal ``Q``, which does
 not change singular values. Factors, unlike Gram matrices, keep all digits of the rows.
-
-Gram matrices of the rows in which a label is known are sums over all rows for every label: they
-take most of the time of a fit with many rows. Those rows are gathered and multiplied, so that each
-known entry counts once, in whichever fold it is held out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -140,18 +136,10 @@ class RowStatistics(ArrayFields):
                         _add_grams(X_b, here, gram_b, into, n_threads, subtract=cell < 0)
             cells = (Y > 0) * (held + 1)
             sums, factors = _positives(X, cells, n_cells, fit_intercept, n_threads)
-        return cls(
-            n_rows=X.shape[0],
-            gram=gram,
-            known_grams=known,
-            targets=targets,
-            positive_sums=sums,
-            factors=np.concatenate(factors),
-            heights=np.reshape([len(R) for R in factors], (n_cells, c)),
-            **LabelCounts.of(Y, folds, n_folds=n_folds).to_arrays(),
-            free_grams=open_grams,
-            n_free=n_free,
-        )
+        heights = np.reshape([len(R) for R in factors], (n_cells, c))
+        of_rows = gram, known, targets, sums, np.concatenate(factors), heights
+        counts = LabelCounts.of(Y, folds, n_folds=n_folds)
+        return cls(len(Y), *of_rows, counts.n_known, counts.n_positives, open_grams, n_free)
 
     @property
     def counts(self) -> LabelCounts:
@@ -170,11 +158,7 @@ class RowStatistics(ArrayFields):
         return RowStatistics(**combined)
 
     def view(
-        self,
-        positive_weight: float = 1.0,
-        *,
-        without: int | None = None,
-        kept: Mask | None = None,
+        self, positive_weight: float = 1.0, *, without: int | None = None, kept: Mask | None = None
     ) -> ViewStatistics:
         """Statistics of all entries, or of those that are not held out in a fold.
 
@@ -183,10 +167,10 @@ class RowStatistics(ArrayFields):
         """
         n_cells, c = self.heights.shape
         folds = [fold for fold in range(n_cells) if fold != without]
-        by_fold = (self.known_grams, self.targets, self.positive_sums)
+        sums_of_rows = self.known_grams, self.targets, self.positive_sums
+        by_fold: Any = (*sums_of_rows, self.n_known, self.n_positives)
         known, targets, sums, n_known, n_positives = (
-            np.add.reduce([A[fold] for fold in folds])
-            for A in (*by_fold, self.n_known, self.n_positives)
+            np.add.reduce([A[fold] for fold in folds]) for A in by_fold
         )
         by_cell = split_factors(self.factors, self.heights)
         pieces = [[by_cell[fold * c + k] for fold in folds] for k in range(c)]
@@ -204,19 +188,11 @@ class RowStatistics(ArrayFields):
             for gram, R in zip(known, factors, strict=True):
                 gram += (positive_weight - 1) * (R.T @ R)
             targets += (positive_weight - 1) * sums
+        weight = float(n_known.sum() + (positive_weight - 1) * n_positives.sum())
+        blocks = int(n_positives.sum()), rows, np.array([len(R) for R in factors])
         at = 0 if without is None else 1 + without
-        return ViewStatistics(
-            gram=self.gram,
-            known_grams=known,
-            positive_gram=rows.T @ rows,
-            targets=targets,
-            weight=float(n_known.sum() + (positive_weight - 1) * n_positives.sum()),
-            n_positives=int(n_positives.sum()),
-            factors=rows,
-            heights=np.array([len(R) for R in factors]),
-            free_grams=self.free_grams[at] if len(self.free_grams) else None,
-            n_free=self.n_free[at] if len(self.n_free) else None,
-        )
+        free = [A[at] if len(A) else None for A in (self.free_grams, self.n_free)]
+        return ViewStatistics(self.gram, known, rows.T @ rows, targets, weight, *blocks, *free)
 
 
 def split_factors(factors: Matrix, heights: NDArray[np.intp]) -> list[Matrix]:

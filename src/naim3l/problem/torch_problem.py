@@ -1,8 +1,7 @@
 """A problem whose arrays are on a device of torch, such as a GPU.
 
-A GPU is fast at products and slow at decompositions. The rows are therefore kept as they are: there
-a W-step by conjugate gradients takes a few products, while statistics of the rows would have to be
-factored for every label. Functions of the labels' blocks are computed from Gram matrices alone.
+A GPU is fast at products and slow at decompositions. So the rows are kept as they are, with which a
+W-step takes a few products, and functions of the labels' blocks need only Gram matrices.
 """
 
 from collections.abc import Callable
@@ -63,8 +62,8 @@ class TorchProblem(Problem):
             for rows, positives in _turns(problem.positive_rows)
         ]
         # Small, or of types on which libraries differ: computed before they are moved.
-        self.__dict__["n_positives_of_rows"] = self.asarray(problem.n_positives_of_rows)
-        self.__dict__["penalised"] = self.asarray(problem.penalised)
+        for name in ("n_positives_of_rows", "penalised"):
+            self.__dict__[name] = self.asarray(getattr(problem, name))
         self._tall, self._short = self._stack_labels()
 
     def asarray(self, A: Any) -> Any:
@@ -152,8 +151,7 @@ class TorchProblem(Problem):
                 groups[-1].append(k)
             else:
                 groups.append([k])
-        tall: list[_Stack] = []
-        short: list[_Stack] = []
+        tall, short = list[_Stack](), list[_Stack]()
         for group in groups:
             rows = np.full((len(group), sizes[group[0]]), self.n_block_rows)
             for row, k in zip(rows, group, strict=True):
@@ -172,9 +170,7 @@ def with_zeros(A: Any) -> Any:
     return padded
 
 
-def _turns(
-    positive_rows: NDArray[np.intp],
-) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def _turns(positive_rows: NDArray[np.intp]) -> list[tuple[Any, Any]]:
     """Rows with at least one, two, ... positives, and the position of that positive of each."""
     order = np.argsort(positive_rows, kind="stable")
     rows = positive_rows[order]
