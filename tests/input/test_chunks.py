@@ -88,7 +88,6 @@ def test_batches_of_a_part_are_folded_in_order_and_parts_may_have_none():
     found = run_pass(batches, sizes, Fold(task, add), add)
     assert found == [(0, 0, 2), (0, 2, 3), (2, 0, 4), (2, 4, 1), (2, 5, 1)]
     assert run_pass(batches, [[], []], Fold(task, add), add) is None
-    assert run_pass(batches, sizes[:1], Fold(task, add), add, numbers=[5])[0] == (5, 0, 2)
 
 
 def test_inputs_may_be_values_and_delayed_objects():

@@ -2,8 +2,7 @@
 
 A part is a partition of dask, a row group of a Parquet file, or a text file. A task reads its part
 once, features and labels together, batch by batch. Results are combined in a fixed order, so that
-neither the scheduler nor the number of workers changes a bit of them. dask is an optional library,
-which is imported when it is needed.
+neither the scheduler nor the number of workers changes a bit of them.
 """
 
 import importlib
@@ -54,14 +53,9 @@ def memory_limit() -> int | None:
 class Fold:
     """Task that makes a result of each batch of a part, and combines these.
 
-    Attributes
-    ----------
-    task : callable
-        ``task(part, row, features, labels)`` is the result of a batch, which begins with this row
-        of the part.
-    combine : callable
-        ``combine(a, b)`` is the result of the rows of ``a`` followed by those of ``b``. It must not
-        change them, as a cluster may call it again.
+    ``task(part, row, features, labels)`` is the result of a batch, which begins with this row of
+    the part; ``combine(a, b)`` that of the rows of both, in this order. It must not change them, as
+    a cluster may call it again.
     """
 
     task: Callable[[int, int, Batch, Batch | None], Any]
@@ -85,43 +79,30 @@ def run_pass(
     title: str = "pass",
     shown: bool = False,
     n_rows: Sequence[int] | None = None,
-    numbers: Sequence[int] | None = None,
 ) -> Any:
     """Results of all parts, combined in a binary tree that depends only on their number.
 
     It runs on the scheduler of dask that is in force: a cluster if there is a client, else threads.
+    The error of a task is raised as it is; no other task starts after it.
 
     Parameters
     ----------
     read : callable
-        ``read(i, *parts[i])`` gives the batches of part ``i``.
+        ``read(i, *parts[i])`` gives the batches of part ``i``; values of dask are computed first.
     parts : sequence of sequences
-        For each part, what it is read from; values of dask are computed first.
     task : callable
         ``task(i, batches)`` is the result of part ``i``; None if it has none. See `Fold`.
     combine : callable
-    title : str
-        Name of the pass on the progress bar.
-    shown : bool, default=False
-        Whether a bar on the terminal shows the progress.
+    title, shown : str, bool
+        Of a progress bar on the terminal.
     n_rows : sequence of int, optional
         Number of rows of each part: the bar counts rows instead of parts.
-    numbers : sequence of int, optional
-        Numbers of the parts, if these are some of those of a table.
-
-    Raises
-    ------
-    Exception
-        The error of a task, as it was raised; no other task starts after it.
     """
     dask = load_dask("dask")
     delayed = dask.delayed
     shared, reader = delayed(task, traverse=False), delayed(read, traverse=False)
     run = delayed(_run, pure=False)
-    results = [
-        run(reader, shared, i, *inputs)
-        for i, inputs in zip(numbers or range(len(parts)), parts, strict=True)
-    ]
+    results = [run(reader, shared, i, *inputs) for i, inputs in enumerate(parts)]
     root = _tree(results, delayed(_combine, pure=False), combine)
     steps = dict(zip((r.key for r in results), n_rows or [1] * len(parts), strict=True))
     with (

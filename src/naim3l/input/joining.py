@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -13,7 +13,7 @@ from naim3l._text import quote, some
 from naim3l._warnings import warn_user
 from naim3l.input.batches import Batch, is_missing, same_index
 from naim3l.input.labels import is_row_counter
-from naim3l.input.views import check_not_empty, check_view_names, view_origin
+from naim3l.input.views import check_not_empty, check_view_names
 
 Wide = tuple[Any, dict[str, list[Any]]]
 _ROW = "__row"  # of the joined table, while it is joined
@@ -76,7 +76,7 @@ def join_views(tables: Mapping[str, Any], on: str | None = None) -> Wide:
     2  r          NaN      88.0
     """
     check_view_names(tables)
-    parts = {view: Batch(table, view_origin(view)) for view, table in tables.items()}
+    parts = {view: Batch(table, f"view {view!r}") for view, table in tables.items()}
     for batch in parts.values():
         check_not_empty(batch)
     if on is not None or _have_ids(list(parts.values())):
@@ -86,10 +86,8 @@ def join_views(tables: Mapping[str, Any], on: str | None = None) -> Wide:
         frames, views = _renamed(parts)
         return nw.concat(frames, how="horizontal").to_native(), views
     blocks = [table.numbers() for table in parts.values()]
-    stops = np.cumsum([block.shape[1] for block in blocks]).tolist()
-    positions = [
-        list(range(start, stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)
-    ]
+    ends = np.cumsum([0, *(block.shape[1] for block in blocks)]).tolist()
+    positions = [list(range(*both)) for both in pairwise(ends)]
     views = dict(zip(parts, positions, strict=True))
     if all(sparse.issparse(block) for block in blocks):
         return sparse.hstack(blocks, format="csr"), views
@@ -107,8 +105,8 @@ def _have_ids(tables: Sequence[Batch]) -> bool:
 
 def _of_one_library(tables: Iterable[Batch]) -> bool:
     """Whether all tables are data frames with names, of one library."""
-    libraries = {table.frame.implementation if table.frame is not None and table.columns else None
-                 for table in tables}  # fmt: skip
+    named = [table.frame if table.columns else None for table in tables]
+    libraries = {None if frame is None else frame.implementation for frame in named}
     return len(libraries) == 1 and None not in libraries
 
 

@@ -1,12 +1,12 @@
 """Label tables: words for yes, no and unknown, labels matched by name, entries filled in.
 
-The same words are known in data frames, files and tables that are read in chunks. What a cell means
-can depend on other cells of its column, so that the words of all rows are collected first.
+What a cell means can depend on other cells of its column, so that the words of all rows are
+collected first, in data frames, files and tables that are read in chunks alike.
 """
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -20,14 +20,7 @@ from naim3l._arrays import Mask
 from naim3l._origin import Origin
 from naim3l._text import quote, some
 from naim3l._warnings import warn_user
-from naim3l.input.batches import (
-    UNKNOWN,
-    Batch,
-    as_frame,
-    as_matrix,
-    is_missing,
-    same_index,
-)
+from naim3l.input.batches import UNKNOWN, Batch, as_frame, as_matrix, is_missing, same_index
 
 YES = ("1", "yes", "y", "true", "t", "ja", "+", "positive", "pos", "present")
 NO = ("0", "-1", "no", "n", "false", "f", "nein", "negative", "neg", "absent")
@@ -57,15 +50,12 @@ class LabelWords:
     no: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
-    def meanings(self) -> tuple[dict[str, float], set[str]]:
-        """Meaning of each word (1, 0 or NaN), and those words that were given."""
-        meanings = {
-            **dict.fromkeys(YES, 1.0),
-            **dict.fromkeys(NO, 0.0),
-            **dict.fromkeys(UNKNOWN, np.nan),
-        }
+    def meanings(self) -> tuple[dict[str, int], set[str]]:
+        """Meaning of each word (1 = yes, -1 = no, 0 = unknown), and those words that were given."""
+        usual = ((1, YES), (-1, NO), (0, UNKNOWN))
+        meanings = {entry: sign for sign, words in usual for entry in words}
         given: dict[str, str] = {}
-        for role, value in (("yes", 1.0), ("no", 0.0), ("unknown", np.nan)):
+        for role, sign in (("yes", 1), ("no", -1), ("unknown", 0)):
             words: Any = getattr(self, role)
             for entry in [words] if isinstance(words, str) else words:
                 key = word(entry)
@@ -73,7 +63,7 @@ class LabelWords:
                     raise ValueError(
                         f"labels: {quote(entry)} cannot mean both {given[key]} and {role}."
                     )
-                meanings[key] = value
+                meanings[key] = sign
         return meanings, set(given)
 
 
@@ -130,13 +120,11 @@ def decode_labels(
     if coding not in CODINGS:
         raise ValueError(f"coding must be one of {list(CODINGS)}, got {coding!r}.")
     words = LabelWords(tuple(map(str, yes)), tuple(map(str, no)), tuple(map(str, unknown)))
-    if coding == "signed":
-        words = LabelWords(words.yes, (*words.no, "-1"), (*words.unknown, "0"))
     batch, one_column = label_batch(labels, "labels")
     if coding == "signed":
+        words = LabelWords(words.yes, (*words.no, "-1"), (*words.unknown, "0"))
         _refuse_truth_values(batch)
-    survey = LabelSurvey.of(batch)
-    signed = LabelDecoder.of(survey, words).decode(batch)
+    signed = LabelledRows.of(batch, words, one_column=one_column).signed
     values = np.where(signed == 0, np.nan, signed > 0)
     if batch.frame is None:
         return values.ravel() if one_column else values
@@ -187,32 +175,22 @@ def _refuse_truth_values(batch: Batch) -> None:
 
 @dataclass(frozen=True)
 class LabelSurvey:
-    """Words of a label table, or of a batch of it; surveys of batches are combined.
+    """Words of a label table, or of a batch of it; surveys of batches are combined."""
 
-    Attributes
-    ----------
-    names : list of str or None
-        Names of the labels, None if they have none.
-    words : list of dict of str to (str, object)
-        Of each label, its words, each with the place of its first cell, and the cell; at most
-        `MOST_WORDS`.
-    """
-
-    names: list[str] | None
+    names: list[str] | None  # None if labels have none
+    # Of each label, at most MOST_WORDS words, with the place of the first cell, and the cell.
     words: list[dict[str, tuple[str, Any]]]
 
     @classmethod
     def of(cls, batch: Batch) -> "LabelSurvey":
         """Survey of a batch."""
-        words: list[dict[str, tuple[str, Any]]] = []
-        block = _number_block(batch)
-        for j in range(batch.shape[1]):
-            codes, cells = batch.distinct(j) if block is None else _distinct_numbers(block[:, j])
+        words = []
+        for j, (codes, cells) in enumerate(_distinct_cells(batch)):
             first: dict[str, tuple[str, Any]] = {}
-            for k, cell in enumerate(cells):
-                if (entry := word(cell)) not in first and len(first) < MOST_WORDS:
-                    first[entry] = (batch.place(int(np.argmax(codes == k)), j), cell)
             words.append(first)
+            for k, cell in enumerate(cells):
+                if len(first) < MOST_WORDS and (entry := word(cell)) not in first:
+                    first[entry] = (batch.place(int(np.argmax(codes == k)), j), cell)
         return cls(batch.columns, words)
 
     def combine(self, other: "LabelSurvey") -> "LabelSurvey":
@@ -224,40 +202,23 @@ class LabelSurvey:
         return LabelSurvey(self.names, words)
 
 
-def _number_block(batch: Batch) -> NDArray[np.float64] | None:
-    """Labels as floats, if all columns have numbers or truth values; otherwise None."""
-    if batch.frame is not None:
-        return batch.numbers() if len(batch.numeric) == batch.shape[1] else None
-    return batch.numbers() if batch.data.dtype.kind in "fiub" else None
-
-
-def _distinct_numbers(column: NDArray[np.float64]) -> tuple[NDArray[np.intp], list[float]]:
-    """As `Batch.distinct`, for numbers."""
-    usual = np.array([0.0, 1.0, -1.0])
-    is_usual = column[:, None] == usual
-    rest = ~is_usual.any(axis=1) & ~np.isnan(column)
-    values = [*usual.tolist(), *np.unique(column[rest]).tolist()[:MOST_WORDS]]
-    codes = np.where(is_usual.any(axis=1), is_usual.argmax(axis=1), -1)
-    if rest.any():
-        codes[rest] = np.minimum(
-            len(usual) + np.searchsorted(values[len(usual) :], column[rest]), len(values) - 1
-        )
-    used = np.unique(codes[codes >= 0])
-    numbers = np.full(len(values) + 1, -1)
-    numbers[used] = np.arange(len(used))
-    return numbers[codes], [values[k] for k in used]
+def _distinct_cells(batch: Batch) -> Iterator[tuple[NDArray[np.intp], list[Any]]]:
+    """`Batch.distinct` of each column; at once if all columns have numbers or truth values."""
+    array = batch.frame is None and batch.data.dtype.kind in "fiub"
+    if not array and (batch.frame is None or len(batch.numeric) < batch.shape[1]):
+        yield from map(batch.distinct, range(batch.shape[1]))
+        return
+    for column in batch.numbers().T:
+        missing = np.isnan(column)
+        usual = [value for value in (-1.0, 0.0, 1.0) if (column == value).any()]
+        is_usual = (missing | np.isin(column, usual)).all()  # sorting all is slow
+        values = np.array(usual) if is_usual else np.unique(column[~missing])
+        yield np.where(missing, -1, np.searchsorted(values, column)), values.tolist()
 
 
 @dataclass(frozen=True)
 class LabelDecoder:
-    """What the words of each label mean.
-
-    Attributes
-    ----------
-    names : list of str or None
-    meanings : list of dict of str to int
-        Of each label, 1 = yes, -1 = no, 0 = unknown, by word.
-    """
+    """What the words of each label mean: 1 = yes, -1 = no, 0 = unknown."""
 
     names: list[str] | None
     meanings: list[dict[str, int]]
@@ -270,7 +231,7 @@ class LabelDecoder:
         for found in survey.words:
             known = dict(usual)
             if "+" in found and "-" not in given:
-                known["-"] = 0.0
+                known["-"] = -1
             if {"0", "-1"} <= set(found) and not {"0", "-1"} & given:
                 raise ValueError(
                     f"{found['-1'][0]}: both 0 and -1 occur; state which means no and which "
@@ -278,43 +239,24 @@ class LabelDecoder:
                     "no=['-1'], unknown=['0'] in the settings."
                 )
             _check_known(found, known)
-            meanings.append({w: _sign(m) for w, m in known.items()})
+            meanings.append(known)
         return cls(survey.names, meanings)
 
     def decode(self, batch: Batch) -> NDArray[np.int8]:
         """Labels as 1 = yes, -1 = no, 0 = unknown, (n_rows, n_labels)."""
-        block = _number_block(batch)
         signed = np.zeros(batch.shape, dtype=np.int8)
-        for j, meanings in enumerate(self.meanings):
-            if block is not None:
-                for value, entry in ((1.0, "1"), (0.0, "0"), (-1.0, "-1")):
-                    if (sign := meanings[entry]) != 0:
-                        signed[block[:, j] == value, j] = sign
-                if _all_usual(block[:, j]):
-                    continue
-            codes, cells = batch.distinct(j) if block is None else _distinct_numbers(block[:, j])
-            spelled = [word(cell) for cell in cells]
-            _check_known(
-                {w: (batch.place(int(np.argmax(codes == k)), j), cells[k])
-                 for k, w in enumerate(spelled) if w not in meanings}, meanings
-            )  # fmt: skip
+        for j, (codes, cells) in enumerate(_distinct_cells(batch)):
+            meanings, spelled = self.meanings[j], [word(cell) for cell in cells]
+            strange = [k for k, entry in enumerate(spelled) if entry not in meanings]
+            places = {k: batch.place(int(np.argmax(codes == k)), j) for k in strange[:MOST_WORDS]}
+            _check_known({spelled[k]: (place, cells[k]) for k, place in places.items()}, meanings)
             signed[:, j] = np.array([*(meanings[w] for w in spelled), 0], dtype=np.int8)[codes]
         return signed
 
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Labels of some rows, and what they mean.
-
-    Attributes
-    ----------
-    labels : Batch
-        As they were given.
-    signed : ndarray of int8, of shape (n_rows, n_labels)
-        1 = yes, -1 = no, 0 = unknown.
-    one_column : bool
-        Whether labels were one-dimensional.
-    """
+    """Labels of some rows, as they were given and as signs; see `LabelDecoder.decode`."""
 
     labels: Batch
     signed: NDArray[np.int8]
@@ -327,14 +269,6 @@ class LabelledRows:
         return cls(labels, decoder.decode(labels), one_column)
 
 
-def _all_usual(column: NDArray[np.float64]) -> bool:
-    return bool((np.isnan(column) | np.isin(column, (0, 1, -1))).all())
-
-
-def _sign(meaning: float) -> int:
-    return 0 if np.isnan(meaning) else 1 if meaning > 0 else -1
-
-
 def _check_known(found: Mapping[str, tuple[str, Any]], meanings: Mapping[str, Any]) -> None:
     """Refuse words of a label that have no meaning."""
     strange = [(place, cell) for w, (place, cell) in found.items() if w not in meanings]
@@ -343,7 +277,7 @@ def _check_known(found: Mapping[str, tuple[str, Any]], meanings: Mapping[str, An
     (place, cell), others = strange[0], [cell for _, cell in strange[1:]]
 
     def listed(sign: int) -> str:
-        return ", ".join(w for w, m in meanings.items() if w and _sign(float(m)) == sign)
+        return ", ".join(w for w, meaning in meanings.items() if w and meaning == sign)
 
     shown = int(cell) if isinstance(cell, float) and cell.is_integer() else cell
     nor = f" (nor are {some(others, 4)})" if others else ""
@@ -361,13 +295,6 @@ def match_labels(
     """Names of all labels, and for each table the position of each label, None where it lacks it.
 
     Tables with names are matched by name, tables without names by position.
-
-    Parameters
-    ----------
-    names : mapping of str to list of str or None
-        Label names by table.
-    n_labels : mapping of str to int
-        Numbers of label columns.
     """
     named = [of for of in names.values() if of is not None]
     if named:
@@ -444,14 +371,8 @@ def check_seen(
 ) -> None:
     """Refuse views without information; warn of labels that cannot be learned.
 
-    Views of a wide table share samples, so a label may be yes in one and no in another.
-
-    Parameters
-    ----------
-    seen : mapping of str to (ndarray, ndarray)
-        By view, whether each label is yes in some row, and no in some.
-    names : sequence of str
-    wide : bool
+    ``seen`` tells of each view whether each label is yes in some row, and no in some. Views of a
+    wide table share samples, so a label may be yes in one and no in another.
     """
     for view, (yes, no) in seen.items():
         if not (yes | no).any():
@@ -481,19 +402,11 @@ def check_seen(
 
 
 def fill_unknown(rows: LabelledRows, values: NDArray[np.float64]) -> Any:
-    """The given label table with its unknown entries replaced.
+    """The given label table with its unknown entries replaced by ``values``, (n_rows, n_labels).
 
-    Parameters
-    ----------
-    rows : LabelledRows
-    values : ndarray of shape (n_rows, n_labels)
-        1 = yes, 0 = no; NaN leaves an entry unknown.
-
-    Returns
-    -------
-    array, series or data frame
-        Of the given type, in the words and types of the known cells of each column, unless the
-        type cannot represent the values: categories become text or numbers.
+    These are 1 = yes, 0 = no; NaN leaves an entry unknown. The result is of the given type, in the
+    words and types of the known cells of each column, unless the type cannot represent the values:
+    categories become text or numbers.
     """
     batch, signed = rows.labels, rows.signed
     fill = (signed == 0) & ~np.isnan(values)

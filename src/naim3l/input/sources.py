@@ -43,29 +43,14 @@ BATCH_ROWS = 65_536
 
 @dataclass(frozen=True)
 class FileView:
-    """A table in files, and which of its columns are used.
-
-    Attributes
-    ----------
-    table : FileTable
-    columns : list of str
-        Features.
-    id : str or None
-        Column with the ids of the rows, which become the index.
-    text : tuple of str
-        Columns that remain text, even if their cells are numbers.
-    chunked : bool
-        Whether it is read in chunks, instead of at once.
-    batch_rows : int
-        Largest number of rows of a batch, if it is.
-    """
+    """A table in files, and which of its columns are used."""
 
     table: FileTable
-    columns: list[str]
-    id: str | None = None
-    text: tuple[str, ...] = ()
-    chunked: bool = False
-    batch_rows: int = BATCH_ROWS
+    columns: list[str]  # features
+    id: str | None = None  # column with the ids of the rows, which become the index
+    text: tuple[str, ...] = ()  # columns that remain text, even if their cells are numbers
+    chunked: bool = False  # whether it is read in chunks, instead of at once
+    batch_rows: int = BATCH_ROWS  # the most, if it is
 
 
 @dataclass(frozen=True)
@@ -78,23 +63,12 @@ class LabelColumns:
 
 @dataclass(frozen=True)
 class MemoryTable:
-    """A table in memory, and its labels: one batch.
+    """A table in memory, and its labels: one batch."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the view, or "X" for a wide table.
-    features : Batch
-    labels : Batch or None
-    one_column : bool
-        Whether labels were one-dimensional.
-    words : LabelWords
-    """
-
-    name: str
+    name: str  # of the view, or "X" for a wide table
     features: Batch
     labels: Batch | None = None
-    one_column: bool = False
+    one_column: bool = False  # whether labels were one-dimensional
     words: LabelWords = USUAL_WORDS
     chunked = False
 
@@ -117,39 +91,17 @@ class MemoryTable:
 
 @dataclass(frozen=True)
 class ChunkedTable:
-    """A table that is read in chunks, and its labels.
-
-    Attributes
-    ----------
-    name : str
-    meta : Batch
-        The features, without rows.
-    label_meta : Batch or None
-        The labels, without rows.
-    read : callable
-        ``read(i, *parts[i])`` gives the batches of part ``i``, with their labels.
-    parts : list of tuple
-    lengths : list of int or None
-        Number of rows of each part, if it is known before they are read.
-    facts : list
-        Values that are the same for the same data in the same parts, in any process.
-    native : object
-        What the user gave: a collection of dask, or a `FileView`.
-    native_labels : object
-        Labels as a collection of dask; None if they are columns of the files.
-    one_column : bool
-    words : LabelWords
-    """
+    """A table that is read in chunks, and its labels."""
 
     name: str
-    meta: Batch
-    label_meta: Batch | None
-    read: Any
+    meta: Batch  # the features, without rows
+    label_meta: Batch | None  # the labels, without rows
+    read: Any  # read(i, *parts[i]) gives the batches of part i, with their labels
     parts: list[tuple[Any, ...]]
-    lengths: list[int] | None
-    facts: list[Any]
-    native: Any
-    native_labels: Any = None
+    lengths: list[int] | None  # rows of each part, if they are known before it is read
+    facts: list[Any]  # the same for the same data in the same parts, in any process
+    native: Any  # a collection of dask, or a `FileView`
+    native_labels: Any = None  # a collection of dask; None if labels are columns of the files
     one_column: bool = False
     words: LabelWords = USUAL_WORDS
     chunked = True
@@ -158,21 +110,10 @@ class ChunkedTable:
         """The table with columns that remain text as it is written, if it is in text files."""
         return replace(self, read=self.read.with_text(columns))
 
-    def fold(
-        self,
-        task: Any,
-        combine: Any,
-        *,
-        title: str = "pass",
-        shown: bool = False,
-        n_rows: Sequence[int] | None = None,
-    ) -> Any:
-        """Combined results of a task over the batches of all parts, see `Fold`."""
-        rows = n_rows or self.lengths
-        return run_pass(
-            self.read, self.parts, Fold(task, combine), combine, title=title, shown=shown,
-            n_rows=rows,
-        )  # fmt: skip
+    def fold(self, task: Any, combine: Any, *, n_rows: Any = None, **options: Any) -> Any:
+        """Combined results of a task over the batches of all parts, see `Fold` and `run_pass`."""
+        fold, n_rows = Fold(task, combine), n_rows or self.lengths
+        return run_pass(self.read, self.parts, fold, combine, n_rows=n_rows, **options)
 
 
 Table = MemoryTable | ChunkedTable
@@ -227,18 +168,10 @@ def open_tables(
 ) -> dict[str, Table]:
     """Tables by view, or one wide table under "X", with their labels.
 
-    Of tables that are read in chunks, only metadata are read.
-
-    Parameters
-    ----------
-    X : mapping of str to table, or one wide table
-        A table in memory, a collection of dask, paths, a dataset of pyarrow, or a `FileView`.
-    y : mapping of str to labels, or the labels of the wide table
-        Label tables; for files, also names of columns of ``X``, or `LabelColumns`.
-    labelled : bool
-        Whether there must be labels.
-    text : collection of str
-        Columns of text files that remain text as it is written, so that 007 is not 7.
+    A table is in memory, a collection of dask, paths, a dataset of pyarrow, or a `FileView`. Labels
+    are tables; for files, also names of columns of ``X``, or `LabelColumns`. Of tables that are
+    read in chunks, only metadata are read. Columns named in ``text`` remain text as it is written
+    in text files, so that 007 is not 7.
     """
     if labelled:
         check_label_form(X, y)
@@ -265,20 +198,20 @@ def _open(name: str, X: Any, y: Any, origin: Origin, label_where: str, labelled:
     if not labelled:
         return MemoryTable(name, batch)
     refuse_names(y, batch.columns or (), origin)
-    labels, one_column = label_batch(y, label_where)
-    _check_rows(batch, labels)
-    return MemoryTable(name, batch, labels, one_column)
+    return _with_labels(MemoryTable(name, batch), y, label_where)
 
 
-def _check_rows(features: Batch, labels: Batch) -> None:
-    """Refuse labels that do not match the rows of the features."""
-    if len(features) != len(labels):
+def _with_labels(table: MemoryTable, y: Any, where: str) -> MemoryTable:
+    """The table with labels in memory, which must match its rows."""
+    labels, one_column = label_batch(y, where)
+    if len(table.features) != len(labels):
         raise ValueError(
-            f"{features.origin}: {len(features)} rows of features but {len(labels)} rows of labels "
-            "(inconsistent numbers of samples)."
+            f"{table.features.origin}: {len(table.features)} rows of features but {len(labels)} "
+            "rows of labels (inconsistent numbers of samples)."
         )
-    if (caution := compare_indexes(features, labels)) is not None:
+    if (caution := compare_indexes(table.features, labels)) is not None:
         warn_user(caution)
+    return replace(table, labels=labels, one_column=one_column)
 
 
 # Files.
@@ -295,15 +228,9 @@ def _file_view(X: Any, y: Any, text: Collection[str]) -> FileView:
 def with_columns(
     X: Any, columns: Mapping[str, list[str] | None], text: Collection[str] = ()
 ) -> Any:
-    """Tables of which paths are replaced by files with the columns that a model uses.
+    """Tables of which paths are replaced by files with the columns that a model uses, by table.
 
-    Parameters
-    ----------
-    X : mapping of str to table, or one wide table
-    columns : mapping of str to list of str or None
-        By table; None if columns have no names.
-    text : collection of str
-        Columns of text files that remain text as it is written.
+    Columns are None if they have no names; ``text`` as in `open_tables`.
     """
 
     def replaced(name: str, table: Any) -> Any:
@@ -328,31 +255,30 @@ def _names(y: Any) -> list[str] | None:
 
 
 def _open_files(name: str, X: FileView, y: Any, origin: Origin, labelled: bool) -> Table:
-    names = _names(y) if labelled else []
+    names, where = _names(y) if labelled else [], f"{origin}, {X.table.name}"
+    if names is None and X.chunked:
+        raise TypeError(
+            f"{origin}: tables in files that are read in chunks need labels that are columns of "
+            "the same files: give their names."
+        )
     if names is None:
-        return _open_unlike(name, X, y, origin)
+        opened = _open_files(name, X, [], origin, labelled=False)
+        assert isinstance(opened, MemoryTable)
+        return _with_labels(opened, y, origin.table)
     if labelled:
-        _check_names(names, X.table.columns, f"{origin}, {X.table.name}")
-    others = [*X.columns, *([] if X.id is None else [X.id])]
-    _check_names(others, X.table.columns, f"{origin}, {X.table.name}")
+        _check_names(names, X.table.columns, where)
+    _check_names([*X.columns, *([] if X.id is None else [X.id])], X.table.columns, where)
     words = y.words if isinstance(y, LabelColumns) else USUAL_WORDS
     read = _FileReader(origin.table, X.columns, names, X.id, X.text, X.batch_rows)
     if not X.chunked:
-        rows = read.whole(X.table)
-        return MemoryTable(name, *rows, words=words)
+        return MemoryTable(name, *read.whole(X.table), words=words)
     load_dask()  # so that an error says what to install
-    empty = _empty_frame([*X.columns, *names])
-    return ChunkedTable(
-        name,
-        _with_columns(Batch(empty[X.columns], origin)),
-        Batch(empty[names], origin, "label") if labelled else None,
-        read,
-        [(part,) for part in X.table.parts],
-        X.table.lengths,
-        [*X.table.facts, list(X.columns), list(names), X.batch_rows],
-        X,
-        words=words,
-    )
+    empty = load_dask("pandas").DataFrame({c: [] for c in [*X.columns, *names]}, dtype=float)
+    check_columns(meta := Batch(empty[X.columns], origin))
+    label_meta = Batch(empty[names], origin, "label") if labelled else None
+    parts, lengths = [(part,) for part in X.table.parts], X.table.lengths
+    facts = [*X.table.facts, list(X.columns), list(names), X.batch_rows]
+    return ChunkedTable(name, meta, label_meta, read, parts, lengths, facts, X, words=words)
 
 
 def _check_names(names: Sequence[str], columns: Sequence[str], where: str) -> None:
@@ -362,29 +288,6 @@ def _check_names(names: Sequence[str], columns: Sequence[str], where: str) -> No
     for name in names:
         if name not in columns:
             raise ValueError(f"{where}: no column {quote(name)}; {close_names(name, columns)}")
-
-
-def _with_columns(batch: Batch) -> Batch:
-    check_columns(batch)
-    return batch
-
-
-def _empty_frame(columns: Sequence[str]) -> Any:
-    return load_dask("pandas").DataFrame({column: [] for column in columns}, dtype=float)
-
-
-def _open_unlike(name: str, X: FileView, y: Any, origin: Origin) -> Table:
-    """Files with labels in memory, which must fit in memory beside them."""
-    if X.chunked:
-        raise TypeError(
-            f"{origin}: tables in files that are read in chunks need labels that are columns of "
-            "the same files: give their names."
-        )
-    opened = _open_files(name, X, [], origin, labelled=False)
-    assert isinstance(opened, MemoryTable)
-    labels, one_column = label_batch(y, origin.table)
-    _check_rows(opened.features, labels)
-    return replace(opened, labels=labels, one_column=one_column)
 
 
 @dataclass(frozen=True)
@@ -436,29 +339,34 @@ class _FileReader:
 def _open_dask(
     name: str, X: Any, y: Any, origin: Origin, label_where: str, labelled: bool
 ) -> ChunkedTable:
-    load_dask()
+    tokenize = load_dask("dask.base").tokenize
     names = _names(y) if labelled else None
     if names is not None and hasattr(X, "columns"):
         _check_names(names, list(X.columns), str(origin))
         X, y = X[[column for column in X.columns if column not in names]], X[names]
     parts, lengths, meta = _dask_parts(X, str(origin))
-    batch = _with_columns(Batch(meta, origin))
-    facts = [load_dask("dask.base").tokenize(X)]
+    check_columns(batch := Batch(meta, origin))
+    read, facts = _DaskReader(origin.table, labelled), [tokenize(X)]
     if not labelled:
-        read = _DaskReader(origin.table, labelled=False)
         return ChunkedTable(name, batch, None, read, [(p,) for p in parts], lengths, facts, X)
-    label_parts, label_meta, y = _label_parts(X, y, parts, lengths, label_where)
+    label_parts, label_meta, y = _label_parts(y, parts, lengths, label_where)
     labels, one_column = label_batch(label_meta, label_where)
-    read = _DaskReader(origin.table, labelled=True)
-    pairs = list(zip(parts, label_parts, strict=True))
-    facts += [load_dask("dask.base").tokenize(y)]
+    pairs, facts = list(zip(parts, label_parts, strict=True)), [*facts, tokenize(y)]
     return ChunkedTable(name, batch, labels, read, pairs, lengths, facts, X, y, one_column)
 
 
 def _dask_parts(X: Any, where: str) -> tuple[list[Any], list[int] | None, Any]:
     """Partitions as Delayed objects, their lengths if known, and the table without rows."""
     if hasattr(type(X), "divisions"):
-        return X.to_delayed(), None, _without_rows(X)
+        pandas = load_dask("pandas")
+        types = [X.dtype] if X.ndim == 1 else X.dtypes
+        empty = [
+            pandas.Series([], dtype=dtype, name=X.name if X.ndim == 1 else None) for dtype in types
+        ]
+        if X.ndim == 1:
+            return X.to_delayed(), None, empty[0]
+        meta = pandas.DataFrame(dict(enumerate(empty)))
+        return X.to_delayed(), None, meta.set_axis(X.columns, axis=1)  # may have a name twice
     if not hasattr(type(X), "chunks"):
         raise TypeError(
             f"{where}: {type(X).__name__} of dask is not a table; give a dask.dataframe, for "
@@ -475,19 +383,10 @@ def _dask_parts(X: Any, where: str) -> tuple[list[Any], list[int] | None, Any]:
     return whole.to_delayed().ravel().tolist(), lengths, np.empty((0, *X.shape[1:]), dtype=X.dtype)
 
 
-def _without_rows(X: Any) -> Any:
-    """A data frame or series of dask as one of pandas, without rows."""
-    pandas = load_dask("pandas")
-    if X.ndim == 1:
-        return pandas.Series([], dtype=X.dtype, name=X.name)
-    empty = pandas.DataFrame({j: pandas.Series([], dtype=t) for j, t in enumerate(X.dtypes)})
-    return empty.set_axis(X.columns, axis=1)  # which may have a name twice
-
-
 def _label_parts(
-    X: Any, y: Any, parts: list[Any], lengths: list[int] | None, where: str
+    y: Any, parts: list[Any], lengths: list[int] | None, where: str
 ) -> tuple[list[Any], Any, Any]:
-    """Labels in parts of the same rows as those of ``X``, and the labels without rows."""
+    """Labels in parts of the same rows as those of the table, without rows, and all of them."""
     if is_dask(y):
         label_parts, label_lengths, meta = _dask_parts(y, where)
         if len(parts) != len(label_parts):
@@ -510,17 +409,11 @@ def _label_parts(
             "(inconsistent numbers of samples)."
         )
     table = batch.data if batch.frame is None else batch.frame.to_pandas()
+    rows = table.iloc if hasattr(table, "iloc") else table
     ends = np.cumsum([0, *lengths]).tolist()
-    pieces = [_rows(table, start, end) for start, end in pairwise(ends)]
+    pieces = [rows[start:end] for start, end in pairwise(ends)]
     delayed = [load_dask().delayed(piece, traverse=False) for piece in pieces]
-    meta = _rows(table, 0, 0)
-    if one_column:
-        meta = meta.iloc[:, 0] if hasattr(meta, "iloc") else meta[:, 0]
-    return delayed, meta, table
-
-
-def _rows(table: Any, start: int, end: int) -> Any:
-    return (table.iloc if hasattr(table, "iloc") else table)[start:end]
+    return delayed, rows[0:0, 0] if one_column else rows[0:0], table
 
 
 _CURE = (
@@ -545,7 +438,11 @@ class _DaskReader:
     labelled: bool
 
     def __call__(self, i: int | None, part: Any, labels: Any = None) -> Iterator[Rows]:
-        origin = Origin(self.table, _partition(i, part))
+        where = f"partition {i}"
+        if i is None:  # dask computes a prediction
+            begin = part.index[:1].tolist() if hasattr(part, "iloc") else []
+            where = f"the partition that begins with index {begin[0]!r}" if begin else "a partition"
+        origin = Origin(self.table, where)
         features = Batch(part, origin)
         if not self.labelled:
             yield features, None
@@ -557,12 +454,3 @@ class _DaskReader:
     def with_text(self, columns: Collection[str]) -> "_DaskReader":
         """The reader itself: partitions have types of their own."""
         return self
-
-
-def _partition(i: int | None, part: Any) -> str:
-    """Name of a partition, whose number is not known if dask computes a prediction."""
-    if i is not None:
-        return f"partition {i}"
-    if not hasattr(part, "iloc") or not len(part):
-        return "a partition"
-    return f"the partition that begins with index {part.index[:1].tolist()[0]!r}"

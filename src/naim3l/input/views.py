@@ -16,7 +16,6 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from naim3l._origin import Origin
 from naim3l._text import some
 from naim3l._warnings import warn_user
 from naim3l.files.stored import Flag, ListOf, MapOf, Maybe, Names, Nested, Text, Whole
@@ -115,35 +114,16 @@ class TableColumns:
 
 @dataclass
 class TableNames:
-    """Form and names of the training data, with which later tables are checked.
+    """Form and names of the training data, with which later tables are checked."""
 
-    Attributes
-    ----------
-    wide : bool
-        Whether the data are one table with a row per sample, instead of separate tables.
-    views : list of str
-    tables : dict of str to TableColumns
-        By view, or of the one wide table, whose name is "X".
-    used : dict of str to list of int
-        Positions of each view's columns in its table, without those that are dropped.
-    labels : list of str
-        Names of the labels.
-    labels_named : bool
-        Whether the label tables had column names.
-    one_column : bool
-        Whether labels were one-dimensional.
-    owner : str
-        Class of the model, for messages of scikit-learn.
-    """
-
-    wide: bool
+    wide: bool  # one table with a row per sample, instead of separate tables
     views: list[str]
-    tables: dict[str, TableColumns]
-    used: dict[str, list[int]]
+    tables: dict[str, TableColumns]  # by view, or of the one wide table, "X"
+    used: dict[str, list[int]]  # positions of each view's columns that are not dropped
     labels: list[str] = field(default_factory=list)
     labels_named: bool = False
-    one_column: bool = False
-    owner: str = "NAIM3L"
+    one_column: bool = False  # whether labels were one-dimensional
+    owner: str = "NAIM3L"  # class of the model, for messages of scikit-learn
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "wide": Flag(),
@@ -160,20 +140,11 @@ class TableNames:
     def of(
         cls, tables: Mapping[str, Batch], views: Mapping[str, Any] | None, *, wide: bool, owner: str
     ) -> "TableNames":
-        """Names of the tables of a fit.
+        """Names of the tables of a fit, by view or of the one wide table; they may be without rows.
 
-        Parameters
-        ----------
-        tables : mapping of str to Batch
-            By view, or the one wide table; they may be without rows.
-        views : mapping of str to columns, or None
-            The parameter ``views`` of the model.
-        wide : bool
-        owner : str
+        ``views`` is the parameter of the model.
         """
-        columns = {
-            name: TableColumns(batch.shape[1], batch.columns) for name, batch in tables.items()
-        }
+        columns = {name: TableColumns(of.shape[1], of.columns) for name, of in tables.items()}
         if wide:
             (batch,) = tables.values()
             used = resolve_columns(views, batch)
@@ -204,11 +175,9 @@ class TableNames:
         return [FUSED] if self.wide else self.views
 
     def table_of(self, view: str) -> str:
-        """Name of the table that has a view."""
         return WIDE_TABLE if self.wide else view
 
     def views_of(self, table: str) -> list[str]:
-        """Views that a table has."""
         return self.views if self.wide else [table]
 
     def drop(self, view: str, kept: Sequence[int]) -> None:
@@ -313,13 +282,9 @@ class TableNames:
 
 
 def resolve_columns(views: Mapping[str, Any] | None, batch: Batch) -> dict[str, list[int]]:
-    """Positions of each view's columns in a wide table.
+    """Positions of each view's columns in a wide table; with None all columns are one view.
 
-    Parameters
-    ----------
-    views : mapping of str to column names, positions, slice or boolean mask, or None
-        With None all columns are one view.
-    batch : Batch
+    Columns are given by names, positions, a slice or a mask.
     """
     if views is None:
         return {SINGLE_VIEW: list(range(batch.shape[1]))}
@@ -399,11 +364,6 @@ def check_same_columns(batch: Batch, names: Collection[str] | None, n_columns: i
     if (names is None) != (given is None):
         lacking = "the table has" if given is None else "the fit had"
         warn_user(f"{batch.origin}: {lacking} no column names; columns are taken in order.")
-
-
-def view_origin(view: str) -> Origin:
-    """Origin of the rows of a separate table in memory."""
-    return Origin(f"view {view!r}")
 
 
 def rows_without_view(n_rows: int, first: Sequence[int]) -> str:
