@@ -294,10 +294,9 @@ label_names_, classes_, n_features_in_, feature_names_in_
 
     Examples
     --------
-    >>> from naim3l import evaluate, join_views
-    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l import datasets, evaluate, join_views
     >>> from naim3l.estimators import FusedRidge
-    >>> data = make_unpaired(
+    >>> data = datasets.make_unpaired(
     ...     60, n_features=(9, 8), n_labels=4, aligned=True, missing_labels=0.3, random_state=0
     ... )
     >>> wide, views = join_views(data.views)

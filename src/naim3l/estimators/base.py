@@ -197,9 +197,8 @@ class ViewPredictor(BaseEstimator):
 
         Examples
         --------
-        >>> from naim3l import PerViewRidge
-        >>> from naim3l.datasets import make_unpaired
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> from naim3l import PerViewRidge, datasets
+        >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
         >>> model = PerViewRidge().fit(data.views, data.labels)
         >>> {view: weights.shape for view, weights in model.coef_.items()}
         {'view0': (8, 3), 'view1': (8, 3)}
@@ -228,9 +227,8 @@ class ViewPredictor(BaseEstimator):
 
         Examples
         --------
-        >>> from naim3l import NAIM3L
-        >>> from naim3l.datasets import make_unpaired
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> from naim3l import NAIM3L, datasets
+        >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
         >>> model = NAIM3L().fit(data.views, data.labels)
         >>> model.decision_function({"view1": data.views["view1"][:2]})["view1"].round(2)
         array([[ 1.05,  0.74, -0.65],
@@ -259,9 +257,8 @@ class ViewPredictor(BaseEstimator):
 
         Examples
         --------
-        >>> from naim3l import NAIM3L, join_views
-        >>> from naim3l.datasets import make_unpaired
-        >>> data = make_unpaired(
+        >>> from naim3l import NAIM3L, datasets, join_views
+        >>> data = datasets.make_unpaired(
         ...     60, n_features=(9, 8), n_labels=3, aligned=True, noise=0.1, random_state=0
         ... )
         >>> wide, views = join_views(data.views)
@@ -293,9 +290,8 @@ class ViewPredictor(BaseEstimator):
 
         Examples
         --------
-        >>> from naim3l import NAIM3L
-        >>> from naim3l.datasets import make_unpaired
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> from naim3l import NAIM3L, datasets
+        >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
         >>> model = NAIM3L().fit(data.views, data.labels)
         >>> model.predict({"view1": data.views["view1"][:2]})["view1"]
         array([[1, 1, 0],
@@ -335,9 +331,8 @@ class ViewPredictor(BaseEstimator):
 
         Examples
         --------
-        >>> from naim3l import NAIM3L
-        >>> from naim3l.datasets import make_unpaired
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> from naim3l import NAIM3L, datasets
+        >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
         >>> model = NAIM3L(decide="guarded", random_state=0).fit(data.views, data.labels)
         >>> model.predict_proba({"view1": data.views["view1"][:2]})["view1"].round(2)
         array([[1.  , 0.97, 0.1 ],
@@ -375,9 +370,8 @@ class ViewPredictor(BaseEstimator):
         Examples
         --------
         >>> import numpy as np
-        >>> from naim3l import NAIM3L
-        >>> from naim3l.datasets import make_unpaired
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> from naim3l import NAIM3L, datasets
+        >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
         >>> model = NAIM3L().fit(data.views, data.labels)
         >>> labels = {"view1": np.array([[1, np.nan, 0], [np.nan, 1, np.nan]])}
         >>> model.impute_labels({"view1": data.views["view1"][:2]}, labels)["view1"]
@@ -414,9 +408,8 @@ class ViewPredictor(BaseEstimator):
 
         Examples
         --------
-        >>> from naim3l import NAIM3L
-        >>> from naim3l.datasets import make_unpaired
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> from naim3l import NAIM3L, datasets
+        >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
         >>> model = NAIM3L().fit(data.views, data.labels)
         >>> model.score(data.views, data.labels)
         1.0
@@ -446,9 +439,8 @@ class ViewPredictor(BaseEstimator):
 
         Examples
         --------
-        >>> from naim3l import NAIM3L
-        >>> from naim3l.datasets import make_unpaired
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> from naim3l import NAIM3L, datasets
+        >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
         >>> model = NAIM3L().fit(data.views, data.labels)
         >>> model = model.set_output(transform="pandas")
         >>> model.predict({"view1": data.views["view1"][:2]})["view1"]
@@ -480,12 +472,10 @@ class ViewPredictor(BaseEstimator):
 
         Examples
         --------
-        >>> import naim3l
-        >>> from naim3l.datasets import make_unpaired
-        >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
-        >>> model = naim3l.NAIM3L().fit(data.views, data.labels)
-        >>> model.save("model.naim3l")
-        >>> naim3l.load("model.naim3l").score(data.views, data.labels)
+        >>> from naim3l import NAIM3L, datasets, load
+        >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> NAIM3L().fit(data.views, data.labels).save("model.naim3l")
+        >>> load("model.naim3l").score(data.views, data.labels)
         1.0
         """
         save(self, path)

@@ -73,10 +73,9 @@ label_names_, n_features_in_, feature_names_in_
 
     Examples
     --------
-    >>> from naim3l import NAIM3L, fuse
-    >>> from naim3l.datasets import make_unpaired
-    >>> from naim3l.estimators import BlendNAIM3L, PerViewRidge
-    >>> data = make_unpaired(90, n_features=(9, 8), n_labels=3, noise=0.5, random_state=0)
+    >>> from naim3l import NAIM3L, datasets
+    >>> from naim3l.estimators import BlendNAIM3L
+    >>> data = datasets.make_unpaired(90, n_features=(9, 8), n_labels=3, noise=0.5, random_state=0)
     >>> members = [("coupled", NAIM3L(ridge=1.0)), ("kernel", NAIM3L(features="rbf", ridge=1.0))]
     >>> model = BlendNAIM3L(members, random_state=0).fit(data.views, data.labels)
     >>> sorted(model.weights_)

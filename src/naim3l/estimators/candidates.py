@@ -76,10 +76,9 @@ def compare_on_held_out(
 
     Examples
     --------
-    >>> from naim3l import PerViewRidge
-    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l import PerViewRidge, datasets
     >>> from naim3l.extend import compare_on_held_out
-    >>> data = make_unpaired(90, n_features=(9, 8), n_labels=4, noise=0.5, random_state=0)
+    >>> data = datasets.make_unpaired(90, n_features=(9, 8), n_labels=4, noise=0.5, random_state=0)
     >>> models = [PerViewRidge(1e6), PerViewRidge(1.0)]
     >>> best, _ = compare_on_held_out(models, data.views, data.labels, random_state=0)
     >>> models[best].ridge
@@ -140,10 +139,9 @@ def score_held_out(
     Examples
     --------
     >>> import numpy as np
-    >>> from naim3l import PerViewRidge
-    >>> from naim3l.datasets import make_unpaired
+    >>> from naim3l import PerViewRidge, datasets
     >>> from naim3l.extend import score_held_out
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=4, missing_labels=0.5, random_state=0)
+    >>> data = datasets.make_unpaired(60, n_features=(9, 8), missing_labels=0.5, random_state=0)
     >>> scores = score_held_out(PerViewRidge(), data.views, data.labels, random_state=0)
     >>> bool((np.isnan(scores["view0"]) == np.isnan(data.labels["view0"])).all())
     True

@@ -170,12 +170,10 @@ class CoupledModel(LinearViewModel):
 
         Examples
         --------
-        >>> from naim3l import NAIM3L
-        >>> from naim3l.datasets import make_unpaired
-        >>> data = make_unpaired(90, n_features=(9, 8), n_labels=4, noise=0.5, random_state=0)
+        >>> from naim3l import NAIM3L, datasets
+        >>> data = datasets.make_unpaired(90, n_features=(9, 8), noise=1, random_state=0)
         >>> found = NAIM3L(random_state=0).compare(data.views, data.labels)
-        >>> metric = found["blocks"][0]["metrics"]["AP"]
-        >>> sorted(metric)
+        >>> sorted(found["blocks"][0]["metrics"]["AP"])
         ['gain', 'guessing', 'high', 'low', 'uncoupled', 'value']
         """
         self._fit(X, y, checkpoint, compare=True)
@@ -409,9 +407,8 @@ class NAIM3L(CoupledModel):
     --------
     Two tables of different rows, with the same labels, of which 30 % are unknown:
 
-    >>> from naim3l import NAIM3L, evaluate
-    >>> from naim3l.datasets import make_unpaired
-    >>> data = make_unpaired(
+    >>> from naim3l import NAIM3L, datasets, evaluate
+    >>> data = datasets.make_unpaired(
     ...     200, n_features=(12, 9), n_labels=5, missing_labels=0.3, random_state=0
     ... )
     >>> model = NAIM3L(lam=0.4).fit(data.views, data.labels)

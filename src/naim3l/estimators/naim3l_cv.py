@@ -326,9 +326,8 @@ class NAIM3LCV(CoupledModel):
     Examples
     --------
     >>> import pandas as pd
-    >>> from naim3l import NAIM3LCV
-    >>> from naim3l.datasets import make_unpaired
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=4, noise=0.5, random_state=0)
+    >>> from naim3l import NAIM3LCV, datasets
+    >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=4, noise=0.5, random_state=0)
     >>> model = NAIM3LCV(lams=[0.1, 1.0], ridges=[0.0, 10.0], random_state=0)
     >>> model = model.fit(data.views, data.labels)
     >>> model.lam_, model.ridge_, model.metric_

@@ -161,12 +161,10 @@ def load(
 
     Examples
     --------
-    >>> import naim3l
-    >>> from naim3l.datasets import make_unpaired
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
-    >>> naim3l.NAIM3L().fit(data.views, data.labels).save("model.naim3l")
-    >>> model = naim3l.load("model.naim3l")
-    >>> model.predict({"view1": data.views["view1"][:2]})["view1"]
+    >>> from naim3l import NAIM3L, datasets, load
+    >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> NAIM3L().fit(data.views, data.labels).save("model.naim3l")
+    >>> load("model.naim3l").predict({"view1": data.views["view1"][:2]})["view1"]
     array([[1, 1, 0],
            [1, 1, 1]])
     """
@@ -207,9 +205,8 @@ def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from naim3l import NAIM3L, inspect_file
-    >>> from naim3l.datasets import make_unpaired
-    >>> data = make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+    >>> from naim3l import NAIM3L, datasets, inspect_file
+    >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
     >>> NAIM3L().fit(data.views, data.labels).save("model.naim3l")
     >>> about = inspect_file("model.naim3l")
     >>> about["class"], about["model"]["names_"]["labels"]
