@@ -217,16 +217,6 @@ class TestFits:
         assert model.views_ == ["all"] and model.n_features_in_ == 5
         assert not hasattr(model, "feature_names_in_")
 
-    def test_before_the_fit(self, tables):
-        X, Y = tables
-        for call in ("decision_function", "predict", "view_scores"):
-            with pytest.raises(NotFittedError):
-                getattr(Sums(), call)(X)
-        with pytest.raises(NotFittedError):
-            Sums().impute_labels(X, Y)
-        for name in ("views_", "classes_", "n_features_in_", "label_names_"):
-            assert not hasattr(NAIM3L(), name)
-
     def test_features_of_other_views_are_refused(self, tables):
         with pytest.raises(
             ValueError, match=r"features: no views \['c'\]; the data have \['a', 'b"

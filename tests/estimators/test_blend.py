@@ -10,9 +10,7 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.preprocessing import FunctionTransformer
 
-import naim3l
 from naim3l import NAIM3L, NAIM3LCV, Decisions, Kernel, fuse, join_views
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewRidge
@@ -67,20 +65,6 @@ def test_members_are_judged_on_entries_that_they_have_not_seen(rng):
     problem, scores = alone._fit_held_out(X, Y)
     known = np.isfinite(scores)
     assert abs(np.corrcoef(scores[known], problem.Y[known])[0, 1]) < 0.15
-
-
-def test_useless_member_adds_hardly_anything(data):
-    def noise(table):
-        return np.random.default_rng(0).normal(size=(len(table), 5))
-
-    members = [RIDGE, ("noise", PerViewRidge(1.0, features=FunctionTransformer(noise)))]
-    model = BlendNAIM3L(members, random_state=0).fit(data.views, data.labels)
-    base, added = logit(model.base_rates_), {"ridge": [], "noise": []}
-    for m, (name, member) in enumerate(model.members_.items()):
-        for view, scores in member.decision_function(data.views).items():
-            log_odds = model.blends_[view].calibrations[m].log_odds(scores)
-            added[name].append(model.weights_[name] * (log_odds - base))
-    assert np.std(added["noise"]) < 0.2 * np.std(added["ridge"])
 
 
 def test_blend_is_more_accurate_than_its_members(rng):
@@ -177,19 +161,6 @@ def test_parameters_of_members_are_parameters_of_the_blend():
 def test_members_that_cannot_be_blended_are_refused(members, error, message, data):
     with pytest.raises(error, match=message):
         BlendNAIM3L(members).fit(data.views, data.labels)
-
-
-def test_model_comes_back_from_a_file(model, data, tmp_path):
-    model.save(tmp_path / "m")
-    loaded = naim3l.load(tmp_path / "m")
-    for made in ("decision_function", "predict", "predict_proba"):
-        for view, values in getattr(model, made)(data.views).items():
-            np.testing.assert_array_equal(getattr(loaded, made)(data.views)[view], values)
-    about = naim3l.inspect_file(tmp_path / "m")
-    assert about["class"] == "BlendNAIM3L" and not about["guests"]
-    again = loaded.fit(data.views, data.labels)
-    for name, weights in model.weights_.items():
-        np.testing.assert_array_equal(again.weights_[name], weights)
 
 
 @pytest.mark.parametrize(

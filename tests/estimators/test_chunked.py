@@ -1,13 +1,11 @@
 """Lazy predictions: those of the table in memory, for every kind of input and number of parts."""
 
 import pickle
-import weakref
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-from scipy import sparse
 
 from naim3l import NAIM3L, join_views
 from naim3l.datasets import make_unpaired
@@ -137,19 +135,6 @@ def test_imputed_labels(wide, unnamed, min_confidence, tmp_path):
         assert_array_equal(found.compute(), expected)
 
 
-def test_imputed_labels_of_separate_tables(separate):
-    model, views, labels = separate
-    unknown = {view: np.where(np.arange(60)[:, None] % 3 == 0, np.nan, y)
-               for view, y in labels.items()}  # fmt: skip
-    lazy = {"named": dd.from_pandas(views["named"], npartitions=2),
-            "plain": as_array(views["plain"], 2)}  # fmt: skip
-    frame = pd.DataFrame(unknown["named"], index=views["named"].index, columns=model.label_names_)
-    y = {"named": dd.from_pandas(frame, npartitions=2), "plain": as_array(unknown["plain"], 2)}
-    assert_same(model.impute_labels(lazy, y), model.impute_labels(views, unknown))
-    with pytest.raises(TypeError, match="takes a mapping"):
-        model.impute_labels(lazy, y["named"])
-
-
 def test_labels_of_one_dimension():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 4))
@@ -166,18 +151,6 @@ def test_labels_of_one_dimension():
     assert_same(series, model.impute_labels(X, y))
     assert_same(model.predict(frame), model.predict(X)[:, None])
     assert list(model.predict_proba(frame).columns) == ["0", "1"]
-
-
-def test_sparse_blocks_and_unknown_lengths():
-    rng = np.random.default_rng(0)
-    X = np.where(rng.random((40, 5)) < 0.5, 0, rng.normal(size=(40, 5)))
-    model = NAIM3L().fit(X, (X[:, :2] > 0).astype(float))
-    blocks = da.from_array(X, chunks=(15, 2)).map_blocks(sparse.csr_array)
-    assert_same(model.decision_function(blocks), model.decision_function(sparse.csr_array(X)))
-    lazy = da.from_array(X, chunks=15)
-    found = model.predict(lazy[lazy[:, 0] > 0])
-    assert np.isnan(found.chunks[0]).all() and found.chunks[1] == (2,)
-    assert_same(found, model.predict(X[X[:, 0] > 0]))
 
 
 def test_parts_without_rows_and_rows_without_a_view(wide):
@@ -270,23 +243,6 @@ def test_the_model_is_in_the_graph_once(wide, unnamed, kind, tmp_path):
     graph = dict(model.predict(X).__dask_graph__())
     holders = [task for task in graph.values() if b"LearnedDecisions" in pickle.dumps(task)]
     assert len(graph) > 7 and len(holders) == 1
-
-
-def test_few_parts_are_in_memory_at_a_time(wide):
-    model, frame, _ = wide
-    alive, most = weakref.WeakSet(), []
-
-    def load(i):
-        part = frame.iloc[3 * i : 3 * i + 3].copy()
-        alive.add(part._mgr)
-        most.append(len(alive))
-        return part
-
-    parts = [dask.delayed(load)(i) for i in range(20)]
-    X = dd.from_delayed(parts, meta=frame.iloc[:0], verify_meta=False)
-    with dask.config.set(scheduler="threads", num_workers=2):
-        model.predict(X).sum().compute()
-    assert len(most) == 20 and max(most) <= 6
 
 
 def test_a_cluster_gives_the_same_bits(wide):

@@ -52,11 +52,3 @@ def test_a_label_that_needs_both_views_is_only_learned_from_both(rng):
     assert model.score(X[200:], Y[200:]) == 1
     alone = model.view_scores(X[200:])["a"]
     assert np.mean((alone > 0) == Y[200:]) < 0.9
-
-
-def test_a_label_that_is_never_known_in_a_fold(table):
-    X, Y = table
-    Y[2:, 2] = np.nan
-    Y[:2, 2] = [0, 1]
-    model = FusedRidge(views=VIEWS, decide="f1", random_state=0).fit(X, Y)
-    assert np.isfinite(model.decision_function(X)).all()

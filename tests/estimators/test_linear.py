@@ -1,16 +1,13 @@
 """Linear models of views with more columns than rows have the weights of a fit to all columns."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-import naim3l
 from naim3l import NAIM3L, NAIM3LCV, Kernel, PerViewLogistic, PerViewRidge, join_views
 from naim3l.estimators import naim3l as naim3l_model
-from naim3l.explain import top_features
 from naim3l.problem import rows as problem_rows
 from naim3l.problem.cost_model import choose_form
 from rows_of_wide_views import TABLES
@@ -140,16 +137,3 @@ def test_the_algorithm_of_the_paper_draws_start_weights_of_all_columns(rng, fit_
     model = NAIM3L(solver="paper", features=None, max_iter=3, random_state=0)
     first, second = fit_both(model, X, Y)
     assert_array_equal(first.coef_["view1"], second.coef_["view1"])
-
-
-def test_scores_files_and_explanations_have_the_original_columns(rng, tmp_path):
-    X, Y = tables(rng)
-    frames = {v: pd.DataFrame(X[v], columns=[f"term{j}" for j in range(30)]) for v in X}
-    model = NAIM3L(ridge=1, features=None).fit(frames, Y)
-    scores = model.decision_function(frames)["view0"]
-    assert_allclose(scores, X["view0"] @ model.coef_["view0"] + model.intercept_["view0"])
-    model.save(tmp_path / "model.naim3l")
-    loaded = naim3l.load(tmp_path / "model.naim3l")
-    assert_array_equal(loaded.decision_function(frames)["view0"], scores)
-    features = top_features(model, "label1")["for"]
-    assert {feature.column for feature in features} <= set(frames["view0"].columns)

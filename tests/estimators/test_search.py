@@ -1,13 +1,11 @@
 """Searches in which clearly worse pairs are dropped, compared with searches of all pairs."""
 
-from contextlib import contextmanager
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from naim3l import NAIM3L, NAIM3LCV
+from naim3l import NAIM3LCV
 from naim3l.datasets import make_unpaired
 from naim3l.decisions.calibration import fit_calibration
 from naim3l.decisions.held_out import N_BLOCKS, Folds, hold_out_folds
@@ -143,27 +141,6 @@ def test_paths_end_where_the_metric_has_clearly_fallen(raced, exhaustive):
         assert row[: row.sum()].all()
 
 
-@pytest.mark.parametrize("random_state", [3, None, np.random.RandomState(1)])
-def test_decisions_are_learned_from_the_folds_of_the_search(data, random_state, monkeypatch):
-    """Folds are drawn once, and no fit without a fold is repeated, whatever the seed is."""
-    drawn, learned, n_solved = [], [], []
-
-    def hold_out(*args):
-        drawn.append(hold_out_folds(*args))
-        return drawn[-1]
-
-    learn = NAIM3LCV._learn_decisions
-    monkeypatch.setattr("naim3l.estimators.base.hold_out_folds", hold_out)
-    monkeypatch.setattr(NAIM3L, "_solve_loosely", lambda *_: n_solved.append(1))
-    monkeypatch.setattr(
-        NAIM3LCV, "_learn_decisions",
-        lambda self, folds, fits: (learned.append(folds), learn(self, folds, fits)),
-    )  # fmt: skip
-    tuned(random_state=random_state).fit(data.views, data.labels)
-    assert len(drawn) == len(learned) == 1 and not n_solved
-    assert learned[0].fold_of is drawn[0]
-
-
 def test_calibration_is_that_of_fits_solved_anew(data):
     model = tuned(decide="half", features=None).fit(data.views, data.labels)
     folds = folds_of(data)
@@ -216,19 +193,6 @@ def test_weights_that_were_not_kept_are_solved_again(data, raced, monkeypatch):
         )
 
 
-def test_only_weights_of_close_pairs_are_kept_and_not_too_many(monkeypatch):
-    fits = FoldFits.empty(0, [0, 1, 2], 3)
-    rows = np.array([1.0, 1.001, 5.0])[:, None]
-    fits.losses[:] = rows + 0.01 * np.random.default_rng(0).normal(size=fits.losses.shape)
-    fits.losses[:, 0] = rows[:, 0]
-    fits.weights = {pair: np.ones((2, 2), dtype=np.float32) for pair in range(3)}
-    fits.forget_worse()
-    assert list(fits.weights) == [0, 1]
-    monkeypatch.setattr(search_module, "KEPT_BYTES", 0)
-    fits.forget_worse()
-    assert list(fits.weights) == [0]
-
-
 def test_if_all_pairs_that_are_left_are_unbounded_the_others_are_fitted(data, monkeypatch):
     """The best pair of the first fold cannot be fitted in the others."""
     folds = folds_of(data)
@@ -260,36 +224,3 @@ def test_a_larger_lam_than_an_unbounded_one_is_not_tried(data, monkeypatch):
     search.run(1, None, shown=False)
     assert tried == [(0.1, 0.0), (0.1, 1.0)]
     assert not search.bounded.any()
-
-
-def test_progress_counts_every_pair_of_every_fold(data, monkeypatch):
-    steps = []
-
-    @contextmanager
-    def bar(description, total, *, shown):
-        steps.append((description, total, []))
-        yield lambda note="", by=1: steps[-1][2].append((note, by))
-
-    monkeypatch.setattr(search_module, "progress_bar", bar)
-    tuned(verbose=1).fit(data.views, data.labels)
-    ((description, total, calls),) = steps
-    assert description == "pairs x folds" and total == 3 * len(LAMS) * len(RIDGES)
-    assert sum(by for _, by in calls) == total
-    assert any(by == 0 and "objective" in note for note, by in calls)  # within a fit
-
-
-@pytest.mark.parametrize(("n_jobs", "n_threads"), [(None, 4), (2, 2), (4, 1)])
-def test_fits_of_folds_share_the_threads_of_the_problem(
-    make_problem, monkeypatch, n_jobs, n_threads
-):
-    *_, problem = make_problem(n_rows=(60, 50))
-    problem.n_threads, seen = 4, []
-
-    def note(objective, **options):
-        seen.append(objective.problem.n_threads)
-        return solve_fast(objective, **options)
-
-    monkeypatch.setattr("naim3l.estimators.naim3l.solve_fast", note)
-    folds = Folds.of(problem, hold_out_folds(problem, 4, np.random.RandomState(0)))
-    Search(folds, 4, [(0.4, 1.0)], "AP", exhaustive=True).run(n_jobs, None, shown=False)
-    assert set(seen) == {n_threads}

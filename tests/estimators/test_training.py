@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
@@ -15,7 +14,6 @@ dask = pytest.importorskip("dask")
 import dask.array as da  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
 
-import naim3l  # noqa: E402
 from naim3l import NAIM3L, NAIM3LCV, DataWarning, Decisions, Kernel, Recipe, join_views  # noqa: E402
 from naim3l.datasets import make_unpaired  # noqa: E402
 from naim3l.estimators import PerViewRidge, training  # noqa: E402
@@ -145,14 +143,6 @@ class TestWeightsOfMemory:
         chunked = NAIM3L(**options).fit(arrays(data.views, 4), arrays(data.labels, 4))
         assert_same_weights(chunked, model)
 
-    def test_the_ridge_that_bounds_scores_is_found_from_statistics(self, data):
-        rng = np.random.default_rng(1)
-        labels = {view: np.where(rng.random(Y.shape) < 0.93, np.nan, Y)
-                  for view, Y in data.labels.items()}  # fmt: skip
-        model = NAIM3L(lam=3.0).fit(data.views, labels)
-        assert model.ridge_ > 0
-        assert_same_weights(NAIM3L(lam=3.0).fit(arrays(data.views, 3), arrays(labels, 3)), model)
-
     def test_wide_tables(self, wide):
         X, y, views = wide
         model = NAIM3L(views=views).fit(X, y)
@@ -189,18 +179,6 @@ class TestWeightsOfMemory:
         assert_same_weights(NAIM3L().fit(patterns, dict.fromkeys(X, LABELS)), model)
         with pytest.raises(TypeError, match="need labels that are columns of the same files"):
             NAIM3L().fit(folders, Y)
-
-    def test_numbers_far_from_zero_keep_their_digits(self, data):
-        X = {view: 1e9 + table for view, table in data.views.items()}
-        model = NAIM3L(features="scale").fit(X, data.labels)
-        chunked = clone(model).fit(arrays(X, 3), arrays(data.labels, 3))
-        assert_same_weights(chunked, model, rtol=1e-6)
-
-    def test_transformers_get_data_frames_as_in_memory(self, frames):
-        X, Y = {"view1": frames[0]["view1"].copy()}, {"view1": frames[1]["view1"]}
-        X["view1"].loc[20:200, "view1_1"] = np.nan
-        model = NAIM3L(features=make_pipeline(SimpleImputer(), StandardScaler())).fit(X, Y)
-        assert_same_weights(clone(model).fit(partitions(X, 3), partitions(Y, 3)), model)
 
     def test_warnings_are_those_of_memory(self, frames):
         def messages(X, Y):
@@ -320,17 +298,6 @@ class TestHeldOut:
 
 
 class TestRefused:
-    def test_labels_in_another_order(self, frames):
-        X, Y = frames[0]["view1"], frames[1]["view1"]
-        names = [f"P{i:04}" for i in range(N_ROWS)]
-        X = {"view1": dd.from_pandas(X.set_axis(names), npartitions=2)}
-        shuffled = Y.set_axis(names[:150][::-1] + names[150:])
-        with pytest.raises(ValueError, match="same index as the features but in another order"):
-            NAIM3L().fit(X, {"view1": dd.from_pandas(shuffled, npartitions=2, sort=False)})
-        others = Y.set_axis([f"Q{i:04}" for i in range(N_ROWS)])
-        with pytest.warns(DataWarning, match="'P0000' and 'Q0000' in row 0; they are matched row"):
-            NAIM3L().fit(X, {"view1": dd.from_pandas(others, npartitions=2)})
-
     def test_cells_are_named_with_their_part(self, data, frames, tmp_path):
         X = {view: table.copy() for view, table in data.views.items()}
         X["view0"][170, 3] = np.inf
@@ -359,24 +326,3 @@ class TestRefused:
             PerViewRidge().fit(X, Y)
         with pytest.raises(ValueError, match="n_landmarks=None takes all rows"):
             NAIM3L(features=Kernel(n_landmarks=None)).fit(X, Y)
-
-    def test_statistics_beyond_memory(self, data):
-        with (
-            dask.config.set({"naim3l.memory": "20 kB"}),
-            pytest.raises(MemoryError, match="statistics of 4 labels in 2 views and 3 folds"),
-        ):
-            NAIM3L(decide="half").fit(arrays(data.views, 2), arrays(data.labels, 2))
-
-    def test_no_model_is_left_after_an_error(self, data):
-        model = NAIM3L().fit(data.views, data.labels)
-        with pytest.raises(TypeError, match="mapping"):
-            model.fit(arrays(data.views, 2), da.zeros((N_ROWS, 4)))
-        assert not hasattr(model, "coef_")
-
-
-def test_a_model_of_chunks_can_be_saved(frames, tmp_path):
-    X, Y = frames
-    model = NAIM3L(decide="half", random_state=0).fit(partitions(X, 3), partitions(Y, 3))
-    model.save(tmp_path / "m.naim3l")
-    loaded = naim3l.load(tmp_path / "m.naim3l")
-    np.testing.assert_array_equal(loaded.predict_proba(X)["view0"], model.predict_proba(X)["view0"])
