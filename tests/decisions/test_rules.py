@@ -152,7 +152,7 @@ def test_only_a_learned_rule_brings_probabilities_by_itself():
         ({"a": "x"}, r"decide\['a'\] must be a finite number"),
         ({"c": 0.0}, r"decide: no labels \['c'\]; the data have \['a', 'b'\]"),
         (Decisions(fusion="max"), "decide: fusion must be one of"),
-        (Decisions(probabilities="yes"), "decide: probabilities must be True or False"),
+        (Decisions(probabilities="yes"), "decide: probabilities must be a bool"),
     ],
 )
 def test_wrong_values_are_refused(wrong, message):

@@ -17,8 +17,7 @@ from naim3l.metrics.measures import MEASURES, ScoredLabels, label_mean
 # In the order of tables about a model.
 SHOWN = sorted((each for each in MEASURES.values() if each.place), key=lambda each: each.place)
 MEAN = "mean over views"
-N_RESAMPLES, SEED = 200, 0
-LEVEL = 0.95
+N_RESAMPLES, SEED, LEVEL = 200, 0, 0.95
 # Resamples per batch; their weights have the shape (this many, n_rows).
 AT_ONCE = 25
 
@@ -31,6 +30,7 @@ VERDICTS = (WELL, SOMEWHAT, NO_BETTER, TOO_FEW)
 GOOD_AUC, WIDE_AUC = 0.6, 0.75
 # With fewer yes or no, intervals are too narrow to be relied on.
 ENOUGH_TO_JUDGE = 10
+# Entries that are yes, no, predicted, and both predicted and yes; and right decisions.
 COUNTS = ("yes", "no", "called", "found", "n_correct", "n_correct_guessing")
 
 
@@ -60,23 +60,12 @@ def evaluate_blocks(blocks: Sequence[EvaluatedBlock], label_names: Sequence[str]
     Intervals come from the Bayesian bootstrap: 200 times, every row gets a random, exponentially
     distributed weight, and the interval contains the middle 95 % of the values. Weights are never
     zero, so the few positives of a rare label are never all left out. Methods are compared under
-    the same weights. Rows are assumed to be independent; where they are not, intervals are too
-    narrow.
+    the same weights. Rows are assumed to be independent; otherwise intervals are too narrow.
 
-    Returns
-    -------
-    dict
-        - "blocks": a dict for each block, and first for the mean over views if the model decides
-          on several: "name", "kind" ("view", "fused" or "mean"), "n_rows", "n_entries", and
-          "metrics": by name "value", "low" and "high"; "guessing" and "uncoupled", the values of
-          simpler methods; "gain" over the latter with "value", "low" and "high", or None.
-        - "labels": a dict for each label and block on which the model decides, and first for the
-          mean over views, if there is one: "label", "view" (name of the block), numbers of entries
-          that are "yes" and "no", that the model predicts, "called", and those of them that are
-          yes, "found"; "accuracy" and "accuracy_guessing", of the model and of the more frequent
-          value; "auc" with "auc_low" and "auc_high", "average_precision" and "f1", None where they
-          are undefined; and a "verdict".
-        - "calibration": see `measure_calibration`, for each of these blocks with probabilities.
+    The results are "blocks", dicts of `_block_entry`, and first one of the mean over views if the
+    model decides on several; "labels", dicts of `_label_entry` for each label and block on which
+    the model decides, and for that mean; and "calibration", dicts of `measure_calibration` for
+    those of these blocks that have probabilities.
     """
     samples = [_Sample(block, number) for number, block in enumerate(blocks)]
     entries = [_block_entry(each.block.name, each.block.kind, [each]) for each in samples]
@@ -91,8 +80,8 @@ def evaluate_blocks(blocks: Sequence[EvaluatedBlock], label_names: Sequence[str]
             labels.append(_label_entry(name, MEAN, [parts[i] for i in views]))
         for sample, part in zip(decided, parts, strict=True):
             labels.append(_label_entry(name, sample.block.name, [part]))
-    with_probabilities = (each for each in decided if each.block.model.probabilities is not None)
-    calibration = [measure_calibration(sample.block) for sample in with_probabilities]
+    known = (each.block for each in decided if each.block.model.probabilities is not None)
+    calibration = [measure_calibration(block) for block in known]
     return {"blocks": entries, "labels": labels, "calibration": calibration}
 
 
@@ -141,7 +130,11 @@ def _resampled(
 
 
 def _block_entry(name: str, kind: str, samples: Sequence[_Sample]) -> dict[str, Any]:
-    """Metrics of a block, or means over the blocks in which a metric is defined."""
+    """Metrics of a block, or means over the blocks in which a metric is defined.
+
+    Each has "value", "low" and "high"; the values of simpler methods, "guessing" and "uncoupled";
+    and the "gain" over the latter with "value", "low" and "high", or None.
+    """
     truths = [sample.block.truth for sample in samples]
     values, guessed, other = (
         fuse_arrays(np.array([getattr(sample, key) for sample in samples]))
@@ -197,6 +190,7 @@ def _label_entry(
     """Metrics of a label in a block, or over several: sums of counts, means of the others.
 
     Parts are counts, average precision, and the AUC of all entries followed by those of resamples.
+    What is undefined is None.
     """
     counted, precisions, ranked = zip(*parts, strict=True)
     counts = dict(zip(COUNTS, map(sum, zip(*counted, strict=True)), strict=True))

@@ -27,10 +27,7 @@ LEAST_PROBABILITY = 1e-9
 
 
 def fuse_arrays(scores: Matrix) -> Matrix:
-    """Mean over the views that a sample has, of scores (n_views, n_samples, n_labels).
-
-    They are NaN where a sample lacks the view, and so is the result for samples without views.
-    """
+    """Mean over the views that a sample has, of scores (n_views, n_samples, n_labels), or NaN."""
     present = ~np.isnan(scores)
     count = present.sum(axis=0)
     total = np.where(present, scores, 0).sum(axis=0)
@@ -121,10 +118,9 @@ def label_groups(truth: Matrix) -> NDArray[np.intp]:
 def fit_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> tuple[Matrix, Matrix]:
     """Weights (n_views, n_labels) and overlap (n_labels,) of evidence with the lowest log-loss.
 
-    Of log-odds as in `add_evidence`, of entries that were held out of the fit. There is one
-    non-negative weight per view and group of labels, shrunk towards 1, and one overlap per group,
-    shrunk towards 0. Without the overlap, the same weights would have to be right for samples with
-    one view and for samples with all views.
+    There is one non-negative weight per view and group of labels, shrunk towards 1, and one overlap
+    per group, shrunk towards 0. Without the overlap, the same weights would have to be right for
+    samples with one view and for samples with all views.
     """
     n_views = (~np.isnan(log_odds)).sum(axis=0)
     found = _fit_by_group(log_odds, n_views, base, truth, 1.0)
@@ -195,18 +191,14 @@ def calibrated(calibrations: list[Calibration], scores: Matrix) -> Matrix:
 
 
 def blend(log_odds: Matrix, base: Matrix, weights: Matrix) -> Matrix:
-    """Base rates and the weighted sum of what each model adds to them, (n_rows, n_labels).
-
-    Of calibrated log-odds (n_models, n_rows, n_labels); the result is NaN where one of them is.
-    """
+    """Base rates and the weighted sum of what each model adds to them, (n_rows, n_labels)."""
     return np.asarray(base + np.einsum("mrl,ml->rl", log_odds - base, weights))
 
 
 def blend_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> Matrix:
     """Weights (n_models, n_labels) with which `blend` has the lowest log-loss.
 
-    As in `fit_weights`, but shrunk towards equal weights that sum to 1. All entries have all
-    models, so that there is no overlap to learn.
+    As in `fit_weights`, but without overlap, and shrunk towards equal weights that sum to 1.
     """
     complete = (~np.isnan(log_odds).any(axis=0)).astype(np.intp)
     return _fit_by_group(log_odds, complete, base, truth, 1 / len(log_odds))[:-1]

@@ -24,8 +24,7 @@ N_BLOCKS = 20
 def _log_losses(labels: ScoredLabels, weights: Matrix) -> Matrix:
     """Mean log-loss, (n_draws,), under the best calibration curves for the same entries.
 
-    The curves have few parameters compared with the number of entries, so that this measures how
-    informative scores are, independently of their scale.
+    The curves have few parameters, so that it tells how informative scores are on any scale.
     """
     truth = np.where(labels.positive, 1.0, np.where(labels.negative, 0.0, np.nan))
     known = np.isfinite(labels.scores) & np.isfinite(truth)
@@ -146,9 +145,8 @@ class Folds:
         """Score of each entry of ``rows`` by the fit without it; NaN if it is in no fold.
 
         If ``levelled``, scores are shifted so that the fits of all folds have the same mean over
-        the rows of each view. Without this, entries of different folds cannot be ranked by their
-        scores: where a fold has more positives of a label, the fit without it has fewer, and lower
-        scores.
+        the rows of each view. Without this, entries of different folds cannot be ranked: where a
+        fold has more positives of a label, the fit without it has fewer, and lower scores.
         """
         slices = self.rows.row_slices
         scores = np.full(self.fold_of.shape, np.nan)
@@ -176,8 +174,7 @@ def jackknifed_metric(
 
     It is that of fused scores if rows of several views are one sample, otherwise the mean over the
     views in which it is defined. The rows that have hidden entries are assigned to the blocks in
-    turn. Differences between the values, (1 + n_blocks,), of two fits tell how much the difference
-    of their metrics depends on the rows.
+    turn, so that the values, (1 + n_blocks,), tell how much a metric depends on the rows.
     """
     values = _of_tables(problem, hidden, W, metric, n_blocks, fused=problem.samples is not None)
     return np.array([mean_defined(of_draw) for of_draw in np.transpose(values)])

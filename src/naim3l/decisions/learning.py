@@ -1,8 +1,4 @@
-"""Thresholds, probabilities and view weights, learned together.
-
-All three are learned from scores of entries that are held out in turn, so that one set of
-additional fits is enough for them.
-"""
+"""Thresholds, probabilities and view weights, all learned from the same held-out entries."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -93,8 +89,7 @@ def learn_decisions(
 ) -> LearnedDecisions:
     """Decisions as the rules require, learned from scores of entries by fits without them.
 
-    ``start`` is a result of `fixed_decisions`, and ``scores``, (n_rows, n_labels), one of
-    `Folds.scores`.
+    ``start`` is a result of `fixed_decisions`, ``scores`` (n_rows, n_labels) one of `Folds.scores`.
     """
     decisions = replace(start)
     rates, names = problem.base_rates, list(start.thresholds)
@@ -128,9 +123,8 @@ def held_out_predictions(
 ) -> dict[str, Predictions]:
     """Predictions of held-out entries, by view, or of the samples of a wide table.
 
-    Whatever decides on the entries of a fold is learned from the other folds, so that rare labels
-    are not decided on by thresholds that were chosen for the same entries. Parameters are those of
-    `learn_decisions`, and the result of `hold_out_folds`.
+    Whatever decides on the entries of a fold is learned from the other folds. Parameters are those
+    of `learn_decisions`, and the result of `hold_out_folds`.
     """
     names, found = list(start.thresholds), dict[str, Predictions]()
     for fold in range(max(fold_of.max(), 0) + 1):  # without entries, all are NaN
@@ -147,11 +141,7 @@ def held_out_predictions(
 def scores_by_block(
     problem: Problem, scores: Matrix, evidence: Evidence | None, names: Sequence[str]
 ) -> dict[str, Matrix]:
-    """Scores or labels of stacked rows by view, or of the samples of a wide table, fused.
-
-    ``names`` are those of the views, or ``FUSED`` alone. Labels, which all views of a sample share,
-    are fused by the mean.
-    """
+    """Scores of stacked rows by view, or of the samples of a wide table, fused."""
     if problem.samples is not None:
         return {FUSED: fuse_views(problem.by_view_and_sample(scores), evidence)}
     return {name: scores[rows] for name, rows in zip(names, problem.row_slices, strict=True)}

@@ -123,9 +123,7 @@ class Decisions:
         if found.fusion not in FUSIONS:
             raise ValueError(f"decide: fusion must be one of {FUSIONS}, got {found.fusion!r}.")
         if not isinstance(found.probabilities, bool | np.bool_):
-            raise ValueError(
-                f"decide: probabilities must be True or False, got {found.probabilities!r}."
-            )
+            raise ValueError(f"decide: probabilities must be a bool, got {found.probabilities!r}.")
         return found
 
     @property
