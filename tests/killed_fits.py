@@ -16,18 +16,16 @@ import time
 import traceback
 from pathlib import Path
 
-import skops.io  # noqa: F401 -- once, not in every process
-
 from naim3l import NAIM3L, NAIM3LCV
 from naim3l.datasets import make_unpaired
 from naim3l.files.checkpoint import Checkpoint
 
-SETTINGS = {"tol": 0, "max_iter": 80, "threshold": "f1", "calibrate": True, "random_state": 0}
+SETTINGS = {"tol": 0, "max_iter": 80, "decide": "f1", "random_state": 0}
 KINDS = {
-    "plain": lambda **options: NAIM3L(0.4, ridge=1.0, **SETTINGS, **options),
-    "tuned": lambda **options: NAIM3LCV([0.1, 0.4], [0.0, 1.0], **SETTINGS, **options),
+    "plain": NAIM3L(0.4, ridge=1.0, **SETTINGS),
+    "tuned": NAIM3LCV([0.1, 0.4], [0.0, 1.0], **SETTINGS),
 }
-MODEL = "model.skops"
+MODEL = "model.naim3l"
 MOST_TRIES = 3  # fits in proportion to kills; one that ends before its moment is no kill
 
 
@@ -121,10 +119,10 @@ def _start(kind, data, path, out, kill_saving=False):
         return process
     try:
         os.write(write, b".")
-        model = KINDS[kind](checkpoint=path).fit(data.views, data.labels)
+        model = KINDS[kind].fit(data.views, data.labels, checkpoint=path)
         if kill_saving:
             os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-        model.set_params(checkpoint=None).save(out)
+        model.save(out)
     except BaseException:
         traceback.print_exc()
         os._exit(1)

@@ -52,9 +52,9 @@ def start(*arguments):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent as a POSIX signal")
 def test_ctrl_c_leaves_a_checkpoint_and_resume_gives_the_same_model(folder):
-    whole = start("-o", "whole.skops")
-    process = start("-o", "model.skops")
-    checkpoint = folder / "model.skops.checkpoint"
+    whole = start("-o", "whole.naim3l")
+    process = start("-o", "model.naim3l")
+    checkpoint = folder / "model.naim3l.checkpoint"
     until = time.monotonic() + 100
     while not checkpoint.exists() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.002)
@@ -62,10 +62,10 @@ def test_ctrl_c_leaves_a_checkpoint_and_resume_gives_the_same_model(folder):
     shown, told = process.communicate(timeout=100)
     assert process.returncode == 130, (shown, told)
     assert told == "Interrupted; the same command with --resume resumes the fit.\n" and not shown
-    assert checkpoint.exists() and not (folder / "model.skops").exists()
-    again = start("-o", "model.skops", "--resume")
+    assert checkpoint.exists() and not (folder / "model.naim3l").exists()
+    again = start("-o", "model.naim3l", "--resume")
     shown, told = again.communicate(timeout=100)
     assert again.returncode == 0, told
     assert whole.wait(100) == 0 and whole.communicate()[1] == told == ""
-    assert (folder / "model.skops").read_bytes() == (folder / "whole.skops").read_bytes()
+    assert (folder / "model.naim3l").read_bytes() == (folder / "whole.naim3l").read_bytes()
     assert not list(folder.glob("*.checkpoint*")) and not list(folder.glob(".*.part"))
