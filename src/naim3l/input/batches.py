@@ -1,8 +1,7 @@
 """A batch: rows of a table in memory, with the names of its columns and where it came from.
 
-A NumPy array, a SciPy sparse matrix, or a data frame of any library that narwhals knows. All code
-that reads cells is here, so that a message can name the table, the file, the row, the column and
-the value. Rows are counted from 0.
+All code that reads cells is here, so that a message can name the table, the file, the row, the
+column and the value. Rows are counted from 0.
 """
 
 from collections import Counter
@@ -36,21 +35,14 @@ class Batch:
     Parameters
     ----------
     data : array-like, sparse matrix or data frame of shape (n_rows, n_columns)
+        Lists become arrays, sparse formats CSR, and masked cells NaN (None if they are
+        not numbers).
     origin : Origin or str
         Where the rows come from; a text is the name of the table, such as ``"view 'lab'"``.
     column_word : str
         Word for a column in messages: "column" or "label".
     positions : sequence of int, optional
         Numbers of columns without names in messages, if they are some of those of a wider table.
-
-    Attributes
-    ----------
-    data : ndarray, CSR array or data frame
-        The given table, except that lists become arrays, sparse formats become CSR, and masked
-        cells become NaN (None if they are not numbers).
-    columns : list of str or None
-        Column names; None if the table has none, or if they are not text.
-    shape : tuple of int
     """
 
     def __init__(
@@ -62,16 +54,27 @@ class Batch:
     ) -> None:
         self.origin = Origin(origin) if isinstance(origin, str) else origin
         self.column_word, self.positions = column_word, positions
-        self.given_type = type(data)
         self.frame = as_frame(data, self.origin, column_word)
         if self.frame is None:
             self.data = as_matrix(data, self.origin)
             self.columns = None
         else:
             self.data = data
-            self.columns = _column_names(self.frame.columns, self.origin, column_word)
+            self.columns = self._column_names()  # None if they are not text
         self.shape: tuple[int, int] = (self.data if self.frame is None else self.frame).shape
         self._distinct: dict[int, tuple[NDArray[np.intp], list[Any]]] = {}
+
+    def _column_names(self) -> list[str] | None:
+        """Names if all are strings, None if none is; a mixture is refused, as in scikit-learn."""
+        assert self.frame is not None
+        kinds = sorted({type(name).__name__ for name in self.frame.columns})
+        strings = [isinstance(name, str) for name in self.frame.columns]
+        if any(strings) and not all(strings):
+            raise TypeError(
+                f"{self.origin}: {self.column_word} names of several types, {kinds}; make all of "
+                "them strings, with table.columns = table.columns.astype(str)."
+            )
+        return [str(name) for name in self.frame.columns] if all(strings) else None
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -123,13 +126,7 @@ class Batch:
         return values if values.dtype.kind in "fiub" else None
 
     def cells(self, j: int) -> list[Any]:
-        """Cells of a column as Python objects.
-
-        Raises
-        ------
-        ValueError
-            If a date is beyond those of Python, which end with the year 9999.
-        """
+        """Cells of a column as Python objects, whose dates end with the year 9999."""
         try:
             return self.data[:, j].tolist() if self.frame is None else self.frame[:, j].to_list()
         except OverflowError as error:
@@ -139,10 +136,7 @@ class Batch:
     def distinct(self, j: int) -> tuple[NDArray[np.intp], list[Any]]:
         """Code of each row, -1 where missing, and the different cells that codes stand for.
 
-        Raises
-        ------
-        TypeError
-            If there is a cell that cannot be compared, such as a list, which the message names.
+        A cell that cannot be compared, such as a list, is a TypeError.
         """
         if j not in self._distinct:
             self._distinct[j] = self._find_distinct(j)
@@ -171,19 +165,18 @@ class Batch:
     def numbers(self, *, allowed: str = "numbers") -> Any:
         """Cells as a float64 array, NaN where missing; a sparse table stays sparse.
 
-        Text, dates and other cells that are not numbers raise an error, which says that
-        ``allowed`` was expected.
+        Cells that are not numbers are refused, and the message says that ``allowed`` was expected.
         """
-        if self.frame is not None:
-            return self._frame_numbers(allowed)
-        if self.data.dtype.kind in "fiub":
+        if self.frame is None and self.data.dtype.kind in "fiub":
             return self.data.astype(np.float64, copy=False)
-        # tolist() would turn times into whole numbers.
-        times = self.data.dtype.kind in "mM"
-        numbers = np.empty(self.shape)
-        for j, column in enumerate(self.data.T):
-            cells = list(column) if times else column.tolist()
-            numbers[:, j] = self._python_column(j, cells, allowed)
+        if self.frame is not None and len(self.numeric) == self.shape[1]:
+            return self._numeric_block()
+        numbers, numeric = np.empty(self.shape), [] if self.frame is None else self.numeric
+        if numeric:
+            numbers[:, numeric] = self._numeric_block()
+        for j in sorted({*range(self.shape[1])} - {*numeric}):
+            values = self.sparse_numbers(j)
+            numbers[:, j] = self._python_column(j, allowed) if values is None else values
         return numbers
 
     def missing(self) -> Any:
@@ -191,7 +184,7 @@ class Batch:
         if self.frame is not None:
             missing = np.empty(self.shape, dtype=bool)
             missing[:, self.numeric] = np.isnan(self._numeric_block())
-            for j in self._not_numeric:
+            for j in {*range(self.shape[1])} - {*self.numeric}:
                 missing[:, j] = self.frame[:, j].is_null().to_numpy()
             return missing
         if self.data.dtype.kind == "f":
@@ -200,49 +193,40 @@ class Batch:
             return np.vectorize(is_missing, otypes=[bool])(self.data)
         return mark_cells(self.data, lambda values: np.zeros(values.shape, dtype=bool))
 
-    @property
-    def _not_numeric(self) -> list[int]:
-        return sorted(set(range(self.shape[1])) - set(self.numeric))
-
     def _numeric_block(self) -> NDArray[np.float64]:
+        """Numeric columns of a data frame as floats, NaN where missing."""
         assert self.frame is not None
         if not self.numeric:
             return np.empty((self.shape[0], 0))
         all_numeric = len(self.numeric) == self.shape[1]
         chosen = self.frame if all_numeric else self.frame[:, self.numeric]
-        if _is_of_numpy(chosen.to_native()):  # at once: column by column is slow
-            return chosen.to_native().to_numpy(dtype=np.float64)
+        native = chosen.to_native()
+        if hasattr(native, "iloc") and all(isinstance(kind, np.dtype) for kind in native.dtypes):
+            return native.to_numpy(dtype=np.float64)  # at once: column by column is slow
         try:
             frame = chosen.select(nw.all().cast(nw.Float64))
         except ValueError:  # Arrow refuses to round whole numbers beyond 2^53
             frame = chosen
         block = frame.to_numpy()
-        if block.dtype != np.float64:  # pandas keeps its nulls of pyarrow types in wide arrays
-            block = np.column_stack([_as_floats(series) for series in frame.iter_columns()])
-        return block
-
-    def _frame_numbers(self, allowed: str) -> NDArray[np.float64]:
-        assert self.frame is not None
-        block = self._numeric_block()
-        if len(self.numeric) == self.shape[1]:
+        if block.dtype == np.float64:
             return block
-        numbers = np.empty(self.shape)
-        numbers[:, self.numeric] = block
-        for j in self._not_numeric:
-            values = self.sparse_numbers(j)
-            if values is None:
-                values = self._python_column(j, self.frame[:, j].to_list(), allowed)
-            numbers[:, j] = values
-        return numbers
+        # pandas keeps its nulls of pyarrow types in wide arrays.
+        columns = [series.to_list() for series in frame.iter_columns()]
+        return np.array([[np.nan if is_missing(c) else float(c) for c in of] for of in columns]).T
 
-    def _python_column(self, j: int, cells: Sequence[Any], allowed: str) -> NDArray[np.float64]:
+    def _python_column(self, j: int, allowed: str) -> NDArray[np.float64]:
         """Column of Python objects as numbers; text is refused even if it spells a number."""
+        # tolist() would turn times into whole numbers, and so would float().
+        is_times = self.frame is None and self.data.dtype.kind in "mM"
+        cells = list(self.data[:, j]) if is_times else self.cells(j)
         numbers = np.full(len(cells), np.nan)
         for i, cell in enumerate(cells):
             if is_missing(cell):
                 continue
             try:
-                numbers[i] = _number(cell)
+                if isinstance(cell, str | bytes | np.datetime64 | np.timedelta64):
+                    raise ValueError("text" if isinstance(cell, str | bytes) else "time")
+                numbers[i] = float(cell)
             except (TypeError, ValueError, OverflowError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 raise kind(
@@ -250,11 +234,6 @@ class Batch:
                     f"{allowed}."
                 ) from None
         return numbers
-
-
-def as_batch(data: Any, origin: str, column_word: str = "column") -> Batch:
-    """A batch as it is, or one of a table in memory."""
-    return data if isinstance(data, Batch) else Batch(data, origin, column_word)
 
 
 def mark_cells(values: Any, test: Callable[[NDArray], NDArray]) -> Any:
@@ -303,10 +282,8 @@ def as_matrix(data: Any, origin: Origin | str, *, allow_1d: bool = False) -> Any
     if sparse.issparse(data):
         array = data
     elif isinstance(data, np.ma.MaskedArray):
-        is_number = data.dtype.kind in "fiub"
-        array = np.ma.filled(
-            data.astype(float if is_number else object), np.nan if is_number else None
-        )
+        dtype, missing = (float, np.nan) if data.dtype.kind in "fiub" else (object, None)
+        array = np.ma.filled(data.astype(dtype), missing)
     else:
         array = _as_array(data, origin)
     if array.dtype.kind == "c":
@@ -318,10 +295,10 @@ def as_matrix(data: Any, origin: Origin | str, *, allow_1d: bool = False) -> Any
             f"{origin}: Expected 2D array, got 1D array instead. Reshape your data with "
             "array.reshape(-1, 1) if it is one column, array.reshape(1, -1) if it is one row."
         )
+    if hasattr(data, "collect"):
+        raise ValueError(f"{origin}: a lazy frame; give table.collect().")
     if array.ndim not in (1, 2):
         got = f"an array of shape {array.shape}" if array.ndim else type(data).__name__
-        if hasattr(data, "collect"):
-            raise ValueError(f"{origin}: a lazy frame; give table.collect().")
         raise ValueError(
             f"{origin}: expected a table (NumPy array, SciPy sparse matrix, data frame in memory), "
             f"got {got}. Give several views as a mapping {{name: table}}."
@@ -346,33 +323,6 @@ def _as_array(data: Any, origin: Origin | str) -> NDArray:
     return array
 
 
-def _as_floats(series: Any) -> NDArray[np.float64]:
-    """Numbers of a column (a series of narwhals) of any type, NaN where missing."""
-    values = series.to_numpy()
-    if values.dtype == object:
-        values = np.array([np.nan if is_missing(cell) else float(cell) for cell in values])
-    return values.astype(np.float64)
-
-
-def _is_of_numpy(data: Any) -> bool:
-    """Whether it is a pandas data frame whose columns all have types of NumPy."""
-    return hasattr(data, "iloc") and all(isinstance(dtype, np.dtype) for dtype in data.dtypes)
-
-
-def _column_names(columns: Sequence[Any], origin: Origin, column_word: str) -> list[str] | None:
-    """Names if all are strings, None if none is; a mixture is refused, as in scikit-learn."""
-    strings = [isinstance(name, str) for name in columns]
-    if all(strings):
-        return [str(name) for name in columns]
-    if any(strings):
-        kinds = sorted({type(name).__name__ for name in columns})
-        raise TypeError(
-            f"{origin}: {column_word} names of several types, {kinds}; make all of them strings, "
-            "with table.columns = table.columns.astype(str)."
-        )
-    return None
-
-
 def is_missing(cell: Any) -> bool:
     """Whether a cell is None, NaN, or pandas' NA or NaT, which do not equal themselves."""
     if cell is None:
@@ -392,25 +342,13 @@ def is_unknown(cell: Any) -> bool:
     return cell.strip().casefold() in UNKNOWN if isinstance(cell, str) else is_missing(cell)
 
 
-def _number(cell: Any) -> float:
-    if isinstance(cell, str | bytes):
-        raise ValueError("text")
-    if isinstance(cell, np.datetime64 | np.timedelta64):
-        raise ValueError("time")  # float() would take those in nanoseconds
-    return float(cell)
-
-
 # Checks of numbers, which are given beside the batch that they are the cells, or rows, of.
 
 
 def read_numbers(batch: Batch) -> tuple[Any, Mask]:
-    """Numbers of the rows that have the view, and which rows these are.
+    """Numbers (n_present, n_columns) of the rows that have the view, and which rows these are.
 
-    Returns
-    -------
-    numbers : ndarray or CSR array of float64, of shape (n_present, n_columns)
-        Finite numbers; others are refused, and so are rows in which only some cells are missing.
-    present : ndarray of bool, of shape (n_rows,)
+    Numbers that are not finite are refused, and so are rows in which only some cells are missing.
     """
     numbers = batch.numbers(
         allowed='numbers; use features="auto", or give this view a transformer that encodes other '
@@ -500,8 +438,8 @@ def check_not_negative(batch: Batch, numbers: Any) -> None:
 def warn_of_scales(batch: Batch, numbers: Any) -> None:
     """Warn if columns have scales that would lose digits.
 
-    Solvers work on products of columns. If one is large, or far from 0, the variation of others
-    can be less than its rounding error.
+    Solvers work on products of columns: the variation of some can be less than the rounding of
+    others.
     """
     if sparse.issparse(numbers):  # most entries are 0, so columns are not far from it
         return
