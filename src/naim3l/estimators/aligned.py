@@ -66,8 +66,7 @@ class AlignedModel(ViewModel):
     # they occur. Arrays contain finite floats, except for the masks.
     _shapes: ClassVar[Mapping[str, str]]
     _masks: ClassVar[frozenset[str]] = frozenset()
-    _stored: ClassVar[Mapping[str, Any]] = {
-        **ViewModel._stored,
+    _stored = ViewModel._stored | {
         "n_encoded_": MapOf(Whole(1), keys="views"),
         "n_iter_": Sometimes(Whole(0)),
         "converged_": Sometimes(Flag()),
@@ -84,11 +83,11 @@ class AlignedModel(ViewModel):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        shapes = getattr(cls, "_shapes", {})
+        kinds = {name: "b" if name in cls._masks else "f" for name in shapes}
         cls._stored = AlignedModel._stored | {
-            f"{name}_": Array(
-                "b" if name in cls._masks else "f", *(_SIZES.get(size, size) for size in shape)
-            )
-            for name, shape in getattr(cls, "_shapes", {}).items()
+            f"{name}_": Array(kinds[name], *(_SIZES.get(size, size) for size in shape))
+            for name, shape in shapes.items()
         }
 
     def _check_stored(self) -> None:
@@ -116,13 +115,8 @@ class AlignedModel(ViewModel):
     ) -> Matrix:
         """Scores (n_rows, n_labels) of rows, each of which has at least one view.
 
-        Parameters
-        ----------
-        arrays : mapping of str to ndarray
-            The learned arrays.
-        features : list of ndarray, each of shape (n_rows, n_features_v)
-            Zero in rows that lack the view.
-        present : bool ndarray of shape (n_views, n_rows)
+        Features are (n_rows, n_features) for each view, with zeros in rows that lack the view;
+        ``present`` is (n_views, n_rows).
         """
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -155,8 +149,7 @@ class AlignedModel(ViewModel):
                 setattr(self, f"{name}_", learned.arrays[name])
             if learned.history:
                 self.history_, self.n_iter_ = learned.history, len(learned.history)
-                self.converged_ = learned.converged
-                self.objective_ = learned.history[-1]["objective"]
+                self.converged_, self.objective_ = learned.converged, self.history_[-1]["objective"]
             self.decisions_ = self._fixed_decisions()
         if learned.interrupted:
             raise KeyboardInterrupt
@@ -168,26 +161,21 @@ class AlignedModel(ViewModel):
                 ConvergenceWarning,
             )
 
-    @property
-    def _arrays(self) -> dict[str, NDArray]:
-        return {name: getattr(self, f"{name}_") for name in self._shapes}
-
-    def _score_features(self, view: str, features: Any) -> NDArray[np.floating]:
+    def _score_features(self, view: str, features: Any) -> Matrix:
         """Scores of rows that have one view only."""
-        n_rows = features.shape[0]
-        present = np.array([[name == view] * n_rows for name in self.views_])
-        blocks = [
-            spread(features, rows, self.n_encoded_[name])
-            for name, rows in zip(self.views_, present, strict=True)
-        ]
-        return self._score_rows(self._arrays, blocks, present)
+        every = np.ones(features.shape[0], dtype=bool)
+        return self._score_encoded(
+            {name: (features, every & (name == view)) for name in self.views_}
+        )
 
-    def _scores(self, X: Any) -> dict[str, NDArray[np.float64]]:
+    def _scores(self, X: Any) -> dict[str, Matrix]:
         """Scores of the rows of a wide table, from all views that a row has, under FUSED."""
         check_is_fitted(self)
-        encoded = {
-            view: self.features_[view].encode(batch) for view, batch in self._batches(X).items()
-        }
+        batches = self._batches(X).items()
+        return {FUSED: self._score_encoded({v: self.features_[v].encode(of) for v, of in batches})}
+
+    def _score_encoded(self, encoded: Mapping[str, tuple[Any, Mask]]) -> Matrix:
+        """Scores of rows, given features and which rows have these, by view."""
         present = np.stack([rows for _, rows in encoded.values()])
         seen = present.any(axis=0)
         scores = np.full((present.shape[1], len(self.label_names_)), np.nan)
@@ -196,8 +184,9 @@ class AlignedModel(ViewModel):
                 spread(features, rows, self.n_encoded_[view])[seen]
                 for view, (features, rows) in encoded.items()
             ]
-            scores[seen] = self._score_rows(self._arrays, blocks, present[:, seen])
-        return {FUSED: scores}
+            arrays = {name: getattr(self, f"{name}_") for name in self._shapes}
+            scores[seen] = self._score_rows(arrays, blocks, present[:, seen])
+        return scores
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -213,10 +202,7 @@ class ConcatenatedModel(AlignedModel):
         As in :class:`naim3l.NAIM3L`.
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **AlignedModel._parameter_constraints,
-        "fit_intercept": ["boolean"],
-    }
+    _parameter_constraints = AlignedModel._parameter_constraints | {"fit_intercept": ["boolean"]}
     _shapes: ClassVar[Mapping[str, str]] = {"fill": "d", "coef": "dc", "intercept": "c"}
 
     fit_intercept: bool = True
@@ -306,11 +292,8 @@ label_names_, classes_, n_features_in_, feature_names_in_
     0.99
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **ConcatenatedModel._parameter_constraints,
-        # With 0, weights need not be unique.
-        "ridge": [FACTOR],
-    }
+    # With 0, weights need not be unique.
+    _parameter_constraints = ConcatenatedModel._parameter_constraints | {"ridge": [FACTOR]}
 
     ridge: float = 5.0
 

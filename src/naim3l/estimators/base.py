@@ -49,6 +49,9 @@ from naim3l.problem.rows import Problem
 
 # Containers that results may have; "default" is NumPy.
 OUTPUTS = ("default", "pandas", "polars")
+_NEEDS = (
+    'needs probabilities: fit the model with decide="guarded", or another rule that is learned.'
+)
 
 
 class WithProbabilities:
@@ -65,11 +68,7 @@ class WithProbabilities:
         if model is None:
             return self.method
         if not model.has_probabilities:
-            name = f"{type(model).__name__}.{self.method.__name__}"
-            raise AttributeError(
-                f'{name} needs probabilities: fit the model with decide="guarded", or another '
-                "rule that is learned."
-            )
+            raise AttributeError(f"{type(model).__name__}.{self.method.__name__} {_NEEDS}")
         return MethodType(self.method, model)
 
 
@@ -79,7 +78,7 @@ class ViewPredictor(BaseEstimator):
     A subclass has the methods below, of which ``_fit`` sets the attributes.
     """
 
-    _stored: ClassVar[Mapping[str, Any]] = {
+    _stored: ClassVar[dict[str, Any]] = {
         "parameters": MapOf(PARAMETER),
         "names_": Nested(TableNames),
         "decisions_": Nested(LearnedDecisions),
@@ -120,6 +119,7 @@ class ViewPredictor(BaseEstimator):
     classes_ = property(lambda self: self._names.classes_)
     n_features_in_ = property(lambda self: self._names.n_features_in_)
     feature_names_in_ = property(lambda self: self._names.feature_names_in_)
+    thresholds_ = property(lambda self: self.decisions_.thresholds)
 
     @property
     def columns_(self) -> dict[str, list[ColumnPlan]]:
@@ -152,11 +152,6 @@ class ViewPredictor(BaseEstimator):
         """Gamma of the kernel of each view, None for views without one."""
         maps = self.kernel_maps_
         return {view: maps[view].gamma if view in maps else None for view in self.views_}
-
-    @property
-    def thresholds_(self) -> dict[str, Matrix]:
-        """Thresholds (n_labels,) by view; for a wide table under the key "fused"."""
-        return self.decisions_.thresholds
 
     @property
     def fusion_weights_(self) -> dict[str, Matrix] | None:
@@ -386,7 +381,7 @@ class ViewPredictor(BaseEstimator):
             else:
                 values = np.where(np.isnan(S), np.nan, self.thresholds_[block] < S)
             values = values[:, self.names_.label_positions(rows.labels)]
-            filled[block] = fill_unknown(rows, values)
+            filled[block] = fill_unknown(rows, np.asarray(values, dtype=np.float64))
         return filled[FUSED] if self.names_.wide else filled
 
     def score(self, X: Any, y: Any) -> float:
@@ -511,6 +506,12 @@ class ViewPredictor(BaseEstimator):
             setattr(model, name, value)
         return model
 
+    def _forget(self) -> None:
+        """Delete everything that an earlier fit has learned."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        self.__dict__.pop("_checkpoint", None)
+
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         state.pop("_checkpoint", None)  # when a copy is saved, another process may use the file
@@ -585,12 +586,11 @@ class ViewPredictor(BaseEstimator):
         frames = {}
         for view, array in values.items():
             names = columns or list(self.label_names_)
-            frame = nw.from_numpy(array, names, backend=container).to_native()
+            frames[view] = nw.from_numpy(array, names, backend=container).to_native()
             like = X if wide else X[view]
             like = like.data if isinstance(like, Batch) else like
             if container == "pandas" and hasattr(like, "iloc"):
-                frame.index = like.index
-            frames[view] = frame
+                frames[view].index = like.index
         return frames[FUSED] if wide else frames
 
 
@@ -611,10 +611,7 @@ class ViewModel(ViewPredictor):
         "decide": "no_validation",  # checked by `Decisions.of`
         "random_state": ["random_state"],
     }
-    _stored: ClassVar[Mapping[str, Any]] = {
-        **ViewPredictor._stored,
-        "features_": MapOf(Nested(ViewFeatures), keys="views"),
-    }
+    _stored = ViewPredictor._stored | {"features_": MapOf(Nested(ViewFeatures), keys="views")}
 
     views: Mapping[str, Any] | None = None
     features: Any = AUTO
@@ -636,11 +633,10 @@ class ViewModel(ViewPredictor):
         given = self.features
         if isinstance(given, str) and given in KERNELS:
             given = AUTO
-        elif isinstance(given, Kernel):
-            given = given.recipe
+        given = given.recipe if isinstance(given, Kernel) else given
+        given = Recipe() if isinstance(given, str) and given == AUTO else given
         has_plan = isinstance(given, Recipe) and given.plan
-        auto = isinstance(given, str) and given == AUTO
-        tags.input_tags.allow_nan = auto or has_plan or accepts_missing(given)
+        tags.input_tags.allow_nan = has_plan or accepts_missing(given)
         return tags
 
     # Training, in the order in which a subclass needs it.
@@ -671,12 +667,6 @@ class ViewModel(ViewPredictor):
         except BaseException:
             self._forget()
             raise
-
-    def _forget(self) -> None:
-        """Delete everything that an earlier fit has learned."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        self.__dict__.pop("_checkpoint", None)
 
     def _spec(self, view: str) -> FeatureSpec:
         """What the parameter ``features`` says about a view."""
@@ -731,10 +721,7 @@ def check_confidence(min_confidence: Any, has_probabilities: bool) -> None:
     if min_confidence is None:
         return
     if not has_probabilities:
-        raise ValueError(
-            'min_confidence needs probabilities: fit the model with decide="guarded", or another '
-            "rule that is learned."
-        )
+        raise ValueError(f"min_confidence {_NEEDS}")
     is_number = isinstance(min_confidence, Real) and not isinstance(min_confidence, bool)
     if not (is_number and 0.5 <= min_confidence <= 1):
         raise ValueError(

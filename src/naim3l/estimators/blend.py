@@ -29,11 +29,6 @@ from naim3l.problem.rows import Problem
 MEMBERS = ("NAIM3L", "NAIM3LCV", "PerViewRidge", "PerViewLogistic", "DeepNAIM3L")
 
 
-def default_members() -> list[tuple[str, ViewModel]]:
-    """A linear model and one with kernels."""
-    return [("linear", NAIM3L()), ("kernel", NAIM3L(features="rbf", ridge=1.0))]
-
-
 @dataclass(eq=False, repr=False)
 class BlendNAIM3L(_BaseComposition, ViewPredictor):
     """Unlike models of the same tables, blended: usually more accurate than each of them.
@@ -84,6 +79,9 @@ label_names_, n_features_in_, feature_names_in_
     (90, 3)
     """
 
+    has_probabilities = True
+    kernel_maps_: ClassVar[dict[str, Any]] = {}  # they belong to the members
+
     members: Any = None
     _: KW_ONLY
     views: Mapping[str, Any] | None = None
@@ -91,8 +89,7 @@ label_names_, n_features_in_, feature_names_in_
     random_state: Any = None
     verbose: int = 0
 
-    _stored: ClassVar[Mapping[str, Any]] = {
-        **ViewPredictor._stored,
+    _stored = ViewPredictor._stored | {
         "members_": MapOf(OneOf({name: Model(name) for name in MEMBERS})),
         "weights_": MapOf(Array("f", "labels")),
         "blends_": MapOf(Nested(Blend), keys="views"),
@@ -155,8 +152,7 @@ label_names_, n_features_in_, feature_names_in_
         self._validate_params()
         rules = replace(Decisions.of(self.decide), probabilities=True)
         members = self._checked_members()
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
+        self._forget()
         # One seed, so that all members hold the same entries out.
         whole = isinstance(self.random_state, Integral)
         rng = check_random_state(self.random_state)
@@ -224,22 +220,12 @@ label_names_, n_features_in_, feature_names_in_
         self.members = [(name, clone(member)) for name, member in self.members_.items()]
 
     @property
-    def has_probabilities(self) -> bool:
-        """Whether `predict_proba` is available, which it is for all blends."""
-        return True
-
-    @property
     def columns_(self) -> dict[str, Any]:
         """How each column of a view is used by the first member that has judged them."""
         found: dict[str, Any] = {}
         for member in self.members_.values():
             found = member.columns_ | found
         return found
-
-    @property
-    def kernel_maps_(self) -> dict[str, Any]:
-        """Kernel maps belong to the members."""
-        return {}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "blends_")
@@ -252,7 +238,9 @@ label_names_, n_features_in_, feature_names_in_
         return tags
 
     def _checked_members(self) -> Sequence[tuple[str, ViewModel]]:
-        members = default_members() if self.members is None else self.members
+        members = self.members
+        if members is None:
+            members = [("linear", NAIM3L()), ("kernel", NAIM3L(features="rbf", ridge=1.0))]
         is_list = isinstance(members, Sequence) and len(members) > 0
         if not is_list or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in members):
             raise ValueError(f"members must be a list of pairs (name, model), got {members!r}.")
@@ -281,15 +269,9 @@ label_names_, n_features_in_, feature_names_in_
     def _learn(
         self, rules: Decisions, fitted: dict[str, ViewModel], problem: Problem, scores: Matrix
     ) -> None:
-        """Learn calibrations, weights and decisions from held-out scores.
+        """Learn calibrations, weights and decisions from scores of held-out entries.
 
-        Parameters
-        ----------
-        rules : Decisions
-        fitted : dict of str to model
-        problem : Problem
-        scores : ndarray of shape (n_members, n_rows, n_labels)
-            Scores of held-out entries; NaN elsewhere.
+        Scores are (n_members, n_rows, n_labels), and NaN elsewhere.
         """
         first = next(iter(fitted.values()))
         rates, truth = first.base_rates_, problem.truth_of(problem.Y != 0)
@@ -298,10 +280,9 @@ label_names_, n_features_in_, feature_names_in_
             curves[view] = [fit_calibration(S[rows], truth[rows], rates) for S in scores]
             log_odds[:, rows] = calibrated(curves[view], scores[:, rows])
         weights = blend_weights(log_odds, logit(rates), truth)
-        self.names_, self.base_rates_ = first.names_, rates
-        self.view_rates_, self.roles_ = first.view_rates_, first.roles_
-        self.members_ = fitted
-        self.weights_ = dict(zip(fitted, weights, strict=True))
+        for name in ("names_", "base_rates_", "view_rates_", "roles_"):
+            setattr(self, name, getattr(first, name))
+        self.members_, self.weights_ = fitted, dict(zip(fitted, weights, strict=True))
         start = fixed_decisions(rules, self.names_.blocks, self.label_names_)
         blended = blend(log_odds, logit(rates), weights)
         self.decisions_ = learn_decisions(rules, start, problem, blended)

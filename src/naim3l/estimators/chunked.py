@@ -157,10 +157,10 @@ def _collection(predict: _Prediction, table: ChunkedTable) -> Any:
         divisions = getattr(like, "divisions", None)
         options: dict[str, Any] = {"meta": meta, "verify_meta": False}
         return load_dask("dask.dataframe").from_delayed(parts, divisions=divisions, **options)
-    array, lengths = load_dask("dask.array"), table.lengths or [np.nan] * len(parts)
+    array, unknown = load_dask("dask.array"), [float("nan")] * len(parts)
     blocks = [
         array.from_delayed(part, (n, *meta.shape[1:]), dtype=meta.dtype)
-        for part, n in zip(parts, lengths, strict=True)
+        for part, n in zip(parts, table.lengths or unknown, strict=True)
     ]
     return array.concatenate(blocks, allow_unknown_chunksizes=True)
 

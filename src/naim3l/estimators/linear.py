@@ -2,10 +2,9 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,19 +32,13 @@ class LinearViewModel(ViewModel):
     ``_keep_weights``, and ends with ``_learn``.
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **ViewModel._parameter_constraints,
-        "fit_intercept": ["boolean"],
-    }
-    _stored: ClassVar[Mapping[str, Any]] = {
-        **ViewModel._stored,
+    _parameter_constraints = ViewModel._parameter_constraints | {"fit_intercept": ["boolean"]}
+    _stored = ViewModel._stored | {
         "coef_": MapOf(Array("f", "features", "labels"), keys="views"),
         "intercept_": MapOf(Array("f", "labels"), keys="views"),
     }
 
     fit_intercept: bool = True
-
-    _in_span = True  # whether weights lie in the span of a view's rows, so that it may be rotated
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
@@ -63,7 +56,8 @@ class LinearViewModel(ViewModel):
 
     def _read_training(self, X: Any, y: Any, **chunks: Any) -> Any:
         problem = super()._read_training(X, y, **chunks)
-        return problem.rotated() if self._in_span else problem
+        # Weights of solver "paper" start at random, not in the span of a view's rows.
+        return problem if getattr(self, "solver", None) == "paper" else problem.rotated()
 
     def _score_features(self, view: str, features: Any) -> Matrix:
         return features @ self.coef_[view] + self.intercept_[view]
@@ -136,11 +130,8 @@ feature_names_in_
     0.96
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PerViewModel._parameter_constraints,
-        # With 0, weights need not be unique.
-        "ridge": [FACTOR],
-    }
+    # With 0, weights need not be unique.
+    _parameter_constraints = PerViewModel._parameter_constraints | {"ridge": [FACTOR]}
 
     ridge: float = 1.0
 
@@ -183,10 +174,7 @@ feature_names_in_
            [0.85, 0.28, 0.1 , 0.53]])
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PerViewModel._parameter_constraints,
-        "C": [FACTOR],
-    }
+    _parameter_constraints = PerViewModel._parameter_constraints | {"C": [FACTOR]}
 
     C: float = 1.0
 

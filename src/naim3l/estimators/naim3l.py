@@ -68,16 +68,14 @@ class Uncoupled:
 class CoupledModel(LinearViewModel):
     """Base of the methods that couple views, and can tell what the coupling adds."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LinearViewModel._parameter_constraints,
+    _parameter_constraints = LinearViewModel._parameter_constraints | {
         "variant": [StrOptions(set(VARIANTS))],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "device": [str],
         "verbose": ["verbose"],
     }
-    _stored: ClassVar[Mapping[str, Any]] = {
-        **LinearViewModel._stored,
+    _stored = LinearViewModel._stored | {
         "n_iter_": Whole(0),
         "converged_": Flag(),
         "stationarity_": Number(finite=False),
@@ -262,7 +260,7 @@ class CoupledModel(LinearViewModel):
         )
         blocks = []
         for name in names:
-            seen = np.isfinite(truths[name]).any(axis=1)  # rows with a held-out entry
+            seen = np.asarray(np.isfinite(truths[name]).any(axis=1))  # with a held-out entry
             guessing = guess(self.view_rates_[name], int(seen.sum()))
             models = own[name].take(seen), guessing, rivals[name].take(seen)
             kind = "fused" if name == FUSED else "view"
@@ -423,8 +421,7 @@ class NAIM3L(CoupledModel):
     0.99
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **CoupledModel._parameter_constraints,
+    _parameter_constraints = CoupledModel._parameter_constraints | {
         "lam": [FACTOR],
         "ridge": [StrOptions({AUTO}), Interval(Real, 0, 1e10, closed="both")],
         "solver": [StrOptions(set(SOLVERS))],
@@ -461,10 +458,6 @@ class NAIM3L(CoupledModel):
                 raise ValueError("device needs solver='fast'; Algorithm 1 works on the CPU.")
         return decisions
 
-    @property
-    def _in_span(self) -> bool:
-        return self.solver != "paper"  # its random start is not, and without a ridge it remains
-
     def _checkpoint_settings(self) -> dict[str, Any]:
         if self.solver == "paper":
             raise ValueError("checkpoint needs solver='fast'; 'paper' keeps no state.")
@@ -492,7 +485,8 @@ class NAIM3L(CoupledModel):
         start = self._start_weights(problem)
         with progress_bar("fit", self.max_iter, shown=self.verbose > 0) as advance:
             options["callback"] = lambda record, W: advance(f"objective {record['objective']:.6g}")
-            result = SOLVERS[self.solver](objective, start, **options)
+            solve: Any = SOLVERS[self.solver]
+            result = solve(objective, start, **options)
         if self.tol > 0 and not result.converged and not result.interrupted:
             warn_user(self._not_converged(objective, result.history[-1]), ConvergenceWarning)
         return result

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
 from itertools import groupby
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -341,16 +341,14 @@ class NAIM3LCV(CoupledModel):
     3  1.0   10.0            0.918                4
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **CoupledModel._parameter_constraints,
+    _parameter_constraints = CoupledModel._parameter_constraints | {
         "lams": [Interval(Integral, 1, MOST_LAMS, closed="both"), "array-like"],
         "ridges": ["array-like"],
         "cv": [Interval(Integral, 2, MOST_FOLDS, closed="both")],
         "metric": [StrOptions({AUTO, *METRICS})],
         "n_jobs": [Integral, None],
     }
-    _stored: ClassVar[Mapping[str, Any]] = {
-        **CoupledModel._stored,
+    _stored = CoupledModel._stored | {
         "lam_": Number(above=0),
         "best_score_": Number(finite=False),
         "metric_": Text(METRICS),
@@ -385,10 +383,11 @@ class NAIM3LCV(CoupledModel):
         self._checkpoint = kept
 
     def _check_parameters(self) -> Decisions:
+        decisions = super()._check_parameters()
         for name, values in (("lams", self.lams), ("ridges", self.ridges)):
-            if is_sequence(values):
+            if not isinstance(values, Integral):
                 _check_numbers(name, values, least=1e-10 if name == "lams" else 0.0)
-        return super()._check_parameters()
+        return decisions
 
     def _choose_metric(self, folds: Folds) -> None:
         truths = (folds.rows.truth_of(folds.hidden(fold)) for fold in range(self.cv))
@@ -440,7 +439,7 @@ class NAIM3LCV(CoupledModel):
     def _pairs(self) -> list[Pair]:
         """Pairs (lam, ridge) in the order of the path."""
         lams: Any = self.lams
-        if not is_sequence(lams):
+        if isinstance(lams, Integral):
             lams = np.geomspace(MOST_LAM, LEAST_LAM, lams)
         return [(lam, ridge) for ridge in _distinct(self.ridges) for lam in _distinct(lams)]
 
@@ -526,10 +525,6 @@ class NAIM3LCV(CoupledModel):
 
 def _distinct(values: Any) -> list[float]:
     return sorted({float(value) for value in values})
-
-
-def is_sequence(values: Any) -> bool:
-    return isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
 
 
 def _check_numbers(name: str, values: Any, *, least: float) -> None:

@@ -13,22 +13,9 @@ from naim3l._text import plain
 from naim3l.decisions.rules import Decisions
 from naim3l.features.kernels import Kernel
 from naim3l.features.recipes import Recipe
+from naim3l.files import stored
 from naim3l.files.archive import Refusal, naming
-from naim3l.files.stored import (
-    Array,
-    Field,
-    Guest,
-    MapOf,
-    Nested,
-    OneOf,
-    Plain,
-    Reader,
-    Scope,
-    Stored,
-    read_description,
-    read_model,
-    write_model,
-)
+from naim3l.files.stored import Array, Guest, MapOf, Nested, OneOf, Plain
 
 # Classes that files can hold, and the modules that have them, which are imported when needed.
 MODELS = {
@@ -75,7 +62,7 @@ class _Classes(Mapping[str, type]):
 
 
 @dataclass(frozen=True)
-class Model(Field):
+class Model(stored.Field):
     """A fitted model of a class of `MODELS`, which is imported if a value or a file has one."""
 
     name: str
@@ -83,13 +70,13 @@ class Model(Field):
     def fits(self, value: Any) -> bool:
         return type(value).__name__ == self.name and type(value) is _Classes()[self.name]
 
-    def expected(self, scope: Scope) -> str:
+    def expected(self, scope: Any) -> str:
         return f"a {self.name}"
 
-    def encode(self, value: Any, stored: Stored) -> Any:
-        return Nested(_Classes()[self.name]).write(value, stored)
+    def encode(self, value: Any, into: Any) -> Any:
+        return Nested(_Classes()[self.name]).write(value, into)
 
-    def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
+    def read(self, found: Any, reader: Any, scope: Any) -> Any:
         return Nested(_Classes()[self.name]).read(found, reader, scope)
 
 
@@ -113,9 +100,8 @@ def _storable(name: str, value: Any) -> Any:
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, completely or not at all."""
     versions = {name: version(name) for name in PACKAGES}
-    classes = _Classes([type(model)])
     try:
-        write_model(path, model, classes, versions=versions)
+        stored.write_model(path, model, _Classes([type(model)]), versions=versions)
     except ValueError as error:
         raise TypeError(str(error)) from error
 
@@ -173,7 +159,7 @@ def load(
     listed = list(trusted)
     if not isinstance(encoders, Mapping | None):
         raise TypeError(f"encoders must be a mapping of views to modules, got {encoders!r}.")
-    model = read_model(path, _Classes(listed), trusted=listed)
+    model = stored.read_model(path, _Classes(listed), trusted=listed)
     with naming(path):
         if hasattr(model, "_attach_encoders"):  # a network, or a blend
             model._attach_encoders(encoders or {})
@@ -214,4 +200,4 @@ def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> about["guests"]  # nothing to trust
     []
     """
-    return {"path": str(path), "size": os.path.getsize(path), **read_description(path)}
+    return {"path": str(path), "size": os.path.getsize(path), **stored.read_description(path)}
