@@ -159,9 +159,7 @@ def test_only_plain_arrays_can_be_written(tmp_path, array):
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize(
-    "document", [{"a": (1,)}, {1: 2}, {"a": float("nan")}, {"a": {1, 2}}]
-)
+@pytest.mark.parametrize("document", [{"a": (1,)}, {1: 2}, {"a": float("nan")}, {"a": {1, 2}}])
 def test_documents_that_json_would_change_cannot_be_written(tmp_path, document):
     with pytest.raises((TypeError, ValueError)):
         write_archive(tmp_path / "a", document)

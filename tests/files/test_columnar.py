@@ -194,7 +194,7 @@ class TestFolders:
 
     def test_a_file_outside_of_the_folders(self, years):
         write(years / "year=2020" / "more.parquet", a=[1.0])
-        with pytest.raises(ReadError, match=r"more.parquet: it is not in a folder .*'site=...'"):
+        with pytest.raises(ReadError, match=r"more.parquet: not in a folder .*'site=...'"):
             open_table(years)
 
 

@@ -128,14 +128,6 @@ class TestTextFilesOfOneTable:
         assert table.to_dict("list") == {"a": [1, 2, 3], "b": ["x", "y", "z"]}
         assert origin.place(2) == f"{tmp_path}, row 2"
 
-    def test_what_is_text_in_one_file_is_text_in_all(self, write, tmp_path):
-        """As if the files were one: 007 of the first file is not 7."""
-        write("a,b,c\n007,1,\n", "1.csv")
-        write("a,b,c\nx,2,3\n", "2.csv")
-        table, _ = open_table(tmp_path).read()
-        assert table["a"].tolist() == ["007", "x"] and table["b"].tolist() == [1, 2]
-        np.testing.assert_array_equal(table["c"], [np.nan, 3])
-
     def test_one_warning_for_all_encodings(self, write, tmp_path):
         for i in range(3):
             write("näme,a\nmüller,1\n".encode("cp1252"), f"{i}.csv")

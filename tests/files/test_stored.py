@@ -116,6 +116,7 @@ class Model:
         "about_": Plain(),
         "seen_": Sometimes(Whole(0)),
     }
+
     def __init__(self, lam=1.0, grid=1.0, quiet=True, transformer=None):
         self.lam, self.grid, self.quiet, self.transformer = lam, grid, quiet, transformer
 

@@ -182,10 +182,10 @@ def models():
         BlendNAIM3L([("a", NAIM3L(**few)), ("b", PerViewRidge())], random_state=0).fit(X, y),
     ]
     if find_spec("torch"):
-        from naim3l.deep import DeepNAIM3L
+        from naim3l.deep import DeepNAIM3L, Network, Training
 
-        network = DeepNAIM3L(hidden=(6,), max_epochs=2, device="cpu", random_state=0)
-        fitted.append(network.fit(X, y))
+        parts = {"network": Network(hidden=(6,)), "training": Training(max_epochs=2)}
+        fitted.append(DeepNAIM3L(**parts, device="cpu", random_state=0).fit(X, y))
     return [saved(model) for model in fitted]
 
 

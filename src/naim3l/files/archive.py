@@ -1,14 +1,13 @@
 """Archives: zip files of a JSON document and plain arrays, which are safe to read from anyone.
 
-An archive is an ordinary zip file whose members are never compressed: ``naim3l.json`` is a JSON
-object, ``arrays/0.npy``, ``arrays/1.npy``, ... are arrays of numbers in NumPy's format, and
-``guests/0.skops``, ... are bytes that nothing here looks into. The document refers to arrays and
-guests by number.
+An archive is an ordinary zip file whose members are never compressed: ``naim3l.json``, arrays
+``arrays/0.npy``, ... in NumPy's format, and ``guests/0.skops``, ..., bytes that nothing here looks
+into. The document refers to arrays and guests by number.
 
 Bounds hold by construction. Together the members are no longer than the file, and each is read at
 most once; the header of an array states the size of its member exactly; and the nesting of the JSON
-is measured before it is parsed. Nothing is imported or run, and no object is created other than
-arrays, and JSON's numbers, text, lists and mappings.
+is measured before it is parsed. Nothing is imported or run, and no object is made other than arrays
+and JSON's values.
 """
 
 import errno
@@ -55,8 +54,7 @@ class ModelFileError(ValueError):
 class Refusal(ValueError):
     """Reason for which a file or an object is refused, before the file or object is named.
 
-    ``places`` says where the value is, innermost first: names of attributes, and what comes after
-    a name, which begins with a space.
+    ``places`` says where, innermost first: attributes, and what comes after one, with a space.
 
     >>> refusal = Refusal("should be a number.")
     >>> refusal.places += ["slope", " of view 'lab'", "curves"]
@@ -75,8 +73,7 @@ class Refusal(ValueError):
                 names[-1] += place
             else:
                 names.append(place.strip())
-        reason = super().__str__()
-        return f"{' in '.join(reversed(names))} {reason}" if names else reason
+        return " ".join([" in ".join(reversed(names)), super().__str__()]).strip()
 
 
 def require(holds: Any, reason: str) -> None:
@@ -101,27 +98,23 @@ def write_archive(
 ) -> None:
     """Write an archive, completely or not at all; equal contents give equal bytes.
 
-    The document has types of JSON with finite numbers, and for `Archive` the keys ``format`` (str),
-    ``version`` (int), and optionally ``written_by`` (mapping with the key ``naim3l``). Arrays hold
-    truth values, whole numbers or floats (float32 or float64); the order of memory is kept.
+    The document has ``format`` (str), ``version`` (int), and optionally ``written_by``, a mapping
+    with ``naim3l``. The order of memory of arrays is kept.
     """
     text, plain = json_text(document), [plain_array(array) for array in arrays]
+    members: dict[str, Any] = {DOCUMENT: text}
+    members |= {f"arrays/{i}.npy": array for i, array in enumerate(plain)}
+    members |= {f"guests/{i}.skops": guest for i, guest in enumerate(guests)}
     with written_whole(path) as part, ZipFile(part, "w") as zipped:
-        with _new_member(zipped, DOCUMENT, len(text)) as member:
-            member.write(text)
-        for i, array in enumerate(plain):
-            with _new_member(zipped, f"arrays/{i}.npy", array.nbytes + MOST_HEADER) as member:
-                np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
-        for i, guest in enumerate(guests):
-            with _new_member(zipped, f"guests/{i}.skops", len(guest)) as member:
-                member.write(guest)
-
-
-def _new_member(zipped: ZipFile, name: str, size: int) -> IO[bytes]:
-    info = ZipInfo(name)  # dated 1980, whenever written
-    info.create_system = 3  # on every system
-    info.file_size = size  # decides on zip64
-    return zipped.open(info, "w")
+        for name, content in members.items():
+            info = ZipInfo(name)  # dated 1980, whenever written
+            info.create_system = 3  # on every system
+            info.file_size = memoryview(content).nbytes + MOST_HEADER  # decides on zip64
+            with zipped.open(info, "w") as member:
+                if isinstance(content, bytes):
+                    member.write(content)
+                else:
+                    np.lib.format.write_array(member, content, version=(1, 0), allow_pickle=False)
 
 
 def json_text(document: Any) -> bytes:
@@ -150,20 +143,9 @@ def plain_array(array: Any) -> NDArray[Any]:
 
 
 class Archive:
-    """An archive, opened; arrays and guests are read when they are asked for, once each.
+    """An archive of a format, opened; arrays and guests are read when asked for, once each.
 
-    Parameters
-    ----------
-    path : path of the file
-    format : str
-        Required value of ``format`` in the document, such as "naim3l model".
-    newest_version : int
-        Largest ``version`` that can be read; the smallest is 1.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not an archive of this format and version, or is damaged.
+    Raises a `ModelFileError` if it is of another format or a newer version, or damaged.
     """
 
     def __init__(self, path: Path_, *, format: str, newest_version: int) -> None:
@@ -180,9 +162,9 @@ class Archive:
                 _check_version(self.document, format, newest_version)
                 self.n_guests = sum(name.startswith("guests/") for name in names)
                 self.n_arrays = len(names) - 1 - self.n_guests
-                expected = [f"arrays/{i}.npy" for i in range(self.n_arrays)]
-                expected += [f"guests/{i}.skops" for i in range(self.n_guests)]
-                odd = next((a for a, b in zip(names[1:], expected, strict=True) if a != b), "")
+                expected = {f"arrays/{i}.npy" for i in range(self.n_arrays)}
+                expected |= {f"guests/{i}.skops" for i in range(self.n_guests)}
+                odd = next((name for name in names[1:] if name not in expected), "")
                 require(not odd, f"it has an unexpected member: {quote(odd)}.")
             except BaseException:
                 self.close()
@@ -194,19 +176,17 @@ class Archive:
         """Header of an array, which is not read."""
         # Kept, so that an array is as it was checked even if the file changes meanwhile.
         if index not in self._headers:
-            with naming(self.path), self._open(f"arrays/{index}.npy") as member:
+            with naming(self.path), _open_member(self._zip, f"arrays/{index}.npy") as member:
                 size = self._zip.NameToInfo[member.name].file_size
                 self._headers[index] = _read_header(member, size)
         return self._headers[index]
 
     def array(self, index: int) -> NDArray[Any]:
-        """An array."""
-        header = self.header(index)
-        with naming(self.path), self._open(self._take(f"arrays/{index}.npy")) as member:
+        header, name = self.header(index), f"arrays/{index}.npy"
+        with naming(self.path), _open_member(self._zip, self._take(name)) as member:
             return _read_array(member, header)
 
     def guest(self, index: int) -> bytes:
-        """Bytes of a guest."""
         with naming(self.path):
             return read_member(self._zip, self._take(f"guests/{index}.skops"))
 
@@ -227,16 +207,11 @@ class Archive:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    @contextmanager
-    def _open(self, name: str) -> Iterator[IO[bytes]]:
-        require(name in self._zip.NameToInfo, f"it has no {name}.")
-        with _damage(name), self._zip.open(name) as member:
-            yield member
-
     def _take(self, name: str) -> str:
         # Twice would be two copies: a small file could then fill the memory.
-        require(name in self._unread, f"it refers to {name} twice.")
-        del self._unread[name]
+        missing = name not in self._zip.NameToInfo
+        require(missing or name in self._unread, f"it refers to {name} twice.")
+        self._unread.pop(name, None)
         return name
 
 
@@ -284,13 +259,18 @@ def open_zip(file: IO[bytes], size: int) -> ZipFile:
 
 def read_member(zipped: ZipFile, name: str) -> bytes:
     """Bytes of a member, which must have its checksum."""
+    with _open_member(zipped, name) as member:
+        return member.read()
+
+
+@contextmanager
+def _open_member(zipped: ZipFile, name: str) -> Iterator[IO[bytes]]:
     require(name in zipped.NameToInfo, f"it has no {name}.")
-    with _damage(name):
-        return zipped.read(name)
+    with _damage(name), zipped.open(name) as member:
+        yield member
 
 
 def _check_version(document: Mapping[str, Any], format: str, newest: int) -> None:
-    """Refuse a document of another format, or of a version that is not known yet."""
     own, version = document.get("format"), document.get("version")
     require(own == format, f"its format is {show(own)}, not {format!r}.")
     if type(version) is not int or version < 1:
@@ -317,12 +297,8 @@ def parse_json(text: bytes, most_depth: int = MOST_DEPTH) -> dict[str, Any]:
     require(len(text) <= MOST_JSON, f"its JSON has more than {MOST_JSON} bytes.")
     require(_depth(text) <= most_depth, f"its JSON is nested more than {most_depth} levels deep.")
     try:
-        document = json.loads(
-            text.decode("ascii"),
-            object_pairs_hook=_distinct,
-            parse_float=_finite,
-            parse_constant=_finite,
-        )
+        numbers: Any = dict.fromkeys(("parse_float", "parse_constant"), _finite)
+        document = json.loads(text.decode("ascii"), object_pairs_hook=_distinct, **numbers)
     except Refusal:
         raise
     except ValueError as error:

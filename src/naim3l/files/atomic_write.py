@@ -34,8 +34,8 @@ _together: ContextVar[tuple[list[tuple[Path, Path]], ExitStack] | None] = Contex
 def written_whole(path: Path_) -> Iterator[Path]:
     """Temporary path in the folder of ``path``, renamed to it if the block ends without error.
 
-    Until then, and after an error, ``path`` is unchanged, and the temporary file is deleted. Those
-    of killed processes are deleted first. Links are followed and kept.
+    After an error, ``path`` is unchanged. Temporary files of killed processes are deleted first.
+    Links are followed and kept.
     """
     with _errors_name(path), ExitStack() as own:
         target, part = own.enter_context(_part_of(path))
@@ -54,8 +54,7 @@ def written_whole(path: Path_) -> Iterator[Path]:
 def written_together() -> Iterator[None]:
     """Context in which either all files are written, if the block ends without error, or none.
 
-    They are on disk by then, and are renamed one after the other: only a kill or a system error in
-    that moment can leave some old and some new files, all of them complete.
+    Only a kill while they are renamed can leave some old and some new files, all complete.
     """
     moves: list[tuple[Path, Path]] = []
     with ExitStack() as parts:
@@ -95,29 +94,14 @@ def check_outputs(
 ) -> None:
     """Refuse files that could not be written or would overwrite others, before the work.
 
-    Parameters
-    ----------
-    outputs : iterable of paths
-        Files to write; each is tested with `check_writable`.
-    inputs : iterable of paths
-        Files that are read. None of them may be an output, under any name.
-    make_folders : bool
-        Whether missing folders will be created later.
-
-    Raises
-    ------
-    ValueError
-        If an output is an input, or another output.
-    OSError
-        If an output cannot be written.
+    No output may be one of the inputs or another output, under any name. ``make_folders`` says
+    that missing folders will be created later.
     """
     sources, seen = list(inputs), list[Path_]()
     for output in outputs:
         if any(_same_file(output, source) for source in sources):
-            raise ValueError(
-                f"{os.fspath(output)} is read by this command and would be overwritten; name "
-                "another file to write to."
-            )
+            fault = "is read by this command and would be overwritten"
+            raise ValueError(f"{os.fspath(output)} {fault}; name another file to write to.")
         if any(_same_file(output, other) for other in seen):
             raise ValueError(f"{os.fspath(output)} would be written twice; name different files.")
         check_writable(output, make_folder=make_folders)
@@ -127,12 +111,7 @@ def check_outputs(
 def check_writable(path: Path_, *, make_folder: bool = False) -> None:
     """Raise an error if a file could not be written, by writing a small one in its folder.
 
-    Parameters
-    ----------
-    path : path
-        An existing file is unchanged.
-    make_folder : bool
-        Whether a missing folder will be created later; the nearest existing one is then tested.
+    If the folder will be created later (``make_folder``), the nearest existing one is tested.
     """
     place = Path(path)
     if make_folder and not place.absolute().parent.exists():
@@ -145,11 +124,7 @@ def check_writable(path: Path_, *, make_folder: bool = False) -> None:
 
 
 def remove_parts(path: Path_) -> None:
-    """Delete the temporary files of killed writers of a file.
-
-    A writer locks its temporary file, and the lock ends with the process: a file that can be
-    locked has no writer. On a file system without locks, none is deleted.
-    """
+    """Delete the temporary files of killed writers of a file: those that can be locked."""
     target = Path(path)
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]+{re.escape(PART)}")
     for part in [entry for entry in target.parent.iterdir() if pattern.fullmatch(entry.name)]:
@@ -165,15 +140,9 @@ def remove_parts(path: Path_) -> None:
 def file_names(names: Iterable[str]) -> dict[str, str]:
     """A file name, without extension, for each name; none can point outside of its folder.
 
-    Letters, digits, ``_``, ``-``, spaces and dots are kept. Other characters, dots at the
-    beginning, and the first letter of names that Windows reserves become ``%`` and hexadecimal
-    digits, so that different names have different file names.
-
-    Raises
-    ------
-    ValueError
-        If a name is empty or too long, or if two names differ only in upper and lower case, which
-        some file systems ignore.
+    Characters other than letters, digits, ``_``, ``-``, spaces and dots, dots at the beginning, and
+    the first letter of names that Windows reserves become ``%`` and hexadecimal digits. Names that
+    are empty, too long, or differ only in upper and lower case are a ValueError.
     """
     found: dict[str, str] = {}
     for name in names:
@@ -188,10 +157,8 @@ def file_names(names: Iterable[str]) -> dict[str, str]:
     for name, encoded in found.items():
         other = seen.setdefault(unicodedata.normalize("NFC", encoded).casefold(), name)
         if other != name:
-            raise ValueError(
-                f"{other!r} and {name!r} name the same file on systems that ignore upper and lower "
-                "case; rename one."
-            )
+            fault = "name the same file on systems that ignore upper and lower case"
+            raise ValueError(f"{other!r} and {name!r} {fault}; rename one.")
     return found
 
 
@@ -243,9 +210,9 @@ def _place(path: Path_) -> Path:
         raise OSError(f"{given} is not a regular file; name another one.")
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(f"{given} is write-protected; name another file.")
+    if target.parent.is_file():
+        raise NotADirectoryError(f"{given.parent} is a file, where a folder is needed.")
     if not target.parent.is_dir():
-        if target.parent.exists():
-            raise NotADirectoryError(f"{given.parent} is a file, where a folder is needed.")
         raise FileNotFoundError(f"there is no folder {given.parent} to write {given.name} to.")
     return target
 

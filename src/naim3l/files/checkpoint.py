@@ -25,21 +25,12 @@ EVERY, MOST_WRITING = 1.0, 0.05
 
 
 def fingerprint(arrays: list[Any], settings: Mapping[str, Any]) -> str:
-    """SHA-256 of arrays and settings, which is equal if and only if they are.
-
-    Parameters
-    ----------
-    arrays : list of ndarray or sparse array
-    settings : mapping of str to JSON values
-        Numbers of NumPy are treated as numbers of Python.
-    """
+    """SHA-256 of dense or sparse arrays and of settings, which is equal if and only if they are."""
     text = json.dumps(settings, sort_keys=True, default=lambda number: number.item())
     digest = hashlib.sha256(text.encode())
     for array in arrays:
-        parts = (
-            [array] if isinstance(array, np.ndarray) else [array.data, array.indices, array.indptr]
-        )
-        for part in parts:
+        is_dense = isinstance(array, np.ndarray)
+        for part in [array] if is_dense else [array.data, array.indices, array.indptr]:
             digest.update(f"{part.shape} {part.dtype}".encode())
             # Without a copy, because a state may take much of the memory.
             digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
@@ -59,23 +50,8 @@ def check_seed(random_state: Any) -> int:
 class Checkpoint:
     """A file with the state of one fit, in sections by name.
 
-    Parameters
-    ----------
-    path : path of the file
-    data : list of ndarray or sparse array
-        Data of the fit.
-    settings : mapping of str to JSON values
-        Parameters of the fit. A file of other data or parameters is an error.
-    every : float
-        Seconds between two writes by `offer`, more if writing is slow; with 0 every offer is
-        written.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, of another kind, or of another fit.
-    OSError
-        If it cannot be written.
+    A file that is damaged, or of another kind, or of other data or settings is a ValueError.
+    ``every`` are the seconds between two writes by `offer`, more if writing is slow.
     """
 
     def __init__(

@@ -18,28 +18,15 @@ _UNNAMED_INDEX = "__index_level_"  # how pandas stores an index without a name
 
 @dataclass(frozen=True)
 class RowGroup:
-    """A row group of a Parquet file.
+    """A row group of a Parquet file."""
 
-    Attributes
-    ----------
-    fragment : pyarrow.dataset.ParquetFileFragment
-        The file, without its metadata.
-    number, n_rows : int
-    first_row : int
-        Number of its first row in the file.
-    path, name : str
-        Names of the file in errors and in `Origin.source`.
-    columns : dict of str to pyarrow.Field
-        Columns of the table, with types that hold the values of all files.
-    """
-
-    fragment: Any
+    fragment: Any  # ParquetFileFragment, without its metadata
     number: int
     n_rows: int
-    first_row: int
-    path: str
-    name: str
-    columns: dict[str, Any]
+    first_row: int  # in the file
+    path: str  # in errors
+    name: str  # in `Origin.source`
+    columns: dict[str, Any]  # fields of pyarrow, with types that hold the values of all files
 
     def batches(
         self, columns: Sequence[str], text_columns: Collection[str], batch_rows: int | None
@@ -89,17 +76,12 @@ def parquet_dataset(files: Sequence[Path], base: str | None) -> Any:
 
 def parquet_files(dataset: Any) -> list[Any]:
     """Files of a dataset as fragments; refuses filters, and files that are not Parquet."""
+    advice = "read it with dask.dataframe.read_parquet(path, filters=...) instead."
     if getattr(dataset, "_scan_options", None):
-        raise ReadError(
-            "a dataset of pyarrow with a filter; filter the rows with "
-            "dask.dataframe.read_parquet(path, filters=...) instead."
-        )
+        raise ReadError(f"a dataset of pyarrow with a filter; {advice}")
     fragments = list(dataset.get_fragments())
     if not fragments or not all(hasattr(type(each), "row_groups") for each in fragments):
-        raise ReadError(
-            "a dataset of pyarrow that does not consist of Parquet files; write it as Parquet, or "
-            "read it with dask.dataframe."
-        )
+        raise ReadError("a dataset of pyarrow that does not consist of Parquet files; write some.")
     return fragments
 
 
@@ -108,13 +90,8 @@ def row_groups(
 ) -> Iterator[tuple[int, RowGroup]]:
     """Row groups that have rows, each with the position of its file; only metadata are read.
 
-    Parameters
-    ----------
-    fragments : sequence of pyarrow.dataset.ParquetFileFragment
-    schema : pyarrow.Schema
-        Of the dataset, with columns from names of folders.
-    paths, names : sequences of str
-        Names of the files in errors, and in `Origin.source`.
+    The schema has columns from names of folders, too; ``paths`` are shown in errors, and ``names``
+    are those of `Origin.source`.
     """
     for fragment, path in zip(fragments, paths, strict=True):
         try:
@@ -144,10 +121,7 @@ def read_arrow(path: Path, name: str | None) -> tuple[Any, Origin]:
         magic = start.read(6)
     if magic.startswith(b"FEA1"):
         # pyarrow no longer maintains this format, and damaged files can crash the process.
-        raise ReadError(
-            f"{path}: Feather of version 1, which is no longer read; write it again as Parquet or "
-            "with version=2."
-        )
+        raise ReadError(f"{path}: Feather of version 1; write it again as Parquet or version 2.")
     with pyarrow.OSFile(str(path), "rb") as file:
         ipc = pyarrow.ipc
         with ipc.open_file(file) if magic == b"ARROW1" else ipc.open_stream(file) as stored:
@@ -173,16 +147,13 @@ def _common_fields(fragments: Sequence[Any], schema: Any, paths: Sequence[str]) 
         check_same_columns(first.names, given.names, paths[0], path)
         if lacking := {field.name for field in added} - set(_folder_columns(fragment)):
             raise ReadError(
-                f"{path}: it is not in a folder such as '{min(lacking)}=...', whose name is a "
-                "column of the other files."
+                f"{path}: not in a folder such as '{min(lacking)}=...', as the other files are."
             )
         try:
             common = pyarrow.unify_schemas([common, given], promote_options="permissive")
         except pyarrow.ArrowException as error:
-            raise ReadError(
-                f"{path}: it does not fit to the files before it ({error}); write all files with "
-                "the same types."
-            ) from None
+            fault = f"it does not fit to the files before it ({error})"
+            raise ReadError(f"{path}: {fault}; write all with the same types.") from None
     return [*common, *added]
 
 
@@ -191,10 +162,9 @@ def _cast(column: Any, field: Any, path: str) -> Any:
     try:
         return column.cast(field.type)
     except load_extra("pyarrow").ArrowException as error:
-        raise ReadError(
-            f"{path}, column {quote(field.name)}: it is {column.type}, but {field.type} in other "
-            f"files ({error}); write all files with the same types."
-        ) from None
+        fault = f"it is {column.type}, but {field.type} in other files ({error})"
+        where = f"{path}, column {quote(field.name)}"
+        raise ReadError(f"{where}: {fault}; write all with the same types.") from None
 
 
 def _frame(table: Any) -> Any:

@@ -19,25 +19,11 @@ _READ_ONLY = ("postgresql", "mysql", "mariadb", "oracle")
 
 
 def read_query(source: str) -> tuple[Any, Origin]:
-    """Table that a query returns.
-
-    Parameters
-    ----------
-    source : str
-        Such as ``"sqlite:///lab.db#select * from tests"``.
-
-    Raises
-    ------
-    ReadError
-        If the URL, the query or the database fails; passwords are not shown.
-    """
+    """Table that a query returns, such as that of ``"sqlite:///lab.db#select * from tests"``."""
     address, query = split_source(source)
     shown = show_source(address)
     if address.partition("://")[0].lower() in WEB:
-        raise ReadError(
-            f"{shown}: files are not fetched from the web; download it and give its path (in "
-            "Python, also a dataset of pyarrow)."
-        )
+        raise ReadError(f"{shown}: files are not fetched from the web; download it.")
     _check_query(address, query)
     engine = _engine(address)
     try:
@@ -72,10 +58,7 @@ def database_file(source: str) -> Path | None:
 def _check_query(address: str, query: str) -> None:
     shown = show_source(address)
     if not query and "#" in address:
-        raise ReadError(
-            f"{shown}: only queries that begin with SELECT or WITH are run, and none does after "
-            "the #."
-        )
+        raise ReadError(f"{shown}: only queries that begin with SELECT or WITH are run.")
     if not query:
         raise ReadError(f"{shown}: no query; add one to the URL: '{shown}#select * from table'.")
     if ";" in query.rstrip().rstrip(";"):
@@ -103,9 +86,8 @@ def _sqlite_engine(sqlalchemy: Any, url: Any, shown: str) -> Any:
     """Engine that reads a file and never creates one."""
     path = Path(url.database or "")
     if not path.is_file():
-        raise ReadError(
-            f"{shown}: there is no file {show_source(path)!r}; three slashes, then its path."
-        )
+        fault = f"there is no file {show_source(path)!r}"
+        raise ReadError(f"{shown}: {fault}; three slashes, then its path.")
     address = f"{path.absolute().as_uri()}?mode=ro"
     return sqlalchemy.create_engine("sqlite://", creator=lambda: sqlite3.connect(address, uri=True))
 

@@ -34,8 +34,6 @@ def load_extra(module: str) -> Any:
 def close_names(name: str, known: Iterable[str]) -> str:
     """Known names that are similar to an unknown name, or else some of the known names.
 
-    Examples
-    --------
     >>> close_names("crp", ["id", "CRP", "hb"])
     "did you mean 'CRP'?"
     """
@@ -52,11 +50,8 @@ def name_columns(
 ) -> dict[str, int]:
     """Name and position of each column; refuses tables without columns, and two of one name.
 
-    A column without a name is left out if it is empty; otherwise it is called "unnamed_" and its
-    position, counted from 1.
+    A column without a name is left out if it is empty, or called "unnamed_" and its position.
 
-    Examples
-    --------
     >>> name_columns(["", "age", ""], "lab.csv", lambda j: j == 2)
     {'unnamed_1': 0, 'age': 1}
     """
@@ -67,10 +62,8 @@ def name_columns(
     for j in kept:
         name = names[j] or f"unnamed_{j + 1}"
         if name in found:
-            raise ReadError(
-                f"{where}: columns {found[name] + 1} and {j + 1} are both named {quote(name)}; "
-                "names must differ: rename or remove one (is the first line the header?)."
-            )
+            fault = f"columns {found[name] + 1} and {j + 1} are both named {quote(name)}"
+            raise ReadError(f"{where}: {fault}; rename one (is the first line the header?).")
         found[name] = j
     return found
 
@@ -81,7 +74,5 @@ def check_same_columns(
     """Refuse a file that does not have the columns of the first file of its table."""
     if differing := sorted({*first} ^ {*given}):
         has, lacks = (path, first_path) if differing[0] in given else (first_path, path)
-        raise ReadError(
-            f"{has} has the column {quote(differing[0])}, which {lacks} lacks; all files of a "
-            "table must have the same columns."
-        )
+        fault = f"{has} has the column {quote(differing[0])}, which {lacks} lacks"
+        raise ReadError(f"{fault}; all files of a table must have the same columns.")

@@ -15,7 +15,7 @@ from naim3l.files.archive import Refusal, open_zip, parse_json, read_member, req
 
 MOST_DEPTH = 200
 _BUILTIN = ("dict", "list", "tuple", "set", "str", "int", "float", "bool", "bytes", "slice")
-_NUMPY = ("ndarray", "bool", "bool_", "str_", "float16", "float32", "float64")
+_NUMPY: tuple[str, ...] = ("ndarray", "bool", "bool_", "str_", "float16", "float32", "float64")
 _NUMPY += tuple(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))
 # Types that do nothing when they are loaded, as skops stores them.
 _HARMLESS = {f"builtins.{name}" for name in _BUILTIN} | {f"numpy.{name}" for name in _NUMPY}
@@ -42,14 +42,7 @@ def check_trust(types: Iterable[str], trusted: Collection[str]) -> None:
 
 
 def pack_guest(guest: Any) -> tuple[bytes, list[str]]:
-    """A guest as skops stores it, and what it contains.
-
-    Returns
-    -------
-    data : bytes
-    types : list of str
-        Full name of its own type, followed by those of all others that have to be trusted.
-    """
+    """A guest as skops stores it, and its type and all others that have to be trusted."""
     import skops.io  # takes half a second, and most models have no guest
 
     try:

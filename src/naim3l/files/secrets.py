@@ -36,8 +36,6 @@ def split_source(source: str) -> tuple[str, str]:
 def show_source(source: str | os.PathLike[str]) -> str:
     """A source with ``***`` in place of everything that may be a password.
 
-    Examples
-    --------
     >>> show_source("postgresql://me:secret@host/lab#select * from tests")
     'postgresql://***#select * from tests'
     """

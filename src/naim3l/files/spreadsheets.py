@@ -22,20 +22,10 @@ _MOST_BYTES = 1 << 32
 
 
 def read_sheet(path: Path, sheet: str | None) -> tuple[Any, Origin]:
-    """Table of one sheet of an .xlsx file, whose first row that is not empty has the names.
+    """Table of one sheet of an .xlsx file, by default the only one that has cells.
 
-    Parameters
-    ----------
-    path : Path
-    sheet : str, optional
-        Where not given, only one sheet may have cells.
-
-    Returns
-    -------
-    table : DataFrame
-        Empty rows are left out. Cells have the types that they have in the sheet; empty ones, and
-        errors such as #N/A, are missing.
-    origin : Origin
+    The first row that is not empty has the names. Empty rows are left out; empty cells, and errors
+    such as #N/A, are missing.
     """
     calamine = load_extra("python_calamine")
     _check_workbook(path)
@@ -55,9 +45,8 @@ def _check_workbook(path: Path) -> None:
     """Refuse what is no workbook, or would take far more memory than its cells."""
     with path.open("rb") as file:
         if file.read(4) == _OLE:
-            raise ReadError(
-                f"{path}: an old or an encrypted workbook; save it as .xlsx without a password."
-            )
+            fault = "an old or an encrypted workbook"
+            raise ReadError(f"{path}: {fault}; save it as .xlsx without a password.")
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         if sum(member.file_size for member in members) > _MOST_BYTES:
@@ -130,10 +119,8 @@ def _frame(source: str, cells: list[list[Any]]) -> tuple[Any, Origin]:
     if not filled:
         raise ReadError(f"{source}: an empty sheet; a row of names and rows below are needed.")
     (_, header), *rows = filled
-    frame = load_extra("pandas").DataFrame(
-        [row for _, row in rows], columns=range(len(header)), dtype=object
-    )
-    frame = frame.infer_objects()
+    cells, columns = [row for _, row in rows], range(len(header))
+    frame = load_extra("pandas").DataFrame(cells, columns=columns, dtype=object).infer_objects()
     frame.columns = ["" if cell is np.nan else str(cell).strip() for cell in header]
     shifts = [(i, number - i) for i, (number, _) in enumerate(rows)]
     lines = [entry for i, entry in enumerate(shifts) if i == 0 or entry[1] != shifts[i - 1][1]]

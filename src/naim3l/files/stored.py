@@ -11,33 +11,27 @@ A class that can be stored declares its attributes:
         slope: NDArray
         offset: NDArray
 
-`dump` turns an object into a document of JSON types and a list of arrays, and `restore` makes the
-object again. Declarations are all that reading follows: a file can neither name a class nor add an
-attribute. An array is read only after its type and shape have been checked, and an object is made
-only of values that have been. Writing reads the result at once, so that whatever could not be
-loaded again is refused when it is saved.
+Declarations are all that reading follows: a file can neither name a class nor add an attribute. An
+array is read only after its type and shape have been checked, and an object is made only of values
+that have been. What could not be loaded again is refused when it is saved.
 
-**Sizes have names.** The first use of a name binds it, and later uses must agree, so attributes
-are read in the order of their declaration. ``Nested`` objects share the sizes of the object that
-they are in. ``MapOf(..., keys="views")`` has own sizes for each view, which are the same in all
-maps by views: ``MapOf(Array("f", "features", "labels"), keys="views")`` agrees with other arrays of
-the view in "features", and with everything in "labels", if the labels are known outside. Items of
-lists, and of maps with other keys, have own sizes each.
+**Sizes have names.** The first use of a name binds it, and later uses must agree; attributes are
+read in the order of their declaration. ``Nested`` objects share the sizes of the object that they
+are in. ``MapOf(..., keys="views")`` has own sizes for each view, the same in all maps by views.
+Items of lists, and of maps with other keys, have own sizes each.
 
-**Making objects.** Without calling ``__init__``, attributes are set as declared. A class can
-instead have a class method ``_from_stored(values)``, and a method ``_to_stored()`` that returns the
-values to store by name. A method ``_check_stored()`` raises a ValueError if attributes contradict
-each other. Attributes that are not declared are an error when an object is saved, as they would be
-lost.
+**Making objects.** Attributes are set as declared, without calling ``__init__``, unless the class
+has ``_from_stored(values)``; ``_to_stored()`` may return the values to store by name. A method
+``_check_stored()`` raises a ValueError if attributes contradict each other. Attributes that are not
+declared are an error when an object is saved.
 """
 
 import math
-import operator
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import ge, gt, le, lt
 from types import EllipsisType
 from typing import Any, ClassVar
 
@@ -65,12 +59,7 @@ FORMAT, VERSION = "naim3l model", 1
 LARGEST, LARGEST_SIZE = 2**63, 2**31 - 1  # whole numbers are below the first
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_BEYOND = {
-    "at least": operator.lt,
-    "at most": operator.gt,
-    "above": operator.le,
-    "below": operator.ge,
-}
+_BEYOND = {"at least": lt, "at most": gt, "above": le, "below": ge}
 _KINDS = {"f": "numbers", "i": "whole numbers", "u": "unsigned numbers", "b": "truth values"}
 
 
@@ -86,16 +75,12 @@ class Scope:
 
     def size(self, name: Any) -> Any:
         """A size, None if it is not known yet."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope._known:
-                return scope._known[name]
-            scope = scope._outer
-        return None
+        if name in self._known or self._outer is None:
+            return self._known.get(name)
+        return self._outer.size(name)
 
-    def names(self, name: str) -> list[str] | None:
-        """Names, None if they are not known yet."""
-        return self.size(("names", name))
+    def names(self, name: str) -> list[str]:
+        return self.size(("names", name)) or []
 
     def bind(self, name: Any, size: Any) -> bool:
         """Whether a size agrees with what is known; if nothing is, it is known from now on."""
@@ -115,15 +100,12 @@ class Scope:
 
 @dataclass
 class Stored:
-    """A value in types of JSON, and its arrays and guests, to which it refers by number.
-
-    ``guest_types`` has the full names of the types in each guest that have to be trusted.
-    """
+    """A value in types of JSON, and its arrays and guests, to which it refers by number."""
 
     document: Any = None
     arrays: list[NDArray[Any]] = field(default_factory=list)
     guests: list[bytes] = field(default_factory=list)
-    guest_types: list[list[str]] = field(default_factory=list)
+    guest_types: list[list[str]] = field(default_factory=list)  # in each, to be trusted
 
     # As an `Archive`, of which the reader needs no more than this.
 
@@ -150,6 +132,7 @@ class Field:
     """Declaration of an attribute, or of a part of one."""
 
     types: ClassVar[tuple[Any, ...]] = (object,)
+    json: ClassVar[type] = object  # exact type in a document
     words = ""
 
     def fits(self, value: Any) -> bool:
@@ -176,18 +159,15 @@ class Field:
 
     def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
         """The value, checked; lists and mappings of the document are reused for it."""
+        if self.json not in (object, type(found)):
+            raise self.refuse(scope, found)
         return found
 
 
 class Number(Field):
-    """A number, int or float as it was given.
+    """A number, int or float as it was given, within bounds, of which the first two are allowed.
 
-    Parameters
-    ----------
-    low, high, above, below : number, optional
-        Bounds; the first two are allowed values.
-    finite : bool
-        False allows NaN, and infinities within the bounds.
+    ``finite=False`` allows NaN, and infinities within the bounds.
     """
 
     types: ClassVar[tuple[Any, ...]] = (int, float, np.integer, np.floating)
@@ -235,20 +215,14 @@ class Number(Field):
 
 
 class Whole(Number):
-    """A whole number, with the bounds of a `Number`.
-
-    With ``size="columns"`` it is a number of columns, which binds that size; it is then between 0
-    and 2**31 - 1, unless it has other bounds.
-    """
+    """A whole number; with ``size="columns"``, one of columns, which binds that size."""
 
     types = (int, np.integer)
 
     def __init__(
         self, low: int | None = None, high: int | None = None, *, size: str | None = None
     ) -> None:
-        if size is not None:
-            low, high = 0 if low is None else low, LARGEST_SIZE if high is None else high
-        super().__init__(low, high)
+        super().__init__(low or 0, high or LARGEST_SIZE) if size else super().__init__(low, high)
         self.size = size
 
     def expected(self, scope: Scope) -> str:
@@ -265,16 +239,10 @@ class Whole(Number):
 class Flag(Field):
     """True or False."""
 
-    types = (bool, np.bool)
-    words = "True or False"
+    types, words, json = (bool, np.bool), "True or False", bool
 
     def encode(self, value: Any, stored: Stored) -> Any:
         return bool(value)
-
-    def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
-        if type(found) is not bool:
-            raise self.refuse(scope, found)
-        return found
 
 
 @dataclass(frozen=True)
@@ -282,7 +250,7 @@ class Text(Field):
     """Text; with ``choices``, one of them, which may be the keys of a registry."""
 
     choices: Collection[str] | None = None
-    types = (str,)
+    types, json = (str,), str
 
     def expected(self, scope: Scope) -> str:
         return "text" if self.choices is None else f"one of {some(list(self.choices), most=30)}"
@@ -291,7 +259,7 @@ class Text(Field):
         return str(value)
 
     def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
-        if type(found) is not str or (self.choices is not None and found not in self.choices):
+        if super().read(found, reader, scope) not in (self.choices or [found]):
             raise self.refuse(scope, found)
         return found
 
@@ -302,32 +270,18 @@ class Plain(Field):
     words = "finite numbers, text, lists and mappings"
 
     def fits(self, value: Any) -> bool:
-        if isinstance(value, dict):
-            return all(isinstance(key, str) and self.fits(item) for key, item in value.items())
-        if isinstance(value, list):
-            return all(map(self.fits, value))
-        return isinstance(value, bool | int | float | str | None)
-
-    def encode(self, value: Any, stored: Stored) -> Any:
         try:
-            json_text({"value": value})
-        except (TypeError, ValueError) as error:
-            raise Refusal(f"should be {self.words}: {error}") from None
-        return value
+            return bool(json_text({"value": value}))
+        except (TypeError, ValueError):
+            return False
 
 
 class Array(Number):
-    """An array of NumPy; its dtype and order of memory are kept.
+    """An array of NumPy, whose dtype and order of memory are kept.
 
-    Parameters
-    ----------
-    kinds : str
-        Letters of the types that are allowed: "f" (floats of 32 or 64 bits), "i" (whole numbers),
-        "u" (unsigned ones), "b" (truth values).
-    *dims : names of sizes, or numbers
-        Shape; a single ``...`` allows any shape.
-    low, high, above, below, finite
-        As of `Number`, for all elements.
+    ``kinds`` are letters of the types that are allowed: "f" (floats of 32 or 64 bits), "i" (whole
+    numbers), "u" (unsigned ones), "b" (truth values); ``dims`` are names of sizes, or numbers, and
+    a single ``...`` allows any shape; bounds of all elements are those of `Number`.
     """
 
     types = (np.ndarray,)
@@ -363,19 +317,14 @@ class Array(Number):
         require(same, "has an array of another type or shape than the document states.")
         known = header.dtype.kind in self.kinds
         require(known, f"should be {text}, and has type {header.dtype.name}.")
-        fits = self._bind_shape(header.shape, scope)
-        require(fits, f"should be {text}, and has shape {header.shape}.")
+        shape = header.shape
+        fits = ... in self.dims or len(shape) == len(self.dims)
+        for dim, n in zip(self.dims, shape, strict=False):
+            fits = fits and (scope.bind(dim, n) if isinstance(dim, str) else dim in (n, ...))
+        require(fits, f"should be {text}, and has shape {shape}.")
         array = reader.source.array(found["array"])
         self._check_values(array, scope)
         return array
-
-    def _bind_shape(self, shape: tuple[int, ...], scope: Scope) -> bool:
-        if ... in self.dims:
-            return True
-        return len(shape) == len(self.dims) and all(
-            scope.bind(dim, n) if isinstance(dim, str) else n == dim
-            for dim, n in zip(self.dims, shape, strict=True)
-        )
 
     def _check_values(self, array: NDArray[Any], scope: Scope) -> None:
         if array.size == 0 or array.dtype.kind == "b":
@@ -395,6 +344,7 @@ class Names(Field):
     """Distinct strings, at least one, which can be keys of mappings; they bind a size."""
 
     name: str
+    json = list
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, list) and all(isinstance(name, str) for name in value)
@@ -406,7 +356,7 @@ class Names(Field):
         return [str(name) for name in value]
 
     def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
-        if type(found) is not list or not all(type(name) is str for name in found):
+        if not all(type(name) is str for name in super().read(found, reader, scope)):
             raise self.refuse(scope, found)
         n, text = len(set(found)), self.expected(scope)
         require(len(found) == n >= 1, f"should be {text}, and has {n} distinct ones.")
@@ -421,6 +371,7 @@ class ListOf(Field):
     field: Field
     length: str | None = None
     as_tuple: bool = False
+    json = list
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, tuple if self.as_tuple else list)
@@ -437,9 +388,7 @@ class ListOf(Field):
         return items
 
     def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
-        if type(found) is not list:
-            raise self.refuse(scope, found)
-        text, n = self.expected(scope), len(found)
+        text, n = self.expected(scope), len(super().read(found, reader, scope))
         fits = self.length is None or scope.bind(self.length, n)
         require(fits, f"should be {text}, and has {n} items.")
         for i, item in enumerate(found):
@@ -452,16 +401,12 @@ class ListOf(Field):
 class MapOf(Field):
     """A mapping of text to values of one field.
 
-    Parameters
-    ----------
-    field : Field
-    keys : str, optional
-        What the keys name, such as "views": they are exactly the `Names` of an earlier attribute,
-        and each has own sizes, which are the same in all such mappings.
+    ``keys="views"``: its keys are exactly the `Names` of that name, which come before it.
     """
 
     field: Field
     keys: str | None = None
+    json = dict
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
@@ -469,7 +414,7 @@ class MapOf(Field):
     def expected(self, scope: Scope) -> str:
         if self.keys is None:
             return "a mapping of text to values"
-        return f"a mapping of the {self.keys} {some(scope.names(self.keys) or [])}"
+        return f"a mapping of the {self.keys} {some(scope.names(self.keys))}"
 
     def encode(self, value: Any, stored: Stored) -> Any:
         items = {}
@@ -479,11 +424,10 @@ class MapOf(Field):
         return items
 
     def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
-        if type(found) is not dict:
-            raise self.refuse(scope, found)
+        super().read(found, reader, scope)
         if self.keys is not None:
             has = some(list(found)) or "nothing"
-            fits = sorted(scope.names(self.keys) or []) == sorted(found)
+            fits = sorted(scope.names(self.keys)) == sorted(found)
             require(fits, f"should be {self.expected(scope)}, and has {has}.")
         for key in found:
             inner = Scope(scope) if self.keys is None else scope.child(self.keys, key)
@@ -500,6 +444,7 @@ class Nested(Field):
     """An object of exactly this class, which declares its own fields in ``_stored``."""
 
     cls: Any
+    json = dict
 
     def fits(self, value: Any) -> bool:
         return type(value) is self.cls
@@ -508,38 +453,31 @@ class Nested(Field):
         return f"a {self.cls.__name__}"
 
     def encode(self, value: Any, stored: Stored) -> Any:
-        values, found = _values_of(value), {}
-        for name, declared in self.cls._stored.items():
-            if isinstance(declared, Sometimes) and name not in values:
-                continue
-            with _within(name):
-                require(name in values, "is missing.")
-                found[name] = declared.write(values[name], stored)
-        return found
+        values = _values_of(value)
+        return self._each(values, lambda name, of: of.write(values[name], stored))
 
     def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
-        if type(found) is not dict:
-            raise self.refuse(scope, found)
-        values: dict[str, Any] = {}
-        for name, declared in self.cls._stored.items():
-            if isinstance(declared, Sometimes) and name not in found:
-                continue
-            with _within(name):
-                require(name in found, "is missing.")
-                values[name] = declared.read(found.pop(name), reader, scope)
+        super().read(found, reader, scope)
+        values = self._each(found, lambda name, of: of.read(found.pop(name), reader, scope))
         unknown = quote(next(iter(found), None))
         require(not found, f"has {unknown}, which is no attribute of a {self.cls.__name__}.")
         return _make(self.cls, values)
+
+    def _each(self, values: Any, convert: Callable[[str, Field], Any]) -> dict[str, Any]:
+        converted: dict[str, Any] = {}
+        for name, declared in self.cls._stored.items():
+            if name in values or not isinstance(declared, Sometimes):
+                with _within(name):
+                    require(name in values, "is missing.")
+                    converted[name] = convert(name, declared)
+        return converted
 
 
 class OneOf(Field):
     """A value of one of several kinds, which is stored with its tag.
 
-    Parameters
-    ----------
-    kinds : mapping of str to Field or type
-        By tag; a class stands for `Nested` of it. When a value is written, the first kind of the
-        right type is taken, so that a `Guest` comes last.
+    A class stands for `Nested` of it. A value is written as the first kind of the right type, so
+    that a `Guest` comes last.
     """
 
     def __init__(self, kinds: Mapping[str, Field | type]) -> None:
@@ -587,8 +525,7 @@ class Maybe(Field):
 class Sometimes(Maybe):
     """An attribute that not every object has, or not every file.
 
-    When a version of the format adds an attribute, the class gives it a class attribute of that
-    name, which is the value for files that lack it.
+    If a later version adds one, a class attribute of that name is the value for older files.
     """
 
 
@@ -681,22 +618,18 @@ def dump(value: Any, kind: Field | type) -> Stored:
 def restore(
     kind: Field | type, document: Any, source: Archive, *, trusted: Collection[str] = ()
 ) -> Any:
-    """The value that was stored; all its parts have been checked.
-
-    The document, which is that of `dump`, is taken apart; all arrays and guests of the archive must
-    belong to it. Errors name the file and the attribute.
-    """
-    path = visible(os.fspath(source.path))
-    try:
-        value = _as_field(kind).read(document, Reader(source, trusted), Scope())
-    except (ModelFileError, OSError, MemoryError):
-        raise
-    except Refusal as refusal:
-        refusal.places = refusal.places or ["its content"]
-        raise ModelFileError(f"{path}: {visible(str(refusal))}") from None
-    except Exception as error:  # raised by a class that makes itself of its values
-        cause = f"{type(error).__name__}: {visible(str(error)[:200])}"
-        raise ModelFileError(f"{path}: its parts do not fit together ({cause}).") from error
+    """The value of a document of `dump`, checked; all arrays and guests must belong to it."""
+    with naming(source.path):
+        try:
+            value = _as_field(kind).read(document, Reader(source, trusted), Scope())
+        except (ModelFileError, OSError, MemoryError):
+            raise
+        except Refusal as refusal:
+            refusal.places = refusal.places or ["its content"]
+            raise
+        except Exception as error:  # raised by a class that makes itself of its values
+            cause = f"{type(error).__name__}: {str(error)[:200]}"
+            raise Refusal(f"its parts do not fit together ({cause}).") from error
     source.check_all_read()
     return value
 
@@ -709,39 +642,28 @@ def write_model(
     if name not in classes or classes[name] is not type(model):
         raise TypeError(f"only {', '.join(classes)} can be saved, got {name}.")
     stored = dump(model, type(model))
-    document = {
-        "format": FORMAT,
-        "version": VERSION,
-        "written_by": dict(versions),
-        "class": name,
-        "model": stored.document,
-        "guests": stored.guest_types,
-    }
+    document = {"format": FORMAT, "version": VERSION, "written_by": dict(versions), "class": name}
+    document |= {"model": stored.document, "guests": stored.guest_types}
     write_archive(path, document, stored.arrays, stored.guests)
 
 
 def read_model(
     path: Path_, classes: Mapping[str, type], *, trusted: Iterable[str | type] = ()
 ) -> Any:
-    """Model from a file that `write_model` wrote; safe for files from others.
-
-    ``trusted`` are types and functions, or their full names, that guests may contain. Their own
-    code is run on the contents of the file.
-    """
+    """Model from a file that `write_model` wrote; guests may contain what is ``trusted``."""
     names = type_names(trusted)
     with Archive(path, format=FORMAT, newest_version=VERSION) as archive, naming(path):
-        document = archive.document
+        document: Any = archive.document
         name, guests = document.get("class"), document.get("guests")
-        listed = type(guests) is list and all(
-            type(types) is list and types and all(map(is_type_name, types)) for types in guests
-        )
-        listed = listed and len(guests) == archive.n_guests
-        require(listed, "its document does not list what its guests contain.")
+        lists = type(guests) is list and all(type(types) is list and types for types in guests)
+        listed = [each for types in guests for each in types] if lists else [""]
+        plain = all(map(is_type_name, listed)) and len(guests) == archive.n_guests
+        require(plain, "its document does not list what its guests contain.")
         if type(name) is not str or name not in classes:
             known = some(list(classes), most=30)
             raise Refusal(f"it holds a {quote(name)}, and this naim3l can load {known}.")
         with _within("it"):  # before anything is read, and for all guests at once
-            check_trust({each for types in guests for each in types}, names)
+            check_trust(listed, names)
         return restore(classes[name], document.get("model"), archive, trusted=names)
 
 

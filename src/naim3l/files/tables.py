@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ def open_table(source: Any) -> "FileTable":
     """A table in files, or from a query.
 
     Of text and Parquet files, only the header or the metadata are read; other sources are read
-    completely, and stay in memory.
+    completely, and stay in memory. Errors are `ReadError`, or an ImportError that says what to
+    install.
 
     Parameters
     ----------
@@ -65,13 +67,6 @@ def open_table(source: Any) -> "FileTable":
           one SELECT or WITH is run, in a transaction that is rolled back.
         - a folder or a pattern of text or Parquet files, or a list of files, folders and patterns.
           Folders such as ``year=2024`` of Parquet files are columns.
-
-    Raises
-    ------
-    ReadError
-        If the table cannot be read; the message names the file, the line and the column if known.
-    ImportError
-        If a library is missing; the message says how to install it.
     """
     load_extra("pandas")
     if columnar.is_dataset(source):
@@ -91,27 +86,16 @@ def open_table(source: Any) -> "FileTable":
 class FileTable:
     """A table in files, or from a query.
 
-    Attributes
-    ----------
-    name : str
-        The source, without passwords.
-    columns : list of str
-        A column without a name is "unnamed_" and its position, or left out if it is empty: in text
-        files in the first lines, in sheets and queries in all rows.
-    files : list of Path
-    parts : list of Part
-    lengths : list of int, or None
-        Number of rows of each part; None for text files, whose rows are not counted.
-    facts : list
-        Identity of the content: path, size and time of change of files, a hash for queries.
+    A column without a name is "unnamed_" and its position, or left out if it is empty: in text
+    files in the first lines, in sheets and queries in all rows.
     """
 
-    name: str
+    name: str  # the source, without passwords
     columns: list[str]
     files: list[Path]
     parts: list["Part"]
-    lengths: list[int] | None
-    facts: list[Any] = field(repr=False)
+    lengths: list[int] | None  # rows of each part; None for text files, whose rows are not counted
+    facts: list[Any] = field(repr=False)  # path, size and time of change; a hash of a query's rows
 
     def read(
         self,
@@ -120,27 +104,18 @@ class FileTable:
         columns: Sequence[str] | None = None,
         text_columns: Collection[str] = (),
     ) -> tuple[Any, Origin]:
-        """The table, or its first rows, as one data frame with a default index.
+        """The table, or its first rows, as one data frame with a default index, and its origin.
 
-        Parameters
-        ----------
-        n_rows : int, optional
-            Maximum number of rows.
-        columns : sequence of str, optional
-            By default all.
-        text_columns : collection of str
-            Columns of text files that remain text even if all of their cells are numbers; other
-            names are ignored. A column that is text in one of several files is text in all.
-
-        Returns
-        -------
-        frame : DataFrame of shape (n_rows, n_columns)
-        origin : Origin
-            For several files, rows are counted over all of them.
+        Columns of text files in ``text_columns`` remain text even if their cells are numbers. Rows
+        of several files are counted over all of them.
         """
-        found = self._first(n_rows, columns, text_columns)
-        if self.lengths is None and (mixed := _mixed([frame for frame, _ in found])):
-            found = self._first(n_rows, columns, {*text_columns, *mixed})
+        found, n_found = list[tuple[Any, Origin]](), 0
+        batches = (part.batches(columns, text_columns, n_rows) for part in self.parts)
+        for frame, origin in chain.from_iterable(batches):
+            found.append((frame if n_rows is None else frame.head(n_rows - n_found), origin))
+            n_found += len(found[-1][0])
+            if n_found == n_rows:
+                break
         if not found:
             raise ReadError(f"{self.name}: no rows.")
         if len(found) == 1:
@@ -149,21 +124,6 @@ class FileTable:
         sources = {origin.source for origin in origins}
         source = self.name if len(sources) > 1 else sources.pop()
         return load_extra("pandas").concat(frames, ignore_index=True), Origin("", source)
-
-    def _first(
-        self, n_rows: int | None, columns: Sequence[str] | None, text_columns: Collection[str]
-    ) -> list[tuple[Any, Origin]]:
-        """Batches of the first rows, as large as they can be."""
-        found: list[tuple[Any, Origin]] = []
-        n_left = n_rows
-        for part in self.parts:
-            for frame, origin in part.batches(columns, text_columns, n_left):
-                found.append((frame if n_left is None else frame.head(n_left), origin))
-                if n_left is not None:
-                    n_left -= len(found[-1][0])
-                if n_left == 0:
-                    return found
-        return found
 
 
 @dataclass(frozen=True)
@@ -182,26 +142,13 @@ class Part:
     ) -> Iterator[tuple[Any, Origin]]:
         """Data frames of the rows, in order, with their origins; the file is read once.
 
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            By default all, in the order of the table.
-        text_columns : collection of str
-            Columns of text files that remain text. Types of others are inferred for each batch.
-        batch_rows : int, optional
-            Maximum number of rows of a batch; by default there is one batch.
-
-        Raises
-        ------
-        ReadError
-            If a cell or the file cannot be read, or if it has changed since it was opened.
+        By default, all columns in the order of the table, and one batch. Types of columns of text
+        files are inferred for each batch, except for ``text_columns``.
         """
         chosen, known = self.columns if columns is None else columns, set(self.columns)
-        for name in chosen:
-            if name not in known:
-                raise ReadError(
-                    f"{self._rows.name}: no column {quote(name)}; {close_names(name, self.columns)}"
-                )
+        if (name := next((name for name in chosen if name not in known), None)) is not None:
+            close = close_names(name, self.columns)
+            raise ReadError(f"{self._rows.name}: no column {quote(name)}; {close}")
         with _errors_named(self._stamp.path if self._stamp else "", self._stamp):
             for batch in self._rows.batches(chosen, text_columns, batch_rows):
                 if self._stamp is not None:
@@ -251,6 +198,7 @@ class Stamp:
         if Stamp.of(self.path, self.filesystem) != self:
             raise ReadError(f"{self.path} has changed since it was opened; start again.")
 
+    @property
     def facts(self) -> list[Any]:
         return [self.path, self.size, self.changed]
 
@@ -258,17 +206,12 @@ class Stamp:
 def is_folder(source: str) -> bool:
     """Whether a source is a folder or a pattern of files, instead of one table.
 
-    A question mark alone makes no pattern, as misspelt addresses have some.
-
-    Examples
-    --------
     >>> is_folder("visits/*.parquet"), is_folder("visits.parquet")
     (True, False)
     """
-    if URL.match(source):
-        return False
+    # A question mark alone makes no pattern, as misspelt addresses have some.
     is_pattern = any(sign in source for sign in "*[") and not os.path.exists(source)
-    return is_pattern or os.path.isdir(source)
+    return not URL.match(source) and (is_pattern or os.path.isdir(source))
 
 
 def source_files(source: Source) -> list[Path]:
@@ -292,17 +235,15 @@ def check_file(path: Path) -> None:
     except PermissionError as error:
         raise ReadError(f"{shown}: no permission to read it; ask its owner, or chmod.") from error
     except FileNotFoundError:
-        raise ReadError(
-            f"{shown}: there is no such file, and no folder {show_source(path.parent)!r}."
-        ) from None
+        folder = show_source(path.parent)
+        raise ReadError(f"{shown}: there is no such file, and no folder {folder!r}.") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         cause = getattr(error, "strerror", None) or error  # the message would repeat the path
         raise ReadError(f"{quote(shown)}: cannot be opened ({cause}).") from None
-    if is_dir:
-        raise ReadError(f"{shown}: a folder; name a file in it.")
-    if exists:
-        raise ReadError(f"{shown}: not a regular file; save what it gives in one.")
-    raise ReadError(f"{shown}: there is no such file; {close_names(path.name, others)}")
+    fault = "a folder; name a file in it." if is_dir else "not a regular file; save it in one."
+    if not exists:
+        fault = f"there is no such file; {close_names(path.name, others)}"
+    raise ReadError(f"{shown}: {fault}")
 
 
 def _expanded(source: Source) -> str:
@@ -312,10 +253,8 @@ def _expanded(source: Source) -> str:
 
 def _path_and_name(source: str) -> tuple[Path, str | None]:
     """Path of a file, and the name of a table in it, if one is given."""
-    match = _NAMED_TABLE.fullmatch(source)
-    if match and not os.path.exists(source):
-        return Path(match[1]), match[2]
-    return Path(source), None
+    match = None if os.path.exists(source) else _NAMED_TABLE.fullmatch(source)
+    return (Path(match[1]), match[2]) if match else (Path(source), None)
 
 
 def _open_one(source: str, name: str) -> FileTable:
@@ -333,16 +272,15 @@ def _open_one(source: str, name: str) -> FileTable:
     stamp = Stamp.of(str(path))
     with _errors_named(name, stamp):
         frame, origin = _READERS[_format(path)](path, table)
-    return _memory_table(name, frame, origin, [path], [stamp.facts()])
+    return _memory_table(name, frame, origin, [path], [stamp.facts])
 
 
 def _memory_table(
     name: str, frame: Any, origin: Origin, files: list[Path], facts: list[Any]
 ) -> FileTable:
-    def is_empty(j: int) -> bool:
-        return bool(frame.iloc[:, j].isna().all())
-
-    positions = name_columns(list(frame.columns), origin.source, is_empty)
+    positions = name_columns(
+        list(frame.columns), origin.source, lambda j: bool(frame.iloc[:, j].isna().all())
+    )
     if not len(frame):
         raise ReadError(f"{origin.source}: no rows.")
     named = frame.iloc[:, list(positions.values())].set_axis(list(positions), axis=1)
@@ -370,7 +308,7 @@ def _open_files(files: list[Path], name: str, sources: Sequence[str] = ()) -> Fi
     if not filled:
         raise ReadError(f"{files[0]}: a header, but no rows below it.")
     parts = [Part(columns, file, stamp) for file, stamp in filled]
-    return FileTable(name, list(columns), files, parts, None, [stamp.facts() for stamp in stamps])
+    return FileTable(name, list(columns), files, parts, None, [stamp.facts for stamp in stamps])
 
 
 def _parquet_table(
@@ -386,18 +324,8 @@ def _parquet_table(
     columns = tuple(groups[0][1].columns)
     parts = [Part(columns, group, stamps[k]) for k, group in groups]
     lengths = [group.n_rows for _, group in groups]
-    facts = [stamp.facts() for stamp in stamps]
+    facts = [stamp.facts for stamp in stamps]
     return FileTable(name, list(columns), [Path(path) for path in paths], parts, lengths, facts)
-
-
-def _mixed(frames: Sequence[Any]) -> set[str]:
-    """Columns with cells that are text in some files, and numbers or truth values in others."""
-    kinds: dict[str, set[bool]] = {}
-    for frame in frames if len(frames) > 1 else ():
-        for name, is_known in frame.notna().any().items():
-            if is_known:
-                kinds.setdefault(name, set()).add(frame.dtypes[name].kind in "biuf")
-    return {name for name, found in kinds.items() if len(found) > 1}
 
 
 def _base(sources: Sequence[str]) -> str:
@@ -418,8 +346,7 @@ def _short_names(stamps: Sequence[Stamp]) -> list[str]:
 def _files_of(source: str) -> list[Path]:
     """Text or Parquet files of a folder and of those below it, of a pattern, or one file.
 
-    They are in the order of their numbers. Hidden files, and those of a folder with other
-    extensions, are left out.
+    Hidden files, and those of a folder with other extensions, are left out.
     """
     is_dir, base = os.path.isdir(source), Path(source)
     if not is_folder(source):
@@ -468,17 +395,15 @@ def _extension(path: Path) -> tuple[str, bool]:
 def _format(path: Path) -> str:
     """Either "text" or "Parquet", or the extension of another known format; empty if unknown."""
     extension, is_packed = _extension(path)
-    if extension in TEXT_EXTENSIONS:
-        return "text"
-    if is_packed:
-        return ""
-    return "Parquet" if extension in PARQUET_EXTENSIONS else extension * (extension in _READERS)
+    known = {extension: extension for extension in _READERS if not is_packed}
+    known |= dict.fromkeys(PARQUET_EXTENSIONS if not is_packed else (), "Parquet")
+    return (known | dict.fromkeys(TEXT_EXTENSIONS, "text")).get(extension, "")
 
 
 def _check_extension(path: Path) -> None:
     if _format(path):
         return
-    extension, is_packed = _extension(path)
+    extension, _ = _extension(path)
     if extension in (".xls", ".xlsm", ".xlsb", ".ods"):
         raise ReadError(f"{path}: a spreadsheet of another kind; save it as .xlsx, or as CSV.")
     if extension in DATABASE_EXTENSIONS:
@@ -486,11 +411,9 @@ def _check_extension(path: Path) -> None:
             f"{path}: a database; name one of its tables in a query, such as "
             f"'sqlite:///{path}#select * from TABLE' (needs naim3l[sql])."
         )
-    known = TEXT_EXTENSIONS if is_packed else EXTENSIONS
     raise ReadError(
         f"{path}: unknown extension {''.join(path.suffixes[-2:]).lower()!r}; known are "
-        f"{', '.join(known)}"
-        f"{'' if is_packed else ', text also with ' + ', '.join(COMPRESSED_EXTENSIONS)}."
+        f"{', '.join(EXTENSIONS)}, text also with {', '.join(COMPRESSED_EXTENSIONS)}."
     )
 
 

@@ -31,6 +31,7 @@ TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
 COMPRESSED_EXTENSIONS = (".gz", ".zip", ".bz2", ".xz")
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _SEPARATOR_WORDS = ", ".join(_SEPARATORS.values())
+_BLANK = " \t\r\n"  # characters of empty lines
 _SAMPLE = 200  # lines from which the separator is detected
 _POINT_NUMBER = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
 _BOMS = {  # the longer ones first: UTF-32 begins like UTF-16
@@ -59,39 +60,20 @@ _MOST_SHORT = 0.2  # of numbers between 1 and 1000 whose third decimal is 0, amo
 
 @dataclass(frozen=True)
 class TextFile:
-    """A text file whose encoding, separator and header are known.
-
-    Attributes
-    ----------
-    path : Path
-    name : str
-        Name of the file in `Origin.source`.
-    encoding, separator : str
-    n_cells : int
-        Number of cells of each row.
-    columns : dict of str to int
-        Columns and their positions.
-    has_rows : bool
-        Whether there is a row below the header.
-    note : str
-        What the user should know about the encoding; empty if there is nothing.
-    """
+    """A text file whose encoding, separator and header are known."""
 
     path: Path
-    name: str
+    name: str  # in `Origin.source`
     encoding: str
     separator: str
-    n_cells: int
-    columns: dict[str, int]
-    has_rows: bool
-    note: str
+    n_cells: int  # of each row
+    columns: dict[str, int]  # and their positions
+    has_rows: bool  # below the header
+    note: str  # on the encoding, for the user; empty if there is nothing to say
 
     @classmethod
     def open(cls, path: Path, name: str) -> "TextFile":
-        """Detect the encoding by all bytes of the file, and the rest by its first lines.
-
-        Columns without a name that are empty in these lines are left out.
-        """
+        """Detect the encoding by all bytes of the file, and the rest by its first lines."""
         encoding, note = _find_encoding(path)
         with _open_text(path, encoding) as text:
             sample = list(islice(text, _SAMPLE))
@@ -106,7 +88,7 @@ class TextFile:
         columns = name_columns(
             names, str(path), lambda j: not any(row[j].strip() for row in rows if j < len(row))
         )
-        has_rows = is_cut or any(line.strip(_blank(separator)) for line in below)
+        has_rows = is_cut or any(line.strip(_BLANK.replace(separator, "")) for line in below)
         return cls(path, name, encoding, separator, len(names), columns, has_rows, note)
 
     def batches(
@@ -118,18 +100,13 @@ class TextFile:
         Numbers with a decimal comma are text, and only empty cells are missing.
         """
         positions = [self.columns[name] for name in columns]
-        text = {
-            j
-            for j, c in zip(positions, columns, strict=True)
-            if c in text_columns or is_named_like_id(c)
-        }
+        text = [name for name in columns if name in text_columns or is_named_like_id(name)]
+        dtype = {self.columns[name]: str for name in text}
         for content, n_rows, origin in self._blocks(batch_rows):
-            frame = self._parse(content, positions, dict.fromkeys(text, str))
+            frame = self._parse(content, positions, dtype)
             if len(frame) != n_rows:
-                raise ReadError(
-                    f"{self.path}: {n_rows} rows by lines, but {len(frame)} by cells; look for "
-                    "stray quotes and carriage returns, or save it again."
-                )
+                counts = f"{n_rows} rows by lines, but {len(frame)} by cells"
+                raise ReadError(f"{self.path}: {counts}; look for stray quotes and line ends.")
             frame.columns = list(columns)
             if self.separator != "," and origin.first_row == 0:
                 _warn_of_thousands(frame, self.name)
@@ -154,34 +131,26 @@ class TextFile:
                 content.write(text.encode())
                 n_rows += 1
                 if n_rows == batch_rows:
-                    yield content.getvalue(), n_rows, self._origin(first_row, shifts)
+                    origin = Origin("", self.name, first_row, tuple(shifts))
+                    yield content.getvalue(), n_rows, origin
                     first_row, n_rows, content, shifts = first_row + n_rows, 0, BytesIO(), []
         if n_rows:
-            yield content.getvalue(), n_rows, self._origin(first_row, shifts)
-
-    def _origin(self, first_row: int, shifts: Sequence[tuple[int, int]]) -> Origin:
-        return Origin("", self.name, first_row, tuple(shifts))
+            yield content.getvalue(), n_rows, Origin("", self.name, first_row, tuple(shifts))
 
     def _parse(self, content: bytes, positions: Sequence[int], dtype: Any) -> Any:
         pandas = load_extra("pandas")
+        options = {"header": None, "index_col": False, "low_memory": False, "dtype": dtype}
+        options |= {"keep_default_na": False, "na_values": [""]}
+        # Floats are read exactly, which is the default from 3.1 on.
+        version = tuple(int(number) for number in re.findall(r"\d+", pandas.__version__)[:2])
+        options |= {} if version >= (3, 1) else {"float_precision": "round_trip"}
+        names, used = list(range(self.n_cells)), sorted(positions)
         frame = pandas.read_csv(
-            BytesIO(content),
-            sep=self.separator,
-            header=None,
-            names=list(range(self.n_cells)),
-            usecols=sorted(positions),
-            dtype=dtype,
-            index_col=False,
-            keep_default_na=False,
-            na_values=[""],
-            low_memory=False,
-            **_exact(pandas),
+            BytesIO(content), sep=self.separator, names=names, usecols=used, **options
         )
-        if list(frame.columns) != list(positions):
-            frame = frame[list(positions)]
         # pandas reads each column into a separate block; a copy has one block per type, which
         # makes later operations on many columns fast.
-        return frame.copy()
+        return (frame if used == list(positions) else frame[list(positions)]).copy()
 
     def _ragged(self, n_cells: int, line: int, *, is_last: bool) -> ReadError:
         advice = f"quote cells that contain a {_SEPARATORS[self.separator]}"
@@ -206,8 +175,7 @@ class TextFile:
 def _warn_of_thousands(frame: Any, where: str) -> None:
     """Warn of columns in which a point may separate thousands: 950 beside 1.234.
 
-    All of their numbers are below 1000, and those that are not whole are above 1 and have three
-    decimals. Without whole numbers, the two readings of a column differ only in scale.
+    Without whole numbers, the two readings of a column differ only in scale.
     """
     for name, column in frame.items():
         if column.dtype.kind != "f":
@@ -221,12 +189,6 @@ def _warn_of_thousands(frame: Any, where: str) -> None:
                 f"{where}, column {quote(name)}: numbers such as {points[~short].max():.3f} are "
                 "read with a decimal point. If it separates thousands, remove it from the cells."
             )
-
-
-def _exact(pandas: Any) -> dict[str, str]:
-    """Options with which pandas reads floats exactly, which is its default from 3.1 on."""
-    version = tuple(int(number) for number in re.findall(r"\d+", pandas.__version__)[:2])
-    return {} if version >= (3, 1) else {"float_precision": "round_trip"}
 
 
 def _records(
@@ -243,7 +205,7 @@ def _records(
             yield line
 
     first, reader = 1, csv.reader(remember(), delimiter=separator, strict=True)
-    blank = _blank(separator)
+    blank = _BLANK.replace(separator, "")
     try:
         for cells in reader:
             text = "".join(raw)
@@ -256,11 +218,6 @@ def _records(
             f"{path}, line {first}: {error}; a quote is perhaps not closed, or stands within a "
             "cell: double it there."
         ) from error
-
-
-def _blank(separator: str) -> str:
-    """Characters of empty lines."""
-    return " \t\r\n".replace(separator, "")
 
 
 def _separator(sample: Sequence[str], is_cut: bool, first: str) -> str:
@@ -284,10 +241,7 @@ def _separator(sample: Sequence[str], is_cut: bool, first: str) -> str:
 
 def _check_header(path: Path, names: Sequence[str], below: Sequence[str]) -> None:
     if all(_POINT_NUMBER.fullmatch(name) for name in names):
-        raise ReadError(
-            f"{path}: the first line has numbers where names of columns are expected; add a line "
-            "of names above it."
-        )
+        raise ReadError(f"{path}: the first line has numbers; add a line of names above it.")
     if len(names) > 1:
         return
     if within := next((word for mark, word in _SEPARATORS.items() if mark in names[0]), None):
@@ -297,9 +251,7 @@ def _check_header(path: Path, names: Sequence[str], below: Sequence[str]) -> Non
         )
     rows = [line for line in below if line.strip()]
     if rows and all(re.fullmatch(r"\s*[+-]?[\d.]+(\s+[+-]?[\d.]+)+\s*", row) for row in rows):
-        raise ReadError(
-            f"{path}: cells seem to be separated by spaces; save it with {_SEPARATOR_WORDS}."
-        )
+        raise ReadError(f"{path}: cells are separated by spaces; save it with {_SEPARATOR_WORDS}.")
 
 
 @contextmanager
@@ -314,17 +266,13 @@ def _open_bytes(path: Path) -> Iterator[IO[bytes]]:
     with zipfile.ZipFile(path) as archive:
         members = [name for name in archive.namelist() if not name.endswith("/")]
         if len(members) != 1:
-            raise ReadError(
-                f"{path}: {len(members)} files in the archive, where one table is expected; "
-                "extract it and name one of them."
-            )
+            raise ReadError(f"{path}: {len(members)} files in the archive; extract and name one.")
         with archive.open(members[0]) as file:
             yield file
 
 
 @contextmanager
 def _open_text(path: Path, encoding: str) -> Iterator[TextIOWrapper]:
-    """The text of a file, with unchanged line ends."""
     with _open_bytes(path) as raw, TextIOWrapper(raw, encoding=encoding, newline="") as text:
         yield text
 
@@ -337,10 +285,8 @@ def _find_encoding(path: Path) -> tuple[str, str]:
     if error is None:
         return encoding, ""
     if encoding != "utf-8":
-        raise ReadError(
-            f"{path}: begins like a file in {encoding}, but is damaged ({error}); save it again "
-            "in UTF-8."
-        )
+        begin = f"begins like a file in {encoding}, but is damaged ({error})"
+        raise ReadError(f"{path}: {begin}; save it again in UTF-8.")
     encoding = _EVERY_BYTE if _decoding_error(path, _WESTERN) else _WESTERN
     return encoding, (
         f"{path}: not in UTF-8 ({error}), read as {encoding}; if names and text with accents or "
@@ -360,9 +306,7 @@ def _first_guess(path: Path, start: bytes) -> str:
         if start.startswith(magic) and (b"\0" in start or not magic.isalnum()):
             raise ReadError(f"{path}: not a text file but {kind}; give it its right extension.")
     if b"\0" in start:
-        raise ReadError(
-            f"{path}: a binary file; save it as UTF-8 text, or give it its right extension."
-        )
+        raise ReadError(f"{path}: a binary file; save it as UTF-8, or give its right extension.")
     return "utf-8"
 
 

@@ -35,29 +35,14 @@ Path_ = str | os.PathLike[str]
 
 
 def write_table(table: Any, path: Path_, *, spreadsheet_safe: bool = True) -> None:
-    """Write a table in the format of the path's extension.
+    """Write a table in the format of the path's extension, of `WRITTEN_EXTENSIONS`.
 
-    Parameters
-    ----------
-    table : DataFrame
-        An index with a name, or other than the default one, is written as the first column, which
-        is called "id" if the index has no name.
-    path : path
-        With the extension ``.csv`` or ``.tsv`` (optionally followed by ``.gz``, ``.bz2`` or
-        ``.xz``), ``.parquet``, ``.arrow``, ``.feather`` or ``.ipc``. In text files, missing cells
-        are empty, floats have all digits, and the encoding is UTF-8.
-    spreadsheet_safe : bool
-        In text files, put ``'`` before names and cells that a spreadsheet would run as a formula:
-        text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break and is not a number.
-        A `DataWarning` reports it, because the character remains when the file is read again.
-
-    Raises
-    ------
-    ValueError
-        If the extension is unknown, two columns have the same name, or the format cannot represent
-        the table.
-    OSError
-        If the file cannot be written; an existing file is kept.
+    An index other than the default one is written as the first column, which is called "id" if the
+    index has no name. In text files, missing cells are empty, floats have all digits, and the
+    encoding is UTF-8. With ``spreadsheet_safe``, they have ``'`` before names and cells that a
+    spreadsheet would run as a formula: text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a
+    line break and is not a number. A `DataWarning` reports it, because the character remains when
+    the file is read again. What the format cannot represent is a ValueError.
     """
     with appended(path, spreadsheet_safe=spreadsheet_safe) as append:
         append(table)
@@ -83,15 +68,9 @@ def appended(path: Path_, *, spreadsheet_safe: bool = True) -> Iterator[Callable
                 writer.append(stack.enter_context(text))
             # The csv module does not quote carriage returns, at which readers would end the line.
             returns = any("\r" in cell for cell in _texts(frame))
-            quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
-            frame.to_csv(
-                writer[0],
-                sep=_SEPARATORS[kind],
-                index=False,
-                header=first,
-                lineterminator="\n",
-                quoting=quoting,
-            )
+            form: Any = {"sep": _SEPARATORS[kind], "lineterminator": "\n"}
+            form["quoting"] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+            frame.to_csv(writer[0], index=False, header=first, **form)
 
         def append_arrow(frame: Any) -> None:
             arrow = _as_arrow(frame, target)
@@ -110,11 +89,10 @@ def check_target(path: Path) -> tuple[str, Any]:
     compressor = _COMPRESSORS.get(extensions[-1])
     if compressor is not None:
         extensions.pop()
-    kinds = (*_SEPARATORS,) if compressor else WRITTEN_EXTENSIONS
-    if extensions[-1] not in kinds:
+    if extensions[-1] not in (_SEPARATORS if compressor else WRITTEN_EXTENSIONS):
         raise ValueError(
-            f"{path}: unknown extension; tables are written to {', '.join(kinds)}"
-            f"{'' if compressor else ', text also with ' + ', '.join(_COMPRESSORS)}."
+            f"{path}: unknown extension; tables are written to {', '.join(WRITTEN_EXTENSIONS)}, "
+            f"text also with {', '.join(_COMPRESSORS)}."
         )
     return extensions[-1], compressor
 
@@ -185,6 +163,5 @@ def _as_arrow(frame: Any, path: Path) -> Any:
     try:
         return pyarrow.Table.from_pandas(frame, preserve_index=False)
     except pyarrow.ArrowException as error:
-        raise ValueError(
-            f"{path}: cells of one column must be of one type ({error}); write text instead."
-        ) from error
+        fault = f"cells of one column must be of one type ({error})"
+        raise ValueError(f"{path}: {fault}; write text instead.") from error
