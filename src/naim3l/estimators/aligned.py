@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from naim3l._arrays import Mask, Matrix
 from naim3l._warnings import warn_user
-from naim3l.estimators.base import ViewModel
+from naim3l.estimators.base import ADVICE, ViewModel
 from naim3l.estimators.linear import FACTOR
 from naim3l.files.stored import Array, Flag, MapOf, Number, Plain, Sometimes, Whole
 from naim3l.input.views import FUSED, is_separate
@@ -76,10 +76,7 @@ class AlignedModel(ViewModel):
     # Least ``tol`` of fits that only score held-out entries, whose scores are accurate long before
     # the factors are; 0 leaves it as it is.
     _fold_tol: ClassVar[float] = 0.0
-    # What to do about a fit that has not converged.
-    _advice: ClassVar[str] = (
-        "Raise max_iter or tol; history_ shows whether the objective still moves."
-    )
+    _advice: ClassVar[str] = ADVICE
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

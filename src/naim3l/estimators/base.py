@@ -32,7 +32,7 @@ from naim3l.decisions.held_out import Folds, hold_out_folds
 from naim3l.decisions.learning import N_FOLDS, LearnedDecisions, fixed_decisions, learn_decisions
 from naim3l.decisions.rules import RULES, Decisions
 from naim3l.estimators.chunked import lazily, scores_of_chunks
-from naim3l.estimators.saved import PARAMETER, save, stored_parameters
+from naim3l.estimators.saved import PARAMETER, save, storable
 from naim3l.estimators.training import read_training
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, accepts_missing
 from naim3l.features.kernels import AUTO, KERNELS, Kernel, KernelMap
@@ -47,6 +47,8 @@ from naim3l.input.views import FUSED, WIDE_TABLE, TableNames, is_separate, rows_
 from naim3l.metrics import evaluate
 from naim3l.problem.rows import Problem
 
+# What to do about a fit that has not converged.
+ADVICE = "Raise max_iter or tol; history_ shows whether the objective still moves."
 # Containers that results may have; "default" is NumPy.
 OUTPUTS = ("default", "pandas", "polars")
 _NEEDS = (
@@ -490,7 +492,10 @@ class ViewPredictor(BaseEstimator):
         for name in ("history_", "held_out_"):
             if name in values:
                 values[name] = plain(values[name])
-        return values | {"parameters": stored_parameters(self.get_params(deep=False))}
+        parameters = {name: storable(value) for name, value in self.get_params(deep=False).items()}
+        if not isinstance(parameters.get("random_state", 0), int):
+            parameters |= {"random_state": None}  # a generator has nothing to do with the fit
+        return values | {"parameters": parameters}
 
     @classmethod
     def _from_stored(cls, values: dict[str, Any]) -> Self:

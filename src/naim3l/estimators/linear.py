@@ -178,27 +178,19 @@ feature_names_in_
 
     C: float = 1.0
 
-    def _solve(self, problem: Problem) -> NDArray[np.floating]:
-        return masked_logistic(problem, self.C)
-
-
-def masked_logistic(problem: Problem, C: float) -> NDArray[np.float64]:
-    """Stacked weights (n_weights, n_labels) of the logistic fits of all views and labels."""
-    W = np.zeros((problem.n_weights, problem.n_labels))
-    rates = problem.base_rates
-    for features, rows, weights in zip(
-        problem.features, problem.row_slices, problem.weight_slices, strict=True
-    ):
-        for k, y in enumerate(problem.Y[rows].T):
-            known = np.flatnonzero(y)
-            n_yes = int(np.sum(y > 0))
-            if 0 < n_yes < len(known):
-                counts = problem.P[rows][known, k]
-                W[weights, k] = _fit_label(features[known], y[known], counts, C, problem)
-            elif problem.fit_intercept:
-                # Two additional entries with the label's rate avoid frequencies of 0 and 1.
-                W[weights.stop - 1, k] = logit((n_yes + 2 * rates[k]) / (len(known) + 2))
-    return W
+    def _solve(self, problem: Problem) -> Matrix:
+        W, rates = np.zeros((problem.n_weights, problem.n_labels)), problem.base_rates
+        slices = zip(problem.row_slices, problem.weight_slices, strict=True)
+        for features, (rows, weights) in zip(problem.features, slices, strict=True):
+            for k, y in enumerate(problem.Y[rows].T):
+                known, n_yes = np.flatnonzero(y), int(np.sum(y > 0))
+                if 0 < n_yes < len(known):
+                    counts = problem.P[rows][known, k]
+                    W[weights, k] = _fit_label(features[known], y[known], counts, self.C, problem)
+                elif problem.fit_intercept:
+                    # Two additional entries with the label's rate avoid frequencies of 0 and 1.
+                    W[weights.stop - 1, k] = logit((n_yes + 2 * rates[k]) / (len(known) + 2))
+        return W
 
 
 def _fit_label(X: Any, y: NDArray, counts: NDArray, C: float, problem: Problem) -> NDArray:

@@ -2,7 +2,7 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 from numbers import Integral, Real
@@ -25,6 +25,7 @@ from naim3l.decisions.bootstrap_metrics import EvaluatedBlock, evaluate_blocks, 
 from naim3l.decisions.held_out import Folds
 from naim3l.decisions.learning import N_FOLDS, LearnedDecisions
 from naim3l.decisions.rules import RULES, Decisions
+from naim3l.estimators.base import ADVICE
 from naim3l.estimators.linear import FACTOR, LinearViewModel, PerViewRidge
 from naim3l.features.encoding import NAMES
 from naim3l.files.checkpoint import Checkpoint, check_seed, kept_in
@@ -178,18 +179,14 @@ class CoupledModel(LinearViewModel):
         return self.held_out_
 
     @abstractmethod
-    def _fit(
-        self, X: Any, y: Any, checkpoint: Path_ | None = None, *, compare: bool = False
-    ) -> None:
+    def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: bool = False) -> None:
         """Fit the model, and measure it if it is to be compared."""
 
     @abstractmethod
     def _checkpoint_settings(self) -> dict[str, Any]:
         """Values of JSON that must be the same in a fit that resumes."""
 
-    def _read(
-        self, X: Any, y: Any, path: Path_ | None, n_folds: int, **chunks: Any
-    ) -> tuple[Any, Any]:
+    def _read(self, X: Any, y: Any, path: Any, n_folds: int, **chunks: Any) -> tuple[Any, Any]:
         """The problem of all views, and the checkpoint of the fit; None without one."""
         self._check_parameters()
         check_device("device", self.device)
@@ -240,24 +237,17 @@ class CoupledModel(LinearViewModel):
         """Measure the held-out scores beside those of guessing and of not coupling."""
         with progress_bar("without coupling", len(folds) + 1, shown=self.verbose > 0) as advance:
             ridge, chosen, other = choose_ridge(folds, getattr(self, "metric_", AUTO), advance)
-            W = problem.whole.ridge_solutions([ridge])[0]
-            coef, intercept = problem.split_weights(W)
+            weights = problem.split_weights(problem.whole.ridge_solutions([ridge])[0])
             advance()
         rules, start, rows = Decisions.of(self.decide), self._fixed_decisions(), folds.rows
-        self.uncoupled_parts_ = Uncoupled(
-            ridge,
-            dict(zip(self.views_, coef, strict=True)),
-            dict(zip(self.views_, intercept, strict=True)),
-            learning.learn_decisions(rules, start, rows, folds.scores(chosen)),
-        )
+        coef, intercept = (dict(zip(self.views_, of, strict=True)) for of in weights)
+        decisions = learning.learn_decisions(rules, start, rows, folds.scores(chosen))
+        self.uncoupled_parts_ = Uncoupled(ridge, coef, intercept, decisions)
         names, known = self.names_.blocks, rows.truth_of(folds.fold_of >= 0)
         truths = learning.scores_by_block(rows, known, None, names)
-        own, rivals = (
-            learning.held_out_predictions(
-                rules, start, rows, folds.scores(of, levelled=True), folds.fold_of
-            )
-            for of in (fits, other)
-        )
+        scores = (folds.scores(of, levelled=True) for of in (fits, other))
+        predictions = partial(learning.held_out_predictions, rules, start, rows)
+        own, rivals = (predictions(S, folds.fold_of) for S in scores)
         blocks = []
         for name in names:
             seen = np.asarray(np.isfinite(truths[name]).any(axis=1))  # with a held-out entry
@@ -436,9 +426,7 @@ class NAIM3L(CoupledModel):
     mu: float | None = None
     init: Mapping[str, NDArray] | None = None
 
-    def _fit(
-        self, X: Any, y: Any, checkpoint: Path_ | None = None, *, compare: bool = False
-    ) -> None:
+    def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: bool = False) -> None:
         learn = compare or Decisions.of(self.decide).learn(not is_separate(X))
         free = self.ridge == AUTO and self.variant == "full"  # checked later
         problem, kept = self._read(X, y, checkpoint, N_FOLDS if learn else 0, free=free)
@@ -502,22 +490,19 @@ class NAIM3L(CoupledModel):
         high_rank = VARIANTS[self.variant][1]
         needed = objective.problem.bounding_ridge(self.lam) if high_rank else 0.0
         if objective.ridge >= needed:
-            return (
-                f"{message}Raise max_iter or tol; history_ shows whether the objective still moves."
-            )
-        return (
-            f"{message}More iterations will not help: rows without an observed positive are "
-            f"rewarded for high rank, and a ridge of {objective.ridge:g} does not limit their "
-            f"scores. Use ridge={needed:.2g}"
-            f"{'' if self.solver == 'paper' else ' or ridge=' + repr(AUTO)}, lower lam, or use "
-            'variant="low-rank".'
+            return f"{message}{ADVICE}"
+        auto = "" if self.solver == "paper" else f" or ridge={AUTO!r}"
+        return message + (
+            "More iterations will not help: rows without an observed positive are rewarded for "
+            f"high rank, and a ridge of {objective.ridge:g} does not limit their scores. Use "
+            f'ridge={needed:.2g}{auto}, lower lam, or use variant="low-rank".'
         )
 
     def _start_weights(self, problem: Any) -> Matrix | None:
         """Stacked start weights, (n_weights, n_labels), or None for those of the solver."""
         random = check_random_state(self.random_state)  # raises if it is invalid, for any solver
         if self.init is not None:
-            W = given_weights(problem, self.init, self.views_)
+            W = problem.stack_weights(list(self._given_weights(problem, self.init)))
         elif self.solver == "paper":
             W = random.uniform(-1, 1, (problem.n_weights, problem.n_labels))
         else:
@@ -526,10 +511,30 @@ class NAIM3L(CoupledModel):
         if not largest <= LARGEST_SCORE:
             raise ValueError(
                 "the start weights (init, or those that solver='paper' draws) have scores up to "
-                f"{largest:.3g}, beyond {LARGEST_SCORE:g}; use smaller ones, or "
-                "features='scale'."
+                f"{largest:.3g}, beyond {LARGEST_SCORE:g}; use smaller ones, or features='scale'."
             )
         return W
+
+    def _given_weights(self, problem: Any, init: Mapping[str, Any]) -> Iterator[Matrix]:
+        """Start weights of each view, checked."""
+        if set(init) != set(self.views_):
+            raise ValueError(
+                f"init has views {sorted(init, key=str)}, the data {sorted(self.views_)}."
+            )
+        for v, view in enumerate(self.views_):
+            try:
+                block = np.asarray(init[view], dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"init[{view!r}] must be numbers: {error}.") from None
+            expected = (problem.n_columns(v) + problem.fit_intercept, problem.n_labels)
+            if block.shape != expected or not (np.abs(block) <= LARGEST_WEIGHT).all():
+                intercept = ", then the intercept," if problem.fit_intercept else ""
+                raise ValueError(
+                    f"init[{view!r}] must be finite weights of shape {expected} (transformed "
+                    f"features{intercept} by labels), none beyond {LARGEST_WEIGHT:g}, got shape "
+                    f"{block.shape}."
+                )
+            yield block
 
     def _solve_loosely(self, problem: Any) -> Matrix:
         return solve_loosely(self._objective(problem)).W
@@ -543,27 +548,6 @@ def solve_loosely(objective: Objective, **options: Any) -> SolverResult:
     return result
 
 
-def given_weights(problem: Any, init: Mapping[str, NDArray], views: Sequence[str]) -> Matrix:
-    """Stacked start weights (n_weights, n_labels) from those of each view, checked."""
-    if set(init) != set(views):
-        raise ValueError(f"init has views {sorted(init, key=str)}, the data {sorted(views)}.")
-    blocks = []
-    for v, view in enumerate(views):
-        try:
-            block = np.asarray(init[view], dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"init[{view!r}] must be numbers: {error}.") from None
-        expected = (problem.n_columns(v) + problem.fit_intercept, problem.n_labels)
-        if block.shape != expected or not (np.abs(block) <= LARGEST_WEIGHT).all():
-            raise ValueError(
-                f"init[{view!r}] must be finite weights of shape {expected} (transformed "
-                f"features{', then the intercept,' if problem.fit_intercept else ''} by labels), "
-                f"none beyond {LARGEST_WEIGHT:g}, got shape {block.shape}."
-            )
-        blocks.append(block)
-    return problem.stack_weights(blocks)
-
-
 @one_blas_thread  # many products of small matrices
 def choose_ridge(
     folds: Folds, metric: str, advance: Callable[[], Any] = lambda: None
@@ -574,9 +558,8 @@ def choose_ridge(
     the other folds. ``advance`` is called after each fold.
     """
     rows, all_hidden = folds.rows, [folds.hidden(fold) for fold in range(len(folds))]
-    metric = (
-        held_out.choose_metric(metric, map(rows.truth_of, all_hidden)) if all_hidden else metric
-    )
+    if all_hidden:
+        metric = held_out.choose_metric(metric, map(rows.truth_of, all_hidden))
     fits, values = [], np.empty((len(folds), len(RIDGES)))
     for fold, hidden in enumerate(all_hidden):
         fits.append(folds.without(fold).ridge_solutions(RIDGES))
@@ -584,11 +567,8 @@ def choose_ridge(
         advance()
     best = best_of_folds(values, metric)
     without = [best_of_folds(np.delete(values, fold, axis=0), metric) for fold in range(len(folds))]
-    return (
-        RIDGES[best],
-        [of_fold[best] for of_fold in fits],
-        [of_fold[i] for of_fold, i in zip(fits, without, strict=True)],
-    )
+    chosen = [of_fold[best] for of_fold in fits]
+    return RIDGES[best], chosen, [of_fold[i] for of_fold, i in zip(fits, without, strict=True)]
 
 
 def best_of_folds(values: Matrix, metric: str) -> int:

@@ -80,18 +80,12 @@ class Model(stored.Field):
         return Nested(_Classes()[self.name]).read(found, reader, scope)
 
 
-def stored_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of a model in forms that a file can hold."""
-    return {name: _storable(name, value) for name, value in parameters.items()}
-
-
-def _storable(name: str, value: Any) -> Any:
-    if name == "random_state" and not isinstance(value, int | np.integer):
-        return None  # a generator, whose state has nothing to do with the fitted model
+def storable(value: Any) -> Any:
+    """A parameter in a form that a file can hold."""
     if isinstance(value, slice):
         return {"slice": [value.start, value.stop, value.step]}
     if isinstance(value, Mapping):
-        return {key: _storable("", item) for key, item in value.items()}
+        return {key: storable(item) for key, item in value.items()}
     if isinstance(value, np.generic | list | tuple | range | set | frozenset):
         return plain(sorted(value) if isinstance(value, set | frozenset) else value)
     return value

@@ -193,19 +193,12 @@ class Reader:
 
 
 def moments_of_batch(
-    specs: Mapping[str, FeatureSpec],
-    plans: Mapping[str, ViewPlan | None],
-    sampled: bool,
-    reader: Reader,
-    part: int,
-    row: int,
-    features: Batch,
-    labels: Batch,
+    specs: Any, plans: Any, sampled: bool, reader: Reader, part: int, row: int, X: Batch, y: Batch
 ) -> dict[str, Any]:
     """Second pass over a batch: moments of columns, and a sample of rows as they are given."""
     results: dict[str, Any] = {}
-    signed = reader.signed(labels) if sampled else None
-    for view, batch in reader.names.split(reader.name, features).items():
+    signed = reader.signed(y) if sampled else None
+    for view, batch in reader.names.split(reader.name, X).items():
         moments, present = specs[view].moments(batch, plans[view])
         if present.any():
             results[view] = moments, None
@@ -216,29 +209,22 @@ def moments_of_batch(
 
 
 def statistics_of_batch(
-    fitted: Mapping[str, ViewFeatures],
-    n_folds: int,
-    options: Mapping[str, Any],
-    reader: Reader,
-    part: int,
-    row: int,
-    features: Batch,
-    labels: Batch,
+    fitted: Any, n_folds: int, options: Any, reader: Reader, part: int, row: int, X: Batch, y: Batch
 ) -> dict[str, Any]:
     """Last pass over a batch: statistics of its features and labels, and a sample of both."""
     results: dict[str, tuple[Any, Any]] = {}
-    signed, anywhere = reader.signed(labels), np.zeros(len(features), dtype=bool)
-    for view, batch in reader.names.split(reader.name, features).items():
-        X, present = fitted[view].encode(batch, judge=False)
+    signed, anywhere = reader.signed(y), np.zeros(len(X), dtype=bool)
+    for view, batch in reader.names.split(reader.name, X).items():
+        features, present = fitted[view].encode(batch, judge=False)
         if not present.any():
             continue
         anywhere |= present
         rows, Y = reader.rows(part, row, present), signed[present]
         folds = reader.folds(n_folds, rows, Y)
-        statistics = RowStatistics.of(X, Y, folds, n_folds=n_folds, **options)
+        statistics = RowStatistics.of(features, Y, folds, n_folds=n_folds, **options)
         n = len(rows) if n_folds else 0  # only held-out entries are judged on single rows
-        results[view] = statistics, reader.sample(rows[:n], (X[:n], Y[:n]))
-    if reader.names.wide and len(features):
+        results[view] = statistics, reader.sample(rows[:n], (features[:n], Y[:n]))
+    if reader.names.wide and len(X):
         rows, Y = reader.rows(part, row, anywhere), signed[anywhere]
         counts = LabelCounts.of(Y, reader.folds(n_folds, rows, Y), n_folds=n_folds)
         results[COUNTS] = counts, RowsWithout.of(reader.rows(part, row, ~anywhere))
