@@ -20,7 +20,7 @@ from naim3l import NAIM3L, NAIM3LCV
 from naim3l.datasets import make_unpaired
 from naim3l.files.checkpoint import Checkpoint
 
-SETTINGS = {"tol": 0, "max_iter": 80, "decide": "f1", "random_state": 0}
+SETTINGS = {"tol": 0, "max_iter": 40, "decide": "f1", "random_state": 0}
 KINDS = {
     "plain": NAIM3L(0.4, ridge=1.0, **SETTINGS),
     "tuned": NAIM3LCV([0.1, 0.4], [0.0, 1.0], **SETTINGS),

@@ -1,4 +1,4 @@
-"""Four studies as files, with the faults of real ones: three generated, one of real data.
+"""Two studies as files, with the faults of real ones.
 
 Each has rare labels, ids under names of their own, empty cells and text, in formats that differ
 from table to table. Later rows of the same study, with all labels, serve to test a model.
@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import sqlalchemy
 from scipy.special import ndtri
 
-from naim3l.datasets import load_yeast
 from workbooks import make_workbook
 
 
@@ -30,14 +28,11 @@ class Study:
     labels : list of str
     words : list of str
         Options of ``naim3l init`` that name words for yes, no and unknown.
-    guessed : bool
-        Whether ``naim3l init`` can guess the labels; 0 and 1 may be anything.
     """
 
     write: Callable[[Path], tuple[dict[str, str], dict[str, str]]]
     labels: list[str]
     words: list[str]
-    guessed: bool = True
 
 
 def _latent(rng: np.random.Generator, n_rows: int, rates: list[float]) -> tuple[Any, Any]:
@@ -106,34 +101,6 @@ def _write_hospital(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     return sources[0], sources[1]
 
 
-TOPICS = ["topic_business", "topic_politics", "topic_sport", "topic_science", "topic_crash"]
-
-
-def _write_news(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Counts of many words, of stories by three outlets; most counts are 0."""
-    rng = np.random.default_rng(4)
-    sources: list[dict[str, str]] = [{}, {}]
-    for v, outlet in enumerate(("herald", "mirror", "times")):
-        weights = np.random.default_rng(10 + v).normal(size=(5, 120))
-        for part, unknown_share in (("", 0.3), ("_later", 0.0)):
-            Z, labels = _latent(rng, 200, [0.3, 0.25, 0.2, 0.12, 0.04])
-            counts = rng.poisson(np.exp(0.6 * Z @ weights - 1.5))
-            table = pd.DataFrame(counts, columns=[f"w{j:03d}" for j in range(120)])
-            table.insert(0, "story", [f"{outlet[0]}{part[:2]}-{i:05d}" for i in range(200)])
-            for k, topic in enumerate(TOPICS):
-                table[topic] = np.where(rng.random(200) < unknown_share, np.nan, labels[:, k])
-            name = f"{outlet}{part}"
-            if outlet == "times":
-                engine = sqlalchemy.create_engine(f"sqlite:///{folder / 'times.db'}")
-                table.to_sql(name, engine, index=False)
-                engine.dispose()
-                sources[bool(part)][outlet] = f"sqlite:///times.db#select * from {name}"
-            else:
-                table.to_csv(folder / f"{name}.csv.gz", index=False)
-                sources[bool(part)][outlet] = f"{name}.csv.gz"
-    return sources[0], sources[1]
-
-
 DRUGS = ["caffeine", "nicotine", "cannabis", "ecstasy", "ketamine", "heroin"]
 
 
@@ -166,33 +133,9 @@ def _write_survey(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     return sources[0], sources[1]
 
 
-def _write_genes(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Real data: functions of genes of yeast, in tables that share no row; two are rare."""
-    data = load_yeast()
-    rng = np.random.default_rng(6)
-    chosen = [0, 2, 5, 8, 9, 13]
-    order = rng.permutation(len(next(iter(data.views.values()))))
-    sources: list[dict[str, str]] = [{}, {}]
-    for v, (name, X) in enumerate(data.views.items()):
-        for part, share in (("", 0.4), ("_later", 0.0)):
-            rows = order[400 * (2 * v + bool(part)) :][:400]
-            table = pd.DataFrame(X[rows], columns=[f"{name}_{j}" for j in range(X.shape[1])])
-            table = _with_holes(rng, table, 0.05)
-            table.insert(0, "gene", [f"Y{i:04d}W" for i in rows])
-            for k in chosen:
-                hidden = rng.random(len(rows)) < share
-                labels = np.asarray(data.labels)[rows, k]
-                table[f"class{k}"] = np.where(hidden, np.nan, labels)
-            table.to_csv(folder / f"{name}{part}.csv", index=False)
-            sources[bool(part)][name] = f"{name}{part}.csv"
-    return sources[0], sources[1]
-
-
 STUDIES = {
     "hospital": Study(_write_hospital, OUTCOMES, []),
-    "news": Study(_write_news, TOPICS, [], guessed=False),
     "survey": Study(
         _write_survey, DRUGS, ["--yes", "used", "--no", "never", "--unknown", "not asked"]
     ),
-    "genes": Study(_write_genes, [f"class{k}" for k in (0, 2, 5, 8, 9, 13)], [], guessed=False),
 }

@@ -33,7 +33,6 @@ def run(command, folder, *options):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("data", ["training", "test", "bytes per row and view"]),
         ("growth", ["fit, calibrated", "predict", "statistics of a part: MB"]),
         ("workers", ["1 thread", "2 threads", "2 processes", "in memory s"]),
         ("rival", ["naim3l, calibrated", "SGDClassifier, 3 epochs", "guessing"]),
@@ -71,25 +70,3 @@ def test_rows_are_the_same_each_time_and_memory_holds_a_row_group(scale_data, tm
             assert X.tobytes() == X_again.tobytes()
             np.testing.assert_array_equal(Y, Y_again)
             assert 0.45 < np.isnan(Y).mean() < 0.55
-
-
-def test_files_that_exist_are_kept_and_missing_ones_are_written(scale_data, tmp_path, monkeypatch):
-    monkeypatch.setattr(scale_data, "FILE_ROWS", 1_000)
-    data = scale_data.Dataset(tmp_path, n_rows=2_500).write()
-    files = sorted(Path(data.paths["view0"]).iterdir())
-    assert [file.name for file in files] == [f"part-0000{i}.parquet" for i in range(3)]
-    kept, lost = files[0].stat().st_mtime_ns, files[1].read_bytes()
-    files[1].unlink()
-    data.write()
-    assert files[0].stat().st_mtime_ns == kept
-    assert files[1].read_bytes() == lost
-    assert sum(len(X) for X, _ in data.groups("view0")) == 2_500
-
-
-def test_views_and_test_rows_differ_and_test_labels_are_known(scale_data, tmp_path):
-    train = scale_data.Dataset(tmp_path, n_rows=500).write()
-    test = scale_data.Dataset(tmp_path, n_rows=500, test=True).write()
-    tables = [next(data.groups(view)) for data in (train, test) for view in scale_data.VIEWS]
-    for i, (X, _) in enumerate(tables):
-        assert all(not np.isclose(X, other).any(axis=1).all() for other, _ in tables[:i])
-    assert not any(np.isnan(Y).any() for _, Y in tables[2:])
