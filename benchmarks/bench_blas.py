@@ -161,30 +161,26 @@ def reference_rate(case):
 
 
 def print_case(case, clock, n_iter):
-    from common import number, print_table, progress
+    from common import print_table, progress
 
     progress(f"{case.name}: loop")
     shape, reference = reference_rate(case)
     run_loop(case, clock, 2)  # warms up
     iteration = run_loop(case, clock, n_iter)
-    rows = []
-    for kind, seconds in clock.seconds.most_common():
-        rate = clock.flops[kind] / seconds
-        rows.append([
-            kind, f"{100 * seconds / n_iter / iteration:.1f} %", number(rate / reference),
-            number(clock.calls[kind] / n_iter), number(1000 * seconds / n_iter),
-            number(rate / 1e9),
-        ])  # fmt: skip
     inside = sum(clock.seconds.values()) / n_iter
-    for name, seconds in (("inside BLAS and LAPACK", inside), ("whole loop", iteration)):
-        rate = sum(clock.flops.values()) / n_iter / seconds
-        rows.append([name, f"{100 * seconds / iteration:.1f} %", number(rate / reference),
-                     "", number(1000 * seconds), number(rate / 1e9)])  # fmt: skip
+    parts = [(kind, seconds / n_iter) for kind, seconds in clock.seconds.most_common()]
+    rows = []
+    for name, seconds in (*parts, ("inside BLAS and LAPACK", inside), ("whole loop", iteration)):
+        flops = clock.flops.get(name, clock.flops.total()) / n_iter
+        row = {"per iteration": name, "share": f"{100 * seconds / iteration:.1f} %"}
+        row |= {"rate:reference": flops / seconds / reference}
+        row |= {"calls": clock.calls[name] / n_iter if name in clock.calls else ""}
+        rows.append(row | {"ms": 1000 * seconds, "Gflop/s": flops / seconds / 1e9})
     size = " x ".join(map(str, shape))
     print_table(
         f"{case.name}, one thread. Reference: a product {size} at {reference / 1e9:.3g} Gflop/s.",
-        ["per iteration", "share", "rate:reference", "calls", "ms", "Gflop/s"], rows,
-    )  # fmt: skip
+        rows,
+    )
 
 
 def main():

@@ -64,10 +64,9 @@ def _networks(seed, **options):
 
 
 def make_case(n_rows, n_labels):
-    made = make_unpaired(
-        n_rows, n_features=(120,) * 6, n_labels=n_labels, n_latent=40, labels_per_row=3.4,
-        noise=0.3, missing_labels=0.5, random_state=0,
-    )  # fmt: skip
+    drawn = {"n_latent": 40, "labels_per_row": 3.4, "noise": 0.3, "missing_labels": 0.5}
+    sizes = {"n_features": (120,) * 6, "n_labels": n_labels}
+    made = make_unpaired(n_rows, **sizes, **drawn, random_state=0)
     features = [Recipe("scale").fit(X)[1] for X in made.views.values()]
     signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in made.labels.values()]
     return Case("generated", LAM, features, signed)
@@ -78,29 +77,30 @@ def bias_table(case, scores, sizes, repeats):
     loss, positives = NAIM3LLoss(LAM), [Y > 0 for Y in case.labels]
     n_rows = [len(Y) for Y in case.labels]
     first = np.cumsum([0, *n_rows])
-    Y = torch.from_numpy(np.where(np.concatenate(case.labels) == 0, np.nan,
-                                  np.concatenate(case.labels) > 0))  # fmt: skip
+    Y = torch.from_numpy(
+        np.where(np.concatenate(case.labels) == 0, np.nan, np.concatenate(case.labels) > 0)
+    )
     counts = (Y > 0).sum(dim=0).clamp(min=1)
     rows = []
     for size in sizes:
         n_batches = count_batches(n_rows, size, [1] * len(n_rows))
-        line = [str(size), number(n_batches**-0.5)]
-        for A in scores.values():
+        row = {"rows per view": size, "sqrt(p)": n_batches**-0.5}
+        for what, A in scores.items():
             whole, found = loss.parts(A, Y), {"low_rank": [], "high_rank": []}
             rng = np.random.default_rng(0)
             for _ in range(repeats):
                 for batch in deal_batches(positives, n_batches, rng, [1] * len(n_rows)):
                     chosen = np.concatenate([first[v] + part for v, part in enumerate(batch)])
                     shares = (Y[chosen] > 0).sum(dim=0) / counts
-                    parts = loss.parts(A[chosen], Y[chosen], share=len(chosen) / len(A),
-                                       label_shares=shares)  # fmt: skip
+                    parts = loss.parts(
+                        A[chosen], Y[chosen], share=len(chosen) / len(A), label_shares=shares
+                    )
                     for name, values in found.items():
                         values.append(float(parts[name] / whole[name]))
-            line += [number(float(np.mean(values))) for values in found.values()]
-        rows.append(line)
-    names = [f"{what}, {term}" for what in scores for term in ("low rank", "high rank")]
-    print_table("Norms on batches relative to those on all rows.",
-                ["rows per view", "sqrt(p)", *names], rows)  # fmt: skip
+            for name, values in found.items():
+                row[f"{what}, {name.replace('_', ' ')}"] = np.mean(values)
+        rows.append(row)
+    print_table("Norms on batches relative to those on all rows.", rows)
 
 
 def start_training(
@@ -132,22 +132,21 @@ def _wait():
 
 def time_table(case, sizes, repeats, devices):
     """Columns for each device; ratios are relative to one step on all rows on that device."""
-    columns = {device: [] for device in devices}
+    rows = {size: {"rows per view": size} for size in sizes}
     for device in devices:
+        times = {}
         for size in sizes:
             progress(f"seconds per epoch, {size} rows, {device}")
-            columns[device].append([
+            times[size] = [
                 seconds_per_epoch(case, size, repeats, lam=lam, device=torch.device(device))
                 for lam in (LAM, 0.0)
-            ])  # fmt: skip
-    rows = [[str(size)] for size in sizes]
-    for times in columns.values():
-        for row, (whole, plain) in zip(rows, times, strict=True):
-            row += [number(whole), number(whole / times[-1][0]), f"{1 - plain / whole:.0%}"]
-    header = ["rows per view"]
-    for device in devices:
-        header += [f"{device}: seconds", "ratio", "due to regulariser"]
-    print_table("Time of an epoch: networks with 1024 hidden units.", header, rows)
+            ]
+        for size, (whole, plain) in times.items():
+            rows[size] |= {f"{device}: seconds": whole}
+            rows[size] |= {f"{device}: ratio": whole / times[sizes[-1]][0]}
+            rows[size] |= {f"{device}: due to regulariser": f"{1 - plain / whole:.0%}"}
+    title = "Time of an epoch: networks with 1024 hidden units."
+    print_table(title, list(rows.values()))
 
 
 def objective_table(case, sizes, steps):
@@ -158,14 +157,16 @@ def objective_table(case, sizes, steps):
     for size in sizes:
         progress(f"linear model by batches, {size} rows")
         n_batches = count_batches([len(Y) for Y in case.labels], size, [1] * len(case.labels))
-        training = start_training(case, size, hidden=(), learning_rate=2e-2,
-                                  epochs=-(-steps // n_batches))  # fmt: skip
+        training = start_training(
+            case, size, hidden=(), learning_rate=2e-2, epochs=-(-steps // n_batches)
+        )
         training.run()
         truth = np.where(objective.problem.Y == 0, np.nan, objective.problem.Y > 0)
         value = float(NAIM3LLoss(LAM)(torch.from_numpy(training.scores()), torch.from_numpy(truth)))
-        rows.append([str(size), f"{value / least.history[-1]['objective']:.4f}"])
+        ratio = value / least.history[-1]["objective"]
+        rows.append({"rows per view": size, "ratio": f"{ratio:.4f}"})
     title = f"Objective of the linear model after at least {steps} steps, relative to the solver."
-    print_table(title, ["rows per view", "ratio"], rows)
+    print_table(title, rows)
 
 
 def generated_tables(n_rows, n_labels, sizes, steps, repeats, devices):
@@ -204,14 +205,14 @@ def real_table(data, name, seeds):
             for seed, trial in trials.items():
                 model = make(seed).fit(trial.X_train, trial.Y_train)
                 metrics = measure(trial, model.decision_function(trial.X_test))
-                fused, alone = metrics["fused"] or {}, metrics["per view"]
-                found.append([part.get(metric, np.nan) for part in (fused, alone)
-                              for metric in ("AP", "1-RL")])  # fmt: skip
+                parts = metrics["fused"] or {}, metrics["per view"]
+                found.append([of.get(metric, np.nan) for of in parts for metric in ("AP", "1-RL")])
         seconds = (perf_counter() - start) / len(seeds)
-        means = 100 * np.mean(found, axis=0)
-        rows.append([title, *(f"{value:.2f}" for value in means), number(seconds, 2)])
-    header = ["", "fused AP", "fused 1-RL", "AP", "1-RL", "seconds"]
-    print_table(f"{name}, test rows, percent, seeds {list(seeds)}.", header, rows)
+        names = ("fused AP", "fused 1-RL", "AP", "1-RL")
+        means = zip(names, 100 * np.mean(found, axis=0), strict=True)
+        row = {"": title} | {metric: f"{value:.2f}" for metric, value in means}
+        rows.append(row | {"seconds": number(seconds, 2)})
+    print_table(f"{name}, test rows, percent, seeds {list(seeds)}.", rows)
 
 
 def main():

@@ -62,33 +62,31 @@ def compare_fits(case, tol, arguments):
         progress(f"fit, {case.name}, tol {tol:g}, {device}")
         timed_fit(NAIM3L(features=None, ridge=1.0, max_iter=2, device=device), *some)
         ridge = 1.0 if case.name == "yeast" else "auto"
-        models.append(NAIM3L(case.lam, ridge=ridge, features=None, tol=tol, max_iter=5000,
-                             device=device))  # fmt: skip
+        limits = {"tol": tol, "max_iter": 5000}
+        models.append(NAIM3L(case.lam, ridge=ridge, features=None, **limits, device=device))
         seconds.append(timed_fit(models[-1], X, Y))
     gpu, cpu = models
-    row = [
-        f"{tol:g}", f"{number(seconds[0])} ({gpu.n_iter_})",
-        f"{number(seconds[1])} ({cpu.n_iter_})",
-        number(seconds[1] / seconds[0]), number(difference(gpu, cpu)),
-        number(abs(gpu.objective_ / cpu.objective_ - 1)),
-    ]  # fmt: skip
-    header = ["tol", "GPU s (iterations)", "CPU s (iterations)", "CPU : GPU", "weights differ",
-              "objectives differ"]  # fmt: skip
-    arguments.table(f"A fit, {case.name}.", header, [row])
+    row = {
+        "tol": f"{tol:g}",
+        "GPU s (iterations)": f"{number(seconds[0])} ({gpu.n_iter_})",
+        "CPU s (iterations)": f"{number(seconds[1])} ({cpu.n_iter_})",
+        "CPU : GPU": seconds[1] / seconds[0],
+        "weights differ": difference(gpu, cpu),
+        "objectives differ": abs(gpu.objective_ / cpu.objective_ - 1),
+    }
+    arguments.table(f"A fit, {case.name}.", [row])
 
 
 def compare_search(X, Y, arguments):
-    rows, models = [], []
+    rows = []
     for device in (arguments.device, "cpu"):
         progress(f"search, {device}")
         kernel = Kernel("hellinger", arguments.landmarks)
         model = NAIM3LCV(**SEARCH, features=kernel, decide=DECIDE, random_state=0, device=device)
-        seconds = timed_fit(model, X, Y)
-        models.append(model)
-        rows.append([device, number(seconds), f"{model.lam_:g}", f"{model.ridge_:g}",
-                     f"{model.best_score_:.5f}"])  # fmt: skip
-    header = ["device", "s", "lam", "ridge", "held-out log-loss"]
-    arguments.table("Kernel search on Corel5k, six views, with calibration.", header, rows)
+        row = {"device": device, "s": timed_fit(model, X, Y), "lam": f"{model.lam_:g}"}
+        row |= {"ridge": f"{model.ridge_:g}", "held-out log-loss": f"{model.best_score_:.5f}"}
+        rows.append(row)
+    arguments.table("Kernel search on Corel5k, six views, with calibration.", rows)
 
 
 def compare_thresholding(arguments):
@@ -106,11 +104,11 @@ def compare_thresholding(arguments):
         result = function()
         _synchronize()
         seconds = perf_counter() - start
-        error = "-"
+        error = None
         if name == "products":
-            error = number(np.abs(result.cpu().numpy() - exact).max() / np.abs(exact).max())
-        rows.append([name, number(1000 * seconds), error])
-    arguments.table(f"Thresholding {n} matrices {n} x {n}.", ["by", "ms", "relative error"], rows)
+            error = np.abs(result.cpu().numpy() - exact).max() / np.abs(exact).max()
+        rows.append({"by": name, "ms": 1000 * seconds, "relative error": error})
+    arguments.table(f"Thresholding {n} matrices {n} x {n}.", rows)
 
 
 def _synchronize():

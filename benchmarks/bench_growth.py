@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
-from common import number, peak_bytes, print_machine, print_table, progress, timed_solve
+from common import peak_bytes, print_machine, print_table, progress, timed_solve
 from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
 
@@ -142,44 +142,38 @@ def in_fresh_process(n_rows, mode, equal):
     return json.loads(done.stdout)
 
 
-def _factor(values, i):
-    return "-" if i == 0 else number(values[i] / values[i - 1])
-
-
 def print_times(sizes, reports):
-    passes = [report["pass"] for report in reports]
-    iterations = [report["iteration"] for report in reports]
-    rows = [
-        [
-            f"{n:,}", _factor(sizes, i), _factor(passes, i), _factor(iterations, i),
-            number(passes[i] / iterations[i]), f"{report['block_rows']:,}",
-            number(passes[i]), number(iterations[i]),
-        ]
-        for i, (n, report) in enumerate(zip(sizes, reports, strict=True))
-    ]  # fmt: skip
+    rows, before = [], None
+    for n, report in zip(sizes, reports, strict=True):
+        now = {"rows x": n, "pass x": report["pass"], "iteration x": report["iteration"]}
+        grown = {name: before and value / before[name] for name, value in now.items()}
+        before, ratio = now, report["pass"] / report["iteration"]
+        row = {"rows": n} | grown | {"pass:iteration": ratio}
+        row |= {"rows of factors": report["block_rows"]}
+        rows.append(row | {"pass s": report["pass"], "iteration s": report["iteration"]})
     most = N_VIEWS * N_LABELS * (N_FEATURES + 1)
     print_table(
         "Growth of the rows, the pass and the iteration from one size to the next, and time of the "
         f"pass in iterations.\nThe iteration works on the labels' factors, which stop growing at "
         f"{most:,} rows in total, when every label\nhas more positives in every view than the view "
         "has columns.",
-        ["rows", "rows x", "pass x", "iteration x", "pass:iteration", "rows of factors",
-         "pass s", "iteration s"], rows,
-    )  # fmt: skip
+        rows,
+    )
 
 
 def print_memory(sizes, modes, reports):
     rows = []
     for i, n in enumerate(sizes):
-        peaks = [reports[mode][i]["peak"] / reports[mode][i]["input"] for mode in modes]
-        megabytes = [f"{reports[mode][i]['peak'] / 1e6:.0f}" for mode in modes]
-        size = f"{reports[modes[0]][i]['input'] / 1e6:.0f}"
-        rows.append([f"{n:,}", *map(number, peaks), size, *megabytes])
+        peaks = {mode: reports[mode][i]["peak"] for mode in modes}
+        size = reports[modes[0]][i]["input"]
+        row = {"rows": n} | {mode: peak / size for mode, peak in peaks.items()}
+        row |= {"input MB": f"{size / 1e6:.0f}"}
+        rows.append(row | {f"{mode} MB": f"{peak / 1e6:.0f}" for mode, peak in peaks.items()})
     print_table(
         "Peak memory of the pass as a multiple of the input, including rows that are held in "
         "memory.\nThe buffers of the pass have a constant size, so small inputs have large ratios.",
-        ["rows", *modes, "input MB", *(f"{mode} MB" for mode in modes)], rows,
-    )  # fmt: skip
+        rows,
+    )
 
 
 def main():

@@ -43,10 +43,8 @@ def search_kernel(data):
     from naim3l import NAIM3LCV, Kernel
 
     X, Y = corel5k(data, "corel5k")
-    model = NAIM3LCV(
-        [0.2, 0.4, 0.8], [1.0, 3.0], cv=2, metric="log-loss", tol=1e-3,
-        features=Kernel("hellinger", n_landmarks=400), random_state=0,
-    )  # fmt: skip
+    kernel, options = Kernel("hellinger", n_landmarks=400), {"metric": "log-loss", "tol": 1e-3}
+    model = NAIM3LCV([0.2, 0.4, 0.8], [1.0, 3.0], cv=2, features=kernel, random_state=0, **options)
     return lambda: model.fit(X, Y)
 
 
@@ -95,12 +93,12 @@ def start_python(data):
     return lambda: subprocess.run([sys.executable, "-c", "pass"], check=True)
 
 
-JOBS = (
-    fit_raw, search_linear, search_kernel, fit_text, fit_long_text, search_text, show_help,
-    show_completion, start_python,
-)  # fmt: skip
+JOBS = (fit_raw, search_linear, search_kernel, fit_text, fit_long_text, search_text)
+JOBS += (show_help, show_completion, start_python)
 BUSY = (fit_raw,)  # also measured beside a busy process
 LONG = (search_linear, search_kernel)  # measured once
+OF_FILES = (fit_raw, search_linear, search_kernel)  # left out without the files
+QUICK = (fit_text, show_help, start_python)
 
 
 def corel5k(data, name):
@@ -127,54 +125,58 @@ def in_checkout(name, checkout, data):
     """Seconds of a job with the code of a checkout."""
     root = Path(checkout).resolve()
     path = os.pathsep.join(map(str, (root / "src", root / "bench" / "src", HERE)))
-    command = [sys.executable, __file__, "--run", name, "--data", data]
-    done = subprocess.run(
-        command,
-        env=os.environ | {"PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        check=True,
-        text=True,
-    )
+    command = [sys.executable, __file__, "--run", name, *(["--data", data] if data else [])]
+    environment = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def compare(job, arguments, busy):
-    """Median seconds before and after; long jobs run once."""
-    found = {checkout: [] for checkout in (arguments.before, HERE.parent)}
+    """Median seconds before, if there is another checkout, and after; long jobs run once."""
+    checkouts = {"before": arguments.before, "after": HERE.parent}
+    found = {when: [] for when, checkout in checkouts.items() if checkout}
     other = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if busy else None
     try:
         for _ in range(1 if job in LONG else arguments.repeats):
-            for checkout, seconds in found.items():
-                print(f"{job.__name__}, {checkout}", file=sys.stderr, flush=True)
-                seconds.append(in_checkout(job.__name__, checkout, arguments.data))
+            for when, seconds in found.items():
+                print(f"{job.__name__}, {when}", file=sys.stderr, flush=True)
+                seconds.append(in_checkout(job.__name__, checkouts[when], arguments.data))
     finally:
         if other is not None:
             other.kill()
-    return [statistics.median(seconds) for seconds in found.values()]
+    return {when: statistics.median(seconds) for when, seconds in found.items()}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", required=True, help="folder with the Corel5k files")
+    parser.add_argument("--data", help="folder with the Corel5k files")
     parser.add_argument("--before", help="another checkout of this repository")
     parser.add_argument("--jobs", nargs="+", choices=[job.__name__ for job in JOBS])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument(
+        "--quick", action="store_true", help="short jobs once, to check that it runs"
+    )
     parser.add_argument("--run", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run:
         return run(arguments.run, arguments.data)
-    from common import number, print_machine, print_markdown
+    from common import print_machine, print_markdown
 
     print_machine()
+    jobs = [job for job in JOBS if arguments.data or job not in OF_FILES]
+    if arguments.quick:
+        jobs, arguments.repeats = QUICK, 1
     rows = []
-    for job in JOBS:
+    for job in jobs:
         if arguments.jobs and job.__name__ not in arguments.jobs:
             continue
         for busy in (False, True) if job in BUSY else (False,):
-            before, after = compare(job, arguments, busy)
+            row = compare(job, arguments, busy)
+            if arguments.before:
+                row["before : after"] = row["before"] / row["after"]
             title = job.__doc__.rstrip(".") + (", beside a busy process" if busy else "")
-            rows.append([title, number(before), number(after), number(before / after)])
-    print_markdown("Seconds of whole jobs.", ["job", "before", "after", "before : after"], rows)
+            rows.append({"job": title} | row)
+    print_markdown("Seconds of whole jobs.", rows)
 
 
 if __name__ == "__main__":

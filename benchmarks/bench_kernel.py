@@ -66,16 +66,20 @@ def compare_fits(X, Y, landmarks):
     problem, features = make_problem(X, Y)
     timed(problem, LAM, 0.0)  # warms up
     linear, n_iter = timed(problem, LAM, 0.0)
-    rows = [["linear, 50 components", f"{features:.1f}", f"{linear:.1f}", str(n_iter), "1.0", ""]]
+    rows = []
+
+    def add(fit, features, seconds, n_iter, form):
+        row = {"fit": fit, "features, s": f"{features:.1f}", "solve, s": f"{seconds:.1f}"}
+        row |= {"iterations": n_iter, "solve : linear": f"{seconds / linear:.1f}", "form": form}
+        rows.append(row)
+
+    add("linear, 50 components", features, linear, n_iter, "")
     for n in landmarks:
         progress(f"{n} landmarks")
         problem, features = make_problem(X, Y, n)
-        seconds, n_iter = timed(problem, LAM, RIDGE)
-        chosen = "rows" if choose_form(problem) is problem else "statistics"
-        rows.append([f"kernel, {n} landmarks", f"{features:.1f}", f"{seconds:.1f}", str(n_iter),
-                     f"{seconds / linear:.1f}", chosen])  # fmt: skip
-    header = ["fit", "features, s", "solve, s", "iterations", "solve : linear", "form"]
-    print_table("Kernel fits compared with the linear fit", header, rows)
+        form = "rows" if choose_form(problem) is problem else "statistics"
+        add(f"kernel, {n} landmarks", features, *timed(problem, LAM, RIDGE), form)
+    print_table("Kernel fits compared with the linear fit", rows)
 
 
 def compare_forms(X, Y, columns):
@@ -88,11 +92,10 @@ def compare_forms(X, Y, columns):
         on_rows, on_statistics = (
             timed(problem, LAM, RIDGE, form)[0] for form in ("rows", "statistics")
         )
-        estimate = costs["rows"].flops / costs["statistics"].flops
-        rows.append([str(n), f"{on_rows:.1f}", f"{on_statistics:.1f}",
-                     f"{on_rows / on_statistics:.2f}", f"{estimate:.2f}"])  # fmt: skip
-    header = ["columns", "rows, s", "statistics, s", "measured ratio", "estimated ratio"]
-    print_table("Rows or statistics", header, rows)
+        row = {"columns": n, "rows, s": f"{on_rows:.1f}", "statistics, s": f"{on_statistics:.1f}"}
+        row |= {"measured ratio": on_rows / on_statistics}
+        rows.append(row | {"estimated ratio": costs["rows"].flops / costs["statistics"].flops})
+    print_table("Rows or statistics", rows)
 
 
 def compare_search(X, Y, n):
@@ -106,10 +109,9 @@ def compare_search(X, Y, n):
     pairs = [0.2, 0.4, 0.8], [1.0, 3.0]
     NAIM3LCV(*pairs, cv=2, features=kernel, decide="sign", random_state=0).fit(X, Y)
     search = perf_counter() - start
-    row = [f"{n} landmarks, 6 pairs, 2 folds, 3 bandwidths", f"{single:.1f}", f"{search:.1f}",
-           f"{search / single:.1f}"]  # fmt: skip
-    header = ["search", "single fit, s", "search, s", "search : single fit"]
-    print_table("A search with its final fit", header, [row])
+    row = {"search": f"{n} landmarks, 6 pairs, 2 folds, 3 bandwidths"}
+    row |= {"single fit, s": f"{single:.1f}", "search, s": f"{search:.1f}"}
+    print_table("A search with its final fit", [row | {"search : single fit": search / single}])
 
 
 def main():

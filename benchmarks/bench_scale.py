@@ -24,7 +24,7 @@ import tempfile
 from pathlib import Path
 
 import common
-from common import number, print_machine, progress
+from common import print_machine, progress
 from scale_data import VIEWS, Dataset
 from scale_growth import constants_table, growth_table, measure_growth
 from scale_kill import killed_fits
@@ -43,18 +43,12 @@ SMALL_SIZES = (1_000, 100_000)  # of which the overhead is compared with fits in
 
 
 def print_data(arguments):
-    sets = [_dataset(arguments, n_rows) for n_rows in arguments.rows] + [_test_set(arguments)]
-    rows = [
-        [
-            "test" if data.test else "training", f"{data.n_rows:,}", number(data.n_bytes / 1e9),
-            number(data.n_bytes / data.n_rows / len(VIEWS)),
-        ]
-        for data in sets
-    ]  # fmt: skip
-    arguments.table(
-        f"Files in {arguments.folder}.",
-        ["rows of", "rows per view", "GB", "bytes per row and view"], rows,
-    )  # fmt: skip
+    rows = []
+    for data in [*(_dataset(arguments, n) for n in arguments.rows), _test_set(arguments)]:
+        row = {"rows of": "test" if data.test else "training", "rows per view": data.n_rows}
+        row |= {"GB": data.n_bytes / 1e9}
+        rows.append(row | {"bytes per row and view": data.n_bytes / data.n_rows / len(VIEWS)})
+    arguments.table(f"Files in {arguments.folder}.", rows)
 
 
 def print_growth(arguments):
@@ -64,11 +58,11 @@ def print_growth(arguments):
         "Seconds per million rows of each pass, seconds of the solver, and time per row and peak "
         "memory relative to\nthose of the smallest size. Rows of all views are counted. Threads: "
         f"{arguments.threads}.",
-        *growth_table(reports),
+        growth_table(reports),
     )
     arguments.table(
         "Constants of the cost model, from the largest size of each.",
-        *constants_table(sets[-1], reports),
+        constants_table(sets[-1], reports),
     )
 
 
@@ -77,13 +71,13 @@ def print_workers(arguments):
         data = _dataset(arguments, n_rows)
         arguments.table(
             f"Seconds of a fit to {n_rows:,} rows per view, speed-up, and time of an empty part.",
-            *workers_table(measure_workers(data)),
+            workers_table(measure_workers(data)),
         )
     sets = [_dataset(arguments, n_rows) for n_rows in arguments.small]
     arguments.table(
         "Time of a fit in chunks relative to that of reading the files and fitting in memory with "
         "one thread.",
-        *small_table(sets),
+        small_table(sets),
     )
 
 
@@ -92,32 +86,32 @@ def print_rival(arguments):
     for n_rows in arguments.rows:
         progress(f"{n_rows:,} rows: naim3l and SGDClassifier")
         results = compare(_dataset(arguments, n_rows), test)
-        base = results["naim3l"][0]
-        rows = [
-            [name, number(seconds), number(seconds / base if seconds else None),
-             *(f"{value:.3f}" for value in metrics)]
-            for name, (seconds, metrics) in results.items()
-        ]  # fmt: skip
+        base, rows = results["naim3l"][0], []
+        for name, (seconds, metrics) in results.items():
+            row = {"method": name, "s": seconds, "time x": seconds and seconds / base}
+            rows.append(row | {metric: f"{value:.3f}" for metric, value in metrics.items()})
         arguments.table(
             f"Fits to {n_rows:,} rows per view, read from files, with one thread; mean metrics of "
             f"both views on {test.n_rows:,} test rows each.",
-            ["method", "s", "time x", "AP", "macro-AUC"], rows,
-        )  # fmt: skip
+            rows,
+        )
 
 
 def print_kill(arguments):
     for n_rows in arguments.rows:
         progress(f"{n_rows:,} rows, {arguments.kills} kills")
         seconds, results = killed_fits(_dataset(arguments, n_rows), arguments.kills)
+        rows = [{"pass": "(no kill)", "killed at": "-", "s": seconds, "time x": 1.0}]
+        rows[0]["same bits"] = "-"
+        for title, share, other, equal in results:
+            row = {"pass": title, "killed at": f"{share:.0%}", "s": other}
+            rows.append(row | {"time x": other / seconds, "same bits": "yes" if equal else "NO"})
         n_equal = sum(equal for *_, equal in results)
         arguments.table(
             f"Fits to {n_rows:,} rows per view on 2 worker processes, one of which is killed in a "
             f"pass.\nSame bits as the fit without a kill: {n_equal} of {len(results)}.",
-            ["pass", "killed at", "s", "time x", "same bits"],
-            [["(no kill)", "-", number(seconds), "1.00", "-"],
-             *([title, f"{share:.0%}", number(s), number(s / seconds), "yes" if equal else "NO"]
-               for title, share, s, equal in results)],
-        )  # fmt: skip
+            rows,
+        )
         if n_equal < arguments.kills:
             sys.exit(f"{n_equal} equal fits after {arguments.kills} kills")
 
@@ -131,10 +125,8 @@ def _test_set(arguments):
     return Dataset(arguments.folder, n_rows, arguments.seed, test=True).write()
 
 
-COMMANDS = {
-    "data": print_data, "growth": print_growth, "workers": print_workers, "rival": print_rival,
-    "kill": print_kill,
-}  # fmt: skip
+COMMANDS = {"data": print_data, "growth": print_growth, "workers": print_workers}
+COMMANDS |= {"rival": print_rival, "kill": print_kill}
 
 
 def main():

@@ -32,10 +32,8 @@ from naim3l_bench.trials import draw_challenge, make_trial
 
 DATASETS = ("emotions", "birds", "yeast", "arxiv2007", "corel5k-4", "corel5k-6 kernel")
 FULL, DROPPING, OTHER = "full", "dropping", "other"
-KERNEL = {
-    "lams": [0.2, 0.4, 0.8], "ridges": [1.0, 3.0], "cv": 2, "metric": "log-loss", "tol": 1e-3,
-    "kernel": "hellinger", "n_landmarks": 400,
-}  # fmt: skip
+KERNEL = {"lams": [0.2, 0.4, 0.8], "ridges": [1.0, 3.0], "cv": 2, "metric": "log-loss"}
+KERNEL |= {"tol": 1e-3, "kernel": "hellinger", "n_landmarks": 400}
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -116,16 +114,16 @@ def measure(name, seed, path, against, quick):
 def row_of(name, seed, found):
     full, dropping = found[FULL], found[DROPPING]
     pairs = list(zip(full["lam"], full["ridge"], strict=True))
-    best, chosen = (pairs.index(tuple(of["pair"])) for of in (full, dropping))
-    values, error = full["mean_test_score"], full["error"][best]
-    cells = [f"{name}, {seed}"]
-    cells += [f"{lam:.2g}, {ridge:g}" for lam, ridge in (pairs[best], pairs[chosen])]
-    cells += [f"{values[best]:.4f}", f"{values[chosen]:.4f}", f"{error:.4f}"]
-    cells += [f"{dropping['fits']} : {full['fits']}"]
-    times = [found[kind]["seconds"] for kind in (DROPPING, FULL, OTHER) if kind in found]
-    cells += [f"{seconds:.3g}" for seconds in times]
-    cells += [f"{dropping['seconds'] / dropping['one']:.1f}"]
-    return cells + [f"{seconds / times[0]:.1f}" for seconds in times[1:]]
+    row = {"dataset, seed": f"{name}, {seed}"}
+    chosen = {kind: pairs.index(tuple(found[kind]["pair"])) for kind in (FULL, DROPPING)}
+    row |= {f"lam, ridge: {kind}": "{:.2g}, {:g}".format(*pairs[i]) for kind, i in chosen.items()}
+    row |= {f"metric: {kind}": f"{full['mean_test_score'][i]:.4f}" for kind, i in chosen.items()}
+    row |= {"standard error": f"{full['error'][chosen[FULL]]:.4f}"}
+    row |= {"fits": f"{dropping['fits']} : {full['fits']}"}
+    row |= {f"{kind} s": of["seconds"] for kind, of in found.items()}
+    row |= {"solves": f"{dropping['seconds'] / dropping['one']:.1f}"}
+    others = {kind: of["seconds"] for kind, of in found.items() if kind != DROPPING}
+    return row | {f"{kind} : dropping": s / dropping["seconds"] for kind, s in others.items()}
 
 
 def main():
@@ -141,24 +139,19 @@ def main():
         search_once(arguments.worker[0], json.loads(arguments.worker[1]))
         return
     print_machine()
-    names = [
-        name for name in arguments.only
-        if arguments.quick or name.split("-")[0] in available(arguments.data)
-    ]  # fmt: skip
+    names, seeds = arguments.only, arguments.seeds
+    if not arguments.quick:
+        there = available(arguments.data)
+        names = [name for name in names if name.split("-")[0] in there]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
-            for seed in arguments.seeds:
+            for seed in seeds[: 1 if arguments.quick else None]:
                 path = Path(folder) / "trial.npz"
                 write_trial(name, arguments.data, seed, path, arguments.quick)
                 found = measure(name, seed, path, arguments.against, arguments.quick)
                 rows.append(row_of(name, seed, found))
-                progress(" | ".join(rows[-1]))
-    header = ["dataset, seed", "lam, ridge: full", "dropping", "metric: full", "dropping"]
-    header += ["standard error", "fits", "seconds: dropping", "full"]
-    header += ["other"] * (arguments.against is not None) + ["solves", "full : dropping"]
-    header += ["other : dropping"] * (arguments.against is not None)
-    print_markdown("Search of lam and ridge", header, rows)
+    print_markdown("Search of lam and ridge", rows)
 
 
 if __name__ == "__main__":

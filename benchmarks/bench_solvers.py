@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from common import Case, make_cases, number, print_machine, print_table, progress, timed_solve
+from common import Case, make_cases, print_machine, print_table, progress, timed_solve
 
 from naim3l import evaluate
 from naim3l.problem.rows import Problem
@@ -49,6 +49,10 @@ class Outcome:
     default: SolverResult | None = None
     long: SolverResult | None = None
     lowest: dict[str, float] = field(default_factory=dict)  # objective by method
+
+    @property
+    def oracle_with_objective(self):
+        return self.oracle_iteration and self.oracle_iteration + self.oracle_objective
 
 
 def run_fast(outcome, arguments):
@@ -129,43 +133,41 @@ def _ratio(above, below):
 def print_iterations(outcomes):
     rows = []
     for o in outcomes:
-        with_objective = o.oracle_iteration and o.oracle_iteration + o.oracle_objective
-        rows.append([o.case.name, *map(number, (
-            _ratio(o.oracle_iteration, o.paper_iteration),
-            _ratio(with_objective, o.paper_iteration),
-            _ratio(o.paper_iteration, o.fast_iteration),
-            _ratio(o.oracle_iteration, o.fast_iteration),
-            o.oracle_iteration, with_objective, o.paper_iteration, o.fast_iteration,
-        ))])  # fmt: skip
+        seconds = {"oracle": o.oracle_iteration, "oracle+": o.oracle_with_objective}
+        seconds |= {"paper": o.paper_iteration, "fast": o.fast_iteration}
+        pairs = ("oracle:paper", "oracle+:paper", "paper:fast", "oracle:fast")
+        ratios = {pair: _ratio(*(seconds[name] for name in pair.split(":"))) for pair in pairs}
+        times = {f"{name} s": value for name, value in seconds.items()}
+        rows.append({"case": o.case.name} | ratios | times)
     print_table(
         "Time of one iteration; oracle: without the objective, oracle+: with it (the others always "
         "evaluate it).\nA dash means that the oracle, which visits the rows of a dense X one by "
         "one, was not run (--oracle).",
-        ["case", "oracle:paper", "oracle+:paper", "paper:fast", "oracle:fast",
-         "oracle s", "oracle+ s", "paper s", "fast s"], rows,
-    )  # fmt: skip
+        rows,
+    )
 
 
 def print_solutions(outcomes):
     rows = []
     for o in outcomes:
-        with_objective = o.oracle_iteration and o.oracle_iteration + o.oracle_objective
         oracle_total = o.oracle_iteration and PAPER_ITERATIONS * o.oracle_iteration
-        rows.append([
-            o.case.name,
-            number(_ratio(oracle_total, o.fit)), number(_ratio(o.paper_total, o.fit)),
-            o.paper_note,
-            number(_ratio(o.fit, o.oracle_iteration)), number(_ratio(o.fit, with_objective)),
-            f"{100 * o.setup / o.fit:.0f} %", number(o.paper_total), number(o.fit),
-        ])  # fmt: skip
+        row = {
+            "case": o.case.name,
+            "oracle:fast": _ratio(oracle_total, o.fit),
+            "paper:fast": _ratio(o.paper_total, o.fit),
+            "paper is": o.paper_note,
+            "fit in oracle its": _ratio(o.fit, o.oracle_iteration),
+            "in oracle+ its": _ratio(o.fit, o.oracle_with_objective),
+            "set-up": f"{100 * o.setup / o.fit:.0f} %",
+        }
+        rows.append(row | {"paper s": o.paper_total, "fast fit s": o.fit})
     print_table(
         f"Time to the solution: {PAPER_ITERATIONS} iterations of the oracle (extrapolated) and of "
         "paper (timed, or extrapolated from the\nnumber shown) relative to a complete fit of fast; "
         "that fit in iterations of the oracle, without and with (+) its\nobjective; set-up (pass, "
         "factorisation, start) as a share of the fit.",
-        ["case", "oracle:fast", "paper:fast", "paper is", "fit in oracle its", "in oracle+ its",
-         "set-up", "paper s", "fast fit s"], rows,
-    )  # fmt: skip
+        rows,
+    )
 
 
 def print_convergence(outcomes):
@@ -173,20 +175,25 @@ def print_convergence(outcomes):
     for o in outcomes:
         best = min(o.lowest, key=o.lowest.get)
         history = o.default.history
-        first = next((i for i, r in enumerate(history, 1) if r["stationarity"] < 1e-4), None)
         gap = 100 * (history[-1]["objective"] - o.lowest[best]) / abs(o.lowest[best])
-        rows.append([
-            o.case.name, str(o.default.n_iter), "yes" if o.default.converged else "no",
-            f"{o.default.stationarity:.1e}", f"{gap:.5f}", "-" if first is None else str(first),
-            best, f"{o.long.n_iter}, {_state(o.long)}",
-        ])  # fmt: skip
+        row = {
+            "case": o.case.name,
+            "its": o.default.n_iter,
+            "converged": "yes" if o.default.converged else "no",
+            "stationarity": f"{o.default.stationarity:.1e}",
+            "gap %": f"{gap:.5f}",
+            "first < 1e-4": next(
+                (i for i, record in enumerate(history, 1) if record["stationarity"] < 1e-4), None
+            ),
+            "lowest by": best,
+        }
+        rows.append(row | {"long run": f"{o.long.n_iter}, {_state(o.long)}"})
     print_table(
         "Convergence of fast: iterations of the default fit, its gap in percent of the lowest "
         "objective found by any method\nin this run, first iteration with stationarity below 1e-4, "
         "and the long run (tol 1e-6, at most 300 iterations).",
-        ["case", "its", "converged", "stationarity", "gap %", "first < 1e-4", "lowest by",
-         "long run"], rows,
-    )  # fmt: skip
+        rows,
+    )
 
 
 def print_metrics(outcomes):
@@ -194,12 +201,13 @@ def print_metrics(outcomes):
     for o in outcomes:
         if o.case.X_test is None:
             continue
-        values = [_metrics(o.case, result.W) for result in (o.default, o.long)]
-        for name, row in zip(("default", "long", "difference"), (*values, values[0] - values[1]),
-                             strict=True):  # fmt: skip
-            rows.append([o.case.name, name, *(f"{x:.3f}" for x in row)])
+        default, long = (_metrics(o.case, result.W) for result in (o.default, o.long))
+        found = {"default": default, "long": long, "difference": default - long}
+        for name, values in found.items():
+            shown = {metric: f"{x:.3f}" for metric, x in zip(METRICS, values, strict=True)}
+            rows.append({"case": o.case.name, "fit": name} | shown)
     if rows:
-        print_table("Test metrics in points (100 = perfect).", ["case", "fit", *METRICS], rows)
+        print_table("Test metrics in points (100 = perfect).", rows)
 
 
 def _metrics(case, W):
@@ -217,12 +225,10 @@ def main():
     parser.add_argument("--data", help="folder with real datasets; without it they are left out")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
     parser.add_argument("--cases", nargs="+", choices=NAMES, help="run only these cases")
-    parser.add_argument("--oracle", nargs="*", choices=NAMES, default=["yeast", "corel5k-4"],
-                        help="cases to run the slow oracle on")  # fmt: skip
+    parser.add_argument("--oracle", nargs="*", choices=NAMES, default=["yeast", "corel5k-4"])
     parser.add_argument("--repeats", type=int, default=3, help="fits of fast; the median is shown")
     parser.add_argument("--paper-iterations", type=int, default=8, help="timed iterations of paper")
-    parser.add_argument("--paper-seconds", type=float, default=60,
-                        help="run all 200 iterations if they should take no longer")  # fmt: skip
+    parser.add_argument("--paper-seconds", type=float, default=60, help="limit of all 200 of them")
     parser.add_argument("--long-seconds", type=float, default=600, help="limit of the long runs")
     arguments = parser.parse_args()
     print_machine()

@@ -24,7 +24,7 @@ import argparse
 from time import perf_counter
 
 import numpy as np
-from common import median_seconds, number, print_machine, print_table, progress
+from common import median_seconds, print_machine, print_table, progress
 from scipy import linalg
 from threadpoolctl import threadpool_limits
 
@@ -63,8 +63,9 @@ def scipy_polar(A):
     return linalg.polar(A)[0]
 
 
+BASE = "Algorithm 2"
 METHODS = {
-    "Algorithm 2": trace_norm_subgradient,
+    BASE: trace_norm_subgradient,
     "SVD full": svd_full,
     "SVD economy": svd_economy,
     "SVD truncated": svd_truncated,
@@ -100,29 +101,24 @@ def measure(shape, repeats, full_gigabytes):
 def ratio_table(sizes, outcomes):
     rows = []
     for name in METHODS:
-        ratios = [
-            "-" if o[name] is None else number(o[name][0] / o["Algorithm 2"][0]) for o in outcomes
-        ]
-        rows.append([name, *ratios])
+        rows.append(_row(name, sizes, [o[name] and o[name][0] / o[BASE][0] for o in outcomes]))
         if name in TABLE7:
-            pairs = [(table7_seconds(name, *s), table7_seconds("Algorithm 2", *s)) for s in sizes]
-            rows.append(["  in the paper", *(number(a and a / b) for a, b in pairs)])
-    seconds = [number(o["Algorithm 2"][0]) for o in outcomes]
-    rows.append(["Algorithm 2, seconds", *seconds])
-    title = "Time as a multiple of that of Algorithm 2. A dash: too large for memory (--full-gb)."
-    print_table(title, ["", *_headers(sizes)], rows)
+            pairs = [(table7_seconds(name, *size), table7_seconds(BASE, *size)) for size in sizes]
+            rows.append(_row("  in the paper", sizes, [a and a / b for a, b in pairs]))
+    rows.append(_row(f"{BASE}, seconds", sizes, [o[BASE][0] for o in outcomes]))
+    title = f"Time as a multiple of that of {BASE}. A dash: too large for memory (--full-gb)."
+    print_table(title, rows)
 
 
 def error_table(sizes, outcomes):
     rows = [
-        [name, *("-" if o[name] is None else f"{o[name][1]:.0e}" for o in outcomes)]
-        for name in METHODS
+        _row(name, sizes, [o[name] and f"{o[name][1]:.0e}" for o in outcomes]) for name in METHODS
     ]
-    print_table("Relative error compared with the economy SVD.", ["", *_headers(sizes)], rows)
+    print_table("Relative error compared with the economy SVD.", rows)
 
 
-def _headers(sizes):
-    return [f"{n}x{d}" for n, d in sizes]
+def _row(name, sizes, values):
+    return {"": name} | {f"{n}x{d}": v for (n, d), v in zip(sizes, values, strict=True)}
 
 
 def condition_table(shape, conditions=(1e2, 1e4, 1e6)):
@@ -132,13 +128,13 @@ def condition_table(shape, conditions=(1e2, 1e4, 1e6)):
     rows = []
     for name, method in METHODS.items():
         if method is not svd_full:
-            errors = []
+            row = {"": name}
             for condition in conditions:
                 s = np.geomspace(1, 1 / condition, shape[1])
-                errors.append(f"{relative_error(method(U * s @ V.T), U @ V.T):.0e}")
-            rows.append([name, *errors])
-    title = f"Relative error by condition number, {shape[0]}x{shape[1]}."
-    print_table(title, ["", *(f"{c:.0e}" for c in conditions)], rows)
+                error = relative_error(method(U * s @ V.T), U @ V.T)
+                row[f"{condition:.0e}"] = f"{error:.0e}"
+            rows.append(row)
+    print_table(f"Relative error by condition number, {shape[0]}x{shape[1]}.", rows)
 
 
 def main():

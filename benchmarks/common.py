@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_info
@@ -98,10 +99,8 @@ def _generated(name, n_samples, n_labels, lam, quick):
     """
     n_rows = QUICK_ROWS if quick else n_samples // 2
     n_labels = min(n_labels, 20) if quick else n_labels
-    made = make_unpaired(
-        n_rows, n_features=(50,) * 6, n_labels=n_labels, n_latent=N_LATENT, labels_per_row=4.7,
-        noise=NOISE, missing_labels=0.5, random_state=0,
-    )  # fmt: skip
+    drawn = {"n_latent": N_LATENT, "labels_per_row": 4.7, "noise": NOISE, "missing_labels": 0.5}
+    made = make_unpaired(n_rows, n_features=(50,) * 6, n_labels=n_labels, **drawn, random_state=0)
     features = [Recipe("paper").fit(X)[1] for X in made.views.values()]
     return Case(name, lam, features, [_signed(Y) for Y in made.labels.values()])
 
@@ -170,25 +169,40 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
-def print_markdown(title: str, header: list[str], rows: list[list[str]]) -> None:
-    """Print a table as Markdown, aligned as in `print_table`."""
+def print_markdown(title: str, rows: list[dict[str, Any]]) -> None:
+    """Print a table as Markdown, with cells and alignment as in `print_table`."""
+    header, *cells = _cells(rows)
     print(f"\n{title}\n")
-    for row in (header, [":--", *["--:"] * (len(header) - 1)], *rows):
+    for row in (header, [":--", *["--:"] * (len(header) - 1)], *cells):
         print(f"| {' | '.join(row)} |")
     sys.stdout.flush()
 
 
-def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
-    """Print columns of minimal width, the first left-aligned and the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+def print_table(title: str, rows: list[dict[str, Any]]) -> None:
+    """Print rows, whose keys are the header, in columns; all but the first are right-aligned.
+
+    Floats have significant digits, whole numbers commas, and None is a dash.
+    """
+    header, *cells = _cells(rows)
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
     print(f"\n{title}")
-    for row in (header, ["-" * width for width in widths], *rows):
+    for row in (header, ["-" * width for width in widths], *cells):
         first, *others = (
             cell.ljust(width) if i == 0 else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         print("  ".join([first, *others]).rstrip())
     sys.stdout.flush()
+
+
+def _cells(rows):
+    return [list(rows[0]), *([_cell(row[name]) for name in rows[0]] for row in rows)]
+
+
+def _cell(value):
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else number(value)
 
 
 def number(value: float | None, digits: int = 3) -> str:

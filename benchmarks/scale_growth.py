@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-from common import number, progress
+from common import progress
 from scale_data import N_FEATURES, N_LABELS, VIEWS
 from scale_runs import PASSES, in_fresh_process
 
@@ -40,48 +40,46 @@ def measure_growth(sets, threads):
 
 
 def growth_table(reports):
-    """Header and rows of the table."""
-    header = ["run", "rows per view", *PASSES, "solver s", "all s", "time per row x", "peak MB",
-              "peak x", "peak : files"]  # fmt: skip
+    """Rows of the table."""
     rows = []
     for name, of_run in reports.items():
         first = of_run[0]
         for report in of_run:
             passes = report["passes"]
             per_row = [of["seconds"] / of["rows"] for of in (report, first)]
-            rows.append([
-                name, f"{report['rows']:,}",
-                *(number(passes[key] / report["millions"]) if passes else "-" for key in PASSES),
-                number(passes.get("solver")), number(report["seconds"]),
-                number(per_row[0] / per_row[1]), f"{report['peak'] / 1e6:.0f}",
-                number(report["peak"] / first["peak"]), number(report["peak"] / report["bytes"]),
-            ])  # fmt: skip
-    return header, rows
+            row = {"run": name, "rows per view": report["rows"]}
+            row |= {key: passes[key] / report["millions"] if passes else None for key in PASSES}
+            row |= {"solver s": passes.get("solver"), "all s": report["seconds"]}
+            row |= {"time per row x": per_row[0] / per_row[1]}
+            row |= {"peak MB": f"{report['peak'] / 1e6:.0f}"}
+            row |= {"peak x": report["peak"] / first["peak"]}
+            rows.append(row | {"peak : files": report["peak"] / report["bytes"]})
+    return rows
 
 
 def constants_table(data, reports):
-    """Header and rows of a table of what a row costs, and a part, without and with folds."""
+    """Rows of a table of what a row costs, and a part, without and with folds."""
     fits = [reports[name][-1] for name in FITS]
     micros = [{key: of["passes"][key] / of["millions"] for key in PASSES} for of in fits]
     operations = _operations(data)
-    d, folds = N_FEATURES + 1, (0, N_FOLDS)
-    sent = [statistics_bytes(d, N_LABELS, n_folds=n, free=True) / 1e6 for n in folds]
-    per_row = data.n_bytes / data.n_rows / len(VIEWS)
+    sent = [statistics_bytes(N_FEATURES + 1, N_LABELS, n_folds=n, free=True) for n in (0, N_FOLDS)]
     many = [sum(of.values()) * 1e-6 * len(VIEWS) * MANY_ROWS / MANY_WORKERS for of in micros]
-    rows = [
-        *([f"{key}: microseconds per row and view", *(number(of[key]) for of in micros)]
-          for key in PASSES),
-        ["statistics: operations per row and view", number(operations), "-"],
-        ["statistics: operations per second / 1e9",
-         number(operations / micros[0]["statistics"] / 1e3), "-"],
-        ["solver: seconds", *(number(of["passes"]["solver"]) for of in fits)],
-        ["peak memory: MB", *(f"{of['peak'] / 1e6:.0f}" for of in fits)],
-        ["files: bytes per row and view", *[number(per_row)] * 2],
-        ["statistics of a part: MB", *map(number, sent)],
-        [f"passes over {MANY_ROWS:,} rows per view, {MANY_WORKERS} workers: seconds",
-         *map(number, many)],
-    ]  # fmt: skip
-    return ["constant", *FITS], rows
+    found = {
+        **{f"{key}: microseconds per row and view": [of[key] for of in micros] for key in PASSES},
+        "statistics: operations per row and view": [operations, None],
+        "statistics: operations per second / 1e9": [
+            operations / micros[0]["statistics"] / 1e3,
+            None,
+        ],
+        "solver: seconds": [of["passes"]["solver"] for of in fits],
+        "peak memory: MB": [f"{of['peak'] / 1e6:.0f}" for of in fits],
+        "files: bytes per row and view": [data.n_bytes / data.n_rows / len(VIEWS)] * 2,
+        "statistics of a part: MB": [size / 1e6 for size in sent],
+        f"passes over {MANY_ROWS:,} rows per view, {MANY_WORKERS} workers: seconds": many,
+    }
+    return [
+        {"constant": name} | dict(zip(FITS, values, strict=True)) for name, values in found.items()
+    ]
 
 
 def _operations(data):

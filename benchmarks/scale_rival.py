@@ -77,4 +77,4 @@ def _whole(data, view):
 
 def _metrics(Y, scores):
     found = evaluate(Y, scores)
-    return found["AP"], found["macro-AUC"]
+    return {name: found[name] for name in ("AP", "macro-AUC")}

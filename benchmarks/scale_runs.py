@@ -49,10 +49,11 @@ def workers(threads: int = 1, processes: int = 0):
         with dask.config.set(scheduler="threads", num_workers=threads):
             yield None
         return
-    with LocalCluster(
-        n_workers=processes, threads_per_worker=1, dashboard_address=None,
-        silence_logs=logging.CRITICAL,
-    ) as cluster, cluster.get_client() as client:  # fmt: skip
+    quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+    with (
+        LocalCluster(n_workers=processes, threads_per_worker=1, **quiet) as cluster,
+        cluster.get_client() as client,
+    ):
         yield client
 
 
@@ -110,9 +111,8 @@ def warm_up(folder: str, calibrate: bool):
 
 
 def fit(
-    folder, n_rows, seed, *, threads=1, processes=0, calibrate=False, model_file=None,
-    with_empty_parts=False,
-):  # fmt: skip
+    folder, n_rows, seed, *, threads=1, processes=0, calibrate=False, model_file=None, empty=False
+):
     """Seconds of a fit to files, by pass and in total, and growth of memory."""
     data = Dataset(Path(folder), n_rows, seed)
     with workers(threads, processes):
@@ -123,13 +123,13 @@ def fit(
             model = make_model(calibrate).fit(data.paths, data.labels)
             seconds = perf_counter() - start
         peak = peak_bytes() - before
-        empty = _empty_part() if with_empty_parts else None
+        empty_part = _empty_part() if empty else None
     if model_file is not None:
         Path(model_file).write_bytes(pickle.dumps(model))
     by_kind = passes.by_kind()
     # All else: nearly only the solver, and, with calibration, that of the folds.
     by_kind["solver"] = seconds - by_kind.total()
-    return {"seconds": seconds, "passes": by_kind, "peak": peak, "empty_part": empty}
+    return {"seconds": seconds, "passes": by_kind, "peak": peak, "empty_part": empty_part}
 
 
 def predict(folder, n_rows, seed, *, model_file, threads=1):

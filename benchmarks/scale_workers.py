@@ -2,12 +2,11 @@
 
 from functools import cache
 
-from common import number, progress
+from common import progress
 from scale_runs import PASSES, in_fresh_process
 
-SCHEDULERS = {
-    "1 thread": {"threads": 1}, "2 threads": {"threads": 2}, "2 processes": {"processes": 2},
-}  # fmt: skip
+SCHEDULERS = {"1 thread": {"threads": 1}, "2 threads": {"threads": 2}}
+SCHEDULERS |= {"2 processes": {"processes": 2}}
 
 
 @cache
@@ -16,31 +15,29 @@ def measure_workers(data):
     reports = {}
     for name, options in SCHEDULERS.items():
         progress(f"{data.n_rows:,} rows: {name}")
-        reports[name] = in_fresh_process("fit", data, **options, with_empty_parts=True)
+        reports[name] = in_fresh_process("fit", data, **options, empty=True)
     return reports
 
 
 def workers_table(reports):
-    """Header and rows of a table of seconds and speed-up."""
-    names = [*PASSES, "solver"]
-    header = ["workers", *(f"{name} s" for name in names), "all s", "passes: speed-up",
-              "all: speed-up", "empty part ms"]  # fmt: skip
+    """Rows of a table of seconds and speed-up."""
     first, rows = reports["1 thread"], []
     for name, report in reports.items():
-        passes = [sum(of["passes"][key] for key in PASSES) for of in (first, report)]
-        rows.append([
-            name, *(number(report["passes"][key]) for key in names), number(report["seconds"]),
-            number(passes[0] / passes[1]), number(first["seconds"] / report["seconds"]),
-            number(1e3 * report["empty_part"]),
-        ])  # fmt: skip
-    return header, rows
+        before, after = (sum(of["passes"][key] for key in PASSES) for of in (first, report))
+        row = {"workers": name}
+        row |= {f"{key} s": report["passes"][key] for key in (*PASSES, "solver")}
+        row |= {"all s": report["seconds"], "passes: speed-up": before / after}
+        row |= {"all: speed-up": first["seconds"] / report["seconds"]}
+        rows.append(row | {"empty part ms": 1e3 * report["empty_part"]})
+    return rows
 
 
 def small_table(sets):
-    """Header and rows of a table of fits in chunks relative to those in memory."""
+    """Rows of a table of fits in chunks relative to those in memory."""
     rows = []
     for data in sets:
         memory = in_fresh_process("in_memory", data)["seconds"]
-        ratios = [number(report["seconds"] / memory) for report in measure_workers(data).values()]
-        rows.append([f"{data.n_rows:,}", number(memory), *ratios])
-    return ["rows per view", "in memory s", *(f"{name} x" for name in SCHEDULERS)], rows
+        times = {name: report["seconds"] for name, report in measure_workers(data).items()}
+        row = {"rows per view": data.n_rows, "in memory s": memory}
+        rows.append(row | {f"{name} x": seconds / memory for name, seconds in times.items()})
+    return rows
