@@ -212,13 +212,9 @@ class ConcatenatedModel(AlignedModel):
 
     def _fused_problem(self, rows: AlignedRows, fill: Matrix) -> Problem:
         """The concatenated features as the only view of a problem."""
-        return Problem(
-            [rows.concatenated(fill)],
-            [rows.Y],
-            fit_intercept=self.fit_intercept,
-            positive_weight=rows.positive_weight,
-            names=["all views"],
-        )
+        options: Any = {"fit_intercept": self.fit_intercept, "names": ["all views"]}
+        weight = rows.positive_weight
+        return Problem([rows.concatenated(fill)], [rows.Y], positive_weight=weight, **options)
 
 
 def linear_arrays(problem: Problem, W: Matrix, fill: Matrix) -> dict[str, Matrix]:
@@ -247,18 +243,14 @@ class FusedRidge(ConcatenatedModel):
     """Ridge regression of each label on the columns of all views, for aligned rows.
 
     The features of all views are concatenated; a row that lacks a view has the mean of the
-    training rows that have it. Labels are independent of each other: column k of the weights
-    solves ``(X' diag(P_k) X + ridge I) w = X' (P_k * Y_k)``, where intercepts are not penalised.
-    Labels that are known in the same rows share one factorisation.
+    training rows that have it. Labels are independent of each other, as in
+    :class:`naim3l.PerViewRidge`.
 
     Parameters
     ----------
     ridge : float, default=5.0
         Weight of the squared weights; greater than 0. Increase it when few labels are known.
-    views : mapping of str to columns, optional
-        Columns of each view: names, positions, a slice or a mask. Other columns are ignored. With
-        None all columns are one view.
-    features, positive_weight, fit_intercept, decide, random_state
+    views, features, positive_weight, fit_intercept, decide, random_state
         As in :class:`naim3l.NAIM3L`. The kernel of a row is the sum of those of its views.
 
     Attributes
@@ -279,14 +271,12 @@ label_names_, classes_, n_features_in_, feature_names_in_
     --------
     >>> from naim3l import datasets, evaluate, join_views
     >>> from naim3l.estimators import FusedRidge
-    >>> data = datasets.make_unpaired(
-    ...     60, n_features=(9, 8), n_labels=4, aligned=True, missing_labels=0.3, random_state=0
-    ... )
+    >>> data = datasets.make_unpaired(60, aligned=True, missing_labels=0.3, random_state=0)
     >>> wide, views = join_views(data.views)
     >>> model = FusedRidge(ridge=5.0, views=views).fit(wide, data.labels["view0"])
     >>> metrics = evaluate(data.complete_labels["view0"], model.decision_function(wide))
     >>> round(metrics["AP"], 2)
-    0.99
+    0.94
     """
 
     # With 0, weights need not be unique.

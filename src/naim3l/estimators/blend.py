@@ -75,8 +75,6 @@ label_names_, n_features_in_, feature_names_in_
     >>> model = BlendNAIM3L(members, random_state=0).fit(data.views, data.labels)
     >>> sorted(model.weights_)
     ['coupled', 'kernel']
-    >>> model.predict_proba(data.views)["view0"].shape
-    (90, 3)
     """
 
     has_probabilities = True
@@ -117,8 +115,7 @@ label_names_, n_features_in_, feature_names_in_
 
         Examples
         --------
-        >>> from naim3l import NAIM3L
-        >>> from naim3l.estimators import BlendNAIM3L
+        >>> from naim3l.estimators import NAIM3L, BlendNAIM3L
         >>> BlendNAIM3L([("linear", NAIM3L(0.2))]).get_params()["linear__lam"]
         0.2
         """
@@ -139,8 +136,7 @@ label_names_, n_features_in_, feature_names_in_
 
         Examples
         --------
-        >>> from naim3l import NAIM3L
-        >>> from naim3l.estimators import BlendNAIM3L
+        >>> from naim3l.estimators import NAIM3L, BlendNAIM3L
         >>> model = BlendNAIM3L([("linear", NAIM3L())]).set_params(linear__lam=0.3)
         >>> model.members[0][1].lam
         0.3
@@ -256,15 +252,11 @@ label_names_, n_features_in_, feature_names_in_
     def _prepared(self, member: ViewModel, seed: int) -> Any:
         """Unfitted copy of a member, with the parameters of the blend."""
         copied = clone(member)
-        shared: dict[str, Any] = {
-            "views": self.views,
-            "verbose": self.verbose,
-            "random_state": seed,
-        }
+        own: dict[str, Any] = {"views": self.views, "verbose": self.verbose, "random_state": seed}
         if not Decisions.of(member.decide).probabilities:  # its folds are held out
-            shared["decide"] = "half"
+            own["decide"] = "half"
         names = copied.get_params(deep=False)
-        return copied.set_params(**{name: v for name, v in shared.items() if name in names})
+        return copied.set_params(**{name: v for name, v in own.items() if name in names})
 
     def _learn(
         self, rules: Decisions, fitted: dict[str, ViewModel], problem: Problem, scores: Matrix

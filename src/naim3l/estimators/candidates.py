@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from naim3l._arrays import Mask
-from naim3l.decisions.held_out import (
-    AUTO,
-    LOWER_IS_BETTER,
-    choose_metric,
-    hold_out_folds,
-    hold_out_share,
-    mean_defined,
-    measure,
-)
+from naim3l.decisions import held_out
 from naim3l.estimators.base import ViewModel
 from naim3l.input.views import FUSED
 from naim3l.problem.rows import Problem
@@ -26,12 +19,9 @@ from naim3l.problem.rows import Problem
 # Labels of separate tables, by view, or of one wide table: 1, 0, NaN = unknown.
 LabelArrays = Mapping[str, NDArray[np.floating]] | NDArray[np.floating]
 Tables = Mapping[str, NDArray[Any]]  # by view; one wide table under ``FUSED``
-Model = TypeVar("Model", bound=ViewModel)
 
 
-def best_on_held_out(
-    candidates: Sequence[Model], X: Any, labels: LabelArrays, **options: Any
-) -> Model:
+def best_on_held_out(candidates: Sequence[ViewModel], X: Any, labels: Any, **options: Any) -> Any:
     """The candidate that is best on held-out entries, fitted again on all entries."""
     best, _ = compare_on_held_out(candidates, X, labels, **options)
     return clone(candidates[best]).fit(X, labels)
@@ -44,7 +34,7 @@ def compare_on_held_out(
     *,
     share: float = 0.2,
     cv: int | None = None,
-    metric: str = AUTO,
+    metric: str = held_out.AUTO,
     random_state: Any = None,
 ) -> tuple[int, list[float]]:
     """Position of the best candidate, the first of several, and the metric of each.
@@ -87,18 +77,19 @@ def compare_on_held_out(
     tables, rng = _tables(labels), check_random_state(random_state)
     if cv is None:
         # Negatives are drawn first, so that a seed keeps choosing the same entries.
-        parts = [{view: hold_out_share(Y, share, rng, values=(0, 1)) for view, Y in tables.items()}]
+        draw = partial(held_out.hold_out_share, share=share, rng=rng, values=(0, 1))
+        parts = [{view: draw(Y) for view, Y in tables.items()}]
     else:
         parts = _folds(tables, cv, rng)
     truths = [_where(hidden, tables, shown=True) for hidden in parts]
-    metric = choose_metric(metric, [np.concatenate(list(truth.values())) for truth in truths])
-    values = []
+    every = [np.concatenate(list(truth.values())) for truth in truths]
+    metric, mean, values = held_out.choose_metric(metric, every), held_out.mean_defined, []
     for model in candidates:
         value = np.nan
         with suppress(FloatingPointError):  # its objective is unbounded below
             found = [_scores_without(model, X, labels, hidden) for hidden in parts]
-            value = mean_defined(
-                mean_defined(measure(truth[view], scores[view], metric) for view in truth)
+            value = mean(
+                mean(held_out.measure(truth[view], scores[view], metric) for view in truth)
                 for truth, scores in zip(truths, found, strict=True)
             )
         values.append(value)
@@ -108,7 +99,7 @@ def compare_on_held_out(
             "or no candidate could be fitted. Use another metric, a larger share, or candidates "
             "with more regularisation."
         )
-    best = np.nanargmin(values) if metric in LOWER_IS_BETTER else np.nanargmax(values)
+    best = np.nanargmin(values) if metric in held_out.LOWER_IS_BETTER else np.nanargmax(values)
     return int(best), values
 
 
@@ -158,7 +149,7 @@ def _folds(tables: Tables, n_folds: int, rng: np.random.RandomState) -> list[dic
     """Masks by table of the entries of each fold, dealt as those of a search."""
     signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in tables.values()]
     problem = Problem([np.zeros((len(Y), 1)) for Y in signed], signed)
-    fold_of = hold_out_folds(problem, n_folds, rng)
+    fold_of = held_out.hold_out_folds(problem, n_folds, rng)
     return [
         {view: fold_of[rows] == fold for view, rows in zip(tables, problem.row_slices, strict=True)}
         for fold in range(n_folds)
@@ -170,9 +161,7 @@ def _where(entries: Mapping[str, Mask], tables: Tables, *, shown: bool) -> dict[
     return {view: np.where(entries[view] == shown, Y, np.nan) for view, Y in tables.items()}
 
 
-def _scores_without(
-    model: ViewModel, X: Any, labels: LabelArrays, hidden: Mapping[str, Mask]
-) -> Tables:
+def _scores_without(model: ViewModel, X: Any, labels: Any, hidden: Mapping[str, Mask]) -> Tables:
     """Scores of all rows by a fit without the marked entries, by table."""
     kept = _where(hidden, _tables(labels), shown=False)
     fitted = clone(model).fit(X, kept if isinstance(labels, Mapping) else kept[FUSED])

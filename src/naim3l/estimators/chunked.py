@@ -149,8 +149,9 @@ def _empty(model: Any, table: ChunkedTable, method: str) -> Any:
 def _collection(predict: _Prediction, table: ChunkedTable) -> Any:
     """Data frame, series or array of dask with the results of all parts."""
     # The model is in the graph once, and not sent to a cluster with every task.
-    shared, apply = (load_dask().delayed(f, pure=False, traverse=False) for f in (predict, _apply))
-    parts = [apply(shared, i, *part) for i, part in enumerate(table.parts)]
+    delayed = partial(load_dask().delayed, pure=False, traverse=False)
+    shared, call = delayed(predict), delayed(_Prediction.__call__)
+    parts = [call(shared, i, *part) for i, part in enumerate(table.parts)]
     meta = predict.empty
     if hasattr(meta, "iloc"):
         like = table.native_labels if predict.method == "impute_labels" else table.native
@@ -163,7 +164,3 @@ def _collection(predict: _Prediction, table: ChunkedTable) -> Any:
         for part, n in zip(parts, table.lengths or unknown, strict=True)
     ]
     return array.concatenate(blocks, allow_unknown_chunksizes=True)
-
-
-def _apply(predict: _Prediction, number: int, *part: Any) -> Any:
-    return predict(number, *part)

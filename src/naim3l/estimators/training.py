@@ -49,14 +49,7 @@ PASS = "statistics"  # of each view, by its position, among the parts of a check
 ByView = Mapping[str, Any]
 
 
-def read_training(
-    model: Any,
-    X: Any,
-    y: Any,
-    *,
-    open_checkpoint: Callable[[list[Any]], Any] | None = None,
-    **chunks: Any,
-) -> Problem | SampledProblem:
+def read_training(model: Any, X: Any, y: Any, *, open_checkpoint: Any = None, **chunks: Any) -> Any:
     """The problem of all views; sets the names, features and rates of a model.
 
     The options are for tables that are read in chunks, see `ChunkedTraining`; a model that gives
@@ -324,7 +317,8 @@ class Training:
         if self.names.wide:
             samples = np.concatenate([np.flatnonzero(rows) for rows in present.values()])
             RowsWithout.of(np.flatnonzero(~np.any(list(present.values()), axis=0))).warn()
-        self._check_seen({v: ((Y > 0).any(axis=0), (Y < 0).any(axis=0)) for v, Y in known.items()})
+        seen: Any = {view: ((Y > 0).any(axis=0), (Y < 0).any(axis=0)) for view, Y in known.items()}
+        check_seen(seen, self.names.labels, wide=self.names.wide)
         features = [X for _, X, _ in fitted.values()]
         problem = Problem(
             features, list(known.values()), names=self.names.views, samples=samples, **self._options
@@ -332,18 +326,12 @@ class Training:
         self._keep_rates(problem)
         return problem
 
-    def _check_seen(self, seen: Mapping[str, tuple[Any, Any]]) -> None:
-        """Refuse views in which no label is known; warn of labels that cannot be learned."""
-        check_seen(seen, self.names.labels, wide=self.names.wide)
-
     def _keep_rates(self, problem: Problem | SampledProblem) -> None:
         """Set the shares of positives of each label, in all views and by view."""
         self.model.base_rates_ = problem.base_rates
         self.model.view_rates_ = dict(zip(self.names.blocks, problem.table_rates, strict=True))
 
-    def _fit_features(
-        self, batches: Mapping[str, Batch]
-    ) -> dict[str, tuple[ViewFeatures, Any, Mask]]:
+    def _fit_features(self, batches: Mapping[str, Batch]) -> dict[str, Any]:
         """Fitted features of all views, features of their rows, and which rows these are."""
 
         def fit(view: str) -> tuple[ViewFeatures, Any, Mask]:
@@ -386,7 +374,8 @@ class ChunkedTraining(Training):
         counts = {view: found[view][0].counts for view in names.views}
         n_yes = {view: of.n_positives.sum(axis=0) for view, of in counts.items()}
         n_known = {view: of.n_known.sum(axis=0) for view, of in counts.items()}
-        self._check_seen({v: (n_yes[v] > 0, n_known[v] > n_yes[v]) for v in names.views})
+        seen = {view: (n_yes[view] > 0, n_known[view] > n_yes[view]) for view in names.views}
+        check_seen(seen, names.labels, wide=names.wide)
         problem = SampledProblem(
             [found[view][0] for view in names.views],
             [found[view][1] for view in names.views],
@@ -442,9 +431,7 @@ class ChunkedTraining(Training):
         if batches and self.n_folds and self.refine is not None:
             self.refine(batches, self._folds_of_samples(batches, samples))
 
-    def _folds_of_samples(
-        self, batches: Mapping[str, Batch], samples: Mapping[str, RowSample]
-    ) -> Folds:
+    def _folds_of_samples(self, batches: ByView, samples: Mapping[str, RowSample]) -> Folds:
         """Folds of the sampled rows of each view."""
         folds, labels, features = [], [], []
         for view, batch in batches.items():
@@ -468,9 +455,7 @@ class ChunkedTraining(Training):
 
     def _restored(self, checkpoint: Any) -> dict[str, Any] | None:
         """What the last pass found, from a checkpoint; None if it has not all of it."""
-        kinds: dict[str, tuple[Any, Any]] = dict.fromkeys(
-            self.names.views, (RowStatistics, RowSample)
-        )
+        kinds: dict[str, Any] = dict.fromkeys(self.names.views, (RowStatistics, RowSample))
         if self.names.wide:
             kinds[COUNTS] = LabelCounts, RowsWithout
         found = {}
