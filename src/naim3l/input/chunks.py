@@ -64,8 +64,7 @@ class Fold:
     def __call__(self, part: int, batches: Iterable[Rows]) -> Any:
         total, row = None, 0
         for features, labels in batches:
-            result = self.task(part, row, features, labels)
-            total = _combine(self.combine, total, result)
+            total = _combine(self.combine, total, self.task(part, row, features, labels))
             row += len(features)
         return total
 
@@ -93,17 +92,19 @@ def run_pass(
     task : callable
         ``task(i, batches)`` is the result of part ``i``; None if it has none. See `Fold`.
     combine : callable
-    title, shown : str, bool
-        Of a progress bar on the terminal.
-    n_rows : sequence of int, optional
-        Number of rows of each part: the bar counts rows instead of parts.
+    title, shown, n_rows
+        Of a progress bar, which counts rows if their number in each part is known, else parts.
     """
     dask = load_dask("dask")
     delayed = dask.delayed
     shared, reader = delayed(task, traverse=False), delayed(read, traverse=False)
-    run = delayed(_run, pure=False)
-    results = [run(reader, shared, i, *inputs) for i, inputs in enumerate(parts)]
-    root = _tree(results, delayed(_combine, pure=False), combine)
+    run = delayed(lambda read, task, i, *inputs: task(i, read(i, *inputs)), pure=False)
+    combined = delayed(_combine, pure=False)
+    level = results = [run(reader, shared, i, *inputs) for i, inputs in enumerate(parts)]
+    while len(level) > 1:  # neighbours are combined, then neighbours of these
+        pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
+        level = [combined(combine, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    (root,) = level
     steps = dict(zip((r.key for r in results), n_rows or [1] * len(parts), strict=True))
     with (
         limited_blas(),  # tasks run beside each other, with the same bits for any number of them
@@ -115,18 +116,6 @@ def run_pass(
             posttask=lambda key, *state: advance(by=steps[key]) if key in steps else None
         ):
             return _compute(root)
-
-
-def _tree(results: list[Any], combined: Any, combine: Callable[[Any, Any], Any]) -> Any:
-    """Delayed result of all parts; neighbours are combined, then neighbours of these."""
-    while len(results) > 1:
-        pairs = [results[i : i + 2] for i in range(0, len(results), 2)]
-        results = [combined(combine, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
-    return results[0]
-
-
-def _run(read: Any, task: Any, i: int, *inputs: Any) -> Any:
-    return task(i, read(i, *inputs))
 
 
 def _combine(combine: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:

@@ -157,27 +157,26 @@ def _with_ids(table: Batch, on: str | None) -> Batch:
     is_pandas = hasattr(table.data, "iloc")
     if on is None or (is_pandas and table.data.index.name == on):
         return table
-    if on not in (table.columns or []):
-        has = some(table.columns or [])
-        raise ValueError(f"{table.origin}: no column {quote(on)}; it has [{has}].")
-    indexed = Batch(table.data.set_index(on), table.origin) if is_pandas else table
-    if table.shape[1] == 1:
+    columns = table.columns or []
+    if on not in columns:
+        raise ValueError(f"{table.origin}: no column {quote(on)}; it has [{some(columns)}].")
+    if len(columns) == 1:
         raise ValueError(f"{table.origin}: no column besides the ids in {quote(on)}.")
-    return indexed
+    return Batch(table.data.set_index(on), table.origin) if is_pandas else table
 
 
 def _ids(table: Batch, on: str | None) -> list[Any]:
     """Ids of the rows; refuses missing and equal ones."""
     is_pandas = hasattr(table.data, "iloc")
     ids = table.data.index.tolist() if is_pandas else nw.from_native(table.data)[on].to_list()
-    for row, entry in enumerate(ids):
-        if is_missing(entry):
-            raise ValueError(f"{table.origin}, row {row}: the id is missing.")
-    doubled = [entry for entry, count in Counter(ids).items() if count > 1]
-    if doubled:
+    missing = [row for row, entry in enumerate(ids) if is_missing(entry)]
+    if missing:
+        raise ValueError(f"{table.origin}, row {missing[0]}: the id is missing.")
+    entry, count = Counter(ids).most_common(1)[0]
+    if count > 1:
         raise ValueError(
-            f"{table.origin}: {ids.count(doubled[0])} rows have the id {quote(doubled[0])}; ids "
-            "must differ within a table."
+            f"{table.origin}: {count} rows have the id {quote(entry)}; ids must differ within a "
+            "table."
         )
     return ids
 

@@ -28,10 +28,10 @@ CODINGS = ("words", "signed")
 MOST_WORDS = 1000  # different words of a column that are remembered
 _WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)
 # What to write for the one where a column only has the other.
-_PARTNERS = dict(
-    [("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"), ("ja", "nein"), ("+", "-"),
-     ("positive", "negative"), ("pos", "neg"), ("present", "absent"), ("1", "0")]
-)  # fmt: skip
+_PARTNERS = {
+    **{"yes": "no", "y": "n", "true": "false", "t": "f", "ja": "nein", "+": "-", "1": "0"},
+    **{"positive": "negative", "pos": "neg", "present": "absent"},
+}
 
 
 def word(cell: Any) -> str:
@@ -123,7 +123,13 @@ def decode_labels(
     batch, one_column = label_batch(labels, "labels")
     if coding == "signed":
         words = LabelWords(words.yes, (*words.no, "-1"), (*words.unknown, "0"))
-        _refuse_truth_values(batch)
+        kinds = [] if batch.frame is None else batch.frame.schema.dtypes()
+        boolean = [j for j, kind in enumerate(kinds) if kind == nw.Boolean]
+        if boolean or (batch.frame is None and batch.data.dtype == bool):
+            raise ValueError(
+                f"labels, {batch.column_label((boolean or [0])[0])}: its values are True and "
+                "False, but with coding='signed' labels are 1 = yes, -1 = no, 0 = unknown."
+            )
     signed = LabelledRows.of(batch, words, one_column=one_column).signed
     values = np.where(signed == 0, np.nan, signed > 0)
     if batch.frame is None:
@@ -145,12 +151,12 @@ def label_batch(labels: Any, origin: Origin | str) -> tuple[Batch, bool]:
     one_column = isinstance(series, nw.Series)
     if isinstance(series, nw.Series):
         labels = series.to_frame().to_native()
-    elif not sparse.issparse(labels) and as_frame(labels, origin, "label") is None:
+    elif sparse.issparse(labels):
+        labels = labels.toarray()
+    elif as_frame(labels, origin, "label") is None:
         labels = as_matrix(labels, origin, allow_1d=True)
         if one_column := labels.ndim == 1:
             labels = labels.reshape(-1, 1)
-    elif sparse.issparse(labels):
-        labels = labels.toarray()
     batch = Batch(labels, origin, column_word="label")
     given = [] if batch.frame is None else list(batch.frame.columns)
     nameless = given in ([], [""], list(range(len(given))))
@@ -158,19 +164,6 @@ def label_batch(labels: Any, origin: Origin | str) -> tuple[Batch, bool]:
     if batch.shape[1] == 0:
         raise ValueError(f"{origin}: the label table has no columns.")
     return batch, one_column
-
-
-def _refuse_truth_values(batch: Batch) -> None:
-    """Refuse truth values in the signed coding, where False would mean unknown."""
-    if batch.frame is not None:
-        boolean = [j for j, dtype in enumerate(batch.frame.schema.dtypes()) if dtype == nw.Boolean]
-    else:
-        boolean = [0] if batch.data.dtype.kind == "b" else []
-    if boolean:
-        raise ValueError(
-            f"{batch.origin.place(column=batch.column_label(boolean[0]))}: its values are True and "
-            "False, but with coding='signed' labels are 1 = yes, -1 = no, 0 = unknown."
-        )
 
 
 @dataclass(frozen=True)
@@ -296,22 +289,15 @@ def match_labels(
 
     Tables with names are matched by name, tables without names by position.
     """
-    named = [of for of in names.values() if of is not None]
-    if named:
-        every = list(dict.fromkeys(name for of in named for name in of))
-    else:
-        every = [f"label{k}" for k in range(next(iter(n_labels.values())))]
+    every = list(dict.fromkeys(name for of in names.values() for name in of or ()))
+    every = every or [f"label{k}" for k in range(next(iter(n_labels.values())))]
     positions: dict[str, list[int | None]] = {}
     for table, of in names.items():
-        if of is None:
-            if n_labels[table] != len(every):
-                raise ValueError(
-                    f"view {table!r}: {n_labels[table]} label columns, but {len(every)} in other "
-                    "views."
-                )
-            positions[table] = list(range(len(every)))
-            continue
-        at = {name: k for k, name in enumerate(of)}
+        if of is None and n_labels[table] != len(every):
+            raise ValueError(
+                f"view {table!r}: {n_labels[table]} label columns, but {len(every)} in other views."
+            )
+        at = {name: k for k, name in enumerate(every if of is None else of)}
         positions[table] = [at.get(name) for name in every]
         lacking = [name for name in every if name not in at]
         if lacking:
@@ -323,11 +309,10 @@ def match_labels(
 
 def refuse_names(labels: Any, columns: Collection[str], origin: Origin | str) -> None:
     """Refuse names of columns, and paths, as the labels of a table in memory."""
-    is_names = isinstance(labels, list | tuple) and all(
-        isinstance(name, str) and name in columns for name in labels
-    )
-    if isinstance(labels, str | os.PathLike) or (is_names and labels):
-        shown = some(list(labels)) if isinstance(labels, list | tuple) else repr(labels)
+    given = labels if isinstance(labels, list | tuple) else []
+    is_names = given and all(isinstance(name, str) and name in columns for name in given)
+    if isinstance(labels, str | os.PathLike) or is_names:
+        shown = some(list(given)) or repr(labels)
         raise TypeError(
             f"{origin}: {shown} as labels; names of columns and paths are for tables in files, "
             "which are paths or collections of dask. Give a label table, such as table[names], "
@@ -383,22 +368,19 @@ def check_seen(
                 "other views; leave the view out, or give it some positives."
             )
     positive, negative = (np.any(of_views, axis=0) for of_views in zip(*seen.values(), strict=True))
-    for lacking, what in (
-        (~positive & ~negative, "observed"),
-        (~positive & negative, "observed positive"),
-        (positive & ~negative, "observed negative"),
-    ):
-        if lacking.any():
-            which = [names[k] for k in np.flatnonzero(lacking).tolist()]
-            warn_user(f"labels never {what}: {which}; their scores carry little or no information.")
     both = np.any([yes & no for yes, no in seen.values()], axis=0)
-    apart = positive & negative & ~both
-    if apart.any() and not wide:
-        which = [names[k] for k in np.flatnonzero(apart).tolist()]
-        warn_user(
-            f"labels observed positive in some views and negative only in others: {which}; their "
-            "scores tell the views apart, and little about the rows of a view."
-        )
+    little = "carry little or no information"
+    apart = "tell the views apart, and little about the rows of a view"
+    split = "observed positive in some views and negative only in others"
+    for marked, what, scores in (
+        (~positive & ~negative, "never observed", little),
+        (~positive & negative, "never observed positive", little),
+        (positive & ~negative, "never observed negative", little),
+        (positive & negative & ~both & (not wide), split, apart),
+    ):
+        if marked.any():
+            which = [names[k] for k in np.flatnonzero(marked).tolist()]
+            warn_user(f"labels {what}: {which}; their scores {scores}.")
 
 
 def fill_unknown(rows: LabelledRows, values: NDArray[np.float64]) -> Any:
@@ -413,33 +395,25 @@ def fill_unknown(rows: LabelledRows, values: NDArray[np.float64]) -> Any:
     if batch.frame is None:
         is_text = batch.data.dtype.kind in "US"  # which would cut off longer words
         filled = batch.data.astype(object) if is_text else batch.data.copy()
-        for j in range(filled.shape[1]):
-            yes, no = _cells_of(batch, signed, j)
-            here = fill[:, j]
-            filled[here, j] = np.where(values[here, j] > 0, yes, no)
+        for j, here in enumerate(fill.T):
+            filled[here, j] = np.where(values[here, j] > 0, *_cells_of(batch, signed, j))
         return filled.ravel() if rows.one_column else filled
-    columns = [
-        _fill_series(batch, j, np.flatnonzero(fill[:, j]), values[:, j], signed)
-        for j in range(batch.shape[1])
-    ]
-    result = batch.frame.with_columns(*columns)
+    result = batch.frame
+    for j in np.flatnonzero(fill.any(axis=0)).tolist():
+        yes, no = _cells_of(batch, signed, j)
+        here = np.flatnonzero(fill[:, j])
+        result = result.with_columns(_fill(batch.frame[:, j], here, values[here, j] > 0, yes, no))
     return result[:, 0].to_native() if rows.one_column else result.to_native()
 
 
-def _fill_series(
-    batch: Batch, j: int, rows: NDArray[np.intp], values: NDArray, signed: NDArray[np.int8]
-) -> nw.Series:
-    assert batch.frame is not None
-    series = batch.frame[:, j]
-    if not len(rows):
-        return series
-    yes, no = _cells_of(batch, signed, j)
+def _fill(series: nw.Series, rows: NDArray[np.intp], is_yes: Mask, yes: Any, no: Any) -> nw.Series:
+    """The series with cells for yes or no in some rows."""
     if series.dtype in (nw.Categorical, nw.Enum, nw.Unknown):  # Unknown: all null, or sparse
         series = series.cast(nw.String if isinstance(yes, str) else nw.Float64)
     if series.dtype == nw.Boolean or series.dtype.is_integer():
         as_cell = bool if series.dtype == nw.Boolean else int
         yes, no = as_cell(yes), as_cell(no)
-    return series.scatter(rows.tolist(), [yes if value > 0 else no for value in values[rows]])
+    return series.scatter(rows.tolist(), [yes if each else no for each in is_yes])
 
 
 def _cells_of(batch: Batch, signed: NDArray[np.int8], j: int) -> tuple[Any, Any]:
@@ -448,12 +422,10 @@ def _cells_of(batch: Batch, signed: NDArray[np.int8], j: int) -> tuple[Any, Any]
     found: dict[int, Any] = {}
     for k, cell in enumerate(cells):
         found.setdefault(int(signed[int(np.argmax(codes == k)), j]), cell)
-    yes, no = found.get(1), found.get(-1)
-    if yes is None and no is None:
+    if 1 not in found and -1 not in found:
         return ("yes", "no") if any(isinstance(cell, str) for cell in cells) else (1.0, 0.0)
-    if yes is None:
-        yes = _partner(no, 1)
-    return yes, _partner(yes, -1) if no is None else no
+    yes = found[1] if 1 in found else _partner(found[-1], 1)
+    return yes, found[-1] if -1 in found else _partner(yes, -1)
 
 
 def _partner(cell: Any, sign: int) -> Any:

@@ -30,7 +30,6 @@ from naim3l.input.labels import (
 )
 from naim3l.input.views import (
     WIDE_TABLE,
-    check_columns,
     check_label_form,
     check_not_empty,
     check_view_names,
@@ -39,6 +38,10 @@ from naim3l.input.views import (
 
 # Rows of a batch of files that are read in chunks, unless memory is limited.
 BATCH_ROWS = 65_536
+_SAME_PARTS = (
+    "give both the same partitions, for example with labels.repartition(divisions="
+    "features.divisions), or labels.rechunk({0: features.chunks[0]}) for arrays."
+)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,9 @@ class ChunkedTable:
 
     def with_text(self, columns: Collection[str]) -> "ChunkedTable":
         """The table with columns that remain text as it is written, if it is in text files."""
-        return replace(self, read=self.read.with_text(columns))
+        if not isinstance(self.read, _FileReader):  # partitions have types of their own
+            return self
+        return replace(self, read=replace(self.read, text=(*self.read.text, *columns)))
 
     def fold(self, task: Any, combine: Any, *, n_rows: Any = None, **options: Any) -> Any:
         """Combined results of a task over the batches of all parts, see `Fold` and `run_pass`."""
@@ -234,8 +239,7 @@ def with_columns(
     """
 
     def replaced(name: str, table: Any) -> Any:
-        names = columns.get(name)
-        if not is_files(table) or names is None:
+        if not is_files(table) or (names := columns.get(name)) is None:
             return table
         return replace(_file_view(table, None, text), columns=names)
 
@@ -274,7 +278,7 @@ def _open_files(name: str, X: FileView, y: Any, origin: Origin, labelled: bool) 
         return MemoryTable(name, *read.whole(X.table), words=words)
     load_dask()  # so that an error says what to install
     empty = load_dask("pandas").DataFrame({c: [] for c in [*X.columns, *names]}, dtype=float)
-    check_columns(meta := Batch(empty[X.columns], origin))
+    check_not_empty(meta := Batch(empty[X.columns], origin), lazy=True)
     label_meta = Batch(empty[names], origin, "label") if labelled else None
     parts, lengths = [(part,) for part in X.table.parts], X.table.lengths
     facts = [*X.table.facts, list(X.columns), list(names), X.batch_rows]
@@ -302,25 +306,19 @@ class _FileReader:
     batch_rows: int | None
 
     def __call__(self, i: int | None, part: Any) -> Iterator[Rows]:
-        for frame, origin in part.batches(self._needed, self._text, self.batch_rows):
+        for frame, origin in part.batches(*self._columns(), self.batch_rows):
             yield self._split(frame, origin, unique=False)
-
-    def with_text(self, columns: Collection[str]) -> "_FileReader":
-        return replace(self, text=(*self.text, *columns))
 
     def whole(self, table: FileTable) -> Rows:
         """All rows in one batch."""
-        frame, origin = table.read(columns=self._needed, text_columns=self._text)
+        needed, text = self._columns()
+        frame, origin = table.read(columns=needed, text_columns=text)
         return self._split(frame, origin, unique=True)
 
-    @property
-    def _needed(self) -> list[str]:
-        names = [*([] if self.id is None else [self.id]), *self.columns, *self.labels]
-        return list(dict.fromkeys(names))
-
-    @property
-    def _text(self) -> tuple[str, ...]:
-        return self.text if self.id is None else (*self.text, self.id)
+    def _columns(self) -> tuple[list[str], tuple[str, ...]]:
+        """Columns that are needed, and those that remain text."""
+        ids = () if self.id is None else (self.id,)
+        return list(dict.fromkeys([*ids, *self.columns, *self.labels])), (*self.text, *ids)
 
     def _split(self, frame: Any, origin: Origin, *, unique: bool) -> Rows:
         origin = origin.of_table(self.table)
@@ -345,7 +343,7 @@ def _open_dask(
         _check_names(names, list(X.columns), str(origin))
         X, y = X[[column for column in X.columns if column not in names]], X[names]
     parts, lengths, meta = _dask_parts(X, str(origin))
-    check_columns(batch := Batch(meta, origin))
+    check_not_empty(batch := Batch(meta, origin), lazy=True)
     read, facts = _DaskReader(origin.table, labelled), [tokenize(X)]
     if not labelled:
         return ChunkedTable(name, batch, None, read, [(p,) for p in parts], lengths, facts, X)
@@ -359,14 +357,11 @@ def _dask_parts(X: Any, where: str) -> tuple[list[Any], list[int] | None, Any]:
     """Partitions as Delayed objects, their lengths if known, and the table without rows."""
     if hasattr(type(X), "divisions"):
         pandas = load_dask("pandas")
-        types = [X.dtype] if X.ndim == 1 else X.dtypes
-        empty = [
-            pandas.Series([], dtype=dtype, name=X.name if X.ndim == 1 else None) for dtype in types
-        ]
         if X.ndim == 1:
-            return X.to_delayed(), None, empty[0]
-        meta = pandas.DataFrame(dict(enumerate(empty)))
-        return X.to_delayed(), None, meta.set_axis(X.columns, axis=1)  # may have a name twice
+            return X.to_delayed(), None, pandas.Series([], dtype=X.dtype, name=X.name)
+        empty = {j: pandas.Series([], dtype=dtype) for j, dtype in enumerate(X.dtypes)}
+        meta = pandas.DataFrame(empty).set_axis(X.columns, axis=1)  # may have a name twice
+        return X.to_delayed(), None, meta
     if not hasattr(type(X), "chunks"):
         raise TypeError(
             f"{where}: {type(X).__name__} of dask is not a table; give a dask.dataframe, for "
@@ -388,14 +383,12 @@ def _label_parts(
 ) -> tuple[list[Any], Any, Any]:
     """Labels in parts of the same rows as those of the table, without rows, and all of them."""
     if is_dask(y):
-        label_parts, label_lengths, meta = _dask_parts(y, where)
+        label_parts, _, meta = _dask_parts(y, where)
         if len(parts) != len(label_parts):
             raise ValueError(
                 f"{where}: {len(parts)} partitions of features but {len(label_parts)} of labels; "
-                f"{_CURE}"
+                f"{_SAME_PARTS}"
             )
-        for i, (n, n_labels) in enumerate(zip(lengths or (), label_lengths or (), strict=False)):
-            check_part_rows(f"{where}, partition {i}", n, n_labels)
         return label_parts, meta, y
     if y is None or is_files(y) or isinstance(y, FileView):
         label_batch(None, where)  # refuses it
@@ -416,20 +409,6 @@ def _label_parts(
     return delayed, rows[0:0, 0] if one_column else rows[0:0], table
 
 
-_CURE = (
-    "give both the same partitions, for example with labels.repartition(divisions="
-    "features.divisions), or labels.rechunk({0: features.chunks[0]}) for arrays."
-)
-
-
-def check_part_rows(place: str, n_rows: int, n_labels: int) -> None:
-    """Refuse a part whose labels are not as many as its rows."""
-    if n_rows != n_labels:
-        raise ValueError(
-            f"{place}: {n_rows} rows of features but {n_labels} rows of labels; {_CURE}"
-        )
-
-
 @dataclass(frozen=True)
 class _DaskReader:
     """Reader of partitions: each is one batch."""
@@ -448,9 +427,9 @@ class _DaskReader:
             yield features, None
             return
         batch, _ = label_batch(labels, origin)
-        check_part_rows(str(origin), len(features), len(batch))
+        if len(features) != len(batch):
+            raise ValueError(
+                f"{origin}: {len(features)} rows of features but {len(batch)} rows of labels; "
+                f"{_SAME_PARTS}"
+            )
         yield features, batch
-
-    def with_text(self, columns: Collection[str]) -> "_DaskReader":
-        """The reader itself: partitions have types of their own."""
-        return self

@@ -6,7 +6,7 @@ views that it lacks.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -33,7 +33,7 @@ def is_separate(X: Any) -> bool:
     return isinstance(X, Mapping) and not sparse.issparse(X)
 
 
-def check_view_names(X: Any, known: Iterable[str] | None = None) -> None:
+def check_view_names(X: Any, known: list[str] | None = None) -> None:
     """Refuse anything but a mapping from names that views can have, or that are ``known``."""
     if not is_separate(X):
         raise TypeError(
@@ -44,10 +44,9 @@ def check_view_names(X: Any, known: Iterable[str] | None = None) -> None:
         raise ValueError("no view given: the mapping {view: table} is empty.")
     for view in X:
         check_view_name(view)
-    if known is not None:
-        unknown = [view for view in X if view not in set(known)]
-        if unknown:
-            raise ValueError(f"unknown views {unknown}; the model was fitted on {list(known)}.")
+    unknown = [] if known is None else [view for view in X if view not in known]
+    if unknown:
+        raise ValueError(f"unknown views {unknown}; the model was fitted on {known}.")
 
 
 def check_view_name(view: Any) -> None:
@@ -64,39 +63,28 @@ def check_label_form(X: Any, y: Any) -> None:
     """Refuse labels that are not given as the tables are; None is refused when they are read."""
     if y is None:
         return
-    if not is_separate(X):
-        if is_separate(y):
-            raise TypeError("one wide table takes one label table, got a mapping.")
-        return
-    if not is_separate(y):
+    separate = is_separate(X)
+    if separate != is_separate(y):
         raise TypeError(
             f"a mapping of tables takes a mapping {{view: label table}}, got {type(y).__name__}."
+            if separate
+            else "one wide table takes one label table, got a mapping."
         )
-    without, extra = set(X) - set(y), set(y) - set(X)
-    if without or extra:
+    if separate and set(X) != set(y):
         raise ValueError(
-            f"views and label tables differ: views without labels {sorted(without)}, "
-            f"labels without a view {sorted(extra, key=str)}."
+            f"views and label tables differ: views without labels {sorted(set(X) - set(y))}, "
+            f"labels without a view {sorted(set(y) - set(X), key=str)}."
         )
 
 
-def check_not_empty(batch: Batch) -> None:
-    """Refuse a table without rows or without columns."""
-    if not len(batch):
-        raise ValueError(
-            f"{batch.origin}: Found array with 0 sample(s) (shape={batch.shape}) while a minimum "
-            "of 1 is required; leave an empty view out."
-        )
-    check_columns(batch)
-
-
-def check_columns(batch: Batch) -> None:
-    """Refuse a table without columns."""
-    if not batch.shape[1]:
-        raise ValueError(
-            f"{batch.origin}: 0 feature(s) (shape={batch.shape}) while a minimum of 1 is required; "
-            "leave an empty view out."
-        )
+def check_not_empty(batch: Batch, *, lazy: bool = False) -> None:
+    """Refuse a table without columns, or without rows unless it is read later."""
+    for n, what in ((len(batch), "Found array with 0 sample(s)"), (batch.shape[1], "0 feature(s)")):
+        if not n and not (lazy and "sample" in what):
+            raise ValueError(
+                f"{batch.origin}: {what} (shape={batch.shape}) while a minimum of 1 is required; "
+                "leave an empty view out."
+            )
 
 
 @dataclass
@@ -213,10 +201,8 @@ class TableNames:
         """Batch of each view of a table, with the columns that are used, checked by name."""
         if self.wide:
             self.validate(batch.data, reset=False)
-            return {
-                view: batch.select_columns(self.used[view], batch.origin.of_table(f"view {view!r}"))
-                for view in self.views
-            }
+            origins = {view: batch.origin.of_table(f"view {view!r}") for view in self.views}
+            return {v: batch.select_columns(self.used[v], of) for v, of in origins.items()}
         used, known = self.used[table], self.tables[table]
         dropped = len(used) < known.n
         if dropped and batch.columns is not None and batch.columns == self.column_names(table):
@@ -264,11 +250,8 @@ class TableNames:
 
     @property
     def feature_names_in_(self) -> NDArray | dict[str, NDArray]:
-        names = {
-            name: np.array(columns.names, dtype=object)
-            for name, columns in self.tables.items()
-            if columns.names is not None
-        }
+        named = {name: of.names for name, of in self.tables.items() if of.names is not None}
+        names = {name: np.array(of, dtype=object) for name, of in named.items()}
         if not names:
             raise AttributeError("the tables of the fit had no column names")
         return names[WIDE_TABLE] if self.wide else names
@@ -321,25 +304,23 @@ def _positions(chosen: Any, batch: Batch, where: str) -> list[int]:
         if len(entries) != n_columns:
             raise ValueError(f"{where}: a mask of {len(entries)} for {n_columns} columns.")
         return np.flatnonzero(entries).tolist()
-    return [_position(entry, names, n_columns, where) for entry in entries]
-
-
-def _position(entry: Any, names: Mapping[str, int], n_columns: int, where: str) -> int:
-    if isinstance(entry, str):
-        if not names:
+    positions = []
+    for entry in entries:
+        if isinstance(entry, str) and not names:
             raise ValueError(
                 f"{where}: column {entry!r} is a name, but the table has no column names; "
                 "give positions, or a data frame (after a transformer in a pipeline: "
                 "transformer.set_output(transform='pandas'))."
             )
-        if entry not in names:
+        if isinstance(entry, str) and entry not in names:
             known = some(list(names))
             raise ValueError(f"{where}: unknown column {entry!r}; the table has [{known}].")
-        return names[entry]
-    is_number = isinstance(entry, int | np.integer) and not isinstance(entry, bool)
-    if not is_number or not -n_columns <= entry < n_columns:
-        raise ValueError(f"{where}: no column {entry!r} in a table of {n_columns} columns.")
-    return int(entry) % n_columns
+        at = names[entry] if isinstance(entry, str) else entry
+        is_number = isinstance(at, int | np.integer) and not isinstance(at, bool)
+        if not is_number or not -n_columns <= at < n_columns:
+            raise ValueError(f"{where}: no column {entry!r} in a table of {n_columns} columns.")
+        positions.append(int(at) % n_columns)
+    return positions
 
 
 def check_same_columns(batch: Batch, names: Collection[str] | None, n_columns: int) -> None:
