@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
-from naim3l import NAIM3L, NAIM3LCV, Decisions, Kernel, fuse, join_views
+from naim3l import NAIM3L, NAIM3LCV, Decisions, Kernel, join_views
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewRidge
 from naim3l.files.stored import dump
@@ -91,8 +91,6 @@ def test_probabilities_are_calibrated_and_decisions_follow_them(model, data):
         np.testing.assert_array_equal(labels, scores[view] > 0)
         curve = model.decisions_.calibrations[view]
         np.testing.assert_allclose(P[view], curve.probabilities(scores[view]))
-    fused = fuse(P, base_rates=model.base_rates_, overlap=0.5)
-    assert fused.shape == (90, 4) and ((fused > 0) & (fused < 1)).all()
 
 
 @pytest.mark.parametrize("fusion", ["mean", "evidence", "learned"])

@@ -366,3 +366,5 @@ class TestCheckpoints:
             np.testing.assert_array_equal(resumed.thresholds_[view], whole.thresholds_[view])
         resumed.save(tmp_path / "model.naim3l")
         assert not path.exists()
+        with pytest.raises(ValueError, match="solver='fast'; 'paper' keeps no state"):
+            NAIM3L(solver="paper").fit(*separate, checkpoint=path)

@@ -140,7 +140,7 @@ def test_wide_table_is_scored_on_fused_samples_whose_entries_no_view_saw():
         ({"lams": ()}, "lams must be a sequence of at least one number"),
         ({"lams": "many"}, "'lams' parameter of NAIM3LCV must be"),
         ({"lams": (1.0, 0.0)}, r"lams\[1\] must be a number from 1e-10 to 1e10, got 0.0"),
-        ({"lams": (True,)}, r"lams\[0\] must be a number .*, got True"),
+        ({"lams": {True}}, r"lams\[0\] must be a number .*, got True"),
         ({"ridges": 1.0}, "'ridges' parameter of NAIM3LCV must be an array-like"),
         ({"ridges": (1.0, np.nan)}, r"ridges\[1\] must be a number from 0 to 1e10, got nan"),
         ({"cv": 1}, "'cv' parameter of NAIM3LCV must be an int in the range"),
@@ -160,6 +160,14 @@ def test_metric_that_is_nowhere_defined_is_refused(data):
     with pytest.raises(ValueError, match="metric 'macro-AUC' is undefined on the held-out entries"):
         quick(metric="macro-AUC").fit(data.views, one_each)
     assert quick().fit(data.views, one_each).metric_ == "log-loss"
+
+
+def test_an_objective_without_a_bound_at_every_pair_is_an_error(data):
+    few = {
+        view: np.where(np.arange(len(Y))[:, None] < 9, Y, np.nan) for view, Y in data.labels.items()
+    }
+    with pytest.raises(FloatingPointError, match="smaller lams, larger ridges, or variant"):
+        quick(lams=(100.0,), ridges=(0.0,), metric="log-loss").fit(data.views, few)
 
 
 class TestGammas:

@@ -55,19 +55,16 @@ def numbers_only(model):
 
 
 def fit(model, table):
-    X, Y = table
-    model = copy.deepcopy(model)
+    (X, Y), views = table, VIEWS
     if numbers_only(model):
         X = X.drop(columns=["ward", "seen"]).drop(index=3)
-        Y, views = Y.drop(index=3), {"a": ["x0", "x1"], "b": VIEWS["b"]}
-    else:
-        views = VIEWS
-    return model.set_params(views=views).fit(X, Y), X, Y
+        Y, views = Y.drop(index=3), {"a": slice(0, 2), "b": slice(2, None)}
+    return copy.deepcopy(model).set_params(views=views).fit(X, Y), X, Y
 
 
 def results(model, X, Y):
     made = [model.decision_function(X), model.predict(X), model.impute_labels(X, Y)]
-    made += list(model.view_scores(X).values()) if hasattr(model, "view_scores") else []
+    made += model.view_scores(X).values()
     return [*made, model.predict_proba(X)] if model.has_probabilities else made
 
 
