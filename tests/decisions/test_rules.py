@@ -138,9 +138,9 @@ def test_only_a_learned_rule_brings_probabilities_by_itself():
         found = Decisions.of(rule, ["a", "b"])
         learned = isinstance(rule, str) and rule in LEARNED
         assert found.rule == rule
-        assert found.probabilities == found.learned_rule == found.learn(wide=True) == learned
+        assert found.probabilities == found._learned_rule == found._learn(wide=True) == learned
     both = Decisions("sign", probabilities=False, fusion="learned")
-    assert Decisions.of(both) is both and both.learn(wide=True) and not both.learn(wide=False)
+    assert Decisions.of(both) is both and both._learn(wide=True) and not both._learn(wide=False)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ class TestRecipes:
 
     def test_rows_that_do_not_differ_are_refused(self, steps):
         X = np.tile([[0.1, 0.3, 0.7]], (7, 1))
-        for fit in (Recipe(steps).fit, lambda X: Recipe(steps).fit_moments(in_parts(X, [3]))):
+        for fit in (Recipe(steps).fit, lambda X: Recipe(steps)._fit_moments(in_parts(X, [3]))):
             with pytest.raises(ValueError, match=r"every column is constant|all rows are equal"):
                 fit(X)
             with pytest.raises(ValueError, match=r"every column is constant|at least 2 rows"):
@@ -202,7 +202,7 @@ class TestMoments:
             rows, new = np.abs(rows), np.abs(new)
         recipe = Recipe(steps, n_components)
         expected, _ = recipe.fit(rows)
-        found = recipe.fit_moments(in_parts(recipe.before_moments(rows), [7, 13]))
+        found = recipe._fit_moments(in_parts(recipe._before_moments(rows), [7, 13]))
         # A mean of 1e6 is itself rounded by 1e-10.
         tolerance = 1e-9 if kind is far_from_zero else 1e-10
         for part in (rows, new, sparse.csr_array(new)):

@@ -55,7 +55,7 @@ class GivenKernel(_Transformer):
 
     def fit_transform(self, X: NDArray, y: None = None) -> Matrix:
         self.recipe_ = None
-        if not self.kernel.of_histograms:
+        if not self.kernel._of_histograms:
             self.recipe_, X = Recipe().fit(X)
         self.map_ = self.kernel.fit(X)
         if self.gamma is not None:

@@ -183,7 +183,7 @@ def make_members(
     If the kernel is not one of histograms, the second is on standardised columns.
     """
     second: tuple[str, Any] = "components", Recipe("scale", n_components, plan=False)
-    if Kernel(kernel).of_histograms:
+    if Kernel(kernel)._of_histograms:
         second = ROOTS, FourthRoots(n_components)
     members = [(KERNEL, KernelComponents(kernel, n_kernel_components)), second]
     options |= {"lam": 0.0, "network": {"shared_head": True, **network}}

@@ -35,8 +35,10 @@ class Challenge:
 
     Attributes
     ----------
-    train, test : int ndarrays
-        Row numbers, ascending; each row is in one of them.
+    train : ndarray of int
+        Row numbers, ascending.
+    test : ndarray of int
+        Those of all other rows.
     hidden : bool ndarray of shape (n_train, n_labels)
         Labels hidden from training, the same in all views. Row i is the sample ``train[i]``.
     present : bool ndarray of shape (n_train, n_views)
@@ -188,8 +190,10 @@ def split_rows(
 
     Returns
     -------
-    train, test : int ndarrays
-        Row numbers, ascending; each row is in one of them.
+    train : ndarray of int
+        Row numbers, ascending.
+    test : ndarray of int
+        Those of all other rows.
 
     Examples
     --------

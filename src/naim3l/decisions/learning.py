@@ -107,7 +107,7 @@ def learn_decisions(
     of_blocks = thread_map(learn, names, min(problem.n_threads, len(names)))
     blocks = dict(zip(names, of_blocks, strict=True))
     decisions.rules = {rule: {name: of[1][rule] for name, of in blocks.items()} for rule in LEARNED}
-    if rules.learned_rule:
+    if rules._learned_rule:
         decisions.thresholds = decisions.rules[rules.rule]
     if rules.probabilities:
         decisions.calibrations = {name: curves for name, (curves, _) in blocks.items()}

@@ -115,7 +115,26 @@ class Decisions:
 
     @classmethod
     def of(cls, decide: Any, label_names: list[str] | None = None) -> "Decisions":
-        """The value of the parameter ``decide``; a fixed rule by itself learns nothing."""
+        """The value of the parameter ``decide``, checked; a fixed rule by itself learns nothing.
+
+        Parameters
+        ----------
+        decide : str, float, mapping of label to float, or Decisions
+            As models take it.
+        label_names : list of str, optional
+            The labels that a mapping may name.
+
+        Returns
+        -------
+        Decisions
+            The object itself, or one with this rule.
+
+        Examples
+        --------
+        >>> from naim3l import Decisions
+        >>> Decisions.of("sign").probabilities
+        False
+        """
         found = decide
         if not isinstance(decide, Decisions):
             found = cls(decide, probabilities=isinstance(decide, str) and decide in LEARNED)
@@ -127,13 +146,13 @@ class Decisions:
         return found
 
     @property
-    def learned_rule(self) -> bool:
+    def _learned_rule(self) -> bool:
         """Whether thresholds are learned."""
         return isinstance(self.rule, str) and self.rule in LEARNED
 
-    def learn(self, wide: bool) -> bool:
+    def _learn(self, wide: bool) -> bool:
         """Whether held-out scores are needed."""
-        return self.learned_rule or self.probabilities or (wide and self.fusion != "mean")
+        return self._learned_rule or self.probabilities or (wide and self.fusion != "mean")
 
 
 def _check_rule(rule: Any, label_names: list[str] | None) -> None:

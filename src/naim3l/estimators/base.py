@@ -652,7 +652,7 @@ class ViewModel(ViewPredictor):
 
     def _learn(self, problem: Any, solve: Callable[[Any], Matrix]) -> None:
         """Learn thresholds, probabilities and view weights, after the rest of the model."""
-        if Decisions.of(self.decide).learn(self.names_.wide):
+        if Decisions.of(self.decide)._learn(self.names_.wide):
             self._learn_held_out(problem, solve)
 
     def _learn_held_out(

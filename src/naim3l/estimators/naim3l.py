@@ -420,7 +420,7 @@ class NAIM3L(CoupledModel):
     init: Mapping[str, NDArray] | None = None
 
     def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: bool = False) -> None:
-        learn = compare or Decisions.of(self.decide).learn(not is_separate(X))
+        learn = compare or Decisions.of(self.decide)._learn(not is_separate(X))
         free = self.ridge == AUTO and self.variant == "full"  # checked later
         problem, kept = self._read(X, y, checkpoint, N_FOLDS if learn else 0, free=free)
         self._keep_result(problem, self._solve(problem.whole, kept))

@@ -364,7 +364,7 @@ class NAIM3LCV(CoupledModel):
                 problem, folds = refined, Folds.of(refined, folds.fold_of)
         search = self._search(folds, kept)
         self._keep_result(problem, self._solve_best(problem.whole, kept))
-        if compare or Decisions.of(self.decide).learn(self.names_.wide):
+        if compare or Decisions.of(self.decide)._learn(self.names_.wide):
             chosen = search.pairs.index((self.lam_, self.ridge_))
             self._learn_decisions(folds, self._fits(search, [chosen] * len(folds), kept))
         if compare:

@@ -151,7 +151,7 @@ class FeatureSpec:
             return cls._of_recipe(given, view)
         check_kernel(given)
         before = given.recipe
-        if isinstance(before, str) and before == AUTO and given.of_histograms:
+        if isinstance(before, str) and before == AUTO and given._of_histograms:
             before = Recipe(None)
         return replace(cls._of_recipe(before, view), kernel=given)
 
@@ -245,8 +245,8 @@ class FeatureSpec:
         """Whether rows must not be negative."""
         if self.learns_from_moments:
             assert self.recipe is not None
-            return self.recipe.of_histograms
-        return self.kernel is not None and self.kernel.of_histograms
+            return self.recipe._of_histograms
+        return self.kernel is not None and self.kernel._of_histograms
 
     def moments(self, batch: Batch, plan: ViewPlan | None) -> tuple[Moments | None, Mask]:
         """Moments of the rows of a chunk that have the view, and which rows these are."""
@@ -258,7 +258,7 @@ class FeatureSpec:
         assert self.recipe is not None
         if self.of_histograms:
             _check_histograms(batch, rows, present)
-        return Moments.of(self.recipe.before_moments(rows), batch.origin.table), present
+        return Moments.of(self.recipe._before_moments(rows), batch.origin.table), present
 
     def fit_chunks(
         self, table: str, plan: ViewPlan | None, moments: Moments | None, sample: Batch | None,
@@ -275,7 +275,7 @@ class FeatureSpec:
                 ends = np.maximum(-moments.lowest, moments.highest)
                 check_not_tiny(Batch(np.stack([moments.lowest, moments.highest]), table), ends)
             with _errors_name(Origin(table)):
-                recipe = self.recipe.fit_moments(moments)
+                recipe = self.recipe._fit_moments(moments)
         if not self.learns_from_rows:
             return ViewFeatures(plan, recipe)
         assert sample is not None

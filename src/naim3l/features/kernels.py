@@ -149,14 +149,14 @@ class Kernel:
     }
 
     @property
-    def comparison(self) -> Comparison | None:
+    def _comparison(self) -> Comparison | None:
         """How it compares rows; None for a function of the user."""
         return None if callable(self.name) else KERNELS[self.name]
 
     @property
-    def of_histograms(self) -> bool:
+    def _of_histograms(self) -> bool:
         """Whether rows must not be negative."""
-        return self.comparison is not None and self.comparison.histograms
+        return self._comparison is not None and self._comparison.histograms
 
     def fit(self, rows: Any, *, device: str = CPU) -> "KernelMap":
         """The kernel with landmarks from rows; models do this themselves, after the recipe.
@@ -189,7 +189,7 @@ class Kernel:
         return replace(unfitted, landmarks=landmarks, normalization=root)
 
     def _bandwidth(self, unfitted: "KernelMap", rows: Any, rng: Any) -> float | None:
-        if self.comparison is None or not self.comparison.gamma:
+        if self._comparison is None or not self._comparison.gamma:
             return None
         if self.gamma != AUTO:
             return float(self.gamma)

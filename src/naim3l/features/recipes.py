@@ -133,8 +133,8 @@ class Recipe:
         fitted = FittedRecipe(steps.histogram, kept, scale, deviation, offset, rest, *found, n_rows)
         return fitted, normalize(centred.multiply(fitted.axes.T))
 
-    def fit_moments(self, moments: "Moments") -> "FittedRecipe":
-        """The recipe fitted to the moments of rows, as `before_moments` gives them."""
+    def _fit_moments(self, moments: "Moments") -> "FittedRecipe":
+        """The recipe fitted to the moments of rows, as `_before_moments` gives them."""
         steps = RECIPES[str(self.steps)]
         kept = _kept(steps, moments.n_rows, moments.lowest, moments.highest)
         moments = moments.select_columns(kept)
@@ -152,12 +152,12 @@ class Recipe:
         found = _oriented(*axes_of_scatter(moments.scatter, n_axes), n_rows)
         return FittedRecipe(steps.histogram, kept, scale, deviation, offset, rest, *found, n_rows)
 
-    def before_moments(self, rows: Any) -> Any:
-        """Rows as `fit_moments` needs the moments of them."""
+    def _before_moments(self, rows: Any) -> Any:
+        """Rows as `_fit_moments` needs the moments of them."""
         return _roots(rows) if RECIPES[str(self.steps)].histogram else rows
 
     @property
-    def of_histograms(self) -> bool:
+    def _of_histograms(self) -> bool:
         """Whether rows must not be negative."""
         return self.steps is not None and RECIPES[self.steps].histogram
 
