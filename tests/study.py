@@ -1,11 +1,9 @@
-"""The example's three messy files, the options that fit a model to them, and settings as text."""
+"""The example's three messy files, the options that fit a model to them."""
 
-import dataclasses
 import runpy
 import warnings
 from pathlib import Path
 
-import tomlkit
 from typer.testing import CliRunner
 
 from naim3l.cli import app
@@ -29,17 +27,6 @@ def warned(*arguments):
     assert result.exit_code == 0, result.output
     (line,) = result.stderr.splitlines()
     return line.removeprefix("naim3l: warning: ")
-
-
-def settings_text(config):
-    """Settings as TOML."""
-    stored = {} if config.output is None else {"output": config.output}
-    stored["views"] = {
-        name: {key: v for key, v in dataclasses.asdict(view).items() if v is not None}
-        for name, view in config.views.items()
-    }
-    return tomlkit.dumps(stored | {"labels": dataclasses.asdict(config.labels),
-                                   "model": config.model})  # fmt: skip
 
 
 def write_files():

@@ -1,7 +1,9 @@
 """Files in, labels out: init, fit, predict, impute, evaluate, inspect."""
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -138,7 +140,7 @@ def test_report_is_written_with_its_numbers(folder):
     page = (folder / "page.html").read_text(encoding="utf-8")
     assert "asthma" in page and "http-equiv" in page
     wrong = run("report", "model.naim3l", *VIEWS, *ROLES, "--test", "ward=clinic_new.csv")
-    assert wrong.exit_code == 1 and "there is no view 'ward'" in wrong.stderr
+    assert wrong.exit_code == 1 and "--test: no view 'ward'" in wrong.stderr
 
 
 def test_fit_can_write_its_report(folder):
@@ -163,7 +165,6 @@ def test_evaluation_can_write_its_report(folder):
         assert metric == result["views"]["clinic"][name], name
     text = (folder / "new.html").read_text(encoding="utf-8")
     assert "Measured on the given rows" in text
-    assert "report" not in json.loads(run(*arguments, "--json").stdout)
 
 
 @pytest.mark.parametrize("command", ["fit", "evaluate", "report", "demo"])
@@ -231,7 +232,7 @@ def test_checkpoint_of_a_stopped_fit_is_not_passed_over(folder):
             "--decide f1 is for labels, but --what is scores",
         ),
         (["inspect", "nothing.naim3l"], "nothing.naim3l"),
-        (["init", "lab=lab.txt", "-o", "x.toml"], "init without names: write 'lab.txt'"),
+        (["init", "lab=lab.txt", "-o", "x.toml"], "no such file; did you mean 'lab.txt'?"),
     ],
 )
 def test_mistakes_are_told_in_one_line_and_nothing_is_written(folder, arguments, message):
@@ -240,3 +241,82 @@ def test_mistakes_are_told_in_one_line_and_nothing_is_written(folder, arguments,
     assert result.exit_code == 1, result.output
     assert message in result.stderr and "Traceback" not in result.output
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+# Kernels
+
+
+def test_kernels_of_some_views_are_told_and_used(folder):
+    kernel = ["--kernel", "lab=rbf", "--landmarks", "30", "--positive-weight", "2"]
+    shown = run("fit", *VIEWS, *ROLES, *QUICK, *kernel, "-o", "some.naim3l")
+    assert shown.exit_code == 0, shown.output
+    model = load("some.naim3l")
+    gamma = model.gamma_["lab"]
+    assert f"kernels: clinic linear, lab rbf (gamma {gamma:.3g}), survey linear" in shown.stdout
+    assert model.positive_weight == 2 and model.coef_["clinic"].shape == (7, 3)
+    assert len(model.coef_["lab"]) <= 30
+    # The same in settings, unless the command line says otherwise.
+    assert run("init", *(view.split("=")[1] for view in VIEWS), "-o", "k.toml").exit_code == 0
+    options = "lam = 0.4\nridge = 1\nn_landmarks = 30\npositive_weight = 2\n"
+    Path("k.toml").write_text(Path("k.toml").read_text() + options + 'kernel = {lab = "rbf"}\n')
+    again = json.loads(run("fit", "--config", "k.toml", "-o", "again.naim3l", "--json").stdout)
+    assert again["kernel"]["lab"] == "rbf" and again["gamma"]["lab"] == gamma
+    np.testing.assert_array_equal(load("again.naim3l").coef_["lab"], model.coef_["lab"])
+    plain = run("fit", "--config", "k.toml", "--kernel", "linear", "-o", "plain.naim3l")
+    assert plain.exit_code == 0 and "kernels" not in plain.stdout
+    # Whatever is done with other models.
+    lines = run("inspect", "some.naim3l").stdout.splitlines()
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+    assert ["lab", "patient_id", "6", "rbf", f"{gamma:.4g}"] in cells
+    assert ["survey", "patient_id", "4", "linear", "–"] in cells
+    for command in (["predict", "--fused", "-o", "fused.csv"], ["impute", "-o", "filled"],
+                    ["evaluate"], ["report", "-o", "k.html"]):  # fmt: skip
+        done = run(command[0], "some.naim3l", *VIEWS, *command[1:])
+        assert done.exit_code == 0, done.output
+
+
+def test_counts_are_compared_as_they_are(folder):
+    counts = pd.DataFrame(np.random.default_rng(0).poisson(2, (80, 4)), columns=list("abcd"))
+    table = counts.assign(flu=np.where(counts["a"] > counts["b"], "yes", "no"))
+    table.to_csv("counts.csv", index=False)
+    table.assign(a=table["a"] - 3).to_csv("negative.csv", index=False)
+    options = ["--labels", "flu", *QUICK, "--kernel", "hellinger", "-o", "counts.naim3l"]
+    refused = run("fit", "counts=negative.csv", *options)
+    assert refused.exit_code == 1 and "negative" in refused.stderr
+    assert not Path("counts.naim3l").exists()
+    assert run("fit", "counts=counts.csv", *options).exit_code == 0
+    assert load("counts.naim3l").kernel_maps_["counts"].name == "hellinger"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--kernel", "labs=rbf"], "kernel: no view 'labs'; did you mean 'lab'?"),
+        (["--kernel", "lab=rbf", "--kernel", "lab=chi2"], "give one for all views, or one for"),
+        (["--landmarks", "9"], "n_landmarks is for kernels, and none is named"),
+        (["--kernel", "rbf", "--landmarks", "0"], "n_landmarks must be a whole number >= 1"),
+    ],
+)
+def test_mistakes_with_kernels_are_told(folder, arguments, message):
+    result = run("fit", "lab=lab.txt", *ROLES, *arguments, "-o", "never.naim3l")
+    assert result.exit_code == 1 and message in result.stderr, result.output
+    assert not Path("never.naim3l").exists()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("command", [["report"], ["evaluate", "--report", "deep.html"]])
+def test_networks_have_no_report_and_that_is_told_in_one_line(folder, command):
+    pytest.importorskip("torch")
+    from naim3l.deep import DeepNAIM3L
+
+    table = pd.read_csv("lab.txt", sep=";", decimal=",", index_col="patient_id")
+    labels = table[["flu", "asthma", "gout"]].replace({"yes": 1, "no": 0, "unknown": np.nan})
+    model = DeepNAIM3L(max_epochs=1, hidden=(3,), device="cpu", random_state=0)
+    model.fit({"lab": table.drop(columns=labels.columns)}, {"lab": labels.astype(float)})
+    model.save("deep.naim3l")
+    result = run(command[0], "deep.naim3l", "lab=lab.txt", *command[1:])
+    assert result.exit_code == 1 and not result.stdout
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("naim3l: DeepNAIM3L has no readable weights per view: explanations")
+    assert not Path("deep.html").exists()
+    assert run("evaluate", "deep.naim3l", "lab=lab.txt").exit_code == 0

@@ -20,7 +20,7 @@ WORKS = f"sqlite:///lab.db?{KEYS}#select * from lab"
 COMMANDS = {
     "init": ["init", "{0}", "-o", "new.toml", "--force"],
     "fit": ["fit", "lab={0}", *LABELS, "--lam", "1", "--ridge", "1", "-o", "new.naim3l"],
-    "fit, labels": ["fit", "lab=plain.csv", "--labels-file", "lab={0}", *LABELS, "-o", "new.naim3l"],
+    "labels": ["fit", "lab=plain.csv", "--labels-file", "lab={0}", *LABELS, "-o", "new.naim3l"],
     "predict": ["predict", "lab.naim3l", "lab={0}", "-o", "new.csv"],
     "impute": ["impute", "lab.naim3l", "lab={0}", "-o", "filled"],
     "evaluate": ["evaluate", "lab.naim3l", "lab={0}"],

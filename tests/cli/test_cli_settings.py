@@ -1,6 +1,7 @@
 """Settings in TOML: read, checked by the models before any table is, and drafted by init."""
 
 import tomllib
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,18 +12,16 @@ from naim3l import NAIM3L, NAIM3LCV, Kernel, Recipe
 from naim3l.cli.draft import draft_settings
 from naim3l.cli.settings import (
     MODEL_KEYS,
-    LabelSettings,
     Settings,
     ViewSettings,
-    check_options,
+    check_model,
     make_model,
     parse_sources,
     read_settings,
 )
 from naim3l.cli.tables import choose_columns, label_likeness
 from naim3l.files.errors import ReadError
-from naim3l.input.labels import USUAL_WORDS
-from study import settings_text
+from naim3l.input.labels import USUAL_WORDS, LabelWords
 
 FULL = """
 output = "out/model.naim3l"
@@ -34,11 +33,12 @@ ignore = ["note"]
 [views."the lab"]
 source = "sqlite:///lab.db#select * from lab"
 id = "id"
-labels = ["@names.txt"]
+labels = ["dx_*"]
 features = ["hb"]
 text = ["ward", "icd_*"]
 labels_file = "/abs/labels.parquet"
 [labels]
+columns = ["gout"]
 yes = ["affected"]
 [model]
 lam = 1
@@ -71,18 +71,19 @@ def test_settings_with_paths_relative_to_the_file(write, tmp_path):
             "the lab": ViewSettings(
                 f"sqlite:///{tmp_path}/lab.db#select * from lab",
                 "id",
-                [f"@{tmp_path}/names.txt"],
+                ["dx_*"],
                 ["hb"],
                 [],
                 "/abs/labels.parquet",
                 ["ward", "icd_*"],
             ),
         },
-        LabelSettings(yes=["affected"]),
+        ["gout"],
+        LabelWords(yes=("affected",)),
         {"lam": 1, "ridge": 0.5, "tune": False, "decide": "f1"},
         f"{tmp_path}/out/model.naim3l",
     )
-    assert read_settings(write(settings_text(found))) == found
+    assert "lab.db" not in repr(found)  # a source may have a password
 
 
 @pytest.mark.parametrize(
@@ -98,24 +99,17 @@ def test_settings_with_paths_relative_to_the_file(write, tmp_path):
         (VIEW + "labels = [1]\n", r"views.a.labels must be a list of text, not \[1\]"),
         ("views = 3\n", r"views must be a table, \[views\], not 3"),
         ("[views]\na = 'a.csv'\n", r"views.a must be a table, \[views.a\], not 'a.csv'"),
-        (VIEW + "labels_file = 'b.csv'\n", "views.a.labels_file needs views.a.id"),
         (VIEW + "id = \n", "not TOML: .*line 3"),
         (b"\xff\xfe", "TOML must be in UTF-8"),
-        (VIEW + "[model]\nlam = true\n", "model.lam must be text or a number"),
-        (VIEW + "[model]\nlam = '1'\n", "model.lam must be a float in the range .* Got '1'"),
-        (VIEW + "[model]\nlam = inf\n", "model.lam must be a float in the range"),
-        (VIEW + "[model]\nmax_iter = 1.5\n", "model.max_iter must be an int in the range"),
+        (VIEW + "labels = 'flu'\n", "views.a.labels must be a list of text, not 'flu'"),
         (VIEW + "[model]\ntune = 1\n", "model.tune must be true or false, not 1"),
-        (VIEW + "[model]\ndecide = 'f2'\n", r"model.decide must be one of \['sign', 'guarded'"),
-        (VIEW + "[model]\nkernel = 'rfb'\n", r"model.kernel must be one of \[.*'rbf'.*, got 'rfb'"),
-        (VIEW + "[model]\nkernel = {b = 'rbf'}\n", "model.kernel: no view 'b'; there are 'a'"),
-        (VIEW + "[model.kernel]\na = 'x'\n", r"model.kernel.a must be one of \[.*, got 'x'"),
-        (VIEW + "[model]\nn_landmarks = 0\n", "model.n_landmarks must be a whole number >= 1"),
-        (VIEW + "[model]\ngamma = {a = -1}\n", "model.gamma.a must be 'auto' or a number from"),
-        (VIEW + "[model]\nrecipe = 'sclae'\n", r"model.recipe must be one of \['scale'"),
-        (VIEW + "[model]\nlams = [0.0]\n", r"model.lams: lams\[0\] must be a number from 1e-10"),
-        (VIEW + "[model]\nmetric = 'F1'\n", "model.metric must be a str among .* Got 'F1'"),
-        (VIEW + "[model]\nrandom_state = -1\n", "model.random_state must be an int in the range"),
+        (VIEW + "[model]\nlam = '1'\n", "The 'lam' parameter of NAIM3L must be a float .* Got '1'"),
+        (VIEW + "[model]\nmetric = 'F1'\n", "The 'metric' parameter of NAIM3LCV must .* Got 'F1'"),
+        (VIEW + "[model]\nlams = [0.0]\n", r"lams\[0\] must be a number from 1e-10"),
+        (VIEW + "[model]\ndecide = 'f2'\n", r"decide must be one of \['sign', 'guarded'"),
+        (VIEW + "[model]\nkernel = 'rfb'\n", r"Kernel: name must be one of \[.*'rbf'.*, got 'rfb'"),
+        (VIEW + "[model]\nkernel = {b = 'rbf'}\n", "kernel: no view 'b'; there are 'a'"),
+        (VIEW + "[model]\nrecipe = 'sclae'\n", r"Recipe: steps must be one of \['scale'"),
     ],
 )
 def test_bad_settings_are_refused_with_the_file_and_the_key(write, text, message):
@@ -126,7 +120,7 @@ def test_bad_settings_are_refused_with_the_file_and_the_key(write, text, message
 def test_options_of_the_command_line_replace_those_of_the_file(write):
     path = write(VIEW + "[model]\nlam = -1\nridge = 2\n")
     assert read_settings(path, {"lam": 0.5}).model == {"lam": 0.5, "ridge": 2}
-    with pytest.raises(ReadError, match=r"^lam must be a float in the range .* Got -2"):
+    with pytest.raises(ReadError, match=r"toml and the options: The 'lam' parameter .* Got -2"):
         read_settings(path, {"lam": -2})
 
 
@@ -154,7 +148,7 @@ def test_views_are_named(wrong):
 
 
 def model_of(**options):
-    check_options(options, ["clinic", "lab"])
+    check_model(options, ["clinic", "lab"])
     return make_model(options, {"clinic": Recipe(text=("ward",)), "lab": Recipe(keep=("turn",))})
 
 
@@ -185,12 +179,11 @@ def test_views_get_their_features():
     [
         ({"n_landmarks": 10}, "n_landmarks is for kernels"),
         ({"gamma": 0.5}, "gamma is for kernels"),
-        ({"kernel": {"lab": "rbf"}, "gamma": {"clinic": 0.5}}, "gamma.clinic: view 'clinic' has"),
-        ({"kernel": "chi2", "recipe": "scale"}, "'chi2' compares counts as they are, .*'scale'"),
-        ({"tune": True, "solver": "fast"}, "solver is for a given lam"),
-        ({"metric": "log-loss", "lam": 0.2}, "metric is for the choice of lam and ridge"),
-        ({"lam": 0.2, "ridge": "auto", "tune": True}, r"ridge = .auto. is for a given lam"),
-        ({"lam": 0.2, "lams": [0.1], "tune": True}, "give either lam or lams"),
+        ({"kernel": "rbf", "gamma": {"clinik": 0.5}}, "gamma: no view 'clinik'; did you mean"),
+        ({"tune": True, "solver": "fast"}, "solver cannot be used, .* are chosen"),
+        ({"metric": "log-loss", "lam": 0.2}, "metric cannot be used, .* are given"),
+        ({"lam": 0.2, "ridge": "auto", "tune": True}, r"ridges\[0\] must be a number"),
+        ({"lam": 0.2, "lams": [0.1], "tune": True}, "lam cannot be used"),
         ({"solver": "paper", "positive_weight": 2}, "positive_weight needs solver='fast'"),
     ],
 )
@@ -202,37 +195,21 @@ def test_options_that_do_not_go_together_are_refused(options, message):
 def test_every_key_is_a_parameter_of_a_model_or_of_features():
     parameters = {*NAIM3L().get_params(), *NAIM3LCV().get_params()}
     others = {"tune", "recipe", "n_components", "kernel", "n_landmarks", "gamma"}
-    assert MODEL_KEYS - parameters == others
-    assert parameters - MODEL_KEYS == {"views", "features", "init", "verbose"}
+    assert set(MODEL_KEYS) - parameters == others
+    assert parameters - set(MODEL_KEYS) == {"views", "features", "init", "verbose"}
 
 
 # Columns by name
 
 
-def test_names_patterns_and_lists(tmp_path):
+def test_names_and_patterns():
     columns = ["id", "flu", "lab_hb", "lab_crp", "a*"]
-    (tmp_path / "names.txt").write_text("flu\n\n lab_h* \n")
     assert choose_columns(columns, ["lab_*", "id", "lab_hb"]) == ["lab_hb", "lab_crp", "id"]
     assert choose_columns([*columns, "ab"], ["a*"]) == ["a*"]
-    assert choose_columns(columns, [f"@{tmp_path / 'names.txt'}"]) == ["flu", "lab_hb"]
-    assert choose_columns(["@x"], ["@x"]) == ["@x"]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "message"),
-    [
-        ("Flue", r"clinic\.csv: no column 'Flue'; did you mean 'flu'\?"),
-        ("zzz*", "no column 'zzz.'; there are 'id', 'flu'"),
-        ("@nowhere.txt", "nowhere.txt: there is no such file"),
-        ("@empty.txt", "no names"),
-        ("@other.txt", "cannot refer to another one"),
-    ],
-)
-def test_unknown_names(write, pattern, message):
-    write("", "empty.txt")
-    write("@names.txt\n", "other.txt")
-    with pytest.raises(ReadError, match=message):
-        choose_columns(["id", "flu"], [pattern], where="clinic.csv")
+    with pytest.raises(ReadError, match=r"clinic\.csv: no column 'Flue'; did you mean 'flu'\?"):
+        choose_columns(columns, ["Flue"], where="clinic.csv")
+    with pytest.raises(ReadError, match="no column 'zzz.'; there are 'id', 'flu'"):
+        choose_columns(columns, ["zzz*"])
 
 
 @pytest.mark.parametrize(
@@ -275,7 +252,6 @@ def test_labels_are_those_of_all_views_and_every_guess_is_marked(three, write):
     assert list(found.views) == ["clinic", "lab", "third"]
     assert all(view.labels == ["flu", "gout"] for view in found.views.values())
     assert [view.id for view in found.views.values()] == ["patient_id", "id", "key"]
-    assert '# guessed: "note" is dropped by the fit (3 different values of text in 3 rows' in text
     assert '# guessed: features, though perhaps labels by their cells: "smokes"' in text
     assert found.output == "model.naim3l"
     assert read_settings(write(text)).views.keys() == found.views.keys()
@@ -312,21 +288,19 @@ def test_one_table_without_labels_or_id(write):
     found, text = draft_settings(["a.csv"])
     assert found.views["a"] == ViewSettings("a.csv")
     assert "no id column was found" in text and "no column looks like a label" in text
-    with pytest.raises(ReadError, match="no table given"):
-        draft_settings([])
 
 
 def test_names_of_views_and_of_columns(write, tmp_path):
     for name in ("a b.csv", "a-b.csv", "ü.csv"):
-        write('id,"@x ""\n\\y*",z\n1,yes,1.5\n2,no,2\n', name)
+        write('id,"x ""\n\\y*",z\n1,yes,1.5\n2,no,2\n', name)
     found, text = draft_settings(["a b.csv", "a-b.csv", "ü.csv"])
     assert list(found.views) == ["a_b", "a_b_2", "ü"] and tomllib.loads(text)
-    column = '@x "\n\\y*'
+    column = 'x "\n\\y*'
     assert choose_columns(["id", column, "z"], found.views["a_b"].labels) == [column]
     odd = "a\x1b\x7f\x9b\u202e\u2066b"
     write(f"id,{odd},{odd}d\n1,yes,0.5\n2,no,1.5\n", f"{odd}.csv")
     (tmp_path / "sub").mkdir()
-    found, text = draft_settings([f"{odd}.csv"], "sub")
+    found, text = draft_settings([f"{odd}.csv"], Path("sub"))
     assert text.isascii() and not set(text) & set("\x1b\x7f")
     assert found.views["a_b"] == ViewSettings(f"{odd}.csv", "id", [odd])
     assert tomllib.loads(text)["views"]["a_b"]["source"] == f"../{odd}.csv"

@@ -14,7 +14,7 @@ import pytest
 
 import naim3l
 from naim3l._warnings import DataWarning
-from naim3l.cli import output_folders
+from naim3l.cli import predictions
 from study import run
 
 pytestmark = pytest.mark.dask
@@ -86,7 +86,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("streams")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr("naim3l.cli.tables.BATCH_ROWS", BATCH)
+        patch.setattr("naim3l.cli.chunks.BATCH_ROWS", BATCH)
         for view, n_rows, seed in (("clinic", 360, 1), ("lab", 250, 2)):
             frame = table(n_rows, seed)
             frame.to_csv(f"{view}.csv", index=False)
@@ -103,7 +103,7 @@ def made(tmp_path_factory):
 @pytest.fixture
 def folder(made, monkeypatch):
     monkeypatch.chdir(made)
-    monkeypatch.setattr("naim3l.cli.tables.BATCH_ROWS", BATCH)
+    monkeypatch.setattr("naim3l.cli.chunks.BATCH_ROWS", BATCH)
     return made
 
 
@@ -151,7 +151,7 @@ def test_metrics_and_filled_in_labels_are_those_in_memory(folder, tmp_path, form
     views = FORMS[form].split()
     expected = json.loads(succeed("evaluate", "one.naim3l", *SINGLE, "--json").stdout)
     found = json.loads(succeed("evaluate", "one.naim3l", *views, "--json").stdout)
-    assert found["rows"] == expected["rows"] and "sampled" not in found
+    assert found["rows"] == expected["rows"] and not found["sampled"]
     for view, metrics in expected["views"].items():
         for metric, of in metrics.items():
             assert found["views"][view][metric]["value"] == pytest.approx(of["value"], rel=1e-8)
@@ -202,11 +202,8 @@ def test_rows_without_ids_are_numbered_over_all_parts(folder, tmp_path):
     assert pd.read_csv(tmp_path / "a.csv")["row"].tolist() == list(range(90))
 
 
-def test_an_interrupted_prediction_is_resumed(folder, tmp_path, monkeypatch):
-    import dask
-
-    out, views = tmp_path / "answers", FORMS["csv"].split()
-    appended, written = output_folders.appended, []
+def test_a_folder_appears_when_it_is_complete(folder, tmp_path, monkeypatch):
+    views, appended, written = FORMS["csv"].split(), predictions.appended, []
 
     def write_three(path, **options):
         if len(written) == 3:
@@ -214,20 +211,14 @@ def test_an_interrupted_prediction_is_resumed(folder, tmp_path, monkeypatch):
         written.append(path)
         return appended(path, **options)
 
-    with dask.config.set(num_workers=1), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(output_folders, "appended", write_three)
-        assert "the disk is full" in refusal("predict", "one.naim3l", *views, "-o", out)
-    times = {path: path.stat().st_mtime_ns for path in written}
-    assert sorted(out.glob("part-*")) == sorted(written)
-    shown = succeed("predict", "one.naim3l", *views, "-o", out).stdout
-    assert "(and 3 files were there already)" in shown
-    assert {path: path.stat().st_mtime_ns for path in written} == times
-    succeed("predict", "one.naim3l", *views, "-o", tmp_path / "again")
-    for path in (tmp_path / "again").iterdir():
-        assert (out / path.name).read_bytes() == path.read_bytes()
-    for other in (["--what", "scores"], ["--decide", "half"]):
-        assert "another run" in refusal("predict", "one.naim3l", *views, *other, "-o", out)
-    assert "another run" in refusal("predict", "csv.naim3l", *views, "-o", out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predictions, "appended", write_three)
+        said = refusal("predict", "one.naim3l", *views, "-o", tmp_path / "new" / "answers")
+    assert "the disk is full" in said and list(tmp_path.iterdir()) == []
+    (tmp_path / "answers").mkdir()  # an empty one may be there
+    succeed("predict", "one.naim3l", *views, "-o", tmp_path / "answers")
+    assert [path.name for path in tmp_path.iterdir()] == ["answers"]
+    assert len(list((tmp_path / "answers").iterdir())) == 2 * N_FILES
 
 
 def test_a_folder_of_something_else_is_refused(folder):
@@ -283,7 +274,7 @@ def test_a_label_in_other_words_is_named(tmp_path):
 
 def test_signs_of_labels_mean_the_same_in_all_parts(tmp_path, monkeypatch):
     """Where some rows have "+", a batch that has only "-" has no labels that are unknown."""
-    monkeypatch.setattr("naim3l.cli.tables.BATCH_ROWS", 20)
+    monkeypatch.setattr("naim3l.cli.chunks.BATCH_ROWS", 20)
     rng = np.random.default_rng(0)
     marks = np.where(np.arange(120) < 60, rng.choice(["+", "-"], 120), "-")
     frame = pd.DataFrame({"a": rng.normal(size=120), "b": rng.normal(size=120), "dx": marks})

@@ -4,9 +4,12 @@ import sys
 from io import TextIOWrapper
 
 from naim3l.cli import demo, evaluate, fit, init, inspect, predict, report
-from naim3l.cli.app import app
+from naim3l.cli.app import add_commands, app
 
-__all__ = ["app", "demo", "evaluate", "fit", "init", "inspect", "main", "predict", "report"]
+__all__ = ["app", "main"]
+
+add_commands(init.init, fit.fit, predict.predict, predict.impute, evaluate.evaluate)
+add_commands(report.report, inspect.inspect, demo.demo)
 
 
 def main() -> None:

@@ -1,24 +1,23 @@
-"""Tables that are read in chunks: when, how many rows at a time, where, and samples of them."""
+"""Rows of views that are read in chunks: how many at a time, where, and samples of them."""
 
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.cli.tables import ViewRows, ViewTable
-from naim3l.files.errors import ReadError, load_extra
+from naim3l.cli.tables import ViewTable, decode, warn_of_empty_rows
+from naim3l.files.errors import ReadError
 from naim3l.input.batches import Batch
 from naim3l.input.chunks import load_dask, memory_limit, n_workers
 from naim3l.input.labels import LabelDecoder, LabelSurvey
 from naim3l.input.sources import BATCH_ROWS, ChunkedTable, open_tables
 from naim3l.problem.sampling import RowSample
 
-_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_SIZE = re.compile(r"(\d+(?:\.\d*)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 # Memory of a task as a multiple of its batch of numbers: cells as read, as text, and encoded.
 COPIES = 16
 # Share of the memory that is for batches; the rest is for statistics and samples.
@@ -29,55 +28,35 @@ PATIENCE = "10s"  # for the answer of a scheduler
 MEASURED_ROWS = 100_000
 
 
-def parse_memory(text: str) -> int:
-    """Number of bytes.
-
-    Examples
-    --------
-    >>> parse_memory("4GB"), parse_memory("1.5 GiB")
-    (4000000000, 1610612736)
-    """
-    found = _SIZE.fullmatch(text.strip())
-    n_bytes = 0.0
-    if found is not None:
-        n_bytes = float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2].lower()]
-    if n_bytes < LEAST_MEMORY:
-        raise ReadError(f"--memory {text}: give a size such as 4GB, 500MB or 4GiB.")
-    return int(n_bytes)
-
-
 @contextmanager
 def workers(memory: str | None, address: str | None) -> Iterator[int | None]:
     """Context in which dask computes in threads or on a cluster; gives the bytes of a batch.
 
-    Parameters
-    ----------
-    memory : str, optional
-        Memory of this process, or of each process of the cluster, that batches and statistics may
-        take.
-    address : str, optional
-        Of the scheduler of a cluster. How it is secured, with TLS for example, is up to the
-        configuration of dask.
-
-    Yields
-    ------
-    int or None
-        None for batches of the usual number of rows.
+    The memory is that of this process, or of each process of the cluster, which batches and
+    statistics may take. Without one, batches have the usual number of rows. How the scheduler at
+    an address is secured, with TLS for example, is up to the configuration of dask.
     """
-    n_bytes = None if memory is None else parse_memory(memory)
-    # The limit of statistics, which a fit refuses beyond it.
-    limits = {} if n_bytes is None else {"naim3l.memory": n_bytes}
-    with load_dask().config.set(limits):
-        if address is None:
-            yield _batch_bytes(n_bytes, n_workers())
+    with ExitStack() as stack:
+        n_threads = n_workers()
+        if address is not None:
+            n_threads = stack.enter_context(_connected(address))
+        if memory is None:
+            yield None
             return
-        with _connected(address) as client:
-            yield _batch_bytes(n_bytes, max(client.nthreads().values()))
+        try:
+            n_bytes = int(load_dask("dask.utils").parse_bytes(memory))
+        except ValueError:
+            n_bytes = 0
+        if n_bytes < LEAST_MEMORY:
+            raise ReadError(f"--memory {memory}: give a size such as 4GB, 500MB or 4GiB.")
+        # The limit of statistics, which a fit refuses beyond it.
+        stack.enter_context(load_dask().config.set({"naim3l.memory": n_bytes}))
+        yield int(SHARE_OF_BATCHES * n_bytes / (COPIES * n_threads))
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[Any]:
-    """The client of a cluster that has workers."""
+def _connected(address: str) -> Iterator[int]:
+    """Context in which a cluster computes; the number of threads of its largest worker."""
     try:
         client = load_dask("distributed").Client(address, timeout=PATIENCE)
     except (OSError, ValueError, TypeError) as error:
@@ -88,19 +67,14 @@ def _connected(address: str) -> Iterator[Any]:
     with client:
         if not client.nthreads():
             raise ReadError(f"--dask {address}: the cluster has no workers; start some.")
-        yield client
+        yield max(client.nthreads().values())
 
 
-def _batch_bytes(memory: int | None, n_threads: int) -> int | None:
-    return None if memory is None else int(SHARE_OF_BATCHES * memory / (COPIES * n_threads))
-
-
-def batch_rows(view: ViewTable, batch_bytes: int | None) -> int | None:
+def batch_rows(view: ViewTable, batch_bytes: int | None) -> int:
     """Number of rows of a batch, given its size; None for the usual number."""
-    if batch_bytes is None:
-        return None
     n_columns = len(view.features) + len(view.labels) + 1
-    return min(max(batch_bytes // (8 * n_columns), 1), BATCH_ROWS)
+    fitting = BATCH_ROWS if batch_bytes is None else batch_bytes // (8 * n_columns)
+    return min(max(fitting, 1), BATCH_ROWS)
 
 
 def open_chunks(view: ViewTable, batch_bytes: int | None) -> ChunkedTable:
@@ -113,38 +87,80 @@ def open_chunks(view: ViewTable, batch_bytes: int | None) -> ChunkedTable:
     return table
 
 
-@dataclass(frozen=True)
-class Scan:
-    """What a first pass over a table finds: numbers of rows, and words of labels.
+class Opened(NamedTuple):
+    """A view whose rows can be read in parts; a table in memory is one part."""
 
-    Attributes
-    ----------
-    lengths : dict of int to int
-        Rows of each part.
-    labels : LabelSurvey or None
-    """
+    id: str | None
+    read: Callable[..., Iterable[tuple[Batch, Any]]]  # features and labels of ``(i, *parts[i])``
+    parts: list[tuple[Any, ...]]
+    lengths: list[int] | None = None  # numbers of rows of the parts, if they are known
 
-    lengths: dict[int, int]
+
+@contextmanager
+def open_rows(
+    model: Any,
+    views: Mapping[str, ViewTable],
+    memory: str | None,
+    address: str | None,
+    *,
+    chunked: bool,
+) -> Iterator[dict[str, Opened]]:
+    """Views with the labels of a model, if they have some: all of them, unknown where lacking."""
+    if not chunked:
+        yield {name: _in_memory(model, view) for name, view in views.items()}
+        return
+    with workers(memory, address) as batch_bytes:
+        yield {name: _opened(model, of.settled(), batch_bytes) for name, of in views.items()}
+
+
+def _in_memory(model: Any, view: ViewTable) -> Opened:
+    features, labels = view.read()
+    if labels is not None:
+        labels = labels.reindex(columns=model.label_names_)
+    warn_of_empty_rows(model, {view.name: features})
+    return Opened(features.data.index.name, lambda i: [(features, labels)], [()], [len(features)])
+
+
+def _opened(model: Any, view: ViewTable, batch_bytes: int | None) -> Opened:
+    table, read = open_chunks(view, batch_bytes), None
+    lengths = table.lengths
+    if view.labels or (lengths is None and view.id is None):  # to number the rows
+        found = scan(view, batch_bytes, shown=True)
+        read, lengths = found.reader(model, view), found.lengths
+    return Opened(view.id, partial(_read, table.read, read), table.parts, lengths)
+
+
+def _read(read: Any, labels: Any, *part: Any) -> Iterator[tuple[Batch, Any]]:
+    for features, of_batch in read(*part):
+        yield features, None if labels is None else labels(of_batch)
+
+
+class Scan(NamedTuple):
+    """What a first pass over a table finds: numbers of rows of the parts, and words of labels."""
+
+    by_part: Counter[int]
     labels: LabelSurvey | None
 
     @classmethod
     def of(cls, part: int, row: int, features: Batch, labels: Batch | None) -> "Scan":
         survey = None if labels is None else LabelSurvey.of(labels)
-        return cls({part: len(features)}, survey)
+        return cls(Counter({part: len(features)}), survey)
 
     def combine(self, other: "Scan") -> "Scan":
-        lengths = dict(self.lengths)
-        for part, n in other.lengths.items():
-            lengths[part] = lengths.get(part, 0) + n
-        labels = None
-        if self.labels is not None and other.labels is not None:
-            labels = self.labels.combine(other.labels)
-        return Scan(lengths, labels)
+        one, two = self.labels, other.labels
+        survey = None if one is None or two is None else one.combine(two)
+        return Scan(self.by_part + other.by_part, survey)
 
     @property
-    def starts(self) -> NDArray[np.int64]:
-        """Number of the first row of each part, and the number of all rows."""
-        return np.cumsum([0, *(self.lengths[part] for part in sorted(self.lengths))])
+    def lengths(self) -> list[int]:
+        return [self.by_part[part] for part in range(max(self.by_part, default=-1) + 1)]
+
+    def reader(self, model: Any, view: ViewTable) -> Any:
+        """Reader of the labels of a batch, to which words mean what they do in all rows."""
+        if self.labels is None:
+            return None
+        decoder = LabelDecoder.of(self.labels, view.words)
+        return partial(decode, decoder, model.label_names_)
 
 
 def scan(view: ViewTable, batch_bytes: int | None, *, shown: bool) -> Scan:
@@ -155,90 +171,39 @@ def scan(view: ViewTable, batch_bytes: int | None, *, shown: bool) -> Scan:
     return found
 
 
-def row_starts(view: ViewTable, batch_bytes: int | None) -> NDArray[np.int64]:
-    """Number of the first row of each part; text files are read for that."""
-    if view.table.lengths is not None:
-        return np.cumsum([0, *view.table.lengths])
-    return scan(replace(view, labels=[]), batch_bytes, shown=True).starts
-
-
-@dataclass(frozen=True)
-class LabelReader:
-    """Reader of the labels of a batch, for all labels of a model.
-
-    Attributes
-    ----------
-    decoder : LabelDecoder
-        Made from the words of all rows, so that they mean the same in all batches.
-    labels : list of str
-        Labels of the model; those that the table lacks are unknown.
-    """
-
-    decoder: LabelDecoder
-    labels: list[str]
-
-    @classmethod
-    def of(cls, view: ViewTable, found: Scan, model: Any) -> "LabelReader":
-        assert found.labels is not None
-        return cls(LabelDecoder.of(found.labels, view.words), model.label_names_)
-
-    def __call__(self, labels: Batch) -> Any:
-        """Labels as a data frame: 1, 0, NaN = unknown."""
-        signed = self.decoder.decode(labels)
-        values = np.where(signed == 0, np.nan, signed > 0)
-        frame = load_extra("pandas").DataFrame(values, labels.data.index, labels.columns)
-        return frame.reindex(columns=self.labels)
-
-
 def sample_rows(
     model: Any, views: Mapping[str, ViewTable], batch_bytes: int | None, *, shown: bool
-) -> tuple[dict[str, ViewRows], dict[str, dict[str, int]]]:
-    """A random sample of the rows of each view, in the order of the files.
+) -> tuple[dict[str, Batch], dict[str, Any], dict[str, dict[str, int]]]:
+    """Features and labels of a random sample of the rows of each view, in the order of the files.
 
-    The sample is the same for any batches, and all rows if they are not too many.
-
-    Returns
-    -------
-    rows : dict of view to ViewRows
-    numbers : dict of view to dict of str to int
-        Numbers of rows and of those in the sample, of views that have more of the former.
+    The sample is the same for any batches, and all rows if they are not too many. Also returned
+    are the numbers of rows, and of those in the sample, of views that have more of the former.
     """
-    rows, numbers = {}, {}
+    X, Y, numbers = {}, {}, {}
     for name, view in views.items():
         found = scan(view, batch_bytes, shown=shown)
-        reader = LabelReader.of(view, found, model)
-        task = _Sample(reader, found.starts, _most_rows(len(view.features) + len(view.labels)))
+        starts = np.cumsum([0, *found.lengths])
+        n_bytes, most = memory_limit(), MEASURED_ROWS
+        if n_bytes is not None:  # several copies of the sample fit
+            row_bytes = 8 * COPIES * (len(view.features) + len(view.labels))
+            most = max(min(most, int(SHARE_OF_BATCHES * n_bytes / row_bytes)), 1)
         sample: RowSample = open_chunks(view, batch_bytes).fold(
-            task,
+            partial(_sample, found.reader(model, view), starts, most),
             RowSample.combine,
             title=f"sample of {name}",
             shown=shown,
-            n_rows=[found.lengths[part] for part in sorted(found.lengths)],
+            n_rows=found.lengths,
         )
-        features, labels = sample.arrays
-        rows[name] = ViewRows(Batch(features, view.where), labels)
-        if len(sample.rows) < found.starts[-1]:
-            numbers[name] = {"rows": int(found.starts[-1]), "sample": len(sample.rows)}
-    return rows, numbers
+        features, Y[name] = sample.arrays
+        X[name] = Batch(features, view.where)
+        if len(sample.rows) < starts[-1]:
+            numbers[name] = {"rows": int(starts[-1]), "sample": len(sample.rows)}
+    return X, Y, numbers
 
 
-def _most_rows(n_columns: int) -> int:
-    """Number of rows of a sample, several copies of which fit in the memory that may be used."""
-    memory = memory_limit()
-    if memory is None:
-        return MEASURED_ROWS
-    return max(min(MEASURED_ROWS, int(SHARE_OF_BATCHES * memory / (8 * COPIES * n_columns))), 1)
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """Task that samples a batch."""
-
-    reader: LabelReader
-    starts: NDArray[np.int64]
-    limit: int
-
-    def __call__(self, part: int, row: int, features: Batch, labels: Batch) -> RowSample:
-        numbers = self.starts[part] + row + np.arange(len(features))
-        arrays = features.data, self.reader(labels)
-        return RowSample.of(self.limit, 0, 0, numbers, arrays, n_rows=int(self.starts[-1]))
+def _sample(
+    read: Any, starts: NDArray, limit: int, part: int, row: int, features: Batch, labels: Batch
+) -> RowSample:
+    """Sample of a batch."""
+    numbers, arrays = starts[part] + row + np.arange(len(features)), (features.data, read(labels))
+    return RowSample.of(limit, 0, 0, numbers, arrays, n_rows=int(starts[-1]))

@@ -1,44 +1,27 @@
 """``naim3l evaluate``: how good a model is, and metrics on the terminal, for ``fit`` as well."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from naim3l.cli.app import Command, app, print_table, report_errors, say
-from naim3l.cli.options import (
-    AsJson,
-    Config,
-    Dask,
-    Ids,
-    LabelFiles,
-    Labels,
-    Memory,
-    Model,
-    Views,
-    load_model,
-    print_json,
-)
+from naim3l.cli import options
+from naim3l.cli.app import print_table, report_errors, say
+from naim3l.cli.options import load_model, print_json
 from naim3l.cli.report import page_files, write_page
 
 DASH = "–"
 
 
-@app.command(cls=Command)
 def evaluate(
-    model: Model,
-    views: Views = None,
-    config: Config = None,
-    labels: Labels = None,
-    labels_file: LabelFiles = None,
-    ids: Ids = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Report page to write about these rows.")
-    ] = None,
-    memory: Memory = None,
-    dask: Dask = None,
-    as_json: AsJson = False,
+    model: options.Model,
+    views: options.Views = None,
+    config: options.Config = None,
+    labels: options.Labels = None,
+    labels_file: options.LabelFiles = None,
+    ids: options.Ids = None,
+    report: options.Page = None,
+    memory: options.Memory = None,
+    dask: options.Dask = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare predictions with known labels: per view, per label, and fused.
 
@@ -51,29 +34,30 @@ def evaluate(
     Example: naim3l evaluate model.naim3l lab=test.csv clinic=later.csv --report test.html
     """
     with report_errors():
+        from naim3l.cli.chunks import sample_rows, workers
         from naim3l.cli.settings import make_settings
-        from naim3l.cli.tables import split
-        from naim3l.explain import check_explained
+        from naim3l.cli.tables import is_chunked, open_known, read_known
+        from naim3l.explain.model_views import check_explained
         from naim3l.files.atomic_write import check_outputs
 
-        outputs = page_files(report)
         settings = make_settings(views, config, labels, labels_file, ids)
-        check_outputs(outputs, settings.files(model, config))
-        fitted = load_model(model)
+        check_outputs(page_files(report), settings.files(model, config))
+        fitted, sampled = load_model(model), dict[str, dict[str, int]]()
         if report is not None:
             check_explained(fitted)
-        rows, sampled = _read(fitted, settings, memory, dask, shown=not as_json)
-        measured = evaluate_rows(fitted, rows)
+        if is_chunked(settings, memory, dask):
+            with workers(memory, dask) as batch_bytes:
+                tables = {name: of.settled() for name, of in open_known(fitted, settings).items()}
+                X, Y, sampled = sample_rows(fitted, tables, batch_bytes, shown=not as_json)
+        else:
+            X, Y = read_known(fitted, settings)
+        measured = evaluate_rows(fitted, X, Y)
         if report is not None:
-            write_page(fitted, *split(rows), report, fitted=False)
+            write_page(fitted, X, Y, report, fitted=False)
     if as_json:
-        extra = {"sampled": sampled or None, "report": None if report is None else str(report)}
-        print_json(by_name(measured) | {key: of for key, of in extra.items() if of is not None})
+        print_json(by_name(measured) | {"sampled": sampled, "report": report})
         return
-    name = measured["blocks"][0]["name"]
-    print_measured(measured, f"How good the predictions are ({name})")
-    _print_views(measured)
-    _print_labels(measured)
+    _print_all(measured)
     for view, of_view in sampled.items():
         n_rows, n_sample = of_view["rows"], of_view["sample"]
         say(f"View {view}: measured on a random sample of {n_sample} of {n_rows} rows.")
@@ -81,43 +65,18 @@ def evaluate(
         say(f"Wrote {report}.")
 
 
-def _read(
-    model: Any, settings: Any, memory: str | None, address: str | None, *, shown: bool
-) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
-    """Rows to measure, and numbers of rows of the views of which they are a sample."""
-    from naim3l.cli.tables import is_chunked, open_known, read_known
-
-    if not is_chunked(settings, memory, address):
-        return read_known(model, settings), {}
-    from naim3l.cli.chunks import sample_rows, workers
-
-    with workers(memory, address) as batch_bytes:
-        views = {name: view.settled() for name, view in open_known(model, settings).items()}
-        return sample_rows(model, views, batch_bytes, shown=shown)
-
-
-def evaluate_rows(model: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate_rows(model: Any, X: Mapping[str, Any], Y: Mapping[str, Any]) -> dict[str, Any]:
     """Metrics of the model's predictions of known labels, beside simpler methods.
 
-    Parameters
-    ----------
-    model : fitted model
-    rows : mapping of view to ViewRows
-
-    Returns
-    -------
-    dict
-        Result of `naim3l.decisions.bootstrap_metrics.evaluate_blocks`, with None for NaN: blocks
-        are the views, and "fused" where two views share ids.
+    Result of `naim3l.decisions.bootstrap_metrics.evaluate_blocks`, with None for NaN: blocks are
+    the views, and "fused" where two views share ids.
     """
     from naim3l._text import plain
     from naim3l._warnings import warn_user
-    from naim3l.cli.predictions import warn_of_empty_rows, warn_of_unmatched
-    from naim3l.cli.tables import split, stored_roles
+    from naim3l.cli.tables import warn_of_empty_rows
     from naim3l.decisions.bootstrap_metrics import evaluate_blocks
     from naim3l.report.evaluated_blocks import read_blocks
 
-    X, Y = split(rows)
     unknown = [name for name, labels in Y.items() if labels.isna().all(axis=None)]
     if len(unknown) == len(Y):
         raise ValueError("no label is known in these tables, so there is nothing to compare with.")
@@ -125,13 +84,6 @@ def evaluate_rows(model: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
         warn_user(f"view {name!r}: no label is known in it, so its predictions are not judged.")
     warn_of_empty_rows(model, X)
     blocks = read_blocks(model, X, Y)
-    fused = any(block.kind == "fused" for block in blocks)
-    if len(X) > 1:
-        named = {name: batch for name, batch in X.items() if batch.data.index.name is not None}
-        had_ids = {name for name in X if stored_roles(model, name)["id"] is not None}
-        left_out = [name for name in X if name not in named and (fused or name in had_ids)]
-        # Without a fused block no id is in two views, as is usual of tables of different rows.
-        warn_of_unmatched(named if fused else {}, left_out)
     measured: dict[str, Any] = plain(evaluate_blocks(blocks, model.label_names_))
     return measured
 
@@ -141,39 +93,25 @@ def evaluate_rows(model: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
 
 def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
     """Metrics, numbers of rows and calibration by view, and metrics by label, for JSON."""
-    labels: dict[str, dict[str, Any]] = {}
+    blocks, labels = measured["blocks"], dict[str, dict[str, Any]]()
     for entry in measured["labels"]:
-        rest = {key: value for key, value in entry.items() if key not in ("label", "view")}
-        labels.setdefault(entry["label"], {})[entry["view"]] = rest
-    return {
-        "views": {block["name"]: block["metrics"] for block in measured["blocks"]},
-        "labels": labels,
-        "rows": {
-            block["name"]: {key: block[key] for key in ("n_rows", "n_entries")}
-            for block in measured["blocks"]
-        },
-        "calibration": {
-            curve["name"]: {key: value for key, value in curve.items() if key != "name"}
-            for curve in measured["calibration"]
-        },
-    }
+        labels.setdefault(entry["label"], {})[entry["view"]] = entry
+    numbers = {b["name"]: {key: b[key] for key in ("n_rows", "n_entries")} for b in blocks}
+    curves = {curve["name"]: curve for curve in measured["calibration"]}
+    views = {block["name"]: block["metrics"] for block in blocks}
+    return {"views": views, "labels": labels, "rows": numbers, "calibration": curves}
 
 
 def print_measured(measured: Mapping[str, Any], title: str) -> None:
     """Print the first block beside simpler methods, and what coupling added."""
-    from naim3l.metrics.measures import MEASURES
-    from naim3l.report.findings import HEADLINE, describe_coupling
+    from naim3l.report.findings import HEADLINE, describe_coupling, describe_verdicts
 
     block = measured["blocks"][0]
-    rows = [
-        [
-            MEASURES[name].label,
-            *(_show(metric[key], MEASURES[name]) for key in ("value", "guessing", "uncoupled")),
-            _gain(metric["gain"], MEASURES[name]),
-        ]
-        for name, metric in block["metrics"].items()
+    columns = [
+        {name: metric[key] for name, metric in block["metrics"].items()}
+        for key in ("value", "guessing", "uncoupled", "gain")
     ]
-    print_table(title, ["measure", "model", "guessing", "uncoupled", "coupling added"], rows)
+    _print_metrics(title, ["model", "guessing", "uncoupled", "coupling added"], columns)
     say(
         f"In percent, coverage in labels. {HEADLINE} is how well rows with a label are ranked "
         "above rows without it. Uncoupled is ridge regression of each table alone."
@@ -181,29 +119,28 @@ def print_measured(measured: Mapping[str, Any], title: str) -> None:
     n_views = sum(each["kind"] == "view" for each in measured["blocks"])
     what = "tables" if n_views > 1 else "labels"
     sentence = describe_coupling(block, f"Coupling the {what}")
-    if sentence and n_views * len(_first_labels(measured)) > 1:  # otherwise nothing is coupled
+    labels = _first_labels(measured)
+    if sentence and n_views * len(labels) > 1:  # otherwise nothing is coupled
         say(sentence)
+    say(describe_verdicts(labels))
 
 
-def _print_views(measured: Mapping[str, Any]) -> None:
-    """Print the metrics of all blocks, if there are several."""
+def _print_metrics(title: str, header: list[str], columns: list[dict[str, Any]]) -> None:
+    """Print columns of metrics, which are numbers or gains, a line for each measure."""
     from naim3l.metrics.measures import MEASURES
 
+    measures = {name: MEASURES[name] for name in columns[0]}
+    rows = [[of.label, *(_show(c[name], of) for c in columns)] for name, of in measures.items()]
+    print_table(title, ["measure", *header], rows)
+
+
+def _print_all(measured: Mapping[str, Any]) -> None:
+    """Print the metrics of all blocks, and a line for each label with a verdict on it."""
     blocks = measured["blocks"]
-    if len(blocks) < 2:
-        return
-    rows = [
-        [
-            MEASURES[name].label,
-            *(_show(block["metrics"][name]["value"], MEASURES[name]) for block in blocks),
-        ]
-        for name in blocks[0]["metrics"]
-    ]
-    print_table("By table", ["measure", *(block["name"] for block in blocks)], rows)
-
-
-def _print_labels(measured: Mapping[str, Any]) -> None:
-    """Print a line for each label, with a verdict on it, and count the verdicts."""
+    print_measured(measured, f"How good the predictions are ({blocks[0]['name']})")
+    if len(blocks) > 1:
+        columns = [{name: of["value"] for name, of in b["metrics"].items()} for b in blocks]
+        _print_metrics("By table", [block["name"] for block in blocks], columns)
     rows = [
         [
             entry["label"],
@@ -215,14 +152,6 @@ def _print_labels(measured: Mapping[str, Any]) -> None:
     ]
     header = ["label", "yes", "no", "AUC", "F1", "accuracy", "guessing", "verdict"]
     print_table("Labels: how rows are ranked (AUC, verdict), and accuracy", header, rows)
-    say(verdicts_in_words(measured))
-
-
-def verdicts_in_words(measured: Mapping[str, Any]) -> str:
-    """How many labels have which verdict in the first block."""
-    from naim3l.report.findings import describe_verdicts
-
-    return describe_verdicts(_first_labels(measured))
 
 
 def _first_labels(measured: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -231,20 +160,15 @@ def _first_labels(measured: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [entry for entry in measured["labels"] if entry["view"] == first]
 
 
-def _show(value: float | None, measure: Any = None) -> str:
-    """A metric in percent, or a dash where it is undefined."""
-    if value is None:
+def _show(value: Any, measure: Any = None) -> str:
+    """A metric in percent, or a gain such as "+1.2 (0.8 to 1.6)"; a dash where it is undefined."""
+    scale, digits = (1, 2) if measure and not measure.percent else (100, 1)
+    if not isinstance(value, Mapping):
+        return DASH if value is None else f"{scale * value:.{digits}f}"
+    if value["value"] is None:
         return DASH
-    return f"{value:.2f}" if measure and not measure.percent else f"{100 * value:.1f}"
-
-
-def _gain(gain: Mapping[str, float | None] | None, measure: Any) -> str:
-    """Such as "+1.2 (0.8 to 1.6)"."""
-    if gain is None or gain["value"] is None:
-        return DASH
-    scale, digits = (100, 1) if measure.percent else (1, 2)
     # Adding 0 makes a rounded -0.0 a plain zero.
-    value, low, high = (
-        round(scale * (gain[key] or 0.0), digits) + 0.0 for key in ("value", "low", "high")
+    gain, low, high = (
+        round(scale * (value[key] or 0.0), digits) + 0.0 for key in ("value", "low", "high")
     )
-    return f"{value:+.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    return f"{gain:+.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"

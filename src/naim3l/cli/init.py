@@ -5,20 +5,19 @@ from typing import Annotated
 
 import typer
 
-from naim3l.cli.app import Command, app, need_libraries, print_table, report_errors, say
-from naim3l.cli.options import No, Unknown, Yes
+from naim3l.cli import options
+from naim3l.cli.app import print_table, report_errors, say
 
 
-@app.command(cls=Command)
 def init(
     sources: Annotated[list[str], typer.Argument(help="Tables: files, or databases as for fit.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Settings file to write.")] = Path(
         "naim3l.toml"
     ),
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
-    yes: Yes = None,
-    no: No = None,
-    unknown: Unknown = None,
+    yes: options.Yes = None,
+    no: options.No = None,
+    unknown: options.Unknown = None,
 ) -> None:
     """Write settings for some tables, guessed from their first rows, for you to check.
 
@@ -29,7 +28,6 @@ def init(
     Example: naim3l init survey.csv --yes used --no never --unknown "not asked"
     """
     with report_errors():
-        need_libraries("'naim3l init'", "files", "tomlkit")
         from naim3l.cli.draft import draft_settings
         from naim3l.files.atomic_write import check_outputs, write_text
         from naim3l.files.secrets import show_source

@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from naim3l._text import some
-from naim3l.cli.app import Command, app, print_table, report_errors
-from naim3l.cli.options import AsJson, Model, print_json
+from naim3l.cli import options
+from naim3l.cli.app import print_table, report_errors
+from naim3l.cli.options import print_json
 
 DASH = "–"
-MOST_SHOWN = 12  # entries of a list
 
 
-@app.command(cls=Command)
-def inspect(model: Model, as_json: AsJson = False) -> None:
+def inspect(model: options.Model, as_json: options.AsJson = False) -> None:
     """Show what a model file contains, without loading the model.
 
     --json prints the whole description: everything that was learned, except for arrays.
@@ -43,6 +42,8 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
 
 def _describe(about: Mapping[str, Any]) -> tuple[list[list[str]], ...]:
     """Rows of the tables that are printed: facts, views, and columns with their plan."""
+    from naim3l.features.plan import ColumnPlan
+
     learned = about["model"]
     names, roles = learned["names_"], learned.get("roles_") or {}
     facts = {
@@ -60,18 +61,11 @@ def _describe(about: Mapping[str, Any]) -> tuple[list[list[str]], ...]:
         kernel, plan = features.get("kernel") or {}, features.get("plan") or {}
         shown = (roles.get(view) or {}).get("id"), len(used), kernel.get("name", "linear")
         views.append([view, *map(_text, (*shown, kernel.get("gamma")))])
-        listed = [*plan.get("columns", []), *plan.get("dropped", [])]
-        columns += [[view, *_column(column)] for column in listed]
+        for stored in (*plan.get("columns", []), *plan.get("dropped", [])):
+            plan = ColumnPlan(**stored)
+            use = f"dropped: {plan.dropped}" if plan.dropped else plan.use
+            columns.append([view, plan.name, plan.kind, f"{100 * plan.missing:.1f}", use])
     return [[name, _text(value)] for name, value in facts.items()], views, columns
-
-
-def _column(stored: Mapping[str, Any]) -> list[str]:
-    """Name, kind, share of missing cells and use of a column of a plan."""
-    from naim3l.features.plan import ColumnPlan
-
-    plan = ColumnPlan(**stored)
-    use = f"dropped: {plan.dropped}" if plan.dropped else plan.use
-    return [plan.name, plan.kind, f"{100 * plan.missing:.1f}", use]
 
 
 def _text(value: Any) -> str:
@@ -80,5 +74,5 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_text(of)}" for key, of in value.items())
     if isinstance(value, list):
-        return some(value, MOST_SHOWN, str)
+        return some(value, 12, str)
     return f"{value:.4g}" if isinstance(value, float) else str(value)

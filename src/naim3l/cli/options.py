@@ -11,8 +11,13 @@ from naim3l._text import plain
 from naim3l.cli.app import say
 
 
+def option(kind: Any, *names: str, help: str, **limits: Any) -> Any:
+    """Annotation of the parameter of a command that is an option."""
+    return Annotated[kind, typer.Option(*names, help=help, **limits)]
+
+
 def _several(name: str, help: str) -> Any:
-    return Annotated[list[str] | None, typer.Option(name, help=f"{help}; repeat for several.")]
+    return option(list[str] | None, name, help=f"{help}; repeat for several.")
 
 
 Views = Annotated[
@@ -23,9 +28,8 @@ Views = Annotated[
         show_default=False,
     ),
 ]
-Config = Annotated[
-    Path | None, typer.Option("--config", help="Settings in TOML, as 'naim3l init' writes them.")
-]
+Model = Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")]
+Config = option(Path | None, "--config", help="Settings in TOML, as 'naim3l init' writes them.")
 Labels = _several(
     "--labels", "Label columns by name or pattern such as 'dx_*'; by default those of the model"
 )
@@ -38,30 +42,25 @@ Ids = _several(
 Yes = _several("--yes", "Further word for yes in label columns")
 No = _several("--no", "Further word for no")
 Unknown = _several("--unknown", "Further word for unknown")
-Model = Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")]
-RawCells = Annotated[
+RawCells = option(
     bool,
-    typer.Option(
-        "--raw-cells",
-        help="In CSV and TSV, write text that begins with = + - @ as it is. Default: put ' before "
-        "it, so that no spreadsheet takes it for a formula.",
-    ),
-]
-Memory = Annotated[
+    "--raw-cells",
+    help="In CSV and TSV, write text that begins with = + - @ as it is. Default: put ' before it, "
+    "so that no spreadsheet takes it for a formula.",
+)
+Memory = option(
     str | None,
-    typer.Option(
-        "--memory",
-        help="Read tables in chunks that fit in this memory, such as 4GB, beside what Python "
-        "itself takes. Folders and patterns are read in chunks in any case.",
-    ),
-]
-Dask = Annotated[
+    "--memory",
+    help="Read tables in chunks that fit in this memory, such as 4GB, beside what Python itself "
+    "takes. Folders and patterns are read in chunks in any case.",
+)
+Dask = option(
     str | None,
-    typer.Option(
-        "--dask", help="Address of a running cluster of dask, which reads the tables in chunks."
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+    "--dask",
+    help="Address of a running cluster of dask, which reads the tables in chunks.",
+)
+Page = option(Path | None, "--report", help="Report page to write; its numbers go beside it.")
+AsJson = option(bool, "--json", help="Print JSON, for programs.")
 
 
 def fill_lists(text: str) -> str:

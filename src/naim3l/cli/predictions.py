@@ -1,90 +1,64 @@
 """Answers of a fitted model about rows, as tables: predictions, and labels that are filled in."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import shutil
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
+from operator import add
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from naim3l._text import some
+from naim3l._progress import progress_bar
 from naim3l._warnings import warn_user
-from naim3l.features.survey import column_types, missing_cells
+from naim3l.cli.chunks import Opened
+from naim3l.cli.tables import warn_of_empty_rows
+from naim3l.files.atomic_write import PART, new_folder, written_together
 from naim3l.files.errors import load_extra
+from naim3l.files.writers import appended
 from naim3l.input.batches import Batch
+from naim3l.input.chunks import run_pass
 from naim3l.report.evaluated_blocks import fuse_rows
 
 KINDS = ("labels", "scores", "probabilities")
-# What the ids of views with differently named ids are called, and the numbers of rows without.
-IDS, ROWS = "id", "row"
-MOST_NAMED = 20  # ids that a warning lists
-
-
-@dataclass(frozen=True)
-class Predict:
-    """Predictions for rows of a view, as a data frame; ids, or numbers of rows, are the index.
-
-    Attributes
-    ----------
-    model : fitted model
-        Whose results are data frames.
-    view, kind : str
-    decide : str or None
-        Another rule for labels than the model's.
-    column : str or None
-        Name of a first column, which names the view.
-    index : str
-        Name of the ids.
-    """
-
-    model: Any
-    view: str
-    kind: str
-    decide: str | None
-    column: str | None
-    index: str
-
-    def __call__(self, features: Batch, labels: Any = None) -> Any:
-        X = {self.view: features}
-        if self.kind == "probabilities":
-            table = self.model.predict_proba(X)[self.view]
-        else:
-            table = self.model.decision_function(X)[self.view]
-        if self.kind == "labels":  # as by `predict`, but unknown in rows that have no value
-            known, at = table.notna(), self.model.decisions_.thresholds_of(self.decide)
-            table = table.gt(at[self.view]).astype("int64")
-            table = table if known.all(axis=None) else table.astype("Int64").where(known)
-        if self.column is not None:
-            table.insert(0, self.column, self.view)
-        return table.rename_axis(self.index)
+Answer = Callable[[Batch, Any], Any]  # a data frame of the features and the labels of some rows
 
 
 def make_predictions(
-    model: Any, ids: Mapping[str, str | None], kind: str, decide: str | None
-) -> dict[str, Predict]:
+    model: Any, ids: Mapping[str, str | None], kind: str, decide: str | None = None
+) -> dict[str, Answer]:
     """Functions of the features of each view, given the names of their ids."""
-    check_answers(model, ids, kind)
+    check_answers(model, kind)
     model.decisions_.thresholds_of(decide)  # refuses an unknown rule
-    lacking = [view for view, column in ids.items() if column is None]
-    if lacking and len(lacking) < len(ids):
-        warn_user(
-            f"views {some(lacking)} have no ids, so their rows are numbered from 0, beside the ids "
-            "of other views; name the columns with --id view=column."
-        )
-    labels, column = model.label_names_, None
-    if len(ids) > 1:
-        column = _free_name("view", {*labels, *ids.values()}, "names of views are")
-    index = name_of_rows(labels, ids.values())
-    return {view: Predict(model, view, kind, decide, column, index) for view in ids}
+    labels = model.label_names_
+    column = _free_name("view", {*labels, *ids.values()}) if len(ids) > 1 else None
+    names = column, _name_of_rows(labels, ids.values())
+    return {view: partial(_predict, model, view, (kind, decide), names) for view in ids}
 
 
-def check_answers(model: Any, ids: Mapping[str, str | None], kind: str) -> None:
-    """Refuse what a model cannot answer, given the ids of views; results will be data frames."""
-    for view, column in ids.items():
-        if column in model.label_names_:  # both would be columns of the results
-            raise ValueError(
-                f"view {view!r}: the id column {column!r} has the name of a label; name another "
-                "one with --id, or rename it."
-            )
+def _predict(
+    model: Any, view: str, asked: Any, names: Any, features: Batch, labels: Any = None
+) -> Any:
+    """Predictions for rows of a view; ids, or numbers of rows, are the index.
+
+    ``asked`` are the kind and the rule; ``names`` those of a column for the view, and of the index.
+    """
+    (kind, decide), (column, index) = asked, names
+    predict = model.predict_proba if kind == "probabilities" else model.decision_function
+    table = predict({view: features})[view]
+    if kind == "labels":  # as by `predict`, but unknown in rows that have no value
+        known, at = table.notna(), model.decisions_.thresholds_of(decide)
+        table = table.gt(at[view]).astype("int64")
+        table = table if known.all(axis=None) else table.astype("Int64").where(known)
+    if column is not None:
+        table.insert(0, column, view)
+    return table.rename_axis(index)
+
+
+def check_answers(model: Any, kind: str) -> None:
+    """Refuse what a model cannot answer; results will be data frames."""
     if kind == "probabilities" and not model.has_probabilities:
         raise ValueError(
             'this model has no probabilities; fit it with decide="guarded", or another rule that '
@@ -93,35 +67,19 @@ def check_answers(model: Any, ids: Mapping[str, str | None], kind: str) -> None:
     model.set_output(transform="pandas")
 
 
-def id_names(X: Mapping[str, Batch]) -> dict[str, str | None]:
-    return {view: batch.data.index.name for view, batch in X.items()}
-
-
-def name_of_rows(columns: Collection[str], ids: Iterable[str | None]) -> str:
+def _name_of_rows(columns: Collection[str], ids: Iterable[str | None]) -> str:
     """Name of the ids, or numbers, of rows of results with these columns, of views with these."""
-    different = set(ids)
-    if different == {None}:
-        return _free_name(ROWS, columns, "row numbers are")
-    only = different.pop() if len(different) == 1 else None
-    return only or _free_name(IDS, columns, "ids are")
+    first, *others = set(ids)
+    if not others and first is not None:
+        return first
+    return _free_name("row" if not others else "id", columns)
 
 
-def _free_name(wanted: str, taken: Collection[Any], what: str) -> str:
-    """A name that no column has; a warning where it is not the one that readers expect."""
-    name = wanted
+def _free_name(name: str, taken: Collection[Any]) -> str:
+    """A name that no column has, with "_" behind it where that is needed."""
     while name in taken:
         name += "_"
-    if name != wanted:
-        warn_user(f"{wanted!r} is a label or an id, so {what} in column {name!r}.")
     return name
-
-
-def predict_rows(model: Any, X: Mapping[str, Batch], kind: str, decide: str | None = None) -> Any:
-    """Predictions for all views in one data frame; with several, a column names the view."""
-    answers = make_predictions(model, id_names(X), kind, decide)
-    warn_of_empty_rows(model, X)
-    tables = [answers[view](batch) for view, batch in X.items()]
-    return load_extra("pandas").concat(tables) if len(tables) > 1 else tables[0]
 
 
 def predict_fused(model: Any, X: Mapping[str, Batch], kind: str, decide: str | None = None) -> Any:
@@ -129,99 +87,128 @@ def predict_fused(model: Any, X: Mapping[str, Batch], kind: str, decide: str | N
 
     Scores are log-odds, see `naim3l.fuse`.
     """
-    ids = id_names(X)
-    check_answers(model, ids, kind)
+    ids = {view: batch.data.index.name for view, batch in X.items()}
+    check_answers(model, kind)
     for view, column in ids.items():
         if column is None:  # rows would be joined by their places
             raise ValueError(
                 f"view {view!r}: its rows have no ids to join them by; name the column with --id."
             )
     warn_of_empty_rows(model, X)
-    warn_of_unmatched(X)
     probabilities, scores, margins = fuse_rows(model, model.decision_function(X), decide)
+    if len(scores) == sum(map(len, X.values())) and len(X) > 1:
+        warn_user("no id is in two views, so no rows are fused; check the id columns.")
     yes = (margins > 0).astype("Int64").where(margins.notna())  # unknown where no view has a cell
     fused = {"labels": yes, "scores": scores, "probabilities": probabilities}[kind]
-    return fused.rename_axis(name_of_rows(model.label_names_, ids.values()))
+    return fused.rename_axis(_name_of_rows(model.label_names_, ids.values()))
 
 
-def empty_rows(model: Any, view: str, batch: Batch) -> Any:
-    """Which rows have no value, (n_rows,), so that there is no answer."""
-    has_plan = view in getattr(model, "columns_", {})
-    missing = missing_cells(batch, column_types(batch)) if has_plan else batch.missing()
-    return missing.all(axis=1)
-
-
-def warn_of_empty_rows(model: Any, X: Mapping[str, Batch]) -> None:
-    """Warn, once, of rows that have no value, for which there is no answer."""
-    parts = []
-    for view, batch in X.items():
-        index = batch.data.index
-        empty = index[empty_rows(model, view, batch)].tolist()
-        if empty:
-            what = "rows" if index.name is None else index.name
-            parts.append(f"view {view!r}, {what} {some(empty, MOST_NAMED, str)}")
-    if parts:
-        warn_user(f"rows without any value have no answer: {'; '.join(parts)}.")
-
-
-def warn_of_unmatched(X: Mapping[str, Batch], left_out: Sequence[str] = ()) -> None:
-    """Warn of views that have no id in common with any other, and of those without ids."""
-    if left_out:
-        warn_user(
-            f"views {some(left_out)} have no ids, so their rows cannot be joined with those of "
-            "other views, and are no part of fused results; name the columns with --id view=column."
-        )
-    for view, batch in X.items():
-        own = batch.data.index
-        others = [other.data.index for name, other in X.items() if name != view]
-        if others and not any(own.isin(index).any() for index in others):
-            warn_user(
-                f"view {view!r}: none of its ids, such as {own[0]!r}, is in another view "
-                f"({others[0][0]!r}), so its rows are fused with none; check the id columns."
-            )
-
-
-@dataclass(frozen=True)
-class FillIn:
+def fill_in(
+    model: Any, view: str, min_confidence: float | None, features: Batch, known: Any
+) -> Any:
     """Labels of rows of a view with the unknown ones filled in, as by `impute_labels`.
 
     Beside each label are its confidence, in a column with "_confidence" behind the name, and
     whether it was filled in, 1 or 0, in one with "_filled"; "_" is added to names that are taken.
     The confidence is the probability of the value that was filled in, 1 where the label was known,
     and missing where it stays unknown.
-
-    Attributes
-    ----------
-    model : fitted model
-        Whose results are data frames.
-    view : str
-    min_confidence : float or None
-        Labels whose most probable value is less probable stay unknown.
-    decode : callable or None
-        Makes label tables (1, 0, NaN = unknown) of all labels of the model from those of a batch.
     """
+    X = {view: features}
+    filled = model.impute_labels(X, {view: known}, min_confidence)[view]
+    probabilities = model.predict_proba(X)[view]
+    columns: dict[str, Any] = {}
+    for label in known.columns:
+        value, yes = filled[label], np.asarray(probabilities[label])
+        given = known[label].notna()
+        sure = np.where(given, 1.0, np.where(value == 1, yes, 1 - yes))
+        columns[label] = value.astype("Int64")  # whole numbers, even beside missing ones
+        confidence = np.where(value.isna(), np.nan, sure)
+        added = (~given & value.notna()).astype(int)
+        for word, cells in (("confidence", confidence), ("filled", added)):
+            taken = {*known.columns, *columns, known.index.name}
+            columns[_free_name(f"{label}_{word}", taken)] = cells
+    table = load_extra("pandas").DataFrame(columns, index=known.index)
+    return table.rename_axis(_name_of_rows(table.columns, [known.index.name]))
 
-    model: Any
-    view: str
-    min_confidence: float | None = None
-    decode: Any = None
 
-    def __call__(self, features: Batch, labels: Any) -> Any:
-        known = labels if self.decode is None else self.decode(labels)
-        X = {self.view: features}
-        filled = self.model.impute_labels(X, {self.view: known}, self.min_confidence)[self.view]
-        probabilities = self.model.predict_proba(X)[self.view]
-        columns: dict[str, Any] = {}
-        for label in known.columns:
-            value, yes = filled[label], np.asarray(probabilities[label])
-            given = known[label].notna()
-            sure = np.where(given, 1.0, np.where(value == 1, yes, 1 - yes))
-            columns[label] = value.astype("Int64")  # whole numbers, even beside missing ones
-            for word, cells, what in (
-                ("confidence", np.where(value.isna(), np.nan, sure), "confidences"),
-                ("filled", (~given & value.notna()).astype(int), "marks of filled-in labels"),
-            ):
-                taken = {*known.columns, *columns, known.index.name}
-                columns[_free_name(f"{label}_{word}", taken, f"{what} of {label!r} are")] = cells
-        table = load_extra("pandas").DataFrame(columns, index=known.index)
-        return table.rename_axis(name_of_rows(table.columns, [known.index.name]))
+# Answers in files.
+
+
+def write_answers(
+    targets: Mapping[Path, Mapping[str, Opened]],
+    answers: Mapping[str, Answer],
+    ending: str | None,
+    *,
+    safe: bool,
+) -> list[int]:
+    """Write the answers for the views of each target, all or none; the numbers of rows.
+
+    A target is a file, or, with an ending, a folder with such a file for each part of the tables.
+    """
+    counts = []
+    with _whole(list(targets), folders=ending is not None) as places:
+        for place, views in zip(places, targets.values(), strict=True):
+            read = partial(_answers, views, answers)
+            parts = {name: enumerate(view.parts) for name, view in views.items()}
+            steps = [(name, i, *part) for name, of in parts.items() for i, part in of]
+            if ending is None:
+                counts.append(_write(place, safe, None, _one_by_one(read, steps)))
+                continue
+            task = partial(_write, place / f"part.{ending}", safe)
+            counts.append(run_pass(read, steps, task, add, title="write", shown=True))
+    return counts
+
+
+def _answers(
+    views: Mapping[str, Opened], answers: Mapping[str, Answer], number: int, name: str, *part: Any
+) -> Iterator[Any]:
+    """Tables of answers for a part of a view; rows without ids are numbered over all parts."""
+    view, row = views[name], 0
+    if view.id is None:
+        row = sum((view.lengths or [])[: part[0]])
+    for features, labels in view.read(*part):
+        if view.id is None:
+            index = range(row, row := row + len(features))
+            features = Batch(features.data.set_axis(index, axis=0), features.origin)
+            labels = None if labels is None else labels.set_axis(index, axis=0)
+        yield answers[name](features, labels)
+
+
+def _one_by_one(read: Any, steps: Sequence[Any]) -> Iterator[Any]:
+    with progress_bar("write", len(steps), shown=len(steps) > 1) as advance:
+        for number, step in enumerate(steps):
+            yield from read(number, *step)
+            advance()
+
+
+def _write(path: Path, safe: bool, number: int | None, tables: Iterable[Any]) -> int:
+    """Write tables to a file, of which the name has a number if it is given; how many rows."""
+    n_rows, named = 0, path if number is None else path.with_stem(f"part-{number:05d}")
+    with appended(named, spreadsheet_safe=safe) as append:
+        for table in tables:
+            append(table)
+            n_rows += len(table)
+    return n_rows
+
+
+@contextmanager
+def _whole(targets: Sequence[Path], *, folders: bool) -> Iterator[list[Path]]:
+    """Files or folders that become the targets together if the block ends without error."""
+    places = []
+    with ExitStack() as stack:
+        for target in targets:
+            stack.enter_context(new_folder(target.parent))
+            part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}{PART}")
+            if folders and target.is_dir() and any(target.iterdir()):
+                what = f"the folder {target} has other files"
+                raise ValueError(f"{what}; name another folder, or delete it.")
+            if folders:
+                part.mkdir()
+                stack.callback(shutil.rmtree, part, ignore_errors=True)
+            places.append(part if folders else target)
+        with nullcontext() if folders or len(places) == 1 else written_together():
+            yield places
+        for part, target in zip(places, targets, strict=True) if folders else ():
+            if target.exists():
+                target.rmdir()
+            part.rename(target)
