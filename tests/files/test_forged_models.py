@@ -272,8 +272,10 @@ def test_what_is_twice_in_a_file_is_refused(plain, refused):
 
 def test_other_classes_and_newer_versions(plain, refused, tmp_path):
     document, members = plain
-    for name in ("StandardScaler", "os.system", "", None, ["NAIM3L"]):
+    for name in ("StandardScaler", "os.system", ""):
         refused(put_together(document | {"class": name}, members), "this naim3l can load")
+    for key, value in {"class": None, "model": [], "guests": {}}.items():
+        refused(put_together(document | {key: value}, members), "its document")
     refused(put_together(document | {"class": "NAIM3L"}, members), "is missing|should be")
     newer = document | {"version": 2, "written_by": {"naim3l": "9.9\x1b[1m"}}
     refused(put_together(newer, members), r"update naim3l \(.*naim3l 9.9\\x1b\[1m\)")

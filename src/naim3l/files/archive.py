@@ -25,9 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l._text import quote, visible
-from naim3l.files.atomic_write import written_whole
-
-Path_ = str | os.PathLike[str]
+from naim3l.files.atomic_write import Path_, written_whole
 
 DOCUMENT = "naim3l.json"
 # Levels of lists and mappings in a document, and its bytes, which are 30 times as many in memory.
@@ -48,18 +46,21 @@ _ENCRYPTED = 0x1
 
 
 class ModelFileError(ValueError):
-    """Error of a file that cannot be loaded; the message names the file and the reason."""
+    """Error of a file that cannot be loaded; the message names the file and the reason.
+
+    Examples
+    --------
+    >>> from naim3l import ModelFileError
+    >>> issubclass(ModelFileError, ValueError)
+    True
+    """
 
 
 class Refusal(ValueError):
     """Reason for which a file or an object is refused, before the file or object is named.
 
-    ``places`` says where, innermost first: attributes, and what comes after one, with a space.
-
-    >>> refusal = Refusal("should be a number.")
-    >>> refusal.places += ["slope", " of view 'lab'", "curves"]
-    >>> str(refusal)
-    "slope in curves of view 'lab' should be a number."
+    ``places`` says where, innermost first: attributes, and what comes after one, with a space, as
+    in "slope in curves of view 'lab' should be a number."
     """
 
     def __init__(self, reason: str) -> None:
@@ -82,12 +83,12 @@ def require(holds: Any, reason: str) -> None:
 
 
 class Header(NamedTuple):
-    """Header of an array: dtype, shape, whether columns are contiguous, and its own length."""
+    """Header of an array."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    fortran: bool
-    length: int
+    fortran: bool  # whether columns are contiguous
+    length: int  # of the header
 
 
 def write_archive(
@@ -278,11 +279,8 @@ def _check_version(document: Mapping[str, Any], format: str, newest: int) -> Non
     writer = document.get("written_by")
     wrote = writer.get("naim3l") if isinstance(writer, dict) else None
     by = f"naim3l {wrote[:40]}" if isinstance(wrote, str) else "an unknown version"
-    require(
-        version <= newest,
-        f"it has version {version} of the format, and this naim3l reads up to {newest}: update "
-        f"naim3l (the file was written by {by}).",
-    )
+    known = f"it has version {version} of the format, and this naim3l reads up to {newest}"
+    require(version <= newest, f"{known}: update naim3l (the file was written by {by}).")
 
 
 def show(value: Any) -> str:

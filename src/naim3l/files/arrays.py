@@ -17,8 +17,7 @@ from naim3l.files.errors import ReadError, close_names, load_extra
 def read_array(path: Path, name: str | None) -> tuple[Any, Origin]:
     """Table of one array of an .npz file; by default, of its only array of two dimensions.
 
-    Columns have the name of the array and a number from 0; those of ``labels`` are named by
-    ``label_names`` if the file has them.
+    Columns of ``labels`` are named by ``label_names``, others by the array and a number from 0.
     """
     with path.open("rb") as file:
         if file.read(6) == b"\x93NUMPY":
@@ -32,10 +31,8 @@ def read_array(path: Path, name: str | None) -> tuple[Any, Origin]:
         values = _read(archive, name)
         labels = _read(archive, "label_names") if "label_names" in names else None
     if not _is_table(values.shape, values.dtype):
-        raise ReadError(
-            f"{path}: {quote(name)} has shape {values.shape} and type {values.dtype}, but a table "
-            "of two dimensions, of numbers or text, is expected."
-        )
+        fault = f"{quote(name)} has shape {values.shape} and type {values.dtype}"
+        raise ReadError(f"{path}: {fault}; a table has two dimensions, and numbers or text.")
     columns = [f"{name}_{j}" for j in range(values.shape[1])]
     if name == "labels" and labels is not None and labels.shape == values.shape[1:]:
         columns = [str(label) for label in labels]
@@ -48,8 +45,7 @@ def _only(path: Path, archive: ZipFile, names: list[str]) -> str:
     tables = []
     for name in names:
         with _member(archive, name) as file:
-            is_old = np.lib.format.read_magic(file) == (1, 0)
-            form = np.lib.format
+            form, is_old = np.lib.format, np.lib.format.read_magic(file) == (1, 0)
             read = form.read_array_header_1_0 if is_old else form.read_array_header_2_0
             shape, _, dtype = read(file)
         if _is_table(shape, dtype):
@@ -57,9 +53,8 @@ def _only(path: Path, archive: ZipFile, names: list[str]) -> str:
     if not tables:
         raise ReadError(f"{path}: no array of two dimensions; it holds {some(names) or 'nothing'}.")
     if len(tables) > 1:
-        raise ReadError(
-            f"{path}: several arrays, {some(tables)}; name one, such as {path.name}#{tables[0]}"
-        )
+        advice = f"name one, such as {path.name}#{tables[0]}"
+        raise ReadError(f"{path}: several arrays, {some(tables)}; {advice}")
     return tables[0]
 
 
@@ -68,14 +63,10 @@ def _is_table(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
 
 
 def _read(archive: ZipFile, name: str) -> Any:
-    """An array, verified by its checksum, which is compared at the end of the data.
-
-    NumPy reads only as many bytes as the header of an array states, so that a damaged header that
-    states fewer bytes would go unnoticed.
-    """
+    """An array, verified by its checksum, which is compared at the end of the data."""
     with _member(archive, name) as file:
         array = np.lib.format.read_array(file, allow_pickle=False)
-        if file.read(1):
+        if file.read(1):  # NumPy reads no more than the header states, which may be damaged
             raise ValueError(f"{name} has more bytes than its header says")
     return array
 

@@ -97,15 +97,13 @@ def check_outputs(
     No output may be one of the inputs or another output, under any name. ``make_folders`` says
     that missing folders will be created later.
     """
-    sources, seen = list(inputs), list[Path_]()
+    taken = [(path, "is read by this command and would be overwritten") for path in inputs]
     for output in outputs:
-        if any(_same_file(output, source) for source in sources):
-            fault = "is read by this command and would be overwritten"
-            raise ValueError(f"{os.fspath(output)} {fault}; name another file to write to.")
-        if any(_same_file(output, other) for other in seen):
-            raise ValueError(f"{os.fspath(output)} would be written twice; name different files.")
+        for path, fault in taken:
+            if _same_file(output, path):
+                raise ValueError(f"{os.fspath(output)} {fault}; name another file to write to.")
         check_writable(output, make_folder=make_folders)
-        seen.append(output)
+        taken.append((output, "would be written twice"))
 
 
 def check_writable(path: Path_, *, make_folder: bool = False) -> None:
@@ -144,7 +142,7 @@ def file_names(names: Iterable[str]) -> dict[str, str]:
     the first letter of names that Windows reserves become ``%`` and hexadecimal digits. Names that
     are empty, too long, or differ only in upper and lower case are a ValueError.
     """
-    found: dict[str, str] = {}
+    found, seen = dict[str, str](), dict[str, str]()
     for name in names:
         encoded = "".join(s if s.isalnum() or s in "_-. " else _hexadecimal(s) for s in name)
         if encoded.startswith(".") or _RESERVED.match(encoded):
@@ -153,8 +151,6 @@ def file_names(names: Iterable[str]) -> dict[str, str]:
             fault = "too long" if encoded else "empty"
             raise ValueError(f"{name[:40]!r} is {fault}, so no file can be named after it.")
         found[name] = encoded
-    seen: dict[str, str] = {}
-    for name, encoded in found.items():
         other = seen.setdefault(unicodedata.normalize("NFC", encoded).casefold(), name)
         if other != name:
             fault = "name the same file on systems that ignore upper and lower case"

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naim3l.files.archive import Archive, ModelFileError, write_archive
-from naim3l.files.atomic_write import check_writable, remove_parts
+from naim3l.files.atomic_write import Path_, check_writable, remove_parts
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -55,12 +54,7 @@ class Checkpoint:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        data: list[Any],
-        settings: Mapping[str, Any],
-        *,
-        every: float = EVERY,
+        self, path: Path_, data: list[Any], settings: Mapping[str, Any], *, every: float = EVERY
     ) -> None:
         # Absolute, so that it is found from another working directory.
         self.path, self.every = Path(path).absolute(), every
@@ -74,10 +68,8 @@ class Checkpoint:
             with Archive(self.path, format=FORMAT, newest_version=VERSION) as archive:
                 own, listed = archive.document.get("key"), archive.document.get("sections")
                 if own != self.key:
-                    raise ValueError(
-                        f"{self.path} is the checkpoint of another fit: data or parameters differ. "
-                        "Delete it, or give the fit another checkpoint."
-                    )
+                    fault = "is the checkpoint of another fit: data or parameters differ"
+                    raise ValueError(f"{self.path} {fault}. Delete it, or give another one.")
                 return {
                     name: {field: archive.array(index) for field, index in fields.items()}
                     for name, fields in listed.items()  # type: ignore[union-attr]
@@ -104,12 +96,8 @@ class Checkpoint:
         try:
             write_archive(self.path, document, stored)
         except OSError as error:
-            warnings.warn(
-                f"the checkpoint {self.path} was not written ({error.strerror or error}); the fit "
-                "continues.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            fault = f"the checkpoint {self.path} was not written ({error.strerror or error})"
+            warnings.warn(f"{fault}; the fit continues.", RuntimeWarning, stacklevel=2)
         self._last = time.monotonic()
         self._rest = self.every and max(self.every, (self._last - start) / MOST_WRITING)
 

@@ -132,8 +132,8 @@ def read_arrow(path: Path, name: str | None) -> tuple[Any, Origin]:
 
 def _folder_columns(fragment: Any) -> dict[str, Any]:
     """Columns in the names of the folders of a file, and their values."""
-    keys_of = load_extra("pyarrow.dataset").get_partition_keys
-    return dict(keys_of(fragment.partition_expression))
+    dataset = load_extra("pyarrow.dataset")
+    return dict(dataset.get_partition_keys(fragment.partition_expression))
 
 
 def _common_fields(fragments: Sequence[Any], schema: Any, paths: Sequence[str]) -> list[Any]:
@@ -146,9 +146,8 @@ def _common_fields(fragments: Sequence[Any], schema: Any, paths: Sequence[str]) 
         name_columns(given.names, path)  # refuses doubled names
         check_same_columns(first.names, given.names, paths[0], path)
         if lacking := {field.name for field in added} - set(_folder_columns(fragment)):
-            raise ReadError(
-                f"{path}: not in a folder such as '{min(lacking)}=...', as the other files are."
-            )
+            folder = f"'{min(lacking)}=...'"
+            raise ReadError(f"{path}: not in a folder such as {folder}, as the others are.")
         try:
             common = pyarrow.unify_schemas([common, given], promote_options="permissive")
         except pyarrow.ArrowException as error:

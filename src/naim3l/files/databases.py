@@ -24,7 +24,14 @@ def read_query(source: str) -> tuple[Any, Origin]:
     shown = show_source(address)
     if address.partition("://")[0].lower() in WEB:
         raise ReadError(f"{shown}: files are not fetched from the web; download it.")
-    _check_query(address, query)
+    if not query:
+        advice = f"add one to the URL: '{shown}#select * from table'"
+        fault = (
+            "only queries that begin with SELECT or WITH are run" if "#" in address else "no query"
+        )
+        raise ReadError(f"{shown}: {fault}; {advice}.")
+    if ";" in query.rstrip().rstrip(";"):
+        raise ReadError(f"{shown}: one statement is run, without ';' inside: {quote(query)}.")
     engine = _engine(address)
     try:
         names, rows = _fetch(engine, query)
@@ -36,9 +43,8 @@ def read_query(source: str) -> tuple[Any, Origin]:
     finally:
         engine.dispose()
     # Exact numbers stay Decimal: as floats, long ids would lose digits.
-    frame = load_extra("pandas").DataFrame.from_records(
-        rows, columns=range(len(names)), coerce_float=False
-    )
+    options: Any = {"columns": range(len(names)), "coerce_float": False}
+    frame = load_extra("pandas").DataFrame.from_records(rows, **options)
     frame.columns = [name.strip() for name in names]
     return frame, Origin("", show_source(source))
 
@@ -51,18 +57,7 @@ def place_database(source: str, move: Callable[[str], str]) -> str:
 
 def database_file(source: str) -> Path | None:
     """File of an SQLite database; None for other databases."""
-    match = SQLITE.match(source)
-    return None if match is None else Path(match[2])
-
-
-def _check_query(address: str, query: str) -> None:
-    shown = show_source(address)
-    if not query and "#" in address:
-        raise ReadError(f"{shown}: only queries that begin with SELECT or WITH are run.")
-    if not query:
-        raise ReadError(f"{shown}: no query; add one to the URL: '{shown}#select * from table'.")
-    if ";" in query.rstrip().rstrip(";"):
-        raise ReadError(f"{shown}: one statement is run, without ';' inside: {quote(query)}.")
+    return None if (match := SQLITE.match(source)) is None else Path(match[2])
 
 
 def _engine(address: str) -> Any:
@@ -96,8 +91,7 @@ def _fetch(engine: Any, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     with engine.connect() as connection:  # rolled back at the end of the block
         if engine.dialect.name in _READ_ONLY:
             connection.exec_driver_sql("SET TRANSACTION READ ONLY")
-        # Without parameters, so that '%' and ':' have their meaning in the database.
-        options = {"no_parameters": True}
+        options = {"no_parameters": True}  # '%' and ':' have their meaning in the database
         result = connection.exec_driver_sql(query, execution_options=options)
         rows = [tuple(row) for row in result.fetchall()]
         return [str(name) for name in result.keys()], rows  # noqa: SIM118

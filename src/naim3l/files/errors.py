@@ -16,10 +16,7 @@ _EXTRAS = {
 
 
 class ReadError(ValueError):
-    """Error of a file, a query, a column or a setting that cannot be used.
-
-    The message names the file, the line and the column if they are known, and says what to do.
-    """
+    """Error of a file, a query, a column or a setting, which it names, and says what to do."""
 
 
 def load_extra(module: str) -> Any:
@@ -32,11 +29,7 @@ def load_extra(module: str) -> Any:
 
 
 def close_names(name: str, known: Iterable[str]) -> str:
-    """Known names that are similar to an unknown name, or else some of the known names.
-
-    >>> close_names("crp", ["id", "CRP", "hb"])
-    "did you mean 'CRP'?"
-    """
+    """Known names that are similar to an unknown name, or else some of the known names."""
     names = [str(entry) for entry in known]
     folded = {entry.casefold(): entry for entry in reversed(names)}
     close = difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.6)

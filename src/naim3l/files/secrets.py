@@ -1,8 +1,7 @@
 """Sources of tables, shown or stored without passwords.
 
-A source is a path, or a database URL, ``#`` and a query. All messages and files show it with
-`show_source`. Which part of a URL is the password is never guessed: of all URLs but those of SQLite
-files, nothing is shown but the kind of database and the query.
+A source is a path, or a database URL, ``#`` and a query. Which part of a URL is the password is
+never guessed: but for SQLite files, only the kind of database and the query are shown.
 """
 
 import os
@@ -34,11 +33,7 @@ def split_source(source: str) -> tuple[str, str]:
 
 
 def show_source(source: str | os.PathLike[str]) -> str:
-    """A source with ``***`` in place of everything that may be a password.
-
-    >>> show_source("postgresql://me:secret@host/lab#select * from tests")
-    'postgresql://***#select * from tests'
-    """
+    """A source with ``***`` in place of everything that may be a password."""
     text = os.fspath(source)
     if not URL.match(text):
         return hide_secrets(re.sub(r"(\w{2,}:).*@", rf"\1{HIDDEN}@", text, flags=re.DOTALL))

@@ -2,6 +2,7 @@
 
 import re
 import zipfile
+from functools import reduce
 from pathlib import Path
 from typing import IO, Any
 
@@ -78,18 +79,14 @@ def _check_places(path: Path, part: IO[bytes]) -> None:
         raise ReadError(f"{path}: a damaged sheet, whose rows are not in order; save it anew.")
     too_empty = n_rows * n_columns > _MOST_EMPTY + _EMPTY_PER_CELL * n_cells
     if too_empty or n_rows > _MOST_ROWS or n_columns > _MOST_COLUMNS:
-        raise ReadError(
-            f"{path}: a sheet of {n_rows} rows and {n_columns} columns, but {n_cells} cells; "
-            "delete stray cells far from the table, or save the sheet as CSV."
-        )
+        fault = f"a sheet of {n_rows} rows and {n_columns} columns, but {n_cells} cells"
+        raise ReadError(f"{path}: {fault}; delete stray cells far from the table.")
 
 
 def _column_number(letters: bytes) -> int:
     """Number of a column from 1: A is 1, AB is 28."""
-    number = 0
-    for letter in letters.upper():
-        number = 26 * number + letter - ord("A") + 1
-    return number
+    digits = (letter - ord("A") + 1 for letter in letters.upper())
+    return reduce(lambda number, digit: 26 * number + digit, digits, 0)
 
 
 def _choose(path: Path, workbook: Any, sheet: str | None) -> str:
@@ -101,9 +98,8 @@ def _choose(path: Path, workbook: Any, sheet: str | None) -> str:
     if len(names) > 1:
         filled = [name for name in names if workbook.get_sheet_by_name(name).height]
         if len(filled) > 1:
-            raise ReadError(
-                f"{path}: several sheets, {some(filled)}; name one, such as {path.name}#{filled[0]}"
-            )
+            advice = f"name one, such as {path.name}#{filled[0]}"
+            raise ReadError(f"{path}: several sheets, {some(filled)}; {advice}")
         names = filled or names
     if not names:
         raise ReadError(f"{path}: a workbook without sheets.")

@@ -11,26 +11,24 @@ A class that can be stored declares its attributes:
         slope: NDArray
         offset: NDArray
 
-Declarations are all that reading follows: a file can neither name a class nor add an attribute. An
-array is read only after its type and shape have been checked, and an object is made only of values
-that have been. What could not be loaded again is refused when it is saved.
+Reading follows declarations alone: a file can neither name a class nor add an attribute. An object
+is made only of values that have been checked. What could not be loaded again is not saved.
 
-**Sizes have names.** The first use of a name binds it, and later uses must agree; attributes are
-read in the order of their declaration. ``Nested`` objects share the sizes of the object that they
-are in. ``MapOf(..., keys="views")`` has own sizes for each view, the same in all maps by views.
-Items of lists, and of maps with other keys, have own sizes each.
+**Sizes have names.** The first use of a name binds it, and later ones must agree, in the order of
+declarations. ``Nested`` objects share the sizes of the object that they are in. ``MapOf(...,
+keys="views")`` has own sizes for each view, the same in all such maps; items of lists, and of maps
+with other keys, have own sizes each.
 
-**Making objects.** Attributes are set as declared, without calling ``__init__``, unless the class
-has ``_from_stored(values)``; ``_to_stored()`` may return the values to store by name. A method
-``_check_stored()`` raises a ValueError if attributes contradict each other. Attributes that are not
-declared are an error when an object is saved.
+**Making objects.** Attributes are set without calling ``__init__``, unless the class has
+``_from_stored(values)``; ``_to_stored()`` may return the values to store. ``_check_stored()``
+raises a ValueError if attributes contradict each other.
 """
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from operator import ge, gt, le, lt
 from types import EllipsisType
 from typing import Any, ClassVar
@@ -165,10 +163,7 @@ class Field:
 
 
 class Number(Field):
-    """A number, int or float as it was given, within bounds, of which the first two are allowed.
-
-    ``finite=False`` allows NaN, and infinities within the bounds.
-    """
+    """A number within bounds; ``finite=False`` allows NaN, and infinities within the bounds."""
 
     types: ClassVar[tuple[Any, ...]] = (int, float, np.integer, np.floating)
 
@@ -381,28 +376,21 @@ class ListOf(Field):
         return words if self.length is None else f"{words} of length {_known(self.length, scope)}"
 
     def encode(self, value: Any, stored: Stored) -> Any:
-        items = []
-        for i, item in enumerate(value):
-            with _within(f" (item {i})"):
-                items.append(self.field.write(item, stored))
-        return items
+        write = partial(self.field.write, stored=stored)
+        return [_at(f" (item {i})", write, item) for i, item in enumerate(value)]
 
     def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
         text, n = self.expected(scope), len(super().read(found, reader, scope))
         fits = self.length is None or scope.bind(self.length, n)
         require(fits, f"should be {text}, and has {n} items.")
         for i, item in enumerate(found):
-            with _within(f" (item {i})"):
-                found[i] = self.field.read(item, reader, Scope(scope))
+            found[i] = _at(f" (item {i})", self.field.read, item, reader, Scope(scope))
         return tuple(found) if self.as_tuple else found
 
 
 @dataclass(frozen=True)
 class MapOf(Field):
-    """A mapping of text to values of one field.
-
-    ``keys="views"``: its keys are exactly the `Names` of that name, which come before it.
-    """
+    """A mapping of text to values of one field; ``keys`` are the `Names` that its keys must be."""
 
     field: Field
     keys: str | None = None
@@ -417,11 +405,8 @@ class MapOf(Field):
         return f"a mapping of the {self.keys} {some(scope.names(self.keys))}"
 
     def encode(self, value: Any, stored: Stored) -> Any:
-        items = {}
-        for key, item in value.items():
-            with _within(self._place(key)):
-                items[str(key)] = self.field.write(item, stored)
-        return items
+        write = partial(self.field.write, stored=stored)
+        return {str(key): _at(self._place(key), write, item) for key, item in value.items()}
 
     def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
         super().read(found, reader, scope)
@@ -431,8 +416,7 @@ class MapOf(Field):
             require(fits, f"should be {self.expected(scope)}, and has {has}.")
         for key in found:
             inner = Scope(scope) if self.keys is None else scope.child(self.keys, key)
-            with _within(self._place(key)):
-                found[key] = self.field.read(found[key], reader, inner)
+            found[key] = _at(self._place(key), self.field.read, found[key], reader, inner)
         return found
 
     def _place(self, key: str) -> str:
@@ -467,17 +451,15 @@ class Nested(Field):
         converted: dict[str, Any] = {}
         for name, declared in self.cls._stored.items():
             if name in values or not isinstance(declared, Sometimes):
-                with _within(name):
-                    require(name in values, "is missing.")
-                    converted[name] = convert(name, declared)
+                _at(name, require, name in values, "is missing.")
+                converted[name] = _at(name, convert, name, declared)
         return converted
 
 
 class OneOf(Field):
-    """A value of one of several kinds, which is stored with its tag.
+    """A value of one of several kinds, which is stored with its tag: the first that fits.
 
-    A class stands for `Nested` of it. A value is written as the first kind of the right type, so
-    that a `Guest` comes last.
+    A class stands for `Nested` of it.
     """
 
     def __init__(self, kinds: Mapping[str, Field | type]) -> None:
@@ -523,10 +505,7 @@ class Maybe(Field):
 
 @dataclass(frozen=True)
 class Sometimes(Maybe):
-    """An attribute that not every object has, or not every file.
-
-    If a later version adds one, a class attribute of that name is the value for older files.
-    """
+    """An attribute that not every object has, or not every file, whose class then has a default."""
 
 
 class Guest(Field):
@@ -584,11 +563,10 @@ def _make(cls: Any, values: dict[str, Any]) -> Any:
     return made
 
 
-@contextmanager
-def _within(place: str) -> Iterator[None]:
-    """Context in which refusals name the attribute or item that is being read or written."""
+def _at(place: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns; its refusals name the attribute or item that it is about."""
     try:
-        yield
+        return function(*arguments)
     except Refusal as refusal:
         refusal.places.append(place)
         raise
@@ -652,22 +630,30 @@ def read_model(
 ) -> Any:
     """Model from a file that `write_model` wrote; guests may contain what is ``trusted``."""
     names = type_names(trusted)
-    with Archive(path, format=FORMAT, newest_version=VERSION) as archive, naming(path):
-        document: Any = archive.document
-        name, guests = document.get("class"), document.get("guests")
-        lists = type(guests) is list and all(type(types) is list and types for types in guests)
-        listed = [each for types in guests for each in types] if lists else [""]
-        plain = all(map(is_type_name, listed)) and len(guests) == archive.n_guests
-        require(plain, "its document does not list what its guests contain.")
-        if type(name) is not str or name not in classes:
+    with _open_model(path) as archive:
+        name, guests = (archive.document[key] for key in ("class", "guests"))
+        if name not in classes:
             known = some(list(classes), most=30)
             raise Refusal(f"it holds a {quote(name)}, and this naim3l can load {known}.")
-        with _within("it"):  # before anything is read, and for all guests at once
-            check_trust(listed, names)
-        return restore(classes[name], document.get("model"), archive, trusted=names)
+        # Before anything is read, and for all guests at once.
+        _at("it", check_trust, [each for types in guests for each in types], names)
+        return restore(classes[name], archive.document["model"], archive, trusted=names)
 
 
 def read_description(path: Path_) -> dict[str, Any]:
     """The document of a model file, of which nothing else is read."""
-    with Archive(path, format=FORMAT, newest_version=VERSION) as archive:
+    with _open_model(path) as archive:
         return archive.document
+
+
+@contextmanager
+def _open_model(path: Path_) -> Iterator[Archive]:
+    """Archive of a model, whose document names a class and what its guests contain."""
+    with Archive(path, format=FORMAT, newest_version=VERSION) as archive, naming(path):
+        name, guests, model = (archive.document.get(key) for key in ("class", "guests", "model"))
+        lists = type(guests) is list and all(type(types) is list and types for types in guests)
+        listed = [each for types in guests for each in types] if lists else [""]  # type: ignore
+        plain = all(map(is_type_name, listed)) and len(guests) == archive.n_guests  # type: ignore
+        require(plain, "its document does not list what its guests contain.")
+        require(type(name) is str and type(model) is dict, "its document describes no model.")
+        yield archive

@@ -19,22 +19,15 @@ from typing import Any
 from naim3l._origin import Origin
 from naim3l._text import quote, some
 from naim3l._warnings import DataWarning, warn_user
-from naim3l.files import columnar
+from naim3l.files import columnar, errors
 from naim3l.files.arrays import read_array
 from naim3l.files.columnar import ARROW_EXTENSIONS, PARQUET_EXTENSIONS, RowGroup
 from naim3l.files.databases import database_file, read_query
-from naim3l.files.errors import (
-    ReadError,
-    check_same_columns,
-    close_names,
-    load_extra,
-    name_columns,
-)
+from naim3l.files.errors import ReadError, close_names, load_extra, name_columns
 from naim3l.files.secrets import URL, show_source
 from naim3l.files.spreadsheets import read_sheet
 from naim3l.files.text import COMPRESSED_EXTENSIONS, TEXT_EXTENSIONS, TextFile
 
-DATABASE_EXTENSIONS = (".db", ".sqlite", ".sqlite3")
 # Formats of one part, as functions of a path and the name of a table in the file.
 _READERS: dict[str, Callable[[Path, str | None], tuple[Any, Origin]]] = {
     **dict.fromkeys(ARROW_EXTENSIONS, columnar.read_arrow),
@@ -51,22 +44,14 @@ def open_table(source: Any) -> "FileTable":
     """A table in files, or from a query.
 
     Of text and Parquet files, only the header or the metadata are read; other sources are read
-    completely, and stay in memory. Errors are `ReadError`, or an ImportError that says what to
-    install.
+    completely, and stay in memory.
 
     Parameters
     ----------
     source : path, str, sequence of these, or pyarrow.dataset.Dataset
-        - ``.csv``, ``.tsv``, ``.txt``, also compressed as ``.gz``, ``.zip``, ``.bz2`` or ``.xz``:
-          the separator is detected among comma, semicolon, tab and bar. Text that is not in UTF-8
-          is read as cp1252, with a `DataWarning`.
-        - ``.parquet``, ``.parq``, ``.pq``.
-        - ``.arrow``, ``.feather``, ``.ipc``; ``.npz``, as ``file.npz#name`` if it contains several
-          tables; ``.xlsx``, as ``file.xlsx#sheet`` if several sheets have cells.
-        - an SQLAlchemy URL, ``#`` and a query, as ``sqlite:///lab.db#select * from tests``. Only
-          one SELECT or WITH is run, in a transaction that is rolled back.
-        - a folder or a pattern of text or Parquet files, or a list of files, folders and patterns.
-          Folders such as ``year=2024`` of Parquet files are columns.
+        A file of one of the `EXTENSIONS`, with ``#name`` if an ``.npz`` or ``.xlsx`` file has
+        several tables; an SQLAlchemy URL, ``#`` and a query; a folder or a pattern of text or
+        Parquet files, or a list of these. Folders such as ``year=2024`` are columns.
     """
     load_extra("pandas")
     if columnar.is_dataset(source):
@@ -146,7 +131,7 @@ class Part:
         files are inferred for each batch, except for ``text_columns``.
         """
         chosen, known = self.columns if columns is None else columns, set(self.columns)
-        if (name := next((name for name in chosen if name not in known), None)) is not None:
+        for name in [name for name in chosen if name not in known]:
             close = close_names(name, self.columns)
             raise ReadError(f"{self._rows.name}: no column {quote(name)}; {close}")
         with _errors_named(self._stamp.path if self._stamp else "", self._stamp):
@@ -204,11 +189,7 @@ class Stamp:
 
 
 def is_folder(source: str) -> bool:
-    """Whether a source is a folder or a pattern of files, instead of one table.
-
-    >>> is_folder("visits/*.parquet"), is_folder("visits.parquet")
-    (True, False)
-    """
+    """Whether a source is a folder or a pattern of files, instead of one table."""
     # A question mark alone makes no pattern, as misspelt addresses have some.
     is_pattern = any(sign in source for sign in "*[") and not os.path.exists(source)
     return not URL.match(source) and (is_pattern or os.path.isdir(source))
@@ -300,7 +281,7 @@ def _open_files(files: list[Path], name: str, sources: Sequence[str] = ()) -> Fi
     for path, stamp, shown in zip(files, stamps, short, strict=True):
         with _errors_named(stamp.path, stamp):
             opened.append(TextFile.open(path, shown))
-        check_same_columns(opened[0].columns, opened[-1].columns, stamps[0].path, stamp.path)
+        errors.check_same_columns(opened[0].columns, opened[-1].columns, stamps[0].path, stamp.path)
     if notes := [file.note for file in opened if file.note]:
         warn_user(notes[0] + (f" ({len(notes) - 1} more files)" if len(notes) > 1 else ""))
     columns = tuple(opened[0].columns)
@@ -329,7 +310,7 @@ def _parquet_table(
 
 
 def _base(sources: Sequence[str]) -> str:
-    """Folder below which folders such as "year=2024" are columns."""
+    """Folder below which those such as "year=2024" are columns."""
     base = os.path.commonpath([os.path.abspath(source) for source in sources])
     while "=" in os.path.basename(base) or not os.path.isdir(base):
         base = os.path.dirname(base)
@@ -361,21 +342,15 @@ def _files_of(source: str) -> list[Path]:
             if path.is_file() and not is_hidden and _format(path) in ("text", "Parquet"):
                 files.add(path)
             elif path == found and path.is_file() and not is_hidden:
-                raise ReadError(
-                    f"{path}: files of a pattern or a list must have the extension {extensions}; "
-                    "name this file alone, or make the pattern narrower."
-                )
+                fault = f"files of a pattern or a list must have the extension {extensions}"
+                raise ReadError(f"{path}: {fault}; name this file alone.")
     if not files:
-        raise ReadError(
-            f"there are no files {'in the folder' if is_dir else 'like'} {show_source(source)!r} "
-            f"with the extension {extensions}, text also with {', '.join(COMPRESSED_EXTENSIONS)}."
-        )
+        where = f"{'in the folder' if is_dir else 'like'} {show_source(source)!r}"
+        raise ReadError(f"there are no files {where} with the extension {extensions}.")
     first, *others = ordered = sorted(files, key=_natural)
     if other := next((path for path in others if _format(path) != _format(first)), None):
-        raise ReadError(
-            f"{first} and {other} have different formats; give the files of one format, with a "
-            "pattern such as '*.parquet'."
-        )
+        fault = f"{first} and {other} have different formats"
+        raise ReadError(f"{fault}; give those of one, with a pattern such as '*.parquet'.")
     return ordered
 
 
@@ -406,15 +381,12 @@ def _check_extension(path: Path) -> None:
     extension, _ = _extension(path)
     if extension in (".xls", ".xlsm", ".xlsb", ".ods"):
         raise ReadError(f"{path}: a spreadsheet of another kind; save it as .xlsx, or as CSV.")
-    if extension in DATABASE_EXTENSIONS:
-        raise ReadError(
-            f"{path}: a database; name one of its tables in a query, such as "
-            f"'sqlite:///{path}#select * from TABLE' (needs naim3l[sql])."
-        )
-    raise ReadError(
-        f"{path}: unknown extension {''.join(path.suffixes[-2:]).lower()!r}; known are "
-        f"{', '.join(EXTENSIONS)}, text also with {', '.join(COMPRESSED_EXTENSIONS)}."
-    )
+    if extension in (".db", ".sqlite", ".sqlite3"):
+        query = f"'sqlite:///{path}#select * from TABLE' (needs naim3l[sql])"
+        raise ReadError(f"{path}: a database; name one of its tables in a query, such as {query}.")
+    fault = f"unknown extension {''.join(path.suffixes[-2:]).lower()!r}"
+    known = f"{', '.join(EXTENSIONS)}, text also with {', '.join(COMPRESSED_EXTENSIONS)}"
+    raise ReadError(f"{path}: {fault}; known are {known}.")
 
 
 @contextmanager
@@ -429,8 +401,5 @@ def _errors_named(where: str, stamp: Stamp | None = None) -> Iterator[None]:
             stamp.check()  # that may be why
         if isinstance(error, ReadError | ImportError | DataWarning):
             raise
-        cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise ReadError(
-            f"{where}: cannot be read as the format of its extension ({cause}); it is damaged, "
-            "cut short or of another format."
-        ) from error
+        fault = f"cannot be read as the format of its extension ({type(error).__name__}: {error})"
+        raise ReadError(f"{where}: {fault}; it is damaged or of another format.") from error

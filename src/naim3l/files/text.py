@@ -34,13 +34,10 @@ _SEPARATOR_WORDS = ", ".join(_SEPARATORS.values())
 _BLANK = " \t\r\n"  # characters of empty lines
 _SAMPLE = 200  # lines from which the separator is detected
 _POINT_NUMBER = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
-_BOMS = {  # the longer ones first: UTF-32 begins like UTF-16
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+# The longer ones first: UTF-32 begins like UTF-16.
+_BOMS = dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32")
+_BOMS |= dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16")
+_BOMS[codecs.BOM_UTF8] = "utf-8-sig"
 _KINDS = {
     b"PK\x03\x04": "a zip archive or an Excel workbook",
     b"PAR1": "a Parquet file",
@@ -123,8 +120,13 @@ class TextFile:
             for cells, text, line in records:
                 if len(cells) != self.n_cells:
                     raise self._ragged(len(cells), line, is_last=next(records, None) is None)
-                if any(cells[j].strip() for j in dropped):
-                    dropped = self._warn_of_dropped(cells, line, dropped)
+                for j in [j for j in dropped if cells[j].strip()][:1]:
+                    dropped = []  # once per file
+                    warn_user(
+                        f"{self.path}, line {line}: {quote(cells[j])} is in column {j + 1}, which "
+                        "is left out because it has no name and its first cells are empty; give "
+                        "it a name to use it."
+                    )
                 shift = line - first_row - n_rows
                 if not shifts or shifts[-1][1] != shift:
                     shifts.append((first_row + n_rows, shift))
@@ -158,18 +160,8 @@ class TextFile:
             advice = "it is the last line: the file is perhaps cut short"
         if n_cells == self.n_cells + 1:
             advice += "; if the first cell of each row is its name, give that column a name too"
-        return ReadError(
-            f"{self.path}, line {line}: {n_cells} cells, but the header has {self.n_cells}; "
-            f"{advice}."
-        )
-
-    def _warn_of_dropped(self, cells: Sequence[str], line: int, dropped: list[int]) -> list[int]:
-        j = next(j for j in dropped if cells[j].strip())
-        warn_user(
-            f"{self.path}, line {line}: {quote(cells[j])} is in column {j + 1}, which is left out "
-            "because it has no name and its first cells are empty; give it a name to use it."
-        )
-        return []  # once per file
+        fault = f"{n_cells} cells, but the header has {self.n_cells}"
+        return ReadError(f"{self.path}, line {line}: {fault}; {advice}.")
 
 
 def _warn_of_thousands(frame: Any, where: str) -> None:
@@ -214,10 +206,8 @@ def _records(
             raw.clear()
             first = reader.line_num + 1
     except csv.Error as error:
-        raise ReadError(
-            f"{path}, line {first}: {error}; a quote is perhaps not closed, or stands within a "
-            "cell: double it there."
-        ) from error
+        advice = "a quote is perhaps not closed, or stands within a cell: double it there"
+        raise ReadError(f"{path}, line {first}: {error}; {advice}.") from error
 
 
 def _separator(sample: Sequence[str], is_cut: bool, first: str) -> str:
@@ -230,11 +220,9 @@ def _separator(sample: Sequence[str], is_cut: bool, first: str) -> str:
             continue
         if is_cut and len(widths) > 1:
             del widths[-1]  # possibly an incomplete row
-        if not widths or widths[0] == 1:
-            continue
-        alike = sum(width == widths[0] for width in widths) / len(widths)
-        score = (alike == 1.0, alike, widths[0])
-        if score > best_score:
+        alike = sum(width == widths[0] for width in widths) / max(len(widths), 1)
+        score = (alike == 1.0, alike, widths[0] if widths else 0)
+        if score > best_score and score[2] > 1:
             best, best_score = separator, score
     return best
 

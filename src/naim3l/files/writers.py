@@ -4,7 +4,6 @@ import bz2
 import csv
 import gzip
 import lzma
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -14,7 +13,7 @@ from typing import Any
 
 from naim3l._text import quote
 from naim3l._warnings import warn_user
-from naim3l.files.atomic_write import written_whole
+from naim3l.files.atomic_write import Path_, written_whole
 from naim3l.files.columnar import ARROW_EXTENSIONS
 from naim3l.files.errors import load_extra
 
@@ -31,7 +30,6 @@ _COMPRESSORS: dict[str, Any] = {
 # are not formulas.
 _FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"[+-](\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
-Path_ = str | os.PathLike[str]
 
 
 def write_table(table: Any, path: Path_, *, spreadsheet_safe: bool = True) -> None:
@@ -75,7 +73,12 @@ def appended(path: Path_, *, spreadsheet_safe: bool = True) -> Iterator[Callable
         def append_arrow(frame: Any) -> None:
             arrow = _as_arrow(frame, target)
             if not writer:
-                opened = _arrow_writer(kind, part, arrow.schema)
+                if kind == ".parquet":
+                    opened = load_extra("pyarrow.parquet").ParquetWriter(part, arrow.schema)
+                else:
+                    ipc = load_extra("pyarrow").ipc
+                    lz4 = ipc.IpcWriteOptions(compression="lz4")
+                    opened = ipc.new_file(str(part), arrow.schema, options=lz4)
                 writer[:] = (stack.enter_context(opened), arrow.schema)
             writer[0].write_table(arrow.cast(writer[1]))
 
@@ -95,13 +98,6 @@ def check_target(path: Path) -> tuple[str, Any]:
             f"text also with {', '.join(_COMPRESSORS)}."
         )
     return extensions[-1], compressor
-
-
-def _arrow_writer(kind: str, part: Path, schema: Any) -> Any:
-    if kind == ".parquet":
-        return load_extra("pyarrow.parquet").ParquetWriter(part, schema)
-    ipc = load_extra("pyarrow").ipc
-    return ipc.new_file(str(part), schema, options=ipc.IpcWriteOptions(compression="lz4"))
 
 
 def _with_ids(table: Any, path: Path) -> Any:
