@@ -23,10 +23,8 @@ from naim3l._warnings import warn_user
 SMALLEST, LARGEST = 1e-100, 1e100
 # Words that people write into cells of which the value is unknown.
 UNKNOWN = ("", "?", "unknown", "na", "n/a", "nan", "null", "none", "missing", "-")
-# Columns that vary by less than this share of the largest one are constant up to rounding.
-ROUNDING = 1e-12
-# Largest ratio of the size of a column to the spread of another without loss of digits.
-WIDEST_RANGE = 1e4
+ROUNDING = 1e-12  # columns that vary by less than this share of the largest are constant
+WIDEST_RANGE = 1e4  # ratio of the size of a column to the spread of another that keeps digits
 
 
 class Batch:
@@ -46,21 +44,13 @@ class Batch:
     """
 
     def __init__(
-        self,
-        data: Any,
-        origin: Origin | str,
-        column_word: str = "column",
-        positions: Sequence[int] | None = None,
+        self, data: Any, origin: Origin | str, column_word: str = "column", positions: Any = None
     ) -> None:
         self.origin = Origin(origin) if isinstance(origin, str) else origin
         self.column_word, self.positions = column_word, positions
         self.frame = as_frame(data, self.origin, column_word)
-        if self.frame is None:
-            self.data = as_matrix(data, self.origin)
-            self.columns = None
-        else:
-            self.data = data
-            self.columns = self._column_names()  # None if they are not text
+        self.data = as_matrix(data, self.origin) if self.frame is None else data
+        self.columns = None if self.frame is None else self._column_names()
         self.shape: tuple[int, int] = (self.data if self.frame is None else self.frame).shape
         self._distinct: dict[int, tuple[NDArray[np.intp], list[Any]]] = {}
 
@@ -105,10 +95,8 @@ class Batch:
         """The rows where ``mask`` is True, which keep their numbers in messages."""
         if mask.all():
             return self
-        if self.frame is not None:
-            part = self.frame.filter(mask.tolist()).to_native()
-        else:
-            part = self.data[mask]
+        frame = None if self.frame is None else self.frame.filter(mask.tolist())
+        part = self.data[mask] if frame is None else frame.to_native()
         return Batch(part, self.origin.take(mask), self.column_word, self.positions)
 
     @cached_property
@@ -138,13 +126,9 @@ class Batch:
 
         A cell that cannot be compared, such as a list, is a TypeError.
         """
-        if j not in self._distinct:
-            self._distinct[j] = self._find_distinct(j)
-        return self._distinct[j]
-
-    def _find_distinct(self, j: int) -> tuple[NDArray[np.intp], list[Any]]:
-        values: dict[Any, int] = {}
-        cells = self.cells(j)
+        if j in self._distinct:
+            return self._distinct[j]
+        values, cells = dict[Any, int](), self.cells(j)
         codes = np.empty(len(cells), dtype=np.intp)
         try:
             for i, cell in enumerate(cells):
@@ -156,11 +140,10 @@ class Batch:
                 f"{self.column_word} out{cure if self.column_word == 'column' else ''}."
             ) from None
         known = np.array([not is_missing(value) for value in values], dtype=bool)
-        if known.all():
-            return codes, list(values)
         numbers = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)
         kept = [value for value, is_known in zip(values, known, strict=True) if is_known]
-        return numbers[codes], kept
+        self._distinct[j] = numbers[codes], kept
+        return self._distinct[j]
 
     def numbers(self, *, allowed: str = "numbers") -> Any:
         """Cells as a float64 array, NaN where missing; a sparse table stays sparse.
@@ -382,7 +365,7 @@ def present_rows(batch: Batch, missing: Any, *, allow_missing: bool) -> Mask:
 def _all_usable(numbers: Any) -> bool:
     """Whether no number of an array or sparse array is NaN or too large."""
     stored = numbers.data if sparse.issparse(numbers) else numbers
-    return stored.size == 0 or bool(stored.max() <= LARGEST and stored.min() >= -LARGEST)
+    return bool(stored.max(initial=0) <= LARGEST and stored.min(initial=0) >= -LARGEST)
 
 
 def check_finite(batch: Batch, numbers: Any) -> None:
@@ -436,11 +419,7 @@ def check_not_negative(batch: Batch, numbers: Any) -> None:
 
 
 def warn_of_scales(batch: Batch, numbers: Any) -> None:
-    """Warn if columns have scales that would lose digits.
-
-    Solvers work on products of columns: the variation of some can be less than the rounding of
-    others.
-    """
+    """Warn of columns whose variation is lost to the rounding of others, in products of columns."""
     if sparse.issparse(numbers):  # most entries are 0, so columns are not far from it
         return
     spread = numbers.std(axis=0)

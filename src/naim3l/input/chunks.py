@@ -81,19 +81,11 @@ def run_pass(
 ) -> Any:
     """Results of all parts, combined in a binary tree that depends only on their number.
 
-    It runs on the scheduler of dask that is in force: a cluster if there is a client, else threads.
-    The error of a task is raised as it is; no other task starts after it.
-
-    Parameters
-    ----------
-    read : callable
-        ``read(i, *parts[i])`` gives the batches of part ``i``; values of dask are computed first.
-    parts : sequence of sequences
-    task : callable
-        ``task(i, batches)`` is the result of part ``i``; None if it has none. See `Fold`.
-    combine : callable
-    title, shown, n_rows
-        Of a progress bar, which counts rows if their number in each part is known, else parts.
+    ``read(i, *parts[i])`` gives the batches of part ``i``, of which ``task(i, batches)`` is the
+    result, None if it has none; values of dask among the parts are computed first. It runs on the
+    scheduler of dask that is in force: a cluster if there is a client, else threads. The error of a
+    task is raised as it is; no other task starts after it. The progress bar counts rows if
+    ``n_rows`` tells how many each part has.
     """
     dask = load_dask("dask")
     delayed = dask.delayed

@@ -47,25 +47,12 @@ def join_views(tables: Mapping[str, Any], on: str | None = None) -> Wide:
     Raises
     ------
     ValueError
-        Rows cannot be matched: there are no ids, and the numbers of rows differ or some indexes
-        are not ids; or ids are missing, not unique, or of different types.
+        If rows cannot be matched, or ids are missing, not unique, or of different types.
 
     Examples
     --------
     >>> import pandas as pd
     >>> from naim3l import join_views
-    >>> clinic = pd.DataFrame({"age": [61, 35], "fever": [37.2, 39.1]})
-    >>> lab = pd.DataFrame({"crp": [88.0, None]})
-    >>> wide, views = join_views({"clinic": clinic, "lab": lab})
-    >>> wide
-       clinic__age  clinic__fever  lab__crp
-    0           61           37.2      88.0
-    1           35           39.1       NaN
-    >>> views
-    {'clinic': ['clinic__age', 'clinic__fever'], 'lab': ['lab__crp']}
-
-    By id:
-
     >>> clinic = pd.DataFrame({"id": ["p", "q"], "age": [61, 35]})
     >>> lab = pd.DataFrame({"id": ["q", "r"], "crp": [12.0, 88.0]})
     >>> wide, views = join_views({"clinic": clinic, "lab": lab}, on="id")
@@ -74,12 +61,18 @@ def join_views(tables: Mapping[str, Any], on: str | None = None) -> Wide:
     0  p         61.0       NaN
     1  q         35.0      12.0
     2  r          NaN      88.0
+    >>> views
+    {'clinic': ['clinic__age'], 'lab': ['lab__crp']}
     """
     check_view_names(tables)
     parts = {view: Batch(table, f"view {view!r}") for view, table in tables.items()}
     for batch in parts.values():
         check_not_empty(batch)
-    if on is not None or _have_ids(list(parts.values())):
+    first, *others = parts.values()
+    same_rows = all(same_index(first, other) for other in others)
+    is_pandas = _of_one_library(parts.values()) and hasattr(first.data, "iloc")
+    have_ids = is_pandas and not any(is_row_counter(one.data.index) for one in parts.values())
+    if on is not None or (have_ids and not same_rows):
         return _join_by_id(parts, on)
     _check_same_rows(parts)
     if _of_one_library(parts.values()):
@@ -92,15 +85,6 @@ def join_views(tables: Mapping[str, Any], on: str | None = None) -> Wide:
     if all(sparse.issparse(block) for block in blocks):
         return sparse.hstack(blocks, format="csr"), views
     return np.hstack([b.toarray() if sparse.issparse(b) else b for b in blocks]), views
-
-
-def _have_ids(tables: Sequence[Batch]) -> bool:
-    """Whether all are pandas tables, and their indexes are ids that differ between tables."""
-    if not _of_one_library(tables) or not hasattr(tables[0].data, "iloc"):
-        return False
-    return not any(is_row_counter(table.data.index) for table in tables) and not all(
-        same_index(tables[0], table) for table in tables
-    )
 
 
 def _of_one_library(tables: Iterable[Batch]) -> bool:

@@ -107,13 +107,9 @@ def decode_labels(
 
     Examples
     --------
-    >>> import pandas as pd
     >>> from naim3l import decode_labels
-    >>> decode_labels(pd.DataFrame({"flu": ["affected", "no", "?"]}), yes=["affected"])
-       flu
-    0  1.0
-    1  0.0
-    2  NaN
+    >>> decode_labels(["affected", "no", "?"], yes=["affected"])
+    array([ 1.,  0., nan])
     >>> decode_labels([[1, -1, 0]], coding="signed")
     array([[ 1.,  0., nan]])
     """
@@ -134,8 +130,8 @@ def decode_labels(
     values = np.where(signed == 0, np.nan, signed > 0)
     if batch.frame is None:
         return values.ravel() if one_column else values
-    frame = nw.from_numpy(values, list(batch.frame.columns), backend=batch.frame.implementation)
-    native = frame.to_native()
+    names, backend = list(batch.frame.columns), batch.frame.implementation
+    native = nw.from_numpy(values, names, backend=backend).to_native()
     if hasattr(batch.data, "iloc"):
         native.index, native.columns = batch.data.index, batch.data.columns
     return nw.from_native(native)[:, 0].to_native() if one_column else native
@@ -170,7 +166,6 @@ def label_batch(labels: Any, origin: Origin | str) -> tuple[Batch, bool]:
 class LabelSurvey:
     """Words of a label table, or of a batch of it; surveys of batches are combined."""
 
-    names: list[str] | None  # None if labels have none
     # Of each label, at most MOST_WORDS words, with the place of the first cell, and the cell.
     words: list[dict[str, tuple[str, Any]]]
 
@@ -184,7 +179,7 @@ class LabelSurvey:
             for k, cell in enumerate(cells):
                 if len(first) < MOST_WORDS and (entry := word(cell)) not in first:
                     first[entry] = (batch.place(int(np.argmax(codes == k)), j), cell)
-        return cls(batch.columns, words)
+        return cls(words)
 
     def combine(self, other: "LabelSurvey") -> "LabelSurvey":
         """Survey of these rows, followed by others."""
@@ -192,7 +187,7 @@ class LabelSurvey:
         for mine, others in zip(self.words, other.words, strict=True):
             new = [(entry, cell) for entry, cell in others.items() if entry not in mine]
             words.append(mine | dict(new[: MOST_WORDS - len(mine)]))
-        return LabelSurvey(self.names, words)
+        return LabelSurvey(words)
 
 
 def _distinct_cells(batch: Batch) -> Iterator[tuple[NDArray[np.intp], list[Any]]]:
@@ -213,7 +208,6 @@ def _distinct_cells(batch: Batch) -> Iterator[tuple[NDArray[np.intp], list[Any]]
 class LabelDecoder:
     """What the words of each label mean: 1 = yes, -1 = no, 0 = unknown."""
 
-    names: list[str] | None
     meanings: list[dict[str, int]]
 
     @classmethod
@@ -233,7 +227,7 @@ class LabelDecoder:
                 )
             _check_known(found, known)
             meanings.append(known)
-        return cls(survey.names, meanings)
+        return cls(meanings)
 
     def decode(self, batch: Batch) -> NDArray[np.int8]:
         """Labels as 1 = yes, -1 = no, 0 = unknown, (n_rows, n_labels)."""

@@ -1,8 +1,7 @@
 """Views in both forms in which users can give them, and names with which tables are checked.
 
 *Separate tables*: mappings ``{view: table}`` and ``{view: label table}``, each view with rows of
-its own. *One wide table*: a row is a sample, views are sets of columns, and a row has NaN in the
-views that it lacks.
+its own. *One wide table*: views are sets of columns, with NaN in the rows that lack the view.
 """
 
 from collections import Counter
@@ -240,8 +239,6 @@ class TableNames:
             if (names := self.tables[WIDE_TABLE].names) is not None:
                 checked.feature_names_in_ = np.array(names, dtype=object)
         validate_data(checked, X, skip_check_array=True, reset=reset)
-
-    # Attributes that scikit-learn's models have.
 
     @property
     def n_features_in_(self) -> int | dict[str, int]:
