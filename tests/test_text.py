@@ -37,7 +37,7 @@ def test_plain_values_are_what_json_gives_back():
         1: np.float32(0.5),
         "array": np.arange(4).reshape(2, 2),
         "names": ("a", np.str_("b"), None, True, np.bool_(False)),
-        "inner": MappingProxyType({"set": {3}, "empty": []}),
+        "inner": MappingProxyType({"set": {3}, "range": range(2), "empty": []}),
     }
     found = plain(value)
     assert found == json.loads(json.dumps(found))
@@ -45,7 +45,7 @@ def test_plain_values_are_what_json_gives_back():
         "1": 0.5,
         "array": [[0, 1], [2, 3]],
         "names": ["a", "b", None, True, False],
-        "inner": {"set": [3], "empty": []},
+        "inner": {"set": [3], "range": [0, 1], "empty": []},
     }
 
 

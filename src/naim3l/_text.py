@@ -67,7 +67,7 @@ def plain(value: Any, *, other: Callable[[Any], Any] | None = None, finite: bool
         value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): plain(item, other=other, finite=finite) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, list | tuple | range | set | frozenset):
         return [plain(item, other=other, finite=finite) for item in value]
     if isinstance(value, float) and finite and not math.isfinite(value):
         return None

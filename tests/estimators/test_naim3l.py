@@ -345,7 +345,7 @@ class TestCheckpoints:
     @pytest.mark.parametrize("decide", ["sign", "f1"])
     def test_a_stopped_fit_resumes_to_the_same_bits(self, separate, decide, tmp_path, monkeypatch):
         path = tmp_path / "fit.checkpoint"
-        model = NAIM3L(decide=decide, ridge=1.0, random_state=0)
+        model = NAIM3L(np.float32(0.3), decide=decide, ridge=1.0, mu=np.float32(4), random_state=0)
         whole = clone(model).fit(*separate)
         monkeypatch.setitem(Checkpoint.__init__.__kwdefaults__, "every", 0.0)
         put, n_written = Checkpoint.put, []

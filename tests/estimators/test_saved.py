@@ -21,7 +21,7 @@ MODELS = {
         solver="paper", features="paper", max_iter=9, tol=0, random_state=0
     ),
     "NAIM3L per view": NAIM3L(features=PER_VIEW, decide={"sick": 0.2}),
-    "NAIM3L as given": NAIM3L(features={"a": None, "b": "scale"}, decide=-0.1),
+    "NAIM3L as given": NAIM3L(np.float32(0.3), features={"a": None, "b": "scale"}, decide=-0.1),
     "NAIM3L learned": NAIM3L(decide=Decisions("f1", fusion="learned"), random_state=0),
     "NAIM3LCV": NAIM3LCV(**SEARCH),
     "PerViewRidge": PerViewRidge(2.0, decide="half", random_state=0),
@@ -58,7 +58,7 @@ def fit(model, table):
     (X, Y), views = table, VIEWS
     if numbers_only(model):
         X = X.drop(columns=["ward", "seen"]).drop(index=3)
-        Y, views = Y.drop(index=3), {"a": slice(0, 2), "b": slice(2, None)}
+        Y, views = Y.drop(index=3), {"a": slice(0, 2), "b": range(2, 5)}
     return copy.deepcopy(model).set_params(views=views).fit(X, Y), X, Y
 
 

@@ -455,12 +455,14 @@ class NAIM3L(CoupledModel):
         form = problem.as_rows() if paper else choose_form(move_to(problem, self.device))
         if ridge == AUTO:
             ridge = form.bounding_ridge(self.lam) if high_rank and not paper else 0.0
-        return Objective(form, self.lam, low_rank, high_rank, float(ridge))
+        return Objective(form, float(self.lam), low_rank, high_rank, float(ridge))
 
     def _solve(self, problem: Any, checkpoint: Checkpoint | None = None) -> SolverResult:
         objective = self._objective(problem)
         self.ridge_ = objective.ridge
-        options: dict[str, Any] = {"mu": self.mu, "max_iter": self.max_iter, "tol": self.tol}
+        # Numbers of NumPy would be of their precision, and no JSON for a checkpoint.
+        mu = None if self.mu is None else float(self.mu)
+        options: dict[str, Any] = {"mu": mu, "max_iter": self.max_iter, "tol": self.tol}
         if checkpoint is not None:
             options["checkpoint"] = checkpoint
         start = self._start_weights(problem)
