@@ -189,7 +189,7 @@ def test_errors_name_the_view_and_the_option():
             {"a": Y, "b": torch.zeros(5, 3)},
             r"'b': scores \(4, 3\) and labels \(5",
         ),
-        ([A, torch.zeros(4, 2)], [Y, torch.zeros(4, 2)], "view '1'"),
+        ([A, torch.zeros(4, 2)], [Y, torch.zeros(4, 2)], "view 1: "),
         ({"a": A}, {"c": Y}, r"views \['a'\], labels of \['c'\]"),
     ):
         with pytest.raises(ValueError, match=message):

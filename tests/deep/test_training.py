@@ -14,7 +14,7 @@ from naim3l.deep.training import (  # noqa: E402
     count_batches,
     deal_batches,
     hold_out_validation,
-    own_random_numbers,
+    seeded,
 )
 from naim3l.files.checkpoint import Checkpoint  # noqa: E402
 from naim3l.problem.rows import Problem  # noqa: E402
@@ -110,10 +110,10 @@ def make_trainer(make_problem):
 
     def make(data_term="logistic", **options):
         X, Y = dict(zip("ab", features, strict=True)), dict(zip("ab", labels, strict=True))
-        with own_random_numbers(CPU, seed=0):
+        with seeded(CPU, seed=0):
             networks = make_networks(None, X, problem.n_labels, Network((8,), 0.3))
         loss = NAIM3LLoss(0.1, data_term=data_term)
-        return Trainer(networks, X, Y, loss, replace(OPTIONS, **options), seed=0, device=CPU)
+        return Trainer(networks, X, Y, loss, replace(OPTIONS, **options), 0, CPU)
 
     return make
 
@@ -230,10 +230,10 @@ class TestTrainer:
         # One row is positive in many labels, and comes back for each of them.
         X, Y = np.eye(4), np.where(np.arange(4)[:, None] == 0, 1, -np.ones((4, 12)))
         assert max(len(b[0]) for b in deal_batches([Y > 0], 2, np.random.default_rng(0), [1])) > 4
-        with own_random_numbers(CPU, seed=0):
+        with seeded(CPU, seed=0):
             networks = make_networks(None, {"a": X}, 12, Network(()))
         options = Training(max_epochs=2, batch_size=2)
-        trainer = Trainer(networks, {"a": X}, {"a": Y}, NAIM3LLoss(), options, seed=0, device=CPU)
+        trainer = Trainer(networks, {"a": X}, {"a": Y}, NAIM3LLoss(), options, 0, CPU)
         trainer.run()
         assert np.isfinite(trainer.scores()).all()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,26 +17,10 @@ from naim3l._arrays import Mask, Matrix
 from naim3l._device import CPU, find_device
 from naim3l._progress import progress_bar
 from naim3l._text import documented
+from naim3l.deep import networks as nets
 from naim3l.deep.loss import DATA_TERMS, LOSS_OPTIONS, NAIM3LLoss
-from naim3l.deep.networks import (
-    Network,
-    SkipEncoder,
-    ViewNetwork,
-    check_encoders,
-    check_features,
-    check_scores,
-    make_networks,
-    prior_scores,
-    restore_networks,
-    state_arrays,
-)
-from naim3l.deep.training import (
-    Trainer,
-    Training,
-    hold_out_validation,
-    loss_of_hidden,
-    own_random_numbers,
-)
+from naim3l.deep.networks import Network, SkipEncoder, ViewNetwork
+from naim3l.deep.training import Trainer, Training, hold_out_validation, loss_of_hidden, seeded
 from naim3l.estimators.base import ViewModel
 from naim3l.estimators.naim3l import VARIANTS, Path_
 from naim3l.estimators.saved import PARAMETER
@@ -55,7 +40,7 @@ class SinglePrecisionSpec(FeatureSpec):
 
     def fit(self, batch: Batch, plan: Any, device: Any = CPU) -> Any:
         fitted, features, present = super().fit(batch, plan, str(device))
-        check_features(fitted, batch, features, present)
+        nets.check_features(fitted, batch, features, present)
         return fitted, features, present
 
 
@@ -93,12 +78,10 @@ class DeepNAIM3L(ViewModel):
     training : Training, optional
         Number of epochs, batches, learning rate, and early stopping; None is ``Training()``.
     device : str or torch.device, default="auto"
-        "auto" is CUDA if it is available, otherwise the CPU. Trace norms need float64, which MPS
-        does not support.
+        "auto" is CUDA if it is available, otherwise the CPU; MPS lacks float64 for trace norms.
     random_state : int, RandomState or None, default=None
         Determines start weights, batches, dropout and the entries to hold out. On a CPU, the same
-        integer gives the same weights with the same number of threads. The global generators of
-        torch are not used.
+        integer gives the same weights with the same number of threads.
     verbose : int, default=0
         1 shows a progress bar on a terminal.
 
@@ -107,8 +90,6 @@ class DeepNAIM3L(ViewModel):
     networks_ : dict of str to torch module
         Networks by view; their parts are ``.encoder``, the output layer ``.head``, and the shared
         output layer ``.shared_head`` or None.
-    encoders_ : dict of str to torch module
-        Encoders by view.
     own_encoders_ : list of str
         Views whose encoder is not the default one.
     network_ : Network
@@ -144,13 +125,13 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ViewModel._parameter_constraints,
         **{name: LOSS_OPTIONS[name] for name in OF_LOSS},
-        "encoders": "no_validation",  # checked by `check_encoders`
+        "encoders": "no_validation",  # checked by `make_networks`
         "network": [Network, None],
         "training": [Training, None],
         "device": [str, torch.device],
         "verbose": ["verbose"],
     }
-    _stored: ClassVar[Mapping[str, Any]] = {
+    _stored: ClassVar[dict[str, Any]] = {
         **ViewModel._stored,
         "parameters": MapOf(OneOf({"network": Network, "training": Training, **PARAMETER.kinds})),
         "network_": Nested(Network),
@@ -173,7 +154,7 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, *, checkpoint: Path_ | None = None) -> Self:
-        """Train the networks of all views.
+        """Train the networks of all views; Ctrl-C keeps the best weights so far.
 
         Parameters
         ----------
@@ -191,11 +172,6 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         self
             The fitted model.
 
-        Raises
-        ------
-        KeyboardInterrupt
-            After Ctrl-C. The model has the best weights so far.
-
         Examples
         --------
         >>> from naim3l.datasets import make_unpaired
@@ -206,12 +182,11 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         [True, True, True]
         """
         problem = self._read_training(X, y)
-        check_encoders(self.encoders, self.views_, shared_head=self._network.shared_head)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
-        judge, Y, share = None, problem.Y, self._training.validation
-        if share > 0:
-            hidden = hold_out_validation(problem, share, rng)
+        judge, Y, (_, training) = None, problem.Y, self._options
+        if training.validation > 0:
+            hidden = hold_out_validation(problem, training.validation, rng)
             judge = loss_of_hidden(problem, hidden, self._loss())
             Y = np.where(hidden, 0, problem.Y)
         trainer = self._trainer(problem, Y, seed)
@@ -223,79 +198,58 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
                 self._keep_networks(trainer)
                 raise
         self._keep_networks(trainer)
-        self._learn(
-            as_scores(problem), kept_in(kept, lambda part: self._score_fit(problem, part.Y, seed))
-        )
+        score = kept_in(kept, lambda part: self._score_fit(problem, part.Y, seed))
+        self._learn(as_scores(problem), score)
         self._checkpoint = kept
         return self
 
-    @property
+    @cached_property
     def networks_(self) -> dict[str, ViewNetwork]:
         check_is_fitted(self)
-        if not hasattr(self, "_networks"):  # from a file, or a copy
-            self._networks = self._restored({})
-        return self._networks
-
-    @property
-    def encoders_(self) -> dict[str, nn.Module]:
-        return {view: network.encoder for view, network in self.networks_.items()}
-
-    # Parts of a fit.
-
-    @property
-    def _network(self) -> Network:
-        return self.network or Network()
-
-    @property
-    def _training(self) -> Training:
-        return self.training or Training()
-
-    def _forget(self) -> None:
-        super()._forget()
-        self.__dict__.pop("_networks", None)
+        return self._restored({})  # of a model from a file, or a copy
 
     def _spec(self, view: str) -> FeatureSpec:
         return SinglePrecisionSpec.of(self.features, view)
+
+    @property
+    def _options(self) -> tuple[Network, Training]:
+        return self.network or Network(), self.training or Training()
 
     def _loss(self) -> NAIM3LLoss:
         return NAIM3LLoss(**{name: getattr(self, name) for name in OF_LOSS})
 
     def _trainer(self, problem: Problem, Y: NDArray, seed: int) -> Trainer:
         """Training of networks with start weights on labels ``Y``."""
-        device = find_device(self.device)
+        device, loss, (network, training) = find_device(self.device), self._loss(), self._options
         features = dict(zip(self.views_, problem.X, strict=True))
         labels = {view: Y[rows] for view, rows in zip(self.views_, problem.row_slices, strict=True)}
-        with own_random_numbers(device, seed):
-            networks = make_networks(self.encoders, features, problem.n_labels, self._network)
+        with seeded(device, seed):
+            networks = nets.make_networks(self.encoders, features, problem.n_labels, network)
         rates = problem.with_labels(Y).base_rates  # of Y, without hidden labels
-        for view, network in networks.items():
-            network.head.bias.data = prior_scores(
-                labels[view], rates, self.positive_weight, self.data_term
-            )
-        return Trainer(
-            networks, features, labels, self._loss(), self._training, seed=seed, device=device
-        )
+        for view, of_view in networks.items():
+            of_view.head.bias.data = nets.prior_scores(labels[view], rates, loss)
+        return Trainer(networks, features, labels, loss, training, seed, device)
 
     def _open(self, path: Path_, problem: Problem, trainer: Trainer) -> Checkpoint:
         """The checkpoint of a fit, which depends on everything that its weights depend on."""
         settings: dict[str, Any] = {name: getattr(self, name) for name in OF_LOSS}
-        settings |= {"network": asdict(self._network), "training": asdict(self._training)}
+        settings |= {type(of).__name__: asdict(of) for of in self._options}
         settings["random_state"] = check_seed(self.random_state)
         # Weights do not show to which modules they belong, nor which of them are frozen.
         settings["networks"] = repr(trainer.networks)
         parameters = trainer.networks.named_parameters()
         settings["trained"] = [name for name, weight in parameters if weight.requires_grad]
-        start = state_arrays(trainer.networks).values()
+        start = nets.state_arrays(trainer.networks).values()
         return Checkpoint(path, [*problem.identity, *start], settings)
 
     def _keep_networks(self, trainer: Trainer) -> None:
         if not trainer.history:  # interrupted in the first epoch
             return
-        self._networks = dict(zip(self.views_, trainer.networks, strict=True))
-        self.network_: Network = self._network
-        self.weights_ = {view: state_arrays(network) for view, network in self._networks.items()}
-        encoders = self.encoders_.items()
-        self.own_encoders_ = [v for v, module in encoders if not isinstance(module, SkipEncoder)]
+        self.networks_ = dict(zip(self.views_, trainer.networks, strict=True))
+        self.network_ = self._options[0]
+        made = self.networks_.items()
+        self.own_encoders_ = [v for v, of in made if not isinstance(of.encoder, SkipEncoder)]
+        self.weights_ = {view: nets.state_arrays(network) for view, network in made}
         self.history_, self.best_epoch_ = trainer.history, trainer.best_epoch
         self.n_iter_ = len(trainer.history)
         # From here on the model can predict, even if the rest of the fit is interrupted.
@@ -307,8 +261,6 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         trainer.run(last_epoch=self.best_epoch_)
         return trainer.scores()
 
-    # Prediction.
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
 
@@ -319,10 +271,8 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     def _check_scores(
         self, view: str, scores: Matrix, features: Any, batch: Batch, present: Mask
     ) -> None:
-        check_features(self.features_[view], batch, features, present)
-        check_scores(scores, features, batch.origin.take(present).place)
-
-    # Files.
+        nets.check_features(self.features_[view], batch, features, present)
+        nets.check_scores(scores, features, batch.origin.take(present).place)
 
     def _to_stored(self) -> dict[str, Any]:
         values = super()._to_stored()
@@ -333,7 +283,7 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         """Networks from ``weights_``; those of the user's encoders only if these are given."""
         lacking = set(self.own_encoders_) - set(encoders)
         weights = {view: arrays for view, arrays in self.weights_.items() if view not in lacking}
-        return restore_networks(weights, encoders, len(self.label_names_), self.network_)
+        return nets.restore_networks(weights, encoders, len(self.label_names_), self.network_)
 
     def _check_stored(self) -> None:
         """Refuse weights that are not those of the layers, or of the features."""
@@ -347,8 +297,7 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
 
     def _attach_encoders(self, encoders: Mapping[str, nn.Module | None]) -> None:
         """Complete a model from a file, which lacks the code of the user's encoders."""
-        own = self.own_encoders_
-        given = {view: module for view, module in encoders.items() if module is not None}
+        own, given = self.own_encoders_, {v: of for v, of in encoders.items() if of is not None}
         if set(given) != set(own):
             raise Refusal(
                 f"it has the weights of your own encoders of the views {own}, and encoders= has "
@@ -358,14 +307,14 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         if own:
             self.encoders = {view: given.get(view) for view in self.views_}
             try:
-                self._networks = self._restored(given)
+                self.networks_ = self._restored(given)
             except ValueError as error:
                 raise Refusal(str(error)) from error
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if not state.get("own_encoders_", True):
-            state.pop("_networks", None)  # made again from weights_ and network_
+            state.pop("networks_", None)  # made again from weights_ and network_
         return state
 
 

@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from torch import Tensor, nn
@@ -27,8 +26,7 @@ LOSS_OPTIONS: dict[str, Any] = {
     "positive_weight": [Interval(Real, 1e-6, 1e6, closed="both")],
     "cutoff": [Interval(Real, 0, None, closed="left"), None],
 }
-# Tolerance for shares that exceed 1 by rounding error.
-LARGEST_SHARE = 1 + 1e-6
+LARGEST_SHARE = 1 + 1e-6  # with rounding error
 # Blocks with at least this share of the rows of the largest one are decomposed together.
 STACKED_SHARE = 0.75
 
@@ -107,8 +105,8 @@ class NAIM3LLoss(nn.Module):
             Share p of all rows that the batch contains, above 0 and at most 1.
         label_shares : tensor or array-like of shape (n_labels,), optional
             Shares p_k, for batches that favour the rows of some labels; by default all are p. They
-            must be above 0 for labels that are positive in the batch; those of other labels are
-            not used. Values above 1, where rows are drawn more than once, count as 1.
+            are used for labels that are positive in the batch, and must be above 0 there. Values
+            above 1, where rows are drawn more than once, count as 1.
 
         Returns
         -------
@@ -171,7 +169,7 @@ class NAIM3LLoss(nn.Module):
             low_rank = high_rank = A.new_zeros(())
             if has_low_rank and self.lam > 0:
                 factors = label_shares.to(A).clamp(max=1).rsqrt()
-                low_rank = self.lam * label_trace_norms(A, Y, factors, cutoff=self.cutoff)
+                low_rank = self.lam * label_trace_norms(A, Y, factors, self.cutoff)
             if has_high_rank and self.lam > 0:
                 high_rank = -self.lam / share**0.5 * trace_norm(A, cutoff=self.cutoff)
             loss = self._data_term(A, Y) / share
@@ -186,14 +184,11 @@ class NAIM3LLoss(nn.Module):
         return torch.where(known, weights * entries, 0).sum()
 
 
-def label_trace_norms(
-    A: Tensor, Y: Tensor, factors: Tensor, *, cutoff: float | None = None
-) -> Tensor:
-    """Sum of the trace norms of the rows of each label, each times one of ``factors`` (n_labels,).
+def label_trace_norms(A: Tensor, Y: Tensor, factors: Tensor, cutoff: Any = None) -> Tensor:
+    """Sum over labels of a factor times the trace norm of the scores of their positive rows.
 
-    ``A`` are scores (n_rows, n_labels); the rows of label k are those where column k of ``Y`` is
-    positive. Blocks of similar height are stacked and decomposed in one call, because for small
-    blocks the overhead of a call exceeds the arithmetic.
+    Blocks of similar height are stacked and decomposed in one call, because for small blocks the
+    overhead of a call exceeds the arithmetic.
     """
     label, rows = (Y.mT > 0).nonzero(as_tuple=True)
     heights = torch.bincount(label, minlength=Y.shape[1]).tolist()
@@ -214,11 +209,15 @@ def label_trace_norms(
     return total
 
 
-def _stack(scores: PerView, labels: PerView) -> tuple[Tensor, Tensor]:
+def _stack(scores: Any, labels: Any) -> tuple[Tensor, Tensor]:
     """Scores and labels of all views in one tensor each, checked."""
     if any(isinstance(scores, kind) != isinstance(labels, kind) for kind in (Tensor, Mapping)):
         raise TypeError("scores and labels must both be a tensor, both sequences or both mappings.")
-    A, Y = _by_view(scores), _by_view(labels)
+    A, Y = scores, labels
+    if isinstance(A, Tensor):
+        A, Y = {"all": A}, {"all": Y}
+    elif not isinstance(A, Mapping):
+        A, Y = dict(enumerate(A)), dict(enumerate(Y))
     if set(A) != set(Y) or not A:
         raise ValueError(f"scores are of views {list(A)}, labels of {list(Y)}.")
     width = next(iter(A.values())).shape[-1]
@@ -238,24 +237,13 @@ def _stack(scores: PerView, labels: PerView) -> tuple[Tensor, Tensor]:
     return torch.cat(list(A.values())), torch.cat([Y[view] for view in A])
 
 
-def _by_view(tensors: PerView) -> dict[str, Tensor]:
-    if isinstance(tensors, Mapping):
-        return dict(tensors)
-    if isinstance(tensors, Tensor):
-        return {"all": tensors}
-    return {str(v): tensor for v, tensor in enumerate(tensors)}
-
-
 def _check_label_shares(given: Any, Y: Tensor) -> Tensor:
     """Shares of the rows of each label, one per column of ``Y``, on its device."""
     shares = torch.empty(0)
     with suppress(TypeError, ValueError):
-        shares = given if isinstance(given, Tensor) else torch.from_numpy(np.array(given, float))
+        shares = torch.as_tensor(given, dtype=torch.float64, device=Y.device)
     if shares.shape != Y.shape[1:]:
-        raise ValueError(
-            f"label_shares must be {Y.shape[1]} numbers, one per label, got {given!r}."
-        )
-    shares = shares.to(Y.device)
+        raise ValueError(f"label_shares must be {Y.shape[1]} numbers, one per label; got {given}.")
     for k in ((Y > 0).any(dim=0) & ~((shares > 0) & shares.isfinite())).nonzero().flatten():
         raise ValueError(
             f"label_shares, label {k}: must be a finite number > 0 for a label that is positive in "
@@ -270,8 +258,7 @@ def trace_norm(A: Tensor, *, cutoff: float | None = None) -> Tensor:
     Parameters
     ----------
     A : tensor of shape (..., n_rows, n_columns)
-        Finite values in float32 or float64. The decomposition is in float64, which CPUs and CUDA
-        support and MPS does not.
+        Finite values in float32 or float64; the decomposition is in float64, which MPS lacks.
     cutoff : float, optional
         Eigenvalues of the Gram matrix (squared singular values) up to this one count as zero. By
         default the rounding error of the largest.
@@ -298,10 +285,9 @@ def trace_norm(A: Tensor, *, cutoff: float | None = None) -> Tensor:
 class _TraceNorm(torch.autograd.Function):
     """Value and gradient of the trace norm, after Algorithm 2.
 
-    The gradient at ``A = U diag(s) V'`` is ``UV'``. It needs no derivative of a decomposition,
-    whose formula divides by differences of singular values and fails where two of them are equal.
-    With ``A'A = V diag(s^2) V'`` it is ``A V diag(1/s) V'``. Singular values below a cut-off are
-    left out, which selects one sub-gradient where the norm is not differentiable.
+    The gradient at ``A = U diag(s) V'`` is ``UV'``, with ``A'A = V diag(s^2) V'`` the same as
+    ``A V diag(1/s) V'``. It needs no derivative of a decomposition, which fails where two singular
+    values are equal. Those below a cut-off are left out, which selects one sub-gradient.
     """
 
     @staticmethod

@@ -14,13 +14,12 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 from torch import Tensor, nn
 
-from naim3l._arrays import Mask, Matrix
+from naim3l._arrays import Arrays, Mask, Matrix
 from naim3l._text import plain
+from naim3l.deep.loss import NAIM3LLoss
 from naim3l.features.encoding import ViewFeatures
 from naim3l.files.stored import Plain
 from naim3l.input.batches import Batch, first_cell, mark_cells
-
-Arrays = dict[str, NDArray[Any]]
 
 ROWS_AT_ONCE = 4096  # per forward pass when scores are computed
 MOST_UNITS = 2**24  # of a hidden layer
@@ -98,8 +97,7 @@ class Network(Options):
 class SkipEncoder(nn.Module):
     """Concatenation of the features and the output of a multilayer perceptron.
 
-    With a linear output layer, the linear model is a special case. Features are first centred and
-    divided by one number, so that their mean square is 1; both are fixed before training.
+    Features are first centred and divided by one number, so that their mean square is 1.
     """
 
     centre: Tensor
@@ -107,8 +105,7 @@ class SkipEncoder(nn.Module):
 
     def __init__(self, n_features: int, network: Network) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
-        width = n_features
+        layers, width = list[nn.Module](), n_features
         for n_units in network.hidden:
             layers += [nn.Linear(width, n_units), nn.LayerNorm(n_units), nn.ReLU()]
             layers.append(nn.Dropout(network.dropout))
@@ -137,18 +134,16 @@ class SkipEncoder(nn.Module):
 
 
 class ViewNetwork(nn.Module):
-    """Encoder and output layer of a view, from (n_rows, n_features) to scores (n_rows, n_labels).
+    """Encoder, whose output has ``width`` columns, and output layer of a view.
 
-    The encoder's output has ``width`` columns. If several views share an output layer, it is that
-    of the last columns, and the view's own is that of the others.
+    An output layer that views share is that of the last columns, and their own, of the others.
     """
 
     def __init__(
         self, encoder: nn.Module, width: int, n_labels: int, shared_head: nn.Linear | None = None
     ) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.shared_head = shared_head
+        self.encoder, self.shared_head = encoder, shared_head
         n_own = width if shared_head is None else width - shared_head.in_features
         self.head = nn.Linear(n_own, n_labels)
         nn.init.zeros_(self.head.weight)
@@ -177,11 +172,8 @@ class ViewNetwork(nn.Module):
 def make_networks(
     encoders: Any, features: Mapping[str, Any], n_labels: int, network: Network
 ) -> dict[str, ViewNetwork]:
-    """Untrained network of each view; weights are drawn from torch's global generator.
-
-    ``features`` are ndarrays or CSR arrays (n_rows, n_features) by view, and ``encoders`` those of
-    `DeepNAIM3L`; ``network`` is for default encoders.
-    """
+    """Untrained network of each view; weights are drawn from torch's global generator."""
+    _check_encoders(encoders, list(features), network)
     networks, shared = {}, _make_shared_head(network, n_labels)
     for view, X in features.items():
         own = encoders(view, X.shape[1]) if callable(encoders) else (encoders or {}).get(view)
@@ -193,11 +185,6 @@ def make_networks(
             continue
         encoder = SkipEncoder(X.shape[1], network)
         encoder.fit_scale(X)
-        if not encoder.scale > 0:  # it was positive in float64
-            raise ValueError(
-                f"view {view!r}: its values, {abs(X).max():g} at most, are too small for float32, "
-                "in which networks compute; rescale them."
-            )
         networks[view] = ViewNetwork(encoder, encoder.n_outputs, n_labels, shared)
     return networks
 
@@ -217,10 +204,7 @@ def restore_networks(
     n_labels: int,
     network: Network,
 ) -> dict[str, ViewNetwork]:
-    """Trained network of each view, from its arrays; others than those of its layers are refused.
-
-    Views without an encoder of the user in ``encoders`` have the default one.
-    """
+    """Trained network of each view, from the arrays of its layers, and no others."""
     with torch.device("meta"):  # tensors without memory, until the arrays take their places
         shared = _make_shared_head(network, n_labels)
     networks: dict[str, ViewNetwork] = {}
@@ -288,26 +272,20 @@ def as_tensor(features: Any, device: torch.device) -> Tensor:
     return torch.from_numpy(single).to(device)
 
 
-def prior_scores(
-    labels: NDArray[Any], rates: NDArray[np.float64], positive_weight: float, data_term: str
-) -> Tensor:
-    """Best-fitting scores (n_labels,) if all rows have the same scores.
+def prior_scores(labels: NDArray[Any], rates: NDArray[np.float64], loss: NAIM3LLoss) -> Tensor:
+    """Best-fitting scores (n_labels,) if all rows of a view have the same scores.
 
-    Labels (n_rows, n_labels) of a view are 1 = yes, -1 = no, 0 = unknown; ``rates`` are shares of
-    positives over all views, strictly between 0 and 1.
+    ``rates`` are the shares of positives over all views, strictly between 0 and 1.
     """
     # Adds two pseudo-entries at the rate over all views: a label that is never known in this view
     # starts at that rate, and one that is never positive here does not start at -inf.
-    yes = positive_weight * ((labels > 0).sum(axis=0) + 2 * rates)
+    yes = loss.positive_weight * ((labels > 0).sum(axis=0) + 2 * rates)
     no = (labels < 0).sum(axis=0) + 2 * (1 - rates)
-    best = (yes - no) / (yes + no) if data_term == "squared" else np.log(yes / no)
+    best = (yes - no) / (yes + no) if loss.data_term == "squared" else np.log(yes / no)
     return torch.from_numpy(best.astype(np.float32))
 
 
-# Encoders of the user.
-
-
-def check_encoders(encoders: Any, views: Sequence[str], *, shared_head: bool) -> None:
+def _check_encoders(encoders: Any, views: list[str], network: Network) -> None:
     """Refuse encoders that do not belong to the views, or cannot share an output layer."""
     given, usable = [encoders], encoders is None or callable(encoders)
     if isinstance(encoders, Mapping):
@@ -315,10 +293,10 @@ def check_encoders(encoders: Any, views: Sequence[str], *, shared_head: bool) ->
     if not usable or isinstance(encoders, nn.Module):
         got = f"one of {list(encoders)}" if isinstance(encoders, Mapping) else repr(encoders)
         raise ValueError(
-            f"encoders must be a mapping of each of the views {list(views)} to a torch module or "
+            f"encoders must be a mapping of each of the views {views} to a torch module or "
             f"None; a function of a view's name and number of features; or None; got {got}."
         )
-    if shared_head and any(encoder is not None for encoder in given):
+    if network.shared_head and any(encoder is not None for encoder in given):
         raise ValueError(
             "shared_head=True needs the default encoders, whose last layers are equally wide; "
             "leave encoders= or shared_head= out."
@@ -326,7 +304,6 @@ def check_encoders(encoders: Any, views: Sequence[str], *, shared_head: bool) ->
 
 
 def _copy_module(own: Any, view: str) -> nn.Module:
-    """Copy of the user's encoder of a view."""
     if not isinstance(own, nn.Module):
         raise TypeError(
             f"view {view!r}: its encoder must be a torch module or None, got {type(own).__name__}."
@@ -362,9 +339,6 @@ def named_failures(view: str, doing: str) -> Iterator[None]:
         raise ValueError(f"view {view!r}: its encoder fails {doing}: {error}") from error
 
 
-# Numbers that networks cannot use or return.
-
-
 def row_of_view(view: str, i: int) -> str:
     """Name of a row in errors if its position in the table is not known."""
     return f"view {view!r}, row {i} of those that have the view"
@@ -376,11 +350,10 @@ def check_features(fitted: ViewFeatures, batch: Batch, features: Any, present: M
     if cell is None:
         return
     origin, column = batch.origin.take(present), f"column {cell[1]}"
-    steps = (fitted.plan, fitted.recipe, fitted.kernel, fitted.transformer)
-    if all(step is None for step in steps):
-        column = batch.column_label(cell[1])
-    else:
+    if any(step is not None for step in vars(fitted).values()):
         origin = origin.of_table(f"{origin.table} after its features")
+    else:
+        column = batch.column_label(cell[1])
     raise ValueError(
         f"{origin.place(cell[0], column)}: {features[cell]} is too large for float32, in which "
         "networks compute; remove or rescale it."
@@ -388,10 +361,7 @@ def check_features(fitted: ViewFeatures, batch: Batch, features: Any, present: M
 
 
 def check_scores(scores: Matrix, features: Any, name_row: Callable[[int], str]) -> None:
-    """Refuse scores (n_rows, n_labels) that are not finite: NaN means that a row lacks the view.
-
-    ``features`` are those of the same rows, which ``name_row`` names in errors.
-    """
+    """Refuse scores (n_rows, n_labels) that are not finite: NaN means that a row lacks the view."""
     cell = first_cell(~np.isfinite(scores))
     if cell is not None:
         raise ValueError(

@@ -1,10 +1,10 @@
 """Training of the networks of all views on batches of rows; it can be interrupted and resumed.
 
-All random numbers of epoch e depend only on the seed and e. So training that resumes from a
-checkpoint ends at the same weights, and the caller's generators are not changed.
+All random numbers of epoch e depend only on the seed and e, so that resumed training is the same.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,21 +19,11 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
-from naim3l._arrays import Mask, Matrix
+from naim3l._arrays import Arrays, Mask, Matrix
 from naim3l.decisions.held_out import hold_out_folds
+from naim3l.deep import networks as nets
 from naim3l.deep.loss import NAIM3LLoss
-from naim3l.deep.networks import (
-    Arrays,
-    Options,
-    SkipEncoder,
-    ViewNetwork,
-    as_tensor,
-    check_scores,
-    load_arrays,
-    named_failures,
-    row_of_view,
-    state_arrays,
-)
+from naim3l.deep.networks import Options, SkipEncoder, ViewNetwork, as_tensor
 from naim3l.estimators.linear import FACTOR
 from naim3l.files.checkpoint import Checkpoint
 from naim3l.files.stored import Plain
@@ -119,7 +109,6 @@ class Trainer:
         labels: Mapping[str, NDArray[Any]],
         loss: NAIM3LLoss,
         options: Training,
-        *,
         seed: int,
         device: torch.device,
     ) -> None:
@@ -137,7 +126,12 @@ class Trainer:
         self.n_batches = count_batches([*map(len, self.positives)], options.batch_size, self._least)
         enough = max(LEAST_EPOCHS, -(-LEAST_STEPS // self.n_batches))
         self.max_epochs = enough if isinstance(options.max_epochs, str) else options.max_epochs
-        self.optimizer = self._make_optimizer()
+        weights = [p for p in self.networks.parameters() if p.requires_grad]
+        groups = [
+            {"params": [p for p in weights if p.ndim > 1], "weight_decay": options.weight_decay},
+            {"params": [p for p in weights if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        self.optimizer = torch.optim.AdamW(groups, lr=options.learning_rate)
         self.history: list[dict[str, float]] = []
         self.best_epoch, self.best_value = 0, math.inf
         self.best_state: Arrays = {}
@@ -152,9 +146,8 @@ class Trainer:
     ) -> None:
         """Train until all epochs are done, patience runs out, or the user interrupts.
 
-        ``judge`` maps the stacked scores of the rows of all views to a number, smaller is better;
-        ``last_epoch`` ends the training early, with the learning rates of all epochs; ``callback``
-        receives the record of each epoch. The networks get the weights of the best epoch so far.
+        The best epoch, of which networks get the weights, is that with the smallest ``judge`` of
+        stacked scores. ``last_epoch`` ends early, with the learning rates of all epochs.
         """
         if checkpoint is not None and (arrays := checkpoint.get(_SECTION)) is not None:
             self._resume(arrays)
@@ -170,23 +163,21 @@ class Trainer:
                 checkpoint.put(_SECTION, self._state())
         finally:
             if self.best_state:
-                load_arrays(self.networks, self.best_state)
+                nets.load_arrays(self.networks, self.best_state)
 
     def scores(self) -> Matrix:
         """Scores of the rows of all views, stacked, (n_rows, n_labels)."""
         found = []
         for view, network, X in zip(self.views, self.networks, self.features, strict=True):
             found.append(network.score_rows(X, self.device, view))
-            check_scores(found[-1], X, partial(row_of_view, view))
+            nets.check_scores(found[-1], X, partial(nets.row_of_view, view))
         return np.concatenate(found)
-
-    # One epoch.
 
     def _run_epoch(self, epoch: int, judge: Any) -> None:
         """Train on all batches, add the record, and keep the weights if they are the best."""
         rng = np.random.default_rng([self.seed, epoch])
         totals = torch.zeros(3, dtype=torch.float64)
-        with own_random_numbers(self.device, int(rng.integers(2**63 - 1))):
+        with seeded(self.device, int(rng.integers(2**63 - 1))):
             self.networks.train()
             batches = deal_batches(self.positives, self.n_batches, rng, self._least)
             for step, batch in enumerate(batches, epoch * self.n_batches):
@@ -202,7 +193,7 @@ class Trainer:
         self.history.append(record)
         if judge is None or record["held_out"] < self.best_value:
             self.best_epoch, self.best_value = epoch + 1, record.get("held_out", math.inf)
-            self.best_state = state_arrays(self.networks)
+            self.best_state = nets.state_arrays(self.networks)
 
     def _step(self, batch: list[Rows]) -> dict[str, Tensor]:
         amp = self.options.amp and self.device.type == "cuda"
@@ -223,7 +214,7 @@ class Trainer:
 
     def _score(self, v: int, rows: Rows) -> Tensor:
         # Batch normalisation fails, for example, if a view has only one row.
-        with named_failures(self.views[v], f"in training on a batch of {len(rows)} of its rows"):
+        with nets.named_failures(self.views[v], f"in training on {len(rows)} of its rows"):
             X = self._rows[v][rows]
             X = X if isinstance(X, Tensor) else as_tensor(X, self.device)
             scores = self.networks[v](X).float()
@@ -234,7 +225,7 @@ class Trainer:
     def _refuse(self, batch: list[Rows], A: Matrix) -> None:
         """Raise an error for the first of the stacked scores of a batch that cannot be used."""
         i, k = first_cell(~(np.abs(A) < LARGEST_SCORE)) or (0, 0)
-        rows = [row_of_view(self.views[v], row) for v, of in enumerate(batch) for row in of]
+        rows = [nets.row_of_view(self.views[v], row) for v, of in enumerate(batch) for row in of]
         raise FloatingPointError(
             f"training diverged in epoch {len(self.history) + 1}: {rows[i]}, has a score of "
             f"{A[i, k]:g}, where {LARGEST_SCORE:g} is the most; lower learning_rate, or scale the "
@@ -249,52 +240,33 @@ class Trainer:
             factor = 0.5 * (1 + math.cos(math.pi * (progress - WARM_UP) / (1 - WARM_UP)))
         return self.options.learning_rate * factor
 
-    def _make_optimizer(self) -> torch.optim.AdamW:
-        weights = [p for p in self.networks.parameters() if p.requires_grad]
-        decay = self.options.weight_decay
-        groups = [
-            {"params": [p for p in weights if p.ndim > 1], "weight_decay": decay},
-            {"params": [p for p in weights if p.ndim <= 1], "weight_decay": 0.0},
-        ]
-        return torch.optim.AdamW(groups, lr=self.options.learning_rate)
-
-    # Checkpoints.
-
     def _state(self) -> Arrays:
         """Everything that a resumed training needs, after at least one epoch."""
-        arrays = {"epoch": np.array([self.best_epoch, self.best_value])}
-        for name in self.history[0]:
-            arrays[f"history {name}"] = np.array([record[name] for record in self.history])
-        arrays |= {f"network {name}": a for name, a in state_arrays(self.networks).items()}
-        arrays |= {f"best {name}": a for name, a in self.best_state.items()}
-        for i, state in self.optimizer.state_dict()["state"].items():
-            arrays |= {f"optimizer {i} {name}": t.cpu().numpy() for name, t in state.items()}
-        return arrays
+        columns = {name: np.array([r[name] for r in self.history]) for name in self.history[0]}
+        parts = {"history": columns, "network": nets.state_arrays(self.networks)}
+        parts |= {"best": self.best_state, "epoch": {"best": np.array(self.best_epoch)}}
+        for i, moments in self.optimizer.state_dict()["state"].items():
+            parts[str(i)] = {name: t.cpu().numpy() for name, t in moments.items()}
+        return {f"{part} {name}": a for part, arrays in parts.items() for name, a in arrays.items()}
 
     def _resume(self, arrays: Arrays) -> None:
-        self.best_epoch, self.best_value = int(arrays["epoch"][0]), float(arrays["epoch"][1])
-        history = _under(arrays, "history ")
+        parts = defaultdict[str, Arrays](dict)
+        for name, a in arrays.items():
+            part, key = name.split(" ", 1)
+            parts[part][key] = a
+        history, self.best_epoch = parts.pop("history"), int(parts.pop("epoch")["best"])
         columns = zip(*(a.tolist() for a in history.values()), strict=True)
         self.history = [dict(zip(history, values, strict=True)) for values in columns]
-        load_arrays(self.networks, _under(arrays, "network "))
-        self.best_state = _under(arrays, "best ")
-        state = self.optimizer.state_dict()
-        n_tensors = sum(len(group["params"]) for group in state["param_groups"])
-        state["state"] = {
-            i: {name: torch.tensor(a) for name, a in moments.items()}
-            for i in range(n_tensors)
-            if (moments := _under(arrays, f"optimizer {i} "))
-        }
+        self.best_value = self.history[self.best_epoch - 1].get("held_out", math.inf)
+        nets.load_arrays(self.networks, parts.pop("network"))
+        self.best_state, state = parts.pop("best"), self.optimizer.state_dict()
+        for i, moments in parts.items():
+            state["state"][int(i)] = {name: torch.tensor(a) for name, a in moments.items()}
         self.optimizer.load_state_dict(state)
 
 
-def _under(arrays: Arrays, prefix: str) -> Arrays:
-    """Arrays under a prefix, without it."""
-    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
-
-
 @contextmanager
-def own_random_numbers(device: torch.device, seed: int) -> Iterator[None]:
+def seeded(device: torch.device, seed: int) -> Iterator[None]:
     """Seed torch's generators of the CPU and of a device, and restore their state on exit."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.default_generator.manual_seed(seed)
@@ -304,23 +276,17 @@ def own_random_numbers(device: torch.device, seed: int) -> Iterator[None]:
         yield
 
 
-# Entries held out of the training, and the loss of networks on them.
-
-
 def hold_out_validation(problem: Problem, share: float, rng: np.random.RandomState) -> Mask:
-    """Mask of the known entries to judge networks on, of the shape of ``problem.Y``.
+    """Mask of the known entries to judge networks on, at least one, of the shape of ``problem.Y``.
 
-    At least one entry is held out if possible. With a share of at most 0.5, no two consecutive
-    entries are held out, so no label loses all its positives.
+    With a share of at most 0.5, no two consecutive ones are, so no label loses all its positives.
     """
     part_of, n_parts = hold_out_folds(problem, N_PARTS, rng), max(1, round(share * N_PARTS))
     # The parts are evenly spaced. Entries of a label are in consecutive parts, so holding out the
     # first parts would take all entries of some labels and none of others.
     hidden = (part_of >= 0) & (part_of * n_parts % N_PARTS < n_parts)
     if not hidden.any():
-        raise ValueError(
-            f"validation={share:g}: too few labels are known to hold some of them out."
-        )
+        raise ValueError(f"validation={share:g}: too few labels are known to hold some out.")
     return hidden
 
 
@@ -332,14 +298,8 @@ def loss_of_hidden(problem: Problem, hidden: Mask, loss: NAIM3LLoss) -> Callable
     return lambda scores: float(loss._data_term(torch.from_numpy(scores), truth)) / n_hidden
 
 
-# Batches of rows, drawn separately for each view, in which every label has rows.
-
-
 def count_batches(n_rows: Sequence[int], batch_size: int, least: Sequence[int]) -> int:
-    """Number of batches in an epoch, determined by the view with the most rows.
-
-    It is limited so that at least one view can have its ``least`` rows in all batches.
-    """
+    """Number of batches of the longest view, in all of which some view has its ``least`` rows."""
     most = max(n // few for n, few in zip(n_rows, least, strict=True))
     return max(1, min(-(-max(n_rows) // batch_size), most))
 
@@ -347,13 +307,12 @@ def count_batches(n_rows: Sequence[int], batch_size: int, least: Sequence[int]) 
 def deal_batches(
     positives: Sequence[Mask], n_batches: int, rng: np.random.Generator, least: Sequence[int]
 ) -> list[list[Rows]]:
-    """Rows of each view in each batch of one epoch; rows of different views are not matched.
+    """Rows of each view in each batch of one epoch, given masks of observed positives.
 
-    ``positives`` (n_rows, n_labels) of each view tell where a label is observed positive. Every row
-    is in one batch. Rows with the same rarest label are distributed in turn, so that labels are
-    spread evenly. If a label has no row of any view in a batch, one of its rows is drawn at random
-    and added. A batch has no or at least ``least`` rows of a view, if the view has that many: the
-    view may be left out of some batches, and a row that is added brings others with it.
+    Every row is in one batch. Rows with the same rarest label are distributed in turn, so that
+    labels are spread evenly. If a label has no row of any view in a batch, one of its rows is drawn
+    at random and added. A batch has no or at least ``least`` rows of a view, if the view has that
+    many: it may be left out of some batches, and a row that is added brings others with it.
     """
     counts = np.sum([mask.sum(axis=0) for mask in positives], axis=0)
     dealt = [
