@@ -86,11 +86,7 @@ def evaluate_blocks(blocks: Sequence[EvaluatedBlock], label_names: Sequence[str]
 
 
 class _Sample:
-    """Metrics of a block, of all entries and then of resamples.
-
-    ``values`` and ``other`` of the model with and without coupling, (1 + n_resamples, n_metrics),
-    ``guessed`` (n_metrics,), and ``aucs`` of the labels, (1 + n_resamples, n_labels).
-    """
+    """Metrics of a block, of all entries and then of resamples: (1 + n_resamples, ...) each."""
 
     def __init__(self, block: EvaluatedBlock, number: int) -> None:
         self.block = block
@@ -109,8 +105,7 @@ def _resampled(
 ) -> tuple[Matrix, Matrix]:
     """Metrics (n_draws, n_metrics), and AUCs of the labels, (n_draws, n_labels).
 
-    Labels are ranked by scores, and decided on by margins. Weights of the rows come in batches of
-    shape (n_draws_of_batch, n_rows).
+    Weights of the rows come in batches of shape (n_draws_of_batch, n_rows).
     """
     positive, negative = truth == 1, truth == 0
     scored = ScoredLabels(positive, negative, predicted.scores)

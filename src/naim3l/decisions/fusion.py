@@ -47,8 +47,7 @@ def add_evidence(
     Parameters
     ----------
     log_odds : ndarray of shape (n_views, n_samples, n_labels)
-        Calibrated log-odds by view. NaN in the rows of samples that lack the view; the result is
-        NaN for samples without views.
+        Calibrated log-odds by view, NaN in the rows of samples that lack the view.
     base : ndarray of shape (n_labels,)
         Prior log-odds of the labels.
     weights : ndarray of shape (n_views, n_labels), optional
@@ -245,11 +244,6 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: float = 
     Ann  0.94
     Bob  0.40
     Cid  0.30
-    >>> fuse({"clinic": clinic, "lab": lab})  # the mean
-         flu
-    Ann  0.8
-    Bob  0.4
-    Cid  0.3
     """
     if not (isinstance(overlap, Real) and 0 <= overlap <= 1):
         raise ValueError(f"overlap must be a number from 0 to 1, got {overlap!r}.")

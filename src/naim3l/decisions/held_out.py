@@ -79,10 +79,7 @@ def shuffled_entries(
 def hold_out_share(
     Y: NDArray[Any], share: float, rng: np.random.RandomState, *, values: Sequence[int] = (1, 0)
 ) -> Mask:
-    """Mask of a share of each label's positives and of its negatives, rounded down.
-
-    Labels are 1, 0, and NaN = unknown; ``values`` is the order in which those of a label are drawn.
-    """
+    """Mask of a share, rounded down, of the entries of each label with each of the values."""
     held_out = np.zeros(Y.shape, dtype=bool)
     for k, _, rows in shuffled_entries(Y, values, rng):
         held_out[rows[: whole_share(share, rows.size)], k] = True

@@ -1,8 +1,4 @@
-"""Rules for when a label is predicted, and how users choose one.
-
-A new rule is a function in `LEARNED`, and an entry of `RULES`; docstrings and the command line take
-its name and meaning from there.
-"""
+"""Rules for when a label is predicted; a new one is a function in `LEARNED`, and in `RULES`."""
 
 import math
 from collections.abc import Mapping
@@ -207,8 +203,7 @@ def fit_thresholds(scores: Matrix, truth: Matrix, rule: str, calibration: Calibr
 def _score_at(log_odds: float, scores: Matrix, calibration: Calibration) -> Matrix:
     """Score of each label, (n_labels,), whose probability has these log-odds.
 
-    A label whose probability does not increase with its score is predicted always or never,
-    depending on its frequency: its threshold is beyond all of its scores.
+    If its probability does not increase with its score, the threshold is beyond all scores.
     """
     rises = calibration.slope > 0
     found = (log_odds - calibration.offset) / np.where(rises, calibration.slope, 1.0)
