@@ -37,7 +37,7 @@ from naim3l import NAIM3L, Recipe
 from naim3l.datasets import make_unpaired
 from naim3l.deep import DeepNAIM3L, NAIM3LLoss, Network, Training
 from naim3l.deep.networks import make_networks
-from naim3l.deep.training import Trainer, count_batches, deal_batches, own_random_numbers
+from naim3l.deep.training import Trainer, count_batches, deal_batches
 from naim3l.solvers import solve_fast
 from naim3l_bench.datasets import open_dataset
 from naim3l_bench.trials import draw_challenge, make_trial, measure
@@ -108,9 +108,9 @@ def start_training(
 ):
     features = {str(v): X for v, X in enumerate(case.features)}
     labels = {str(v): Y for v, Y in enumerate(case.labels)}
-    with own_random_numbers(CPU, seed=0):
-        network = Network(hidden, 0.5 if hidden else 0.0)
-        networks = make_networks(None, features, case.labels[0].shape[1], network)
+    torch.manual_seed(0)
+    network = Network(hidden, 0.5 if hidden else 0.0)
+    networks = make_networks(None, features, case.labels[0].shape[1], network)
     options = Training(epochs, size, learning_rate, weight_decay=0.0)
     return Trainer(networks, features, labels, NAIM3LLoss(lam), options, seed=0, device=device)
 
