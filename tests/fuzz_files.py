@@ -1,8 +1,7 @@
 """Damaged files of every format, for minutes on end: ``python tests/fuzz_files.py --minutes 5``.
 
-Every file that the package reads is damaged in many ways and read, in a process that may crash or
-hang. A case is named by a seed, a format and a number, and is the same on every machine. What is
-found is printed, its file saved, and the exit code is 1.
+A case is named by a seed, a format and a number, and is the same on every machine. What is found is
+printed, its file saved, and the exit code is 1.
 """
 
 import argparse
@@ -21,8 +20,8 @@ from random import Random
 from fuzz import samples
 from fuzz.cases import FORMATS, attempt, draw_file
 
-SLICE = 1.5  # seconds of a format of weight 1 before the next has its turn
-LIMIT, PATIENCE = 30.0, 120.0  # seconds that a case may take, and the start of a worker
+# Seconds of a format of weight 1 before the next has its turn, of a case, and of a worker's start.
+SLICE, LIMIT, PATIENCE = 1.5, 30.0, 120.0
 MOST_MEMORY = 1 << 30  # bytes that a worker may come to; no sound file needs a tenth of it
 # Where the system refuses more, so that a case cannot take the machine down with it.
 ADDRESS_SPACE = 16 << 30
@@ -32,14 +31,7 @@ FORBIDDEN |= {"subprocess.Popen", "socket.connect"}
 
 
 def source_of(seed, form, case):
-    """The random numbers of one case: the same on every machine, whatever ran before it."""
     return Random(f"{seed}/{form}/{case}")
-
-
-def new_folder():
-    """A folder for files that are read once, in memory where there is such a place."""
-    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    return tempfile.TemporaryDirectory(prefix="fuzz", dir=place)
 
 
 def serve(connection, seed, folder):
@@ -86,13 +78,12 @@ class Worker:
         found, case = {}, first
         while True:
             kind, case, *what = self._next(self.limit) or ("end", case)
-            if kind == "found":
-                found[form, case] = what[0]
-            elif kind == "done":
-                return case, found
-            elif kind == "end":
-                how = self.end(hung=self.process.is_alive())
-                return case + 1, found | ({(form, case): how} if how else {})
+            if kind == "end" and (how := self.end(hung=self.process.is_alive())):
+                what = [how]
+            for how in what:
+                found[form, case] = how
+            if kind in ("done", "end"):
+                return case + (kind == "end"), found
 
     def _start(self):
         spawn = multiprocessing.get_context("spawn")
@@ -112,6 +103,8 @@ class Worker:
 
     def end(self, hung=False):
         """End the worker; how it ended and where in the program it was, if not as it should."""
+        if self.process is None:
+            return None
         if hung:
             os.kill(self.process.pid, signal.SIGABRT)
             self.process.join(5)
@@ -124,19 +117,6 @@ class Worker:
         return f"{how}\n{told[-3000:].strip()}" if hung or code else None
 
 
-def run(formats, minutes, worker):
-    """Cases run per format, and those that went wrong; formats take turns."""
-    counts, found, end = Counter(), {}, time.monotonic() + 60 * minutes
-    for form in cycle(formats):
-        left = end - time.monotonic()
-        if left <= 0 and counts[form]:
-            worker.end()
-            return counts, found
-        seconds = max(0.1, min(SLICE * FORMATS[form].weight, left))
-        counts[form], wrong = worker.run(form, counts[form], 10**9, seconds)
-        found |= wrong
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=5.0)
@@ -147,11 +127,20 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="where files are kept")
     options = parser.parse_args()
     formats, seed = options.format or list(FORMATS), options.seed
-    with new_folder() as place:
+    with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         if options.case is not None:
             sys.exit(attempt(formats[0], source_of(seed, formats[0], options.case), folder))
-        counts, found = run(formats, options.minutes, Worker(seed, folder, options.limit))
+        counts, found, worker = Counter(), {}, Worker(seed, folder, options.limit)
+        end = time.monotonic() + 60 * options.minutes
+        for form in cycle(formats):  # which take turns
+            left = end - time.monotonic()
+            if left <= 0 and counts[form]:
+                break
+            seconds = max(0.1, min(SLICE * FORMATS[form].weight, left))
+            counts[form], wrong = worker.run(form, counts[form], 10**9, seconds)
+            found |= wrong
+        worker.end()
         for form in formats:
             print(f"{form:15} {counts[form]:8} cases {sum(f == form for f, _ in found):6} wrong")
         print(f"{'all':15} {counts.total():8} cases {len(found):6} wrong, seed {seed}")

@@ -25,7 +25,6 @@ def zipped(members, kind=zipfile.ZIP_DEFLATED):
 
 
 def npy(dtype="<f8", shape="(2,)", data=b"\0" * 16):
-    """An array with any header."""
     text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
 
@@ -36,19 +35,16 @@ def array_bytes(array):
 
 
 def take_apart(content):
-    """Document of a model file, and its other members."""
     members = unzip(content)
     return json.loads(members.pop("naim3l.json")), members
 
 
 def put_together(document, members, kind=zipfile.ZIP_STORED):
-    """Bytes of a model file with right checksums, as anyone can write them."""
     text = document if isinstance(document, bytes) else json.dumps(document).encode()
     return zipped({"naim3l.json": text, **members}, kind)
 
 
 def saved(model):
-    """Bytes of the file of a model."""
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder) / "model")
         return (Path(folder) / "model").read_bytes()

@@ -11,14 +11,13 @@ import pytest
 from fuzz.cases import FORMATS
 from fuzz_files import Worker
 
-CASES = 60
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the worker needs limits of POSIX")
 
 
 def test_damaged_files_are_read_or_refused(tmp_path):
     worker = Worker(1, tmp_path)
     for form in FORMATS:
-        assert worker.run(form, 0, CASES, 600) == (CASES, {})
+        assert worker.run(form, 0, 60, 600) == (60, {})
     worker.end()
 
 
@@ -30,11 +29,8 @@ from fuzz import cases, models, samples
 
 def form(misbehave):
     def draw(random, target):
-        return ".x", str(random.randrange(40)).encode()
-    def read(path, random):
-        if path.read_bytes() == b"7":
-            misbehave(path)
-    return cases.Format(draw, read)
+        return ".x", str(random.randrange(8)).encode()
+    return cases.Format(draw, lambda path, _: path.read_bytes() == b"7" and misbehave(path))
 
 cases.FORMATS.clear()
 cases.FORMATS |= {
@@ -44,7 +40,7 @@ cases.FORMATS |= {
     "hang": form(lambda path: time.sleep(60)),
     "memory": form(lambda path: b"1" * (400 << 20)),
     "process": form(lambda path: subprocess.run(["true"])),
-    "code": form(lambda path: pickle.loads(pickle.dumps(models.Payload(path.parent / "ran")))),
+    "code": form(lambda path: pickle.loads(models.payload(path.parent / "ran"))),
 }
 samples.ALL, fuzz_files.MOST_MEMORY = (), 512 << 20
 if __name__ == "__main__":
@@ -64,14 +60,9 @@ def test_errors_crashes_and_hangs_are_told_and_their_files_kept(tmp_path):
     (tmp_path / "misbehaving.py").write_text(MISBEHAVING)
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     options = ["--out=found", "--minutes=0.001", "--limit=3"]
-    done = subprocess.run(
-        [sys.executable, "misbehaving.py", *options],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": path},
-    )
+    place = {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": path}, "timeout": 200}
+    command = [sys.executable, "misbehaving.py", *options]
+    done = subprocess.run(command, capture_output=True, text=True, **place)
     assert done.returncode == 1, done.stderr
     assert re.search(r"good +\d+ cases +0 wrong", done.stdout)
     for form, told in TOLD.items():

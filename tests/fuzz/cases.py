@@ -9,7 +9,6 @@ import traceback
 import tracemalloc
 import warnings
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +40,6 @@ class Format(NamedTuple):
 
 
 def draw_file(name, random, folder):
-    """Path of a damaged file of a format."""
     ending, content = FORMATS[name].draw(random, folder / RAN)
     path = folder / f"case{ending}"
     path.write_bytes(content)
@@ -58,9 +56,10 @@ def attempt(name, random, folder):
             form.read(path, random)
         except form.error as error:
             if path.name not in str(error):
-                wrong = _told(error, "an error that does not name the file")
+                wrong = f"an error that does not name the file: {error!r:.300}"
         except Exception as error:
-            wrong = _told(error, "an error that is not promised")
+            place = traceback.format_tb(error.__traceback__)[-1]
+            wrong = f"an error that is not promised: {error!r:.300}{place}"
     for entry in caught:
         if not issubclass(entry.category, PROMISED):
             wrong = f"{entry.category.__name__}: {entry.message} ({entry.filename}:{entry.lineno})"
@@ -69,13 +68,6 @@ def attempt(name, random, folder):
         return "code of the file was run"
     strange = set(models.STRANGE) & (set(sys.modules) - known)
     return f"the file had {strange} imported" if strange else wrong
-
-
-def _told(error, what):
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "naim3l" in frame.filename] or frames
-    where = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
-    return f"{what}: {type(error).__name__} at {where}: {str(error)[:300]}"
 
 
 def _draw(make, endings, inner, random, target):
@@ -100,22 +92,17 @@ def _draw_model(random, target):
     return ".naim3l", random.choice(models.WAYS)(*take_apart(content), random, target)
 
 
-def _read_table(names, path, random):
-    name = random.choice(("", *names))
-    _use_table(f"{path}#{name}" if name else str(path), random)
-
-
 def _read_database(path, random):
     query = random.choice(("lab", "lab where hb > 2 order by hb desc", "seen", "lab, lab as other"))
     query = f"select * from {query}"
     if random.randrange(4) == 0:
         query = damage.damage_text(query.encode(), random).decode("utf-8", "replace")
-    _use_table(f"sqlite:///{path}#{query.replace('#', '')}", random)
+    _read_table((), f"sqlite:///{path}#{query.replace('#', '')}", random)
 
 
-def _use_table(source, random):
+def _read_table(names, source, random):
     """Read a table at once and in batches, and fit a model to it now and then."""
-    table = open_table(source)
+    table = open_table(f"{source}{random.choice(('', *(f'#{name}' for name in names)))}")
     assert table.columns and len(set(table.columns)) == len(table.columns), "two of one name"
     frame, origin = table.read(n_rows=random.choice((None, None, None, 1, 3)))
     assert list(frame.columns) == table.columns and len(frame), f"a table of {frame.shape}"
@@ -131,12 +118,11 @@ def _use_table(source, random):
 
 def _read_model(path, random):
     trusted = ()
-    with contextlib.suppress(ModelFileError, TypeError, KeyError):  # of a list that is none
-        listed = {str(name) for types in inspect_file(path)["guests"] for name in types}
+    with contextlib.suppress(ModelFileError):  # as from `load`
+        listed = {name for types in inspect_file(path)["guests"] for name in types}
         trusted = sorted(listed - set(models.TYPES)) if random.randrange(8) else ()
     size = path.stat().st_size
-    if measured := random.randrange(3) == 0:
-        tracemalloc.start()
+    measured = random.randrange(3) == 0 and (tracemalloc.start() or True)
     try:
         model = load(path, trusted=trusted)
     except ModelFileError as error:
@@ -171,13 +157,13 @@ def _read_checkpoint(path, random):
         assert same and len(found) == len(arrays), "another state"
 
 
-_damage = damage.damage_bytes
-_arrays = partial(damage.damage_member, damage=damage.damage_array)
-_parts = partial(damage.damage_member, damage=damage.damage_part)
-_names = ("points", "view_a", "b", "labels", "label_names")
+_damage, _in_member = damage.damage_bytes, partial(partial, damage.damage_member)
+_arrays, _parts = _in_member(damage=damage.damage_array), _in_member(damage=damage.damage_text)
+_names, _sheets = ("points", "view_a", "b", "labels", "label_names"), ("s", "two")
 _table, _ARROW = partial(_read_table, ()), (".arrow", ".feather", ".ipc")
 _ENDINGS = (".csv", ".parquet", ".feather", ".npz", ".xlsx", ".csv.gz", ".csv.zip")
 _toml = partial(_draw, lambda: [samples.TOML], (".toml",), damage.damage_text)
+_workbook = partial(_draw, samples.workbooks, (".xlsx",), _parts)
 _checkpoint = partial(_draw, samples.checkpoints, (".checkpoint",), _damage)
 FORMATS = {
     "text": Format(_draw_text, _table, weight=2),
@@ -185,9 +171,7 @@ FORMATS = {
     "arrow": Format(partial(_draw, samples.arrows, _ARROW, _damage), _table),
     "npz": Format(partial(_draw, samples.npzs, (".npz",), _arrays), partial(_read_table, _names)),
     "sqlite": Format(partial(_draw, samples.databases, (".db",), _damage), _read_database),
-    "xlsx": Format(
-        partial(_draw, samples.workbooks, (".xlsx",), _parts), partial(_read_table, ("s", "two"))
-    ),
+    "xlsx": Format(_workbook, partial(_read_table, _sheets)),
     "any bytes": Format(partial(_draw, lambda: [b""], _ENDINGS, _damage), _table),
     "settings": Format(_toml, lambda path, random: read_settings(path)),
     "model": Format(_draw_model, _read_model, ModelFileError, weight=5),
