@@ -294,7 +294,7 @@ def test_counts_are_compared_as_they_are(folder):
         (["--kernel", "labs=rbf"], "kernel: no view 'labs'; did you mean 'lab'?"),
         (["--kernel", "lab=rbf", "--kernel", "lab=chi2"], "give one for all views, or one for"),
         (["--landmarks", "9"], "n_landmarks is for kernels, and none is named"),
-        (["--kernel", "rbf", "--landmarks", "0"], "n_landmarks must be a whole number >= 1"),
+        (["--kernel", "rbf", "--landmarks", "0"], "'n_landmarks' parameter of Kernel must"),
     ],
 )
 def test_mistakes_with_kernels_are_told(folder, arguments, message):

@@ -85,7 +85,7 @@ class TestReading:
             ({"labels": []}, "view 'lab': no label columns are named"),
             ({"labels": ["flue"]}, "labels of view 'lab': no column 'flue'; did you mean 'flu'"),
             ({"features": ["flu"], "ignore": ["flu"]}, "view 'lab': no column is left for"),
-            ({"labels_file": "x.csv", "id": None}, "in a file of their own are matched by id"),
+            ({"labels_file": "x.csv", "id": None}, "labels_file is matched by id; name the id column"),
             ({"text": ["kk"]}, "view 'lab': no column 'kk'"),
         ],
     )

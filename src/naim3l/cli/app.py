@@ -142,11 +142,7 @@ def reason(error: Exception) -> str:
 def print_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, n_left: int = 1
 ) -> None:
-    """Print a table, its first columns aligned left, the others, which are numbers, right.
-
-    Text is printed literally, brackets included. Where the terminal is too narrow, the first
-    columns are wrapped, and numbers that do not fit beside them are printed in tables below.
-    """
+    """Print a table of text, then numbers, which go below where there is no room."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -15,7 +15,7 @@ from naim3l.files.errors import ReadError
 from naim3l.input.batches import Batch
 from naim3l.input.chunks import load_dask, memory_limit, n_workers
 from naim3l.input.labels import LabelDecoder, LabelSurvey
-from naim3l.input.sources import BATCH_ROWS, ChunkedTable, open_tables
+from naim3l.input.sources import BATCH_ROWS, ChunkedTable, all_chunked, open_tables
 from naim3l.problem.sampling import RowSample
 
 # Memory of a task as a multiple of its batch of numbers: cells as read, as text, and encoded.
@@ -30,12 +30,7 @@ MEASURED_ROWS = 100_000
 
 @contextmanager
 def workers(memory: str | None, address: str | None) -> Iterator[int | None]:
-    """Context in which dask computes in threads or on a cluster; gives the bytes of a batch.
-
-    The memory is that of this process, or of each process of the cluster, which batches and
-    statistics may take. Without one, batches have the usual number of rows. How the scheduler at
-    an address is secured, with TLS for example, is up to the configuration of dask.
-    """
+    """Context in which dask computes, in threads or on a cluster; the bytes of a batch."""
     with ExitStack() as stack:
         n_threads = n_workers()
         if address is not None:
@@ -82,9 +77,7 @@ def open_chunks(view: ViewTable, batch_bytes: int | None) -> ChunkedTable:
     X, y = view.in_chunks(batch_rows(view, batch_bytes))
     labelled = bool(view.labels)
     opened = open_tables({view.name: X}, {view.name: y} if labelled else None, labelled=labelled)
-    table = opened[view.name]
-    assert isinstance(table, ChunkedTable)
-    return table
+    return all_chunked(opened)[view.name]
 
 
 class Opened(NamedTuple):
@@ -98,18 +91,13 @@ class Opened(NamedTuple):
 
 @contextmanager
 def open_rows(
-    model: Any,
-    views: Mapping[str, ViewTable],
-    memory: str | None,
-    address: str | None,
-    *,
-    chunked: bool,
+    model: Any, views: Mapping[str, ViewTable], limits: tuple[Any, Any] | None
 ) -> Iterator[dict[str, Opened]]:
-    """Views with the labels of a model, if they have some: all of them, unknown where lacking."""
-    if not chunked:
+    """Views with all labels of a model, if they have some; with limits, to be read in chunks."""
+    if limits is None:
         yield {name: _in_memory(model, view) for name, view in views.items()}
         return
-    with workers(memory, address) as batch_bytes:
+    with workers(*limits) as batch_bytes:
         yield {name: _opened(model, of.settled(), batch_bytes) for name, of in views.items()}
 
 
@@ -174,11 +162,7 @@ def scan(view: ViewTable, batch_bytes: int | None, *, shown: bool) -> Scan:
 def sample_rows(
     model: Any, views: Mapping[str, ViewTable], batch_bytes: int | None, *, shown: bool
 ) -> tuple[dict[str, Batch], dict[str, Any], dict[str, dict[str, int]]]:
-    """Features and labels of a random sample of the rows of each view, in the order of the files.
-
-    The sample is the same for any batches, and all rows if they are not too many. Also returned
-    are the numbers of rows, and of those in the sample, of views that have more of the former.
-    """
+    """Features and labels of random rows, the same for any batches; numbers if not all."""
     X, Y, numbers = {}, {}, {}
     for name, view in views.items():
         found = scan(view, batch_bytes, shown=shown)
@@ -195,7 +179,7 @@ def sample_rows(
             n_rows=found.lengths,
         )
         features, Y[name] = sample.arrays
-        X[name] = Batch(features, view.where)
+        X[name] = Batch(features, f"view {name!r}")
         if len(sample.rows) < starts[-1]:
             numbers[name] = {"rows": int(starts[-1]), "sample": len(sample.rows)}
     return X, Y, numbers

@@ -1,7 +1,4 @@
-"""``naim3l demo``: the model, its variants and a tuned ridge on the yeast data.
-
-Estimators are imported where they are needed, because all commands import this module.
-"""
+"""``naim3l demo``: the model, its variants and a tuned ridge on the yeast data."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -25,8 +22,8 @@ RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)
 LAMS_AND_RIDGES = [(lam, ridge) for lam in (0.1, 0.4, 1.6) for ridge in (0.0, 1.0, 10.0)]
 METRICS = ("1-HL", "1-RL", "AP", "AUC")
 Tables = Mapping[str, Any]
-Seeds: Any = option(int, min=1, help="Number of random splits.")
-Markdown: Any = option(bool, "--markdown", help="Print a table in Markdown.")
+Seeds: Any = option("Number of random splits.", int, min=1)
+Markdown: Any = option("Print a table in Markdown.", bool, "--markdown")
 
 
 def _naim3l(X: Tables, Y: Tables, seed: int, variant: str = "full") -> Any:
@@ -103,11 +100,7 @@ def demo(
 
 
 def run_demo(seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Metrics of every method on every seed, in percent, as soon as they are known.
-
-    Each seed draws a split, hidden labels, removed views and row orders; all methods get the
-    same. Metrics are taken per view on complete test views and averaged over views.
-    """
+    """Metrics in percent of every method on the same trial of every seed."""
     from naim3l.metrics import evaluate
 
     for seed in seeds:

@@ -1,7 +1,4 @@
-"""A first settings file, guessed from the tables; every guess is marked.
-
-Guesses are what ``naim3l fit`` would do: the survey and the plan of the fit judge the first rows.
-"""
+"""A first settings file, guessed from the tables by the judge of the fit; guesses are marked."""
 
 import json
 import os
@@ -9,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from naim3l._text import CONTROLS, some, visible
 from naim3l.cli.options import fill_lists
-from naim3l.cli.settings import Settings, parse_settings
 from naim3l.cli.tables import HEAD, SURE, guess_id, label_likeness
 from naim3l.features.plan import find_ids, why_refused
 from naim3l.features.survey import TableSurvey
@@ -45,32 +42,25 @@ _OPTIONS = """
 decide = "guarded"
 random_state = 0
 """
-_NO_PASSWORD = (
-    "# The password is left out: add it to the URL, or let the driver find it, as PostgreSQL's "
-    "does in PGPASSWORD or ~/.pgpass."
-)
+_NO_PASSWORD = "# The password is left out: add it, or let the driver find it (PGPASSWORD)."
 
 
 def draft_settings(
     sources: Sequence[str], folder: Path = Path(), words: LabelWords = USUAL_WORDS
-) -> tuple[Settings, str]:
-    """Settings for some tables, guessed from their first rows, and their TOML text.
-
-    Labels are columns that look like labels in all tables. A table that has nothing but an id and
-    labels is the labels file of the others. Paths are written relative to the folder, in which the
-    settings are to be saved. Every guess has a comment "guessed: ...".
-    """
+) -> tuple[dict[str, list[Any]], str]:
+    """Source, id and labels of views, guessed from the first rows, and settings in TOML."""
     heads: list[Head] = []
     for source in sources:
         heads.append(Head.of(_view_name(source, [head.name for head in heads]), source, words))
     labels_head = _only_labels(heads)
     views = [head for head in heads if head is not labels_head]
-    shared = _shared_labels(views)
-    lines = [line for head in views for line in _view_lines(head, labels_head, shared, folder)]
+    labels = [_labels(head, labels_head, _shared_labels(views)) for head in views]
+    pairs = list(zip(views, labels, strict=True))
+    lines = [line for pair in pairs for line in _view_lines(*pair, labels_head, folder)]
     given = [f"{key} = {_toml(getattr(words, key))}" for key in ("yes", "no", "unknown")]
     options = fill_lists(_OPTIONS).format(words="\n".join(given))
-    text = _HEADER + "\n".join(lines) + "\n" + options
-    return parse_settings(text, "the settings", folder), text
+    shown = {head.name: [head.source, head.id, [*of_view]] for head, of_view in pairs}
+    return shown, _HEADER + "\n".join(lines) + "\n" + options
 
 
 @dataclass(frozen=True)
@@ -135,11 +125,8 @@ def _shared_labels(views: Sequence[Head]) -> list[str]:
     return sure or common
 
 
-# The TOML text.
-
-
 def _view_lines(
-    head: Head, labels_head: Head | None, shared: Sequence[str], folder: Path
+    head: Head, labels: dict[str, str], labels_head: Head | None, folder: Path
 ) -> list[str]:
     """The table [views.NAME] of the settings."""
     name = head.name if head.name.isascii() else _toml(head.name)
@@ -150,11 +137,9 @@ def _view_lines(
         lines.append("# no id column was found; name it with id = ..., if there is one")
     else:
         lines.append(f"id = {_toml(head.id)} # guessed: {visible(head.id_reason)}")
-    labels = dict.fromkeys(shared, "looks like a label in all views") or head.labels
     if labels_head is not None:
         file = _toml(_placed(labels_head.source, folder))
         lines.append(f"labels_file = {file} # guessed: nothing but an id and labels in it")
-        labels = dict.fromkeys(labels_head.likeness, "0 and 1 alone") | labels_head.labels
     if labels:
         lines += _listing("labels", labels)
     else:
@@ -168,6 +153,13 @@ def _view_lines(
         listed = some(doubtful, 12, _toml)
         lines.append(f"# guessed: features, though perhaps labels by their cells: {listed}")
     return lines
+
+
+def _labels(head: Head, labels_head: Head | None, shared: Sequence[str]) -> dict[str, str]:
+    """Columns that are taken for the labels of a view, and why."""
+    if labels_head is not None:
+        return dict.fromkeys(labels_head.likeness, "0 and 1 alone") | labels_head.labels
+    return dict.fromkeys(shared, "looks like a label in all views") or head.labels
 
 
 def _listing(key: str, entries: dict[str, str]) -> list[str]:

@@ -66,11 +66,7 @@ def evaluate(
 
 
 def evaluate_rows(model: Any, X: Mapping[str, Any], Y: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics of the model's predictions of known labels, beside simpler methods.
-
-    Result of `naim3l.decisions.bootstrap_metrics.evaluate_blocks`, with None for NaN: blocks are
-    the views, and "fused" where two views share ids.
-    """
+    """Metrics of predictions of known labels, as by `evaluate_blocks`, None for NaN."""
     from naim3l._text import plain
     from naim3l._warnings import warn_user
     from naim3l.cli.tables import warn_of_empty_rows
@@ -83,12 +79,7 @@ def evaluate_rows(model: Any, X: Mapping[str, Any], Y: Mapping[str, Any]) -> dic
     for name in unknown:
         warn_user(f"view {name!r}: no label is known in it, so its predictions are not judged.")
     warn_of_empty_rows(model, X)
-    blocks = read_blocks(model, X, Y)
-    measured: dict[str, Any] = plain(evaluate_blocks(blocks, model.label_names_))
-    return measured
-
-
-# Metrics in JSON and on the terminal, from the result of `evaluate_blocks`.
+    return dict(plain(evaluate_blocks(read_blocks(model, X, Y), model.label_names_)))
 
 
 def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,15 +132,10 @@ def _print_all(measured: Mapping[str, Any]) -> None:
     if len(blocks) > 1:
         columns = [{name: of["value"] for name, of in b["metrics"].items()} for b in blocks]
         _print_metrics("By table", [block["name"] for block in blocks], columns)
-    rows = [
-        [
-            entry["label"],
-            *(str(entry[key]) for key in ("yes", "no")),
-            *(_show(entry[key]) for key in ("auc", "f1", "accuracy", "accuracy_guessing")),
-            entry["verdict"],
-        ]
-        for entry in _first_labels(measured)
-    ]
+    shown, rows = ("auc", "f1", "accuracy", "accuracy_guessing"), list[list[str]]()
+    for of in _first_labels(measured):
+        counts = [of["label"], str(of["yes"]), str(of["no"])]
+        rows.append([*counts, *(_show(of[key]) for key in shown), of["verdict"]])
     header = ["label", "yes", "no", "AUC", "F1", "accuracy", "guessing", "verdict"]
     print_table("Labels: how rows are ranked (AUC, verdict), and accuracy", header, rows)
 

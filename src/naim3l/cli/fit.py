@@ -13,32 +13,23 @@ from naim3l.cli.evaluate import DASH, by_name, print_measured
 from naim3l.cli.options import option, print_json
 from naim3l.cli.report import page_files, write_page
 
-Target: Any = option(Path | None, "--out", "-o", help="Model file to write, such as model.naim3l.")
-Lam: Any = option(float | None, help="Weight of the coupling. Default: chosen on held-out labels.")
-Ridge: Any = option(float | None, help="Ridge penalty. Default: chosen likewise.")
+Target: Any = option("Model file to write, such as model.naim3l.", Path | None, "--out", "-o")
+Lam: Any = option("Weight of the coupling. Default: chosen on held-out labels.", float | None)
+Ridge: Any = option("Ridge penalty. Default: chosen likewise.", float | None)
 Decide: Any = option(
-    str | None,
-    help="When to predict yes: <rules>, or a number. Default: guarded. All but a number can be "
-    "changed by predict --decide.",
+    "When to predict yes: <rules>, or a number. Default: guarded. All but a number can be changed "
+    "by predict --decide."
 )
 Kernels: Any = option(
+    "How rows of a view are compared: <kernels>; those for counts are <count kernels>. Default: "
+    "linear. view=kernel for one view; repeatable.",
     list[str] | None,
-    help="How rows of a view are compared: <kernels>; those for counts are <count kernels>. "
-    "Default: linear. view=kernel for one view; repeatable.",
 )
-Landmarks: Any = option(
-    int | None,
-    help="Number of landmarks that kernels compare rows with; 300 by default. As many as there are "
-    "rows is exact, and slow.",
-)
-Components: Any = option(
-    int | None, help="Most principal components to keep of a view; 50 by default."
-)
-PositiveWeight: Any = option(
-    float | None, help="Weight of a yes in the loss; a no has 1. More favours rare labels."
-)
-Seed: Any = option(int | None, help="Random seed; 0 by default.")
-Resume: Any = option(bool, "--resume", help="Resume an interrupted fit.")
+Landmarks: Any = option("Landmarks that kernels compare rows with; 300 by default.", int | None)
+Components: Any = option("Most principal components to keep of a view, or 50.", int | None)
+Weight: Any = option("Weight of a yes in the loss: above 1 for rare labels.", float | None)
+Seed: Any = option("Random seed; 0 by default.", int | None)
+Resume: Any = option("Resume an interrupted fit.", bool, "--resume")
 
 
 def fit(
@@ -57,7 +48,7 @@ def fit(
     kernel: Kernels = None,
     landmarks: Landmarks = None,
     components: Components = None,
-    positive_weight: PositiveWeight = None,
+    positive_weight: Weight = None,
     seed: Seed = None,
     resume: Resume = False,
     report: options.Page = None,
@@ -81,9 +72,6 @@ def fit(
     or Parquet files, and with --memory or --dask also single ones.
 
     Example: naim3l fit clinic=clinic.csv lab=lab.parquet --id id --labels 'dx_*' -o model.naim3l
-
-    Example: naim3l fit words=counts.csv lab=lab.csv --kernel words=hellinger --kernel lab=rbf
-    --labels 'dx_*' -o curved.naim3l
 
     Example: naim3l fit 'visits=visits/*.parquet' lab=lab/ --labels 'dx_*' --memory 4GB
     -o model.naim3l
@@ -131,11 +119,7 @@ def fit(
 def _fit(
     settings: Any, files: Any, limits: Any, *, verbose: int
 ) -> tuple[Any, dict[str, dict[str, Any]]]:
-    """The model of the tables of settings, and facts about the views.
-
-    ``files`` are those of the model, its checkpoint and its page, which are written; ``limits`` the
-    memory and the address of a cluster.
-    """
+    """The model of the tables of settings, saved, with its page, and facts about views."""
     from naim3l.cli.chunks import batch_rows, sample_rows, workers
     from naim3l.cli.settings import make_model
     from naim3l.cli.tables import HEAD, id_of_fit, is_chunked, open_training

@@ -1,20 +1,22 @@
 """``naim3l init``: first settings for some tables."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from naim3l.cli import options
 from naim3l.cli.app import print_table, report_errors, say
 
+Sources = Annotated[list[str], typer.Argument(help="Tables: files, or databases as for fit.")]
+Target: Any = options.option("Settings file to write.", Path, "--out", "-o")
+Force: Any = options.option("Replace the file if it exists.", bool, "--force")
+
 
 def init(
-    sources: Annotated[list[str], typer.Argument(help="Tables: files, or databases as for fit.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Settings file to write.")] = Path(
-        "naim3l.toml"
-    ),
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    sources: Sources,
+    out: Target = Path("naim3l.toml"),
+    force: Force = False,
     yes: options.Yes = None,
     no: options.No = None,
     unknown: options.Unknown = None,
@@ -38,11 +40,11 @@ def init(
             raise ValueError(f"{out} exists; --force replaces it.")
         check_outputs([out], [file for source in sources for file in source_files(source)])
         words = LabelWords(tuple(yes or ()), tuple(no or ()), tuple(unknown or ()))
-        settings, text = draft_settings(sources, out.parent, words)
+        views, text = draft_settings(sources, out.parent, words)
         write_text(out, text)
     rows = [
-        [name, show_source(view.source), view.id or "–", ", ".join(view.labels) or "–"]
-        for name, view in settings.views.items()
+        [name, show_source(source), id or "–", ", ".join(labels) or "–"]
+        for name, (source, id, labels) in views.items()
     ]
     print_table("Guessed", ["view", "source", "id", "labels"], rows, n_left=4)
     say(f"Wrote {out}. Check what is marked as guessed, then: naim3l fit --config {out}")

@@ -27,9 +27,7 @@ def inspect(model: options.Model, as_json: options.AsJson = False) -> None:
         try:  # of which nothing is checked
             facts, views, columns = _describe(about)
         except (TypeError, AttributeError, LookupError, ValueError) as error:
-            raise ValueError(
-                f"{model}: its description is not that of a model ({error})."
-            ) from error
+            raise ValueError(f"{model}: not the description of a model ({error}).") from error
     if as_json:
         print_json(about)
         return

@@ -11,56 +11,45 @@ from naim3l._text import plain
 from naim3l.cli.app import say
 
 
-def option(kind: Any, *names: str, help: str, **limits: Any) -> Any:
-    """Annotation of the parameter of a command that is an option."""
+def option(help: str, kind: Any = str | None, *names: str, **limits: Any) -> Any:
+    """Annotation of the parameter of a command that is an option, by default named after it."""
     return Annotated[kind, typer.Option(*names, help=help, **limits)]
 
 
-def _several(name: str, help: str) -> Any:
-    return option(list[str] | None, name, help=f"{help}; repeat for several.")
+def _several(help: str, *names: str) -> Any:
+    return option(f"{help}; repeat for several.", list[str] | None, *names)
 
 
-Views = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="Views as name=path: a file (<readable>), a folder or quoted pattern of CSV or "
-        "Parquet files, or name=sqlite:///file.db#select ...",
-        show_default=False,
-    ),
-]
-Model = Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")]
-Config = option(Path | None, "--config", help="Settings in TOML, as 'naim3l init' writes them.")
-Labels = _several(
-    "--labels", "Label columns by name or pattern such as 'dx_*'; by default those of the model"
+_VIEWS = (
+    "Views as name=path: a file (<readable>), a folder or quoted pattern of CSV or Parquet files, "
+    "or name=sqlite:///file.db#select ..."
 )
-LabelFiles = _several("--labels-file", "view=path of a file with labels of a view")
+Views = Annotated[list[str] | None, typer.Argument(help=_VIEWS, show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")]
+Config = option("Settings in TOML, as 'naim3l init' writes them.", Path | None)
+Labels = _several("Label columns, by name or a pattern like 'dx_*'; by default those of the model")
+LabelFiles = _several("view=path of a file with labels of a view")
 Ids = _several(
-    "--id",
     "Column with the ids of the rows, or view=column for one view; by default that of the model, "
     "or one that looks like ids",
+    "--id",
 )
-Yes = _several("--yes", "Further word for yes in label columns")
-No = _several("--no", "Further word for no")
-Unknown = _several("--unknown", "Further word for unknown")
+Yes = _several("Further word for yes in label columns")
+No = _several("Further word for no")
+Unknown = _several("Further word for unknown")
 RawCells = option(
+    "In CSV and TSV, write text that begins with = + - @ as it is. Default: put ' before it, so "
+    "that no spreadsheet takes it for a formula.",
     bool,
     "--raw-cells",
-    help="In CSV and TSV, write text that begins with = + - @ as it is. Default: put ' before it, "
-    "so that no spreadsheet takes it for a formula.",
 )
 Memory = option(
-    str | None,
-    "--memory",
-    help="Read tables in chunks that fit in this memory, such as 4GB, beside what Python itself "
-    "takes. Folders and patterns are read in chunks in any case.",
+    "Read tables in chunks that fit in this memory, such as 4GB, beside what Python itself takes. "
+    "Folders and patterns are read in chunks in any case."
 )
-Dask = option(
-    str | None,
-    "--dask",
-    help="Address of a running cluster of dask, which reads the tables in chunks.",
-)
-Page = option(Path | None, "--report", help="Report page to write; its numbers go beside it.")
-AsJson = option(bool, "--json", help="Print JSON, for programs.")
+Dask = option("Address of a running cluster of dask, which reads the tables in chunks.")
+Page = option("Report page to write; its numbers go beside it.", Path | None)
+AsJson = option("Print JSON, for programs.", bool, "--json")
 
 
 def fill_lists(text: str) -> str:

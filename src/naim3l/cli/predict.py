@@ -9,25 +9,14 @@ from naim3l.cli import options
 from naim3l.cli.app import report_errors, say
 from naim3l.cli.options import load_model, option
 
-Table: Any = option(
-    Path,
-    "--out",
-    "-o",
-    help="Table to write (<written>); or, for tables that are read in chunks, a folder.",
-)
-Kind: Any = option(str, "--what", help="labels, scores or probabilities.")
-Fused: Any = option(bool, "--fused", help="One row per id: the evidence of its views is added up.")
-Decide: Any = option(
-    str | None, "--decide", help="When to say yes: <rules>. Default: as in the fit."
-)
-Folder: Any = option(Path, "--out", "-o", help="Folder to write to, a file per view.")
-Format: Any = option(str, "--format", help="Format of the files in a folder: <written>.")
-MinConfidence: Any = option(
-    float | None,
-    "--min-confidence",
-    min=0.5,
-    max=1,
-    help="Leave a label unknown if its most probable value is less likely.",
+Table: Any = option("Table to write (<written>), or, of chunks, a folder.", Path, "--out", "-o")
+Kind: Any = option("labels, scores or probabilities.", str, "--what")
+Fused: Any = option("One row per id: the evidence of its views is added up.", bool, "--fused")
+Decide: Any = option("When to say yes: <rules>. Default: as in the fit.")
+Folder: Any = option("Folder to write to, a file per view.", Path, "--out", "-o")
+Format: Any = option("Format of the files in a folder: <written>.", str, "--format")
+Least: Any = option(
+    "Leave a label unknown if its most probable value is less likely.", float | None, min=0.5, max=1
 )
 
 
@@ -58,8 +47,6 @@ def predict(
     Example: naim3l predict model.naim3l lab=new.csv --what probabilities -o out.parquet
 
     Example: naim3l predict model.naim3l lab=new.csv clinic=later.csv --fused -o fused.csv
-
-    Example: naim3l predict model.naim3l lab=new.csv --decide cardinality -o tags.csv
 
     Example: naim3l predict model.naim3l 'lab=new/*.parquet' --memory 4GB -o answers/
     """
@@ -92,7 +79,7 @@ def predict(
             write_table(table, out, spreadsheet_safe=safe)
             n_rows = len(table)
         else:
-            with open_rows(fitted, tables, memory, dask, chunked=chunked) as rows:
+            with open_rows(fitted, tables, (memory, dask) if chunked else None) as rows:
                 named = {name: view.id for name, view in rows.items()}
                 answers = make_predictions(fitted, named, kind, decide)
                 (n_rows,) = write_answers({out: rows}, answers, ending, safe=safe)
@@ -121,7 +108,7 @@ def impute(
     ids: options.Ids = None,
     out: Folder = Path("imputed"),
     extension: Format = "csv",
-    min_confidence: MinConfidence = None,
+    min_confidence: Least = None,
     memory: options.Memory = None,
     dask: options.Dask = None,
     raw_cells: options.RawCells = False,
@@ -133,8 +120,6 @@ def impute(
     Known labels stay as they are, with confidence 1. Ids are kept. The folder is created if it does
     not exist. Files are named after the views, without characters that file names cannot have. For
     tables that are read in chunks (folders, patterns, --memory, --dask), they are folders of files.
-
-    Example: naim3l impute model.naim3l --config study.toml -o filled
 
     Example: naim3l impute model.naim3l --config study.toml --min-confidence 0.8 -o filled
     """
@@ -152,7 +137,7 @@ def impute(
         _check_targets(paths.values(), ending, settings.files(model, config), make_folders=True)
         fitted = load_model(model)
         tables = open_known(fitted, settings)
-        with open_rows(fitted, tables, memory, dask, chunked=chunked) as rows:
+        with open_rows(fitted, tables, (memory, dask) if chunked else None) as rows:
             check_answers(fitted, "probabilities")
             answers = {name: partial(fill_in, fitted, name, min_confidence) for name in rows}
             targets = {paths[name]: {name: of} for name, of in rows.items()}

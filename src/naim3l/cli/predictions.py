@@ -41,10 +41,7 @@ def make_predictions(
 def _predict(
     model: Any, view: str, asked: Any, names: Any, features: Batch, labels: Any = None
 ) -> Any:
-    """Predictions for rows of a view; ids, or numbers of rows, are the index.
-
-    ``asked`` are the kind and the rule; ``names`` those of a column for the view, and of the index.
-    """
+    """Predictions for rows of a view; ids, or numbers of rows, are the index."""
     (kind, decide), (column, index) = asked, names
     predict = model.predict_proba if kind == "probabilities" else model.decision_function
     table = predict({view: features})[view]
@@ -60,10 +57,7 @@ def _predict(
 def check_answers(model: Any, kind: str) -> None:
     """Refuse what a model cannot answer; results will be data frames."""
     if kind == "probabilities" and not model.has_probabilities:
-        raise ValueError(
-            'this model has no probabilities; fit it with decide="guarded", or another rule that '
-            "is learned."
-        )
+        raise ValueError("no probabilities; fit it with decide='guarded', or another learned rule.")
     model.set_output(transform="pandas")
 
 
@@ -83,10 +77,7 @@ def _free_name(name: str, taken: Collection[Any]) -> str:
 
 
 def predict_fused(model: Any, X: Mapping[str, Batch], kind: str, decide: str | None = None) -> Any:
-    """Predictions with one row per id: what its views add to the frequency of a label is added up.
-
-    Scores are log-odds, see `naim3l.fuse`.
-    """
+    """Predictions with one row per id, by `naim3l.fuse`; scores are log-odds."""
     ids = {view: batch.data.index.name for view, batch in X.items()}
     check_answers(model, kind)
     for view, column in ids.items():
@@ -106,13 +97,7 @@ def predict_fused(model: Any, X: Mapping[str, Batch], kind: str, decide: str | N
 def fill_in(
     model: Any, view: str, min_confidence: float | None, features: Batch, known: Any
 ) -> Any:
-    """Labels of rows of a view with the unknown ones filled in, as by `impute_labels`.
-
-    Beside each label are its confidence, in a column with "_confidence" behind the name, and
-    whether it was filled in, 1 or 0, in one with "_filled"; "_" is added to names that are taken.
-    The confidence is the probability of the value that was filled in, 1 where the label was known,
-    and missing where it stays unknown.
-    """
+    """Labels of rows, unknown ones filled in, beside their confidence and whether filled."""
     X = {view: features}
     filled = model.impute_labels(X, {view: known}, min_confidence)[view]
     probabilities = model.predict_proba(X)[view]
@@ -131,9 +116,6 @@ def fill_in(
     return table.rename_axis(_name_of_rows(table.columns, [known.index.name]))
 
 
-# Answers in files.
-
-
 def write_answers(
     targets: Mapping[Path, Mapping[str, Opened]],
     answers: Mapping[str, Answer],
@@ -141,10 +123,7 @@ def write_answers(
     *,
     safe: bool,
 ) -> list[int]:
-    """Write the answers for the views of each target, all or none; the numbers of rows.
-
-    A target is a file, or, with an ending, a folder with such a file for each part of the tables.
-    """
+    """Write the answers for the views of each file, or folder; the numbers of rows."""
     counts = []
     with _whole(list(targets), folders=ending is not None) as places:
         for place, views in zip(places, targets.values(), strict=True):

@@ -8,13 +8,8 @@ from naim3l.cli import options
 from naim3l.cli.app import report_errors, say
 from naim3l.cli.options import load_model, option
 
-Test: Any = option(
-    list[str] | None,
-    "--test",
-    help="name=path of rows that the fit has not seen, with labels in the same columns; repeat for "
-    "several views.",
-)
-Target: Any = option(Path, "--out", "-o", help="Page to write; its numbers go beside it, as JSON.")
+Test: Any = option("name=path of labelled rows that the fit has not seen.", list[str] | None)
+Target: Any = option("Page to write; its numbers go beside it, as JSON.", Path, "--out", "-o")
 
 
 def report(
@@ -42,11 +37,11 @@ def report(
 
         outputs = page_files(out)
         settings = make_settings(views, config, labels, labels_file, ids)
-        unseen = settings.with_sources(test) if test else None
-        check_outputs(outputs, settings.files(model, config) + (unseen.files() if unseen else []))
+        unseen = settings.with_sources(test or [])
+        check_outputs(outputs, [*settings.files(model, config), *unseen.files()])
         fitted = load_model(model)
         check_explained(fitted)
-        later = read_known(fitted, unseen) if unseen else None
+        later = read_known(fitted, unseen) if test else None
         write_page(fitted, *read_known(fitted, settings), out, test=later)
     say(f"Wrote {' and '.join(map(str, outputs))}.")
 

@@ -1,8 +1,4 @@
-"""Settings of a study, from a TOML file and the command line, and the model that they describe.
-
-Which values a parameter may have is known to the models alone: an unfitted one is made of the
-settings, and checks them, before any table is read.
-"""
+"""Settings of a study, from a TOML file and the command line; the models check their values."""
 
 import os
 import re
@@ -37,7 +33,7 @@ _VIEW_KEYS = dict.fromkeys(("source", "id", "labels_file"), str) | dict.fromkeys
     ("labels", "features", "text", "ignore"), list
 )
 _LABEL_KEYS = dict.fromkeys(("columns", "yes", "no", "unknown"), list)
-MODEL_KEYS: dict[str, type] = {key: object for key in (*_PARAMETERS, *_FEATURES)} | {"tune": bool}
+MODEL_KEYS: dict[str, Any] = {key: object for key in (*_PARAMETERS, *_FEATURES)} | {"tune": bool}
 _SOURCES = ("source", "labels_file")
 _TYPES: dict[type, str] = {str: "text", list: "a list of text", bool: "true or false"}
 # The same whether lam and ridge are chosen or given.
@@ -91,10 +87,7 @@ def make_settings(
     options: Mapping[str, Any] | None = None,
     words: Mapping[str, list[str] | None] | None = None,
 ) -> Settings:
-    """Settings of a TOML file, or of the command line, which replaces those of the file.
-
-    Only words for "yes", "no" and "unknown" are added to those of the file.
-    """
+    """Settings of a TOML file, or of the command line, which goes before the file."""
     if (config is None) == (not views):
         raise ReadError("give views as name=path, or a settings file with --config, not both.")
     if config is not None:
@@ -116,8 +109,8 @@ def make_settings(
         for name, view in settings.views.items()
     }
     more = {key: (*getattr(settings.words, key), *(of or ())) for key, of in (words or {}).items()}
-    named = {"labels": labels or settings.labels, "words": replace(settings.words, **more)}
-    return replace(settings, views=changed, **named)
+    named = replace(settings.words, **more)
+    return replace(settings, views=changed, labels=labels or settings.labels, words=named)
 
 
 def parse_sources(arguments: Sequence[str]) -> dict[str, str]:
@@ -151,30 +144,14 @@ def by_view(option: str, given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-# The TOML file.
-
-
 def read_settings(path: Path, given: Mapping[str, Any] | None = None) -> Settings:
-    """Settings of a TOML file; given options of the command line replace those of the file."""
+    """Settings of a TOML file; given options replace those of the file."""
     check_file(path)
+    where, folder = str(path), path.parent
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ReadError(f"{path}: TOML must be in UTF-8 ({error}).") from error
-    return parse_settings(text, str(path), path.parent, given)
-
-
-def parse_settings(
-    text: str, where: str, folder: Path, given: Mapping[str, Any] | None = None
-) -> Settings:
-    """Settings from TOML text, which errors call ``where``; paths in it are relative to a folder.
-
-    A key that is unknown, missing or of a wrong type is an error, which names similar keys.
-    """
-    try:
-        stored = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # among them TOMLDecodeError, with the line
-        raise ReadError(f"{where}: not TOML: {error}") from error
+        stored = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError has the line
+        raise ReadError(f"{where}: not TOML in UTF-8: {error}") from error
     _check(stored, _TOP_KEYS, where, "")
     views, labels, model = (stored.get(key, {}) for key in ("views", "labels", "model"))
     if not views:
@@ -209,7 +186,7 @@ def _moved(source: str, folder: Path) -> str:
     return place_database(source, move) if URL.match(source) else move(source)
 
 
-def _check(given: Mapping[str, Any], known: Mapping[str, type], where: str, prefix: str) -> None:
+def _check(given: Mapping[str, Any], known: Mapping[str, Any], where: str, prefix: str) -> None:
     """Refuse unknown keys and values of another type."""
     for key, value in given.items():
         if key not in known:
@@ -222,9 +199,6 @@ def _check(given: Mapping[str, Any], known: Mapping[str, type], where: str, pref
             expected = _TYPES.get(kind, f"a table, [{prefix}{key}]")
             given_as = f"of type {type(value).__name__}" if key in _SOURCES else quote(value)
             raise ReadError(f"{where}: {prefix}{key} must be {expected}, not {given_as}.")
-
-
-# The model.
 
 
 def check_model(options: Mapping[str, Any], views: Collection[str], prefix: str = "") -> None:
@@ -242,11 +216,7 @@ def check_model(options: Mapping[str, Any], views: Collection[str], prefix: str 
 def make_model(
     options: Mapping[str, Any], recipes: Mapping[str, Recipe], *, verbose: int = 0
 ) -> NAIM3L | NAIM3LCV:
-    """Unfitted model for some views; lam and ridge are chosen unless one, or a solver, is given.
-
-    Views that ``kernel`` leaves out are linear; those that ``gamma`` leaves out have the one that
-    suits their rows. Recipes tell which columns of each view are text, and which are kept.
-    """
+    """Unfitted model; lam and ridge are chosen unless one, or a solver, is given."""
     tuned = options.get("tune", not {"lam", "ridge", "solver"} & set(options))
     model: type[NAIM3L | NAIM3LCV] = NAIM3LCV if tuned else NAIM3L
     others = {k: v for k, v in options.items() if k not in _FEATURES and k != "tune"}
@@ -270,11 +240,7 @@ def make_model(
 
 
 def _features(options: Mapping[str, Any], view: str, columns: Recipe) -> Recipe | Kernel:
-    """Features of a view: a recipe, and a kernel if it is not linear.
-
-    A linear kernel is the same model, from whose weights no column could be read. Kernels of
-    histograms take numbers as they are.
-    """
+    """Features of a view; a linear kernel is none, so that weights are those of columns."""
     name, gamma = (
         given.get(view, given.get("")) if isinstance(given := options.get(key), Mapping) else given
         for key in ("kernel", "gamma")

@@ -1,8 +1,4 @@
-"""Tables of views: the roles of their columns, by name, and their rows as models take them.
-
-What a column contains is judged by the fit, as for tables from Python. Only ids, labels, ignored
-columns and columns of text are named here.
-"""
+"""Tables of views: the roles of their columns, by name, and their rows as models take them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,22 +52,14 @@ class ViewTable:
     labels: list[str] = field(default_factory=list)
     words: LabelWords = USUAL_WORDS  # further words of labels
 
-    @property
-    def where(self) -> str:
-        return f"view {self.name!r}"
-
     def read(self, n_rows: int | None = None, *, training: bool = False) -> tuple[Batch, Any]:
-        """Features and labels of all rows, with ids as index if there are some.
-
-        Labels are a pandas table of 1, 0, NaN = unknown; None if there are none, and for the first
-        rows alone. For training, warns of features that may be labels.
-        """
+        """Features, and labels (1, 0, NaN = unknown) unless only the first rows are read."""
         own = self.labels if self.labels_table is self.table else []
         ids = [] if self.id is None else [self.id]
         columns = list(dict.fromkeys([*ids, *self.features, *own]))
         text = {*self.recipe.text, *ids}
         frame, origin = self.table.read(n_rows=n_rows, columns=columns, text_columns=text)
-        origin = origin.of_table(self.where)
+        origin = origin.of_table(f"view {self.name!r}")
         frame = self._with_ids(frame, origin)
         if training:
             _warn_of_other_labels(self, frame, own)
@@ -104,18 +92,20 @@ class ViewTable:
         table, column = self.labels_table, frame.index.name
         _check_id(str(column), table)
         found, origin = table.read(columns=[column, *self.labels], text_columns=[column])
-        origin = origin.of_table(self.where)
+        origin = origin.of_table(f"view {self.name!r}")
         found = set_ids(found, column, origin)
         if not found.index.isin(frame.index).any():
-            raise ReadError(f"{self.where}: no id of {table.name} occurs in {self.table.name}.")
+            raise ReadError(
+                f"view {self.name!r}: no id of {table.name} occurs in {self.table.name}."
+            )
         return self._decoded(found, origin).reindex(frame.index)
 
     def in_chunks(self, batch_rows: int) -> tuple[FileView, LabelColumns]:
         """Features and labels as `fit` takes tables that are read in chunks."""
         if self.labels_table is not self.table:
             raise ReadError(
-                f"{self.where}: labels in a file of their own are matched by id, for which tables "
-                "must fit in memory; tables that are read in chunks need the labels as columns."
+                f"view {self.name!r}: labels in a file of their own are matched by id, for which "
+                "tables must fit in memory; tables in chunks need the labels as columns."
             )
         view = FileView(self.table, self.features, self.id, self.recipe.text, True, batch_rows)
         return view, LabelColumns(self.labels, self.words)
@@ -133,9 +123,6 @@ class ViewTable:
         return {"id": id, "labels": self.labels, "ignored": list(self.ignored), **words}
 
 
-# Views of a fit.
-
-
 def is_chunked(settings: Settings, memory: str | None, address: str | None) -> bool:
     """Whether a table is a folder or a pattern, or an option asks for chunks."""
     asked = memory is not None or address is not None
@@ -143,17 +130,13 @@ def is_chunked(settings: Settings, memory: str | None, address: str | None) -> b
 
 
 def open_training(settings: Settings) -> dict[str, ViewTable]:
-    """Views of the settings, with their labels; no rows are read.
-
-    All columns may be features, except for the id, those to leave out, and labels that are not
-    listed as features by name.
-    """
+    """Views of the settings, with their labels; no rows are read."""
     tables = {}
     for name, view in settings.views.items():
         check_view_name(name)
         table = open_table(view.source)
         _check_id(view.id, table)
-        tables[name] = table, _label_table(name, view, view.id, table)
+        tables[name] = table, _label_table(view, view.id, table)
     ids = {name: view.id for name, view in settings.views.items()}
     columns = {n: [c for c in of.columns if c != ids[n]] for n, (_, of) in tables.items()}
     views, words = {}, settings.words
@@ -181,16 +164,12 @@ def _check_id(column: str | None, table: FileTable) -> None:
         raise ReadError(f"{table.name}: no id column {quote(column)}; {near}")
 
 
-def _label_table(
-    name: str, view: ViewSettings, id_column: str | None, table: FileTable
-) -> FileTable:
+def _label_table(view: ViewSettings, own_id: str | None, table: FileTable) -> FileTable:
     """The table that has the labels of a view: its own, or that of a labels file."""
     if view.labels_file is None:
         return table
-    if id_column is None:
-        raise ReadError(
-            f"view {name!r}: labels in a file of their own are matched by id; name the id column."
-        )
+    if own_id is None:
+        raise ReadError(f"{table.name}: labels_file is matched by id; name the id column.")
     return open_table(view.labels_file)
 
 
@@ -199,11 +178,7 @@ def choose_labels(
     columns: Mapping[str, Sequence[str]],
     default: Mapping[str, list[str]] | None = None,
 ) -> dict[str, list[str]]:
-    """Label columns of each view, given the columns of the tables that have them.
-
-    Labels of a view must be in its table; those named for all views in one of the tables. Where
-    none are named, the default is taken.
-    """
+    """Label columns of each view; the default where none are named."""
     others = [name for name, view in settings.views.items() if not view.labels]
     every = dict.fromkeys(column for name in others for column in columns[name])
     where = f"labels of view{'s' * (len(others) > 1)} {', '.join(map(repr, others))}"
@@ -225,10 +200,7 @@ def choose_labels(
 def choose_columns(
     columns: Iterable[str], patterns: Iterable[str], *, where: str = "the table"
 ) -> list[str]:
-    """Columns by names and patterns, in the order of the patterns, and for each in that of columns.
-
-    A name takes precedence over its meaning as a shell-style pattern, such as ``"lab_*"``.
-    """
+    """Columns by names and shell-style patterns; a name takes precedence over its pattern."""
     names = dict.fromkeys(columns)  # ordered, with fast lookup
     chosen: dict[str, None] = {}
     for pattern in patterns:
@@ -258,12 +230,7 @@ def label_likeness(column: Any, words: LabelWords) -> str | None:
 
 
 def _warn_of_other_labels(view: ViewTable, frame: Any, labels: Collection[str]) -> None:
-    """Warn of features that look like labels as those given do.
-
-    With labels in words, these are all features in such words. Columns of 0 and 1 are often
-    features, so that with such labels only those right beside a label are named. Features that are
-    listed by name are meant to be features.
-    """
+    """Warn of features in words of labels, and of 0 and 1 right beside such labels."""
     unlisted = [column for column in view.features if column not in view.recipe.keep]
     looks = {column: label_likeness(frame[column], view.words) for column in unlisted}
     alike = {column for column, likeness in looks.items() if likeness == SURE}
@@ -275,20 +242,13 @@ def _warn_of_other_labels(view: ViewTable, frame: Any, labels: Collection[str]) 
     if alike:
         listed = some([column for column in view.features if column in alike])
         warn_user(
-            f"{view.where}: columns {listed} look like further labels, but are used as features. "
-            "Name them as labels, ignore them, or list them by name under features to confirm."
+            f"view {view.name!r}: columns {listed} look like further labels, but are used as "
+            "features. Name them as labels, ignore them, or list them under features to confirm."
         )
 
 
-# Ids that nobody has named.
-
-
 def guess_id(frame: Any, alike: Collection[str], first: str) -> str | None:
-    """The column that is likely to have the ids of the rows, of those that look like ids.
-
-    It is named like an id, or is the first column of the table, or is the only one of text; and its
-    cells differ. See `naim3l.features.plan.find_ids` for what looks like an id.
-    """
+    """The likely id of those that look like one: by name, the first, or the only text."""
     columns = [(c, frame[c]) for c in frame.columns if c in alike]
     usable = [c for c, cells in columns if cells.notna().all() and cells.is_unique]
     for name in (*in_order_of_names(usable), *(c for c in usable if c == first)):
@@ -315,23 +275,16 @@ def _find_id(table: FileTable, of_fit: str | None, known: Collection[str]) -> st
     return guess_id(frame, alike, table.columns[0])
 
 
-# Views of a fitted model.
-
-
 def open_new(model: Any, settings: Settings) -> dict[str, ViewTable]:
     """Views with the columns of a fit; without labels."""
     return {name: _open_of_fit(model, name, view) for name, view in settings.views.items()}
 
 
 def open_known(model: Any, settings: Settings) -> dict[str, ViewTable]:
-    """Views with the columns of a fit, and what is known of its labels.
-
-    What the settings do not say is as it was at the fit: ids, the words of labels, and which labels
-    there are. Labels that a table lacks are unknown.
-    """
+    """Views with the columns of a fit, and its labels, unknown where a table lacks them."""
     views, columns, default = {}, {}, {}
     for name, view in open_new(model, settings).items():
-        source = _label_table(name, settings.views[name], view.id, view.table)
+        source = _label_table(settings.views[name], view.id, view.table)
         views[name] = replace(view, labels_table=source)
         columns[name] = [column for column in source.columns if column != view.id]
         # Unless the column was something else at the fit.
@@ -375,7 +328,7 @@ def _open_of_fit(model: Any, name: str, view: ViewSettings) -> ViewTable:
     ignored, given = tuple(roles["ignored"]), view.id is not None
     found = view.id or _find_id(table, roles["id"], {*features, *model.label_names_, *ignored})
     words = LabelWords(*(tuple(roles[key]) for key in ("yes", "no", "unknown")))
-    own = features, found, given, Recipe(text=text), ignored, [], words
+    own: Any = features, found, given, Recipe(text=text), ignored, [], words
     return ViewTable(name, table, table, *own)
 
 
