@@ -1,7 +1,6 @@
 """Fits that are killed, and commands that are stopped, go on to the same model."""
 
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -9,6 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from study import ROLES, VIEWS, run, write_files
 
 TESTS = Path(__file__).resolve().parent
 ONE_THREAD = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # threads and forks do not go together
@@ -23,49 +24,24 @@ def test_killed_fits_end_at_the_same_weights():
     assert done.stdout.count(": killed at ") == 3
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(TESTS.parent / "examples" / "messy_files.py"), run_name="__main__")
-    return tmp_path
-
-
-def start(*arguments):
-    """The command with files and roles, as a process."""
-    command = [
-        sys.executable,
-        "-c",
-        "from naim3l.cli import main; main()",
-        "fit",
-        "clinic=clinic.csv",
-        "lab=lab.txt",
-        "survey=survey.parquet",
-        "--id",
-        "patient_id",
-    ]
-    for label in ("flu", "asthma", "gout"):
-        command += ["--labels", label]
-    return subprocess.Popen(
-        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent as a POSIX signal")
-def test_ctrl_c_leaves_a_checkpoint_and_resume_gives_the_same_model(folder):
-    whole = start("-o", "whole.naim3l")
-    process = start("-o", "model.naim3l")
-    checkpoint = folder / "model.naim3l.checkpoint"
-    until = time.monotonic() + 100
+def test_ctrl_c_leaves_a_checkpoint_and_resume_gives_the_same_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_files()
+    command = [sys.executable, "-c", "from naim3l.cli import main; main()", "fit", *VIEWS, *ROLES]
+    process = subprocess.Popen(
+        [*command, "-o", "m.naim3l"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    checkpoint, until = tmp_path / "m.naim3l.checkpoint", time.monotonic() + 100
     while not checkpoint.exists() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
     shown, told = process.communicate(timeout=100)
     assert process.returncode == 130, (shown, told)
     assert told == "Interrupted; the same command with --resume resumes the fit.\n" and not shown
-    assert checkpoint.exists() and not (folder / "model.naim3l").exists()
-    again = start("-o", "model.naim3l", "--resume")
-    shown, told = again.communicate(timeout=100)
-    assert again.returncode == 0, told
-    assert whole.wait(100) == 0 and whole.communicate()[1] == told == ""
-    assert (folder / "model.naim3l").read_bytes() == (folder / "whole.naim3l").read_bytes()
-    assert not list(folder.glob("*.checkpoint*")) and not list(folder.glob(".*.part"))
+    assert checkpoint.exists() and not (tmp_path / "m.naim3l").exists()
+    for output, options in (("m.naim3l", ["--resume"]), ("whole.naim3l", [])):
+        done = run("fit", *VIEWS, *ROLES, "-o", output, *options)
+        assert done.exit_code == 0 and not done.stderr, done.output
+    assert (tmp_path / "m.naim3l").read_bytes() == (tmp_path / "whole.naim3l").read_bytes()
+    assert not list(tmp_path.glob("*.checkpoint*")) and not list(tmp_path.glob(".*.part"))
