@@ -16,6 +16,11 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
+from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
+    validate_parameter_constraints,
+)
 
 from naim3l._arrays import Mask
 from naim3l._device import CPU
@@ -37,6 +42,22 @@ from naim3l.input.batches import (
 
 # Names that the parameter ``features`` may be.
 NAMES = (AUTO, *RECIPES, *KERNELS)
+_COUNT = Interval(Integral, 1, None, closed="left")
+_NAMES = [list, tuple, set]  # of columns
+_OF_RECIPE = {
+    "steps": [StrOptions({*RECIPES}), None],
+    "n_components": [_COUNT],
+    "plan": ["boolean"],
+    "text": _NAMES,
+    "keep": _NAMES,
+}
+_OF_KERNEL = {
+    "name": [StrOptions({*KERNELS}), callable],
+    "n_landmarks": [_COUNT, None],
+    "gamma": [StrOptions({AUTO}), Interval(Real, 1e-100, 1e100, closed="both")],
+    "landmarks": [StrOptions({*LANDMARKS})],
+    "recipe": "no_validation",
+}
 _NO_NUMBER = re.compile(r"could not convert string to float: (.+)")
 
 
@@ -149,7 +170,7 @@ class FeatureSpec:
             given = Kernel(given)
         if not isinstance(given, Kernel):
             return cls._of_recipe(given, view)
-        check_kernel(given)
+        validate_parameter_constraints(_OF_KERNEL, vars(given), "Kernel")
         before = given.recipe
         if isinstance(before, str) and before == AUTO and given._of_histograms:
             before = Recipe(None)
@@ -158,7 +179,9 @@ class FeatureSpec:
     @classmethod
     def _of_recipe(cls, given: Any, view: str) -> "FeatureSpec":
         if isinstance(given, Recipe):
-            check_recipe(given)
+            validate_parameter_constraints(_OF_RECIPE, vars(given), "Recipe")
+            if not all(isinstance(name, str) for name in (*given.text, *given.keep)):
+                raise ValueError("Recipe: text and keep must be lists of names of columns.")
             return cls(given)
         if given is None:
             return cls()
@@ -293,54 +316,6 @@ def stated_text(features: Any) -> set[str]:
     given = features.values() if isinstance(features, Mapping) else [features]
     recipes = [each.recipe if isinstance(each, Kernel) else each for each in given]
     return {name for each in recipes if isinstance(each, Recipe) for name in each.text}
-
-
-def check_recipe(recipe: Recipe) -> None:
-    """Refuse a recipe with values that it cannot have."""
-    allowed = {
-        "steps": (recipe.steps is None or recipe.steps in RECIPES, f"one of {[*RECIPES]} or None"),
-        "n_components": (_is_whole(recipe.n_components), "a whole number >= 1"),
-        "text": (_are_names(recipe.text), "a list of names of columns"),
-        "keep": (_are_names(recipe.keep), "a list of names of columns"),
-    }
-    _check_fields(recipe, allowed)
-
-
-def _check_fields(given: Recipe | Kernel, allowed: Mapping[str, tuple[bool, str]]) -> None:
-    for name, (valid, what) in allowed.items():
-        if not valid:
-            raise ValueError(
-                f"{type(given).__name__}: {name} must be {what}, got {getattr(given, name)!r}."
-            )
-
-
-def _are_names(given: Any) -> bool:
-    return not isinstance(given, str) and all(isinstance(column, str) for column in given)
-
-
-def check_kernel(kernel: Kernel) -> None:
-    """Refuse a kernel with values that it cannot have."""
-    name, n, gamma = kernel.name, kernel.n_landmarks, kernel.gamma
-    is_auto = isinstance(gamma, str) and gamma == AUTO
-    is_number = isinstance(gamma, Real) and not isinstance(gamma, bool)
-    known = callable(name) or (isinstance(name, str) and name in KERNELS)
-    allowed = {
-        "name": (known, f"one of {[*KERNELS]} or a function"),
-        "n_landmarks": (
-            n is None or _is_whole(n),
-            "a whole number >= 1, or None for all training rows",
-        ),
-        "gamma": (
-            is_auto or (is_number and 1e-100 <= gamma <= 1e100),
-            "'auto' or a number from 1e-100 to 1e100",
-        ),
-        "landmarks": (kernel.landmarks in LANDMARKS, f"one of {list(LANDMARKS)}"),
-    }
-    _check_fields(kernel, allowed)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 @contextmanager

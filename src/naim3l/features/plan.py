@@ -64,28 +64,18 @@ from naim3l.input.batches import (
     refusal_of_number,
 )
 
-# Largest share of the known cells of a column of numbers that may be something else.
-MOST_ODD = 0.1
-# Text with more different values than this is not categorical: the most frequent become columns.
-MOST_CATEGORIES = 30
-# A value of text in fewer rows than this is one of the rare ones of its column.
-RARE_WORD = 3
+MOST_ODD = 0.1  # largest share of a column of numbers that may be something else
+MOST_CATEGORIES = 30  # values of text that become columns
+RARE_WORD = 3  # rows of a value of text below which it is one of the rare ones of its column
 # A column is almost empty if fewer cells than these are known, and fewer than half of all: filled
 # in with the mean it would be constant except in a few rows, which scaling would move far away.
 FEWEST_KNOWN, FEWEST_SHARE = 5, 0.01
-# If more columns are dropped, one warning lists them.
-MOST_WARNINGS = 8
+MOST_WARNINGS = 8  # if more columns are dropped, one warning lists them
 KINDS = (NUMBER, TRUTH, DATE, TEXT)
 ID_REASON = "an id: "  # begins the reason for which an id is dropped
 _READ_AS = {DATE: "days", TRUTH: "0 and 1"}
 _TAKEN_AS_MISSING = ". Such cells are taken as missing; correct them, or leave them empty."
 _KEEP = "keep it by name, with keep={0} of Recipe in Python, or features = {0} in the settings."
-_ID, _EMPTY, _TEXT = "id", "empty", "text"
-_CURES = {
-    _ID: f"If it is a feature, {_KEEP}",
-    _EMPTY: f"To use it, {_KEEP}",
-    _TEXT: "To use it, group its values.",
-}
 
 
 @dataclass(frozen=True)
@@ -148,18 +138,6 @@ class ViewPlan:
     become days since 1970-01-01. Each of the `MOST_CATEGORIES` most frequent values of text becomes
     a column of 0 and 1, as does a missing cell; values in fewer than `RARE_WORD` rows, all others,
     and later those that were not in the training rows share one. Columns of text come last.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from naim3l.features.plan import ViewPlan
-    >>> from naim3l.features.survey import TableSurvey
-    >>> from naim3l.input.batches import Batch
-    >>> frame = pd.DataFrame({"age": [61, None, 35, 36], "ward": ["A", "B", "A", "B"]})
-    >>> batch = Batch(frame, "X")
-    >>> plan, used = ViewPlan.of(TableSurvey.of(batch))
-    >>> plan.encode(batch)[0][:, 0]
-    array([61., 44., 35., 36.])
     """
 
     columns: list[ColumnPlan]  # that are used, in the order of the table
@@ -342,19 +320,20 @@ def columns_of_several_types(survey: TableSurvey) -> list[int]:
 def _judge_columns(
     survey: TableSurvey, keep: Collection[str]
 ) -> tuple[dict[int, tuple[str, str]], dict[int, Kind]]:
-    """Why some columns are dropped, and the kinds of the others."""
+    """What to do about columns that are dropped, and why; and the kinds of the others."""
     n_rows, n_known = survey.rows.n_present, survey.n_known
-    dropped = {j: (_ID, f"{ID_REASON}{reason}") for j, reason in find_ids(survey).items()}
+    cure = f"If it is a feature, {_KEEP}"
+    dropped = {j: (cure, f"{ID_REASON}{reason}") for j, reason in find_ids(survey).items()}
     least = min(max(FEWEST_KNOWN, FEWEST_SHARE * n_rows), n_rows / 2)
     for j in np.flatnonzero(n_known < least).tolist():
-        dropped[j] = (_EMPTY, f"{n_known[j]} known values in {n_rows} rows")
+        dropped[j] = (f"To use it, {_KEEP}", f"{n_known[j]} known values in {n_rows} rows")
     for j, name in enumerate(survey.columns or ()):
         if name in keep:
             dropped.pop(j, None)
     kinds = {j: judge_column(survey, j) for j in range(len(survey.labels)) if j not in dropped}
     for j, kind in kinds.items():
         if kind.name == TEXT and (reason := _free_text(survey, j)):
-            dropped[j] = (_TEXT, reason)
+            dropped[j] = ("To use it, group its values.", reason)
     _warn_of_dropped(survey, dropped)
     return dropped, kinds
 
@@ -496,9 +475,9 @@ def _warn_of_dropped(survey: TableSurvey, dropped: Mapping[int, tuple[str, str]]
             f"{survey.origin.table}: {len(dropped)} columns are dropped: {some(listed, 8, str)}."
         )
         return
-    for j, (why, reason) in sorted(dropped.items()):
+    for j, (cure, reason) in sorted(dropped.items()):
         # A column without a name cannot be kept by name.
-        cure = "" if survey.columns is None else " " + _CURES[why].format([survey.columns[j]])
+        cure = "" if survey.columns is None else " " + cure.format([survey.columns[j]])
         warn_user(f"{survey.place(j)}: {reason}. It is dropped.{cure}")
 
 

@@ -114,17 +114,15 @@ class Recipe:
             rows = _roots(rows)
         is_sparse = sparse.issparse(rows)
         ends = min_max_axis(rows, axis=0) if is_sparse else (rows.min(axis=0), rows.max(axis=0))
-        lowest, highest = ends
-        kept = _kept(steps, rows.shape[0], lowest, highest)
-        rows, lowest, highest = _columns(rows, kept), lowest[kept], highest[kept]
-        scale, deviation = None, None
+        kept = _kept(steps, rows.shape[0], *ends)
+        n_axes = self._n_axes(rows.shape[0], *(end[kept] for end in ends))
+        rows = _columns(rows, kept)
+        scale = deviation = None
         if steps.scale:
             # PCA centres its input, so scaling need not: sparse tables stay sparse until then.
             scaler = StandardScaler(with_mean=False).fit(rows)
             scale, deviation = scaler.scale_, np.sqrt(scaler.var_)
             rows = _divided(rows, scale)
-            lowest, highest = lowest / scale, highest / scale
-        n_axes = self._n_axes(rows.shape[0], lowest, highest)
         centred = centred_rows(rows, n_axes)
         # Sparse rows cannot be centred before the product without losing their zeros.
         offset = np.zeros_like(centred.mean) if sparse.issparse(rows) else centred.mean
@@ -135,22 +133,20 @@ class Recipe:
 
     def _fit_moments(self, moments: "Moments") -> "FittedRecipe":
         """The recipe fitted to the moments of rows, as `_before_moments` gives them."""
-        steps = RECIPES[str(self.steps)]
-        kept = _kept(steps, moments.n_rows, moments.lowest, moments.highest)
-        moments = moments.select_columns(kept)
+        steps, n = RECIPES[str(self.steps)], moments.n_rows
+        kept = _kept(steps, n, moments.lowest, moments.highest)
+        n_axes = self._n_axes(n, moments.lowest[kept], moments.highest[kept])
+        mean, scatter = moments.mean[kept], moments.scatter[np.ix_(kept, kept)]
         scale = deviation = None
         if steps.scale:
-            variance = moments.scatter.diagonal() / moments.n_rows
             # Like scikit-learn, leave columns as they are whose variance may be rounding alone.
-            n, eps = moments.n_rows, np.finfo(np.float64).eps
-            constant = variance <= n * eps * variance + (n * moments.mean * eps) ** 2
+            variance, eps = scatter.diagonal() / n, np.finfo(np.float64).eps
+            constant = variance <= n * eps * variance + (n * mean * eps) ** 2
             deviation = np.sqrt(variance)
             scale = np.where(constant, 1, deviation)
-            moments = moments.divide(scale)
-        n_axes = self._n_axes(moments.n_rows, moments.lowest, moments.highest)
-        offset, n_rows, rest = moments.mean, moments.n_rows, np.zeros_like(moments.mean)
-        found = _oriented(*axes_of_scatter(moments.scatter, n_axes), n_rows)
-        return FittedRecipe(steps.histogram, kept, scale, deviation, offset, rest, *found, n_rows)
+            mean, scatter = mean / scale, scatter / scale / scale[:, None]
+        found, rest = _oriented(*axes_of_scatter(scatter, n_axes), n), np.zeros_like(mean)
+        return FittedRecipe(steps.histogram, kept, scale, deviation, mean, rest, *found, n)
 
     def _before_moments(self, rows: Any) -> Any:
         """Rows as `_fit_moments` needs the moments of them."""
@@ -318,15 +314,3 @@ class Moments:
             np.minimum(self.lowest, other.lowest),
             np.maximum(self.highest, other.highest),
         )
-
-    def select_columns(self, mask: Mask) -> "Moments":
-        if mask.all():
-            return self
-        columns = (self.mean[mask], self.scatter[np.ix_(mask, mask)])
-        return Moments(self.n_rows, *columns, self.lowest[mask], self.highest[mask])
-
-    def divide(self, scale: NDArray[np.float64]) -> "Moments":
-        """Moments of the columns divided by ``scale``, (n_columns,), of numbers above 0."""
-        scatter = self.scatter / scale / scale[:, None]
-        ends = self.lowest / scale, self.highest / scale
-        return Moments(self.n_rows, self.mean / scale, scatter, *ends)

@@ -5,7 +5,7 @@ Surveys of batches are combined to that of the table, which `naim3l.features.pla
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -56,7 +56,7 @@ class ValueCounts:
     def of_numbers(cls, numbers: NDArray[np.float64]) -> "ValueCounts":
         """Counts of numbers, (n_rows,), without NaN."""
         bits = (numbers + 0.0).view(np.uint64)  # -0 and 0 are one value
-        return cls._cut(*np.unique(splitmix64(bits), return_counts=True))
+        return cls._smallest(splitmix64(bits), np.ones(len(bits)))
 
     @property
     def n_values(self) -> int:
@@ -79,9 +79,7 @@ class ValueCounts:
         if self.counts is not None and other.counts is not None:
             return ValueCounts.of(_added(self.counts, other.counts))
         a, b = self._hashed(), other._hashed()
-        hashes, repeats = (
-            np.concatenate([getattr(c, key) for c in (a, b)]) for key in ("hashes", "repeats")
-        )
+        hashes, repeats = np.append(a.hashes, b.hashes), np.append(a.repeats, b.repeats)
         return ValueCounts._smallest(hashes, repeats, a.is_sample or b.is_sample)
 
     def _hashed(self) -> "ValueCounts":
@@ -92,20 +90,12 @@ class ValueCounts:
         return ValueCounts._smallest(hashes, repeats)
 
     @classmethod
-    def _smallest(
-        cls, hashes: NDArray[np.uint64], repeats: NDArray[np.int64], is_sample: bool = False
-    ) -> "ValueCounts":
+    def _smallest(cls, hashes: Any, repeats: Any, is_sample: bool = False) -> "ValueCounts":
         """Counts of the values with the smallest hashes."""
         different, of_row = np.unique(hashes, return_inverse=True)
         repeats = np.bincount(of_row, weights=repeats, minlength=len(different)).astype(np.int64)
-        return cls._cut(different, repeats, is_sample)
-
-    @classmethod
-    def _cut(
-        cls, hashes: NDArray[np.uint64], repeats: NDArray[np.int64], is_sample: bool = False
-    ) -> "ValueCounts":
-        is_sample = is_sample or len(hashes) > MOST_VALUES
-        return cls(None, hashes[:MOST_VALUES].copy(), repeats[:MOST_VALUES].copy(), is_sample)
+        is_sample = is_sample or len(different) > MOST_VALUES
+        return cls(None, different[:MOST_VALUES].copy(), repeats[:MOST_VALUES].copy(), is_sample)
 
 
 def _added(a: Mapping[Any, int], b: Mapping[Any, int]) -> dict[Any, int]:
@@ -328,15 +318,9 @@ class CellSurvey:
         some_codes = frozenset(sorted(found)[:ENOUGH_CODES])  # the same for any batches
         return replace(self, n=n, sums=sums, first=first, numbers=of_numbers, codes=some_codes)
 
-    @classmethod
-    def _unusable(cls, n_known: int, fault: Exception | None) -> "CellSurvey":
-        n: Counter[str] = Counter(known=n_known)
-        return cls(n, {}, {}, ValueCounts.of({}), IdEvidence(n_known), fault=fault)
-
     def combine(self, other: "CellSurvey") -> "CellSurvey":
         """Survey of these cells, followed by others."""
-        fault = self.fault or other.fault
-        if fault is not None:
+        if (fault := self.fault or other.fault) is not None:
             return CellSurvey._unusable(self.n["known"] + other.n["known"], fault)
         return CellSurvey(
             self.n + other.n,
@@ -347,6 +331,11 @@ class CellSurvey:
             self.all_id_codes and other.all_id_codes,
             frozenset(sorted(self.codes | other.codes)[:ENOUGH_CODES]),
         )
+
+    @classmethod
+    def _unusable(cls, n_known: int, fault: Exception) -> "CellSurvey":
+        n = Counter(known=n_known)
+        return cls(n, {}, {}, ValueCounts.of({}), IdEvidence(n_known), fault=fault)
 
 
 @dataclass(frozen=True)
@@ -373,10 +362,11 @@ class RowPatterns:
             return cls(n_columns, n_present, {})
         if sparse.issparse(missing):  # has no columns of text, for which the number matters
             return cls(n_columns, n_present, None)
-        # The first rows often have too many patterns already.
-        partly = _count_rows(~missing[lacking[: 2 * MOST_PATTERNS]])
-        if partly is not None and len(lacking) > 2 * MOST_PATTERNS:
-            partly = _count_rows(~missing[lacking])
+        partly: dict[bytes, int] = {}
+        for known in map(bytes, np.packbits(~missing[lacking], axis=1)):
+            partly[known] = partly.get(known, 0) + 1
+            if len(partly) > MOST_PATTERNS:
+                return cls(n_columns, n_present, None)
         return cls(n_columns, n_present, partly)
 
     def combine(self, other: "RowPatterns") -> "RowPatterns":
@@ -389,28 +379,11 @@ class RowPatterns:
 
     def n_with(self, columns: Sequence[int]) -> int:
         """Number of rows with a known cell in some columns; all rows if there are too many."""
-        if self.partly is None:
+        if not self.partly:
             return self.n_present
-        chosen = np.zeros(self.n_columns, dtype=bool)
-        chosen[list(columns)] = True
-        lacking = 0
-        for known, n in self.partly.items():
-            bits = np.unpackbits(np.frombuffer(known, np.uint8), count=self.n_columns)
-            lacking += 0 if bits[chosen].any() else n
-        return self.n_present - lacking
-
-
-def _count_rows(known: Mask) -> dict[bytes, int] | None:
-    """Numbers of equal rows by their bits, None if more than `MOST_PATTERNS` differ."""
-    bits = np.packbits(known, axis=1)
-    words = np.pad(bits, [(0, 0), (0, -bits.shape[1] % 8)]).view(np.uint64)
-    keys = words[:, 0]
-    for word in words.T[1:]:
-        keys = splitmix64(keys) ^ word
-    _, rows, counts = np.unique(keys, return_index=True, return_counts=True)
-    if len(rows) > MOST_PATTERNS:
-        return None
-    return dict(zip((bits[i].tobytes() for i in rows), counts.tolist(), strict=True))
+        bits = np.frombuffer(b"".join(self.partly), np.uint8).reshape(len(self.partly), -1)
+        known = np.unpackbits(bits, axis=1)[:, list(columns)].any(axis=1)
+        return self.n_present - int(np.array([*self.partly.values()])[~known].sum())
 
 
 @dataclass(frozen=True)
@@ -438,26 +411,19 @@ class TableSurvey:
     ) -> "TableSurvey":
         """Survey of a batch.
 
-        ``text`` are names of columns that are text even if their cells are numbers; ``cells`` are
-        positions of columns whose cells are looked at one by one, whatever their type.
+        Columns named in ``text`` are text even if their cells are numbers. Of columns at positions
+        in ``cells``, cells are looked at one by one, whatever their type.
         """
         n_rows, n_columns = batch.shape
         types = column_types(batch, text)
         types = [CELLS if j in cells and kind != TEXT else kind for j, kind in enumerate(types)]
         missing = missing_cells(batch, types)
         n_known = n_rows - np.asarray(missing.sum(axis=0)).ravel().astype(int)
-        survey = cls(
-            batch.origin,
-            batch.columns,
-            [batch.column_label(j) for j in range(n_columns)],
-            [Counter({kind: n}) for kind, n in zip(types, n_known.tolist(), strict=True)],
-            n_rows,
-            RowPatterns.of(missing),
-            n_known,
-            np.zeros(n_columns),
-            np.full(n_columns, np.inf),
-            np.full(n_columns, -np.inf),
-        )
+        labels = [batch.column_label(j) for j in range(n_columns)]
+        counts = [Counter({kind: n}) for kind, n in zip(types, n_known.tolist(), strict=True)]
+        amounts = np.zeros(n_columns), np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
+        about, rows = (batch.origin, batch.columns, labels, counts), RowPatterns.of(missing)
+        survey = cls(*about, n_rows, rows, n_known, *amounts)
         survey._add_numbers(batch, [j for j, kind in enumerate(types) if kind in (NUMBER, TRUTH)])
         for j, kind in enumerate(types):
             if kind == DATE:
@@ -538,10 +504,8 @@ class TableSurvey:
                 error = ValueError(refusal_of_number(part.place(row, k), column[row]))
                 self.too_large[numeric[k]] = row, error
         self.totals[numeric], self.lowest[numeric], self.highest[numeric] = totals, lowest, highest
-        if batch.columns is not None:
-            self._add_ids(numeric, numbers)
-
-    def _add_ids(self, numeric: list[int], numbers: Any) -> None:
+        if batch.columns is None:
+            return
         head = numbers[:_HEAD]
         whole = (np.isnan(head) | (head == np.floor(head))).all(axis=0)
         for k, j in enumerate(numeric):
@@ -551,11 +515,8 @@ class TableSurvey:
                 self.ids[j] = IdEvidence.of_numbers(known[~np.isnan(known)])
 
 
-def _combine_items(
-    first: Mapping[Any, Any], second: Mapping[Any, Any], combine: Callable[[Any, Any], Any]
-) -> dict[Any, Any]:
-    both = {j: combine(first[j], second[j]) for j in first if j in second}
-    return dict(first) | dict(second) | both
+def _combine_items(first: dict[Any, Any], second: dict[Any, Any], combine: Any) -> dict[Any, Any]:
+    return first | second | {j: combine(first[j], second[j]) for j in first if j in second}
 
 
 def column_types(batch: Batch, text: Collection[str] = ()) -> list[str]:
