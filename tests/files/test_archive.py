@@ -1,6 +1,5 @@
 """Archives: what is written is read again, and nothing else is."""
 
-import io
 import json
 import os
 import re
@@ -16,14 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from naim3l.files.archive import (
-    DTYPES,
-    MOST_DEPTH,
-    Archive,
-    ModelFileError,
-    parse_json,
-    write_archive,
-)
+from model_files import npy, zipped
+from naim3l.files import archive as archives
+from naim3l.files.archive import MOST_DEPTH, Archive, ModelFileError, parse_json, write_archive
 
 FORMAT = {"format": "test", "version": 1}
 CONTENT = {**FORMAT, "names": ["é\n", "b"], "nested": {"a": [1, 2.5, None, True]}}
@@ -33,7 +27,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=10,
 )
-plain_arrays = st.sampled_from(DTYPES).flatmap(
+plain_arrays = st.sampled_from(archives.DTYPES).flatmap(
     lambda dtype: arrays_of.arrays(
         dtype, arrays_of.array_shapes(min_dims=0, min_side=0, max_dims=3)
     )
@@ -60,17 +54,8 @@ def same(one, other):
     )
 
 
-def zip_of(members, compression=zipfile.ZIP_STORED):
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", compression) as archive:
-        for name, content in members:
-            archive.writestr(name, content)
-    return target.getvalue()
-
-
-def npy(dtype="<f8", shape="(2,)", data=b"\0" * 16, fortran="False"):
-    text = f"{{'descr': '{dtype}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n".encode()
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
+def zip_of(members, kind=zipfile.ZIP_STORED):
+    return zipped(members, kind)
 
 
 def archive_of(*arrays, document=FORMAT):
@@ -140,18 +125,8 @@ def test_a_changed_byte_is_refused_or_harmless(small):
 
 @pytest.mark.parametrize(
     "array",
-    [
-        np.array([None]),
-        np.array(["a"]),
-        np.array([b"a"]),
-        np.zeros(2, np.longdouble),
-        np.zeros(2, complex),
-        np.zeros(2, "f2"),
-        np.zeros(2, [("a", float)]),
-        np.zeros(2, "M8[s]"),
-        np.ma.zeros(2),
-        [1.0],
-    ],
+    [np.ma.zeros(2), [1.0], np.zeros(2, [("a", float)])]
+    + [np.zeros(2, dtype) for dtype in ("O", "U1", "S1", "g", "c16", "f2", "M8[s]")],
 )
 def test_only_plain_arrays_can_be_written(tmp_path, array):
     with pytest.raises(TypeError, match="stored"):
@@ -291,10 +266,8 @@ def test_pipes_folders_and_missing_files_do_not_hang(tmp_path):
 
 
 def _is_ours(descriptor, folder):
-    try:
+    with suppress(OSError):
         return os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(folder))
-    except OSError:
-        return False
 
 
 @given(st.text('[]{}"\\,:1 a', max_size=30))
