@@ -279,7 +279,6 @@ label_names_, classes_, n_features_in_, feature_names_in_
     0.94
     """
 
-    # With 0, weights need not be unique.
     _parameter_constraints = ConcatenatedModel._parameter_constraints | {"ridge": [FACTOR]}
 
     ridge: float = 5.0

@@ -3,6 +3,7 @@
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 from types import MethodType
@@ -31,8 +32,7 @@ from naim3l.estimators.chunked import lazily, scores_of_chunks
 from naim3l.estimators.saved import PARAMETER, save, storable
 from naim3l.estimators.training import read_training
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, accepts_missing
-from naim3l.features.kernels import AUTO, KERNELS, Kernel, KernelMap
-from naim3l.features.recipes import Recipe
+from naim3l.features.kernels import AUTO, KernelMap
 from naim3l.features.survey import TEXT
 from naim3l.files.stored import Array, MapOf, Nested, Plain, Sometimes, Text
 from naim3l.input.batches import Batch
@@ -67,10 +67,7 @@ class WithProbabilities:
 
 
 class ViewPredictor(BaseEstimator):
-    """What a fitted model computes, whatever it has learned.
-
-    A subclass has the methods below, of which ``_fit`` sets the attributes.
-    """
+    """What a fitted model computes, whatever ``_fit`` of a subclass has learned."""
 
     _stored: ClassVar[dict[str, Any]] = {
         "parameters": MapOf(PARAMETER),
@@ -108,13 +105,13 @@ class ViewPredictor(BaseEstimator):
     n_features_in_ = property(lambda self: self.names_.n_features_in_)
     feature_names_in_ = property(lambda self: self.names_.feature_names_in_)
     thresholds_ = property(lambda self: self.decisions_.thresholds)
+    fusion_overlap_ = property(lambda self: getattr(self.decisions_.evidence, "overlap", None))
+    # Whether `predict_proba` is available.
+    has_probabilities = property(lambda self: Decisions.of(self.decide).probabilities)
 
     @property
     def columns_(self) -> dict[str, list[Any]]:
-        """How each column of a view is used; those that are dropped come last.
-
-        A view whose features are numbers as they are, or of a transformer, has no entry.
-        """
+        """How each column of a view with a plan is used; those that are dropped come last."""
         found = {}
         for view, features in self.features_.items():
             plan, recipe = features.plan, features.recipe
@@ -146,16 +143,6 @@ class ViewPredictor(BaseEstimator):
         """Weights (n_labels,) of the views of a wide table that are fused by evidence."""
         evidence = self.decisions_.evidence
         return None if evidence is None else dict(zip(self.views_, evidence.weights, strict=True))
-
-    @property
-    def fusion_overlap_(self) -> Matrix | None:
-        """Overlap (n_labels,) of the views of a wide table that are fused by evidence."""
-        return None if self.decisions_.evidence is None else self.decisions_.evidence.overlap
-
-    @property
-    def has_probabilities(self) -> bool:
-        """Whether `predict_proba` is available, according to ``decide``."""
-        return Decisions.of(self.decide).probabilities
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to tables and their labels.
@@ -465,9 +452,7 @@ class ViewPredictor(BaseEstimator):
     def _to_stored(self) -> dict[str, Any]:
         """Parameters and learned attributes, for a model file."""
         values = {name: getattr(self, name) for name in self._stored if hasattr(self, name)}
-        for name in ("history_", "held_out_"):
-            if name in values:
-                values[name] = plain(values[name])
+        values |= {name: plain(values[name]) for name in values.keys() & {"history_", "held_out_"}}
         parameters = {name: storable(value) for name, value in self.get_params(deep=False).items()}
         if not isinstance(parameters.get("random_state", 0), int):
             parameters |= {"random_state": None}  # a generator has nothing to do with the fit
@@ -515,15 +500,14 @@ class ViewPredictor(BaseEstimator):
         return with_columns(X, self.names_.needed_columns(), text)
 
     def _view_scores(self, X: Any) -> dict[str, Matrix]:
-        return {view: self._score_view(view, batch) for view, batch in self._batches(X).items()}
-
-    def _score_view(self, view: str, batch: Batch) -> Matrix:
-        features, present = self.features_[view].encode(batch)
-        scores = np.full((len(batch), len(self.label_names_)), np.nan)
-        if present.any():
-            scores[present] = self._score_features(view, features)
-            self._check_scores(view, scores[present], features, batch, present)
-        return scores
+        found = {}
+        for view, batch in self._batches(X).items():
+            features, present = self.features_[view].encode(batch)
+            found[view] = scores = np.full((len(batch), len(self.label_names_)), np.nan)
+            if present.any():
+                scores[present] = self._score_features(view, features)
+                self._check_scores(view, scores[present], features, batch, present)
+        return found
 
     def _check_scores(
         self, view: str, scores: Matrix, features: Any, batch: Batch, present: NDArray
@@ -608,13 +592,9 @@ class ViewModel(ViewPredictor):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         # A row of NaN lacks the view; other NaN are allowed if the features accept them.
-        given = self.features
-        if isinstance(given, str) and given in KERNELS:
-            given = AUTO
-        given = given.recipe if isinstance(given, Kernel) else given
-        given = Recipe() if isinstance(given, str) and given == AUTO else given
-        has_plan = isinstance(given, Recipe) and given.plan
-        tags.input_tags.allow_nan = has_plan or accepts_missing(given)
+        with suppress(TypeError, ValueError):  # of features that a fit refuses
+            spec = FeatureSpec.of(self.features, FUSED)
+            tags.input_tags.allow_nan = spec.has_plan or accepts_missing(spec.transformer)
         return tags
 
     # Training, in the order in which a subclass needs it.
@@ -655,9 +635,7 @@ class ViewModel(ViewPredictor):
         if Decisions.of(self.decide)._learn(self.names_.wide):
             self._learn_held_out(problem, solve)
 
-    def _learn_held_out(
-        self, problem: Any, solve: Callable[[Any], Matrix]
-    ) -> tuple[Folds, list[Matrix]]:
+    def _learn_held_out(self, problem: Any, solve: Callable[[Any], Matrix]) -> tuple[Folds, Any]:
         """Learn decisions; the folds, and the fits without each."""
         folds, fits = self._hold_out(problem, N_FOLDS), []
         with progress_bar("held-out folds", N_FOLDS, shown=self.verbose > 0) as advance:
@@ -690,8 +668,7 @@ class ViewModel(ViewPredictor):
         return Folds.of(problem, hold_out_folds(problem, n_folds, rng))
 
     def _fixed_decisions(self) -> LearnedDecisions:
-        rules = Decisions.of(self.decide)
-        return fixed_decisions(rules, self.names_.blocks, self.label_names_)
+        return fixed_decisions(Decisions.of(self.decide), self.names_.blocks, self.label_names_)
 
 
 def check_confidence(min_confidence: Any, has_probabilities: bool) -> None:

@@ -48,8 +48,7 @@ def compare_on_held_out(
     labels : mapping of str to ndarray, or one ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown, in the form of ``X``.
     share : float, default=0.2
-        Share of each label's positives, and of its negatives, to hold out in each table; numbers
-        of entries are rounded down.
+        Share of each label's positives, and of its negatives, to hold out, rounded down.
     cv : int, optional
         Number of folds in which all entries are held out in turn, instead of a share of them.
     metric : str, default="auto"

@@ -21,9 +21,8 @@ from naim3l.input.views import FUSED
 def lazily(method: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator of a method of a model, which is lazy for tables that are read in chunks.
 
-    Its result is then a data frame of dask for data frames of dask and for files, with the same
-    index and divisions, and an array of dask for arrays of dask; `set_output` does not change
-    that. The method computes it from each partition as from a table in memory.
+    Its result is then a data frame of dask for data frames and files, with the same index and
+    divisions, and an array for arrays, computed from each partition as from a table in memory.
     """
 
     @wraps(method)

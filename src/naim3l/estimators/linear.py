@@ -21,16 +21,12 @@ from naim3l.problem.rows import Problem
 NEWTON_COLUMNS = 1000
 NEWTON: dict[str, Any] = {"solver": "newton-cholesky"}
 GRADIENTS: dict[str, Any] = {"solver": "lbfgs", "tol": 1e-6, "max_iter": 1000}
-FACTOR = Interval(Real, 1e-10, 1e10, closed="both")
+FACTOR = Interval(Real, 1e-10, 1e10, closed="both")  # with a ridge of 0, weights are not unique
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearViewModel(ViewModel):
-    """Base of the methods that learn one linear model per view.
-
-    ``fit`` of a subclass computes stacked weights of the problem, passes them to
-    ``_keep_weights``, and ends with ``_learn``.
-    """
+    """Base of methods whose ``_fit`` passes stacked weights of a problem to ``_keep_weights``."""
 
     _parameter_constraints = ViewModel._parameter_constraints | {"fit_intercept": ["boolean"]}
     _stored = ViewModel._stored | {
@@ -45,14 +41,8 @@ class LinearViewModel(ViewModel):
 
     @property
     def dual_coef_(self) -> dict[str, Matrix]:
-        """Weights (n_landmarks, n_labels) of the kernel values, for views with a kernel.
-
-        Scores are ``k(x, landmarks) @ dual_coef_[view] + intercept_[view]``.
-        """
-        return {
-            view: kernel_map.normalization @ self.coef_[view]
-            for view, kernel_map in self.kernel_maps_.items()
-        }
+        """Weights (n_landmarks, n_labels) of kernel values, which with intercepts give scores."""
+        return {v: kernel.normalization @ self.coef_[v] for v, kernel in self.kernel_maps_.items()}
 
     def _read_training(self, X: Any, y: Any, **chunks: Any) -> Any:
         problem = super()._read_training(X, y, **chunks)
@@ -130,7 +120,6 @@ feature_names_in_
     0.96
     """
 
-    # With 0, weights need not be unique.
     _parameter_constraints = PerViewModel._parameter_constraints | {"ridge": [FACTOR]}
 
     ridge: float = 1.0

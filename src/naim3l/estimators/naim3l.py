@@ -269,8 +269,7 @@ class NAIM3L(CoupledModel):
     Parameters
     ----------
     lam : float, default=0.4
-        Weight of the regulariser; greater than 0. The best value depends on the data: choose it
-        with `NAIM3LCV`.
+        Weight of the regulariser; greater than 0. `NAIM3LCV` chooses it for the data.
     ridge : float or "auto", default="auto"
         Adds ``ridge / 2`` times the squared weights, without intercepts of labels that are known in
         the view. Increase it when few labels are known. "auto" is the smallest value for which the
@@ -432,11 +431,10 @@ class NAIM3L(CoupledModel):
 
     def _check_parameters(self) -> Decisions:
         decisions = super()._check_parameters()
-        if self.solver == "paper":
-            if self.positive_weight != 1:
-                raise ValueError("positive_weight needs solver='fast'; Algorithm 1 has no weights.")
-            if self.device != CPU:
-                raise ValueError("device needs solver='fast'; Algorithm 1 works on the CPU.")
+        if self.solver == "paper" and self.positive_weight != 1:
+            raise ValueError("positive_weight needs solver='fast'; Algorithm 1 has no weights.")
+        if self.solver == "paper" and self.device != CPU:
+            raise ValueError("device needs solver='fast'; Algorithm 1 works on the CPU.")
         return decisions
 
     def _checkpoint_settings(self) -> dict[str, Any]:
@@ -444,9 +442,8 @@ class NAIM3L(CoupledModel):
             raise ValueError("checkpoint needs solver='fast'; 'paper' keeps no state.")
         names = ("lam", "variant", "ridge", "positive_weight", "fit_intercept", "mu")
         settings = {name: getattr(self, name) for name in names}
-        given = {} if self.init is None else self.init
-        start = {view: np.asarray(given[view]).tolist() for view in self.views_ if given}
-        return settings | {"init": start or None}
+        start = self.init and {view: np.asarray(self.init[view]).tolist() for view in self.views_}
+        return settings | {"init": start}
 
     def _objective(self, problem: Any) -> Objective:
         """The objective, in the form that the solver works on."""

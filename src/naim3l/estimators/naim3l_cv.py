@@ -206,8 +206,12 @@ class Search:
             lam, ridge = self.pairs[pair]
             note = f"fold {fits.fold + 1}: lam={lam:.3g} ridge={ridge:.3g}"
             objective = Objective(form, lam, self.low_rank, self.high_rank, ridge)
+
+            def show(record: Record, W: Matrix, note: str = note) -> None:
+                advance(f"{note} objective {record['objective']:.6g}", by=0)
+
             try:
-                last = solve_loosely(objective, warm=last, callback=partial(_show, advance, note))
+                last = solve_loosely(objective, warm=last, callback=show)
             except FloatingPointError:  # and a larger lam only adds to the descent
                 fits.losses[path[n:]], fits.fitted[path[n:]] = np.inf, True
                 advance(note, by=len(path) - n)
@@ -221,11 +225,6 @@ class Search:
                 advance(note, by=len(path) - n - 1)
                 break
         return first
-
-
-def _show(advance: Advance, note: str, record: Record, W: Matrix) -> None:
-    """Show that a fit within a fold makes progress."""
-    advance(f"{note} objective {record['objective']:.6g}", by=0)
 
 
 def clearly_worse(losses: Matrix, best: Matrix) -> Mask:
@@ -242,10 +241,7 @@ def clearly_worse(losses: Matrix, best: Matrix) -> Mask:
 
 
 def close_to_best(losses: Matrix) -> list[int]:
-    """Numbers of the pairs that are not clearly worse than the best, given their losses.
-
-    All pairs are, except for unbounded ones, if the metric is undefined for each of them.
-    """
+    """Numbers of pairs not clearly worse than the best; of all bounded ones if there is no best."""
     finite = np.isfinite(losses[:, 0])
     if not finite.any():
         return np.flatnonzero(~np.isinf(losses[:, 0])).tolist()
@@ -297,8 +293,7 @@ class NAIM3LCV(CoupledModel):
     max_iter, tol
         As in `NAIM3L`, for the final fit; fits within folds are less accurate.
     n_jobs : int, optional
-        Number of folds that are computed in parallel, in threads; -1 is the number of cores. The
-        first fold is computed before the others.
+        Number of folds after the first that are computed in parallel; -1 is the number of cores.
     random_state : int, RandomState or None, default=None
         Determines the folds. A fit with a checkpoint needs an integer.
     verbose : int, default=0

@@ -43,22 +43,22 @@ class _Classes(Mapping[str, type]):
     """The classes of `MODELS`, and those that a user passes, by name."""
 
     def __init__(self, more: Iterable[Any] = ()) -> None:
-        self.more = {cls.__qualname__: cls for cls in more if isinstance(cls, type)}
+        given = {cls.__qualname__: cls for cls in more if isinstance(cls, type)}
+        # Those first: a search that ends there imports no model that it does not need.
+        self.found: dict[str, Any] = {**given, **MODELS, **given}
 
     def __getitem__(self, name: str) -> type:
-        if name in self.more:
-            return self.more[name]
+        found = self.found[name]
         try:
-            return getattr(import_module(MODELS[name]), name)
+            return getattr(import_module(found), name) if isinstance(found, str) else found
         except ImportError as error:  # of an extra that is not installed
             raise Refusal(f"cannot be loaded: {error}") from error
 
     def __iter__(self) -> Any:
-        # Those first: a search that ends there imports no model that it does not need.
-        return iter({**self.more, **MODELS})
+        return iter(self.found)
 
     def __len__(self) -> int:
-        return len({**self.more, **MODELS})
+        return len(self.found)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,6 @@ from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
 # Rows of each table whose held-out entries decide on parameters, thresholds and probabilities, and
 # to which transformers are fitted that need the rows themselves.
 SAMPLE_ROWS = 50_000
-LARGEST_SEED = 2**31
 COUNTS = FUSED  # key of the counts of a wide table; no view can have it
 PASS = "statistics"  # of each view, by its position, among the parts of a checkpoint
 
@@ -256,17 +255,16 @@ class Training:
             for view in self.names.views_of(name):
                 if not surveyed.present.get(view):
                     raise ValueError(f"view {view!r}: missing in every row; leave the view out.")
-            if surveyed.cautions:
-                warn_user(surveyed.cautions[0])
+            for caution in surveyed.cautions:
+                warn_user(caution)
             self.decoders[name] = LabelDecoder.of(surveyed.labels, self.tables[name].words)
-        for name, surveyed in found.items():
-            for view in self.names.views_of(name):
-                self.plans[view] = None
-                if view in surveyed.tables:
-                    recipe = self.specs[view].recipe
-                    assert recipe is not None
-                    self.plans[view], used = ViewPlan.of(surveyed.tables[view], recipe.keep)
-                    self.names.drop(view, used)
+        self.plans = dict.fromkeys(self.names.views)
+        for surveyed in found.values():
+            for view, survey in surveyed.tables.items():
+                recipe = self.specs[view].recipe
+                assert recipe is not None
+                self.plans[view], used = ViewPlan.of(survey, recipe.keep)
+                self.names.drop(view, used)
 
     def _survey(self, name: str) -> Surveyed:
         """Survey of a table; a second one if types of columns differ between batches."""
@@ -291,14 +289,13 @@ class Training:
 
     def _reader(self, name: str) -> Reader:
         positions = [-1 if at is None else at for at in self.positions[name]]
-        starts = np.cumsum([0, *self.lengths[name]])
-        number = list(self.tables).index(name)
-        return Reader(name, self.names, self.decoders[name], positions, starts, self.seed, number)
+        starts, number = np.cumsum([0, *self.lengths[name]]), list(self.tables).index(name)
+        given = name, self.names, self.decoders[name], positions
+        return Reader(*given, starts, self.seed, number)
 
     @property
     def _options(self) -> dict[str, Any]:
-        model = self.model
-        return {"fit_intercept": model.fit_intercept, "positive_weight": model.positive_weight}
+        return {name: getattr(self.model, name) for name in ("fit_intercept", "positive_weight")}
 
     def problem(self) -> Problem:
         """The problem of tables in memory."""
@@ -358,7 +355,7 @@ class ChunkedTraining(Training):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.seed = int(check_random_state(self.model.random_state).randint(LARGEST_SEED))
+        self.seed = int(check_random_state(self.model.random_state).randint(2**31))
 
     def sampled_problem(self, open_checkpoint: Callable[[list[Any]], Any]) -> SampledProblem:
         """The problem of all rows; what the last pass found is kept in a checkpoint."""
@@ -406,9 +403,8 @@ class ChunkedTraining(Training):
         """Results of a pass over each table, by view."""
         found: dict[str, Any] = {}
         for name, table in self.tables.items():
-            of_table, n_rows = partial(task, *given, self._reader(name)), self.lengths[name]
-            bar = self._bar(title, name)
-            found |= table.fold(of_table, combine_pairs, **bar, n_rows=n_rows)
+            of_table, bar = partial(task, *given, self._reader(name)), self._bar(title, name)
+            found |= table.fold(of_table, combine_pairs, **bar, n_rows=self.lengths[name])
         return found
 
     def _learn_features(self) -> None:
@@ -446,8 +442,8 @@ class ChunkedTraining(Training):
     def _statistics(self, checkpoint: Any) -> dict[str, Any]:
         """Results of the last pass, which a checkpoint keeps."""
         options = {"fit_intercept": self.model.fit_intercept, "free": self.free}
-        features = self.model.features_
-        found = self._run(PASS, statistics_of_batch, features, self.n_folds, options)
+        given = self.model.features_, self.n_folds, options
+        found = self._run(PASS, statistics_of_batch, *given)
         if checkpoint is not None:
             for key, (statistics, sample) in found.items():
                 checkpoint.put(f"{PASS} {key}", statistics.to_arrays() | sample.to_arrays())
