@@ -292,7 +292,7 @@ def test_counts_are_compared_as_they_are(folder):
     ("arguments", "message"),
     [
         (["--kernel", "labs=rbf"], "kernel: no view 'labs'; did you mean 'lab'?"),
-        (["--kernel", "lab=rbf", "--kernel", "lab=chi2"], "give one for all views, or one for"),
+        (["--kernel", "lab=rbf", "--kernel", "lab=chi2"], "given twice"),
         (["--landmarks", "9"], "n_landmarks is for kernels, and none is named"),
         (["--kernel", "rbf", "--landmarks", "0"], "'n_landmarks' parameter of Kernel must"),
     ],

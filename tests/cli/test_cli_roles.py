@@ -124,8 +124,8 @@ def test_ids_of_different_names_are_fused(folder):
     ("ids", "message"),
     [
         (["lba=case"], "no view 'lba'; did you mean 'lab'"),
-        (["case", "nr"], "give one for all views, or one for each"),
-        (["lab=case", "lab=nr"], "give one for all views, or one for each"),
+        (["case", "nr"], "given twice"),
+        (["lab=case", "lab=nr"], "given twice"),
         (["lab=caes"], "no id column 'caes'; did you mean 'case'"),
     ],
 )

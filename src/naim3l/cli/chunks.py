@@ -55,10 +55,8 @@ def _connected(address: str) -> Iterator[int]:
     try:
         client = load_dask("distributed").Client(address, timeout=PATIENCE)
     except (OSError, ValueError, TypeError) as error:
-        raise ReadError(
-            f"--dask {address}: no scheduler of dask answers there ({error}); start one with "
-            "'dask scheduler' and 'dask worker', or leave the option out."
-        ) from error
+        how = "start 'dask scheduler' and 'dask worker'"
+        raise ReadError(f"--dask {address}: no scheduler answers ({error}); {how}.") from error
     with client:
         if not client.nthreads():
             raise ReadError(f"--dask {address}: the cluster has no workers; start some.")

@@ -36,10 +36,9 @@ def _tuned(X: Tables, Y: Tables, seed: int, *, coupled: bool) -> Any:
     from naim3l.estimators import NAIM3L, PerViewRidge
     from naim3l.estimators.candidates import best_on_held_out
 
-    candidates: list[Any] = [PerViewRidge(ridge) for ridge in RIDGES]
-    if coupled:
-        candidates = [NAIM3L(lam, ridge=r, random_state=seed) for lam, r in LAMS_AND_RIDGES]
-    return best_on_held_out(candidates, X, Y, random_state=seed)
+    ridges = [PerViewRidge(ridge) for ridge in RIDGES]
+    models = [NAIM3L(lam, ridge=r, random_state=seed) for lam, r in LAMS_AND_RIDGES]
+    return best_on_held_out(models if coupled else ridges, X, Y, random_state=seed)
 
 
 # Functions of training tables, labels and a seed that return a fitted model.

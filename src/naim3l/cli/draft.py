@@ -3,7 +3,8 @@
 import json
 import os
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from naim3l._text import CONTROLS, some, visible
 from naim3l.cli.options import fill_lists
 from naim3l.cli.tables import HEAD, SURE, guess_id, label_likeness
-from naim3l.features.plan import find_ids, why_refused
+from naim3l.features.plan import ViewPlan, find_ids, why_refused
 from naim3l.features.survey import TableSurvey
 from naim3l.files.databases import place_database
 from naim3l.files.secrets import URL, drop_secrets, split_source
@@ -74,27 +75,35 @@ class Head:
     id_reason: str
     likeness: dict[str, str]  # how much columns look like labels, of those that do
     refused: dict[str, str]  # columns that the fit would refuse, and why
+    dropped: dict[str, str]  # columns that it would drop, and why
 
     @classmethod
     def of(cls, name: str, source: str, words: LabelWords) -> "Head":
         table = open_table(source)
         frame, origin = table.read(n_rows=HEAD)
-        columns, survey = table.columns, TableSurvey.of(Batch(frame, origin))
+        batch, columns = Batch(frame, origin.of_table(f"view {name!r}")), table.columns
+        survey = TableSurvey.of(batch)
         ids = {columns[j]: reason for j, reason in find_ids(survey).items()}
         own = guess_id(frame, ids, columns[0])
         looks = {c: label_likeness(frame[c], words) for c in columns if c != own}
         likeness = {column: look for column, look in looks.items() if look is not None}
-        faults = {c: why_refused(survey, j) for j, c in enumerate(columns) if c not in likeness}
-        refused = {column: fault for column, fault in faults.items() if fault and column != own}
-        return cls(name, source, columns, own, ids.get(own or "", ""), likeness, refused)
+        # What surely is a label is not judged as a feature.
+        judged = _judge(batch, survey, {own, *(c for c, look in looks.items() if look == SURE)})
+        return cls(name, source, columns, own, ids.get(own or "", ""), likeness, *judged)
 
-    @property
-    def labels(self) -> dict[str, str]:
-        """Columns that are taken for labels, and the reasons."""
-        sure = [column for column, look in self.likeness.items() if look == SURE]
-        if sure:
-            return dict.fromkeys(sure, "words for yes and no")
-        return dict.fromkeys(self.likeness, "0 and 1 alone, perhaps a feature")
+
+def _judge(batch: Batch, survey: TableSurvey, others: Collection[Any]) -> list[dict[str, str]]:
+    """Columns that the fit would refuse, and those that it would drop, with the reasons."""
+    names = [(j, name) for j, name in enumerate(survey.columns or []) if name not in others]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit will warn, by all rows
+        refused = {name: fault for j, name in names if (fault := why_refused(survey, j))}
+        usable = [j for j, name in names if name not in refused]
+        try:
+            plan, _ = ViewPlan.of(TableSurvey.of(batch.select_columns(usable)))
+        except ValueError:  # there are none, or it would drop all of them
+            return [refused, {}]
+    return [refused, {column.name: column.dropped for column in plan.dropped}]
 
 
 def _view_name(source: str, taken: Sequence[str]) -> str:
@@ -147,8 +156,12 @@ def _view_lines(
     refused = {name: reason for name, reason in head.refused.items() if name not in labels}
     if refused:
         lines += _listing("ignore", refused)
-    rest = [name for name in head.columns if name not in {head.id, *labels, *refused}]
+    others = {head.id, *labels, *refused, *head.dropped}
+    rest = [name for name in head.columns if name not in others]
     lines.append(f"# features: the other columns, {some(rest, 12, _toml) or 'none'}")
+    for name, reason in head.dropped.items():
+        if name not in labels:
+            lines.append(f"# guessed: {_toml(name)} is dropped by the fit ({visible(reason)})")
     if doubtful := [name for name in head.likeness if name in rest]:
         listed = some(doubtful, 12, _toml)
         lines.append(f"# guessed: features, though perhaps labels by their cells: {listed}")
@@ -157,9 +170,13 @@ def _view_lines(
 
 def _labels(head: Head, labels_head: Head | None, shared: Sequence[str]) -> dict[str, str]:
     """Columns that are taken for the labels of a view, and why."""
+    alike = (labels_head or head).likeness
+    sure = dict.fromkeys((c for c in alike if alike[c] == SURE), "words for yes and no")
     if labels_head is not None:
-        return dict.fromkeys(labels_head.likeness, "0 and 1 alone") | labels_head.labels
-    return dict.fromkeys(shared, "looks like a label in all views") or head.labels
+        return dict.fromkeys(alike, "0 and 1 alone") | sure
+    if shared:
+        return dict.fromkeys(shared, "looks like a label in all views")
+    return sure or dict.fromkeys(alike, "0 and 1 alone, perhaps a feature")
 
 
 def _listing(key: str, entries: dict[str, str]) -> list[str]:

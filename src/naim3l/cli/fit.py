@@ -102,10 +102,8 @@ def fit(
         if resume and not checkpoint.exists():
             say(f"There is no checkpoint {checkpoint}; the fit starts over.", err=True)
         elif checkpoint.exists() and not resume:
-            raise ValueError(
-                f"{checkpoint} exists, from a fit that was interrupted or not saved: --resume "
-                "resumes it; delete it to start over."
-            )
+            what = f"{checkpoint} exists, from a fit that was interrupted or not saved"
+            raise ValueError(f"{what}: --resume resumes it; delete it to start over.")
         files, limits = (Path(target), checkpoint, report), (memory, dask)
         model, facts = _fit(settings, files, limits, verbose=int(not as_json))
     summary = _summarise(model, facts) | {"model": target, "report": report}

@@ -66,8 +66,7 @@ def predict(
         if fused and chunked:
             raise ValueError(
                 "--fused joins rows of all views by id, for which tables must fit in memory; leave "
-                "it out for tables that are read in chunks, and fuse the rows that you need from "
-                "single files."
+                "it out for tables that are read in chunks."
             )
         ending = extension if chunked and (not out.suffix or out.is_dir()) else None
         _check_targets([out], ending, settings.files(model, config), make_folders=bool(ending))

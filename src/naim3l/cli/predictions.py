@@ -179,8 +179,7 @@ def _whole(targets: Sequence[Path], *, folders: bool) -> Iterator[list[Path]]:
             stack.enter_context(new_folder(target.parent))
             part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}{PART}")
             if folders and target.is_dir() and any(target.iterdir()):
-                what = f"the folder {target} has other files"
-                raise ValueError(f"{what}; name another folder, or delete it.")
+                raise ValueError(f"the folder {target} has other files; name another folder.")
             if folders:
                 part.mkdir()
                 stack.callback(shutil.rmtree, part, ignore_errors=True)

@@ -115,16 +115,11 @@ def make_settings(
 
 def parse_sources(arguments: Sequence[str]) -> dict[str, str]:
     """Views given as ``name=source``."""
-    sources: dict[str, str] = {}
     for argument in arguments:
-        name, _, source = argument.partition("=")
-        if not source or not re.fullmatch(r"[\w-]+", name):
+        if not re.match(r"[\w-]+=.", argument):
             shown = show_source(argument)
             raise ReadError(f"{shown!r} is not of the form name=path, such as clinic=clinic.csv.")
-        if name in sources:
-            raise ReadError(f"view {name!r} is given twice.")
-        sources[name] = source
-    return sources
+    return by_view("view", arguments)
 
 
 def _check_views(where: str, given: Collection[str], views: Collection[str]) -> None:
@@ -139,7 +134,8 @@ def by_view(option: str, given: Sequence[str]) -> dict[str, str]:
     for entry in given:
         view, _, value = entry.partition("=") if "=" in entry else ("", "", entry)
         if view in found:
-            raise ReadError(f"{option} {entry}: give one for all views, or one for each.")
+            shown = show_source(entry)
+            raise ReadError(f"{option} {shown}: given twice; give one for all, or for each view.")
         found[view] = value
     return found
 

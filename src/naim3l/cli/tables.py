@@ -190,10 +190,8 @@ def choose_labels(
         found = choose_columns(columns[name], wanted, where=f"labels of view {name!r}")
         chosen[name] = found or (default or {}).get(name, [])
         if not chosen[name]:
-            raise ReadError(
-                f"view {name!r}: no label columns are named; give names or patterns with --labels, "
-                f"or with the key labels of [views.{name}] in the settings."
-            )
+            how = f"give names or patterns with --labels, or as labels in [views.{name}]."
+            raise ReadError(f"view {name!r}: no label columns are named; {how}")
     return chosen
 
 
@@ -312,10 +310,8 @@ def _open_of_fit(model: Any, name: str, view: ViewSettings) -> ViewTable:
         raise ReadError(f"the model has no view {name!r}; it was fitted on {model.views_}.")
     features = None if model.names_.wide else model.names_.column_names(name)
     if features is None:
-        raise ReadError(
-            f"view {name!r}: the model was fitted on tables without column names, or on one wide "
-            "table, so that columns of files cannot be matched; use it from Python."
-        )
+        what = "on tables without column names, or on one wide table; use it from Python."
+        raise ReadError(f"view {name!r}: the model was fitted {what}")
     table, roles = open_table(view.source), stored_roles(model, name)
     there = set(table.columns)
     for column in features:
