@@ -1,24 +1,22 @@
 """The page about networks, and the example of a picture and a table, run and hold."""
 
-import re
 import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
+from fenced_blocks import ROOT, fenced_blocks
 
-ROOT = Path(__file__).resolve().parents[2]
+torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
 
 def test_every_block_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a model is saved
-    page = (ROOT / "docs" / "guide" / "networks.md").read_text()
     namespace = {}
     with torch.random.fork_rng():
-        for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-            exec(block, namespace)
+        for language, block in fenced_blocks("docs/guide/networks.md"):
+            if language == "python":
+                exec(block, namespace)
     assert namespace["model"].best_epoch_ >= 1
     assert torch.isfinite(namespace["loss"])
 

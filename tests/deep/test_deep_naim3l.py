@@ -11,10 +11,11 @@ from sklearn.model_selection import cross_val_score
 
 torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
-from naim3l import NAIM3L, Kernel, evaluate, join_views  # noqa: E402
+from naim3l import NAIM3L, Kernel, join_views  # noqa: E402
 from naim3l.deep import DeepNAIM3L, Network, Training  # noqa: E402
 from naim3l.deep.training import Trainer  # noqa: E402
 from naim3l.files.checkpoint import Checkpoint  # noqa: E402
+from test_sklearn_checks import OfAnyTarget, run_checks  # noqa: E402
 
 TRAINING = Training(max_epochs=3, batch_size=20)
 QUICK = {"network": Network((8,)), "training": TRAINING, "random_state": 0, "device": "cpu"}
@@ -109,19 +110,6 @@ class TestFit:
         model = DeepNAIM3L(0.1, data_term="squared", **options).fit(*apart)
         assert model.history_[-1]["objective"] == pytest.approx(linear.objective_, rel=1e-3)
 
-    def test_planted_products_of_signs_are_beyond_the_linear_model(self, rng):
-        X = {view: rng.uniform(-1, 1, (600, 3)) for view in ("left", "right")}
-        Y = {view: np.stack([x[:, 0] * x[:, 1] > 0, x[:, 2] > 0], axis=1) for view, x in X.items()}
-        train, test = ({v: table[i::2] for v, table in X.items()} for i in range(2))
-        known, truth = ({v: table[i::2].astype(float) for v, table in Y.items()} for i in range(2))
-        training = Training(40, batch_size=100, learning_rate=2e-2)
-        deep = DeepNAIM3L(0.1, network=Network((32,), 0.0), training=training)
-        auc = {}
-        for model in (NAIM3L(0.1), deep):
-            model.set_params(features=None, random_state=0).fit(train, known)
-            auc[type(model)] = evaluate(truth, model.decision_function(test))["macro-AUC"]
-        assert auc[NAIM3L] < 0.8 and auc[DeepNAIM3L] > 0.95
-
     def test_early_stopping_keeps_the_best_epoch(self, apart):
         training = Training(30, batch_size=20, learning_rate=0.1, validation=0.25, patience=4)
         model = DeepNAIM3L(**QUICK | {"training": training}).fit(*apart)
@@ -207,3 +195,15 @@ class TestCheckpoint:
 def test_wrong_parameters_are_named(apart, name, value):
     with pytest.raises(ValueError, match=name):
         DeepNAIM3L(**QUICK | {name: value}).fit(*apart)
+
+
+class DeepOfAnyTarget(OfAnyTarget, DeepNAIM3L):
+    pass
+
+
+def test_all_checks_of_scikit_learn_pass_on_binary_targets():
+    model = DeepOfAnyTarget(network=Network((4,)), training=Training(2), device="cpu")
+    results = run_checks(model, {})
+    failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
+    assert not failed
+    assert sum(r["status"] == "passed" for r in results) > 40

@@ -13,7 +13,6 @@ torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[to
 from torch.nn import BatchNorm1d, Identity, LazyLinear, Linear, Sequential, Unflatten  # noqa: E402
 
 from naim3l import join_views  # noqa: E402
-from naim3l._device import find_device  # noqa: E402
 from naim3l.deep import DeepNAIM3L, NAIM3LLoss, Network, Training  # noqa: E402
 from naim3l.deep.networks import (  # noqa: E402
     SkipEncoder,
@@ -285,13 +284,3 @@ class TestEncoders:
         encoders = {"view0": None, "view1": Applied(function, in_training)}
         with pytest.raises((ValueError, FloatingPointError), match=f"view 'view1'.*{message}"):
             DeepNAIM3L(encoders=encoders, **AS_GIVEN).fit(*apart).predict(apart[0])
-
-
-@pytest.mark.parametrize("device", ["meta", "mps", "xla", "vulkan", "hpu", "xpu"])
-def test_devices_that_are_not_there_are_refused(device):
-    kind = getattr(torch, device, None)
-    if hasattr(kind, "is_available") and kind.is_available():
-        pytest.skip(f"{device} is there")
-    with pytest.raises(ValueError, match=f"device='{device}' cannot be used here .*'cpu'"):
-        find_device(device)
-    assert find_device("cpu") == find_device(torch.device("cpu")) == torch.device("cpu")

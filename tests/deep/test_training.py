@@ -125,12 +125,6 @@ def assert_same(one, other):
     assert one.history == other.history and one.best_epoch == other.best_epoch
 
 
-def judging(values):
-    """Judge that returns given values, whatever the scores."""
-    values = iter(values)
-    return lambda scores: next(values)
-
-
 def interrupt_after(n_epochs):
     """Callback that is Ctrl-C after some epochs."""
     records = []
@@ -162,9 +156,9 @@ class TestTrainer:
         assert (np.diff(rates[n_steps // 10 :]) < 0).all()
 
     def test_best_epoch_is_restored_and_patience_ends_the_training(self, make_trainer):
-        seen, values = [], judging([0.9, 0.5, 0.7, 0.6, 0.8, 0.1])
+        seen, values = [], iter([0.9, 0.5, 0.7, 0.6, 0.8, 0.1])
         trainer, shorter = make_trainer(), make_trainer()
-        trainer.run(judge=lambda scores: seen.append(scores) or values(scores))
+        trainer.run(judge=lambda scores: seen.append(scores) or next(values))
         assert trainer.best_epoch == 2 and len(trainer.history) == 2 + OPTIONS.patience
         assert [record["held_out"] for record in trainer.history] == [0.9, 0.5, 0.7, 0.6, 0.8]
         shorter.run(last_epoch=2)

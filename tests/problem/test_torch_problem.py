@@ -138,3 +138,13 @@ class TestDevices:
         monkeypatch.setitem(__import__("sys").modules, "torch", None)
         with pytest.raises(ValueError, match=r"naim3l\[torch\]"):
             find_device("cuda")
+
+
+@pytest.mark.parametrize("device", ["meta", "mps", "xla", "vulkan", "hpu", "xpu"])
+def test_devices_that_are_not_there_are_refused(device):
+    kind = getattr(torch, device, None)
+    if hasattr(kind, "is_available") and kind.is_available():
+        pytest.skip(f"{device} is there")
+    with pytest.raises(ValueError, match=f"device='{device}' cannot be used here .*'cpu'"):
+        find_device(device)
+    assert find_device("cpu") == find_device(torch.device("cpu")) == torch.device("cpu")

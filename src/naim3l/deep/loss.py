@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -83,7 +83,7 @@ class NAIM3LLoss(nn.Module):
     variant: str = "full"
     data_term: str = "squared"
     positive_weight: float = 1.0
-    cutoff: float | None = None
+    cutoff: float | None = field(default_factory=lambda: None)  # numpydoc lists None in a class
 
     def __post_init__(self) -> None:
         super().__init__()
