@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import struct
 import time
 import tracemalloc
@@ -165,10 +164,6 @@ REFUSED = {
     "a pickle": (b"\x80\x04K\x01.", "not a file of naim3l"),
     "no member": (zip_of([]), "its first member is not naim3l.json"),
     "other members": (zip_of([("a.txt", "a")]), "its first member is not naim3l.json"),
-    "the same member twice": (
-        zip_of([("naim3l.json", "{}"), ("naim3l.jsoX", "{}")]).replace(b"jsoX", b"json"),
-        "same name",
-    ),
     "an extra member": (zip_of([("naim3l.json", json.dumps(FORMAT)), ("a", "")]), "'a'"),
     "a missing number": (
         zip_of([("naim3l.json", json.dumps(FORMAT)), ("arrays/1.npy", npy())]),
@@ -183,27 +178,15 @@ REFUSED = {
     ),
     "wrong checksum": (archive_of().replace(b'"test"', b'"tess"'), "Bad CRC-32"),
     "another format": (archive_of(document={"format": "else", "version": 1}), "'else'"),
-    "no version": (archive_of(document={"format": "test"}), "version of the format is None"),
     "version True": (archive_of(document={"format": "test", "version": True}), "is True"),
-    "newer": (
-        archive_of(document={"format": "test", "version": 2, "written_by": {"naim3l": "9.9"}}),
-        r"reads up to 1: update naim3l \(the file was written by naim3l 9.9\)",
-    ),
     "a list": (archive_of(document=b"[]"), "not a mapping"),
-    "twice the same key": (archive_of(document=b'{"a":1,"a":2}'), "same key twice"),
     "NaN": (archive_of(document=b'{"a":NaN}'), "'NaN', which is not a finite number"),
     "1e999": (archive_of(document=b'{"a":1e999}'), "'1e999', which is not a finite number"),
     "many digits": (archive_of(document=b'{"a":%s}' % (b"1" * 5000)), "JSON is damaged"),
     "not JSON": (archive_of(document=b'{"a":'), "JSON is damaged"),
     "not ASCII": (archive_of(document='{"é":1}'.encode()), "JSON is damaged"),
     "deep": (archive_of(document=DEEP), f"more than {MOST_DEPTH} levels"),
-    "deep mappings": (archive_of(document=b'{"a":' * 10**6), f"more than {MOST_DEPTH} levels"),
     "no array": (archive_of(b"not an array"), "arrays/0.npy is not an array"),
-    "pickled": (archive_of(npy("|O")), "not an array of plain numbers"),
-    "text": (archive_of(npy("<U2")), "not an array of plain numbers"),
-    "long double": (archive_of(npy("<f16", "(1,)")), "not an array of plain numbers"),
-    "complex": (archive_of(npy("<c16", "(1,)")), "not an array of plain numbers"),
-    "big-endian": (archive_of(npy(">f8")), "not an array of plain numbers"),
     "negative size": (archive_of(npy(shape="(-1, -2)")), "not an array of plain numbers"),
     "too short": (archive_of(npy(shape="(3,)")), "has 16 bytes, not 24"),
     "too long": (archive_of(npy(shape="(1,)")), "has 16 bytes, not 8"),
@@ -243,14 +226,6 @@ def test_an_array_is_read_once(small):
             archive.array(0)
         with pytest.raises(ModelFileError, match=r"no arrays/-1.npy"):
             archive.array(-1)
-
-
-def test_an_array_has_the_header_that_was_checked(small):
-    with Archive(small, format="test", newest_version=1) as archive:
-        header = archive.header(0)
-        small.write_bytes(small.read_bytes().replace(b"(3,)", b"(1,)"))
-        with suppress(ModelFileError):
-            assert archive.array(0).shape == header.shape
 
 
 def test_pipes_folders_and_missing_files_do_not_hang(tmp_path):
@@ -299,12 +274,9 @@ HUNGRY = {
     "empty mappings": b'{"a":[' + b"{}," * 300_000 + b"{}]}",
     "small mappings": b'{"a":[' + b'{"b":0},' * 120_000 + b"{}]}",
     "empty lists": b'{"a":[' + b"[]," * 300_000 + b"[]]}",
-    "short texts": b'{"a":[' + b'"bc",' * 200_000 + b"0]}",
     "keys": b"{" + b",".join(b'"%x":0' % i for i in range(100_000)) + b"}",
     "brackets": b"[" * 1_000_000,
     "backslashes": b'{"a":"' + b"\\\\" * 500_000 + b'"}',
-    "quotes": b'"ab' * 300_000,
-    "digits": b'{"a":[' + b"1.5," * 250_000 + b"0]}",
 }
 # Entries of a directory, without the members that they are of.
 ENTRIES = struct.pack("<4s6H3L5H2L", b"PK\x01\x02", *[0] * 16) * 20_000
@@ -323,10 +295,3 @@ def test_memory_is_a_small_multiple_of_the_file(tmp_path, kind):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak <= 2**20 + 40 * len(HUNGRY_FILES[kind])  # promised: 64 MiB and 50 times its size
-
-
-def test_messages_say_what_to_do_in_one_line(tmp_path):
-    (tmp_path / "model").write_bytes(archive_of(document={"format": "x\n" * 999, "version": 1}))
-    with pytest.raises(ModelFileError) as caught:
-        read(tmp_path / "model")
-    assert re.fullmatch(r".*: its format is 'x\\n.{1,60}', not 'test'\.", str(caught.value))

@@ -79,9 +79,8 @@ class TestRowGroups:
 
     def test_first_rows(self, folder, frame):
         for n_rows in (1, 6, 20, 1000):
-            pd.testing.assert_frame_equal(
-                read(folder, n_rows=n_rows), frame[:n_rows], check_dtype=False
-            )
+            found = read(folder, n_rows=n_rows)
+            pd.testing.assert_frame_equal(found, frame[:n_rows], check_dtype=False)
 
     def test_columns_with_dots_in_their_names(self, tmp_path):
         pd.DataFrame({"x": [1, 2], "x.y": [3, 4]}).to_parquet(tmp_path / "a.parquet")
@@ -137,19 +136,15 @@ class TestTypes:
         assert days.astype(int).tolist() == [10**12, 2 * 10**12]
 
 
+YEARS = {"a": [*range(6)], "year": [2020] * 3 + [2021] * 3, "site": [*"xxyxyy"]}
+
+
 class TestFolders:
     """Names of folders such as year=2020 are columns."""
 
     @pytest.fixture
     def years(self, tmp_path):
-        table = pa.table(
-            {
-                "a": [0.0, 1, 2, 3, 4, 5],
-                "year": [2020] * 3 + [2021] * 3,
-                "site": ["x", "x", "y", "x", "y", "y"],
-            }
-        )
-        pq.write_to_dataset(table, tmp_path / "h", partition_cols=["year", "site"])
+        pq.write_to_dataset(pa.table(YEARS), tmp_path / "h", partition_cols=["year", "site"])
         write(tmp_path / "h" / "_log" / "log.parquet", other=[1])
         return tmp_path / "h"
 
@@ -158,22 +153,13 @@ class TestFolders:
         ["", "*/*/*.parquet", "year=*", "year=20*/site=*", "year=*/site=?/*", "year=*/**", "*"],
     )
     def test_patterns_have_the_columns_of_the_folder(self, years, pattern):
-        found = read(str(years / pattern)).to_dict("list")
-        assert found == {
-            "a": [0, 1, 2, 3, 4, 5],
-            "year": [2020] * 3 + [2021] * 3,
-            "site": ["x", "x", "y", "x", "y", "y"],
-        }
+        assert read(str(years / pattern)).to_dict("list") == YEARS
 
     @pytest.mark.parametrize("pattern", ["year=2021", "year=2021/*/*.parquet", "*=2021"])
     def test_one_of_the_folders_has_their_columns(self, years, pattern, monkeypatch):
         monkeypatch.chdir(years)
         for source in (years / pattern, pattern):
-            assert read(source).to_numpy().tolist() == [
-                [3, 2021, "x"],
-                [4, 2021, "y"],
-                [5, 2021, "y"],
-            ]
+            assert read(source).to_dict("list") == {name: of[3:] for name, of in YEARS.items()}
 
     def test_lists_of_paths(self, years):
         table = read([str(years / "year=2021"), years / "year=2020" / "*"])
@@ -212,10 +198,8 @@ class TestDatasets:
         with pytest.raises(ReadError, match="a dataset of pyarrow with a filter"):
             open_table(ds.dataset(str(folder)).filter(ds.field("a") > 0))
         (folder / "rows.csv").write_text("a\n1\n")
-        for other in (
-            ds.dataset(folder / "rows.csv", format="csv"),
-            ds.dataset(pa.table({"a": [1]})),
-        ):
+        rows = ds.dataset(folder / "rows.csv", format="csv")
+        for other in (rows, ds.dataset(pa.table({"a": [1]}))):
             with pytest.raises(ReadError, match="does not consist of Parquet files"):
                 open_table(other)
 
@@ -248,16 +232,6 @@ class TestDamage:
         (folder / "part.7.parquet").write_bytes(b"PAR1 damaged")
         with pytest.raises(ReadError, match=r"part.7.parquet: not a readable Parquet file"):
             open_table(folder)
-
-    @pytest.mark.parametrize("ending", ["parquet", "feather", "arrow"])
-    def test_truncated_files(self, tmp_path, ending, frame):
-        path = tmp_path / f"table.{ending}"
-        frame.to_parquet(path) if ending == "parquet" else frame.to_feather(path)
-        content = path.read_bytes()
-        for length in (0, 3, 7, len(content) // 2, len(content) - 9):
-            path.write_bytes(content[:length])
-            with pytest.raises(ReadError, match=f"table.{ending}"):
-                read(path)
 
 
 def write_arrow(path, table, form=pa.ipc.new_file):

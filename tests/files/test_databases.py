@@ -1,6 +1,5 @@
 """Queries on real databases: they read, and nothing else."""
 
-import importlib.util
 import os
 import shutil
 import sqlite3
@@ -35,29 +34,23 @@ def database(tmp_path):
 @pytest.fixture(scope="module")
 def server():
     """URL of a PostgreSQL server that runs for these tests only, without a network port."""
-    if sys.platform == "win32":
-        pytest.skip("PostgreSQL: without a network port, it needs sockets of POSIX")
-    if importlib.util.find_spec("psycopg") is None:
-        pytest.skip("PostgreSQL: the driver psycopg is not installed")
+    pytest.importorskip("psycopg", reason="PostgreSQL: the driver psycopg is not installed")
     folders = [str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"))]
     program = shutil.which("pg_ctl", path=os.pathsep.join([*folders, os.environ.get("PATH", "")]))
-    if program is None:
-        pytest.skip("PostgreSQL: no server is installed")
-    as_user = []
-    if os.geteuid() == 0:  # the server refuses to run as root
-        if shutil.which("runuser") is None or not _has_user("postgres"):
-            pytest.skip("PostgreSQL: runs as root, and there is no user postgres to run as")
-        as_user = ["runuser", "-u", "postgres", "--"]
+    if program is None or sys.platform == "win32":
+        pytest.skip("PostgreSQL: no server with sockets of POSIX is installed")
+    # The server refuses to run as root.
+    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    if as_user and subprocess.run([*as_user, "true"], capture_output=True).returncode:
+        pytest.skip("PostgreSQL: runs as root, and there is no user postgres to run as")
     folder = Path(tempfile.mkdtemp(prefix="pg"))  # short: the path of a socket is limited
     if as_user:
         shutil.chown(folder, "postgres")
     data, options = folder / "data", f"-k {folder} -c listen_addresses= -c fsync=off"
 
     def run(*command):
-        done = subprocess.run(
-            [*as_user, *command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        return done.returncode == 0
+        nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.run([*as_user, *command], cwd=folder, **nowhere).returncode == 0
 
     try:
         binary = Path(program).resolve().parent / "initdb"
@@ -72,12 +65,6 @@ def server():
             run(program, "-D", str(data), "-m", "immediate", "-w", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _has_user(name):
-    import pwd
-
-    return name in {entry.pw_name for entry in pwd.getpwall()}
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from files.kept_models import FOLDER, scores
+from kept_models import FOLDER, scores
 from naim3l import inspect_file, load
 
 KEPT = {}

@@ -1,11 +1,8 @@
 """Declared fields: objects come back equal, and nothing that breaks a declaration comes back."""
 
 import copy
-import json
 import subprocess
 import sys
-import tracemalloc
-import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -21,7 +18,6 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from naim3l.files import stored
 from naim3l.files.archive import Archive, ModelFileError, write_archive
-from naim3l.files.guests import load_guest
 from naim3l.files.stored import (
     Array,
     Flag,
@@ -242,22 +238,6 @@ def test_the_document_is_shown(tmp_path):
     assert about["model"]["coef_"]["ward"] == {"array": 4, "dtype": "float64", "shape": [2, 3]}
 
 
-def test_a_changed_byte_is_refused_or_harmless(tmp_path):
-    path = tmp_path / "model"
-    model = example()
-    model.curves_ = None
-    content = save(model, path).read_bytes()
-    for position in range(len(content)):
-        changed = bytearray(content)
-        changed[position] ^= 1 + position % 255
-        path.write_bytes(changed)
-        try:
-            found = load(path)
-        except ModelFileError:
-            continue
-        assert same(found, model)
-
-
 def set_to(*keys_and_value):
     """A change of a document: the value at some keys."""
     *keys, last, value = keys_and_value
@@ -274,25 +254,17 @@ def array_to(index, array):
     return lambda attributes, arrays: arrays.__setitem__(index, array)
 
 
-def remove(name):
-    return lambda attributes, arrays: attributes.pop(name)
-
-
 FORGED = [
     # In the order of arrays: mean, kept, matrix, coef of lab and ward, slope, own.
-    (remove("coef_"), "coef_ is missing"),
     (set_to("extra", 1), "its content has 'extra', which is no attribute of a Model"),
     (set_to("lam", 0), "lam should be a number above 0, and is 0"),
     (set_to("lam", True), "lam should be a number above 0, and is True"),
-    (set_to("lam", 2**63), "lam should be a number"),
     (set_to("lam", "NaN"), "lam should be a number above 0, and is 'NaN'"),
     (set_to("history_", [{"a": "nan"}]), r"history_ \(item 0\) of 'a' should"),
     (set_to("quiet", 1), "quiet should be True or False, and is 1"),
     (set_to("quiet", "\x1b[1m"), r"and is '\\x1b\[1m'"),
     (set_to("grid", {"set": []}), "grid should be of one of the kinds 'one', 'list'"),
-    (set_to("grid", {"one": 1, "list": []}), "grid should be of one .*, and is a dict"),
     (set_to("grid", {"list": [1, "b"]}), r"grid \(item 1\) should be a number"),
-    (set_to("views_", ["lab", "lab"]), "views_ should .*, and has 1 distinct ones"),
     (set_to("views_", []), "views_ should .*, and has 0 distinct ones"),
     (set_to("views_", ["lab", 1]), "views_ should be .*, and is a list"),
     (set_to("views_", ["lab", "bed"]), "mapping of the views 'lab', 'bed', and has 'lab', 'ward'"),
@@ -301,16 +273,12 @@ FORGED = [
     (array_to(4, np.ones((3, 3))), r"coef_ of view 'ward' .* \(features=2, labels=3\), .*\(3, 3"),
     (set_to("n_columns_", "lab", 2**40), "n_columns_ of view 'lab' should"),
     (array_to(1, np.array([9])), r"kept in features_ of view 'lab' .* at least 0 and below 9"),
-    (array_to(1, np.array([-1])), "and has -1"),
-    (array_to(1, np.array([1.0])), "and has type float64"),
     (array_to(1, np.array([1], "u8")), "and has type uint64"),
     (array_to(3, np.full((1, 3), np.nan)), "coef_ of view 'lab' .* has NaN or infinity"),
-    (array_to(3, np.full((1, 3), -np.inf)), "and has NaN or infinity"),
     (array_to(5, np.full(3, -1.0)), r"slope in curves_ \(item 0\) .* at least 0"),
     (set_to("curves_", 0, "word", "odd"), "one of 'steep', 'flat', and is 'odd'"),
     (array_to(2, np.zeros((4, 2))), "features_ of view 'ward' is inconsistent: the matrix"),
     (set_to("coef_", "lab", [1.0]), "does not refer to an array"),
-    (set_to("coef_", "lab", "array", "0"), "does not refer to an array"),
     (set_to("coef_", "lab", "array", 99), "it has no arrays/99.npy"),
     (set_to("coef_", "ward", "array", 3), "has shape|twice"),
     (set_to("curves_", None), "nothing in it refers to arrays/5.npy"),
@@ -326,17 +294,6 @@ def test_what_breaks_a_declaration_is_refused(tmp_path, change, reason):
     assert str(caught.value).startswith(f"{path}: ") and len(str(caught.value)) < 600
 
 
-def test_the_document_cannot_misstate_an_array(tmp_path):
-    parts = dump(example(), Model)
-    parts.document["coef_"]["lab"]["shape"] = [3, 1]
-    write_archive(tmp_path / "a", {"format": "x", "version": 1}, parts.arrays)
-    with (
-        Archive(tmp_path / "a", format="x", newest_version=1) as archive,
-        pytest.raises(ModelFileError, match="another type or shape than the document states"),
-    ):
-        restore(Model, parts.document, archive)
-
-
 def spoil(name, value):
     return lambda model: setattr(model, name, value)
 
@@ -348,7 +305,6 @@ UNSAVED = [
     (spoil("grid", {1, 2}), "grid should be a number or a list or finite .*, and is a set"),
     (spoil("history_", [{"a": None}]), r"history_ \(item 0\) of 'a' should"),
     (spoil("about_", {"a": np.nan}), "about_ should be finite numbers, text"),
-    (spoil("about_", {1: 2}), "about_ should be finite numbers, text"),
     (spoil("note", "mine"), "it has the attribute 'note', which would be lost"),
     (lambda model: delattr(model, "coef_"), "coef_ is missing"),
     (lambda model: setattr(model.features_["lab"], "mean", np.array(["a"])), "mean in features_"),
@@ -432,20 +388,6 @@ def scaled(rng):
     return model
 
 
-def test_a_transformer_is_loaded_only_if_it_is_trusted(tmp_path, rng):
-    model = scaled(rng)
-    path = save(model, tmp_path / "model")
-    reason = rf"it needs objects .*: {SCALER}\. .* load\(path, trusted=\['{SCALER}'\]\)"
-    for trusted in ([], ["sklearn.decomposition._pca.PCA"], [PCA]):
-        with pytest.raises(ModelFileError, match=reason):
-            load(path, trusted=trusted)
-    for trusted in ([SCALER], (StandardScaler, PCA)):
-        X, again = rng.normal(size=(3, 2)), load(path, trusted=trusted).transformer
-        np.testing.assert_array_equal(again.transform(X), model.transformer.transform(X))
-    with pytest.raises(TypeError, match="trusted must be a list"):
-        load(path, trusted=SCALER)
-
-
 def test_everything_in_a_guest_must_be_trusted(tmp_path, rng):
     model = example()
     model.transformer = make_pipeline(StandardScaler(), FunctionTransformer(np.log1p), PCA(1))
@@ -480,57 +422,6 @@ def test_a_guest_cannot_hide_behind_a_list_of_other_types(tmp_path, rng):
             load(path, trusted=[SCALER])
 
 
-def test_a_guest_is_neither_compressed_nor_deeply_nested(tmp_path):
-    for name, text, kind in (
-        ("compressed", b" " * 10**8, zipfile.ZIP_DEFLATED),
-        ("levels deep", b"[" * 10**6, zipfile.ZIP_STORED),
-    ):
-        with zipfile.ZipFile(tmp_path / "guest", "w", kind) as zipped:
-            zipped.writestr("schema.json", text)
-        with pytest.raises(ValueError, match=name):
-            load_guest((tmp_path / "guest").read_bytes(), [SCALER])
-
-
-@dataclass
-class Tiny:
-    _stored: ClassVar = {"a": Whole(0)}
-    a: int
-
-
-class Hungry:
-    """Fields whose values take most memory for the bytes that they have in a file."""
-
-    _stored: ClassVar = {
-        "tiny": ListOf(Nested(Tiny)),
-        "lists": ListOf(ListOf(Number())),
-        "maps": ListOf(MapOf(Number())),
-        "names": ListOf(Names("items")),
-        "keys": Names("keys"),
-        "sizes": MapOf(Whole(size="size"), keys="keys"),
-    }
-
-
-@pytest.mark.parametrize("kind", ["tiny", "lists", "maps", "names", "sizes"])
-def test_memory_is_a_small_multiple_of_the_file(tmp_path, kind):
-    n = 30_000
-    items = {"tiny": [{"a": 0}] * n, "lists": [[]] * n, "maps": [{}] * n, "names": [["a"]] * n}
-    value = {name: [] for name in ("tiny", "lists", "maps", "names")}
-    value |= {"keys": ["a"], "sizes": {"a": 1}}
-    value |= {kind: items[kind]} if kind in items else {}
-    if kind == "sizes":
-        keys = [f"{i:x}" for i in range(2**16)]
-        value |= {"keys": keys, "sizes": dict.fromkeys(keys, 1)}
-    path = tmp_path / "file"
-    write_archive(path, {"format": "x", "version": 1, "value": value})
-    tracemalloc.start()
-    with Archive(path, format="x", newest_version=1) as archive:
-        restore(Hungry, archive.document.pop("value"), archive)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    room = 2**26 if kind == "sizes" else 2**20
-    assert peak <= room + 40 * path.stat().st_size  # promised: 64 MiB and 50 times its size
-
-
 def test_reading_imports_nothing_and_starts_no_process(tmp_path):
     script = """
 import sys, numpy
@@ -553,9 +444,3 @@ assert "skops" not in sys.modules and set(sys.modules) == before
     command = [sys.executable, "-c", script, __file__.rpartition("/")[0], plain, guest]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (found.returncode, found.stderr) == (0, "")
-
-
-def test_every_document_is_plain_json(tmp_path):
-    with zipfile.ZipFile(save(example(), tmp_path / "model")) as zipped:
-        assert json.loads(zipped.read("naim3l.json"))["class"] == "Model"
-        assert {name.rpartition(".")[2] for name in zipped.namelist()} == {"json", "npy"}

@@ -1,8 +1,7 @@
 """Tables from databases: an SQLAlchemy URL, ``#`` and a query that only reads.
 
-A query must begin with SELECT or WITH and be one statement. It runs in a transaction that is
-rolled back. SQLite files are opened for reading only, and PostgreSQL, MySQL, MariaDB and Oracle
-get a read-only transaction; other databases are protected by the rollback only.
+A query is one statement that begins with SELECT or WITH, in a transaction that is rolled back; for
+SQLite, PostgreSQL, MySQL, MariaDB and Oracle, also one that is read-only.
 """
 
 import sqlite3

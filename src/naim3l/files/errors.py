@@ -44,9 +44,6 @@ def name_columns(
     """Name and position of each column; refuses tables without columns, and two of one name.
 
     A column without a name is left out if it is empty, or called "unnamed_" and its position.
-
-    >>> name_columns(["", "age", ""], "lab.csv", lambda j: j == 2)
-    {'unnamed_1': 0, 'age': 1}
     """
     kept = [j for j, name in enumerate(names) if name or not is_empty(j)]
     if not kept:

@@ -1,8 +1,7 @@
 """Guests of model files: objects of other packages, stored with skops and loaded if trusted.
 
-Their own code runs when they are loaded. Nothing here judges whether it is harmless: a guest is
-loaded only if the user trusts every class and function in it except numbers, text, containers and
-arrays, also those of scikit-learn.
+Their own code runs when they are loaded: the user must trust every class and function in a guest,
+also those of scikit-learn, except for numbers, text, containers and arrays.
 """
 
 import io

@@ -1,8 +1,7 @@
 """Tables in files and databases, opened by one function whatever their format.
 
 The parts of a table are read batch by batch: a part is a text file, a row group of a Parquet file,
-or all rows of another source. Cells are not judged here: a batch is a data frame with the values
-and types of its format, and its `Origin`.
+or all rows of another source. A batch is a data frame, and its `Origin`.
 """
 
 import glob

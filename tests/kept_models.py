@@ -1,7 +1,7 @@
 """Model files that are kept, so that later versions are seen to read them.
 
-``python tests/files/kept_models.py`` writes ``models/CLASS-VERSION.naim3l``, and the scores of some
-rows to ``models/scores-VERSION.json``. A release adds its own; those of others are never replaced.
+``python tests/kept_models.py`` writes ``files/models/CLASS-VERSION.naim3l``, and the scores of some
+rows to ``scores-VERSION.json`` beside them. A release adds its own, and replaces none of others.
 """
 
 import json
@@ -14,7 +14,7 @@ import pandas as pd
 from naim3l import NAIM3L, NAIM3LCV, Kernel, load
 from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewLogistic, PerViewRidge
 
-FOLDER = Path(__file__).parent / "models"
+FOLDER = Path(__file__).parent / "files" / "models"
 ROWS = {
     "lab": [
         {"hb": 13.5, "ward": "A", "seen": "2024-03-01", "smokes": True},
@@ -25,18 +25,17 @@ ROWS = {
 }
 
 
-def tables(aligned=False):
-    """A messy view and one of numbers, with other rows unless ``aligned``, and their labels."""
+def tables():
+    """A messy view and one of numbers, and their labels."""
     rng = np.random.default_rng(0)
-    n = {"lab": 30, "scan": 30 if aligned else 25}
     hb, words = rng.normal(12, 2, 30).round(2), np.array([*"AABBBC"] * 5)
     hb[::7] = np.nan
     days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 2000, 30), "D")
     lab = {"hb": hb, "ward": words, "seen": days, "smokes": [True, False, None] * 10}
-    scan = rng.normal(size=(n["scan"], 3)).round(3)
+    scan = rng.normal(size=(30, 3)).round(3)
     X = {"lab": pd.DataFrame(lab), "scan": pd.DataFrame(scan, columns=["x", "y", "z"])}
     labels = ["flu", "gout", "cold"]
-    y = {view: pd.DataFrame(rng.integers(0, 2, (n[view], 3)), columns=labels) for view in n}
+    y = {view: pd.DataFrame(rng.integers(0, 2, (30, 3)), columns=labels) for view in X}
     return X, y
 
 
@@ -46,10 +45,7 @@ def fitted():
 
     few = {"max_iter": 5, "tol": 0, "random_state": 0}
     X, y = tables()
-    aligned, of_rows = tables(aligned=True)
-    wide = pd.concat(aligned, axis=1)
-    wide.columns = [name for _, name in wide.columns]
-    views = {view: list(table) for view, table in aligned.items()}
+    wide, views = X["lab"].join(X["scan"]), {view: list(table) for view, table in X.items()}
     scan = {"scan": X["scan"]}, {"scan": y["scan"]}
     members = [("few", PerViewRidge(features="scale")), ("two", PerViewRidge(9.0))]
     training = Training(max_epochs=2)
@@ -59,7 +55,7 @@ def fitted():
         NAIM3LCV((0.1, 1.0), (1.0,), cv=2, **few).fit(X, y),
         PerViewRidge(2.0, features=None).fit(*scan),
         PerViewLogistic().fit(X, y),
-        FusedRidge(views=views).fit(wide, of_rows["lab"]),
+        FusedRidge(views=views).fit(wide, y["lab"]),
         BlendNAIM3L(members, random_state=0).fit(*scan),
         DeepNAIM3L(network=Network(hidden=(4,)), training=training, random_state=0).fit(*scan),
     ]
