@@ -122,7 +122,7 @@ class TestOwnFeatures:
         fitted, features, present = fit(None, X)
         assert_array_equal(features, X[[0, 2]])
         assert_array_equal(present, [True, False, True])
-        assert not fitted.accepts_missing and fitted.n_features(2) == 2
+        assert fitted.n_features(2) == 2
 
     def test_steps_follow_each_other(self, rng):
         """Plan, recipe and kernel: features are those of the kernel of the recipe of the plan."""
@@ -134,7 +134,7 @@ class TestOwnFeatures:
         by_hand = fitted.kernel.apply(fitted.recipe.apply(fitted.plan.encode(Batch(table, "X"))[0]))
         assert_allclose(features, by_hand)
         assert_allclose(fitted.encode(Batch(table, "X"))[0], by_hand)
-        assert fitted.accepts_missing and fitted.n_features(4) == features.shape[1]
+        assert fitted.n_features(4) == features.shape[1]
         other = fitted.with_gamma(3.0)
         assert other.kernel.gamma == 3.0 and other.recipe is fitted.recipe
         with pytest.raises(ValueError, match="a step for 5 columns follows one that gives"):

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import additive_chi2_kernel, chi2_kernel, rbf_kernel
 
 from naim3l import NAIM3L, Kernel, PerViewRidge
@@ -217,7 +216,7 @@ def test_kernel_models_learn_what_no_line_can(rng):
 
 @pytest.mark.torch
 class TestDevice:
-    """Distances and centres on a device are those of scikit-learn."""
+    """Distances on a device are those of scikit-learn."""
 
     @pytest.fixture(params=["cpu", "cuda"])
     def device(self, request):
@@ -231,17 +230,9 @@ class TestDevice:
         A, B = rng.poisson(1.5, (70, 9)) * 1.0, rng.poisson(1.5, (20, 9)) * 1.0
         for name, comparison in KERNELS.items():
             expected = -additive_chi2_kernel(A, B) if name == "chi2" else comparison.on_cpu(A, B)
-            found = comparison.on_device(A, B, device=device)
+            compared = kernels.KernelMap(name, 1.0, B, B, device).compare
+            found = compared(A, B)
             assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
             if comparison.sparse:
-                sparse_rows = comparison.on_device(sparse.csr_array(A), B, device=device)
+                sparse_rows = compared(sparse.csr_array(A), B)
                 assert_allclose(sparse_rows, expected, rtol=1e-12, atol=1e-12)
-
-    def test_centres(self, rng, device):
-        X = np.vstack([rng.normal(size=(40, 3)) + 8 * k for k in range(4)])[rng.permutation(160)]
-        X += 1e6  # distances by products lose digits
-        found = kernels._device_centres(X, 4, device)
-        expected = KMeans(4, init=X[:4], n_init=1, max_iter=10).fit(X).cluster_centers_
-        assert_allclose(np.sort(found[:, 0]), np.sort(expected[:, 0]), rtol=1e-9)
-        twice = np.repeat(X[:5], 9, axis=0)
-        assert kernels._device_centres(twice, 8, device).shape == (8, 3)

@@ -116,13 +116,6 @@ class ViewFeatures:
         name = None if self.kernel is None else self.kernel.name
         return isinstance(name, str) and KERNELS[name].histograms
 
-    @property
-    def accepts_missing(self) -> bool:
-        """Whether single cells of a row may be missing."""
-        return self.plan is not None or (
-            self.transformer is not None and accepts_missing(self.transformer)
-        )
-
     def with_gamma(self, gamma: float) -> "ViewFeatures":
         """The same fitted features with another gamma in the kernel."""
         assert self.kernel is not None

@@ -1,9 +1,7 @@
 """Kernel maps: features whose inner products are, or approximate, values of a kernel (Nystroem).
 
-With landmarks ``L`` and ``K = k(L, L)``, the features of a row ``x`` are ``k(x, L) K^(-1/2)``.
-Inner products of two rows are then ``k(x, L) K^(-1) k(L, x')``, which equals ``k(x, x')`` for
-landmarks. A linear model on these features, with all training rows as landmarks, is therefore the
-kernel model. Rows are compared by scikit-learn and SciPy, or by torch on a device.
+With landmarks ``L`` and ``K = k(L, L)``, the features of a row ``x`` are ``k(x, L) K^(-1/2)``. A
+linear model on these, with all training rows as landmarks, is therefore the kernel model.
 """
 
 import warnings
@@ -30,10 +28,8 @@ from naim3l.files.stored import Array, Guest, Maybe, Number, OneOf, Plain, Text,
 N_LANDMARKS = 300
 LANDMARKS = ("kmeans", "leverage", "uniform")
 AUTO = "auto"
-# Rows are equal if their squared distance is below this share of their squares.
-EQUAL_ROWS = 1e-12
-# The median distance is taken over pairs of this many rows.
-MEDIAN_ROWS = 1000
+EQUAL_ROWS = 1e-12  # share of the squares of rows below which their distance is rounding error
+MEDIAN_ROWS = 1000  # the median distance is taken over pairs of these
 # Rounds of k-means, after which centres hardly move, and number of rows per centre to cluster.
 KMEANS_ROUNDS, KMEANS_ROWS = 10, 50
 # Directions of the landmarks' kernel matrix below this share of the largest are rounding error.
@@ -41,9 +37,7 @@ LEAST_SHARE = 1e-10
 # Values of a kernel below this are 0: a centre between distant rows is similar to none of them, and
 # a column of numbers that vanish when squared would be refused.
 LEAST_VALUE = 1e-50
-# On a device: numbers of a block of pairs of rows, whose columns are compared one by one; and the
-# share of the columns' mean variance below which the moves of centres mean that they have settled.
-BLOCK_NUMBERS, SETTLED = 2**27, 1e-4
+BLOCK_NUMBERS = 2**27  # of pairs of rows whose columns are compared one by one on a device
 
 
 @dataclass(frozen=True)
@@ -211,8 +205,6 @@ class Kernel:
             return _dense(rows)
         if self.landmarks == "kmeans":
             some = rows[rng.permutation(n_rows)[: KMEANS_ROWS * n_landmarks]]
-            if is_usable(unfitted.device):
-                return _device_centres(some, n_landmarks, unfitted.device)
             return _centres(some, n_landmarks)
         chosen = rng.permutation(n_rows)[:n_landmarks]
         if self.landmarks == "leverage":
@@ -336,32 +328,6 @@ def _centres(rows: Any, n_centres: int) -> Matrix:
         # The warning is about duplicate rows, whose centres coincide, which is harmless.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return np.asarray(means.fit(rows).cluster_centers_)
-
-
-def _device_centres(rows: Any, n_centres: int, device: str) -> Matrix:
-    """`_centres` on a device; a centre without rows moves to the row farthest from its own."""
-    X = _move(rows, device)
-    mean = X.mean(dim=0)
-    X = X - mean  # distances by products lose digits if means are large
-    C, settled = X[:n_centres].clone(), SETTLED * float(X.var(dim=0, correction=0).mean())
-    nearest = None
-    for _ in range(KMEANS_ROUNDS):
-        closest, labels = _device_squared(X, C).min(dim=1)
-        if nearest is not None and bool((labels == nearest).all()):
-            break
-        nearest = labels
-        # A product with zeros and ones: sums in an order that does not depend on threads.
-        belongs = (labels[:, None] == labels.new_tensor(range(n_centres))).to(X.dtype)
-        counts = belongs.sum(dim=0)
-        moved = (belongs.T @ X) / counts.clamp(min=1)[:, None]
-        empty = (counts == 0).nonzero()[:, 0]
-        if len(empty):
-            moved[empty] = X[closest.argsort(descending=True, stable=True)[: len(empty)]]
-        shift = float((moved - C).square().sum())
-        C = moved
-        if shift <= settled:
-            break
-    return as_numpy(C + mean)
 
 
 def _move(rows: Any, device: str) -> Any:

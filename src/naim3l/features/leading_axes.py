@@ -20,11 +20,8 @@ LARGEST_DIRECT, ROWS_PER_RESTART = 5000, 100
 # Rows with a smaller share of numbers that are not zero are treated as sparse, unless the mean of
 # a column exceeds this share of its root mean square: centring afterwards then loses digits.
 SPARSE_SHARE, LARGEST_MEAN = 0.2, 0.99
-# Residual of the eigenpairs of the iterations, relative to the largest eigenvalue, above which they
-# are not used.
-LARGEST_RESIDUAL = 1e-12
-# Lanczos steps from a random start that look for a larger eigenvalue, see `_is_complete`.
-CHECK_STEPS = 40
+LARGEST_RESIDUAL = 1e-12  # of eigenpairs that are used, relative to the largest eigenvalue
+CHECK_STEPS = 40  # of Lanczos that look for a larger eigenvalue
 
 
 class CentredRows:
@@ -153,11 +150,9 @@ def _iterate(matrix: Any, n_axes: int) -> tuple[Matrix, Matrix] | None:
 def _is_complete(matrix: Any, squares: Matrix, U: Matrix, start: NDArray[np.float64]) -> bool:
     """Whether no eigenvalue of a matrix is larger than those that were found.
 
-    The largest of the matrix without the eigenvectors found is computed by Lanczos steps from a
-    random start. After q steps on a matrix of size m, the result is below 1 - e of the true one
-    with a probability of at most ``1.648 sqrt(m) exp(-sqrt(e) (2 q - 1))`` (Kuczynski and
-    Wozniakowski, 1992). With 40 steps and m = 5000, eigenvalues that are larger by 6 % stay
-    unnoticed with a probability below 1e-6.
+    Lanczos steps from a random start find the largest of the rest. With 40 steps and a size of
+    5000, eigenvalues that are larger by 6 % stay unnoticed with a probability below 1e-6 (Kuczynski
+    and Wozniakowski, 1992).
     """
 
     def apply(u: Matrix) -> Matrix:

@@ -1,18 +1,8 @@
 """The column plan: what each column of a table is, how it becomes numbers, and why it is dropped.
 
-One set of rules for data frames, files, and tables that are read in chunks. Only known cells count,
-which are neither missing nor a word for a missing cell. A column has one decimal separator: the one
-with which more of its cells are numbers.
-
-- If all cells are numbers, the column has numbers. If all are dates, it has dates; dates with
-  another order than year, month and day are ambiguous. If all are true or false, truth values.
-- If at least half are words, and not similar to numbers such as ``<0.5`` and ``12 %``: text.
-- If several different codes such as ``V45`` are among the numbers: text, with a warning.
-- If a cell has thousands separators, ``1.234,5``: an error, because another cell ``1.234`` would be
-  read as a thousandth of its value.
-- If at most a tenth (`MOST_ODD`) are not numbers: numbers, and these odd cells are missing, with a
-  warning. If more are, the user must decide.
-- Ids, columns that are almost empty, and free text are dropped, with a warning.
+One set of rules for data frames, files, and tables that are read in chunks, of which the guide has
+a page. Only known cells count, which are neither missing nor a word for a missing cell. A column
+has one decimal separator: the one with which more of its cells are numbers.
 """
 
 from collections import Counter
@@ -175,13 +165,16 @@ class ViewPlan:
 
     def encoded_names(self) -> list[str]:
         """Names of the encoded columns; those of a value of text are "column_value"."""
-        names = [column.name for column in self.columns if column.kind != TEXT]
-        for column in self.columns:
-            if column.kind == TEXT:
-                values = ["missing" if value is None else value for value in column.categories]
-                values += ["other values"] * (column.n_rare > 0)
-                names += [f"{column.name}_{value}" for value in values]
-        return _distinct(names)
+        names: dict[str, None] = {}
+        for column in sorted(self.columns, key=lambda column: column.kind == TEXT):
+            values = ["missing" if value is None else value for value in column.categories]
+            values += ["other values"] * (column.n_rare > 0)
+            is_text = column.kind == TEXT
+            for name in [f"{column.name}_{v}" for v in values] if is_text else [column.name]:
+                while name in names:
+                    name += "_"
+                names[name] = None
+        return list(names)
 
     def source_of_encoded(self) -> NDArray[np.intp]:
         """Position among ``columns`` of the column that each encoded column comes from."""
@@ -539,14 +532,3 @@ def _categories(cells: CellSurvey, n_missing: int) -> tuple[list[str | None], in
 
 def _name(survey: TableSurvey, j: int) -> str:
     return survey.columns[j] if survey.columns else survey.labels[j]
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """Names, of which those that occur before have an underscore appended."""
-    taken: set[str] = set()
-    for k, name in enumerate(names):
-        while name in taken:
-            name += "_"
-        names[k] = name
-        taken.add(name)
-    return names
