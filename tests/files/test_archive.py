@@ -228,6 +228,14 @@ def test_an_array_is_read_once(small):
             archive.array(-1)
 
 
+def test_an_array_has_the_header_that_was_checked(small):
+    with Archive(small, format="test", newest_version=1) as archive:
+        header = archive.header(0)
+        small.write_bytes(small.read_bytes().replace(b"(3,)", b"(1,)"))
+        with suppress(ModelFileError):
+            assert archive.array(0).shape == header.shape
+
+
 def test_pipes_folders_and_missing_files_do_not_hang(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name, reason in {"pipe": "a pipe or a device", ".": "is a folder"}.items():
