@@ -1,12 +1,10 @@
 import json
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from naim3l import PerViewRidge, __version__
+from naim3l import __version__
 from naim3l.cli import app, demo
-from naim3l.datasets import load_yeast, make_challenge
 
 
 @pytest.fixture
@@ -35,12 +33,6 @@ def test_demo_prints_one_table(quick):
     for word in ("NAIM3L", "NAIM3L-II (low rank only)", "1-HL", "1-RL", "AP", "AUC"):
         assert word in result.stdout
     assert "(0.00)" not in result.stdout and "deviation" not in result.stdout  # of one seed
-
-
-def test_demo_prints_markdown(quick):
-    lines = run("demo", "--seeds", "1", "--markdown").stdout.strip().splitlines()
-    assert lines[-4] == "| method | 1-HL | 1-RL | AP | AUC |"
-    assert lines[-2].startswith("| NAIM3L | ")
 
 
 def test_demo_prints_json_and_writes_a_page(quick, tmp_path):
@@ -83,25 +75,6 @@ def test_every_method_runs_on_every_seed_and_beats_chance(monkeypatch):
     for record in records:
         assert record["seed"] == 3
         assert 50 < record["AUC"] < 100 and 50 < record["1-HL"] < 100
-
-
-def test_every_method_gets_the_challenge_of_the_seed(monkeypatch):
-    fits = []
-
-    def fit(X, Y, seed):
-        fits.append((X, Y, seed))
-        return PerViewRidge().fit(X, Y)
-
-    monkeypatch.setattr(demo, "METHODS", {"first": fit, "second": fit})
-    assert len(list(demo.run_demo([3, 5]))) == 4
-    assert [seed for *_, seed in fits] == [3, 3, 5, 5]
-    data = load_yeast()
-    challenge = make_challenge(data.labels, 2, alpha=demo.ALPHA, beta=demo.BETA, random_state=3)
-    expected = challenge.apply(data.views, data.labels)
-    for X, Y, _ in fits[:2]:
-        for view in data.views:
-            np.testing.assert_array_equal(X[view], expected.X_train[view])
-            np.testing.assert_array_equal(Y[view], expected.Y_train[view])
 
 
 def test_summary_is_mean_and_population_deviation(quick, monkeypatch):

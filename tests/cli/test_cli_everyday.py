@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from naim3l.cli import app
-from study import LABELS, ROLES, VIEWS, run, warned
+from study import LABELS, run, warned
 
 
 def told(result):
@@ -43,12 +43,6 @@ class TestHelp:
 
 class TestTablesOfAModel:
     """Columns, labels and ids are those of the model where nothing else is said."""
-
-    def test_nothing_need_be_said_twice(self, folder):
-        said = run("evaluate", "model.naim3l", *VIEWS, *ROLES, "--json")
-        unsaid = run("evaluate", "model.naim3l", *VIEWS, "--json")
-        assert json.loads(unsaid.stdout) == json.loads(said.stdout)
-        assert "fused" in json.loads(unsaid.stdout)["views"]
 
     def test_other_columns_do_no_harm_and_order_does_not_count(self, folder):
         table = pd.read_csv("clinic_new.csv")
@@ -104,12 +98,6 @@ class TestTablesOfAModel:
 
 
 class TestFused:
-    def test_ids_keep_their_name(self, folder):
-        result = run("predict", "model.naim3l", *VIEWS[:2], "--fused", "-o", "fused.csv")
-        assert result.exit_code == 0, result.output
-        table = pd.read_csv("fused.csv")
-        assert list(table.columns) == ["patient_id", *LABELS]
-
     def test_rows_without_ids_are_not_joined_by_their_places(self, folder):
         for source, separator in (("clinic_new.csv", ","), ("lab.txt", ";")):
             table = pd.read_csv(source, sep=separator, decimal="," if separator == ";" else ".")
@@ -120,57 +108,7 @@ class TestFused:
         assert "its rows have no ids to join them by" in line
         assert not Path("joined.csv").exists()
 
-    def test_rows_without_any_value_are_named_when_evaluated(self, folder):
-        table = pd.read_csv("clinic.csv", dtype=str)
-        empty, *_ = table["patient_id"]
-        table.loc[0, table.columns.difference(["patient_id", *LABELS])] = None
-        table.to_csv("with_empty.csv", index=False)
-        line = warned("evaluate", "model.naim3l", "clinic=with_empty.csv")
-        assert line.endswith(f"no answer: view 'clinic', patient_id {empty}.")
-
-
 class TestMistakes:
-    @pytest.mark.parametrize("ending", ["csv", "txt", "parquet", "naim3l"])
-    def test_files_that_are_cut_short(self, folder, ending):
-        source = {"csv": "clinic.csv", "txt": "lab.txt", "parquet": "survey.parquet",
-                  "naim3l": "model.naim3l"}[ending]  # fmt: skip
-        content = Path(source).read_bytes()
-        short = f"short.{ending}"
-        end = len(content) // 2
-        if ending in ("csv", "txt"):  # amid a row, before its labels
-            end = content.rindex(b"\n", 0, end) + 20
-        Path(short).write_bytes(content[:end])
-        if ending == "naim3l":
-            line = told(run("inspect", short))
-        else:
-            line = told(run("fit", f"view={short}", *ROLES, "-o", "never.naim3l"))
-        told_why = {"parquet": "not readable as Parquet", "naim3l": "damaged"}
-        assert short in line and told_why.get(ending, "cut short") in line
-        assert not Path("never.naim3l").exists()
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (
-                ["predict", "modle.naim3l", "lab=lab.txt", "-o", "x.csv"],
-                "did you mean 'model.naim3l'",
-            ),
-            (["predict", "modle.naim3l", "lab=lab.txt", "-o", "no/x.csv"], "no folder no"),
-            (["predict", "modle.naim3l", "lab=lab.txt", "-o", "x.doc"], "unknown extension"),
-            (["predict", "modle.naim3l", "lab.txt", "-o", "x.csv"], "such as clinic=clinic.csv"),
-            (["impute", "modle.naim3l", "lab=lab.txt", "--format", "doc"], "unknown extension"),
-            (["impute", "modle.naim3l", "lab=lab.txt", "-o", "lab.txt"], "lab.txt is a file"),
-            (["impute", "model.naim3l", "ward=lab.txt"], "the model has no view 'ward'"),
-            (["inspect", "."], ".: a folder"),
-            (["fit", "lab=lab.txt", *ROLES, "-o", "."], "is a folder; name a file in it"),
-            (["init", "lab.txt", "-o", "no/study.toml"], "there is no folder no"),
-        ],
-    )
-    def test_are_told_before_the_work(self, folder, arguments, message):
-        before = sorted(path.name for path in folder.iterdir())
-        assert message in told(run(*arguments))
-        assert sorted(path.name for path in folder.iterdir()) == before
-
     def test_errors_of_the_system_have_no_numbers(self, folder, monkeypatch):
         def full(*_, **__):
             raise OSError(28, "No space left on device")

@@ -79,17 +79,6 @@ class TestInputs:
 
 
 class TestAllOrNothing:
-    @pytest.mark.parametrize("blocked", ["page.html", "page.json"])
-    def test_a_folder_in_the_way_of_a_page(self, folder, blocked):
-        Path(blocked).mkdir()
-        for command in (["report", "model.naim3l", *VIEWS, "-o", "page.html"],
-                        ["evaluate", "model.naim3l", *VIEWS, "--report", "page.html"],
-                        ["fit", *VIEWS, *ROLES, "-o", "m.naim3l", "--report", "page.html"],
-                        ["demo", "--report", "page.html"]):  # fmt: skip
-            before = contents()
-            assert told(run(*command)) == f"naim3l: {blocked} is a folder; name a file in it."
-            assert contents() == before
-
     @pytest.mark.parametrize("code", [1, 130])
     def test_of_several_tables_none_is_left(self, folder, monkeypatch, code):
         Path("out").mkdir()
@@ -194,14 +183,6 @@ class TestNames:
         assert set(contents()) - set(before) == {Path("inner/filled/%2E.%2Fprecious.csv")}
         assert {path: contents()[path] for path in before} == before
 
-    def test_view_names_that_differ_in_case_alone(self, folder):
-        line = told(run("impute", "none.naim3l", "lab=lab.txt", "Lab=lab.txt"))
-        assert "'lab' and 'Lab' name the same file" in line
-
-    def test_fused_is_no_name_of_a_view(self, folder):
-        line = told(run("fit", "fused=none.csv", "--labels", "a", "-o", "m.naim3l"))
-        assert "a view cannot be named 'fused'" in line
-
     @pytest.fixture
     def odd(self, folder):
         """Writes a table whose labels have odd names, and fits a model to it."""
@@ -248,26 +229,3 @@ class TestNames:
         out = pd.read_csv("out.csv")
         assert list(out.columns) == ["row", "view_", "view", "id"]
         assert list(out["row"]) == [*range(30), *range(30)]
-
-    @pytest.mark.parametrize("fused", [[], ["--fused"]])
-    def test_ids_under_the_name_of_a_label(self, odd, fused):
-        table = odd("flu", "gout")
-        table["flu"] = range(30)
-        table.to_csv("odd.csv", index=False)
-        for command in (["predict", "odd.naim3l", "a=odd.csv", "-o", "x.csv", *fused],
-                        ["impute", "odd.naim3l", "a=odd.csv"]):  # fmt: skip
-            line = told(run(*command, "--id", "flu"))
-            assert "two columns would be named 'flu'; rename one" in line
-            assert not Path("x.csv").exists() and not Path("imputed").exists()
-
-
-def test_parts_of_a_killed_command_go_with_the_next_one(folder):
-    Path("out").mkdir()
-    for name in ("out/.lab.csv", ".x.csv", ".m.naim3l", ".m.naim3l.checkpoint"):
-        Path(f"{name}.0a1b.part").touch()
-    for command in (["impute", "model.naim3l", "lab=lab.txt", "-o", "out"],
-                    ["predict", "model.naim3l", "lab=lab.txt", "-o", "x.csv"],
-                    ["fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "m.naim3l"]):  # fmt: skip
-        result = run(*command)
-        assert result.exit_code == 0, result.output
-    assert not [path for path in contents() if path.name.endswith(".part")]

@@ -104,11 +104,6 @@ def test_nothing_need_be_said_again(folder):
     assert list(pd.read_csv("filled/lab.csv")["case"]) == list(NUMBERS[: 2 * N // 3])
 
 
-def test_text_is_read_as_text_again(folder):
-    pd.read_csv("clinic.csv").drop(columns=["flu", "gout"]).to_csv("bare.csv", index=False)
-    assert run("predict", "model.naim3l", "clinic=bare.csv", "-o", "bare_out.csv").exit_code == 0
-
-
 def test_ids_of_different_names_are_fused(folder):
     done = run("predict", "model.naim3l", *VIEWS, "--fused", "-o", "fused.csv")
     assert done.exit_code == 0, done.output
@@ -233,13 +228,6 @@ def test_a_label_in_no_view_is_an_error_and_a_view_without_labels_too(folder):
     assert "labels of views 'clinic', 'lab': no column 'flue'; did you mean 'flu'" in done.stderr
     done = run("fit", *VIEWS, *IDS, *WORDS, "--labels", "gout", "-o", "never.naim3l")
     assert "labels of view 'lab': no column 'gout'" in done.stderr
-
-
-def test_labels_that_a_view_lacks_are_named(folder):
-    _, told = quietly("fit", *VIEWS, *IDS, *LABELS, *WORDS, *QUICK, "-o", "lacking.naim3l")
-    lacking = [line for line in told if "in other views only" in line]
-    assert "view 'clinic': labels 'asthma'" in lacking[0]
-    assert "view 'lab': labels 'gout'" in lacking[1]
 
 
 @pytest.mark.parametrize(("yes", "no"), [("yes", "no"), ("1", "0")])

@@ -1,10 +1,8 @@
 """What is printed is shown and never obeyed, whatever the terminal; and Ctrl-C stops at once."""
 
-import io
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +11,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from naim3l import _progress as progress
 from naim3l._text import visible
 from naim3l.cli import app
 from naim3l.cli.app import print_table, say
@@ -127,15 +124,6 @@ class TestControlCharacters:
         assert all(shown.count(cell) == 1 for cell in [*header[1:], *numbers])
         assert re.sub(r"[\s│]", "", shown).count("0a1b" * 16) == 1
 
-    def test_progress(self, monkeypatch):
-        terminal = io.StringIO()
-        monkeypatch.setenv("FORCE_COLOR", "1")
-        monkeypatch.setattr(sys, "stderr", terminal)
-        with progress.progress_bar("fit", 1, shown=True) as advance:
-            advance(f"[red]{ODD}")
-        assert f"[red]{visible(ODD)}" in terminal.getvalue() and "\x1b]0" not in terminal.getvalue()
-
-
 ASCII = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0",
          "PYTHONCOERCECLOCALE": "0", "TERM": "dumb"}  # fmt: skip
 RUN_ALL = """
@@ -201,11 +189,3 @@ class TestCtrlC:
             [sys.executable, "-c", BEFORE_A_COMMAND], capture_output=True, text=True
         )
         assert (done.returncode, done.stderr) == (130, "")
-
-    def test_it_stays_ignored_where_it_was(self):
-        """As under nohup."""
-        code = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        code += "import naim3l.__main__ as entry; sys.argv = ['naim3l', '--version']\n"
-        code += "try: entry.main()\nexcept SystemExit: print(signal.getsignal(signal.SIGINT))"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert done.stdout.splitlines()[-1] == str(signal.SIG_IGN)

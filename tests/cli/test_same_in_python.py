@@ -1,16 +1,13 @@
 """One table of cells of all kinds: the command line and Python make the same model of it."""
 
-import copy
 import warnings
-import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
-from naim3l import NAIM3L, NAIM3LCV, DataWarning, load
-from naim3l.explain import top_features
+from naim3l import NAIM3L, NAIM3LCV, load
 from study import run
 
 LABELS = ["flu", "gout"]
@@ -81,58 +78,3 @@ def test_the_search_is_that_of_python(table, tmp_path):
     assert (model.lam_, model.ridge_) == (python.lam_, python.ridge_)
     assert_array_equal(python.coef_["clinic"], model.coef_["clinic"])
     assert_array_equal(python.thresholds_["clinic"], model.thresholds_["clinic"])
-
-
-def test_new_rows(table, fitted):
-    """Words that were never seen, missing cells and rows without a value are predicted alike."""
-    python, _, _, _, folder = fitted
-    new = table.drop(columns=[*LABELS, "note", "rare"]).head(6).copy()
-    new.loc[0, "ward"] = "roof"
-    new.loc[1, ["ward", "bmi", "seen"]] = None
-    new.loc[2, new.columns[1:]] = None
-    new.to_csv(folder / "new.csv", index=False)
-    expected = python.decision_function({"clinic": new.drop(columns="patient_id")})["clinic"]
-    assert np.flatnonzero(np.isnan(expected).all(axis=1)).tolist() == [2]
-    copy.copy(python).save(folder / "python.naim3l")
-    for model in ("m", "python"):  # a model that was fitted in Python reads files, too
-        arguments = [folder / f"{model}.naim3l", f"clinic={folder / 'new.csv'}", "--what", "scores"]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # of the row without a value
-            result = run("predict", *arguments, "-o", folder / "out.csv")
-        assert result.exit_code == 0, result.output
-        found = pd.read_csv(folder / "out.csv", index_col="patient_id")
-        assert list(found.index) == list(new["patient_id"])
-        assert_allclose(found, expected, rtol=0, atol=1e-12)
-
-
-def test_files_of_models_have_no_cell_of_a_dropped_column(table, fitted):
-    python, model, _, _, folder = fitted
-    X = {"clinic": table[["age", "bmi", "ward", "seen", "smokes"]]}
-    scores = model.set_output(transform="default").decision_function(X)["clinic"]
-    assert_array_equal(scores, python.decision_function(X)["clinic"])
-    with zipfile.ZipFile(folder / "m.naim3l") as archive:
-        stored = b"".join(archive.read(name) for name in archive.namelist()).decode("latin-1")
-    for name in ("patient_id", "note"):
-        assert not any(cell in stored for cell in table[name])
-
-
-def test_names_of_weights_are_those_of_columns_and_words(fitted):
-    found = top_features(fitted[1], "flu", n=20)
-    names = {feature.column for group in found.values() for feature in group}
-    assert {"age", "ward_north"} <= names and not any("__" in name for name in names)
-
-
-def test_listed_features_are_kept_and_ignored_columns_left_out(table, tmp_path):
-    table.to_csv(tmp_path / "t.csv", index=False)
-    (tmp_path / "s.toml").write_text(
-        '[views.clinic]\nsource = "t.csv"\nid = "patient_id"\nlabels = ["flu", "gout"]\n'
-        'ignore = ["note", "seen"]\nfeatures = ["age", "bmi", "rare"]\n'
-    )
-    arguments = ["--config", tmp_path / "s.toml", "--lam", "0.4", "-o", tmp_path / "m.naim3l"]
-    result = run("fit", *arguments)
-    assert result.exit_code == 0 and not result.stderr, result.output
-    model = load(tmp_path / "m.naim3l")
-    uses = {column.name: column for column in model.columns_["clinic"]}
-    assert list(uses) == ["age", "bmi", "rare"]
-    assert uses["rare"].use.startswith("missing cells filled")
-    assert model.roles_["clinic"]["ignored"] == ["note", "seen"]

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import shutil
 import warnings
 from itertools import pairwise
 from pathlib import Path
@@ -175,26 +174,6 @@ def test_a_sample_is_measured_and_reported(folder, tmp_path, monkeypatch):
     assert page.exists()
 
 
-def test_single_files_are_streamed_with_a_limit_of_memory(folder, tmp_path):
-    succeed("predict", "one.naim3l", *SINGLE, "--memory", "64MB", "-o", tmp_path / "a.csv")
-    succeed("predict", "one.naim3l", *SINGLE, "-o", tmp_path / "b.csv")
-    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
-
-
-@pytest.mark.parametrize("more", ['[model]\nrecipe = "paper"', 'features = ["f*", "code"]'])
-def test_settings_hold_for_all_parts(folder, tmp_path, more):
-    """Text that looks like numbers, a recipe, and listed features."""
-    for name, source in (("one", "clinic.csv"), ("parts", "clinic_csv")):
-        above, below = (more, "") if "features" in more else ("", more)
-        text = (f'[views.clinic]\nsource = "{folder}/{source}"\nid = "id"\nlabels = ["dx_*"]\n'
-                f'text = ["code"]\n{above}\n{below}\n')  # fmt: skip
-        (tmp_path / f"{name}.toml").write_text(text)
-        succeed("fit", "--config", tmp_path / f"{name}.toml", *QUICK, "-o", tmp_path / name)
-    one, parts = naim3l.load(tmp_path / "one"), naim3l.load(tmp_path / "parts")
-    np.testing.assert_allclose(parts.coef_["clinic"], one.coef_["clinic"], rtol=1e-8, atol=1e-10)
-    assert [use.kind for use in parts.columns_["clinic"] if use.name == "code"] == ["text"]
-
-
 def test_rows_without_ids_are_numbered_over_all_parts(folder, tmp_path):
     frame = table(90, 3).drop(columns=["id"])
     write_parts(frame, tmp_path / "rows")
@@ -234,38 +213,6 @@ def changed(tmp_path, change):
     return f"clinic={tmp_path}/bad"
 
 
-def test_files_with_other_columns_are_refused(tmp_path):
-    source = changed(tmp_path, lambda text: text.replace("f2", "g2", 1))
-    said = refusal("fit", source, *ROLES, *QUICK, "-o", tmp_path / "m")
-    assert "bad/0.csv has the column 'f2', which" in said and "bad/2.csv lacks" in said
-
-
-def test_a_later_odd_cell_is_missing_or_refused_as_in_memory(folder, tmp_path):
-    """All rows decide, and the first odd cell is named with its file and line."""
-    frame = table(90, 1).astype({"f1": object})
-    frame.loc[67, "f1"] = "high"
-    write_parts(frame, tmp_path / "odd")
-    source = f"clinic={tmp_path}/odd"
-    at = r"view 'clinic', 2.csv, row 7 \(line \d+\), column 'f1': 'high' is not a number"
-    told = succeed("fit", source, *ROLES, *QUICK, "-o", tmp_path / "m", quiet=False).stderr
-    assert re.search(at, told)
-    frame.loc[60:, "f1"] = "high"
-    write_parts(frame, tmp_path / "bad")
-    said = refusal("fit", f"clinic={tmp_path}/bad", *ROLES, *QUICK, "-o", tmp_path / "n")
-    assert "2.csv, row 0 (line 2), column 'f1': 'high' is not a number (30 of 90" in said
-    said = refusal("predict", "one.naim3l", f"clinic={tmp_path}/bad", "-o", tmp_path / "out")
-    assert "2.csv, row 0 (line 2), column 'f1': 'high' is not a number" in said
-
-
-def test_a_later_cell_in_parquet_is_named(folder, tmp_path):
-    frame = table(90, 1)
-    frame["f1"] = frame["f1"].astype(str)
-    frame.loc[60:, "f1"] = "high"
-    write_parts(frame, tmp_path / "bad", "parquet")
-    said = refusal("predict", "one.naim3l", f"clinic={tmp_path}/bad", "-o", tmp_path / "out")
-    assert "view 'clinic', 2.parquet, row 0, column 'f1': 'high' is not a number" in said
-
-
 def test_a_label_in_other_words_is_named(tmp_path):
     source = changed(tmp_path, lambda text: text.replace(",yes", ",perhaps", 1))
     said = refusal("fit", source, *ROLES, *QUICK, "-o", tmp_path / "m")
@@ -300,16 +247,9 @@ def test_what_is_refused(folder, tmp_path, arguments, message):
     assert message in refusal("predict", "one.naim3l", *views, *arguments, "-o", tmp_path / "out")
 
 
-def test_folders_without_a_table_are_refused(folder, tmp_path):
-    (tmp_path / "empty").mkdir()
-    shutil.copytree("clinic_csv", tmp_path / "mixed")
-    shutil.copy("clinic_parquet/0.parquet", tmp_path / "mixed")
-    out = ["-o", tmp_path / "m"]
-    said = refusal("fit", f"clinic={tmp_path}/empty", *ROLES, *out)
-    assert "there are no files in the folder" in said
-    said = refusal("fit", f"clinic={tmp_path}/mixed", *ROLES, *out)
-    assert "have different formats" in said
-    said = refusal("fit", "clinic=clinic_csv", *ROLES, "--labels-file", "clinic=lab.csv", *out)
+def test_labels_of_a_file_of_their_own_need_memory(folder, tmp_path):
+    arguments = ["clinic=clinic_csv", *ROLES, "--labels-file", "clinic=lab.csv"]
+    said = refusal("fit", *arguments, "-o", tmp_path / "m")
     assert "labels in a file of their own are matched by id" in said
 
 
