@@ -16,11 +16,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import (
-    Interval,
-    StrOptions,
-    validate_parameter_constraints,
-)
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from naim3l._arrays import Mask
 from naim3l._device import CPU
@@ -39,17 +35,16 @@ from naim3l.input.batches import (
     read_numbers,
     warn_of_scales,
 )
+from naim3l.input.views import check_not_empty
 
 # Names that the parameter ``features`` may be.
 NAMES = (AUTO, *RECIPES, *KERNELS)
 _COUNT = Interval(Integral, 1, None, closed="left")
-_NAMES = [list, tuple, set]  # of columns
 _OF_RECIPE = {
     "steps": [StrOptions({*RECIPES}), None],
     "n_components": [_COUNT],
     "plan": ["boolean"],
-    "text": _NAMES,
-    "keep": _NAMES,
+    **{key: [list, tuple, set] for key in ("text", "keep")},
 }
 _OF_KERNEL = {
     "name": [StrOptions({*KERNELS}), callable],
@@ -127,14 +122,11 @@ class ViewFeatures:
         Refuses steps that do not give the columns which the next one takes.
         """
         n = None if self.transformer is not None else n_columns
-        if self.plan is not None:
-            n = self.plan.n_encoded
-        for step, taken in (
-            (self.recipe, None if self.recipe is None else len(self.recipe.kept)),
-            (self.kernel, None if self.kernel is None else self.kernel.landmarks.shape[1]),
-        ):
+        n = n if self.plan is None else self.plan.n_encoded
+        for step in (self.recipe, self.kernel):
             if step is not None:
-                if n is not None and n != taken:
+                taken = step.landmarks.shape[1] if isinstance(step, KernelMap) else len(step.kept)
+                if n not in (None, taken):
                     raise ValueError(f"a step for {taken} columns follows one that gives {n}.")
                 n = step.n_features
         return n
@@ -252,17 +244,14 @@ class FeatureSpec:
             rows = _apply_guest(self.transformer, given, fit=True)
         elif plan is None:
             check_not_tiny(batch, column_sizes(rows))
-        if self.of_histograms:
-            _check_histograms(batch, rows, present)
+        self._check_signs(batch, rows, present)
         return rows, present
 
-    @property
-    def of_histograms(self) -> bool:
-        """Whether rows must not be negative."""
-        if self.learns_from_moments:
-            assert self.recipe is not None
-            return self.recipe._of_histograms
-        return self.kernel is not None and self.kernel._of_histograms
+    def _check_signs(self, batch: Batch, rows: Any, present: Mask) -> None:
+        """Refuse rows that would be histograms and have negative numbers."""
+        first = self.kernel if self.recipe is None or self.recipe.steps is None else self.recipe
+        if first is not None and first._of_histograms:
+            _check_histograms(batch, rows, present)
 
     def moments(self, batch: Batch, plan: ViewPlan | None) -> tuple[Moments | None, Mask]:
         """Moments of the rows of a chunk that have the view, and which rows these are."""
@@ -272,8 +261,7 @@ class FeatureSpec:
         if not self.learns_from_moments or not present.any():
             return None, present
         assert self.recipe is not None
-        if self.of_histograms:
-            _check_histograms(batch, rows, present)
+        self._check_signs(batch, rows, present)
         return Moments.of(self.recipe._before_moments(rows), batch.origin.table), present
 
     def fit_chunks(
@@ -340,10 +328,8 @@ def accepts_missing(transformer: Any) -> bool:
     if isinstance(transformer, ColumnTransformer):
         return True  # NaN may be in columns of a part that accepts them; other parts refuse them
     if isinstance(transformer, FeatureUnion):
-        return all(
-            part in ("drop", "passthrough") or accepts_missing(part)
-            for _, part in transformer.transformer_list
-        )
+        parts = [part for _, part in transformer.transformer_list]
+        return all(part in ("drop", "passthrough") or accepts_missing(part) for part in parts)
     if isinstance(transformer, type) or not hasattr(transformer, "__sklearn_tags__"):
         return False
     tags = get_tags(transformer)
@@ -352,8 +338,7 @@ def accepts_missing(transformer: Any) -> bool:
 
 def _guest_rows(transformer: Any, batch: Batch) -> tuple[Batch, Mask]:
     """Rows that have the view, as a transformer of the user receives them, and which these are."""
-    allow = accepts_missing(transformer)
-    present = present_rows(batch, batch.missing(), allow_missing=allow)
+    present = present_rows(batch, batch.missing(), allow_missing=accepts_missing(transformer))
     return batch.take_rows(present), present
 
 
@@ -374,10 +359,7 @@ def _apply_guest(transformer: Any, rows: Batch, *, fit: bool) -> Any:
     made = Batch(features, rows.origin.of_table(f"{where} after its transformer"))
     if len(made) != len(rows):
         raise ValueError(f"{made.origin}: {len(made)} rows of {len(rows)} are left.")
-    if made.shape[1] == 0:
-        raise ValueError(
-            f"{made.origin}: 0 feature(s) (shape={made.shape}), nothing to learn from."
-        )
+    check_not_empty(made)
     numbers = made.numbers()
     check_finite(made, numbers)
     return numbers

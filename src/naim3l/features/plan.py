@@ -295,8 +295,8 @@ class Kind(NamedTuple):
 def columns_of_several_types(survey: TableSurvey) -> list[int]:
     """Positions of columns of which types tell the kind in some batches, and cells in others.
 
-    The table has to be surveyed again, with the cells of these looked at in all batches: only then
-    are they judged like those of one batch. Where all cells agree with the types, it has not.
+    The table has to be surveyed again, with the cells of these looked at in all batches, unless all
+    cells agree with the types: only then are they judged like those of one batch.
     """
     tags, found = {NUMBER: "number.", TRUTH: "truth", DATE: "date"}, []
     for j, types in enumerate(survey.types):
@@ -346,11 +346,7 @@ def find_ids(survey: TableSurvey) -> dict[int, str]:
 
 
 def judge_column(survey: TableSurvey, j: int) -> Kind:
-    """Kind of a column; warns of odd cells.
-
-    Refused are too many odd cells among numbers, numbers with thousands separators, dates with an
-    ambiguous order of day and month, and cells that are neither numbers nor text nor dates.
-    """
+    """Kind of a column; warns of odd cells, and refuses too many, or ambiguous ones."""
     types, n_known = survey.types[j], int(survey.n_known[j])
     cells = survey.cells.get(j)
     if cells is not None and cells.fault is not None:
@@ -513,11 +509,10 @@ def _plan_column(survey: TableSurvey, j: int, kind: Kind, n_rows: int) -> Column
 
 
 def _categories(cells: CellSurvey, n_missing: int) -> tuple[list[str | None], int]:
-    """Values that have a column each, and how many others share one.
+    """Values that have a column each, and how many others share one, as in OneHotEncoder.
 
-    The rule is that of scikit-learn's OneHotEncoder: values in fewer than `RARE_WORD` rows are
-    rare, and so are those with the fewest rows beyond `MOST_CATEGORIES`; of equally frequent ones,
-    the first in the alphabet. Missing cells are one more value, the last.
+    Rare are those in fewer than `RARE_WORD` rows, and those with the fewest rows beyond
+    `MOST_CATEGORIES`; of equally frequent ones, the first in the alphabet. Missing cells come last.
     """
     counts: list[tuple[str | None, int]] = [*sorted((cells.texts.counts or {}).items())]
     if n_missing:

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l._arrays import Mask
 from naim3l._hashing import splitmix64
 from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
@@ -126,13 +125,9 @@ _MEASURED = re.compile(
     r"|count)s?([_\-. ].*)?",
     re.IGNORECASE,
 )
-# A column that is named like an id may repeat values, but has more distinct values than this, or
-# more than half as many as rows.
-MOST_GROUPS = 30
-FEWEST_COUNTED = 10  # fewest rows of a column that counts the rows
-# Distinct values are ids if values drawn from their range would be distinct with a probability
-# below this.
-RARELY_DIFFERENT = 1e-4
+MOST_GROUPS = 30  # distinct values, if not half as many as rows, of a column named like an id
+FEWEST_COUNTED = 10  # rows of a column that counts the rows
+RARELY_DIFFERENT = 1e-4  # probability of distinct values from the range of ids
 _LONG = 10**7  # numbers of 8 digits and more may be codes
 
 
@@ -159,14 +154,10 @@ class WholeNumbers:
 
     def combine(self, other: "WholeNumbers") -> "WholeNumbers":
         """Summary of these numbers, followed by others."""
-        return WholeNumbers(
-            self.first,
-            other.last,
-            min(self.low, other.low),
-            max(self.high, other.high),
-            self.counted and other.counted and other.first == self.last + 1,
-            self.n_round + other.n_round if min(self.low, other.low) >= _LONG else 0,
-        )
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        counted = self.counted and other.counted and other.first == self.last + 1
+        n_round = self.n_round + other.n_round if low >= _LONG else 0
+        return WholeNumbers(self.first, other.last, low, high, counted, n_round)
 
 
 @dataclass(frozen=True)
@@ -543,21 +534,15 @@ def _type(batch: Batch, j: int, dtype: Any) -> str:
 def missing_cells(batch: Batch, types: Sequence[str]) -> Any:
     """Mask of the cells that are missing, or words for missing ones; sparse if the batch is."""
     missing = batch.missing()
-    for j, kind in enumerate(types):
-        if kind in (TEXT, CELLS):
-            missing[:, j] |= _unknown_cells(batch, j)
+    for j in [j for j, kind in enumerate(types) if kind in (TEXT, CELLS)]:
+        try:
+            codes, cells = batch.distinct(j)
+            missing[:, j] |= np.array([*map(is_unknown, cells), True])[codes]  # the last is for -1
+        except TypeError:  # cells that cannot be compared, which are reported if they are used
+            missing[:, j] |= [is_unknown(cell) for cell in batch.cells(j)]
+        except ValueError:  # cells that cannot be read, which are reported then, too
+            continue
     return missing
-
-
-def _unknown_cells(batch: Batch, j: int) -> Mask:
-    """Mask of the cells of a column that are missing, or words for missing ones."""
-    try:
-        codes, cells = batch.distinct(j)
-        return np.array([*map(is_unknown, cells), True], dtype=bool)[codes]  # the last is for -1
-    except TypeError:  # cells that cannot be compared, which are reported if the column is used
-        return np.array([is_unknown(cell) for cell in batch.cells(j)], dtype=bool)
-    except ValueError:  # cells that cannot be read, which are reported then, too
-        return np.zeros(len(batch), dtype=bool)
 
 
 def days_of_column(batch: Batch, j: int) -> NDArray[np.float64]:
