@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from naim3l import load
+from naim3l import NAIM3LCV, load
 from study import QUICK, ROLES, VIEWS, run
 
 
@@ -34,7 +34,16 @@ def test_lam_is_chosen_where_none_is_given(folder):
     held_out = summary["held_out"]["views"]["lab"]["macro-AUC"]
     assert 0.5 == held_out["guessing"] < held_out["value"] <= 1
     assert set(summary["held_out"]["labels"]) == {"flu", "asthma", "gout"}
-    assert load("tuned.naim3l").lam_ == summary["lam"] and summary["metric"] == "AP"
+    model = load("tuned.naim3l")
+    assert model.lam_ == summary["lam"] and summary["metric"] == "AP"
+    # The same as in Python.
+    table = pd.read_csv("lab.txt", sep=";", decimal=",", index_col="patient_id")
+    labels = table[model.label_names_]
+    python = NAIM3LCV(random_state=0).fit({"lab": table.drop(columns=labels)}, {"lab": labels})
+    assert (python.lam_, python.ridge_) == (model.lam_, model.ridge_)
+    # pandas may round decimal commas differently.
+    np.testing.assert_allclose(python.coef_["lab"], model.coef_["lab"], rtol=1e-9)
+    np.testing.assert_allclose(python.thresholds_["lab"], model.thresholds_["lab"], rtol=1e-9)
 
 
 def test_fit_shows_what_guessing_and_not_coupling_reach(folder):

@@ -107,9 +107,9 @@ def test_settings_with_paths_relative_to_the_file(write, tmp_path):
         (VIEW + "[model]\nmetric = 'F1'\n", "The 'metric' parameter of NAIM3LCV must .* Got 'F1'"),
         (VIEW + "[model]\nlams = [0.0]\n", r"lams\[0\] must be a number from 1e-10"),
         (VIEW + "[model]\ndecide = 'f2'\n", r"decide must be one of \['sign', 'guarded'"),
-        (VIEW + "[model]\nkernel = 'rfb'\n", r"Kernel: name must be one of \[.*'rbf'.*, got 'rfb'"),
+        (VIEW + "[model]\nkernel = 'rfb'\n", "The 'name' parameter of Kernel .* Got 'rfb'"),
         (VIEW + "[model]\nkernel = {b = 'rbf'}\n", "kernel: no view 'b'; there are 'a'"),
-        (VIEW + "[model]\nrecipe = 'sclae'\n", r"Recipe: steps must be one of \['scale'"),
+        (VIEW + "[model]\nrecipe = 'sclae'\n", "The 'steps' parameter of Recipe .* 'sclae'"),
     ],
 )
 def test_bad_settings_are_refused_with_the_file_and_the_key(write, text, message):

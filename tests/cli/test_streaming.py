@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import warnings
 from itertools import pairwise
 from pathlib import Path
@@ -280,19 +279,3 @@ def test_a_cluster_that_does_not_answer(folder, tmp_path, monkeypatch):
         "predict", "one.naim3l", *SINGLE, "--dask", "tcp://127.0.0.1:9", "-o", tmp_path / "o"
     )
     assert "no scheduler answers" in said
-
-
-def test_the_three_commands_of_the_page(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for view, n_rows, seed in (("clinic", 120, 1), ("lab", 90, 2)):
-        write_parts(table(n_rows, seed), tmp_path / view, "csv" if view == "clinic" else "parquet")
-    text = (ROOT / "docs" / "guide" / "scale.md").read_text(encoding="utf-8")
-    block = re.search(r"## Three commands\n\n```sh\n(.*?)```", text, re.S)
-    commands = [shlex.split(line) for line in block[1].strip().splitlines()]
-    assert [command[:2] for command in commands] == [
-        ["naim3l", name] for name in ("fit", "evaluate", "predict")
-    ]
-    for _, *arguments in commands:
-        succeed(*arguments)
-    answers = pd.concat(map(pd.read_parquet, sorted(Path("answers").glob("part-*"))))
-    assert len(answers) == 210 and answers[["dx_0", "dx_1", "dx_2"]].notna().all(axis=None)

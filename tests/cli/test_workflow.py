@@ -55,17 +55,6 @@ def rows(folder):
 
 
 class TestReading:
-    def test_ids_words_and_labels(self, rows):
-        X, Y = rows
-        assert {name: batch.shape for name, batch in X.items()} == {
-            "clinic": (450, 6), "lab": (300, 6), "survey": (420, 4)
-        }  # fmt: skip
-        assert X["lab"].data.index.name == "patient_id"
-        for labels in Y.values():
-            values = labels.to_numpy()
-            assert set(np.unique(values[~np.isnan(values)])) == {0.0, 1.0}
-            assert np.isnan(values).any()
-
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
@@ -79,12 +68,6 @@ class TestReading:
     def test_wrong_settings_are_reported(self, folder, changes, message):
         with pytest.raises(ReadError, match=message):
             open_training(settings({"lab": "lab.txt"}, **changes))
-
-    def test_new_rows_that_do_not_fit_are_reported(self, model):
-        with pytest.raises(ReadError, match=r"the model has no view 'ward'"):
-            read_new(model, ward="lab.txt")
-        with pytest.raises(ReadError, match=r"view 'clinic', .*no column 'age'"):
-            read_new(model, clinic="lab.txt")
 
     def test_a_label_in_other_words_is_named_with_its_line(self, folder, tmp_path):
         text = Path("clinic.csv").read_text().replace(",yes", ",perhaps", 1)
