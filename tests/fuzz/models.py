@@ -39,14 +39,14 @@ def other_arrays(document, members, random, target):
     if random.randrange(3) == 0:
         return put_together(document, members | {name: damage_array(members[name], random)})
     array = np.load(io.BytesIO(members[name]))
-    if array.size and array.dtype.kind != "b":
-        floats, whole = (np.nan, np.inf, -1.0, 0.0, 1e30, 1e308, 1e-320), (-1, 0, 99, 2**31 - 1)
-        other = random.choice(floats if array.dtype.kind == "f" else whole)
-        array.flat[random.randrange(array.size)] = other
-    if array.ndim:
-        array = random.choice((array, array[:-1], array.T, array[..., None], array[:0:2]))
-    if random.randrange(4) == 0:
-        with np.errstate(all="ignore"):
+    floats, whole = (np.nan, np.inf, -1.0, 0.0, 1e30, 1e308, 1e-320), (-1, 0, 99, 2**31 - 1)
+    with np.errstate(all="ignore"):
+        if array.size and array.dtype.kind != "b":
+            other = random.choice(floats if array.dtype.kind == "f" else whole)
+            array.flat[random.randrange(array.size)] = other
+        if array.ndim:
+            array = random.choice((array, array[:-1], array.T, array[..., None], array[:0:2]))
+        if random.randrange(4) == 0:
             array = array.astype(random.choice(("f4", "f2", "i8", "b1", "c16", "g", "O")))
     for place in _mappings(document["model"]):
         if place.get("array") == int(name[7:-4]):
