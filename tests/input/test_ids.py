@@ -10,7 +10,7 @@ import pytest
 
 from naim3l._origin import Origin
 from naim3l.files.errors import ReadError
-from naim3l.input.ids import id_text, set_ids
+from naim3l.input.sources import id_text, set_ids
 
 ORIGIN = Origin("view 'lab'", "lab.csv", lines=((0, 2),))
 

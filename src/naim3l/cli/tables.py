@@ -19,9 +19,8 @@ from naim3l.features.survey import FEWEST_COUNTED, TEXT, TableSurvey, column_typ
 from naim3l.files.errors import ReadError, close_names, load_extra
 from naim3l.files.tables import FileTable, is_folder, open_table
 from naim3l.input.batches import Batch
-from naim3l.input.ids import set_ids
 from naim3l.input.labels import USUAL_WORDS, LabelDecoder, LabelSurvey, LabelWords, word
-from naim3l.input.sources import FileView, LabelColumns
+from naim3l.input.sources import FileView, LabelColumns, set_ids
 from naim3l.input.views import check_view_name
 
 HEAD = 1000  # rows of a table by which something is guessed before all are read

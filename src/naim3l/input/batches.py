@@ -30,17 +30,10 @@ WIDEST_RANGE = 1e4  # ratio of the size of a column to the spread of another tha
 class Batch:
     """A two-dimensional table in memory, or some rows of a longer one.
 
-    Parameters
-    ----------
-    data : array-like, sparse matrix or data frame of shape (n_rows, n_columns)
-        Lists become arrays, sparse formats CSR, and masked cells NaN (None if they are
-        not numbers).
-    origin : Origin or str
-        Where the rows come from; a text is the name of the table, such as ``"view 'lab'"``.
-    column_word : str
-        Word for a column in messages: "column" or "label".
-    positions : sequence of int, optional
-        Numbers of columns without names in messages, if they are some of those of a wider table.
+    Lists become arrays, sparse formats CSR, and masked cells NaN (None if they are not numbers). A
+    text as ``origin`` is the name of the table, such as ``"view 'lab'"``; ``column_word`` is
+    "column" or "label" in messages, in which ``positions`` are the numbers of columns of a wider
+    table.
     """
 
     def __init__(
@@ -290,16 +283,12 @@ def as_matrix(data: Any, origin: Origin | str, *, allow_1d: bool = False) -> Any
 
 
 def _as_array(data: Any, origin: Origin | str) -> NDArray:
-    if isinstance(data, list | tuple) and any(len(getattr(d, "shape", ())) == 2 for d in data):
-        raise ValueError(
-            f"{origin}: a {type(data).__name__} of tables. Give several views as a mapping "
-            "{name: table}."
-        )
     try:
         array = np.asarray(data)
     except ValueError as error:
         raise ValueError(
-            f"{origin}: cannot be read as a table with rows of one length ({error})."
+            f"{origin}: cannot be read as a table with rows of one length ({error}). Give several "
+            "views as a mapping {name: table}."
         ) from None
     if array.dtype.kind in "US" and not hasattr(data, "dtype"):
         return np.array(data, dtype=object)  # keeps the numbers next to the text

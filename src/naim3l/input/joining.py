@@ -74,7 +74,18 @@ def join_views(tables: Mapping[str, Any], on: str | None = None) -> Wide:
     have_ids = is_pandas and not any(is_row_counter(one.data.index) for one in parts.values())
     if on is not None or (have_ids and not same_rows):
         return _join_by_id(parts, on)
-    _check_same_rows(parts)
+    n_rows = {view: len(table) for view, table in parts.items()}
+    if len(set(n_rows.values())) > 1:
+        raise ValueError(
+            f"only tables with the same rows can be joined, got rows {n_rows}; to match rows of "
+            "data frames by id, name the column of ids with on=."
+        )
+    if not same_rows:
+        table = next(other for other in others if not same_index(first, other))
+        raise ValueError(
+            f"{table.origin} and {first.origin} have different indexes, and one only counts "
+            "rows; make ids the index of every table, or name the column of ids with on=."
+        )
     if _of_one_library(parts.values()):
         frames, views = _renamed(parts)
         return nw.concat(frames, how="horizontal").to_native(), views
@@ -92,23 +103,6 @@ def _of_one_library(tables: Iterable[Batch]) -> bool:
     named = [table.frame if table.columns else None for table in tables]
     libraries = {None if frame is None else frame.implementation for frame in named}
     return len(libraries) == 1 and None not in libraries
-
-
-def _check_same_rows(parts: Mapping[str, Batch]) -> None:
-    """Refuse tables that plainly do not have the same samples in the same order."""
-    n_rows = {view: table.shape[0] for view, table in parts.items()}
-    if len(set(n_rows.values())) > 1:
-        raise ValueError(
-            f"only tables with the same rows can be joined, got rows {n_rows}; to match rows of "
-            "data frames by id, name the column of ids with on=."
-        )
-    first, *others = parts.values()
-    for table in others:
-        if not same_index(first, table):
-            raise ValueError(
-                f"{table.origin} and {first.origin} have different indexes, and one only counts "
-                "rows; make ids the index of every table, or name the column of ids with on=."
-            )
 
 
 def _join_by_id(parts: Mapping[str, Batch], on: str | None) -> Wide:

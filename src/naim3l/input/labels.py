@@ -262,15 +262,12 @@ def _check_known(found: Mapping[str, tuple[str, Any]], meanings: Mapping[str, An
     if not strange:
         return
     (place, cell), others = strange[0], [cell for _, cell in strange[1:]]
-
-    def listed(sign: int) -> str:
-        return ", ".join(w for w, meaning in meanings.items() if w and meaning == sign)
-
+    yes, no = (", ".join(w for w, m in meanings.items() if w and m == sign) for sign in (1, -1))
     shown = int(cell) if isinstance(cell, float) and cell.is_integer() else cell
     nor = f" (nor are {some(others, 4)})" if others else ""
     raise ValueError(
         f"{place}: Unknown label type: {quote(shown)} is not a known label{nor}. Allowed are yes "
-        f"({listed(1)}), no ({listed(-1)}), unknown ({', '.join(UNKNOWN[1:])}, or a missing cell); "
+        f"({yes}), no ({no}), unknown ({', '.join(UNKNOWN[1:])}, or a missing cell); "
         "other words are converted by naim3l.decode_labels, or named with yes, no and unknown in "
         "the settings and on the command line."
     )
@@ -354,12 +351,10 @@ def check_seen(
     wide table share samples, so a label may be yes in one and no in another.
     """
     for view, (yes, no) in seen.items():
-        if not (yes | no).any():
-            raise ValueError(f"view {view!r}: no label is observed in it; leave the view out.")
         if not yes.any():
             raise ValueError(
-                f"view {view!r}: no label is observed positive in it, so nothing ties it to the "
-                "other views; leave the view out, or give it some positives."
+                f"view {view!r}: no label is observed {'positive ' if no.any() else ''}in it, so "
+                "nothing ties it to the other views; leave the view out, or give it some positives."
             )
     positive, negative = (np.any(of_views, axis=0) for of_views in zip(*seen.values(), strict=True))
     both = np.any([yes & no for yes, no in seen.values()], axis=0)

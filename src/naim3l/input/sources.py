@@ -7,6 +7,7 @@ are read when they are needed. Nothing behind this module asks where a table cam
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -16,11 +17,10 @@ from naim3l._origin import Origin
 from naim3l._text import quote
 from naim3l._warnings import warn_user
 from naim3l.files.columnar import PARQUET_EXTENSIONS
-from naim3l.files.errors import close_names
+from naim3l.files.errors import ReadError, close_names, load_extra
 from naim3l.files.tables import FileTable, is_folder, open_table
-from naim3l.input.batches import Batch
+from naim3l.input.batches import Batch, is_missing
 from naim3l.input.chunks import Fold, Rows, load_dask, run_pass
-from naim3l.input.ids import set_ids
 from naim3l.input.labels import (
     USUAL_WORDS,
     LabelWords,
@@ -149,10 +149,8 @@ def is_chunked(X: Any) -> bool:
         return X.chunked
     if not is_files(X):
         return is_dask(X)
-    if not isinstance(X, str | os.PathLike):
-        return True
-    path = os.fspath(X)
-    return is_folder(path) or path.lower().endswith(PARQUET_EXTENSIONS)
+    path = os.fspath(X) if isinstance(X, str | os.PathLike) else None
+    return path is None or is_folder(path) or path.lower().endswith(PARQUET_EXTENSIONS)
 
 
 def is_dask(X: Any) -> bool:
@@ -181,19 +179,20 @@ def open_tables(
     if labelled:
         check_label_form(X, y)
     if not is_separate(X):
-        table = _file_view(X, y, text) if is_files(X) else X
-        return {WIDE_TABLE: _open(WIDE_TABLE, table, y, Origin(WIDE_TABLE), "y", labelled)}
+        return {WIDE_TABLE: _open(WIDE_TABLE, X, y, Origin(WIDE_TABLE), "y", labelled, text)}
     check_view_names(X)
     tables = {}
     for view, table in X.items():
-        labels = y[view] if labelled and y is not None else None
-        table = _file_view(table, labels, text) if is_files(table) else table
-        where = f"view {view!r}"
-        tables[view] = _open(view, table, labels, Origin(where), where, labelled)
+        labels, where = y[view] if labelled and y is not None else None, f"view {view!r}"
+        tables[view] = _open(view, table, labels, Origin(where), where, labelled, text)
     return tables
 
 
-def _open(name: str, X: Any, y: Any, origin: Origin, label_where: str, labelled: bool) -> Table:
+def _open(
+    name: str, X: Any, y: Any, origin: Origin, label_where: str, labelled: bool, text: Any
+) -> Table:
+    if is_files(X):
+        X = _file_view(X, y, text)
     if isinstance(X, FileView):
         return _open_files(name, X, y, origin, labelled)
     if is_dask(X):
@@ -237,15 +236,12 @@ def with_columns(
 
     Columns are None if they have no names; ``text`` as in `open_tables`.
     """
-
-    def replaced(name: str, table: Any) -> Any:
-        if not is_files(table) or (names := columns.get(name)) is None:
-            return table
-        return replace(_file_view(table, None, text), columns=names)
-
     if is_separate(X):
-        return {view: replaced(view, table) for view, table in X.items()}
-    return replaced(WIDE_TABLE, X)
+        names = {view: {WIDE_TABLE: columns.get(view)} for view in X}
+        return {view: with_columns(X[view], of, text) for view, of in names.items()}
+    if not is_files(X) or (chosen := columns.get(WIDE_TABLE)) is None:
+        return X
+    return replace(_file_view(X, None, text), columns=chosen)
 
 
 def _names(y: Any) -> list[str] | None:
@@ -390,8 +386,6 @@ def _label_parts(
                 f"{_SAME_PARTS}"
             )
         return label_parts, meta, y
-    if y is None or is_files(y) or isinstance(y, FileView):
-        label_batch(None, where)  # refuses it
     # Labels in memory are divided as the table is.
     batch, one_column = label_batch(y, where)
     if lengths is None:
@@ -433,3 +427,34 @@ class _DaskReader:
                 f"{_SAME_PARTS}"
             )
         yield features, batch
+
+
+# Ids of rows, as text with all digits, the same for all file formats.
+
+
+def set_ids(frame: Any, id_column: str, origin: Origin, *, unique: bool = True) -> Any:
+    """A pandas table with ids, as text, as its index; refuses missing ids, and equal ones."""
+    ids, seen = [id_text(cell) for cell in frame[id_column].tolist()], dict[str, int]()
+    for row, text in enumerate(ids):
+        place = origin.place(row, f"column {id_column!r}") if text is None or text in seen else ""
+        if text is None:
+            raise ReadError(f"{place}: an id is missing; fill it in, or leave the id column out.")
+        if unique and text in seen:
+            raise ReadError(
+                f"{place}: id {quote(text)} is already that of row {seen[text]}; ids must differ: "
+                "remove one of the rows, or leave the id column out."
+            )
+        seen[text] = row
+    rest = frame.drop(columns=id_column)
+    rest.index = load_extra("pandas").Index(ids, name=id_column, dtype=object)
+    return rest
+
+
+def id_text(cell: Any) -> str | None:
+    """An id as text; None if it is missing."""
+    if is_missing(cell):
+        return None
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    text = format(cell, "f") if isinstance(cell, Decimal) else str(cell)
+    return text.strip() or None

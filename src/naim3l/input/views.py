@@ -131,19 +131,18 @@ class TableNames:
 
         ``views`` is the parameter of the model.
         """
-        columns = {name: TableColumns(of.shape[1], of.columns) for name, of in tables.items()}
-        if wide:
-            (batch,) = tables.values()
-            used = resolve_columns(views, batch)
-            names = cls(True, list(used), columns, used, owner=owner)
-            names.validate(batch.data, reset=True)
-            return names
-        if views is not None:
+        if views is not None and not wide:
             raise ValueError(
                 "views= names the columns of one wide table; with a mapping of tables leave it out."
             )
+        columns = {name: TableColumns(of.shape[1], of.columns) for name, of in tables.items()}
         used = {view: list(range(of.n)) for view, of in columns.items()}
-        return cls(False, list(tables), columns, used, owner=owner)
+        if not wide:
+            return cls(False, list(used), columns, used, owner=owner)
+        used = resolve_columns(views, tables[WIDE_TABLE])
+        names = cls(True, list(used), columns, used, owner=owner)
+        names.validate(tables[WIDE_TABLE].data, reset=True)
+        return names
 
     def _check_stored(self) -> None:
         """Refuse positions beyond the columns of a table, and tables of other views."""
@@ -327,13 +326,11 @@ def check_same_columns(batch: Batch, names: Collection[str] | None, n_columns: i
         known, found = set(names), set(given)
         missing = [name for name in names if name not in found]
         extra = [name for name in given if name not in known]
-        if missing or extra:
-            raise ValueError(
-                f"{batch.origin}: columns differ from those of the fit: missing "
-                f"[{some(missing)}], unexpected [{some(extra)}]."
-            )
         raise ValueError(
-            f"{batch.origin}: columns must be in the order of the fit; reorder with "
+            f"{batch.origin}: columns differ from those of the fit: missing [{some(missing)}], "
+            f"unexpected [{some(extra)}]."
+            if missing or extra
+            else f"{batch.origin}: columns must be in the order of the fit; reorder with "
             f"table[model.feature_names_in_[view]]. Expected [{some(list(names))}], got "
             f"[{some(given)}]."
         )
