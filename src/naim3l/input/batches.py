@@ -222,20 +222,16 @@ def mark_cells(values: Any, test: Callable[[NDArray], NDArray]) -> Any:
 
 def first_cell(mask: Any) -> tuple[int, int] | None:
     """Row and column of the first True cell, or None."""
-    if sparse.issparse(mask):
-        rows, columns = mask.nonzero()
-        return (int(rows.min()), int(columns[rows == rows.min()].min())) if len(rows) else None
-    if not mask.any():
+    rows, columns = mask.nonzero()
+    if not len(rows):
         return None
-    i, j = np.unravel_index(int(np.argmax(mask)), mask.shape)
-    return int(i), int(j)
+    return int(rows.min()), int(columns[rows == rows.min()].min())
 
 
 def same_index(one: Batch, other: Batch) -> bool:
     """False only if both are pandas tables and their indexes differ."""
-    if not (hasattr(one.data, "iloc") and hasattr(other.data, "iloc")):
-        return True
-    return bool(one.data.index.equals(other.data.index))
+    both = hasattr(one.data, "iloc") and hasattr(other.data, "iloc")
+    return not both or bool(one.data.index.equals(other.data.index))
 
 
 def as_frame(data: Any, origin: Origin | str, column_word: str) -> nw.DataFrame | None:
@@ -297,10 +293,8 @@ def _as_array(data: Any, origin: Origin | str) -> NDArray:
 
 def is_missing(cell: Any) -> bool:
     """Whether a cell is None, NaN, or pandas' NA or NaT, which do not equal themselves."""
-    if cell is None:
-        return True
-    if isinstance(cell, np.ndarray):  # an empty one has no truth value
-        return False
+    if cell is None or isinstance(cell, np.ndarray):  # an empty array has no truth value
+        return cell is None
     try:
         return bool(cell != cell)
     except TypeError:  # comparisons with pandas.NA have no truth value
@@ -320,7 +314,7 @@ def is_unknown(cell: Any) -> bool:
 def read_numbers(batch: Batch) -> tuple[Any, Mask]:
     """Numbers (n_present, n_columns) of the rows that have the view, and which rows these are.
 
-    Numbers that are not finite are refused, and so are rows in which only some cells are missing.
+    Refused are numbers that are not finite, and rows in which only some cells are missing.
     """
     numbers = batch.numbers(
         allowed='numbers; use features="auto", or give this view a transformer that encodes other '

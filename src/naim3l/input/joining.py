@@ -91,8 +91,7 @@ def join_views(tables: Mapping[str, Any], on: str | None = None) -> Wide:
         return nw.concat(frames, how="horizontal").to_native(), views
     blocks = [table.numbers() for table in parts.values()]
     ends = np.cumsum([0, *(block.shape[1] for block in blocks)]).tolist()
-    positions = [list(range(*both)) for both in pairwise(ends)]
-    views = dict(zip(parts, positions, strict=True))
+    views = {view: list(range(*of)) for view, of in zip(parts, pairwise(ends), strict=True)}
     if all(sparse.issparse(block) for block in blocks):
         return sparse.hstack(blocks, format="csr"), views
     return np.hstack([b.toarray() if sparse.issparse(b) else b for b in blocks]), views

@@ -250,8 +250,8 @@ def _names(y: Any) -> list[str] | None:
         return y.names
     if isinstance(y, str):
         return [y]
-    is_names = isinstance(y, list | tuple) and all(isinstance(name, str) for name in y)
-    return list(y) if is_names else None
+    is_list = isinstance(y, list | tuple)
+    return list(y) if is_list and all(isinstance(name, str) for name in y) else None
 
 
 def _open_files(name: str, X: FileView, y: Any, origin: Origin, labelled: bool) -> Table:
