@@ -329,10 +329,7 @@ def read_numbers(batch: Batch) -> tuple[Any, Mask]:
 
 
 def present_rows(batch: Batch, missing: Any, *, allow_missing: bool) -> Mask:
-    """Mask (n_rows,) of the rows that have the view, whose cells are not all missing.
-
-    A row with some cells missing is refused unless ``allow_missing``.
-    """
+    """Mask (n_rows,) of rows that have the view; refuses cells missing in them unless allowed."""
     present = np.asarray(missing.sum(axis=1)).ravel() < batch.shape[1]
     partly = None if allow_missing else first_cell(missing[present])
     if partly is not None:

@@ -53,9 +53,8 @@ def memory_limit() -> int | None:
 class Fold:
     """Task that makes a result of each batch of a part, and combines these.
 
-    ``task(part, row, features, labels)`` is the result of a batch, which begins with this row of
-    the part; ``combine(a, b)`` that of the rows of both, in this order. It must not change them, as
-    a cluster may call it again.
+    ``task(part, row, features, labels)`` is that of a batch, which begins with this row of the
+    part; ``combine(a, b)`` must not change these, as a cluster may call it again.
     """
 
     task: Callable[[int, int, Batch, Batch | None], Any]

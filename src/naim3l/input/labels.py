@@ -276,10 +276,8 @@ def _check_known(found: Mapping[str, tuple[str, Any]], meanings: Mapping[str, An
 def match_labels(
     names: Mapping[str, list[str] | None], n_labels: Mapping[str, int]
 ) -> tuple[list[str], dict[str, list[int | None]]]:
-    """Names of all labels, and for each table the position of each label, None where it lacks it.
-
-    Tables with names are matched by name, tables without names by position.
-    """
+    """Names of all labels, and their positions in each table, None where it lacks them."""
+    # Tables without names are matched by position.
     every = list(dict.fromkeys(name for of in names.values() for name in of or ()))
     every = every or [f"label{k}" for k in range(next(iter(n_labels.values())))]
     positions: dict[str, list[int | None]] = {}

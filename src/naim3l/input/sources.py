@@ -74,14 +74,8 @@ class MemoryTable:
     one_column: bool = False  # whether labels were one-dimensional
     words: LabelWords = USUAL_WORDS
     chunked = False
-
-    @property
-    def meta(self) -> Batch:
-        return self.features
-
-    @property
-    def label_meta(self) -> Batch | None:
-        return self.labels
+    meta = property(lambda self: self.features)
+    label_meta = property(lambda self: self.labels)
 
     def with_text(self, columns: Collection[str]) -> "MemoryTable":
         """The table itself: its types are those of all rows."""
@@ -141,10 +135,7 @@ def all_chunked(tables: Mapping[str, Table]) -> dict[str, ChunkedTable]:
 
 
 def is_chunked(X: Any) -> bool:
-    """Whether it is a collection of dask, or in files that are read in chunks.
-
-    Parquet files, folders, patterns and lists of files are; other single files are read at once.
-    """
+    """Whether it is of dask, or in files; single files other than Parquet are read at once."""
     if isinstance(X, FileView):
         return X.chunked
     if not is_files(X):
@@ -232,10 +223,7 @@ def _file_view(X: Any, y: Any, text: Collection[str]) -> FileView:
 def with_columns(
     X: Any, columns: Mapping[str, list[str] | None], text: Collection[str] = ()
 ) -> Any:
-    """Tables of which paths are replaced by files with the columns that a model uses, by table.
-
-    Columns are None if they have no names; ``text`` as in `open_tables`.
-    """
+    """Tables of which paths are replaced by files with the columns that a model uses, by table."""
     if is_separate(X):
         names = {view: {WIDE_TABLE: columns.get(view)} for view in X}
         return {view: with_columns(X[view], of, text) for view, of in names.items()}

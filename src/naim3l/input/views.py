@@ -127,10 +127,7 @@ class TableNames:
     def of(
         cls, tables: Mapping[str, Batch], views: Mapping[str, Any] | None, *, wide: bool, owner: str
     ) -> "TableNames":
-        """Names of the tables of a fit, by view or of the one wide table; they may be without rows.
-
-        ``views`` is the parameter of the model.
-        """
+        """Names of the tables of a fit, which may be without rows; ``views`` is the parameter."""
         if views is not None and not wide:
             raise ValueError(
                 "views= names the columns of one wide table; with a mapping of tables leave it out."
@@ -261,10 +258,7 @@ class TableNames:
 
 
 def resolve_columns(views: Mapping[str, Any] | None, batch: Batch) -> dict[str, list[int]]:
-    """Positions of each view's columns in a wide table; with None all columns are one view.
-
-    Columns are given by names, positions, a slice or a mask.
-    """
+    """Positions of each view's columns in a wide table; with None all columns are one view."""
     if views is None:
         return {SINGLE_VIEW: list(range(batch.shape[1]))}
     if not isinstance(views, Mapping) or not views:
