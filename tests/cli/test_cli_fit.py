@@ -84,7 +84,7 @@ def test_the_rule_of_decision_can_be_changed(folder, rule):
 
 
 def test_labels_are_filled_in(folder):
-    result = run("impute", "model.naim3l", *VIEWS, *ROLES, "-o", "filled", "--format", "tsv")
+    result = run("impute", "model.naim3l", *VIEWS, *ROLES, "-o", "filled", "--format", ".tsv")
     assert result.exit_code == 0, result.output
     table = pd.read_csv("filled/lab.tsv", sep="\t")
     assert len(table) == 300 and set(table["flu"]) == {0, 1}

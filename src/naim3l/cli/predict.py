@@ -68,7 +68,8 @@ def predict(
                 "--fused joins rows of all views by id, for which tables must fit in memory; leave "
                 "it out for tables that are read in chunks."
             )
-        ending = extension if chunked and (not out.suffix or out.is_dir()) else None
+        to_folder = chunked and (not out.suffix or out.is_dir())
+        ending = extension.removeprefix(".") if to_folder else None
         _check_targets([out], ending, settings.files(model, config), make_folders=bool(ending))
         fitted = load_model(model)
         tables = open_new(fitted, settings)
@@ -131,7 +132,8 @@ def impute(
 
         settings = make_settings(views, config, labels, labels_file, ids)
         chunked = is_chunked(settings, memory, dask)
-        end, ending = ("", extension) if chunked else (f".{extension}", None)
+        suffix = extension.removeprefix(".")
+        end, ending = ("", suffix) if chunked else (f".{suffix}", None)
         paths = {view: out / f"{name}{end}" for view, name in file_names(settings.views).items()}
         _check_targets(paths.values(), ending, settings.files(model, config), make_folders=True)
         fitted = load_model(model)
