@@ -79,11 +79,7 @@ def _date_tags(cell: Any) -> tuple[list[str], dict[str, float]]:
 
 
 def spelled_number(text: str, decimal: str) -> float | None:
-    """Number that text spells with a decimal point or comma; None if it is not a number.
-
-    >>> spelled_number(" 1,5", COMMA), spelled_number("1,5", POINT)
-    (1.5, None)
-    """
+    """Number that text spells with a decimal point or comma; None if it is not a number."""
     stripped = text.strip()
     if _NUMBER[decimal].fullmatch(stripped) is None:
         return None
@@ -132,9 +128,6 @@ def days(cell: Any) -> float | None:
 
     Text must have the year first, since the order of day and month is ambiguous otherwise. Times
     with a time zone are converted to UTC.
-
-    >>> days("1970-01-11 12:00"), days("11.1.1970")
-    (10.5, None)
     """
     if isinstance(cell, str):
         cell = _parse_date(cell.strip())

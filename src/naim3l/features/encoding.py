@@ -77,10 +77,7 @@ class ViewFeatures:
     }
 
     def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
-        """Features (n_present, n_features) of the rows that have the view, and which these are.
-
-        ``batch`` has the columns that the fit used; ``judge`` as in `ViewPlan.encode`.
-        """
+        """Features (n_present, n_features) of rows that have the view, and which these are."""
         features, present = self.rows(batch, judge=judge)
         if not present.any():
             return np.empty((0, 0)), present
@@ -117,10 +114,7 @@ class ViewFeatures:
         return replace(self, kernel=self.kernel.with_gamma(gamma))
 
     def n_features(self, n_columns: int) -> int | None:
-        """Number of features of a table with so many columns; None if a transformer decides.
-
-        Refuses steps that do not give the columns which the next one takes.
-        """
+        """Number of features, None if a transformer decides; refuses steps that differ."""
         n = None if self.transformer is not None else n_columns
         n = n if self.plan is None else self.plan.n_encoded
         for step in (self.recipe, self.kernel):
@@ -197,10 +191,7 @@ class FeatureSpec:
         return self.kernel is not None or self.transformer is not None
 
     def most_features(self, n_columns: int) -> int:
-        """Largest number of features of a table with so many columns, before the fit.
-
-        A transformer of the user is taken to give as many features as there are columns.
-        """
+        """Largest number of features before the fit; of columns for a transformer."""
         if self.kernel is not None and self.kernel.n_landmarks is not None:
             return int(self.kernel.n_landmarks)
         most = n_columns * (MOST_CATEGORIES if self.has_plan else 1)
@@ -211,10 +202,7 @@ class FeatureSpec:
     def fit(
         self, batch: Batch, plan: ViewPlan | None, device: str = CPU
     ) -> tuple[ViewFeatures, Any, Mask]:
-        """Features fitted to all rows of a view, their features, and which rows have the view.
-
-        ``batch`` has the columns of the plan; a kernel compares rows on the device.
-        """
+        """Features fitted to all rows of a view, those of the rows, and which have it."""
         rows, present = self._first_rows(batch, plan)
         recipe, kernel = None, None
         with _errors_name(batch.origin):
@@ -268,10 +256,7 @@ class FeatureSpec:
         self, table: str, plan: ViewPlan | None, moments: Moments | None, sample: Batch | None,
         device: str = CPU,
     ) -> ViewFeatures:  # fmt: skip
-        """Features fitted to the moments of all rows, and to a sample of rows as users give them.
-
-        They are needed if it `learns_from_moments` and `learns_from_rows`.
-        """
+        """Features fitted to the moments of all rows, and to a sample of rows as given."""
         recipe = None
         if self.learns_from_moments:
             assert self.recipe is not None and moments is not None

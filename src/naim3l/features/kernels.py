@@ -44,8 +44,7 @@ BLOCK_NUMBERS = 2**27  # of pairs of rows whose columns are compared one by one 
 class Comparison:
     """How a kernel compares rows."""
 
-    # Functions of tables of n and m rows, and of tensors, that return distances, (n, m); inner
-    # products for the linear kernel.
+    # Functions of two tables, and of tensors: distances of rows, or inner products if linear.
     on_cpu: Callable[[Any, Any], Any]
     on_device: Callable[[Any, Any], Any]
     gamma: bool = True  # whether values of the kernel are exp(-gamma distance)

@@ -140,10 +140,7 @@ class ViewPlan:
 
     @classmethod
     def of(cls, survey: TableSurvey, keep: Collection[str] = ()) -> tuple["ViewPlan", list[int]]:
-        """Plan of a table, and the positions of the columns that are used; warns of the others.
-
-        Columns named in ``keep`` are used even if they seem to be ids or are almost empty.
-        """
+        """Plan of a table, and positions of the columns that are used; ``keep`` names some."""
         dropped, kinds = _judge_columns(survey, keep)
         used = [j for j in range(len(survey.labels)) if j not in dropped]
         if not used:
@@ -182,11 +179,7 @@ class ViewPlan:
         return np.repeat(order, [self.columns[j].n_encoded for j in order])
 
     def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
-        """Numbers (n_present, n_encoded) of the rows that have the view, and which rows these are.
-
-        Unless ``judge``, cells that are not numbers are missing without further ado, as in training
-        rows, which have been judged.
-        """
+        """Numbers of the rows that have the view, and which; warns of odd cells if it may judge."""
         words = [column.name for column in self.columns if column.kind == TEXT]
         types = column_types(batch, words)
         present = present_rows(batch, missing_cells(batch, types), allow_missing=True)
@@ -459,10 +452,9 @@ def _free_text(survey: TableSurvey, j: int) -> str:
 
 def _warn_of_dropped(survey: TableSurvey, dropped: Mapping[int, tuple[str, str]]) -> None:
     if len(dropped) > MOST_WARNINGS:
-        listed = [f"{survey.labels[j]} ({reason})" for j, (_, reason) in sorted(dropped.items())]
-        warn_user(
-            f"{survey.origin.table}: {len(dropped)} columns are dropped: {some(listed, 8, str)}."
-        )
+        reasons = [f"{survey.labels[j]} ({reason})" for j, (_, reason) in sorted(dropped.items())]
+        listed = some(reasons, 8, str)
+        warn_user(f"{survey.origin.table}: {len(dropped)} columns are dropped: {listed}.")
         return
     for j, (cure, reason) in sorted(dropped.items()):
         # A column without a name cannot be kept by name.
@@ -478,8 +470,7 @@ def _check_sizes(survey: TableSurvey, kinds: Mapping[int, Kind]) -> None:
         raise survey.too_large[min(large)[1]][1]
     sizes = np.zeros(len(survey.labels))
     for j in numeric:
-        reading = _reading(kinds[j])
-        of_cells = survey.cells.get(j)
+        reading, of_cells = _reading(kinds[j]), survey.cells.get(j)
         if of_cells is not None and (cell := of_cells.first.get(f"large{reading}")) is not None:
             raise ValueError(refusal_of_number(*cell))
         amounts = survey.amounts(j, reading)

@@ -1,8 +1,7 @@
 """Feature recipes: scaling, histograms, principal components and rows of unit length.
 
-`Recipe` says what to do; a `FittedRecipe` is a few arrays and a pure function of rows, so that
-chunks can fit it, a file can hold it, and a newer library cannot change it. It is fitted to rows,
-or to their `Moments`, which add up over chunks.
+A `FittedRecipe` is a few arrays and a pure function of rows, so that a file can hold it. It is
+fitted to rows, or to their `Moments`, which add up over chunks.
 """
 
 from collections.abc import Mapping

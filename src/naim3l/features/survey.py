@@ -331,15 +331,11 @@ class CellSurvey:
 
 @dataclass(frozen=True)
 class RowPatterns:
-    """Numbers of rows by the columns that are known in them.
-
-    They tell how many rows would lack the view if some of its columns were left out.
-    """
+    """Numbers of rows by the columns known in them: how many lack a view without some."""
 
     n_columns: int
     n_present: int  # rows with a cell that is not missing
-    # Rows that lack some cells but not all, by the columns that they have, as bits; None if more
-    # than MOST_PATTERNS of these differ.
+    # Rows that lack some cells, by bits of the columns that they have; None if too many differ.
     partly: dict[bytes, int] | None
 
     @classmethod
@@ -400,11 +396,7 @@ class TableSurvey:
     def of(
         cls, batch: Batch, text: Collection[str] = (), cells: Collection[int] = ()
     ) -> "TableSurvey":
-        """Survey of a batch.
-
-        Columns named in ``text`` are text even if their cells are numbers. Of columns at positions
-        in ``cells``, cells are looked at one by one, whatever their type.
-        """
+        """Survey; columns in ``text`` are text, those at ``cells`` are read cell by cell."""
         n_rows, n_columns = batch.shape
         types = column_types(batch, text)
         types = [CELLS if j in cells and kind != TEXT else kind for j, kind in enumerate(types)]
