@@ -244,11 +244,11 @@ def test_mistakes_with_kernels_are_told(folder, arguments, message):
 @pytest.mark.parametrize("command", [["report"], ["evaluate", "--report", "deep.html"]])
 def test_networks_have_no_report_and_that_is_told_in_one_line(folder, command):
     pytest.importorskip("torch")
-    from naim3l.deep import DeepNAIM3L
+    from naim3l.deep import DeepNAIM3L, Network, Training
 
     table = pd.read_csv("lab.txt", sep=";", decimal=",", index_col="patient_id")
     labels = table[["flu", "asthma", "gout"]].replace({"yes": 1, "no": 0, "unknown": np.nan})
-    model = DeepNAIM3L(max_epochs=1, hidden=(3,), device="cpu", random_state=0)
+    model = DeepNAIM3L(features="auto", network=Network((3,)), training=Training(1))
     model.fit({"lab": table.drop(columns=labels.columns)}, {"lab": labels.astype(float)})
     model.save("deep.naim3l")
     result = run(command[0], "deep.naim3l", "lab=lab.txt", *command[1:])
