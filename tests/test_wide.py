@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from naim3l import NAIM3L, NAIM3LCV
 from naim3l.estimators import PerViewLogistic, PerViewRidge
-from naim3l.problem import memory
+from naim3l.problem import feature_blocks
 from study import run
 
 AS_GIVEN = {"features": None, "random_state": 0}
@@ -42,7 +42,7 @@ def test_memory_is_that_of_some_copies_of_the_weights(model):
 
 @pytest.mark.parametrize("model", [*MODELS[:3], NAIM3L(solver="paper", **AS_GIVEN)], ids=str)
 def test_what_memory_cannot_hold_is_refused_by_view_with_the_cure(model, monkeypatch):
-    monkeypatch.setattr(memory, "physical_memory", lambda: 2**19)
+    monkeypatch.setattr(feature_blocks, "physical_memory", lambda: 2**19)
     error = r"view 'text' \(200 rows, 3000 columns\): .*GiB.*Recipe\('scale', n_components"
     with pytest.raises(MemoryError, match=error):
         clone(model).fit(*wide(200, 3000))
@@ -50,7 +50,7 @@ def test_what_memory_cannot_hold_is_refused_by_view_with_the_cure(model, monkeyp
 
 def test_the_command_line_refuses_it_in_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(memory, "physical_memory", lambda: 1000)
+    monkeypatch.setattr(feature_blocks, "physical_memory", lambda: 1000)
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 3)), columns=list("abc"))
     table.assign(sick=np.arange(30) % 2).to_csv("lab.csv", index=False)
     done = run("fit", "lab=lab.csv", "--labels", "sick", "-o", "m.naim3l")
@@ -58,6 +58,6 @@ def test_the_command_line_refuses_it_in_one_line(tmp_path, monkeypatch):
 
 
 def test_a_system_that_does_not_tell_its_memory_refuses_nothing(monkeypatch):
-    monkeypatch.delattr(memory.os, "sysconf", raising=False)
-    assert memory.physical_memory() is None
-    memory.refuse_beyond("a view", 1e30, "")
+    monkeypatch.delattr(feature_blocks.os, "sysconf", raising=False)
+    assert feature_blocks.physical_memory() is None
+    feature_blocks.refuse_beyond("a view", 1e30, "")

@@ -1,7 +1,7 @@
 """Types of arrays, and what the libraries of arrays do not have in common."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from itertools import count, takewhile
 from typing import Any, Self
@@ -41,12 +41,6 @@ def norm(A: Any) -> float:
 def as_dense(A: Any) -> NDArray[Any]:
     """A dense or sparse array of NumPy or SciPy as a dense one."""
     return A.toarray() if hasattr(A, "toarray") else np.asarray(A)
-
-
-def consecutive_slices(sizes: Iterable[int]) -> list[slice]:
-    """Slices of the given sizes, one after the other."""
-    stops = np.cumsum(list(sizes)).tolist()
-    return [slice(start, stop) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
 
 
 def distinct(arrays: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -36,7 +36,7 @@ def fit_both(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(naim3l_model, "choose_form", lambda of: choose_form(of, "statistics"))
             rotated = clone(model).fit(X, Y)
-            patch.setattr(problem_rows, "pays", lambda X: False)
+            patch.setattr(problem_rows, "is_rotated", lambda X: False)
             return rotated, clone(model).fit(X, Y)
 
     return fit

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from naim3l.problem import memory
+from naim3l.problem import feature_blocks
 from naim3l.problem.aligned_rows import AlignedRows, concatenate_views
 from naim3l.problem.rows import Problem
 
@@ -55,6 +55,6 @@ def test_weights_of_the_problem_of_scores_are_scores(rng):
 
 
 def test_tables_beyond_the_memory_are_refused_before_it_is_taken(monkeypatch):
-    monkeypatch.setattr(memory, "physical_memory", lambda: 8 * 3 * 3 - 1)
+    monkeypatch.setattr(feature_blocks, "physical_memory", lambda: 8 * 3 * 3 - 1)
     with pytest.raises(MemoryError, match=r"3 rows of 3 columns.*features=Recipe"):
         rows_of()

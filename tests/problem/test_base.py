@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import oracle
-from naim3l._arrays import consecutive_slices, distinct
+from naim3l._arrays import distinct
 from naim3l.problem import base
+from naim3l.problem.base import consecutive_slices
 from naim3l.problem.rows import Problem
 from naim3l.problem.statistics_problem import StatisticsProblem
 

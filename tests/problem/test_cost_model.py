@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from naim3l.problem import cost_model, memory
+from naim3l.problem import cost_model, feature_blocks
 from naim3l.problem.cost_model import (
     N_BLOCK_ARRAYS,
     N_WEIGHT_ARRAYS,
@@ -66,7 +66,7 @@ def test_bytes_are_those_of_the_statistics():
 
 
 def test_a_fit_beyond_the_memory_is_refused_for_what_takes_most_of_it(monkeypatch):
-    monkeypatch.setattr(memory, "physical_memory", lambda: 1000)
+    monkeypatch.setattr(feature_blocks, "physical_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"view '0' \(30 rows, 400 columns\)"):
         choose_form(draw(30, 400))
     with pytest.raises(MemoryError, match=r"labels observed positive, out of 90.*fewer labels"):
@@ -129,7 +129,7 @@ class TestRefusal:
         assert "decide" not in str(raised.value) and "ridge" not in str(raised.value)
 
     def test_the_memory_of_the_machine_is_the_limit_by_default(self, monkeypatch):
-        monkeypatch.setattr(memory, "physical_memory", lambda: 2**30)
+        monkeypatch.setattr(feature_blocks, "physical_memory", lambda: 2**30)
         with pytest.raises(MemoryError, match="this machine has 1"):
             refuse_statistics(self.WIDTHS, 1000)
         refuse_statistics(self.WIDTHS, 10)

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from naim3l.problem import memory
+from naim3l.problem import feature_blocks
 from naim3l.problem.rows import Problem
 from naim3l.problem.statistics_problem import StatisticsProblem
 
@@ -67,7 +67,7 @@ def test_a_label_unknown_in_a_view_gets_zero_weights_there(make_problem):
 
 def test_a_view_beyond_the_memory_is_refused_by_name(make_problem, monkeypatch):
     features, labels, _ = make_problem()
-    monkeypatch.setattr(memory, "physical_memory", lambda: 1000)
+    monkeypatch.setattr(feature_blocks, "physical_memory", lambda: 1000)
     cure = r"features=Recipe\('scale', n_components=...\)"
     with pytest.raises(MemoryError, match=rf"view 'lab' \(40 rows, 5 columns\).*{cure}"):
         Problem(features, labels, names=["lab", "scan"]).ridge_solutions([1.0])

@@ -122,6 +122,7 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     True
     """
 
+    _spec_type = SinglePrecisionSpec
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ViewModel._parameter_constraints,
         **{name: LOSS_OPTIONS[name] for name in OF_LOSS},
@@ -207,9 +208,6 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     def networks_(self) -> dict[str, ViewNetwork]:
         check_is_fitted(self)
         return self._restored({})  # of a model from a file, or a copy
-
-    def _spec(self, view: str) -> FeatureSpec:
-        return SinglePrecisionSpec.of(self.features, view)
 
     @property
     def _options(self) -> tuple[Network, Training]:

@@ -583,6 +583,7 @@ class ViewModel(ViewPredictor):
     decide: Any = "sign"
     random_state: Any = None
 
+    _spec_type: ClassVar[Any] = FeatureSpec
     _held_out: ClassVar[Any] = None  # a list while held-out scores are wanted
 
     # Parameters of some of the models; the others have these values.
@@ -625,10 +626,6 @@ class ViewModel(ViewPredictor):
         except BaseException:
             self._forget()
             raise
-
-    def _spec(self, view: str) -> FeatureSpec:
-        """What the parameter ``features`` says about a view."""
-        return FeatureSpec.of(self.features, view)
 
     def _learn(self, problem: Any, solve: Callable[[Any], Matrix]) -> None:
         """Learn thresholds, probabilities and view weights, after the rest of the model."""

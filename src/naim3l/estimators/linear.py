@@ -44,11 +44,6 @@ class LinearViewModel(ViewModel):
         """Weights (n_landmarks, n_labels) of kernel values, which with intercepts give scores."""
         return {v: kernel.normalization @ self.coef_[v] for v, kernel in self.kernel_maps_.items()}
 
-    def _read_training(self, X: Any, y: Any, **chunks: Any) -> Any:
-        problem = super()._read_training(X, y, **chunks)
-        # Weights of solver "paper" start at random, not in the span of a view's rows.
-        return problem if getattr(self, "solver", None) == "paper" else problem.rotated()
-
     def _score_features(self, view: str, features: Any) -> Matrix:
         return features @ self.coef_[view] + self.intercept_[view]
 
@@ -79,7 +74,7 @@ class PerViewModel(LinearViewModel):
     """
 
     def _fit(self, X: Any, y: Any) -> None:
-        problem = self._read_training(X, y)
+        problem = self._read_training(X, y).rotated()
         self._keep_weights(problem, self._solve(problem))
         self._learn(problem, self._solve)
 

@@ -30,7 +30,6 @@ from naim3l.estimators.linear import FACTOR, LinearViewModel, PerViewRidge
 from naim3l.features.encoding import NAMES
 from naim3l.files.checkpoint import Checkpoint, check_seed, kept_in
 from naim3l.files.stored import Array, Flag, MapOf, Nested, Number, Plain, Sometimes, Whole
-from naim3l.input.sources import any_chunked
 from naim3l.input.views import FUSED, is_separate
 from naim3l.problem.cost_model import choose_form, move_to, refuse_chunks
 from naim3l.solvers import SOLVERS, Record, SolverResult, solve_fast
@@ -185,19 +184,24 @@ class CoupledModel(LinearViewModel):
 
     def _read(self, X: Any, y: Any, path: Any, n_folds: int, **chunks: Any) -> tuple[Any, Any]:
         """The problem of all views, and the checkpoint of the fit; None without one."""
-        self._check_parameters()
-        check_device("device", self.device)
-        chunked = any_chunked(X)
-        if chunked:
-            refuse_chunks(self.device)
         chunks |= {"n_folds": n_folds, "open_checkpoint": partial(self._open_chunked, path)}
         problem = self._read_training(X, y, **chunks)
-        if path is None or chunked:
-            return problem, problem.checkpoint if chunked else None
-        return problem, Checkpoint(path, problem.identity, self._checkpoint_settings())
+        # Weights of solver "paper" start at random, not in the span of a view's rows.
+        if getattr(self, "solver", None) != "paper":
+            problem = problem.rotated()
+        kept = getattr(problem, "checkpoint", None)  # of chunks, which is open since the first pass
+        if path is not None and kept is None:
+            kept = Checkpoint(path, problem.identity, self._checkpoint_settings())
+        return problem, kept
+
+    def _check_parameters(self) -> Decisions:
+        decisions = super()._check_parameters()
+        check_device("device", self.device)
+        return decisions
 
     def _open_chunked(self, path: Path_ | None, facts: list[Any]) -> Checkpoint | None:
         """The checkpoint of a fit to chunks, which depends on where the data are."""
+        refuse_chunks(self.device)
         if path is None:
             return None
         check_seed(self.random_state)
@@ -430,12 +434,11 @@ class NAIM3L(CoupledModel):
         self._checkpoint = kept
 
     def _check_parameters(self) -> Decisions:
-        decisions = super()._check_parameters()
         if self.solver == "paper" and self.positive_weight != 1:
             raise ValueError("positive_weight needs solver='fast'; Algorithm 1 has no weights.")
         if self.solver == "paper" and self.device != CPU:
             raise ValueError("device needs solver='fast'; Algorithm 1 works on the CPU.")
-        return decisions
+        return super()._check_parameters()
 
     def _checkpoint_settings(self) -> dict[str, Any]:
         if self.solver == "paper":

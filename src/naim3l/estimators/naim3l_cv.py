@@ -23,6 +23,7 @@ from naim3l.decisions import held_out
 from naim3l.decisions.held_out import AUTO, LOWER_IS_BETTER, METRICS, Folds, mean_defined
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.naim3l import NAIM3L, VARIANTS, CoupledModel, best_of_folds, solve_loosely
+from naim3l.features.encoding import FeatureSpec
 from naim3l.files.checkpoint import Arrays, Checkpoint, check_seed, kept_in
 from naim3l.files.stored import Array, MapOf, Number, Text
 from naim3l.input.batches import Batch
@@ -385,7 +386,7 @@ class NAIM3LCV(CoupledModel):
 
     def _refine_gammas(self, read: Callable[[], Mapping[str, Batch]], folds: Folds) -> Problem:
         """The problem with the gammas that are best for the first fold; keeps their maps."""
-        kernels = {view: self._spec(view).kernel for view in self.views_}
+        kernels = {view: FeatureSpec.of(self.features, view).kernel for view in self.views_}
         free = {view for view, kernel in kernels.items() if kernel and kernel.gamma == AUTO}
         problem = folds.rows
         if not free:

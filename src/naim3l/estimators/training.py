@@ -57,7 +57,7 @@ def read_training(model: Any, X: Any, y: Any, *, open_checkpoint: Any = None, **
     tables = open_tables(X, y, text=stated_text(model.features))
     metas, owner = {name: table.meta for name, table in tables.items()}, type(model).__name__
     names = TableNames.of(metas, model.views, wide=not is_separate(X), owner=owner)
-    specs = {view: model._spec(view) for view in names.views}
+    specs = {view: model._spec_type.of(model.features, view) for view in names.views}
     if isinstance(model.features, Mapping) and (extra := set(model.features) - set(names.views)):
         raise ValueError(
             f"features: no views {sorted(extra, key=str)}; the data have {names.views}."

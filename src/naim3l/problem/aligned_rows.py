@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from naim3l._arrays import Mask, Matrix, as_dense, consecutive_slices
-from naim3l.problem.feature_blocks import Features
-from naim3l.problem.memory import FEWER_COLUMNS, refuse_beyond
+from naim3l._arrays import Mask, Matrix, as_dense
+from naim3l.problem.base import consecutive_slices
+from naim3l.problem.feature_blocks import FEWER_COLUMNS, Features, refuse_beyond
 from naim3l.problem.rows import Problem, loss_weights
 
 
@@ -91,7 +91,7 @@ def concatenate_views(features: Sequence[Matrix], present: Mask, fill: Matrix) -
     ``features`` have shapes (n_rows, n_features_v), ``present`` has shape (n_views, n_rows).
     """
     X = np.hstack(features)
-    slices = consecutive_slices(X_v.shape[1] for X_v in features)
+    slices = consecutive_slices([X_v.shape[1] for X_v in features])
     for columns, has_view in zip(slices, present, strict=True):
         X[~has_view, columns] = fill[columns]
     return X

@@ -270,6 +270,12 @@ class BaseProblem(ABC):
         return stack
 
 
+def consecutive_slices(sizes: Sequence[int]) -> list[slice]:
+    """Slices of the given sizes, one after the other."""
+    stops = np.cumsum(sizes).tolist()
+    return [slice(start, stop) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+
+
 def group_labels(sizes: NDArray[np.intp], n_labels: int) -> list[NDArray[np.intp]]:
     """Labels whose blocks, with so many rows each, are decomposed together; largest first.
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from naim3l._device import CPU, find_device, free_memory
 from naim3l.problem.base import BaseProblem
-from naim3l.problem.feature_blocks import has_gram, stored_numbers
-from naim3l.problem.memory import FEWER_COLUMNS, refuse_beyond
+from naim3l.problem.feature_blocks import FEWER_COLUMNS, has_gram, refuse_beyond, stored_numbers
 from naim3l.problem.rows import Problem
 from naim3l.problem.statistics_problem import StatisticsProblem
 from naim3l.problem.torch_problem import TorchProblem

@@ -1,5 +1,6 @@
-"""Features of a view, dense or sparse: their size, their Gram matrices, and a column of ones."""
+"""Features of a view, dense or sparse: their size, Gram matrices, a column of ones, memory."""
 
+import os
 from typing import TypeAlias
 
 import numpy as np
@@ -11,6 +12,7 @@ Features: TypeAlias = Matrix | sparse.sparray  # of shape (n_rows, n_columns); s
 
 # Gram matrices of views with more columns are computed only if they are no larger than the rows.
 GRAM_COLUMNS = 2000
+FEWER_COLUMNS = "features=Recipe('scale', n_components=...)"  # in messages
 
 
 def stored_numbers(X: Features) -> int:
@@ -38,3 +40,25 @@ def weighted_gram(X: Features, weights: Matrix) -> Matrix:
     if (roots != 1).any():
         part = sparse.diags_array(roots) @ part
     return as_dense(part.T @ part)
+
+
+def physical_memory() -> int | None:
+    """Memory of the machine in bytes; None if the system does not report it."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def refuse_beyond(what: str, n_bytes: float, cure: str, memory: float | None = None) -> None:
+    """Refuse what needs more memory than the machine has; ``cure`` says what to do instead.
+
+    ``memory`` is what may be used, if that is not all of the machine's.
+    """
+    most = physical_memory() if memory is None else memory
+    if most is not None and n_bytes > most:
+        owner = "this machine has" if memory is None else "it may use"
+        raise MemoryError(
+            f"{what}: a fit would take about {n_bytes / 2**30:.3g} GiB of memory, and {owner} "
+            f"{most / 2**30:.3g}. {cure}"
+        )

@@ -14,11 +14,6 @@ from naim3l._arrays import Matrix, as_dense
 from naim3l._threads import one_blas_thread
 from naim3l.problem.feature_blocks import Features
 
-# A view is rotated if its rows number at most this share of its columns, because with nearly as
-# many rows as columns it would cost more than it saves,
-MOST_ROWS = 0.7
-# and if that takes at most this many operations, about ten seconds.
-MOST_OPERATIONS = 2e11
 # Numbers of a table that are made dense at a time.
 _BLOCK_NUMBERS = 2**22
 
@@ -62,14 +57,6 @@ class Rotation:
         """``M = Q'W``, of the component in the span: (n_columns, n_labels) -> (rank, n_labels)."""
         XW = (self.X @ W)[self._basis]
         return np.asarray(linalg.solve_triangular(self._R, XW, trans="T", check_finite=False))
-
-
-def pays(X: Features) -> bool:
-    """Whether a view has so many more columns than rows that it is rotated."""
-    n_rows, n_columns = X.shape
-    n_used = n_columns if isinstance(X, np.ndarray) else min(n_columns, X.nnz)
-    operations = 2 * (n_used + n_rows) * n_rows**2
-    return 0 < n_rows <= MOST_ROWS * n_columns and operations <= MOST_OPERATIONS
 
 
 @one_blas_thread  # the same digits for any number of threads: checkpoints depend on them

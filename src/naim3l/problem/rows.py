@@ -12,25 +12,31 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l._arrays import Mask, Matrix, as_dense, consecutive_slices, inner, namespace_of
+from naim3l._arrays import Mask, Matrix, as_dense, inner, namespace_of
 from naim3l._threads import blas_threads, map_views
-from naim3l.problem.base import BaseProblem
+from naim3l.problem.base import BaseProblem, consecutive_slices
 from naim3l.problem.boundedness import FreeRows
 from naim3l.problem.feature_blocks import (
+    FEWER_COLUMNS,
     Features,
     append_ones,
     has_gram,
+    refuse_beyond,
     stored_numbers,
     weighted_gram,
 )
-from naim3l.problem.memory import FEWER_COLUMNS, refuse_beyond
 from naim3l.problem.ridge import ridges_of_rows
-from naim3l.problem.rotation import Rotation, pays
+from naim3l.problem.rotation import Rotation
 
 # Views are divided among threads if their product with weights has at least so many products.
 THREADED_PRODUCTS = 10_000_000
 # Scores of all rows are kept for another call if they take no more than this.
 KEPT_BYTES = 2**28
+# A view is rotated if its rows number at most this share of its columns, because with nearly as
+# many rows as columns it would cost more than it saves,
+MOST_ROWS = 0.7
+# and if that takes at most this many operations, about ten seconds.
+MOST_OPERATIONS = 2e11
 
 
 class LabelRates:
@@ -138,7 +144,7 @@ class Problem(BaseProblem, LabelRates):
 
     def rotated(self) -> "Problem":
         """The same problem, in which views with many more columns than rows are rotated."""
-        rotations = [Rotation(X_v) if pays(X_v) else None for X_v in self.features]
+        rotations = [Rotation(X_v) if is_rotated(X_v) else None for X_v in self.features]
         if not any(rotations):
             return self
         pairs = zip(self.features, rotations, strict=True)
@@ -368,3 +374,11 @@ def loss_weights(Y: Matrix, positive_weight: float) -> Matrix:
     """Weights in the loss of the entries of signed labels, (n_rows, n_labels)."""
     P = (Y != 0).astype(Y.dtype)
     return P if positive_weight == 1 else np.where(Y > 0, P.dtype.type(positive_weight), P)
+
+
+def is_rotated(X: Features) -> bool:
+    """Whether a view has so many more columns than rows that it is rotated."""
+    n_rows, n_columns = X.shape
+    n_used = n_columns if isinstance(X, np.ndarray) else min(n_columns, X.nnz)
+    operations = 2 * (n_used + n_rows) * n_rows**2
+    return 0 < n_rows <= MOST_ROWS * n_columns and operations <= MOST_OPERATIONS

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l._arrays import Mask, Matrix, consecutive_slices, distinct
+from naim3l._arrays import Mask, Matrix, distinct
 from naim3l._threads import blas_threads, map_views, thread_map
-from naim3l.problem.base import BaseProblem, group_labels
+from naim3l.problem.base import BaseProblem, consecutive_slices, group_labels
 from naim3l.problem.boundedness import FreeRows, FreeRowSums
 from naim3l.problem.feature_blocks import weighted_gram
 from naim3l.problem.ridge import ridges_of_gram
@@ -38,7 +38,7 @@ class StatisticsProblem(BaseProblem):
         self.views, self.fit_intercept, self.rows = list(views), fit_intercept, rows
         self.n_threads = blas_threads() if rows is None else rows.n_threads
         self.rotations = [None] * len(self.views) if rows is None else rows.rotations
-        self.weight_slices = consecutive_slices(len(view.gram) for view in self.views)
+        self.weight_slices = consecutive_slices([len(view.gram) for view in self.views])
         sizes = np.array([view.heights for view in self.views])
         self.label_slices, self._n_block_rows = _stacked_slices(sizes.sum(axis=0))
         stops = np.array([block.start for block in self.label_slices]) + np.cumsum(sizes, axis=0)
