@@ -246,14 +246,14 @@ def test_networks_have_no_report_and_that_is_told_in_one_line(folder, command):
     pytest.importorskip("torch")
     from naim3l.deep import DeepNAIM3L, Network, Training
 
-    table = pd.read_csv("lab.txt", sep=";", decimal=",", index_col="patient_id")
+    table = pd.read_csv("clinic.csv", index_col="patient_id")
     labels = table[["flu", "asthma", "gout"]].replace({"yes": 1, "no": 0, "unknown": np.nan})
     model = DeepNAIM3L(features="auto", network=Network((3,)), training=Training(1))
-    model.fit({"lab": table.drop(columns=labels.columns)}, {"lab": labels.astype(float)})
+    model.fit({"clinic": table.drop(columns=labels.columns)}, {"clinic": labels.astype(float)})
     model.save("deep.naim3l")
-    result = run(command[0], "deep.naim3l", "lab=lab.txt", *command[1:])
+    result = run(command[0], "deep.naim3l", "clinic=clinic.csv", *command[1:])
     assert result.exit_code == 1 and not result.stdout
     (line,) = result.stderr.splitlines()
     assert line.startswith("naim3l: DeepNAIM3L has no readable weights per view: explanations")
     assert not Path("deep.html").exists()
-    assert run("evaluate", "deep.naim3l", "lab=lab.txt").exit_code == 0
+    assert run("evaluate", "deep.naim3l", "clinic=clinic.csv").exit_code == 0
