@@ -22,8 +22,7 @@ from sklearn import datasets
 
 from naim3l._ids import is_named_like_id
 from naim3l.features import survey as module
-from naim3l.features.plan import find_ids
-from naim3l.features.survey import RowPatterns, TableSurvey, ValueCounts, column_types
+from naim3l.features.survey import RowPatterns, TableSurvey, ValueCounts, column_types, find_ids
 from naim3l.input.batches import Batch
 
 nan = np.nan
