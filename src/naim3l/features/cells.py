@@ -73,9 +73,8 @@ def _text_tags(text: str) -> tuple[list[str], dict[str, float]]:
 
 def _date_tags(cell: Any) -> tuple[list[str], dict[str, float]]:
     number = days(cell)
-    if number is None:
-        return ["date-like", "undated"], {}
-    return ["date-like", "date"], {"days": number}
+    tags = ["date-like", "undated" if number is None else "date"]
+    return tags, {} if number is None else {"days": number}
 
 
 def spelled_number(text: str, decimal: str) -> float | None:

@@ -212,13 +212,12 @@ class FeatureSpec:
             if self.kernel is not None:
                 kernel = self.kernel.fit(rows, device=device)
                 rows = kernel.apply(rows)
-        fitted = ViewFeatures(plan, recipe, kernel, self.transformer)
         if self.learns_from_rows:
             after = Batch(rows, f"{batch.origin.table} after its features")
             check_not_tiny(after, column_sizes(rows))
         elif self.recipe is None:
             warn_of_scales(batch.take_rows(present), rows)
-        return fitted, rows, present
+        return ViewFeatures(plan, recipe, kernel, self.transformer), rows, present
 
     def _first_rows(self, batch: Batch, plan: ViewPlan | None) -> tuple[Any, Mask]:
         """Numbers of training rows that have the view, before the recipe, and which these are."""
@@ -329,10 +328,9 @@ def _guest_rows(transformer: Any, batch: Batch) -> tuple[Batch, Mask]:
 
 def _apply_guest(transformer: Any, rows: Batch, *, fit: bool) -> Any:
     """Numbers that a transformer of the user makes of rows, checked."""
-    method = transformer.fit_transform if fit else transformer.transform
     where = rows.origin.table
     try:
-        features = method(rows.data)
+        features = (transformer.fit_transform if fit else transformer.transform)(rows.data)
     except (ValueError, TypeError) as error:
         _name_cell(rows, str(error))
         if "'y'" in str(error) or "requires y" in str(error):

@@ -32,11 +32,8 @@ EQUAL_ROWS = 1e-12  # share of the squares of rows below which their distance is
 MEDIAN_ROWS = 1000  # the median distance is taken over pairs of these
 # Rounds of k-means, after which centres hardly move, and number of rows per centre to cluster.
 KMEANS_ROUNDS, KMEANS_ROWS = 10, 50
-# Directions of the landmarks' kernel matrix below this share of the largest are rounding error.
-LEAST_SHARE = 1e-10
-# Values of a kernel below this are 0: a centre between distant rows is similar to none of them, and
-# a column of numbers that vanish when squared would be refused.
-LEAST_VALUE = 1e-50
+LEAST_SHARE = 1e-10  # of the largest direction of a kernel matrix; others are rounding error
+LEAST_VALUE = 1e-50  # smaller values of a kernel, which would vanish when squared, are 0
 BLOCK_NUMBERS = 2**27  # of pairs of rows whose columns are compared one by one on a device
 
 

@@ -13,9 +13,8 @@ from naim3l._threads import one_blas_thread
 # The matrix of products of all pairs of columns, or of rows if these are fewer, is decomposed if it
 # has at most this size, or this many times the number of axes; otherwise iterations are faster.
 DIRECT_SIZE, DIRECT_TIMES = 500, 16
-# Up to this size, the matrix is formed for iterations, too, unless the rows are sparse. Iterations
-# give up where they would take longer than the decomposition, which is so after one restart for so
-# many rows of the matrix.
+# Up to this size, the matrix is formed for iterations, too, unless the rows are sparse; these give
+# up after one restart for so many rows, as they would take longer than the decomposition.
 LARGEST_DIRECT, ROWS_PER_RESTART = 5000, 100
 # Rows with a smaller share of numbers that are not zero are treated as sparse, unless the mean of
 # a column exceeds this share of its root mean square: centring afterwards then loses digits.
@@ -44,8 +43,7 @@ class CentredRows:
 
     def multiply_transposed(self, U: Matrix) -> Matrix:
         """Products with rows, (n_rows, ...) -> (n_columns, ...)."""
-        sums = U.sum(axis=0)
-        return np.asarray(self.X.T @ U - np.multiply.outer(self.shift, sums))
+        return np.asarray(self.X.T @ U - np.multiply.outer(self.shift, U.sum(axis=0)))
 
     def scatter(self) -> Matrix:
         """Products of all pairs of columns, (n_columns, n_columns)."""

@@ -1,8 +1,8 @@
 """Passes over tables that are read in chunks, with dask: one task for each part, then a tree.
 
 A part is a partition of dask, a row group of a Parquet file, or a text file. A task reads its part
-once, features and labels together, batch by batch. Results are combined in a fixed order, so that
-neither the scheduler nor the number of workers changes a bit of them.
+once, features and labels together. Results are combined in a fixed order, so that neither the
+scheduler nor the number of workers changes a bit of them.
 """
 
 import importlib
@@ -81,10 +81,10 @@ def run_pass(
     """Results of all parts, combined in a binary tree that depends only on their number.
 
     ``read(i, *parts[i])`` gives the batches of part ``i``, of which ``task(i, batches)`` is the
-    result, None if it has none; values of dask among the parts are computed first. It runs on the
-    scheduler of dask that is in force: a cluster if there is a client, else threads. The error of a
-    task is raised as it is; no other task starts after it. The progress bar counts rows if
-    ``n_rows`` tells how many each part has.
+    result, None if it has none; values of dask are computed first. It runs on the scheduler of dask
+    that is in force: a cluster if there is a client, else threads. The error of a task is raised as
+    it is, and no other task starts. The progress bar counts rows if ``n_rows`` tells how many there
+    are.
     """
     dask = load_dask("dask")
     delayed = dask.delayed

@@ -22,14 +22,13 @@ _ROW = "__row"  # of the joined table, while it is joined
 def join_views(tables: Mapping[str, Any], on: str | None = None) -> Wide:
     """One wide table from tables of the same samples.
 
-    Rows are matched by id if ``on`` is given, or if pandas tables have different indexes. The
-    result then has a row for each id of any table, and missing values in the columns of tables
-    that lack the id. Otherwise the tables must have the same rows in the same order.
+    Rows are matched by id if ``on`` is given, or if pandas tables have different indexes; there is
+    a row for each id of any table. Otherwise tables must have the same rows in the same order.
 
     Parameters
     ----------
     tables : mapping of str to table
-        Tables by view. A row that lacks a view has NaN in all of its columns.
+        By view. A row that lacks a view has NaN in all of its columns.
     on : str, optional
         Column of every table that contains the ids, or name of the pandas index. All tables must
         be data frames of one library, and ids must differ within a table.
@@ -37,10 +36,9 @@ def join_views(tables: Mapping[str, Any], on: str | None = None) -> Wide:
     Returns
     -------
     wide : ndarray, CSR array or data frame of shape (n_rows, sum of n_columns)
-        A data frame if all tables are data frames of one library with column names; its columns
-        are named ``view__column``. CSR if all tables are sparse. Ids become the index in pandas;
-        in other libraries they are the first column, which belongs to no view. They are in the
-        order of the first table, followed by further ids of the next tables.
+        A data frame with columns ``view__column`` if all tables are data frames of one library
+        with column names. CSR if all tables are sparse. Ids become the index in pandas, in other
+        libraries the first column, which belongs to no view, in the order of the tables.
     views : dict of str to list
         Names or positions of the columns of each view, for ``NAIM3L(views=...)``.
 
@@ -146,9 +144,8 @@ def _ids(table: Batch, on: str | None) -> list[Any]:
     """Ids of the rows; refuses missing and equal ones."""
     is_pandas = hasattr(table.data, "iloc")
     ids = table.data.index.tolist() if is_pandas else nw.from_native(table.data)[on].to_list()
-    missing = [row for row, entry in enumerate(ids) if is_missing(entry)]
-    if missing:
-        raise ValueError(f"{table.origin}, row {missing[0]}: the id is missing.")
+    for row in [row for row, entry in enumerate(ids) if is_missing(entry)]:
+        raise ValueError(f"{table.origin}, row {row}: the id is missing.")
     entry, count = Counter(ids).most_common(1)[0]
     if count > 1:
         raise ValueError(
