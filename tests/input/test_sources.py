@@ -70,7 +70,7 @@ class TestMemory:
         assert isinstance(table, MemoryTable) and not table.chunked
         [(features, of_rows)] = batches(table)
         assert features.data is frame and of_rows.data is labels
-        assert table.meta.columns == ["a", "b", "word"] and table.label_meta.columns == LABELS
+        assert table.features.columns == ["a", "b", "word"] and table.labels.columns == LABELS
         assert str(features.origin) == str(of_rows.origin) == "view 'v'"
 
     def test_a_batch_keeps_its_origin(self, frame):
@@ -114,7 +114,7 @@ class TestDask:
         table = open_tables(*lazy)["X"]
         assert isinstance(table, ChunkedTable) and table.lengths is None
         assert len(table.parts) == n_parts
-        assert table.meta.columns == list(frame) and table.meta.shape == (0, 3)
+        assert table.features.columns == list(frame) and table.features.shape == (0, 3)
         found = batches(table)
         pd.testing.assert_frame_equal(stacked([X for X, _ in found]), frame, check_dtype=False)
         pd.testing.assert_frame_equal(stacked([y for _, y in found]), labels)
@@ -126,7 +126,7 @@ class TestDask:
             lazy = da.from_array(X, chunks=(30, 1))
             lazy = lazy.map_blocks(sparse.csr_array) if blocks is sparse.csr_array else lazy
             table = open_tables({"v": lazy}, {"v": da.from_array(y, chunks=(30, 2))})["v"]
-            assert table.lengths == [30, 30, 10] and table.meta.shape == (0, 2)
+            assert table.lengths == [30, 30, 10] and table.features.shape == (0, 2)
             found = batches(table)
             assert_array_equal(stacked([rows for rows, _ in found]), X)
             assert_array_equal(stacked([rows for _, rows in found]), y)
@@ -137,7 +137,7 @@ class TestDask:
         lazy = dd.from_pandas(y, npartitions=2) if kind == "series" else (
             da.from_array(y.to_numpy(), chunks=35))  # fmt: skip
         table = open_tables(dd.from_pandas(frame, npartitions=2), lazy)["X"]
-        assert table.one_column and table.label_meta.shape == (0, 1)
+        assert table.one_column and table.labels.shape == (0, 1)
         found = [of_rows.data for _, of_rows in batches(table)]
         assert_array_equal(np.concatenate([np.asarray(part).ravel() for part in found]), y)
 
@@ -158,8 +158,8 @@ class TestDask:
         lazy = dd.from_pandas(frame.join(labels), npartitions=2)
         for names in (LABELS, tuple(LABELS), "flu"):
             table = open_tables({"v": lazy}, {"v": names})["v"]
-            assert table.label_meta.columns == ([names] if isinstance(names, str) else LABELS)
-            assert "flu" not in table.meta.columns
+            assert table.labels.columns == ([names] if isinstance(names, str) else LABELS)
+            assert "flu" not in table.features.columns
         with pytest.raises(ValueError, match=r"view 'v': no column 'flue'; .*'flu'"):
             open_tables({"v": lazy}, {"v": ["flue"]})
         with pytest.raises(ValueError, match="X: no labels; give the names of columns"):
@@ -245,7 +245,7 @@ class TestFiles:
             pytest.importorskip("dask")
         table = open_tables({"v": folder / source}, {"v": LABELS}, text=["code"])["v"]
         assert table.chunked == (source != "all.csv")
-        assert table.meta.columns == ["a", "b", "word", "code"]
+        assert table.features.columns == ["a", "b", "word", "code"]
         found = batches(table)
         rows = stacked([X for X, _ in found])
         assert_array_equal(rows[["a", "b", "word"]].to_numpy(), frame.to_numpy())
@@ -279,7 +279,7 @@ class TestFiles:
 
     def test_labels_in_memory_beside_a_file(self, folder, labels):
         opened = open_tables({"v": folder / "all.csv"}, {"v": labels.to_numpy()})["v"]
-        assert opened.meta.shape == (70, 6) and opened.labels.shape == (70, 2)
+        assert opened.features.shape == (70, 6) and opened.labels.shape == (70, 2)
         with pytest.raises(ValueError, match="70 rows of features but 69 rows of labels"):
             open_tables({"v": folder / "all.csv"}, {"v": labels[1:]})
         with pytest.raises(TypeError, match="need labels that are columns of the same files"):

@@ -12,8 +12,8 @@ from typing import Any
 from naim3l._text import CONTROLS, some, visible
 from naim3l.cli.options import fill_lists
 from naim3l.cli.tables import HEAD, SURE, guess_id, label_likeness
-from naim3l.features.plan import ViewPlan, find_ids, why_refused
-from naim3l.features.survey import TableSurvey
+from naim3l.features.plan import ViewPlan, why_refused
+from naim3l.features.survey import TableSurvey, find_ids
 from naim3l.files.databases import place_database
 from naim3l.files.secrets import URL, drop_secrets, split_source
 from naim3l.files.tables import open_table
@@ -85,7 +85,7 @@ class Head:
         survey = TableSurvey.of(batch)
         ids = {columns[j]: reason for j, reason in find_ids(survey).items()}
         own = guess_id(frame, ids, columns[0])
-        looks = {c: label_likeness(frame[c], words) for c in columns if c != own}
+        looks = {c: label_likeness(frame[c], words.meanings()) for c in columns if c != own}
         likeness = {column: look for column, look in looks.items() if look is not None}
         # What surely is a label is not judged as a feature.
         judged = _judge(batch, survey, {own, *(c for c, look in looks.items() if look == SURE)})

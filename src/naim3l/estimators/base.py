@@ -490,7 +490,7 @@ class ViewPredictor(BaseEstimator):
         return {
             view: batch
             for name, table in tables.items()
-            for view, batch in self.names_.split(name, table.meta).items()
+            for view, batch in self.names_.split(name, table.features).items()
         }
 
     def _with_columns(self, X: Any) -> Any:
@@ -610,10 +610,15 @@ class ViewModel(ViewPredictor):
         self._validate_params()
         return Decisions.of(self.decide)
 
-    def _read_training(self, X: Any, y: Any, **chunks: Any) -> Any:
-        """The problem of all views, see `read_training`; after an error no model is left behind."""
-        decisions = self._check_parameters()
-        if is_separate(X) and decisions.fusion != "mean":
+    def _read_training(
+        self, X: Any, y: Any, decisions: Decisions | None = None, **chunks: Any
+    ) -> Any:
+        """The problem of all views, see `read_training`; after an error no model is left behind.
+
+        The parameters are checked first, unless ``decisions`` tell that they were.
+        """
+        decisions = decisions or self._check_parameters()
+        if decisions.fusion != "mean" and is_separate(X):
             warn_user(
                 f"fusion={decisions.fusion!r} has no effect on separate tables: it fuses the views "
                 "of one wide table. naim3l.fuse fuses predictions of separate tables."
@@ -621,7 +626,8 @@ class ViewModel(ViewPredictor):
         self._forget()
         try:
             problem = read_training(self, X, y, **chunks)
-            Decisions.of(self.decide, self.label_names_)  # a mapping may name unknown labels
+            if isinstance(decisions.rule, Mapping):  # which may name unknown labels
+                Decisions.of(decisions, self.label_names_)
             return problem
         except BaseException:
             self._forget()

@@ -40,11 +40,11 @@ def lazily(method: Callable[..., Any]) -> Callable[..., Any]:
 def scores_of_chunks(model: Any, X: Any, y: Any) -> Iterator[tuple[str, Matrix, LabelledRows]]:
     """Name, scores and labels of each view, or of a wide table, of which only these are kept."""
     for table in _tables(model, X, y, labelled=True).values():
-        assert table.label_meta is not None
+        assert table.labels is not None
         block = FUSED if model.names_.wide else table.name
         task = partial(_score_batch, _plain(model), block, table.words)
         scores, signed = table.fold(task, _stacked, title="score")
-        yield block, scores, LabelledRows(table.label_meta, signed, table.one_column)
+        yield block, scores, LabelledRows(table.labels, signed, table.one_column)
 
 
 def _score_batch(
@@ -64,7 +64,7 @@ def _tables(model: Any, X: Any, y: Any, *, labelled: bool) -> dict[str, ChunkedT
     model.names_.check_form(X)
     tables = all_chunked(open_tables(model._with_columns(X), y, labelled=labelled))
     for name, table in tables.items():
-        model.names_.split(name, table.meta)
+        model.names_.split(name, table.features)
     return tables
 
 
@@ -133,8 +133,8 @@ def _first_column(table: Any) -> Any:
 def _empty(model: Any, table: ChunkedTable, method: str) -> Any:
     """The result of a method for no rows, as a data frame, series or array."""
     if method == "impute_labels":
-        assert table.label_meta is not None
-        given = table.label_meta.data
+        assert table.labels is not None
+        given = table.labels.data
         return _first_column(given) if table.one_column else given
     names = model.names_
     flat = names.wide and names.one_column and method != "view_scores"

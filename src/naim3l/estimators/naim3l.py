@@ -423,9 +423,11 @@ class NAIM3L(CoupledModel):
     init: Mapping[str, NDArray] | None = None
 
     def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: bool = False) -> None:
-        learn = compare or Decisions.of(self.decide)._learn(not is_separate(X))
-        free = self.ridge == AUTO and self.variant == "full"  # checked later
-        problem, kept = self._read(X, y, checkpoint, N_FOLDS if learn else 0, free=free)
+        decisions = self._check_parameters()
+        learn = compare or decisions._learn(not is_separate(X))
+        free = self.ridge == AUTO and self.variant == "full"
+        n_folds = N_FOLDS if learn else 0
+        problem, kept = self._read(X, y, checkpoint, n_folds, free=free, decisions=decisions)
         self._keep_result(problem, self._solve(problem.whole, kept))
         if learn:
             folds_and_fits = self._learn_held_out(problem, kept_in(kept, self._solve_loosely))

@@ -55,7 +55,7 @@ def read_training(model: Any, X: Any, y: Any, *, open_checkpoint: Any = None, **
     none takes tables in memory only.
     """
     tables = open_tables(X, y, text=stated_text(model.features))
-    metas, owner = {name: table.meta for name, table in tables.items()}, type(model).__name__
+    metas, owner = {name: table.features for name, table in tables.items()}, type(model).__name__
     names = TableNames.of(metas, model.views, wide=not is_separate(X), owner=owner)
     specs = {view: model._spec_type.of(model.features, view) for view in names.views}
     if isinstance(model.features, Mapping) and (extra := set(model.features) - set(names.views)):
@@ -128,10 +128,11 @@ class SurveyTask:
                 rows = present_rows(batch, batch.missing(), allow_missing=True)
                 present[view] = int(rows.sum())
         caution = None
-        if self.chunked and len(features):  # of tables in memory, it was given when they were read
+        n_rows = features.shape[0]
+        if self.chunked and n_rows:  # of tables in memory, it was given when they were read
             caution = compare_indexes(features, labels, part=True)
         cautions = [caution] if caution else []
-        return Surveyed({part: len(features)}, surveys, present, LabelSurvey.of(labels), cautions)
+        return Surveyed({part: n_rows}, surveys, present, LabelSurvey.of(labels), cautions)
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,7 @@ class Training:
         self.plans: dict[str, ViewPlan | None] = {}
         self.decoders: dict[str, LabelDecoder] = {}  # by table, as the rest
         self.lengths: dict[str, list[int]] = {}  # rows of each part
-        metas = {name: table.label_meta for name, table in self.tables.items()}
+        metas = {name: table.labels for name, table in self.tables.items()}
         self.names.labels, self.positions = match_labels(
             {name: batch.columns for name, batch in metas.items() if batch is not None},
             {name: batch.shape[1] for name, batch in metas.items() if batch is not None},
@@ -269,7 +270,9 @@ class Training:
     def _survey(self, name: str) -> Surveyed:
         """Survey of a table; a second one if types of columns differ between batches."""
         found = self._survey_once(name, {})
-        again = {v: columns_of_several_types(survey) for v, survey in found.tables.items()}
+        again: dict[str, list[int]] = {}
+        if self.tables[name].chunked:  # one batch has one type
+            again = {v: columns_of_several_types(survey) for v, survey in found.tables.items()}
         if any(again.values()):
             names = {view: self.names.column_names(view) for view in again}
             text = {of[j] for view, of in names.items() if of for j in again[view]}

@@ -37,10 +37,12 @@ from naim3l.features.survey import (
     NUMBER,
     TEXT,
     TRUTH,
+    Amounts,
     CellSurvey,
     TableSurvey,
     column_types,
     days_of_column,
+    find_ids,
     missing_cells,
 )
 from naim3l.files.stored import Flag, ListOf, Maybe, Nested, Number, Text, Whole
@@ -146,9 +148,9 @@ class ViewPlan:
         if not used:
             reasons = "; ".join(f"{survey.labels[j]}: {why}" for j, (_, why) in dropped.items())
             raise ValueError(f"{survey.origin.table}: no column is left for features ({reasons}).")
-        _check_sizes(survey, {j: kinds[j] for j in used})
+        amounts = _check_sizes(survey, {j: kinds[j] for j in used})
         n_rows, n_present = survey.rows.n_with(used), max(survey.rows.n_present, 1)
-        planned = [_plan_column(survey, j, kinds[j], n_rows) for j in used]
+        planned = [_plan_column(survey, j, kinds[j], amounts.get(j), n_rows) for j in used]
         others = []
         for j, (_, reason) in sorted(dropped.items()):
             missing = float(1 - survey.n_known[j] / n_present)
@@ -184,7 +186,7 @@ class ViewPlan:
         types = column_types(batch, words)
         present = present_rows(batch, missing_cells(batch, types), allow_missing=True)
         rows = batch.take_rows(present)
-        if not len(rows):
+        if not rows.shape[0]:
             return np.empty((0, self.n_encoded)), present
         numbers = self._numbers(rows, types, judge)
         texts = [j for j, column in enumerate(self.columns) if column.kind == TEXT]
@@ -199,7 +201,7 @@ class ViewPlan:
         if len(typed) == rows.shape[1]:
             numbers = rows.numbers(allowed=AS_NUMBERS)
         else:
-            numbers = np.empty((len(rows), len(at)))
+            numbers = np.empty((rows.shape[0], len(at)))
             if typed:
                 block = rows.select_columns(typed).numbers(allowed=AS_NUMBERS)
                 numbers[:, np.isin(at, typed)] = block
@@ -322,20 +324,6 @@ def _judge_columns(
             dropped[j] = ("To use it, group its values.", reason)
     _warn_of_dropped(survey, dropped)
     return dropped, kinds
-
-
-def find_ids(survey: TableSurvey) -> dict[int, str]:
-    """Positions and reasons of columns that are likely ids; those without names never are."""
-    if survey.columns is None:
-        return {}
-    found = {}
-    for j, name in enumerate(survey.columns):
-        evidence, cells = survey.ids.get(j), survey.cells.get(j)
-        if cells is not None and cells.n["number."] < cells.n["known"]:
-            evidence = None if survey.n_typed(j) else cells.ids
-        if evidence is not None and (reason := evidence.why_id(name)):
-            found[j] = reason
-    return found
 
 
 def judge_column(survey: TableSurvey, j: int) -> Kind:
@@ -462,20 +450,22 @@ def _warn_of_dropped(survey: TableSurvey, dropped: Mapping[int, tuple[str, str]]
         warn_user(f"{survey.place(j)}: {reason}. It is dropped.{cure}")
 
 
-def _check_sizes(survey: TableSurvey, kinds: Mapping[int, Kind]) -> None:
-    """Refuse columns with numbers that are too large, or too small to be squared."""
+def _check_sizes(survey: TableSurvey, kinds: Mapping[int, Kind]) -> dict[int, Amounts]:
+    """Refuse numbers that are too large, or too small to be squared; sums of columns of numbers."""
     numeric = [j for j, kind in kinds.items() if kind.name != TEXT]
     large = [(survey.too_large[j][0], j) for j in numeric if j in survey.too_large]
     if large:
         raise survey.too_large[min(large)[1]][1]
-    sizes = np.zeros(len(survey.labels))
-    for j in numeric:
-        reading, of_cells = _reading(kinds[j]), survey.cells.get(j)
+    readings = {j: _reading(kinds[j]) for j in numeric}
+    for j, reading in readings.items():
+        of_cells = survey.cells.get(j)
         if of_cells is not None and (cell := of_cells.first.get(f"large{reading}")) is not None:
             raise ValueError(refusal_of_number(*cell))
-        amounts = survey.amounts(j, reading)
-        sizes[j] = max(-amounts.lowest, amounts.highest, 0.0)
+    sizes, amounts = np.zeros(len(survey.labels)), survey.amounts(readings)
+    for j, of in amounts.items():
+        sizes[j] = max(-of.lowest, of.highest, 0.0)
     check_not_tiny(survey, sizes)
+    return amounts
 
 
 def _reading(kind: Kind) -> str:
@@ -483,14 +473,16 @@ def _reading(kind: Kind) -> str:
     return {DATE: "days", TRUTH: "truth"}.get(kind.name, kind.decimal)
 
 
-def _plan_column(survey: TableSurvey, j: int, kind: Kind, n_rows: int) -> ColumnPlan:
+def _plan_column(
+    survey: TableSurvey, j: int, kind: Kind, amounts: Amounts | None, n_rows: int
+) -> ColumnPlan:
     n_known = int(survey.n_known[j])
     missing = (n_rows - n_known) / max(n_rows, 1)
-    if kind.name == TEXT:
+    if amounts is None:  # it has text
         categories, n_rare = _categories(survey.cells[j], n_rows - n_known)
         constant = len(categories) + n_rare == 1
         return ColumnPlan(_name(survey, j), TEXT, missing, 0.0, POINT, categories, n_rare, constant)
-    amounts, n_odd = survey.amounts(j, _reading(kind)), 0
+    n_odd = 0
     if j in survey.cells and kind.name == NUMBER:
         cells = survey.cells[j]
         n_odd = cells.n["known"] - cells.n[f"number{kind.decimal}"]

@@ -402,7 +402,7 @@ class TableSurvey:
         types = [CELLS if j in cells and kind != TEXT else kind for j, kind in enumerate(types)]
         missing = missing_cells(batch, types)
         n_known = n_rows - np.asarray(missing.sum(axis=0)).ravel().astype(int)
-        labels = [batch.column_label(j) for j in range(n_columns)]
+        labels = batch.column_labels()
         counts = [Counter({kind: n}) for kind, n in zip(types, n_known.tolist(), strict=True)]
         amounts = np.zeros(n_columns), np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
         about, rows = (batch.origin, batch.columns, labels, counts), RowPatterns.of(missing)
@@ -454,15 +454,18 @@ class TableSurvey:
         """Number of known cells in batches in which a column has a type of numbers or dates."""
         return sum(self.types[j][kind] for kind in (NUMBER, TRUTH, DATE))
 
-    def amounts(self, j: int, reading: str) -> Amounts:
-        """Sum and range of a column, with its cells read as numbers, truth values or dates."""
-        typed = float(self.totals[j]), float(self.lowest[j]), float(self.highest[j])
-        of_cells = self.cells[j].sums.get(reading) if j in self.cells else None
-        return Amounts(*typed).combine(of_cells or Amounts())
+    def amounts(self, readings: Mapping[int, str]) -> dict[int, Amounts]:
+        """Sum and range of columns, with their cells read as numbers, truth values or dates."""
+        found = {}
+        for j, reading in readings.items():
+            typed = float(self.totals[j]), float(self.lowest[j]), float(self.highest[j])
+            of_cells = self.cells[j].sums.get(reading) if j in self.cells else None
+            found[j] = Amounts(*typed).combine(of_cells or Amounts())
+        return found
 
     def _add_numbers(self, batch: Batch, numeric: list[int]) -> None:
         """Add what typed numbers and truth values tell."""
-        if not numeric or not len(batch):
+        if not numeric or not self.n_rows:
             return
         part = batch if len(numeric) == batch.shape[1] else batch.select_columns(numeric)
         filled = numbers = part.numbers(allowed=AS_NUMBERS)
@@ -500,6 +503,20 @@ class TableSurvey:
 
 def _combine_items(first: dict[Any, Any], second: dict[Any, Any], combine: Any) -> dict[Any, Any]:
     return first | second | {j: combine(first[j], second[j]) for j in first if j in second}
+
+
+def find_ids(survey: TableSurvey) -> dict[int, str]:
+    """Positions and reasons of columns that are likely ids; those without names never are."""
+    if survey.columns is None:
+        return {}
+    found = {}
+    for j, name in enumerate(survey.columns):
+        evidence, cells = survey.ids.get(j), survey.cells.get(j)
+        if cells is not None and cells.n["number."] < cells.n["known"]:
+            evidence = None if survey.n_typed(j) else cells.ids
+        if evidence is not None and (reason := evidence.why_id(name)):
+            found[j] = reason
+    return found
 
 
 def column_types(batch: Batch, text: Collection[str] = ()) -> list[str]:

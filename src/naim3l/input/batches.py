@@ -68,6 +68,10 @@ class Batch:
             return f"{self.column_word} {self.columns[j]!r}"
         return f"{self.column_word} {j if self.positions is None else self.positions[j]}"
 
+    def column_labels(self) -> list[str]:
+        """All columns in messages."""
+        return [self.column_label(j) for j in range(self.shape[1])]
+
     def place(self, i: int, j: int) -> str:
         """Cell in row ``i`` and column ``j`` in messages."""
         return self.origin.place(i, self.column_label(j))

@@ -37,10 +37,8 @@ def on_cluster() -> bool:
 
 def n_workers() -> int:
     """Number of tasks that run in this process at a time; 1 if a cluster runs them."""
-    if on_cluster():
-        return 1
     configured = load_dask().config.get("num_workers", None)
-    return int(configured or load_dask("dask.system").CPU_COUNT)
+    return 1 if on_cluster() else int(configured or load_dask("dask.system").CPU_COUNT)
 
 
 def memory_limit() -> int | None:
@@ -51,14 +49,10 @@ def memory_limit() -> int | None:
 
 @dataclass(frozen=True)
 class Fold:
-    """Task that makes a result of each batch of a part, and combines these.
+    """Task that makes a result of each batch of a part, and combines these."""
 
-    ``task(part, row, features, labels)`` is that of a batch, which begins with this row of the
-    part; ``combine(a, b)`` must not change these, as a cluster may call it again.
-    """
-
-    task: Callable[[int, int, Batch, Batch | None], Any]
-    combine: Callable[[Any, Any], Any]
+    task: Callable[[int, int, Batch, Batch | None], Any]  # of part, first row, features and labels
+    combine: Callable[[Any, Any], Any]  # must not change what a cluster may combine again
 
     def __call__(self, part: int, batches: Iterable[Rows]) -> Any:
         total, row = None, 0

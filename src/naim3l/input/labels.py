@@ -36,6 +36,8 @@ _PARTNERS = {
 
 def word(cell: Any) -> str:
     """Normalised cell, without case and outer spaces; "1" for 1.0 and True, "" for missing."""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
     if not isinstance(cell, str) and is_missing(cell):
         return ""
     text = str(cell).strip().casefold()
@@ -68,6 +70,7 @@ class LabelWords:
 
 
 USUAL_WORDS = LabelWords()
+_NEVER_REFUSED = set(USUAL_WORDS.meanings()[0]) - {"-1"}  # of which no message gives the place
 
 
 def decode_labels(
@@ -166,7 +169,8 @@ def label_batch(labels: Any, origin: Origin | str) -> tuple[Batch, bool]:
 class LabelSurvey:
     """Words of a label table, or of a batch of it; surveys of batches are combined."""
 
-    # Of each label, at most MOST_WORDS words, with the place of the first cell, and the cell.
+    # Of each label, at most MOST_WORDS words, with the place of the first cell if a message may
+    # need it, and the cell.
     words: list[dict[str, tuple[str, Any]]]
 
     @classmethod
@@ -178,7 +182,9 @@ class LabelSurvey:
             words.append(first)
             for k, cell in enumerate(cells):
                 if len(first) < MOST_WORDS and (entry := word(cell)) not in first:
-                    first[entry] = (batch.place(int(np.argmax(codes == k)), j), cell)
+                    is_usual = entry in _NEVER_REFUSED
+                    place = "" if is_usual else batch.place(int(np.argmax(codes == k)), j)
+                    first[entry] = (place, cell)
         return cls(words)
 
     def combine(self, other: "LabelSurvey") -> "LabelSurvey":

@@ -74,8 +74,6 @@ class MemoryTable:
     one_column: bool = False  # whether labels were one-dimensional
     words: LabelWords = USUAL_WORDS
     chunked = False
-    meta = property(lambda self: self.features)
-    label_meta = property(lambda self: self.labels)
 
     def with_text(self, columns: Collection[str]) -> "MemoryTable":
         """The table itself: its types are those of all rows."""
@@ -91,8 +89,8 @@ class ChunkedTable:
     """A table that is read in chunks, and its labels."""
 
     name: str
-    meta: Batch  # the features, without rows
-    label_meta: Batch | None  # the labels, without rows
+    features: Batch  # without rows, as the labels
+    labels: Batch | None
     read: Any  # read(i, *parts[i]) gives the batches of part i, with their labels
     parts: list[tuple[Any, ...]]
     lengths: list[int] | None  # rows of each part, if they are known before it is read
@@ -199,10 +197,11 @@ def _open(
 def _with_labels(table: MemoryTable, y: Any, where: str) -> MemoryTable:
     """The table with labels in memory, which must match its rows."""
     labels, one_column = label_batch(y, where)
-    if len(table.features) != len(labels):
+    n_rows, n_labelled = table.features.shape[0], labels.shape[0]
+    if n_rows != n_labelled:
         raise ValueError(
-            f"{table.features.origin}: {len(table.features)} rows of features but {len(labels)} "
-            "rows of labels (inconsistent numbers of samples)."
+            f"{table.features.origin}: {n_rows} rows of features but {n_labelled} rows of labels "
+            "(inconsistent numbers of samples)."
         )
     if (caution := compare_indexes(table.features, labels)) is not None:
         warn_user(caution)

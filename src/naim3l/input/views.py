@@ -78,7 +78,7 @@ def check_label_form(X: Any, y: Any) -> None:
 
 def check_not_empty(batch: Batch, *, lazy: bool = False) -> None:
     """Refuse a table without columns, or without rows unless it is read later."""
-    for n, what in ((len(batch), "Found array with 0 sample(s)"), (batch.shape[1], "0 feature(s)")):
+    for n, what in zip(batch.shape, ("Found array with 0 sample(s)", "0 feature(s)"), strict=True):
         if not n and not (lazy and "sample" in what):
             raise ValueError(
                 f"{batch.origin}: {what} (shape={batch.shape}) while a minimum of 1 is required; "

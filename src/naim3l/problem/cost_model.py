@@ -55,7 +55,7 @@ def estimate_costs(problem: Problem) -> dict[str, Cost]:
     gradients takes two products with the rows, and one with matrices d x d if there are any. In
     both, the blocks of the labels are decomposed in every iteration.
     """
-    c = problem.n_labels
+    c = problem.Y.shape[1]
     n_bytes: dict[str, list[float]] = {"rows": [], "statistics": []}
     flops, heights = dict.fromkeys(n_bytes, 0.0), {form: np.zeros(c) for form in n_bytes}
     for X, r in zip(problem.X, problem.row_slices, strict=True):
