@@ -229,7 +229,7 @@ def test_names_and_patterns():
     ],
 )
 def test_what_looks_like_a_label(cells, expected):
-    assert label_likeness(pd.Series(cells), USUAL_WORDS) == expected
+    assert label_likeness(pd.Series(cells), USUAL_WORDS.meanings()) == expected
 
 
 # Settings made by looking at tables

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l.cli.tables import ViewTable, decode, warn_of_empty_rows
+from naim3l._text import some
+from naim3l._warnings import warn_user
+from naim3l.cli.tables import ViewTable, decode
+from naim3l.features.survey import column_types, missing_cells
 from naim3l.files.errors import ReadError
 from naim3l.input.batches import Batch
 from naim3l.input.chunks import load_dask, memory_limit, n_workers
@@ -22,7 +25,6 @@ from naim3l.problem.sampling import RowSample
 COPIES = 16
 # Share of the memory that is for batches; the rest is for statistics and samples.
 SHARE_OF_BATCHES = 0.5
-LEAST_MEMORY = 2**18
 PATIENCE = "10s"  # for the answer of a scheduler
 # Rows of each view on which predictions are measured, and which a report shows.
 MEASURED_ROWS = 100_000
@@ -42,9 +44,8 @@ def workers(memory: str | None, address: str | None) -> Iterator[int | None]:
             n_bytes = int(load_dask("dask.utils").parse_bytes(memory))
         except ValueError:
             n_bytes = 0
-        if n_bytes < LEAST_MEMORY:
+        if n_bytes < 2**18:  # too little for anything
             raise ReadError(f"--memory {memory}: give a size such as 4GB, 500MB or 4GiB.")
-        # The limit of statistics, which a fit refuses beyond it.
         stack.enter_context(load_dask().config.set({"naim3l.memory": n_bytes}))
         yield int(SHARE_OF_BATCHES * n_bytes / (COPIES * n_threads))
 
@@ -76,6 +77,20 @@ def open_chunks(view: ViewTable, batch_bytes: int | None) -> ChunkedTable:
     labelled = bool(view.labels)
     opened = open_tables({view.name: X}, {view.name: y} if labelled else None, labelled=labelled)
     return all_chunked(opened)[view.name]
+
+
+def warn_of_empty_rows(model: Any, X: Mapping[str, Batch]) -> None:
+    """Warn, once, of rows that have no value, for which there is no answer."""
+    parts = []
+    for view, batch in X.items():
+        has_plan = view in getattr(model, "columns_", {})
+        missing = missing_cells(batch, column_types(batch)) if has_plan else batch.missing()
+        index = batch.data.index[missing.all(axis=1)]
+        if len(index):
+            listed = some(index.tolist(), 20, str)
+            parts.append(f"view {view!r}, {index.name or 'rows'} {listed}")
+    if parts:
+        warn_user(f"rows without any value have no answer: {'; '.join(parts)}.")
 
 
 class Opened(NamedTuple):
@@ -186,6 +201,5 @@ def sample_rows(
 def _sample(
     read: Any, starts: NDArray, limit: int, part: int, row: int, features: Batch, labels: Batch
 ) -> RowSample:
-    """Sample of a batch."""
     numbers, arrays = starts[part] + row + np.arange(len(features)), (features.data, read(labels))
     return RowSample.of(limit, 0, 0, numbers, arrays, n_rows=int(starts[-1]))

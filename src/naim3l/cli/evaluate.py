@@ -69,7 +69,7 @@ def evaluate_rows(model: Any, X: Mapping[str, Any], Y: Mapping[str, Any]) -> dic
     """Metrics of predictions of known labels, as by `evaluate_blocks`, None for NaN."""
     from naim3l._text import plain
     from naim3l._warnings import warn_user
-    from naim3l.cli.tables import warn_of_empty_rows
+    from naim3l.cli.chunks import warn_of_empty_rows
     from naim3l.decisions.bootstrap_metrics import evaluate_blocks
     from naim3l.report.evaluated_blocks import read_blocks
 

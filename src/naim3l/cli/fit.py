@@ -98,7 +98,8 @@ def fit(
         if (target := out or settings.output) is None:
             raise ValueError("name the model file with --out, or with output in the settings.")
         checkpoint = Path(f"{target}.checkpoint")
-        check_outputs([target, checkpoint, *page_files(report)], settings.files(config))
+        pages = page_files(report) if report else []
+        check_outputs([target, checkpoint, *pages], settings.files(config))
         if resume and not checkpoint.exists():
             say(f"There is no checkpoint {checkpoint}; the fit starts over.", err=True)
         elif checkpoint.exists() and not resume:

@@ -13,8 +13,7 @@ import numpy as np
 
 from naim3l._progress import progress_bar
 from naim3l._warnings import warn_user
-from naim3l.cli.chunks import Opened
-from naim3l.cli.tables import warn_of_empty_rows
+from naim3l.cli.chunks import Opened, warn_of_empty_rows
 from naim3l.files.atomic_write import PART, new_folder, written_together
 from naim3l.files.errors import load_extra
 from naim3l.files.writers import appended

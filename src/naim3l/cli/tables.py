@@ -13,9 +13,8 @@ from naim3l._origin import Origin
 from naim3l._text import quote, some
 from naim3l._warnings import warn_user
 from naim3l.cli.settings import Settings, ViewSettings
-from naim3l.features.plan import find_ids
 from naim3l.features.recipes import Recipe
-from naim3l.features.survey import FEWEST_COUNTED, TEXT, TableSurvey, column_types, missing_cells
+from naim3l.features.survey import FEWEST_COUNTED, TEXT, TableSurvey, find_ids
 from naim3l.files.errors import ReadError, close_names, load_extra
 from naim3l.files.tables import FileTable, is_folder, open_table
 from naim3l.input.batches import Batch
@@ -208,9 +207,9 @@ def choose_columns(
     return list(chosen)
 
 
-def label_likeness(column: Any, words: LabelWords) -> str | None:
+def label_likeness(column: Any, words: tuple[dict[str, int], set[str]]) -> str | None:
     """Whether a pandas column may be a label: `SURE` by words, `PERHAPS` if it has only 0 and 1."""
-    meanings, given = words.meanings()
+    meanings, given = words
     is_number = column.dtype.kind in "iuf" and not given
     if is_number and not column.dropna().isin((0, 1, -1)).all():
         return None  # without a look at each cell: there may be very many such columns
@@ -229,9 +228,10 @@ def label_likeness(column: Any, words: LabelWords) -> str | None:
 def _warn_of_other_labels(view: ViewTable, frame: Any, labels: Collection[str]) -> None:
     """Warn of features in words of labels, and of 0 and 1 right beside such labels."""
     unlisted = [column for column in view.features if column not in view.recipe.keep]
-    looks = {column: label_likeness(frame[column], view.words) for column in unlisted}
+    words = view.words.meanings()
+    looks = {column: label_likeness(frame[column], words) for column in unlisted}
     alike = {column for column, likeness in looks.items() if likeness == SURE}
-    if any(label_likeness(frame[label], view.words) == PERHAPS for label in labels):
+    if any(label_likeness(frame[label], words) == PERHAPS for label in labels):
         runs = groupby(view.table.columns, lambda c: c in labels or looks.get(c) is not None)
         for likely, run in runs:
             if likely and not (beside := set(run)).isdisjoint(labels):
@@ -325,20 +325,6 @@ def _open_of_fit(model: Any, name: str, view: ViewSettings) -> ViewTable:
     words = LabelWords(*(tuple(roles[key]) for key in ("yes", "no", "unknown")))
     own: Any = features, found, given, Recipe(text=text), ignored, [], words
     return ViewTable(name, table, table, *own)
-
-
-def warn_of_empty_rows(model: Any, X: Mapping[str, Batch]) -> None:
-    """Warn, once, of rows that have no value, for which there is no answer."""
-    parts = []
-    for view, batch in X.items():
-        has_plan = view in getattr(model, "columns_", {})
-        missing = missing_cells(batch, column_types(batch)) if has_plan else batch.missing()
-        index = batch.data.index[missing.all(axis=1)]
-        if len(index):
-            listed = some(index.tolist(), 20, str)
-            parts.append(f"view {view!r}, {index.name or 'rows'} {listed}")
-    if parts:
-        warn_user(f"rows without any value have no answer: {'; '.join(parts)}.")
 
 
 def stored_roles(model: Any, view: str) -> dict[str, Any]:
