@@ -75,6 +75,7 @@ from naim3l.decisions.rules import fit_thresholds
 from naim3l.estimators.aligned import AlignedModel, ConcatenatedModel, Learned, linear_arrays
 from naim3l.estimators.candidates import compare_on_held_out, score_held_out
 from naim3l.estimators.linear import PerViewModel
+from naim3l.features.kernels import HISTOGRAM_KERNELS
 from naim3l.problem.aligned_rows import AlignedRows
 from naim3l.problem.rows import Problem
 from naim3l.report.plots import COLOURS, GREY, MARKERS, inline_svg, new_figure, styled
@@ -91,6 +92,7 @@ __all__ = [  # noqa: RUF022 (grouped by purpose)
     "PerViewModel",
     "Problem",
     "linear_arrays",
+    "HISTOGRAM_KERNELS",
     # The objective of NAIM3L, its solvers and their building blocks.
     "Objective",
     "singular_value_threshold",

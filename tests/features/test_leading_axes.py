@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
 
-from naim3l.features import leading_axes as module
-from naim3l.features.leading_axes import (
+from naim3l.features import recipes as module
+from naim3l.features.recipes import (
     CentredRows,
     _is_complete,
     axes_of_scatter,

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from containers import CONTAINERS, DENSE
 from naim3l import DataWarning, decode_labels
-from naim3l.input.batches import UNKNOWN, Batch
+from naim3l.input.batches import UNKNOWN, Batch, compare_indexes
 from naim3l.input.labels import (
     MOST_WORDS,
     NO,
@@ -28,13 +28,12 @@ from naim3l.input.labels import (
     LabelSurvey,
     LabelWords,
     check_seen,
-    compare_indexes,
     fill_unknown,
     label_batch,
     match_labels,
-    refuse_names,
     word,
 )
+from naim3l.input.sources import refuse_names
 
 nan = np.nan
 SIGNED = np.array([[1, -1, 0], [0, 0, 0], [-1, 1, 1], [0, 1, -1]])

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import normalize
 
 from naim3l import Kernel, Recipe
+from naim3l.extend import HISTOGRAM_KERNELS
 from naim3l_bench.arrays import Matrix
 
 # All rows are landmarks of a kernel whose components are computed, unless there are more than this.
@@ -55,7 +56,7 @@ class GivenKernel(_Transformer):
 
     def fit_transform(self, X: NDArray, y: None = None) -> Matrix:
         self.recipe_ = None
-        if not self.kernel._of_histograms:
+        if self.kernel.name not in HISTOGRAM_KERNELS:
             self.recipe_, X = Recipe().fit(X)
         self.map_ = self.kernel.fit(X)
         if self.gamma is not None:

@@ -30,6 +30,7 @@ from naim3l import (
 )
 from naim3l.estimators import BlendNAIM3L
 from naim3l.extend import (
+    HISTOGRAM_KERNELS,
     Calibration,
     Objective,
     Problem,
@@ -183,7 +184,7 @@ def make_members(
     If the kernel is not one of histograms, the second is on standardised columns.
     """
     second: tuple[str, Any] = "components", Recipe("scale", n_components, plan=False)
-    if Kernel(kernel)._of_histograms:
+    if kernel in HISTOGRAM_KERNELS:
         second = ROOTS, FourthRoots(n_components)
     members = [(KERNEL, KernelComponents(kernel, n_kernel_components)), second]
     options |= {"lam": 0.0, "network": {"shared_head": True, **network}}

@@ -57,14 +57,14 @@ def fill_lists(text: str) -> str:
     if "<" not in text:
         return text
     from naim3l.decisions.rules import RULES
-    from naim3l.features.kernels import KERNELS
+    from naim3l.features.kernels import HISTOGRAM_KERNELS, KERNELS
     from naim3l.files.tables import EXTENSIONS
     from naim3l.files.writers import WRITTEN_EXTENSIONS
 
     lists: dict[str, Iterable[str]] = {
         "rules": RULES,
         "kernels": KERNELS,
-        "count kernels": [name for name, kernel in KERNELS.items() if kernel.histograms],
+        "count kernels": HISTOGRAM_KERNELS,
         "readable": EXTENSIONS,
         "written": WRITTEN_EXTENSIONS,
     }

@@ -14,7 +14,7 @@ from naim3l.decisions.rules import Decisions
 from naim3l.estimators.naim3l import AUTO, NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.features.encoding import FeatureSpec
-from naim3l.features.kernels import KERNELS, N_LANDMARKS, Kernel
+from naim3l.features.kernels import HISTOGRAM_KERNELS, N_LANDMARKS, Kernel
 from naim3l.features.recipes import MAX_COMPONENTS, Recipe
 from naim3l.files.databases import place_database
 from naim3l.files.errors import ReadError, close_names
@@ -26,7 +26,8 @@ from naim3l.input.labels import USUAL_WORDS, LabelWords
 _OTHERS = {"views", "features", "init", "verbose"}
 # What ``features`` of a view is made of; "kernel" and "gamma" may be tables of views.
 _FEATURES = ("recipe", "n_components", "kernel", "n_landmarks", "gamma")
-_PARAMETERS = {*NAIM3L().get_params(deep=False), *NAIM3LCV().get_params(deep=False)} - _OTHERS
+_OF_MODEL = {model: set(model().get_params(deep=False)) for model in (NAIM3L, NAIM3LCV)}
+_PARAMETERS = set.union(*_OF_MODEL.values()) - _OTHERS
 # Keys of the tables of the settings, and the types of their values.
 _TOP_KEYS = {"views": dict, "labels": dict, "model": dict, "output": str}
 _VIEW_KEYS = dict.fromkeys(("source", "id", "labels_file"), str) | dict.fromkeys(
@@ -222,7 +223,7 @@ def make_model(
     for name in ("lam", "ridge") if tuned else ():
         if name in chosen and f"{name}s" not in chosen:
             chosen[f"{name}s"] = [chosen.pop(name)]
-    for key in set(chosen).difference(model().get_params(deep=False)):
+    for key in set(chosen) - _OF_MODEL[model]:
         state = "chosen; give them, or leave it out" if tuned else "given; leave it out"
         raise ReadError(f"{key} cannot be used, because lam and ridge are {state}.")
     for key in ("kernel", "gamma"):
@@ -241,7 +242,7 @@ def _features(options: Mapping[str, Any], view: str, columns: Recipe) -> Recipe 
         given.get(view, given.get("")) if isinstance(given := options.get(key), Mapping) else given
         for key in ("kernel", "gamma")
     )
-    histograms = isinstance(name, str) and name in KERNELS and KERNELS[name].histograms
+    histograms = name in HISTOGRAM_KERNELS
     steps = options.get("recipe", None if histograms else "scale")
     recipe = replace(columns, steps=steps, n_components=options.get("n_components", MAX_COMPONENTS))
     if name is None or name == "linear":

@@ -22,13 +22,12 @@ from naim3l.decisions.held_out import Folds
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, stated_text
 from naim3l.features.plan import ViewPlan, columns_of_several_types
 from naim3l.features.survey import TableSurvey
-from naim3l.input.batches import Batch, present_rows
+from naim3l.input.batches import Batch, compare_indexes, present_rows
 from naim3l.input.chunks import memory_limit, n_workers
 from naim3l.input.labels import (
     LabelDecoder,
     LabelSurvey,
     check_seen,
-    compare_indexes,
     match_labels,
 )
 from naim3l.input.sources import MemoryTable, Table, all_chunked, open_tables

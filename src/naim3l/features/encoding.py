@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from naim3l._arrays import Mask
 from naim3l._device import CPU
 from naim3l._origin import Origin
-from naim3l.features.kernels import AUTO, KERNELS, LANDMARKS, Kernel, KernelMap
+from naim3l.features.kernels import AUTO, HISTOGRAM_KERNELS, KERNELS, LANDMARKS, Kernel, KernelMap
 from naim3l.features.plan import MOST_CATEGORIES, ViewPlan
 from naim3l.features.recipes import RECIPES, FittedRecipe, Moments, Recipe
 from naim3l.files.stored import Guest, Maybe, Nested
@@ -39,6 +39,7 @@ from naim3l.input.views import check_not_empty
 
 # Names that the parameter ``features`` may be.
 NAMES = (AUTO, *RECIPES, *KERNELS)
+_DEFAULT = Recipe()
 _COUNT = Interval(Integral, 1, None, closed="left")
 _OF_RECIPE = {
     "steps": [StrOptions({*RECIPES}), None],
@@ -96,17 +97,9 @@ class ViewFeatures:
             rows, present = self.plan.encode(batch, judge=judge)
         else:
             rows, present = read_numbers(batch)
-        if self.of_histograms:
+        if self.recipe.histogram if self.recipe is not None else _compares_counts(self.kernel):
             _check_histograms(batch, rows, present)
         return rows, present
-
-    @property
-    def of_histograms(self) -> bool:
-        """Whether rows must not be negative."""
-        if self.recipe is not None:
-            return self.recipe.histogram
-        name = None if self.kernel is None else self.kernel.name
-        return isinstance(name, str) and KERNELS[name].histograms
 
     def with_gamma(self, gamma: float) -> "ViewFeatures":
         """The same fitted features with another gamma in the kernel."""
@@ -151,7 +144,7 @@ class FeatureSpec:
             return cls._of_recipe(given, view)
         validate_parameter_constraints(_OF_KERNEL, vars(given), "Kernel")
         before = given.recipe
-        if isinstance(before, str) and before == AUTO and given._of_histograms:
+        if isinstance(before, str) and before == AUTO and _compares_counts(given):
             before = Recipe(None)
         return replace(cls._of_recipe(before, view), kernel=given)
 
@@ -165,7 +158,7 @@ class FeatureSpec:
         if given is None:
             return cls()
         if isinstance(given, str) and given in (AUTO, *RECIPES):
-            return cls(Recipe() if given == AUTO else Recipe(given, plan=False))
+            return cls(_DEFAULT if given == AUTO else Recipe(given, plan=False))
         usable = hasattr(given, "fit") and hasattr(given, "transform")
         if not usable or isinstance(given, type):
             raise ValueError(
@@ -236,8 +229,8 @@ class FeatureSpec:
 
     def _check_signs(self, batch: Batch, rows: Any, present: Mask) -> None:
         """Refuse rows that would be histograms and have negative numbers."""
-        first = self.kernel if self.recipe is None or self.recipe.steps is None else self.recipe
-        if first is not None and first._of_histograms:
+        steps = None if self.recipe is None else self.recipe.steps
+        if _compares_counts(self.kernel) if steps is None else RECIPES[steps].histogram:
             _check_histograms(batch, rows, present)
 
     def moments(self, batch: Batch, plan: ViewPlan | None) -> tuple[Moments | None, Mask]:
@@ -274,6 +267,11 @@ class FeatureSpec:
         with _errors_name(sample.origin):
             kernel = None if self.kernel is None else self.kernel.fit(rows, device=device)
         return ViewFeatures(plan, recipe, kernel, self.transformer)
+
+
+def _compares_counts(kernel: Kernel | KernelMap | None) -> bool:
+    """Whether it is a kernel of histograms."""
+    return kernel is not None and kernel.name in HISTOGRAM_KERNELS
 
 
 def stated_text(features: Any) -> set[str]:

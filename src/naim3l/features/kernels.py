@@ -88,6 +88,7 @@ KERNELS = {
     "laplacian": Comparison(*_MANHATTAN, histograms=True, roots=True, sparse=False),
     "hellinger": Comparison(*_SQUARED, histograms=True, roots=True),
 }
+HISTOGRAM_KERNELS = tuple(name for name, of in KERNELS.items() if of.histograms)
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,6 @@ class Kernel:
     def _comparison(self) -> Comparison | None:
         """How it compares rows; None for a function of the user."""
         return None if callable(self.name) else KERNELS[self.name]
-
-    @property
-    def _of_histograms(self) -> bool:
-        """Whether rows must not be negative."""
-        return self._comparison is not None and self._comparison.histograms
 
     def fit(self, rows: Any, *, device: str = CPU) -> "KernelMap":
         """The kernel with landmarks from rows; models do this themselves, after the recipe.

@@ -40,10 +40,9 @@ from naim3l.features.survey import (
     Amounts,
     CellSurvey,
     TableSurvey,
-    column_types,
     days_of_column,
     find_ids,
-    missing_cells,
+    types_and_missing,
 )
 from naim3l.files.stored import Flag, ListOf, Maybe, Nested, Number, Text, Whole
 from naim3l.input.batches import (
@@ -183,9 +182,9 @@ class ViewPlan:
     def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
         """Numbers of the rows that have the view, and which; warns of odd cells if it may judge."""
         words = [column.name for column in self.columns if column.kind == TEXT]
-        types = column_types(batch, words)
-        present = present_rows(batch, missing_cells(batch, types), allow_missing=True)
-        rows = batch.take_rows(present)
+        types, missing = types_and_missing(batch, words)
+        present = present_rows(batch, missing, allow_missing=True)
+        rows = batch if present.all() else batch.take_rows(present)
         if not rows.shape[0]:
             return np.empty((0, self.n_encoded)), present
         numbers = self._numbers(rows, types, judge)

@@ -398,9 +398,7 @@ class TableSurvey:
     ) -> "TableSurvey":
         """Survey; columns in ``text`` are text, those at ``cells`` are read cell by cell."""
         n_rows, n_columns = batch.shape
-        types = column_types(batch, text)
-        types = [CELLS if j in cells and kind != TEXT else kind for j, kind in enumerate(types)]
-        missing = missing_cells(batch, types)
+        types, missing = types_and_missing(batch, text, cells)
         n_known = n_rows - np.asarray(missing.sum(axis=0)).ravel().astype(int)
         labels = batch.column_labels()
         counts = [Counter({kind: n}) for kind, n in zip(types, n_known.tolist(), strict=True)]
@@ -538,6 +536,15 @@ def _type(batch: Batch, j: int, dtype: Any) -> str:
     if dtype in (nw.Categorical, nw.Enum):
         return TEXT
     return CELLS if batch.sparse_numbers(j) is None else NUMBER
+
+
+def types_and_missing(
+    batch: Batch, text: Collection[str] = (), cells: Collection[int] = ()
+) -> tuple[list[str], Any]:
+    """Kind of each column by its type, and `missing_cells`; those at ``cells`` are of no type."""
+    types = column_types(batch, text)
+    types = [CELLS if j in cells and kind != TEXT else kind for j, kind in enumerate(types)]
+    return types, missing_cells(batch, types)
 
 
 def missing_cells(batch: Batch, types: Sequence[str]) -> Any:

@@ -7,6 +7,7 @@ column and the value. Rows are counted from 0.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -142,6 +143,12 @@ class Batch:
         self._distinct[j] = numbers[codes], kept
         return self._distinct[j]
 
+    def typed_numbers(self) -> Any:
+        """`numbers`, if by their types all columns have numbers or truth values; None if not."""
+        array = self.frame is None and self.data.dtype.kind in "fiub"
+        typed = array or (self.frame is not None and len(self.numeric) == self.shape[1])
+        return self.numbers() if typed else None
+
     def numbers(self, *, allowed: str = "numbers") -> Any:
         """Cells as a float64 array, NaN where missing; a sparse table stays sparse.
 
@@ -236,6 +243,37 @@ def same_index(one: Batch, other: Batch) -> bool:
     """False only if both are pandas tables and their indexes differ."""
     both = hasattr(one.data, "iloc") and hasattr(other.data, "iloc")
     return not both or bool(one.data.index.equals(other.data.index))
+
+
+def compare_indexes(features: Batch, labels: Batch, *, part: bool = False) -> str | None:
+    """A caution if rows and their labels have different indexes; None if they have not.
+
+    The same index in another order is refused. An index that counts the rows means nothing, from
+    any number on if the tables are a ``part`` of longer ones.
+    """
+    if same_index(features, labels):
+        return None
+    index, label_index = features.data.index, labels.data.index
+    if set(index) == set(label_index):
+        raise ValueError(
+            f"{features.origin}: the labels have the same index as the features but in another "
+            "order; reorder them with labels.loc[features.index]."
+        )
+    if any(is_row_counter(one, part=part) for one in (index, label_index)):
+        return None
+    one, other = (each[:1].tolist()[0] for each in (index, label_index))
+    return (
+        f"{features.origin.table}: features and labels have different indexes, for example "
+        f"{one!r} and {other!r} in row 0; they are matched row by row."
+    )
+
+
+def is_row_counter(index: Any, *, part: bool = False) -> bool:
+    """Whether a pandas index is the default one, which counts the rows, or a part of such."""
+    first = index[0] if part and len(index) else 0
+    if not isinstance(first, Integral):
+        return False
+    return list(index) == list(range(int(first), int(first) + len(index)))
 
 
 def as_frame(data: Any, origin: Origin | str, column_word: str) -> nw.DataFrame | None:

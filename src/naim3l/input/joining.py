@@ -11,8 +11,7 @@ from scipy import sparse
 
 from naim3l._text import quote, some
 from naim3l._warnings import warn_user
-from naim3l.input.batches import Batch, is_missing, same_index
-from naim3l.input.labels import is_row_counter
+from naim3l.input.batches import Batch, is_missing, is_row_counter, same_index
 from naim3l.input.views import check_not_empty, check_view_names
 
 Wide = tuple[Any, dict[str, list[Any]]]

@@ -4,11 +4,9 @@ What a cell means can depend on other cells of its column, so that the words of 
 collected first, in data frames, files and tables that are read in chunks alike.
 """
 
-import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -20,7 +18,7 @@ from naim3l._arrays import Mask
 from naim3l._origin import Origin
 from naim3l._text import quote, some
 from naim3l._warnings import warn_user
-from naim3l.input.batches import UNKNOWN, Batch, as_frame, as_matrix, is_missing, same_index
+from naim3l.input.batches import UNKNOWN, Batch, as_frame, as_matrix, is_missing
 
 YES = ("1", "yes", "y", "true", "t", "ja", "+", "positive", "pos", "present")
 NO = ("0", "-1", "no", "n", "false", "f", "nein", "negative", "neg", "absent")
@@ -197,12 +195,12 @@ class LabelSurvey:
 
 
 def _distinct_cells(batch: Batch) -> Iterator[tuple[NDArray[np.intp], list[Any]]]:
-    """`Batch.distinct` of each column; at once if all columns have numbers or truth values."""
-    array = batch.frame is None and batch.data.dtype.kind in "fiub"
-    if not array and (batch.frame is None or len(batch.numeric) < batch.shape[1]):
+    """`Batch.distinct` of each column; faster if all columns have numbers or truth values."""
+    numbers = batch.typed_numbers()
+    if numbers is None:
         yield from map(batch.distinct, range(batch.shape[1]))
         return
-    for column in batch.numbers().T:
+    for column in numbers.T:
         missing = np.isnan(column)
         usual = [value for value in (-1.0, 0.0, 1.0) if (column == value).any()]
         is_usual = (missing | np.isin(column, usual)).all()  # sorting all is slow
@@ -300,50 +298,6 @@ def match_labels(
                 f"view {table!r}: labels {some(lacking)} are in other views only, and unknown here."
             )
     return every, positions
-
-
-def refuse_names(labels: Any, columns: Collection[str], origin: Origin | str) -> None:
-    """Refuse names of columns, and paths, as the labels of a table in memory."""
-    given = labels if isinstance(labels, list | tuple) else []
-    is_names = given and all(isinstance(name, str) and name in columns for name in given)
-    if isinstance(labels, str | os.PathLike) or is_names:
-        shown = some(list(given)) or repr(labels)
-        raise TypeError(
-            f"{origin}: {shown} as labels; names of columns and paths are for tables in files, "
-            "which are paths or collections of dask. Give a label table, such as table[names], "
-            "and leave its columns out of the features."
-        )
-
-
-def compare_indexes(features: Batch, labels: Batch, *, part: bool = False) -> str | None:
-    """A caution if rows and their labels have different indexes; None if they have not.
-
-    The same index in another order is refused. An index that counts the rows means nothing, from
-    any number on if the tables are a ``part`` of longer ones.
-    """
-    if same_index(features, labels):
-        return None
-    index, label_index = features.data.index, labels.data.index
-    if set(index) == set(label_index):
-        raise ValueError(
-            f"{features.origin}: the labels have the same index as the features but in another "
-            "order; reorder them with labels.loc[features.index]."
-        )
-    if any(is_row_counter(one, part=part) for one in (index, label_index)):
-        return None
-    one, other = (each[:1].tolist()[0] for each in (index, label_index))
-    return (
-        f"{features.origin.table}: features and labels have different indexes, for example "
-        f"{one!r} and {other!r} in row 0; they are matched row by row."
-    )
-
-
-def is_row_counter(index: Any, *, part: bool = False) -> bool:
-    """Whether a pandas index is the default one, which counts the rows, or a part of such."""
-    first = index[0] if part and len(index) else 0
-    if not isinstance(first, Integral):
-        return False
-    return list(index) == list(range(int(first), int(first) + len(index)))
 
 
 def check_seen(

@@ -14,19 +14,17 @@ from typing import Any
 import numpy as np
 
 from naim3l._origin import Origin
-from naim3l._text import quote
+from naim3l._text import quote, some
 from naim3l._warnings import warn_user
 from naim3l.files.columnar import PARQUET_EXTENSIONS
 from naim3l.files.errors import ReadError, close_names, load_extra
 from naim3l.files.tables import FileTable, is_folder, open_table
-from naim3l.input.batches import Batch, is_missing
+from naim3l.input.batches import Batch, compare_indexes, is_missing
 from naim3l.input.chunks import Fold, Rows, load_dask, run_pass
 from naim3l.input.labels import (
     USUAL_WORDS,
     LabelWords,
-    compare_indexes,
     label_batch,
-    refuse_names,
 )
 from naim3l.input.views import (
     WIDE_TABLE,
@@ -168,35 +166,36 @@ def open_tables(
     if labelled:
         check_label_form(X, y)
     if not is_separate(X):
-        return {WIDE_TABLE: _open(WIDE_TABLE, X, y, Origin(WIDE_TABLE), "y", labelled, text)}
+        origins = Origin(WIDE_TABLE), Origin("y")
+        return {WIDE_TABLE: _open(WIDE_TABLE, X, y, *origins, labelled, text)}
     check_view_names(X)
     tables = {}
     for view, table in X.items():
-        labels, where = y[view] if labelled and y is not None else None, f"view {view!r}"
-        tables[view] = _open(view, table, labels, Origin(where), where, labelled, text)
+        labels, origin = y[view] if labelled and y is not None else None, Origin(f"view {view!r}")
+        tables[view] = _open(view, table, labels, origin, origin, labelled, text)
     return tables
 
 
 def _open(
-    name: str, X: Any, y: Any, origin: Origin, label_where: str, labelled: bool, text: Any
+    name: str, X: Any, y: Any, origin: Origin, label_origin: Origin, labelled: bool, text: Any
 ) -> Table:
     if is_files(X):
         X = _file_view(X, y, text)
     if isinstance(X, FileView):
         return _open_files(name, X, y, origin, labelled)
     if is_dask(X):
-        return _open_dask(name, X, y, origin, label_where, labelled)
+        return _open_dask(name, X, y, origin, str(label_origin), labelled)
     batch = X if isinstance(X, Batch) else Batch(X, origin)
     check_not_empty(batch)
     if not labelled:
         return MemoryTable(name, batch)
     refuse_names(y, batch.columns or (), origin)
-    return _with_labels(MemoryTable(name, batch), y, label_where)
+    return _with_labels(MemoryTable(name, batch), y, label_origin)
 
 
-def _with_labels(table: MemoryTable, y: Any, where: str) -> MemoryTable:
+def _with_labels(table: MemoryTable, y: Any, origin: Origin) -> MemoryTable:
     """The table with labels in memory, which must match its rows."""
-    labels, one_column = label_batch(y, where)
+    labels, one_column = label_batch(y, origin)
     n_rows, n_labelled = table.features.shape[0], labels.shape[0]
     if n_rows != n_labelled:
         raise ValueError(
@@ -206,6 +205,19 @@ def _with_labels(table: MemoryTable, y: Any, where: str) -> MemoryTable:
     if (caution := compare_indexes(table.features, labels)) is not None:
         warn_user(caution)
     return replace(table, labels=labels, one_column=one_column)
+
+
+def refuse_names(labels: Any, columns: Collection[str], origin: Origin | str) -> None:
+    """Refuse names of columns, and paths, as the labels of a table in memory."""
+    given = labels if isinstance(labels, list | tuple) else []
+    is_names = given and all(isinstance(name, str) and name in columns for name in given)
+    if isinstance(labels, str | os.PathLike) or is_names:
+        shown = some(list(given)) or repr(labels)
+        raise TypeError(
+            f"{origin}: {shown} as labels; names of columns and paths are for tables in files, "
+            "which are paths or collections of dask. Give a label table, such as table[names], "
+            "and leave its columns out of the features."
+        )
 
 
 # Files.
@@ -251,7 +263,7 @@ def _open_files(name: str, X: FileView, y: Any, origin: Origin, labelled: bool) 
     if names is None:
         opened = _open_files(name, X, [], origin, labelled=False)
         assert isinstance(opened, MemoryTable)
-        return _with_labels(opened, y, origin.table)
+        return _with_labels(opened, y, Origin(origin.table))
     if labelled:
         _check_names(names, X.table.columns, where)
     _check_names([*X.columns, *([] if X.id is None else [X.id])], X.table.columns, where)
