@@ -175,10 +175,11 @@ def _kept(checkpoint: Path) -> Iterator[None]:
 
 def _check_enough(labels: list[Any]) -> None:
     """Refuse label tables in which no label has a yes and a no for each fold that is held out."""
-    from naim3l.decisions.learning import N_FOLDS
-    from naim3l.files.errors import load_extra
+    import pandas as pd
 
-    stacked = load_extra("pandas").concat(labels)
+    from naim3l.decisions.learning import N_FOLDS
+
+    stacked = pd.concat(labels)
     yes, no = (stacked == 1).sum(), (stacked == 0).sum()
     best = yes.combine(no, min).idxmax()
     if min(yes[best], no[best]) < N_FOLDS:

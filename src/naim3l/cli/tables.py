@@ -15,12 +15,11 @@ from naim3l._warnings import warn_user
 from naim3l.cli.settings import Settings, ViewSettings
 from naim3l.features.recipes import Recipe
 from naim3l.features.survey import FEWEST_COUNTED, TEXT, TableSurvey, find_ids
-from naim3l.files.errors import ReadError, close_names, load_extra
+from naim3l.files.errors import ReadError, close_names
 from naim3l.files.tables import FileTable, is_folder, open_table
 from naim3l.input.batches import Batch
 from naim3l.input.labels import USUAL_WORDS, LabelDecoder, LabelSurvey, LabelWords, word
 from naim3l.input.sources import FileView, LabelColumns, set_ids
-from naim3l.input.views import check_view_name
 
 HEAD = 1000  # rows of a table by which something is guessed before all are read
 # How much a column looks like a label.
@@ -31,7 +30,7 @@ def decode(decoder: LabelDecoder, names: list[str], labels: Batch) -> Any:
     """Labels as a pandas table of 1, 0, and NaN = unknown, with the columns that are named."""
     signed = decoder.decode(labels)
     values = np.where(signed == 0, np.nan, signed > 0)
-    found = load_extra("pandas").DataFrame(values, labels.data.index, labels.columns)
+    found = type(labels.data)(values, labels.data.index, labels.columns)
     return found.reindex(columns=names)
 
 
@@ -131,7 +130,6 @@ def open_training(settings: Settings) -> dict[str, ViewTable]:
     """Views of the settings, with their labels; no rows are read."""
     tables = {}
     for name, view in settings.views.items():
-        check_view_name(name)
         table = open_table(view.source)
         _check_id(view.id, table)
         tables[name] = table, _label_table(view, view.id, table)

@@ -53,13 +53,14 @@ def open_table(source: Any) -> "FileTable":
         Parquet files, or a list of these. Folders such as ``year=2024`` are columns.
     """
     load_extra("pandas")
-    if columnar.is_dataset(source):
+    if hasattr(source, "get_fragments") and columnar.is_dataset(source):
         files = columnar.parquet_files(source)
         stamps = [Stamp.of(file.path, file.filesystem) for file in files]
         return _parquet_table("dataset of pyarrow", stamps, files, source.schema)
     given = [source] if isinstance(source, str | os.PathLike) else source
     sources = [_expanded(entry) for entry in given]
-    name = some([show_source(entry) for entry in sources], 3, str)
+    shown = [show_source(entry) for entry in sources]
+    name = shown[0] if len(shown) == 1 else some(shown, 3, str)
     if len(sources) == 1 and not is_folder(sources[0]):
         return _open_one(sources[0], name)
     found = dict.fromkeys(path for entry in sources for path in _files_of(entry))
