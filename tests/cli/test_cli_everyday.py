@@ -108,6 +108,7 @@ class TestFused:
         assert "its rows have no ids to join them by" in line
         assert not Path("joined.csv").exists()
 
+
 class TestMistakes:
     def test_errors_of_the_system_have_no_numbers(self, folder, monkeypatch):
         def full(*_, **__):

@@ -124,6 +124,7 @@ class TestControlCharacters:
         assert all(shown.count(cell) == 1 for cell in [*header[1:], *numbers])
         assert re.sub(r"[\s│]", "", shown).count("0a1b" * 16) == 1
 
+
 ASCII = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0",
          "PYTHONCOERCECLOCALE": "0", "TERM": "dumb"}  # fmt: skip
 RUN_ALL = """

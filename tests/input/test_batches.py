@@ -51,7 +51,7 @@ class TestSameCells:
         assert batch.shape == VALUES.shape and len(batch) == 4
         assert_array_equal(dense(batch.numbers()), VALUES)
         assert dense(batch.numbers()).dtype == np.float64
-        assert_array_equal(dense(batch.missing()), np.isnan(VALUES))
+        assert_array_equal(dense(batch.missing), np.isnan(VALUES))
 
     def test_columns_selected_in_any_order(self, contain):
         part = Batch(contain(VALUES), "X").select_columns([2, 0], Origin("view 'b'"))
@@ -79,7 +79,7 @@ class TestSameCells:
         for build in CONTAINERS.values():
             batch = Batch(build(values), "X")
             assert_array_equal(dense(batch.numbers()), values)
-            assert_array_equal(dense(batch.missing()), np.isnan(values))
+            assert_array_equal(dense(batch.missing), np.isnan(values))
 
     @pytest.mark.parametrize(
         "data",
@@ -100,7 +100,7 @@ class TestSameCells:
     )
     def test_any_type_of_number(self, data):
         assert_array_equal(dense(Batch(data, "X").numbers()), np.eye(2))
-        assert not dense(Batch(data, "X").missing()).any()
+        assert not dense(Batch(data, "X").missing).any()
 
     @pytest.mark.parametrize(
         "data",
@@ -117,7 +117,7 @@ class TestSameCells:
     )
     def test_nulls_of_types_that_have_no_nan(self, data):
         assert_array_equal(Batch(data, "X").numbers(), [[1], [nan]])
-        assert_array_equal(Batch(data, "X").missing(), [[False], [True]])
+        assert_array_equal(Batch(data, "X").missing, [[False], [True]])
 
     def test_whole_numbers_beyond_those_of_a_float_are_rounded(self):
         frame = pd.DataFrame({"a": np.array([2**63 + 1, 3], dtype=np.uint64), "b": [0.5, 1]})
@@ -132,7 +132,7 @@ class TestSameCells:
     def test_a_column_of_nulls_has_no_type_but_is_missing(self, build):
         batch = Batch(build({"a": [None, None], "b": [1, 2]}), "X")
         assert_array_equal(batch.numbers(), [[nan, 1], [nan, 2]])
-        assert_array_equal(batch.missing(), [[True, False], [True, False]])
+        assert_array_equal(batch.missing, [[True, False], [True, False]])
 
     def test_text_and_dates_are_missing_only_where_null(self):
         when = datetime.datetime(2024, 5, 1)
@@ -140,9 +140,9 @@ class TestSameCells:
         expected = [[False, False], [True, False], [False, True]]
         cells = np.array([["x", when], [None, when], ["y", None]], dtype=object)
         for table in (pd.DataFrame(data), pl.DataFrame(data), pa.table(data), cells):
-            assert_array_equal(Batch(table, "X").missing(), expected)
+            assert_array_equal(Batch(table, "X").missing, expected)
         times = np.array([["2024-05-01", "NaT"]], dtype="datetime64[ns]")
-        assert_array_equal(Batch(times, "X").missing(), [[False, True]])
+        assert_array_equal(Batch(times, "X").missing, [[False, True]])
 
     def test_columns_of_numbers_are_not_read_cell_by_cell(self, monkeypatch):
         def refuse(cell):
@@ -152,7 +152,7 @@ class TestSameCells:
         for kind in ("numpy", "pandas", "pandas nullable", "polars null", "pyarrow", "csr_array"):
             batch = Batch(CONTAINERS[kind](VALUES), "X")
             assert_array_equal(dense(batch.numbers()), VALUES)
-            assert_array_equal(dense(batch.missing()), np.isnan(VALUES))
+            assert_array_equal(dense(batch.missing), np.isnan(VALUES))
 
 
 class TestDistinctCells:
@@ -298,7 +298,7 @@ class TestRowsOfNumbers:
     def test_present_rows_by_definition(self, rows):
         for values in (np.array(rows), sparse.csr_array(np.array(rows))):
             batch = Batch(values, "X")
-            present = present_rows(batch, batch.missing(), allow_missing=True)
+            present = present_rows(batch, batch.missing, allow_missing=True)
             assert present.tolist() == [any(cell == cell for cell in row) for row in rows]
 
     def test_columns_and_rows_of_a_part_are_counted_in_the_whole_table(self):

@@ -90,7 +90,7 @@ class TestIds:
         assert found.columns == ["id", "one__x", "one__t", "two__x"]
         ids = found.frame["id"].to_list()
         assert ids == ["p", "q", "r", "s"]  # of the first table, then of the next
-        missing = found.missing()
+        missing = found.missing
         for j, (view, column) in enumerate([(ONE, "x"), (ONE, "t"), (TWO, "x")], start=1):
             cells = found.frame[:, j].to_list()
             for i, entry in enumerate(ids):

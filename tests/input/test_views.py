@@ -163,9 +163,9 @@ class TestSeparateTables:
         assert names.needed_columns() == {"a": ["x", "y", "z"], "b": None}
 
     def test_dropped_columns_may_be_missing_later(self, names):
-        names.drop("a", [0, 2])
+        names.keep({"a": [0, 2]})
         assert names.column_names("a") == ["x", "z"]
-        names.drop("a", [1])
+        names.keep({"a": [1]})
         assert names.used["a"] == [2] and names.needed_columns()["a"] == ["z"]
         full = Batch(pd.DataFrame([[1, 2, 3]], columns=list("xyz")), "view 'a'")
         few = Batch(pd.DataFrame({"z": [3]}), "view 'a'")
@@ -173,7 +173,7 @@ class TestSeparateTables:
             assert_array_equal(names.split("a", batch)["a"].numbers(), [[3]])
         with pytest.raises(ValueError, match=r"missing \['x', 'y', 'z'\], unexpected \['q'\]"):
             names.split("a", Batch(pd.DataFrame({"q": [3]}), "view 'a'"))
-        names.drop("b", [3])
+        names.keep({"b": [3]})
         assert_array_equal(
             names.split("b", Batch([[5, 6, 7, 8]], "view 'b'"))["b"].numbers(), [[8]]
         )

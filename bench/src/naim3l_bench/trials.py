@@ -275,7 +275,7 @@ def measure_overlapping(
     }
 
 
-def _label_precision(trial: Trial, fused: NDArray[np.float64]) -> dict[str, dict[str, float]]:
+def _label_precision(trial: Trial, fused: NDArray[np.floating]) -> dict[str, dict[str, float]]:
     """Mean over the labels of a group of the average precision of ranking rows by each."""
     seen = ~np.isnan(fused).any(axis=1)
     known = np.mean([(Y > 0).sum(axis=0) for Y in trial.Y_train.values()], axis=0)

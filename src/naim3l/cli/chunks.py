@@ -84,7 +84,7 @@ def warn_of_empty_rows(model: Any, X: Mapping[str, Batch]) -> None:
     parts = []
     for view, batch in X.items():
         has_plan = view in getattr(model, "columns_", {})
-        missing = missing_cells(batch, column_types(batch)) if has_plan else batch.missing()
+        missing = missing_cells(batch, column_types(batch)) if has_plan else batch.missing
         index = batch.data.index[missing.all(axis=1)]
         if len(index):
             listed = some(index.tolist(), 20, str)

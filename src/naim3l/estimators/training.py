@@ -124,7 +124,7 @@ class SurveyTask:
                 survey = TableSurvey.of(batch, recipe.text, self.cells.get(view, ()))
                 surveys[view], present[view] = survey, survey.rows.n_present
             else:
-                rows = present_rows(batch, batch.missing(), allow_missing=True)
+                rows = present_rows(batch, batch.missing, allow_missing=True)
                 present[view] = int(rows.sum())
         caution = None
         n_rows = features.shape[0]
@@ -252,19 +252,19 @@ class Training:
         """Survey all tables: the plan of each view, and the meaning of label words."""
         found = {name: self._survey(name) for name in self.tables}
         for name, surveyed in found.items():
-            for view in self.names.views_of(name):
-                if not surveyed.present.get(view):
+            for view, n_present in surveyed.present.items():
+                if not n_present:
                     raise ValueError(f"view {view!r}: missing in every row; leave the view out.")
             for caution in surveyed.cautions:
                 warn_user(caution)
             self.decoders[name] = LabelDecoder.of(surveyed.labels, self.tables[name].words)
-        self.plans = dict.fromkeys(self.names.views)
+        self.plans, used = dict.fromkeys(self.names.views), {}
         for surveyed in found.values():
             for view, survey in surveyed.tables.items():
                 recipe = self.specs[view].recipe
                 assert recipe is not None
-                self.plans[view], used = ViewPlan.of(survey, recipe.keep)
-                self.names.drop(view, used)
+                self.plans[view], used[view] = ViewPlan.of(survey, recipe.keep)
+        self.names.keep(used)
 
     def _survey(self, name: str) -> Surveyed:
         """Survey of a table; a second one if types of columns differ between batches."""

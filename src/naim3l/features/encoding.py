@@ -320,7 +320,7 @@ def accepts_missing(transformer: Any) -> bool:
 
 def _guest_rows(transformer: Any, batch: Batch) -> tuple[Batch, Mask]:
     """Rows that have the view, as a transformer of the user receives them, and which these are."""
-    present = present_rows(batch, batch.missing(), allow_missing=accepts_missing(transformer))
+    present = present_rows(batch, batch.missing, allow_missing=accepts_missing(transformer))
     return batch.take_rows(present), present
 
 
@@ -353,7 +353,7 @@ def _name_cell(batch: Batch, refusal: str) -> None:
         numbers = numeric.numbers()
         check_finite(numeric, np.where(np.isnan(numbers), 0, numbers))
     if "NaN" in refusal:
-        present_rows(batch, batch.missing(), allow_missing=False)
+        present_rows(batch, batch.missing, allow_missing=False)
     if "Negative values" in refusal and numeric.shape[1]:
         check_not_negative(numeric, numeric.numbers())
     written = _NO_NUMBER.search(refusal)

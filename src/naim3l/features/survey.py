@@ -549,8 +549,9 @@ def types_and_missing(
 
 def missing_cells(batch: Batch, types: Sequence[str]) -> Any:
     """Mask of the cells that are missing, or words for missing ones; sparse if the batch is."""
-    missing = batch.missing()
-    for j in [j for j, kind in enumerate(types) if kind in (TEXT, CELLS)]:
+    cells_of = [j for j, kind in enumerate(types) if kind in (TEXT, CELLS)]
+    missing = batch.missing.copy() if cells_of else batch.missing
+    for j in cells_of:
         try:
             codes, cells = batch.distinct(j)
             missing[:, j] |= np.array([*map(is_unknown, cells), True])[codes]  # the last is for -1

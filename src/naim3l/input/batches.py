@@ -166,6 +166,7 @@ class Batch:
             numbers[:, j] = self._python_column(j, allowed) if values is None else values
         return numbers
 
+    @cached_property
     def missing(self) -> Any:
         """Mask of the cells that are NaN or null, of any type; sparse if the table is."""
         if self.frame is not None:

@@ -18,7 +18,7 @@ from naim3l._arrays import Mask
 from naim3l._origin import Origin
 from naim3l._text import quote, some
 from naim3l._warnings import warn_user
-from naim3l.input.batches import UNKNOWN, Batch, as_frame, as_matrix, is_missing
+from naim3l.input.batches import UNKNOWN, Batch, as_matrix, is_missing
 
 YES = ("1", "yes", "y", "true", "t", "ja", "+", "positive", "pos", "present")
 NO = ("0", "-1", "no", "n", "false", "f", "nein", "negative", "neg", "absent")
@@ -150,7 +150,7 @@ def label_batch(labels: Any, origin: Origin | str) -> tuple[Batch, bool]:
         labels = series.to_frame().to_native()
     elif sparse.issparse(labels):
         labels = labels.toarray()
-    elif as_frame(labels, origin, "label") is None:
+    elif not (hasattr(labels, "columns") or hasattr(labels, "column_names")):  # no data frame
         labels = as_matrix(labels, origin, allow_1d=True)
         if one_column := labels.ndim == 1:
             labels = labels.reshape(-1, 1)

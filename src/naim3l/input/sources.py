@@ -163,9 +163,7 @@ def open_tables(
     read in chunks, only metadata are read. Columns named in ``text`` remain text as it is written
     in text files, so that 007 is not 7.
     """
-    if labelled:
-        check_label_form(X, y)
-    if not is_separate(X):
+    if not (check_label_form(X, y) if labelled else is_separate(X)):
         origins = Origin(WIDE_TABLE), Origin("y")
         return {WIDE_TABLE: _open(WIDE_TABLE, X, y, *origins, labelled, text)}
     check_view_names(X)

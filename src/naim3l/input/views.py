@@ -58,22 +58,24 @@ def check_view_name(view: Any) -> None:
         )
 
 
-def check_label_form(X: Any, y: Any) -> None:
-    """Refuse labels that are not given as the tables are; None is refused when they are read."""
-    if y is None:
-        return
+def check_label_form(X: Any, y: Any) -> bool:
+    """Whether X is a mapping of tables; refuses labels that are not given as the tables are.
+
+    None is refused when labels are read.
+    """
     separate = is_separate(X)
-    if separate != is_separate(y):
+    if y is not None and separate != is_separate(y):
         raise TypeError(
             f"a mapping of tables takes a mapping {{view: label table}}, got {type(y).__name__}."
             if separate
             else "one wide table takes one label table, got a mapping."
         )
-    if separate and set(X) != set(y):
+    if y is not None and separate and set(X) != set(y):
         raise ValueError(
             f"views and label tables differ: views without labels {sorted(set(X) - set(y))}, "
             f"labels without a view {sorted(set(y) - set(X), key=str)}."
         )
+    return separate
 
 
 def check_not_empty(batch: Batch, *, lazy: bool = False) -> None:
@@ -160,12 +162,10 @@ class TableNames:
     def table_of(self, view: str) -> str:
         return WIDE_TABLE if self.wide else view
 
-    def views_of(self, table: str) -> list[str]:
-        return self.views if self.wide else [table]
-
-    def drop(self, view: str, kept: Sequence[int]) -> None:
-        """Use only some of a view's columns, given by positions among those used so far."""
-        self.used[view] = [self.used[view][j] for j in kept]
+    def keep(self, columns: Mapping[str, Sequence[int]]) -> None:
+        """Use only some columns of views, given by positions among those used so far."""
+        for view, kept in columns.items():
+            self.used[view] = [self.used[view][j] for j in kept]
 
     def column_names(self, view: str) -> list[str] | None:
         """Names of a view's columns that are used; None if they have none."""

@@ -214,7 +214,7 @@ class BaseProblem(ABC):
         """``X_k`` of a view for every label, or its factor."""
 
     @abstractmethod
-    def free_rows(self, v: int) -> FreeRows | FreeRowSums:
+    def free_rows(self) -> Sequence[FreeRows | FreeRowSums]:
         """For every label, the rows of a view with it unknown and no observed positive."""
 
     # Functions of the labels' blocks.
@@ -270,7 +270,7 @@ class BaseProblem(ABC):
         return stack
 
 
-def consecutive_slices(sizes: Sequence[int]) -> list[slice]:
+def consecutive_slices(sizes: Any) -> list[slice]:
     """Slices of the given sizes, one after the other."""
     stops = np.cumsum(sizes).tolist()
     return [slice(start, stop) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]

@@ -39,7 +39,7 @@ def bounding_ridge(problem: "BaseProblem", lam: float) -> float:
     intercept. If the label is known in no row of the view, the intercept is an ordinary column.
     Views in which the low-rank term outweighs the high-rank term do not count.
     """
-    views = [problem.free_rows(v) for v in range(problem.n_views)]
+    views = problem.free_rows()
     if not any(view.n_free.any() for view in views):
         return 0.0
     ridge = 0.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from naim3l._device import CPU, find_device, free_memory
 from naim3l.problem.base import BaseProblem
-from naim3l.problem.feature_blocks import FEWER_COLUMNS, has_gram, refuse_beyond, stored_numbers
+from naim3l.problem.feature_blocks import FEWER_COLUMNS, has_gram, refuse_beyond
 from naim3l.problem.rows import Problem
 from naim3l.problem.statistics_problem import StatisticsProblem
 from naim3l.problem.torch_problem import TorchProblem
@@ -59,7 +59,7 @@ def estimate_costs(problem: Problem) -> dict[str, Cost]:
     n_bytes: dict[str, list[float]] = {"rows": [], "statistics": []}
     flops, heights = dict.fromkeys(n_bytes, 0.0), {form: np.zeros(c) for form in n_bytes}
     for X, r in zip(problem.X, problem.row_slices, strict=True):
-        (n, d), n_numbers = X.shape, stored_numbers(X)
+        (n, d), n_numbers = X.shape, X.size
         per_label = (problem.Y[r] > 0).sum(axis=0)
         p, m = float(per_label.sum()), float(np.minimum(per_label, d).sum())
         weights = N_WEIGHT_ARRAYS * d * c

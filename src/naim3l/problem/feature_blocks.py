@@ -8,21 +8,17 @@ from scipy import sparse
 
 from naim3l._arrays import Matrix, as_dense
 
-Features: TypeAlias = Matrix | sparse.sparray  # of shape (n_rows, n_columns); sparse ones are CSR
+# Of shape (n_rows, n_columns); sparse ones are CSR. Their size is that of what they store.
+Features: TypeAlias = Matrix | sparse.sparray
 
 # Gram matrices of views with more columns are computed only if they are no larger than the rows.
 GRAM_COLUMNS = 2000
 FEWER_COLUMNS = "features=Recipe('scale', n_components=...)"  # in messages
 
 
-def stored_numbers(X: Features) -> int:
-    """Number of stored entries of ``X``, which a product with it reads."""
-    return X.size if isinstance(X, np.ndarray) else int(X.nnz)
-
-
 def has_gram(X: Features) -> bool:
     """Whether ``X'X`` is stored: if it is small, or no larger than ``X`` itself."""
-    return X.shape[1] <= GRAM_COLUMNS or X.shape[1] ** 2 <= stored_numbers(X)
+    return X.shape[1] <= GRAM_COLUMNS or X.shape[1] ** 2 <= X.size
 
 
 def append_ones(X: Features) -> Features:

@@ -22,7 +22,6 @@ from naim3l.problem.feature_blocks import (
     append_ones,
     has_gram,
     refuse_beyond,
-    stored_numbers,
     weighted_gram,
 )
 from naim3l.problem.ridge import ridges_of_rows
@@ -248,7 +247,7 @@ class Problem(BaseProblem, LabelRates):
 
     def _stack_views(self, function: Callable[[int], Matrix]) -> Matrix:
         """Products of every view, one above the other; views are divided among threads."""
-        if self.n_labels * sum(map(stored_numbers, self.X)) < THREADED_PRODUCTS:
+        if self.n_labels * sum(X_v.size for X_v in self.X) < THREADED_PRODUCTS:
             return np.concatenate([function(v) for v in range(self.n_views)])
         return np.concatenate(map_views(function, self.n_views, self.n_threads))
 
@@ -364,10 +363,13 @@ class Problem(BaseProblem, LabelRates):
         X, positive = self.X[v], self.Y[self.row_slices[v]] > 0
         return (X[np.flatnonzero(of_label)] for of_label in positive.T)
 
-    def free_rows(self, v: int, known_grams: Matrix | None = None) -> FreeRows:
-        rows = self.row_slices[v]
-        free = (self.Y[rows] == 0) & (self.n_positives_of_rows[rows] == 0)
-        return FreeRows(self.X[v], self.P[rows], free, self.fit_intercept, known_grams)
+    def free_rows(self, known_grams: Sequence[Matrix] | None = None) -> list[FreeRows]:
+        free, found = (self.Y == 0) & (self.n_positives_of_rows == 0), []
+        for v, rows in enumerate(self.row_slices):
+            known = None if known_grams is None else known_grams[v]
+            of_view = self.X[v], self.P[rows], free[rows]
+            found.append(FreeRows(*of_view, self.fit_intercept, known))
+        return found
 
 
 def loss_weights(Y: Matrix, positive_weight: float) -> Matrix:

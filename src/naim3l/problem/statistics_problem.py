@@ -60,7 +60,7 @@ class StatisticsProblem(BaseProblem):
             found = (RowStatistics.of(X[chunk], Y[chunk]) for chunk in chunks)
             return reduce(RowStatistics.combine, found).view(problem.positive_weight)
 
-        views = map_views(collect, problem.n_views, problem.n_threads)
+        views = map_views(collect, len(problem.X), problem.n_threads)
         return cls(views, fit_intercept=problem.fit_intercept, rows=problem)
 
     @property
@@ -165,12 +165,15 @@ class StatisticsProblem(BaseProblem):
     def label_rows(self, v: int) -> list[Matrix]:
         return split_factors(self.views[v].factors, self.views[v].heights)
 
-    def free_rows(self, v: int) -> FreeRows | FreeRowSums:
-        view = self.views[v]
+    def free_rows(self) -> Sequence[FreeRows | FreeRowSums]:
         if self.rows is not None:
-            return self.rows.free_rows(v, view.known_grams)
-        assert view.free_grams is not None and view.n_free is not None
-        return FreeRowSums(view.known_grams, view.free_grams, view.n_free, self.fit_intercept)
+            return self.rows.free_rows([view.known_grams for view in self.views])
+        found = []
+        for view in self.views:
+            assert view.free_grams is not None and view.n_free is not None
+            sums = view.known_grams, view.free_grams, view.n_free
+            found.append(FreeRowSums(*sums, self.fit_intercept))
+        return found
 
 
 def _stacked_slices(sizes: NDArray[np.intp]) -> tuple[list[slice], int]:

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from naim3l._arrays import ArrayFields, Mask, Matrix, as_dense, distinct
 from naim3l._threads import blas_threads, limited_blas, thread_map
-from naim3l.problem.feature_blocks import Features, append_ones, stored_numbers
+from naim3l.problem.feature_blocks import Features, append_ones
 
 # Numbers of the rows from which one label after the other is gathered, so that they fit in a cache.
 BLOCK_NUMBERS = 250_000
@@ -240,7 +240,7 @@ def _blocks(
     X: Features, rows: NDArray[np.intp], ones: bool
 ) -> Iterator[tuple[Features, NDArray[np.intp]]]:
     """A few of the rows at a time, dense unless very sparse, and their positions."""
-    keep = sparse.issparse(X) and stored_numbers(X) <= SPARSE_SHARE * X.shape[0] * X.shape[1]
+    keep = sparse.issparse(X) and X.size <= SPARSE_SHARE * X.shape[0] * X.shape[1]
     step = max(1, BLOCK_NUMBERS // max(1, X.shape[1]))
     for start in range(0, len(rows), step):
         at = rows[start : start + step]
