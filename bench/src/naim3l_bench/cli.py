@@ -409,8 +409,9 @@ def print_table(
     if not console.is_terminal:
         console = Console(width=200)  # a pipe has no width of its own
     console.print(Text(title), style="italic")
-    cells = [[Text(text) if isinstance(text, str) else text for text in row]
-             for row in (header, *rows)]  # fmt: skip
+    cells = [
+        [Text(text) if isinstance(text, str) else text for text in row] for row in (header, *rows)
+    ]
     # A column also has two spaces and a line.
     widths = [max(cell.cell_len for cell in column) + 3 for column in zip(*cells, strict=True)]
     room = console.width - 1 - sum(min(width, LEAST_WIDTH) for width in widths[:n_left])

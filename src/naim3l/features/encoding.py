@@ -245,9 +245,13 @@ class FeatureSpec:
         return Moments.of(self.recipe._before_moments(rows), batch.origin.table), present
 
     def fit_chunks(
-        self, table: str, plan: ViewPlan | None, moments: Moments | None, sample: Batch | None,
+        self,
+        table: str,
+        plan: ViewPlan | None,
+        moments: Moments | None,
+        sample: Batch | None,
         device: str = CPU,
-    ) -> ViewFeatures:  # fmt: skip
+    ) -> ViewFeatures:
         """Features fitted to the moments of all rows, and to a sample of rows as given."""
         recipe = None
         if self.learns_from_moments:

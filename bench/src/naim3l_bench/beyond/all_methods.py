@@ -33,8 +33,10 @@ TITLE = "Comparison of all methods on the same splits"
 # Shares of missing views and labels by table of the paper. The methods of Tables 3 and 4 are those
 # that the paper has there, and the tuned model.
 CHALLENGES: dict[str, dict[str, Any]] = {
-    "Table 2": {}, "Table 3": {"beta": 0.0}, "Table 4": {"alpha": 0.0},
-}  # fmt: skip
+    "Table 2": {},
+    "Table 3": {"beta": 0.0},
+    "Table 4": {"alpha": 0.0},
+}
 ONLY = {
     "Table 3": ("NAIM3L", "NAIM3L-tuned", "IMVWL"),
     "Table 4": ("NAIM3L", "NAIM3L-tuned", "IMVWL"),

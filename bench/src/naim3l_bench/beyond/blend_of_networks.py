@@ -13,12 +13,20 @@ TITLE = "Networks with one head, blended"
 # Measured outside of this repository, see docs/research/accuracy.md.
 RIVALS = {
     "corel5k": {
-        "SCSD, square roots of histograms; aligned": {"AP": 47.4, "1-RL": 92.5, "AUC": 92.7,
-                                                      "label AP": 22.2},
-        "SCSD and DeepNAIM3L, sum of log-odds; aligned": {"AP": 48.9, "1-RL": 93.1, "AUC": 93.3,
-                                                          "label AP": 23.6},
+        "SCSD, square roots of histograms; aligned": {
+            "AP": 47.4,
+            "1-RL": 92.5,
+            "AUC": 92.7,
+            "label AP": 22.2,
+        },
+        "SCSD and DeepNAIM3L, sum of log-odds; aligned": {
+            "AP": 48.9,
+            "1-RL": 93.1,
+            "AUC": 93.3,
+            "label AP": 23.6,
+        },
     }
-}  # fmt: skip
+}
 COLUMNS = (*METRICS[1:], "label AP", *FREQUENCY_NAMES)
 
 

@@ -18,8 +18,11 @@ TITLE = "Frontier: AP against 1-RL, with the regulariser and without"
 
 ALONE_NAME = "ridge, kernel"
 # Scores as they are, per view; probabilities per view; and these fused by evidence.
-SCORINGS = {"per view": "scores per view", "calibrated": "probabilities per view",
-            "evidence": "fused, half hidden"}  # fmt: skip
+SCORINGS = {
+    "per view": "scores per view",
+    "calibrated": "probabilities per view",
+    "evidence": "fused, half hidden",
+}
 
 
 def curves(dataset: str, grids: Grids) -> dict[str, dict[str, dict[str, Any]]]:

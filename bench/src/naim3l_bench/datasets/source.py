@@ -148,8 +148,11 @@ class MultiView:
         """
         sha = hashlib.sha256()
         if not self.files:
-            for name, X in [("labels", self.labels), ("observed", self.observed),
-                            *self.views.items()]:  # fmt: skip
+            for name, X in [
+                ("labels", self.labels),
+                ("observed", self.observed),
+                *self.views.items(),
+            ]:
                 sha.update(f"{name}\0{X.shape}\0{X.dtype}\0".encode())
                 sha.update(np.ascontiguousarray(X).tobytes())
         for path in self.files:

@@ -83,8 +83,11 @@ def numbers(plan: Plan, store: Store) -> dict[str, Any]:
                     found.setdefault(label, {})[name] = by_seed
                 if setting == OWN_LAMBDA and records:
                     chosen[name] = [record["numbers"]["lam"] for record in records]
-                unfinished += sum(not record["numbers"]["converged"] for record in records
-                                  if setting.startswith("converged"))  # fmt: skip
+                unfinished += sum(
+                    not record["numbers"]["converged"]
+                    for record in records
+                    if setting.startswith("converged")
+                )
         if found:
             results.setdefault(dataset, {})[protocol] = {
                 "settings": {label: _summaries(values) for label, values in found.items()},

@@ -128,9 +128,10 @@ def _difference(ours: Any, published: tuple[float, float], protocol: str, marked
 
 def _note(dataset: str, by_protocol: Mapping[str, Any], in_paper: bool) -> str:
     counts = [
-        len(summary["AP"]["values"]) for methods in by_protocol.values()
+        len(summary["AP"]["values"])
+        for methods in by_protocol.values()
         for summary in methods.values()
-    ]  # fmt: skip
+    ]
     note = f"Mean (population standard deviation) in percent over {count_seeds(counts)}."
     if in_paper:
         note += (

@@ -120,8 +120,11 @@ def _draw_spectrum(ax: Any, parts: dict[str, Any]) -> None:
         ax.plot(place, _positive(curve["middle"]), line, color=colour, label=label)
         ax.fill_between(
             *(place, np.maximum(curve["low"], 1e-3 * smallest[-1]), curve["high"]),
-            where=curve["high"] > 0, color=colour, alpha=0.25, linewidth=0,
-        )  # fmt: skip
+            where=curve["high"] > 0,
+            color=colour,
+            alpha=0.25,
+            linewidth=0,
+        )
     ax.set_yscale("log")
     ax.set_ylim(bottom=0.5 * min(smallest))
     ax.set(title="(a) all rows", xlabel="number of the singular value", ylabel="singular value")

@@ -210,18 +210,27 @@ def draw_diagram(ax: Any, test: Mapping[str, Any]) -> None:
         colour = COLOURS[0] if method == OURS else "black"
         ax.plot([rank, rank, edge], [0, y, y], color=colour, linewidth=0.8, clip_on=False)
         ax.annotate(
-            f"{method} {rank:.2f}", (edge, y), ((-2 if left else 2), 0),
-            textcoords="offset points", ha=side, va="center", color=colour, annotation_clip=False,
-        )  # fmt: skip
+            f"{method} {rank:.2f}",
+            (edge, y),
+            ((-2 if left else 2), 0),
+            textcoords="offset points",
+            ha=side,
+            va="center",
+            color=colour,
+            annotation_clip=False,
+        )
     for i, group in enumerate(test["groups"]):
         ends = [ranks[group[0]] - 0.03, ranks[group[-1]] + 0.03]
         ax.plot(ends, [0.4 + 0.5 * i] * 2, color=COLOURS[1], linewidth=2.5, solid_capstyle="butt")
     ends = [low, low + test["distance"]]
     ax.plot(ends, [top] * 2, "|-", color="black", linewidth=1.0, markersize=5)
     ax.annotate(
-        f"CD = {test['distance']:.2f}", (ends[1], top), (4, 0),
-        textcoords="offset points", va="center",
-    )  # fmt: skip
+        f"CD = {test['distance']:.2f}",
+        (ends[1], top),
+        (4, 0),
+        textcoords="offset points",
+        va="center",
+    )
 
 
 ALPHA = 0.05  # level of significance

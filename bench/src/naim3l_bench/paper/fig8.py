@@ -51,9 +51,10 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
                 rows.append([Cell(cell) for cell in (dataset, protocol, text, *values)])
     header = ["dataset", "protocol", "function", *(f"iteration {n}" for n in SHOWN)]
     counts = [
-        len(curves["objective"]) for of_dataset in numbers.values()
+        len(curves["objective"])
+        for of_dataset in numbers.values()
         for curves in of_dataset.values()
-    ]  # fmt: skip
+    ]
     note = (
         f"Means over {count_seeds(counts)}; Algorithm 1, mu 5. The surrogate lies above the "
         "objective."

@@ -66,8 +66,10 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
         published = TABLE1.get(paper_name(dataset))
         rows.append(_our_row(dataset, ours, published))
         if published is not None:
-            cells = [f"{published['avg']:.3f}" if key == "avg" else f"{published[key]:g}"
-                     for key in ("n", "c", "avg", "train_rank", "test_rank")]  # fmt: skip
+            cells = [
+                f"{published['avg']:.3f}" if key == "avg" else f"{published[key]:g}"
+                for key in ("n", "c", "avg", "train_rank", "test_rank")
+            ]
             rows.append([Cell(""), Cell("published"), *(Cell(text, "published") for text in cells)])
     return [ResultTable("Table 1", HEADER, rows, _note(numbers))]
 

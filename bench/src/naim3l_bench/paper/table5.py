@@ -107,8 +107,11 @@ def _draw(shown: dict[str, Any]) -> Any:
             x,
             [values[name]["mean"] for values in shown.values()],
             np.transpose([_range(values[name]) for values in shown.values()]),
-            color=COLOURS[i], marker=MARKERS[i], linestyle="none", label=text,
-        )  # fmt: skip
+            color=COLOURS[i],
+            marker=MARKERS[i],
+            linestyle="none",
+            label=text,
+        )
     ax.set_yscale("log")
     ax.set_xlim(-0.5, len(shown) - 0.5)
     ax.set_xticks(range(len(shown)), list(shown))
