@@ -264,7 +264,7 @@ class TestFeatures:
 
     def test_a_transformer_is_fitted_to_the_table_as_it_is(self, separate, rng):
         X, Y = separate
-        frame = pd.DataFrame(X["view0"][:, :2], columns=["a", "b"])
+        frame = pd.DataFrame(X["view0"][:, :2].copy(), columns=["a", "b"])
         frame["kind"] = rng.choice(["x", "y", "z"], len(frame))
         frame.loc[3, "a"] = np.nan
         encoder = make_column_transformer(
