@@ -407,6 +407,13 @@ class TestNewRows:
             encoded(plan, new)
         encoded(plan, new, judge=False)
 
+    def test_another_decimal_separator_than_in_training_is_named(self):
+        written = ["1,5", "2,25", "3,75", "4,5"]
+        plan = plan_of(pd.DataFrame({"x": written}))
+        points = pd.DataFrame({"x": [cell.replace(",", ".") for cell in written]})
+        with pytest.raises(ValueError, match=r"'1.5' is not a number .*decimal ',' of"):
+            encoded(plan, points)
+
     def test_rows_of_a_part_are_counted_in_the_table(self, frame):
         batch = Batch(frame.astype({"age": object}).replace({"age": {52.0: "old"}}), "view 'a'")
         part = batch.take_rows(np.arange(8) > 1)

@@ -119,7 +119,7 @@ def _read_table(names, source, random):
 def _read_model(path, random):
     trusted = ()
     with contextlib.suppress(ModelFileError):  # as from `load`
-        listed = {name for types in inspect_file(path)["guests"] for name in types}
+        listed = set(inspect_file(path)["guests"])
         trusted = sorted(listed - set(models.TYPES)) if random.randrange(8) else ()
     size = path.stat().st_size
     measured = random.randrange(3) == 0 and (tracemalloc.start() or True)

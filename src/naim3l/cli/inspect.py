@@ -49,7 +49,7 @@ def _describe(about: Mapping[str, Any]) -> tuple[list[list[str]], ...]:
         "written by": about["written_by"],
         "size": f"{about['size']} bytes",
         "labels": names["labels"],
-        "types to trust": [kind for kinds in about["guests"] for kind in kinds],
+        "types to trust": about["guests"],
         # Stored beside what they are, such as {"value": 0.4}.
         **{name: next(iter(of.values())) for name, of in learned["parameters"].items()},
     }

@@ -175,8 +175,8 @@ def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     dict
         "path" and "size" (bytes); "format", "version", "written_by" (versions of the packages that
         wrote it), "class", "model" (its "parameters", and what it learned; arrays are stored
-        beside it and referred to by number), and "guests", the types that `load` needs to be
-        trusted.
+        beside it and referred to by number), and "guests", names of the types that `load` needs
+        as ``trusted``.
 
     Raises
     ------
@@ -194,4 +194,6 @@ def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> about["guests"]  # nothing to trust
     []
     """
-    return {"path": str(path), "size": os.path.getsize(path), **stored.read_description(path)}
+    about = stored.read_description(path)
+    about["guests"] = list(dict.fromkeys(name for types in about["guests"] for name in types))
+    return {"path": str(path), "size": os.path.getsize(path), **about}

@@ -264,7 +264,11 @@ def _judge_new(rows: Batch, j: int, column: ColumnPlan, odd: Mask) -> None:
     codes, cells = rows.distinct(j)
     first, n_odd, n_known = int(np.argmax(odd)), int(odd.sum()), int((codes >= 0).sum())
     what = "date" if column.kind == DATE else "number"
-    report = _report(rows.place(first, j), cells[codes[first]], what, n_odd, n_known)
+    cell = cells[codes[first]]
+    report = _report(rows.place(first, j), cell, what, n_odd, n_known)
+    other = POINT if column.decimal == COMMA else COMMA
+    if column.kind == NUMBER and spelled_number(str(cell), other) is not None:
+        report += f" with the decimal {column.decimal!r} of the training rows"
     if n_odd > max(1, MOST_ODD * n_known):
         raise ValueError(
             f"{report}. In training the column had {what}s: correct such cells, or leave unknown "
