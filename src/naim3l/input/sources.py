@@ -298,7 +298,7 @@ class _FileReader:
     text: tuple[str, ...]
     batch_rows: int | None
 
-    def __call__(self, i: int | None, part: Any) -> Iterator[Rows]:
+    def __call__(self, i: int, part: Any) -> Iterator[Rows]:
         for frame, origin in part.batches(*self._columns(), self.batch_rows):
             yield self._split(frame, origin, unique=False)
 
@@ -407,12 +407,8 @@ class _DaskReader:
     table: str
     labelled: bool
 
-    def __call__(self, i: int | None, part: Any, labels: Any = None) -> Iterator[Rows]:
-        where = f"partition {i}"
-        if i is None:  # dask computes a prediction
-            begin = part.index[:1].tolist() if hasattr(part, "iloc") else []
-            where = f"the partition that begins with index {begin[0]!r}" if begin else "a partition"
-        origin = Origin(self.table, where)
+    def __call__(self, i: int, part: Any, labels: Any = None) -> Iterator[Rows]:
+        origin = Origin(self.table, f"partition {i}")
         features = Batch(part, origin)
         if not self.labelled:
             yield features, None
