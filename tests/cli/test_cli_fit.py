@@ -27,6 +27,32 @@ def test_settings_are_guessed_and_give_the_same_model(folder):
     assert (folder / "s.toml").read_text() == text
 
 
+@pytest.mark.parametrize(("yes", "no"), [("yes", "no"), ("1", "0")])
+def test_a_label_that_tables_never_record_is_unknown_in_them(tmp_path, monkeypatch, yes, no):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for view, never in {"clinic": None, "trial": None, "lab": "unknown", "survey": ""}.items():
+        health = rng.normal(size=(40, 2))
+        table = pd.DataFrame(health.round(3), columns=[f"{view}_1", f"{view}_2"])
+        labels = np.where(health + 0.5 * rng.normal(size=health.shape) > 0, yes, no)
+        table["dx_flu"], table["dx_gout"] = labels[:, 0], labels[:, 1] if never is None else never
+        table.rename_axis("patient_id").to_csv(f"{view}.csv")
+    files = ["clinic.csv", "trial.csv", "lab.csv", "survey.csv"]
+    assert run("init", *files, "-o", "study.toml").exit_code == 0
+    views = [f"{file.removesuffix('.csv')}={file}" for file in files]
+    named = [*views, "--id", "patient_id", "--labels", "dx_*"]
+    for start, path in ((["--config", "study.toml"], "m.naim3l"), (named, "n.naim3l")):
+        result = run("fit", *start, *QUICK, "-o", path, "--json")
+        assert result.exit_code == 0 and not result.stderr, result.output
+        summary = json.loads(result.stdout)
+        assert summary["labels"] == ["dx_flu", "dx_gout"]
+        known = {view: of["known"] for view, of in summary["views"].items()}
+        assert known == {"clinic": 100, "trial": 100, "lab": 50, "survey": 50}
+    drafted, given = load("m.naim3l"), load("n.naim3l")
+    for view in drafted.views_:
+        assert (drafted.coef_[view] == given.coef_[view]).all()
+
+
 def test_lam_is_chosen_where_none_is_given(folder):
     result = run("fit", "lab=lab.txt", *ROLES, "-o", "tuned.naim3l", "--json")
     assert result.exit_code == 0, result.output

@@ -250,6 +250,17 @@ def test_columns_that_look_like_further_labels_are_named(folder, tmp_path, yes, 
     assert done.exit_code == 0 and not done.stderr, done.output
 
 
+def test_a_column_without_known_cells_looks_like_no_further_label(folder, tmp_path):
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame(rng.normal(size=(N, 2)), columns=["hb", "crp"])
+    table = table.assign(flu=(rng.random(N) < 0.5).astype(int), gout="unknown")
+    table.to_csv(tmp_path / "t.csv", index=False)
+    fit = ["--labels", "flu", *QUICK, "-o", tmp_path / "never.naim3l"]
+    _, told = quietly("fit", f"t={tmp_path / 't.csv'}", *fit)
+    (line,) = told
+    assert "column 'gout': 0 known values in 90 rows. It is dropped." in line
+
+
 def test_a_number_that_looks_like_an_id_is_kept_where_it_is_listed(folder, tmp_path):
     table = pd.read_csv("lab.csv").drop(columns="case").assign(order_of_visit=0, turn=range(60))
     table["order_of_visit"] = np.arange(60) % 7

@@ -223,7 +223,8 @@ def test_names_and_patterns():
         (["1", "0", "na"], "perhaps"),
         ([1, 0, -1], None),
         (["f", "m"], None),
-        (["?", None], None),
+        (["?", None], "unrecorded"),
+        ([None, float("nan")], "unrecorded"),
         ([1, 2], None),
         ([[1], [2]], None),
     ],
@@ -235,9 +236,9 @@ def test_what_looks_like_a_label(cells, expected):
 # Settings made by looking at tables
 
 
-def draft(sources, folder="."):
+def draft(sources, folder=".", words=USUAL_WORDS):
     """Settings that are drafted, and their text."""
-    _, text = draft_settings(sources, Path(folder))
+    _, text = draft_settings(sources, Path(folder), words)
     Path(folder, "drafted.toml").write_text(text, encoding="utf-8")
     return read_settings(Path(folder, "drafted.toml")), text
 
@@ -287,6 +288,44 @@ def test_a_file_of_labels_alone(write):
     for view in found.views.values():
         assert view.labels_file == "labels.csv" and view.labels == ["flu", "gout"]
     assert "nothing but an id and labels" in text
+
+
+@pytest.mark.parametrize("never", ["unknown", "?", "", "not asked"])
+@pytest.mark.parametrize(("yes", "no"), [("yes", "no"), ("1", "0")])
+def test_a_label_that_a_table_never_records_is_one_there(write, yes, no, never):
+    write(f"id,x,gout,flu\nP1,0.5,{never},{yes}\nP2,1.5,{never},{no}\n", "lab.csv")
+    write(f"id,y,gout,flu\nP1,0.5,{yes},{yes}\nP2,1.5,{no},\n", "clinic.csv")
+    write(f"id,z,gout,flu,w\nP1,2,,{yes},\nP2,4,,{no},\n", "survey.csv")
+    words = LabelWords(unknown=("not asked",))
+    found, text = draft(["lab.csv", "clinic.csv", "survey.csv"], words=words)
+    assert all(view.labels == ["gout", "flu"] for view in found.views.values())
+    assert text.count('"gout", # guessed: a label of other views, all unknown in this one') == 2
+    assert text.count('"gout", # guessed: looks like a label in all views that record it') == 1
+    assert text.count('"flu", # guessed: looks like a label in all views\n') == 3
+    assert '"w" is dropped by the fit (0 known values' in text  # no view has it as a label
+
+
+def test_a_label_that_a_table_never_records_beside_labels_of_its_own(write):
+    """Two tables share no known label, so that each has those of its own, too."""
+    write("id,x,flu,gout\nP1,0.5,yes,no\nP2,1.5,no,yes\n", "clinic.csv")
+    write("id,y,flu,rash\nP1,0.5,?,no\nP2,1.5,?,yes\n", "lab.csv")
+    found, _ = draft(["clinic.csv", "lab.csv"])
+    assert found.views["clinic"].labels == ["flu", "gout"]
+    assert found.views["lab"].labels == ["rash", "flu"]
+
+
+def test_columns_that_a_table_never_records_do_not_displace_labels(write):
+    """Words for yes and no, but not in all views, leave 0 and 1 in all views what they are."""
+    write("id,x,flu,gout\nP1,0.5,1,yes\nP2,1.5,0,no\n", "clinic.csv")
+    write("id,y,flu,gout\nP1,0.5,0,\nP2,1.5,1,\n", "lab.csv")
+    found, _ = draft(["clinic.csv", "lab.csv"])
+    assert all(view.labels == ["flu", "gout"] for view in found.views.values())
+    # Beside words in all views, 0 and 1 are rather a feature, and so where none is recorded.
+    write("id,x,flu,smokes\nP1,0.5,yes,1\nP2,1.5,no,0\n", "clinic.csv")
+    write("id,y,flu,smokes\nP1,0.5,no,\nP2,1.5,yes,\n", "lab.csv")
+    found, text = draft(["clinic.csv", "lab.csv"])
+    assert all(view.labels == ["flu"] for view in found.views.values())
+    assert '"smokes" is dropped by the fit (0 known values' in text
 
 
 def test_one_table_without_labels_or_id(write):

@@ -11,7 +11,7 @@ from typing import Any
 
 from naim3l._text import CONTROLS, some, visible
 from naim3l.cli.options import fill_lists
-from naim3l.cli.tables import HEAD, SURE, guess_id, label_likeness
+from naim3l.cli.tables import HEAD, PERHAPS, SURE, UNRECORDED, guess_id, label_likeness
 from naim3l.features.plan import ViewPlan, why_refused
 from naim3l.features.survey import TableSurvey, find_ids
 from naim3l.files.databases import place_database
@@ -55,7 +55,10 @@ def draft_settings(
         heads.append(Head.of(_view_name(source, [head.name for head in heads]), source, words))
     labels_head = _only_labels(heads)
     views = [head for head in heads if head is not labels_head]
-    labels = [_labels(head, labels_head, _shared_labels(views)) for head in views]
+    shared = _shared_labels(views)
+    labels = [_labels(head, labels_head, shared) for head in views]
+    if labels_head is None:
+        labels = _add_unrecorded(views, labels)
     pairs = list(zip(views, labels, strict=True))
     lines = [line for pair in pairs for line in _view_lines(*pair, labels_head, folder)]
     given = [f"{key} = {_toml(getattr(words, key))}" for key in ("yes", "no", "unknown")]
@@ -74,6 +77,7 @@ class Head:
     id: str | None
     id_reason: str
     likeness: dict[str, str]  # how much columns look like labels, of those that do
+    unrecorded: dict[str, str]  # columns that are all unknown: labels if other views have them
     refused: dict[str, str]  # columns that the fit would refuse, and why
     dropped: dict[str, str]  # columns that it would drop, and why
 
@@ -86,10 +90,12 @@ class Head:
         ids = {columns[j]: reason for j, reason in find_ids(survey).items()}
         own = guess_id(frame, ids, columns[0])
         looks = {c: label_likeness(frame[c], words.meanings()) for c in columns if c != own}
-        likeness = {column: look for column, look in looks.items() if look is not None}
+        likeness = {c: look for c, look in looks.items() if look in (SURE, PERHAPS)}
+        unrecorded = {c: look for c, look in looks.items() if look == UNRECORDED}
         # What surely is a label is not judged as a feature.
         judged = _judge(batch, survey, {own, *(c for c, look in looks.items() if look == SURE)})
-        return cls(name, source, columns, own, ids.get(own or "", ""), likeness, *judged)
+        reason = ids.get(own or "", "")
+        return cls(name, source, columns, own, reason, likeness, unrecorded, *judged)
 
 
 def _judge(batch: Batch, survey: TableSurvey, others: Collection[Any]) -> list[dict[str, str]]:
@@ -125,13 +131,36 @@ def _only_labels(heads: Sequence[Head]) -> Head | None:
     return alone[0] if len(alone) == 1 and others and all(head.id for head in others) else None
 
 
-def _shared_labels(views: Sequence[Head]) -> list[str]:
-    """Columns that look like labels in all views, and surely so in one if there are such."""
+def _shared_labels(views: Sequence[Head]) -> dict[str, str]:
+    """Columns that look like labels in all views that record them, and why they are labels.
+
+    None unless all views record one, because the fit needs a known label in each view. Columns of
+    0 and 1 alone count unless one that all views record surely is a label.
+    """
     if len(views) < 2:
-        return []
-    common = [name for name in views[0].likeness if all(name in head.likeness for head in views)]
-    sure = [name for name in common if any(head.likeness[name] == SURE for head in views)]
-    return sure or common
+        return {}
+    there = [head.likeness | head.unrecorded for head in views]
+    common = [name for name in views[0].columns if all(name in looks for looks in there)]
+    found = {name: [looks[name] for looks in there] for name in common}
+    recorded = [looks for looks in found.values() if UNRECORDED not in looks]
+    kinds = {SURE} if any(SURE in looks for looks in recorded) else {SURE, PERHAPS}
+    return {
+        name: "looks like a label in all views" + " that record it" * (UNRECORDED in looks)
+        for name, looks in found.items()
+        if recorded and not kinds.isdisjoint(looks)
+    }
+
+
+def _add_unrecorded(
+    views: Sequence[Head], labels: Sequence[dict[str, str]]
+) -> list[dict[str, str]]:
+    """Labels of the views, with columns that are all unknown in a view and labels of another."""
+    named = {name for of_view in labels for name in of_view}
+    why = "a label of other views, all unknown in this one"
+    return [
+        of_view | {name: why for name in head.unrecorded if name in named}
+        for head, of_view in zip(views, labels, strict=True)
+    ]
 
 
 def _view_lines(
@@ -168,14 +197,14 @@ def _view_lines(
     return lines
 
 
-def _labels(head: Head, labels_head: Head | None, shared: Sequence[str]) -> dict[str, str]:
+def _labels(head: Head, labels_head: Head | None, shared: dict[str, str]) -> dict[str, str]:
     """Columns that are taken for the labels of a view, and why."""
     alike = (labels_head or head).likeness
     sure = dict.fromkeys((c for c in alike if alike[c] == SURE), "words for yes and no")
     if labels_head is not None:
         return dict.fromkeys(alike, "0 and 1 alone") | sure
     if shared:
-        return dict.fromkeys(shared, "looks like a label in all views")
+        return shared
     return sure or dict.fromkeys(alike, "0 and 1 alone, perhaps a feature")
 
 

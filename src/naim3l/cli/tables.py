@@ -23,7 +23,7 @@ from naim3l.input.sources import FileView, LabelColumns, set_ids
 
 HEAD = 1000  # rows of a table by which something is guessed before all are read
 # How much a column looks like a label.
-SURE, PERHAPS = "sure", "perhaps"
+SURE, PERHAPS, UNRECORDED = "sure", "perhaps", "unrecorded"
 
 
 def decode(decoder: LabelDecoder, names: list[str], labels: Batch) -> Any:
@@ -206,7 +206,10 @@ def choose_columns(
 
 
 def label_likeness(column: Any, words: tuple[dict[str, int], set[str]]) -> str | None:
-    """Whether a pandas column may be a label: `SURE` by words, `PERHAPS` if it has only 0 and 1."""
+    """Whether a pandas column may be a label.
+
+    `SURE` by words, `PERHAPS` if it has only 0 and 1, `UNRECORDED` if all of it is unknown.
+    """
     meanings, given = words
     is_number = column.dtype.kind in "iuf" and not given
     if is_number and not column.dropna().isin((0, 1, -1)).all():
@@ -218,8 +221,10 @@ def label_likeness(column: Any, words: tuple[dict[str, int], set[str]]) -> str |
     if not found <= set(meanings):
         return None
     known = {entry for entry in found if meanings[entry] != 0}
-    if not known or ({"0", "-1"} <= known and not {"0", "-1"} & given):
+    if {"0", "-1"} <= known and not {"0", "-1"} & given:
         return None
+    if not known:
+        return UNRECORDED
     return PERHAPS if known <= {"1", "0", "-1"} else SURE
 
 
@@ -230,7 +235,7 @@ def _warn_of_other_labels(view: ViewTable, frame: Any, labels: Collection[str]) 
     looks = {column: label_likeness(frame[column], words) for column in unlisted}
     alike = {column for column, likeness in looks.items() if likeness == SURE}
     if any(label_likeness(frame[label], words) == PERHAPS for label in labels):
-        runs = groupby(view.table.columns, lambda c: c in labels or looks.get(c) is not None)
+        runs = groupby(view.table.columns, lambda c: c in labels or looks.get(c) in (SURE, PERHAPS))
         for likely, run in runs:
             if likely and not (beside := set(run)).isdisjoint(labels):
                 alike |= beside - set(labels)
