@@ -71,7 +71,7 @@ that have a label ("dc": of all features by labels):
 
 from naim3l.decisions.calibration import Calibration, calibration_error, fit_calibration
 from naim3l.decisions.fusion import add_evidence
-from naim3l.decisions.rules import fit_thresholds
+from naim3l.decisions.rules import fit_cuts
 from naim3l.estimators.aligned import AlignedModel, ConcatenatedModel, Learned, linear_arrays
 from naim3l.estimators.candidates import compare_on_held_out, score_held_out
 from naim3l.estimators.linear import PerViewModel
@@ -106,7 +106,7 @@ __all__ = [  # noqa: RUF022 (grouped by purpose)
     "calibration_error",
     "compare_on_held_out",
     "fit_calibration",
-    "fit_thresholds",
+    "fit_cuts",
     "score_held_out",
     # Figures in the style of reports.
     "COLOURS",

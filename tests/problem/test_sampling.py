@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from naim3l._hashing import STEP, splitmix64
-from naim3l.problem.sampling import ALL_BITS, RowSample, entry_folds
+from naim3l.problem.sampling import ALL_BITS, RowSample, row_folds
 
 ROWS = np.arange(30_000)
 
@@ -33,7 +33,7 @@ class TestFolds:
     @pytest.mark.parametrize("n_folds", [2, 3, 5])
     @pytest.mark.parametrize("seed", [0, 1, 2**63 + 5])
     def test_they_are_balanced_and_independent_between_labels(self, n_folds, seed):
-        folds = entry_folds(n_folds, seed, 0, ROWS, np.ones((len(ROWS), 4)))
+        folds = row_folds(n_folds, seed, 0, ROWS, np.ones((len(ROWS), 4)))
         assert folds.dtype == np.int8
         for k in range(4):
             assert chi_square(np.bincount(folds[:, k], minlength=n_folds)) < n_folds + 15
@@ -43,27 +43,27 @@ class TestFolds:
 
     def test_other_seeds_and_views_have_other_folds(self):
         Y = np.ones((len(ROWS), 2))
-        given_by = [entry_folds(3, seed, view, ROWS, Y) for seed, view in [(0, 0), (1, 0), (0, 1)]]
+        given_by = [row_folds(3, seed, view, ROWS, Y) for seed, view in [(0, 0), (1, 0), (0, 1)]]
         for one, other in [(0, 1), (0, 2), (1, 2)]:
             assert np.mean(given_by[one] == given_by[other]) == pytest.approx(1 / 3, abs=0.01)
 
     def test_unknown_entries_are_in_none(self, rng):
         Y = rng.integers(-1, 2, size=(100, 3))
-        folds = entry_folds(3, 0, 0, np.arange(100), Y)
+        folds = row_folds(3, 0, 0, np.arange(100), Y)
         np.testing.assert_array_equal(folds == -1, Y == 0)
-        every = entry_folds(3, 0, 0, np.arange(100), np.ones_like(Y))
+        every = row_folds(3, 0, 0, np.arange(100), np.ones_like(Y))
         np.testing.assert_array_equal(folds[Y != 0], every[Y != 0])
 
     def test_they_depend_on_the_row_alone(self, monkeypatch):
         Y = np.ones((300, 3))
-        whole = entry_folds(3, 0, 0, np.arange(300), Y)
+        whole = row_folds(3, 0, 0, np.arange(300), Y)
         chosen = np.array([299, 3, 77])
-        np.testing.assert_array_equal(entry_folds(3, 0, 0, chosen, Y[:3]), whole[chosen])
+        np.testing.assert_array_equal(row_folds(3, 0, 0, chosen, Y[:3]), whole[chosen])
         monkeypatch.setattr("naim3l.problem.sampling.BLOCK_ENTRIES", 7)
-        np.testing.assert_array_equal(entry_folds(3, 0, 0, np.arange(300), Y), whole)
+        np.testing.assert_array_equal(row_folds(3, 0, 0, np.arange(300), Y), whole)
 
     def test_no_rows(self):
-        assert entry_folds(3, 0, 0, np.arange(0), np.ones((0, 4))).shape == (0, 4)
+        assert row_folds(3, 0, 0, np.arange(0), np.ones((0, 4))).shape == (0, 4)
 
 
 def sample(rows, limit, **options):
@@ -98,7 +98,7 @@ class TestSamples:
     def test_it_is_a_random_subset_independent_of_folds(self):
         found = RowSample.of(6000, 0, 0, ROWS, [])
         assert chi_square(np.bincount(found.rows // 3000)) < 30
-        folds = entry_folds(3, 0, 0, found.rows, np.ones((6000, 1)))
+        folds = row_folds(3, 0, 0, found.rows, np.ones((6000, 1)))
         assert chi_square(np.bincount(folds[:, 0])) < 15
         other = RowSample.of(6000, 1, 0, ROWS, [])
         assert np.isin(found.rows, other.rows).mean() == pytest.approx(0.2, abs=0.02)

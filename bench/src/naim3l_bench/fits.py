@@ -38,7 +38,7 @@ from naim3l.extend import (
     calibration_error,
     compare_on_held_out,
     fit_calibration,
-    fit_thresholds,
+    fit_cuts,
     score_held_out,
     solve_paper,
 )
@@ -47,6 +47,7 @@ from naim3l_bench.features import FourthRoots, GivenKernel, KernelComponents, wi
 from naim3l_bench.rivals import RIVAL_METHODS
 from naim3l_bench.trials import METRICS as METRIC_NAMES
 from naim3l_bench.trials import (
+    LogOdds,
     Method,
     Outcome,
     Parameters,
@@ -138,14 +139,11 @@ def _shrunk_f1(model: NAIM3LCV, trial: Trial, seed: int) -> dict[str, Matrix]:
         truth = trial.Y_train[view]
         calibration = fit_calibration(scores, truth, model.base_rates_)
         log_odds = calibration.log_odds(scores)
-        own = fit_thresholds(log_odds, truth, "f1", calibration)
-        stacked = log_odds.reshape(-1, 1), truth.reshape(-1, 1)
-        common = fit_thresholds(*stacked, "f1", calibration)
+        own = fit_cuts(log_odds, truth, "f1")
+        common = fit_cuts(log_odds.reshape(-1, 1), truth.reshape(-1, 1), "f1")
         n_yes = (truth == 1).sum(axis=0)
         cut = (n_yes * own + HOLD * common) / (n_yes + HOLD)
-        rises = calibration.slope > 0
-        at = (cut - calibration.offset) / np.where(rises, calibration.slope, 1)
-        thresholds[view] = np.where(rises, at, np.inf)
+        thresholds[view] = calibration.scores_at(cut)
     return thresholds
 
 
@@ -354,11 +352,9 @@ def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     with limited_torch():
         model.fit(trial.X_train, trial.Y_train)
     # Scores of the logistic loss are log-odds as they are; fits on folds would take too long.
-    base = logit(model.base_rates_)
-    one = np.ones_like(base)
-    given = Calibration(slope=one, offset=0 * one, base=base, own=one > 0)
     scores = model.decision_function(trial.X_test)
-    return Outcome(scores, {"epochs": len(model.history_)}, dict.fromkeys(scores, given))
+    given = dict.fromkeys(scores, LogOdds(logit(model.base_rates_)))
+    return Outcome(scores, {"epochs": len(model.history_)}, given)
 
 
 def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
@@ -404,15 +400,14 @@ def _explained(truth: NDArray, probabilities: NDArray, rates: NDArray) -> float:
 def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Ways to fuse the views of samples that are known to be the same, in training too."""
     wide = WideTrial.of(trial)
-    options = {"decide": Decisions("sign", False, "learned"), **NO_RIDGE, **parameters}
+    options = {"decide": Decisions("sign", True, "evidence"), **NO_RIDGE, **parameters}
     model = NAIM3L(views=wide.views, features=None, random_state=seed, **options)
     model.fit(wide.X_train, wide.Y_train)
     scores = {v: X @ model.coef_[v] + model.intercept_[v] for v, X in trial.X_test.items()}
     evidence = model.decisions_.evidence
     assert evidence is not None
-    by_view = zip(trial.X_train, evidence.weights, strict=True)
-    numbers: dict[str, Any] = {"weights": {v: float(w.mean()) for v, w in by_view}}
-    numbers["overlap"] = float(evidence.overlap.mean())
+    numbers: dict[str, Any] = {"overlap": evidence.overlap}
+    curve = model.decisions_.calibrations["fused"]
     for shown, table in (
         ("all views", by_sample(trial, scores)),
         ("half hidden", shown_by_sample(trial, scores)),
@@ -423,11 +418,11 @@ def _fusions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
             "mean": fuse_arrays(table),
             "ranks": fuse_arrays(rank_labels(table)),
             "evidence": _add_evidence(evidence.calibrations, table),
-            "learned": evidence.fuse(table),
+            "overlap learned": curve.log_odds(evidence.fuse(table)),
         }
         numbers[shown] = {way: _short(evaluate(trial.truth, S)) for way, S in fused.items()}
         seen = ~np.isnan(fused["evidence"]).any(axis=1)
-        for way in ("evidence", "learned"):  # the others give no probabilities
+        for way in ("evidence", "overlap learned"):  # the others give no probabilities
             P = expit(fused[way][seen])
             share = _explained(trial.truth[seen], P, model.base_rates_)
             numbers[shown][way]["explained"] = share

@@ -350,6 +350,17 @@ def spectrum_of_scores(trial: Trial, scores: Mapping[str, NDArray[np.float64]]) 
 Parameters = Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class LogOdds:
+    """In place of a calibration, for scores that are log-odds as they are."""
+
+    base: NDArray[np.float64]  # log-odds of the base rates, (n_labels,)
+
+    def log_odds(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The scores themselves."""
+        return scores
+
+
 @dataclass
 class Outcome:
     """Scores of the test rows of every view, and what else a method reports.
@@ -360,7 +371,9 @@ class Outcome:
 
     scores: dict[str, NDArray[np.float64]]
     numbers: dict[str, Any] = field(default_factory=dict)
-    calibrations: Mapping[str, Calibration] = field(default_factory=dict)  # of scores, by view
+    calibrations: Mapping[str, Calibration | LogOdds] = field(
+        default_factory=dict
+    )  # of scores, by view
     metrics: dict[str, Any] = field(default_factory=dict)  # besides those of `trials.measure`
 
 

@@ -95,18 +95,21 @@ def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
 
 def print_measured(measured: Mapping[str, Any], title: str) -> None:
     """Print the first block beside simpler methods, and what coupling added."""
-    from naim3l.report.findings import HEADLINE, describe_coupling, describe_verdicts
+    from naim3l.report.findings import describe_answers, describe_coupling, describe_verdicts
 
     block = measured["blocks"][0]
-    columns = [
-        {name: metric[key] for name, metric in block["metrics"].items()}
-        for key in ("value", "guessing", "uncoupled", "gain")
-    ]
-    _print_metrics(title, ["model", "guessing", "uncoupled", "coupling added"], columns)
+    keys = {"value": "model", "guessing": "guessing", "uncoupled": "ridge", "boosting": "boosting"}
+    if all(metric["boosting"] is None for metric in block["metrics"].values()):
+        del keys["boosting"]
+    keys["gain"] = "coupling added"
+    columns = [{name: of[key] for name, of in block["metrics"].items()} for key in keys]
+    _print_metrics(title, list(keys.values()), columns)
     say(
-        f"In percent, coverage in labels. {HEADLINE} is how well rows with a label are ranked "
-        "above rows without it. Uncoupled is ridge regression of each table alone."
+        "In percent, coverage in labels. macro-AUC is how well rows with a label are ranked "
+        "above rows without it. Ridge is that of each table alone, without coupling."
     )
+    if skipped := measured.get("boosting"):
+        say(f"Boosting of each table was {skipped}.")
     n_views = sum(each["kind"] == "view" for each in measured["blocks"])
     what = "tables" if n_views > 1 else "labels"
     sentence = describe_coupling(block, f"Coupling the {what}")
@@ -114,6 +117,8 @@ def print_measured(measured: Mapping[str, Any], title: str) -> None:
     if sentence and n_views * len(labels) > 1:  # otherwise nothing is coupled
         say(sentence)
     say(describe_verdicts(labels))
+    if answers := describe_answers(block):
+        say(answers)
 
 
 def _print_metrics(title: str, header: list[str], columns: list[dict[str, Any]]) -> None:

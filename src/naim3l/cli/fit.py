@@ -14,7 +14,7 @@ from naim3l.cli.options import option, print_json
 from naim3l.cli.report import page_files, write_page
 
 Target: Any = option("Model file to write, such as model.naim3l.", Path | None, "--out", "-o")
-Lam: Any = option("Weight of the coupling. Default: chosen on held-out labels.", float | None)
+Lam: Any = option("Weight of the coupling. Default: chosen on held-out rows.", float | None)
 Ridge: Any = option("Ridge penalty. Default: chosen likewise.", float | None)
 Decide: Any = option(
     "When to predict yes: <rules>, or a number. Default: guarded. All but a number can be changed "
@@ -29,6 +29,11 @@ Landmarks: Any = option("Landmarks that kernels compare rows with; 300 by defaul
 Components: Any = option("Most principal components to keep of a view, or 50.", int | None)
 Weight: Any = option("Weight of a yes in the loss: above 1 for rare labels.", float | None)
 Seed: Any = option("Random seed; 0 by default.", int | None)
+Boosting: Any = option(
+    "Also measure boosting of each label and table. Default: if it takes at most 20 seconds.",
+    bool | None,
+    "--boosting/--no-boosting",
+)
 Resume: Any = option("Resume an interrupted fit.", bool, "--resume")
 
 
@@ -52,6 +57,7 @@ def fit(
     seed: Seed = None,
     resume: Resume = False,
     report: options.Page = None,
+    boosting: Boosting = None,
     memory: options.Memory = None,
     dask: options.Dask = None,
     as_json: options.AsJson = False,
@@ -106,7 +112,8 @@ def fit(
             what = f"{checkpoint} exists, from a fit that was interrupted or not saved"
             raise ValueError(f"{what}: --resume resumes it; delete it to start over.")
         files, limits = (Path(target), checkpoint, report), (memory, dask)
-        model, facts = _fit(settings, files, limits, verbose=int(not as_json))
+        asked = "auto" if boosting is None else boosting
+        model, facts = _fit(settings, files, limits, boosting=asked, verbose=int(not as_json))
     summary = _summarise(model, facts) | {"model": target, "report": report}
     if as_json:
         print_json(summary)
@@ -116,7 +123,7 @@ def fit(
 
 
 def _fit(
-    settings: Any, files: Any, limits: Any, *, verbose: int
+    settings: Any, files: Any, limits: Any, *, boosting: bool | str, verbose: int
 ) -> tuple[Any, dict[str, dict[str, Any]]]:
     """The model of the tables of settings, saved, with its page, and facts about views."""
     from naim3l.cli.chunks import batch_rows, sample_rows, workers
@@ -137,7 +144,7 @@ def _fit(
         if not chunked:
             _check_enough(list(Y.values()))
         with _kept(checkpoint):
-            model.compare(X, Y, checkpoint=kept)
+            model.compare(X, Y, boosting=boosting, checkpoint=kept)
             for name, view in views.items():
                 model.roles_[name] = view.roles(id_of_fit(model, view, heads[name][0].data))
             model.set_params(verbose=0).set_output(transform="pandas").save(target)
@@ -219,7 +226,7 @@ def _print_summary(summary: dict[str, Any], model: Any) -> None:
     print_table(f"{n_labels} label{'s' * (n_labels > 1)}", ["view", *header.values()], rows)
     chosen = f"lam {summary['lam']:g}, ridge {summary['ridge']:g}"
     say(f"{chosen}, {summary['iterations']} iterations{'' if converged else ' (NOT converged)'}")
-    print_measured(model.held_out_, "On labels that were held out of the fit")
+    print_measured(model.held_out_, "On rows that were held out of the fit")
     if set(summary["kernel"].values()) != {"linear"}:
         gammas = {v: "" if g is None else f" (gamma {g:.3g})" for v, g in summary["gamma"].items()}
         listed = (f"{view} {name}{gammas[view]}" for view, name in summary["kernel"].items())

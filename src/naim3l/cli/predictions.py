@@ -14,12 +14,12 @@ import numpy as np
 from naim3l._progress import progress_bar
 from naim3l._warnings import warn_user
 from naim3l.cli.chunks import Opened, warn_of_empty_rows
+from naim3l.decisions.fusion import AUTO
 from naim3l.files.atomic_write import PART, new_folder, written_together
 from naim3l.files.errors import load_extra
 from naim3l.files.writers import appended
 from naim3l.input.batches import Batch
 from naim3l.input.chunks import run_pass
-from naim3l.report.evaluated_blocks import fuse_rows
 
 KINDS = ("labels", "scores", "probabilities")
 Answer = Callable[[Batch, Any], Any]  # a data frame of the features and the labels of some rows
@@ -75,8 +75,10 @@ def _free_name(name: str, taken: Collection[Any]) -> str:
     return name
 
 
-def predict_fused(model: Any, X: Mapping[str, Batch], kind: str, decide: str | None = None) -> Any:
-    """Predictions with one row per id, by `naim3l.fuse`; scores are log-odds."""
+def predict_fused(
+    model: Any, X: Mapping[str, Batch], kind: str, decide: str | None = None, overlap: Any = AUTO
+) -> Any:
+    """Predictions with one row per id, by the method ``fuse`` of models."""
     ids = {view: batch.data.index.name for view, batch in X.items()}
     check_answers(model, kind)
     for view, column in ids.items():
@@ -85,11 +87,11 @@ def predict_fused(model: Any, X: Mapping[str, Batch], kind: str, decide: str | N
                 f"view {view!r}: its rows have no ids to join them by; name the column with --id."
             )
     warn_of_empty_rows(model, X)
-    probabilities, scores, margins = fuse_rows(model, model.decision_function(X), decide)
-    if len(scores) == sum(map(len, X.values())) and len(X) > 1:
+    fused = model.fuse(X, kind, decide=decide, overlap=overlap)
+    if len(fused) == sum(map(len, X.values())) and len(X) > 1:
         warn_user("no id is in two views, so no rows are fused; check the id columns.")
-    yes = (margins > 0).astype("Int64").where(margins.notna())  # unknown where no view has a cell
-    fused = {"labels": yes, "scores": scores, "probabilities": probabilities}[kind]
+    if kind == "labels":
+        fused = fused.astype("Int64")  # whole numbers, even beside missing ones
     return fused.rename_axis(_name_of_rows(model.label_names_, ids.values()))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import t
 from sklearn.metrics import average_precision_score
 
 from naim3l._arrays import Matrix
@@ -12,7 +13,7 @@ from naim3l._threads import one_blas_thread
 from naim3l.decisions.calibration import N_BINS, calibration_error
 from naim3l.decisions.fusion import fuse_arrays
 from naim3l.decisions.learning import Predictions
-from naim3l.metrics.measures import MEASURES, ScoredLabels, label_mean
+from naim3l.metrics.measures import MEASURES, ScoredLabels, headline, label_mean
 
 # In the order of tables about a model.
 SHOWN = sorted((each for each in MEASURES.values() if each.place), key=lambda each: each.place)
@@ -21,12 +22,13 @@ N_RESAMPLES, SEED, LEVEL = 200, 0, 0.95
 # Resamples per batch; their weights have the shape (this many, n_rows).
 AT_ONCE = 25
 
-# Verdicts on a label, by the interval of its AUC.
-WELL, SOMEWHAT = "well above guessing", "somewhat above guessing"
-NO_BETTER, TOO_FEW = "no better than guessing", "too few to tell"
+# Verdicts on how rows are ranked for a label, by the interval of its AUC. They say nothing of yes
+# and no, which are right less often than guessing for many a label that is ranked well.
+WELL, SOMEWHAT = "ranked well", "ranked somewhat"
+NO_BETTER, TOO_FEW = "ranked no better than guessing", "too few to tell"
 VERDICTS = (WELL, SOMEWHAT, NO_BETTER, TOO_FEW)
-# An AUC that is surely above the first is well above guessing, which is 0.5. An interval that
-# reaches from guessing beyond the second is too wide to tell.
+# An AUC that is surely above the first ranks well; guessing has 0.5. An interval that reaches from
+# guessing beyond the second is too wide to tell.
 GOOD_AUC, WIDE_AUC = 0.6, 0.75
 # With fewer yes or no, intervals are too narrow to be relied on.
 ENOUGH_TO_JUDGE = 10
@@ -44,7 +46,18 @@ class EvaluatedBlock:
     model: Predictions
     guessing: Predictions
     uncoupled: Predictions | None = None  # of the same model without coupling, if it was fitted
+    boosting: Predictions | None = None  # of boosting per label and view, if it was measured
     decided: bool = True  # whether the model decides on these scores, not only on fused ones
+    folds: Matrix | None = None  # fold of each entry, NaN = in none, if entries were held out
+
+    @property
+    def truths(self) -> list[Matrix]:
+        """Known entries of each fold, or all together."""
+        if self.folds is None:
+            return [self.truth]
+        numbers = np.unique(self.folds[np.isfinite(self.folds)])
+        found = [np.where(self.folds == fold, self.truth, np.nan) for fold in numbers]
+        return found or [self.truth]
 
 
 def guess(rates: Matrix, n_rows: int) -> Predictions:
@@ -57,10 +70,13 @@ def guess(rates: Matrix, n_rows: int) -> Predictions:
 def evaluate_blocks(blocks: Sequence[EvaluatedBlock], label_names: Sequence[str]) -> dict[str, Any]:
     """Metrics of all blocks and labels, beside those of simpler methods.
 
-    Intervals come from the Bayesian bootstrap: 200 times, every row gets a random, exponentially
-    distributed weight, and the interval contains the middle 95 % of the values. Weights are never
-    zero, so the few positives of a rare label are never all left out. Methods are compared under
-    the same weights. Rows are assumed to be independent; otherwise intervals are too narrow.
+    Metrics of held-out entries are means over the folds. Intervals come from the Bayesian
+    bootstrap: 200 times, every row gets a random, exponentially distributed weight, and the
+    interval contains the middle 95 % of the values. Weights are never zero, so the few positives of
+    a rare label are never all left out. Rows are assumed to be independent; otherwise intervals are
+    too narrow. That of a gain also covers the choice of the rows that were trained on: of the K
+    folds' gains it is the mean with t (1 / K + 1 / (K - 1))^(1/2) standard deviations (Nadeau &
+    Bengio, 2003). Without folds, methods are compared under the same weights.
 
     The results are "blocks", dicts of `_block_entry`, and first one of the mean over views if the
     model decides on several; "labels", dicts of `_label_entry` for each label and block on which
@@ -75,7 +91,10 @@ def evaluate_blocks(blocks: Sequence[EvaluatedBlock], label_names: Sequence[str]
         entries.insert(0, _block_entry(MEAN, "mean", [decided[i] for i in views]))
     labels = []
     for k, name in enumerate(label_names):
-        parts = [(*_count(sample.block, k), sample.aucs[:, k]) for sample in decided]
+        parts = [
+            (*_count(sample.block, k), fuse_arrays(sample.aucs[..., k, None])[:, 0])
+            for sample in decided
+        ]
         if len(views) > 1:
             labels.append(_label_entry(name, MEAN, [parts[i] for i in views]))
         for sample, part in zip(decided, parts, strict=True):
@@ -86,18 +105,30 @@ def evaluate_blocks(blocks: Sequence[EvaluatedBlock], label_names: Sequence[str]
 
 
 class _Sample:
-    """Metrics of a block, of all entries and then of resamples: (1 + n_resamples, ...) each."""
+    """Metrics of a block."""
 
     def __init__(self, block: EvaluatedBlock, number: int) -> None:
         self.block = block
         n_rows, rng = len(block.truth), np.random.default_rng((SEED, number))
         batches = [rng.exponential(size=(AT_ONCE, n_rows)) for _ in range(N_RESAMPLES // AT_ONCE)]
         weights = [np.ones((1, n_rows)), *batches]
-        self.values, self.aucs = _resampled(block.truth, block.model, weights)
-        self.guessed = _resampled(block.truth, block.guessing, weights[:1])[0][0]
-        self.other = np.full_like(self.values, np.nan)
+        # Of each fold, then of all entries and of resamples: (n_folds, 1 + n_resamples, ...).
+        self.values, self.aucs = self._measure(block.model, weights)
+        self.guessed = self._measure(block.guessing, weights[:1])[0]
+        self.boosted, self.other = (
+            np.full_like(self.guessed, np.nan),
+            np.full_like(self.values, np.nan),
+        )
+        if block.boosting is not None:
+            self.boosted = self._measure(block.boosting, weights[:1])[0]
         if block.uncoupled is not None:
-            self.other, _ = _resampled(block.truth, block.uncoupled, weights)
+            self.other = self._measure(block.uncoupled, weights)[0]
+
+    def _measure(self, predicted: Predictions, weights: Sequence[Matrix]) -> tuple[Matrix, Matrix]:
+        """Metrics of each fold, and AUCs of the labels."""
+        of_folds = [_resampled(truth, predicted, weights) for truth in self.block.truths]
+        values, aucs = zip(*of_folds, strict=True)
+        return np.stack(values), np.stack(aucs)
 
 
 def _resampled(
@@ -127,24 +158,54 @@ def _resampled(
 def _block_entry(name: str, kind: str, samples: Sequence[_Sample]) -> dict[str, Any]:
     """Metrics of a block, or means over the blocks in which a metric is defined.
 
-    Each has "value", "low" and "high"; the values of simpler methods, "guessing" and "uncoupled";
-    and the "gain" over the latter with "value", "low" and "high", or None.
+    "headline" is the name of the metric of what the model is for. Each metric has "value", "low"
+    and "high"; the values of simpler methods, "guessing", "uncoupled" and
+    "boosting"; and the "gain" over the uncoupled one with "value", "low" and "high", or None.
     """
     truths = [sample.block.truth for sample in samples]
-    values, guessed, other = (
-        fuse_arrays(np.array([getattr(sample, key) for sample in samples]))
-        for key in ("values", "guessed", "other")
-    )
+    # Means over blocks for each fold, and then over folds.
+    by_fold = [_over_blocks([getattr(sample, key) for sample in samples]) for key in _OF_METHODS]
+    values, guessed, boosted, other = (fuse_arrays(of) for of in by_fold)
     metrics: dict[str, dict[str, Any]] = {}
     for i, measure in enumerate(SHOWN):
-        without, gain = None, None
-        if not np.isnan(other[0, i]):
-            without, gain = float(other[0, i]), _around(values[:, i] - other[:, i])
-        simpler = {"guessing": float(guessed[i]), "uncoupled": without, "gain": gain}
+        simpler: dict[str, Any] = {"guessing": float(guessed[0, i])}
+        simpler |= {"uncoupled": _or_none(other[0, i]), "boosting": _or_none(boosted[0, i])}
+        gains = by_fold[0][:, :, i] - by_fold[3][:, :, i]
+        simpler["gain"] = None if np.isnan(other[0, i]) else _gain(gains)
         metrics[measure.name] = _around(values[:, i]) | simpler
     n_entries = sum(int(np.isfinite(truth).sum()) for truth in truths)
     sizes = {"n_rows": sum(map(len, truths)), "n_entries": n_entries}
-    return {"name": name, "kind": kind, **sizes, "metrics": metrics}
+    head = headline(truths[0].shape[1])
+    return {"name": name, "kind": kind, **sizes, "headline": head, "metrics": metrics}
+
+
+_OF_METHODS = ("values", "guessed", "boosted", "other")
+
+
+def _over_blocks(of_blocks: Sequence[Matrix]) -> Matrix:
+    """Means over blocks, which may have different numbers of folds, (n_folds, n_draws, ...)."""
+    most = max(map(len, of_blocks))
+    pad = [[(0, most - len(of))] + [(0, 0)] * (of.ndim - 1) for of in of_blocks]
+    padded = [
+        np.pad(of, width, constant_values=np.nan) for of, width in zip(of_blocks, pad, strict=True)
+    ]
+    return fuse_arrays(np.stack(padded))
+
+
+def _gain(of_folds: Matrix) -> dict[str, Any]:
+    """Mean of the folds' gains, (n_folds, n_draws), and its interval."""
+    if len(of_folds) == 1:
+        return _around(of_folds[0])
+    gains = of_folds[np.isfinite(of_folds[:, 0]), 0]
+    n, value = len(gains), float(gains.mean())
+    if n < 2:
+        return {"value": value, "low": float("nan"), "high": float("nan")}
+    half = t.ppf((1 + LEVEL) / 2, n - 1) * np.sqrt((1 / n + 1 / (n - 1)) * gains.var(ddof=1))
+    return {"value": value, "low": float(value - half), "high": float(value + half)}
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def _around(values: Matrix) -> dict[str, Any]:

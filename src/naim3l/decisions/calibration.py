@@ -1,22 +1,32 @@
-"""Probabilities from scores, learned from entries that were held out of the fit."""
+"""Probabilities from scores, learned from scores that were held out of the fit.
 
-from collections.abc import Mapping
+One rule for few known labels and for many. The log-odds of a label in a table are those of its rate
+there, and evidence: a slope times the standardised score, less a shift with which probabilities
+average to the rate. Slopes are nested, so that labels with few known entries borrow from the table,
+and it from all tables, and never negative: higher scores have higher probabilities.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import root_scalar
 from scipy.special import expit, logit
-from sklearn.linear_model import LogisticRegression
 
 from naim3l._arrays import Mask, Matrix
 from naim3l.files.stored import Array
 
-# Precisions of the normal prior that shrinks the slope (of standardised scores) and the offset of
-# a label's curve towards the common curve.
-HOLD_SLOPE, HOLD_OFFSET = 10.0, 1.0
-# Frequencies, as log-odds, that differ by less are considered equal.
-LEAST_DIFFERENCE = 1e-9
+# Precisions of the normal priors that draw a slope towards the common one, and an offset towards 0.
+HOLD_SLOPE, HOLD_OFFSET = 20.0, 4.0
+# Slopes are never smaller, so that probabilities rank rows as scores do.
+LEAST_SLOPE = 0.05
+MOST_SLOPE = 100.0  # of standardised scores; entries that can be separated have no best slope
+# Standardised scores beyond it count less and less, so that no outlier decides alone.
+USUAL = 4.0
+# Scores that vary less, relative to their size, are equal.
+LEAST_SPREAD = 1e-12
 # An increase of the loss by less than this share is a rounding error.
 ROUNDING = 1e-12
 # Newton steps of a label's curve, the length at which they end, and how often one is halved.
@@ -26,44 +36,86 @@ N_BINS = 10
 
 @dataclass(frozen=True)
 class Calibration:
-    """A logistic curve per label: probability ``expit(slope * score + offset)``.
+    """Log-odds ``base + slope * z - shift`` of each label, of standardised scores z.
 
     Attributes
     ----------
-    slope, offset : ndarray of shape (n_labels,)
-        Of the curve of each label.
+    centre, spread : ndarray of shape (n_labels,)
+        Mean and standard deviation of the scores of the training rows.
+    slope, shift : ndarray of shape (n_labels,)
+        Of the evidence of each label. The slope is 0 where all rows have the same score.
     base : ndarray of shape (n_labels,)
-        Prior log-odds of each label, of its share of positives; the same in all views.
+        Log-odds of the rate of each label, to which probabilities of the training rows average.
     own : bool ndarray of shape (n_labels,)
-        Whether the slope depends more on the label's own entries than on the common curve.
+        Whether the slope depends more on the label's own entries than on those of others.
     """
 
+    centre: Matrix
+    spread: Matrix
     slope: Matrix
-    offset: Matrix
+    shift: Matrix
     base: Matrix
     own: Mask
 
     _stored: ClassVar[Mapping[str, Any]] = {
-        **{name: Array("f", "labels") for name in ("slope", "offset", "base")},
+        "centre": Array("f", "labels"),
+        "spread": Array("f", "labels", above=0),
+        "slope": Array("f", "labels", low=0),
+        "shift": Array("f", "labels"),
+        "base": Array("f", "labels"),
         "own": Array("b", "labels"),
     }
 
+    def evidence(self, scores: Matrix) -> Matrix:
+        """Log-odds beyond those of the rates, of scores (n_rows, n_labels); NaN stays NaN."""
+        return self.slope * _compress((scores - self.centre) / self.spread) - self.shift
+
     def log_odds(self, scores: Matrix) -> Matrix:
         """Log-odds of scores (n_rows, n_labels); NaN where a score is NaN."""
-        return self.slope * scores + self.offset
+        return self.base + self.evidence(scores)
 
     def probabilities(self, scores: Matrix) -> Matrix:
         """Probabilities of scores (n_rows, n_labels); NaN where a score is NaN."""
         return expit(self.log_odds(scores))
 
+    def scores_at(self, log_odds: Matrix | float) -> Matrix:
+        """Score of each label, (n_labels,), above which its log-odds are larger than these.
+
+        Where all rows have the same score, it lies a spread below or above that score.
+        """
+        beyond = log_odds - self.base + self.shift
+        rises = self.slope > 0
+        standard = _expand(beyond / np.where(rises, self.slope, 1.0))
+        return self.centre + self.spread * np.where(rises, standard, np.where(beyond < 0, -1, 1))
+
+
+@dataclass(frozen=True)
+class HeldOutScores:
+    """Scores of a table that calibration learns from.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_rows, n_labels)
+        Scores of held-out entries by fits without them, on the scale of the final fit; NaN
+        elsewhere.
+    truth : ndarray of shape (n_rows, n_labels)
+        1, 0, NaN = unknown.
+    final : ndarray of shape (n_final_rows, n_labels)
+        Scores of training rows by the final fit.
+    """
+
+    scores: Matrix
+    truth: Matrix
+    final: Matrix
+
+    @property
+    def known(self) -> Mask:
+        """Entries that are held out and known."""
+        return np.isfinite(self.scores) & np.isfinite(self.truth)
+
 
 def fit_calibration(scores: Matrix, truth: Matrix, rates: Matrix | None = None) -> Calibration:
-    """Curves from scores to probabilities (Platt scaling), shrunk towards a common curve.
-
-    The fewer entries of a label are known, the closer its curve is to the common curve of all
-    labels, shifted by the frequency of the label. A label without a positive among the entries has
-    the common curve, because its only positive is never held out, however frequent it is. A label
-    without entries has its rate as probability.
+    """Calibration of one table by itself, whose held-out scores are those of its rows.
 
     Parameters
     ----------
@@ -72,80 +124,132 @@ def fit_calibration(scores: Matrix, truth: Matrix, rates: Matrix | None = None) 
     truth : ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown.
     rates : ndarray of shape (n_labels,), optional
-        Share of positives of each label, over all views; by default that of the known entries.
+        Share of positives of each label, by default that of the known entries, to which one
+        positive and one negative are added.
 
     Returns
     -------
     Calibration
         A curve per label.
     """
-    known = np.isfinite(scores) & np.isfinite(truth)
-    n_yes = (known & (truth == 1)).sum(axis=0)
-    n_known = known.sum(axis=0)
-    # One additional positive and negative avoid frequencies of 0 and 1.
-    base = logit((n_yes + 1) / (n_known + 2) if rates is None else rates)
-    if n_yes.sum() in (0, n_known[n_yes > 0].sum()):  # only the rate can be learned
-        return Calibration(np.zeros(len(base)), base.copy(), base, np.zeros(len(base), dtype=bool))
-    # Scores of rare labels hardly differ from -1, so the same score means different things for
-    # different labels: the common curve is one of standardised scores.
-    count = np.maximum(n_known, 1)
+    table = HeldOutScores(scores, truth, scores)
+    if rates is None:
+        yes, known = (table.known & (truth == 1)).sum(axis=0), table.known.sum(axis=0)
+        rates = (yes + 1) / (known + 2)
+    return fit_calibrations([table], np.atleast_2d(rates))[0]
+
+
+def fit_calibrations(tables: Sequence[HeldOutScores], rates: Matrix) -> list[Calibration]:
+    """Curves from scores to probabilities for all tables.
+
+    Slopes minimise the log-loss of the held-out entries in three steps, each with a normal prior
+    around the last: one slope for all tables, around 0; one for each table; and one for each label
+    in it, with an offset that is not used. A label without entries in a table has its slope.
+
+    Parameters
+    ----------
+    tables : sequence of HeldOutScores
+        Held-out scores of each table.
+    rates : ndarray of shape (n_tables, n_labels)
+        Share of positives of each label in each table, between 0 and 1.
+
+    Returns
+    -------
+    list of Calibration
+        For each table.
+    """
+    scales = [_scale(table.final) for table in tables]
+    entries = [
+        _Entries.of(_compress((table.scores - centre) / spread), table.truth, table.known, of_table)
+        for table, (centre, spread), of_table in zip(tables, scales, logit(rates), strict=True)
+    ]
+    common = _nested_slope(entries, 0.0)
+    found = []
+    for table, (centre, spread), own, base in zip(
+        tables, scales, entries, logit(rates), strict=True
+    ):
+        around = np.full(len(base), _nested_slope([own], common))
+        slope, offset = _own_curves(own, around, base)
+        p = expit(slope[own.labels] * own.standard + offset[own.labels])
+        # Fisher information of the slope of each label in its own entries.
+        informed = own.sums(own.standard**2 * p * (1 - p)) > HOLD_SLOPE
+        slope = np.where(np.isfinite(spread), np.maximum(slope, LEAST_SLOPE), 0.0)
+        spread = np.where(np.isfinite(spread), spread, 1.0)
+        standard = _compress((table.final - centre) / spread)
+        shift = _centring_shift(base, slope * standard)
+        found.append(Calibration(centre, spread, slope, shift, base, informed))
+    return found
+
+
+def _compress(z: Matrix) -> Matrix:
+    """Standardised scores, of which those beyond the usual grow like a logarithm."""
+    beyond = np.maximum(np.abs(z) - USUAL, 0.0)
+    return np.clip(z, -USUAL, USUAL) + np.sign(z) * np.log1p(beyond)
+
+
+def _expand(z: Matrix) -> Matrix:
+    """The inverse of `_compress`; numbers that no score reaches become very large ones."""
+    beyond = np.clip(np.abs(z) - USUAL, 0.0, 300.0)
+    return np.clip(z, -USUAL, USUAL) + np.sign(z) * np.expm1(beyond)
+
+
+def _scale(scores: Matrix) -> tuple[Matrix, Matrix]:
+    """Mean and standard deviation of each label's scores; infinite if they are all equal."""
+    known = np.isfinite(scores)
+    count = np.maximum(known.sum(axis=0), 1)
     centre = np.where(known, scores, 0).sum(axis=0) / count
     spread = np.sqrt(np.where(known, (scores - centre) ** 2, 0).sum(axis=0) / count)
-    # Equal scores carry no information: divided by infinity they all become 0.
-    spread = np.where(spread > 1e-12 * np.maximum(np.abs(centre), 1), spread, np.inf)
-    entries = _Entries.of((scores - centre) / spread, truth, known & (n_yes > 0))
-    slope, offset = _own_curves(entries, *_common_curve(entries, base))
-    slope, offset = np.where(n_known > 0, slope, 0), np.where(n_known > 0, offset, base)
-    # Fisher information of the slope of each label in its known entries.
-    p = expit(slope[entries.labels] * entries.standard + offset[entries.labels])
-    own = entries.sums(entries.standard**2 * p * (1 - p)) > HOLD_SLOPE
-    return Calibration(slope / spread, offset - slope * centre / spread, base, own)
+    least = LEAST_SPREAD * np.maximum(np.abs(centre), 1)
+    return centre, np.where(spread > least, spread, np.inf)
 
 
 @dataclass(frozen=True)
 class _Entries:
-    """Known entries, sorted by label: standardised scores, and 1 or 0; (n_entries,) each."""
+    """Held-out entries, sorted by label: standardised scores, and 1 or 0; (n_entries,) each."""
 
     standard: Matrix
     yes: Matrix
     labels: NDArray[np.intp]
-    n_labels: int
+    base: Matrix  # log-odds of the rate of each label, (n_labels,)
     present: NDArray[np.intp]  # labels that have entries
     starts: NDArray[np.intp]  # the first entry of each of these
 
     @classmethod
-    def of(cls, standard: Matrix, truth: Matrix, used: Mask) -> "_Entries":
+    def of(cls, standard: Matrix, truth: Matrix, used: Mask, base: Matrix) -> "_Entries":
         """Entries of a mask (n_rows, n_labels)."""
         labels, rows = np.nonzero(used.T)
         starts = np.unique(labels, return_index=True)
-        return cls(standard[rows, labels], truth[rows, labels], labels, used.shape[1], *starts)
+        return cls(standard[rows, labels], truth[rows, labels], labels, base, *starts)
 
     def sums(self, values: Matrix) -> Matrix:
         """Sums of values (n_entries,) by label, (n_labels,)."""
-        totals = np.zeros(self.n_labels)
-        totals[self.present] = np.add.reduceat(values, self.starts)
+        totals = np.zeros(len(self.base))
+        if len(values):
+            totals[self.present] = np.add.reduceat(values, self.starts)
         return totals
 
 
-def _common_curve(entries: _Entries, base: Matrix) -> tuple[Matrix, Matrix]:
-    """Slope and offset of every label, (n_labels,) each, from the entries of all labels."""
-    shift, features = base[entries.labels], entries.standard[:, None]
-    # With three parameters at most, steps of Newton's method are cheap, and few are needed.
-    model = LogisticRegression(solver="newton-cholesky", tol=1e-8)
-    if np.ptp(shift) <= LEAST_DIFFERENCE:
-        # All labels with entries are equally frequent, so the effect of frequency is unknown:
-        # log-odds of other labels are shifted by the difference.
-        model.fit(features, entries.yes > 0)
-        rarer = np.where(np.abs(base - shift[0]) <= LEAST_DIFFERENCE, 0, base - shift[0])
-    else:
-        scale = float(shift.std())
-        model.fit(np.column_stack([features, shift / scale]), entries.yes > 0)
-        rarer = model.coef_[0, 1] / scale * base
-    return np.full(len(base), model.coef_[0, 0]), model.intercept_[0] + rarer
+def _nested_slope(tables: Sequence[_Entries], around: float) -> float:
+    """The slope of all entries of some tables, at least 0, with a prior around another."""
+    standard, yes = (np.concatenate([getattr(t, name) for t in tables]) for name in _OF_ENTRY)
+    start = np.concatenate([of.base[of.labels] for of in tables])
+
+    def gradient(slope: float) -> float:
+        wrong = expit(start + slope * standard) - yes
+        return float(standard @ wrong) + HOLD_SLOPE * (slope - around)
+
+    if gradient(0.0) >= 0:
+        return 0.0
+    if gradient(MOST_SLOPE) <= 0:
+        return MOST_SLOPE
+    return float(root_scalar(gradient, bracket=(0.0, MOST_SLOPE), method="toms748").root)
+
+
+_OF_ENTRY = ("standard", "yes")
 
 
 def _own_curves(entries: _Entries, slope: Matrix, offset: Matrix) -> tuple[Matrix, Matrix]:
-    """Most likely slope and offset of each label, with a normal prior around the common ones.
+    """Most likely slope and offset of each label, with a normal prior around the given ones.
 
     Newton's method for all labels at once. The log-loss is convex, and the prior keeps steps
     finite if the entries of a label are separable or absent. A step that would increase the loss,
@@ -186,6 +290,35 @@ def _own_curves(entries: _Entries, slope: Matrix, offset: Matrix) -> tuple[Matri
             share = np.where(rises, share / 2, share)
         a, b, value = a - share * step_a, b - share * step_b, reached
     return a, b
+
+
+def _centring_shift(base: Matrix, evidence: Matrix) -> Matrix:
+    """Shift of each label, (n_labels,), with which probabilities of the rows average to its rate.
+
+    The mean of ``expit(base + evidence - shift)`` falls with the shift, and is above the rate at
+    the smallest evidence and below it at the largest, between which Newton's method is kept.
+    """
+    rate, known = expit(base), np.isfinite(evidence)
+    count = np.maximum(known.sum(axis=0), 1)
+    filled = np.where(known, evidence, 0.0)
+    low = np.where(known, evidence, np.inf).min(axis=0, initial=np.inf)
+    high = np.where(known, evidence, -np.inf).max(axis=0, initial=-np.inf)
+    low, high = (np.where(np.isfinite(end), end, 0.0) for end in (low, high))
+    shift = filled.sum(axis=0) / count
+    for _ in range(MAX_STEPS):
+        p = expit(base + filled - shift)
+        above = np.where(known, p, 0).sum(axis=0) / count - rate
+        above = np.where(known.any(axis=0), above, 0.0)
+        low, high = np.where(above > 0, shift, low), np.where(above > 0, high, shift)
+        falls = np.where(known, p * (1 - p), 0).sum(axis=0) / count
+        step = above / np.maximum(falls, 1e-300)
+        tried = shift + step
+        tried = np.where((tried < low) | (tried > high), (low + high) / 2, tried)
+        done = np.abs(tried - shift).max() < SHORT_STEP
+        shift = tried
+        if done:
+            break
+    return shift
 
 
 def calibration_error(truth: Matrix, probabilities: Matrix) -> float:

@@ -1,6 +1,6 @@
 """One score per sample from several: from those of its views, or of unlike models of a view."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -13,11 +13,16 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
 from naim3l._arrays import Matrix
-from naim3l.decisions.calibration import Calibration, fit_calibration
-from naim3l.files.stored import Array, ListOf, Nested
+from naim3l.decisions.calibration import Calibration
+from naim3l.files.stored import Array, ListOf, Nested, Number
 from naim3l.input.batches import Batch
 
-FUSIONS = ("mean", "evidence", "learned")
+FUSIONS = ("evidence", "mean")
+AUTO = "auto"
+# Overlap where too few rows have several views to learn it from.
+USUAL_OVERLAP, MOST_OVERLAP = 0.1, 0.95
+# Rows that two views need to have in common, and rows that count as much as the usual overlap.
+FEWEST_ROWS, PRIOR_ROWS = 20, 50
 # Learned weights differ between groups of rare, medium and frequent labels.
 N_GROUPS = 3
 # Strength of the prior of learned weights, in units of one entry's log-loss.
@@ -34,24 +39,21 @@ def fuse_arrays(scores: Matrix) -> Matrix:
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def add_evidence(
-    log_odds: Matrix, base: Matrix, weights: Matrix | None = None, overlap: Matrix | float = 0.0
-) -> Matrix:
+def add_evidence(log_odds: Matrix, base: Matrix, overlap: Matrix | float = 0.0) -> Matrix:
     """Log-odds of each label given all views that a sample has, (n_samples, n_labels).
 
-    The evidence of a view is the difference between its log-odds and those of the base rate. The
+    The evidence of a view is the difference between its log-odds and those of the rate. The
     evidence of views that are independent given the label is added up (overlap 0); that of
     identical views counts once, as in the mean (overlap 1). In general, the sum over n views is
-    divided by 1 + overlap (n - 1).
+    divided by 1 + overlap (n - 1), and added to the mean log-odds of the rates of these views, so
+    that a sample with one view has the log-odds of that view.
 
     Parameters
     ----------
     log_odds : ndarray of shape (n_views, n_samples, n_labels)
         Calibrated log-odds by view, NaN in the rows of samples that lack the view.
-    base : ndarray of shape (n_labels,)
-        Prior log-odds of the labels.
-    weights : ndarray of shape (n_views, n_labels), optional
-        Weights of each view's evidence, by default 1.
+    base : ndarray of shape (n_labels,) or (n_views, n_labels)
+        Log-odds of the rates of the labels, in all views or in each.
     overlap : float or ndarray of shape (n_labels,)
         From 0 for independent views to 1 for identical ones.
 
@@ -60,47 +62,104 @@ def add_evidence(
     ndarray of shape (n_samples, n_labels)
         Log-odds; NaN for samples without views.
     """
-    evidence = log_odds - base
-    if weights is not None:
-        evidence = evidence * weights[:, None, :]
-    n_views = (~np.isnan(evidence)).sum(axis=0)
-    total = np.nansum(evidence, axis=0) / (1 + overlap * np.maximum(n_views - 1, 0))
-    return np.where(n_views == 0, np.nan, base + total)
+    present = ~np.isnan(log_odds)
+    n_views = present.sum(axis=0)
+    start = np.where(present, np.broadcast_to(base, (len(log_odds), base.shape[-1]))[:, None], 0.0)
+    evidence = np.where(present, log_odds - start, 0.0).sum(axis=0)
+    total = start.sum(axis=0) / np.maximum(n_views, 1)
+    total += evidence / (1 + overlap * np.maximum(n_views - 1, 0))
+    return np.where(n_views == 0, np.nan, total)
+
+
+def learn_overlap(log_odds: Matrix, base: Matrix) -> float | None:
+    """Overlap of views, from samples whose views belong together; their labels are not needed.
+
+    The covariance of two views' evidence over all samples is that within the samples with the
+    label and those without it, and that between the two groups. The latter follows from the
+    probabilities. What is left, as a share of the product of the standard deviations, is the
+    overlap; sums go over all pairs of views and labels. With few samples it is drawn to the usual.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n_views, n_samples, n_labels)
+        Calibrated log-odds by view, or NaN.
+    base : ndarray of shape (n_labels,) or (n_views, n_labels)
+        Log-odds of the rates of the labels.
+
+    Returns
+    -------
+    float or None
+        From 0 to 0.95; None where no two views have enough samples in common.
+    """
+    base = np.broadcast_to(base, (len(log_odds), log_odds.shape[-1]))
+    evidence, P = log_odds - base[:, None], expit(log_odds)
+    contrast = [_between_groups(e, p) for e, p in zip(evidence, P, strict=True)]
+    within = scale = most = 0.0
+    for u in range(len(evidence)):
+        for v in range(u):
+            both = np.isfinite(evidence[u]) & np.isfinite(evidence[v])
+            n = both.sum(axis=0)
+            used, count = n >= FEWEST_ROWS, np.maximum(n, 1)
+            parts = [np.where(both, evidence[w], 0.0) for w in (u, v)]
+            centred = [np.where(both, part - part.sum(axis=0) / count, 0.0) for part in parts]
+            covariance = (centred[0] * centred[1]).sum(axis=0) / count
+            spreads = [np.sqrt((part**2).sum(axis=0) / count) for part in centred]
+            rate = (np.where(both, P[u] + P[v], 0.0).sum(axis=0) / count) / 2
+            between = rate * (1 - rate) * contrast[u] * contrast[v]
+            weight = np.where(used, n, 0.0)  # more samples count more
+            within += float(weight @ (covariance - between))
+            scale += float(weight @ (spreads[0] * spreads[1]))
+            most = max(most, float(weight.max(initial=0.0)))
+    if scale <= 0:
+        return None
+    found = float(np.clip(within / scale, 0.0, MOST_OVERLAP))
+    return (most * found + PRIOR_ROWS * USUAL_OVERLAP) / (most + PRIOR_ROWS)
+
+
+def _between_groups(evidence: Matrix, P: Matrix) -> Matrix:
+    """Expected evidence of samples with each label less that of the others, (n_labels,)."""
+    known = np.isfinite(evidence)
+    e, p = np.where(known, evidence, 0.0), np.where(known, P, 0.0)
+    q = np.where(known, 1 - P, 0.0)
+    tiny = np.finfo(float).tiny
+    return (p * e).sum(axis=0) / (p.sum(axis=0) + tiny) - (q * e).sum(axis=0) / (
+        q.sum(axis=0) + tiny
+    )
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Fusion by added evidence: a calibration of every view, and weights of their evidence."""
+    """Fusion of the views of a wide table by added evidence."""
 
-    calibrations: list[Calibration]
-    weights: Matrix  # (n_views, n_labels)
-    overlap: Matrix  # (n_labels,)
+    calibrations: list[Calibration]  # of every view
+    overlap: float
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "calibrations": ListOf(Nested(Calibration), "views"),
-        "weights": Array("f", "views", "labels"),
-        "overlap": Array("f", "labels", low=0, high=1),
+        "overlap": Number(0, 1),
     }
 
     @classmethod
-    def fit(cls, scores: Matrix, truth: Matrix, rates: Matrix, *, learned: bool) -> "Evidence":
-        """Evidence of scores (n_views, n_samples, n_labels), of weight 1 unless it is learned."""
-        curves = [fit_calibration(S, truth, rates) for S in scores]
-        if learned:
-            found = fit_weights(calibrated(curves, scores), curves[0].base, truth)
-        else:
-            found = np.ones((len(scores), len(rates))), np.zeros(len(rates))
-        return cls(curves, *found)
+    def of(cls, calibrations: list[Calibration], scores: Matrix) -> "Evidence":
+        """Evidence whose overlap is learned from scores (n_views, n_samples, n_labels)."""
+        log_odds, base = calibrated(calibrations, scores), _bases(calibrations)
+        found = learn_overlap(log_odds, base)
+        return cls(calibrations, USUAL_OVERLAP if found is None else found)
 
     def fuse(self, scores: Matrix) -> Matrix:
         """Log-odds (n_samples, n_labels) of scores (n_views, n_samples, n_labels)."""
         log_odds = calibrated(self.calibrations, scores)
-        return add_evidence(log_odds, self.calibrations[0].base, self.weights, self.overlap)
+        return add_evidence(log_odds, _bases(self.calibrations), self.overlap)
 
 
 def fuse_views(scores: Matrix, evidence: Evidence | None) -> Matrix:
     """Scores (n_samples, n_labels) of those by view, (n_views, n_samples, n_labels)."""
     return fuse_arrays(scores) if evidence is None else evidence.fuse(scores)
+
+
+def _bases(calibrations: list[Calibration]) -> Matrix:
+    """Log-odds of the rates of labels, (n, n_labels)."""
+    return np.stack([calibration.base for calibration in calibrations])
 
 
 def label_groups(truth: Matrix) -> NDArray[np.intp]:
@@ -114,55 +173,20 @@ def label_groups(truth: Matrix) -> NDArray[np.intp]:
     return group
 
 
-def fit_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> tuple[Matrix, Matrix]:
-    """Weights (n_views, n_labels) and overlap (n_labels,) of evidence with the lowest log-loss.
+def _least_log_loss(E: Matrix, start: Matrix, yes: Matrix, centre: float) -> Matrix:
+    """Weights w (n_models,), at least 0, with the lowest log-loss of log-odds ``start + w @ E``.
 
-    There is one non-negative weight per view and group of labels, shrunk towards 1, and one overlap
-    per group, shrunk towards 0. Without the overlap, the same weights would have to be right for
-    samples with one view and for samples with all views.
+    They are shrunk towards ``centre``.
     """
-    n_views = (~np.isnan(log_odds)).sum(axis=0)
-    found = _fit_by_group(log_odds, n_views, base, truth, 1.0)
-    return found[:-1], found[-1]
+    neutral = np.full(len(E), centre)
 
-
-def _fit_by_group(
-    log_odds: Matrix, n_views: Any, base: Matrix, truth: Matrix, centre: float
-) -> Matrix:
-    """`_least_log_loss` of each group of labels, (n_weights + 1, n_labels)."""
-    evidence = np.nan_to_num(log_odds - base)
-    groups, found = label_groups(truth), np.empty((len(evidence) + 1, truth.shape[1]))
-    known = ~np.isnan(truth) & (n_views > 0)
-    starts = np.broadcast_to(base, known.shape)
-    for group in np.unique(groups):
-        at = known & (groups == group)
-        entries = (evidence[:, at], n_views[at], starts[at], truth[at])
-        found[:, groups == group] = _least_log_loss(*entries, centre)[:, None]
-    return found
-
-
-def _least_log_loss(
-    E: Matrix, n_views: Matrix, start: Matrix, yes: Matrix, centre: float
-) -> Matrix:
-    """Weights w (n_views,) followed by the overlap r, with the lowest log-loss.
-
-    The log-odds of entry i, of a sample with n views, are ``start + w @ E / (1 + r (n - 1))``.
-    Weights are shrunk towards ``centre``, and the overlap towards 0.
-    """
-    neutral = np.append(np.full(len(E), centre), 0.0)
-
-    def loss(parameters: Matrix) -> tuple[float, Matrix]:
-        w, r = parameters[:-1], parameters[-1]
-        factor = 1 + r * (n_views - 1)
-        added = w @ E / factor
-        log_odds = start + added
+    def loss(w: Matrix) -> tuple[float, Matrix]:
+        log_odds = start + w @ E
         value = -np.sum(log_expit(np.where(yes > 0, log_odds, -log_odds)))
-        value += 0.5 * PULL * np.sum((parameters - neutral) ** 2)
-        wrong = (expit(log_odds) - yes) / factor
-        slope = np.append(E @ wrong, -wrong @ (added * (n_views - 1)))
-        return float(value), slope + PULL * (parameters - neutral)
+        value += 0.5 * PULL * np.sum((w - neutral) ** 2)
+        return float(value), E @ (expit(log_odds) - yes) + PULL * (w - neutral)
 
-    bounds = [(0, None)] * len(E) + [(0, 1)]
+    bounds = [(0, None)] * len(E)
     return np.asarray(minimize(loss, neutral, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
@@ -171,7 +195,7 @@ class Blend:
     """Log-odds of several models for the rows of one view, as one."""
 
     calibrations: list[Calibration]
-    weights: Matrix  # (n_models, n_labels), of what each model adds to the base rates
+    weights: Matrix  # (n_models, n_labels), of what each model adds to the rates
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "calibrations": ListOf(Nested(Calibration), "members"),
@@ -190,25 +214,37 @@ def calibrated(calibrations: list[Calibration], scores: Matrix) -> Matrix:
 
 
 def blend(log_odds: Matrix, base: Matrix, weights: Matrix) -> Matrix:
-    """Base rates and the weighted sum of what each model adds to them, (n_rows, n_labels)."""
+    """Rates and the weighted sum of what each model adds to them, as log-odds (n_rows, n_labels).
+
+    ``base`` are log-odds of the rates, (n_labels,) or (n_rows, n_labels).
+    """
     return np.asarray(base + np.einsum("mrl,ml->rl", log_odds - base, weights))
 
 
 def blend_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> Matrix:
     """Weights (n_models, n_labels) with which `blend` has the lowest log-loss.
 
-    As in `fit_weights`, but without overlap, and shrunk towards equal weights that sum to 1.
+    There is one non-negative weight per model and group of labels, shrunk towards equal weights
+    that sum to 1.
     """
-    complete = (~np.isnan(log_odds).any(axis=0)).astype(np.intp)
-    return _fit_by_group(log_odds, complete, base, truth, 1 / len(log_odds))[:-1]
+    evidence = np.nan_to_num(log_odds - base)
+    groups, found = label_groups(truth), np.empty((len(evidence), truth.shape[1]))
+    known = ~np.isnan(truth) & ~np.isnan(log_odds).any(axis=0)
+    starts = np.broadcast_to(base, known.shape)
+    for group in np.unique(groups):
+        at = known & (groups == group)
+        entries = (evidence[:, at], starts[at], truth[at])
+        found[:, groups == group] = _least_log_loss(*entries, 1 / len(log_odds))[:, None]
+    return found
 
 
-def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: float = 0.0) -> Any:
+def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: Any = AUTO) -> Any:
     """Scores or probabilities of samples, fused over the views that each sample has.
 
     Views may be trained on rows that cannot be matched, and be fused for new rows that can. Rows
     of pandas tables are matched by index. Arrays and other data frames have no index, so that
-    row i of every view must be the same sample, with NaN or null if it lacks the view.
+    row i of every view must be the same sample, with NaN or null if it lacks the view. The method
+    ``fuse`` of a fitted model also decides on yes and no.
 
     Parameters
     ----------
@@ -217,13 +253,15 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: float = 
         data frames need the same columns, and those of pandas unique indexes.
     base_rates : array-like of shape (n_labels,), Series or mapping, optional
         Share of positives of each label, such as ``base_rates_`` of a model, by name or in the
-        order of the columns of the first table. If given, scores must be probabilities, and the
-        evidence of each view beyond the base rate is added up, which is usually more accurate
+        order of the columns of the first table; or a mapping of view to these, such as
+        ``view_rates_``, where rates differ between views. If given, scores must be probabilities,
+        and the evidence of each view beyond its rate is added up, which is usually more accurate
         than the mean. By default the mean over views is returned.
-    overlap : float from 0 to 1, default=0.0
+    overlap : float from 0 to 1, or "auto", default="auto"
         How much of what a view says the other views say, too; only with ``base_rates``. The sum of
         the evidence of n views is divided by 1 + overlap (n - 1), so that identical views count
-        as one view with 1, and independent views count in full with 0.
+        as one view with 1, and independent views count in full with 0. "auto" learns it from
+        these rows, whose labels need not be known; with fewer than 20 rows in two views it is 0.1.
 
     Returns
     -------
@@ -239,16 +277,34 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: float = 
     >>> from naim3l import fuse
     >>> clinic = pd.DataFrame({"flu": [0.8, 0.4]}, index=["Ann", "Bob"])
     >>> lab = pd.DataFrame({"flu": [0.8, 0.3]}, index=["Ann", "Cid"])
-    >>> fuse({"clinic": clinic, "lab": lab}, base_rates=[0.5]).round(2)
+    >>> fuse({"clinic": clinic, "lab": lab}, base_rates=[0.5], overlap=0).round(2)
           flu
     Ann  0.94
     Bob  0.40
     Cid  0.30
     """
-    if not (isinstance(overlap, Real) and 0 <= overlap <= 1):
-        raise ValueError(f"overlap must be a number from 0 to 1, got {overlap!r}.")
-    if overlap and base_rates is None:
+    check_overlap(overlap)
+    if overlap not in (AUTO, 0) and base_rates is None:
         raise ValueError(f"overlap={overlap:g} has no effect on the mean; give base_rates, too.")
+    stacked, labels, contain = stack_views(scores)
+    if base_rates is None:
+        return contain(fuse_arrays(stacked))
+    return contain(_fuse_probabilities(stacked, _rates(base_rates, labels, list(scores)), overlap))
+
+
+def check_overlap(overlap: Any) -> None:
+    """Refuse anything but a number from 0 to 1, or "auto"."""
+    is_number = isinstance(overlap, Real) and not isinstance(overlap, bool)
+    if overlap != AUTO and not (is_number and 0 <= overlap <= 1):
+        raise ValueError(f"overlap must be a number from 0 to 1, or {AUTO!r}, got {overlap!r}.")
+
+
+def stack_views(scores: Mapping[str, Any]) -> tuple[Matrix, list[Any], Callable[[Matrix], Any]]:
+    """Scores (n_views, n_samples, n_labels), their labels, and a function that makes a table.
+
+    That function takes an array (n_samples, n_labels), and gives a table of the library, with the
+    samples, of the given tables.
+    """
     if not isinstance(scores, Mapping) or not scores:
         raise TypeError("scores must be a mapping {view: table} of at least one view.")
     tables = [Batch(table, f"view {view!r}") for view, table in scores.items()]
@@ -260,16 +316,16 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: float = 
     stacked = np.full((len(tables), n_samples, len(labels)), np.nan)
     for S, table, at in zip(stacked, tables, rows, strict=True):
         S[at] = table.numbers(allowed="scores")[:, [_labels(table).index(k) for k in labels]]
-    if base_rates is None:
-        fused = fuse_arrays(stacked)
-    else:
-        fused = _fuse_probabilities(stacked, _rates(base_rates, labels), overlap)
-    if first.frame is None:
-        return fused
-    if index is None:
-        return nw.from_numpy(fused, labels, backend=first.frame.implementation).to_native()
-    pandas = nw.get_native_namespace(first.frame)
-    return pandas.DataFrame(fused, index=index, columns=first.data.columns)
+
+    def contain(values: Matrix) -> Any:
+        if first.frame is None:
+            return values
+        if index is None:
+            return nw.from_numpy(values, labels, backend=first.frame.implementation).to_native()
+        pandas = nw.get_native_namespace(first.frame)
+        return pandas.DataFrame(values, index=index, columns=first.data.columns)
+
+    return stacked, labels, contain
 
 
 def _labels(table: Batch) -> list[Any]:
@@ -314,7 +370,15 @@ def _match_rows(tables: list[Any]) -> tuple[Any, list[Any]]:
     return index, [index.get_indexer(table.index) for table in tables]
 
 
-def _rates(base_rates: Any, labels: list[Any]) -> Matrix:
+def _rates(base_rates: Any, labels: list[Any], views: list[str]) -> Matrix:
+    """Base rates (n_labels,), or by view (n_views, n_labels), in the order of labels and views."""
+    by_view = isinstance(base_rates, Mapping) and set(views) <= set(base_rates)
+    if by_view and not all(np.ndim(base_rates[view]) == 0 for view in views):
+        return np.stack([_rates_of_labels(base_rates[view], labels) for view in views])
+    return _rates_of_labels(base_rates, labels)
+
+
+def _rates_of_labels(base_rates: Any, labels: list[Any]) -> Matrix:
     """Base rates in the order of the labels, by name where they have names."""
     if hasattr(base_rates, "iloc") and type(base_rates.index).__name__ != "RangeIndex":
         base_rates = base_rates.to_dict()
@@ -335,7 +399,7 @@ def _rates(base_rates: Any, labels: list[Any]) -> Matrix:
     return rates
 
 
-def _fuse_probabilities(P: Matrix, rates: Matrix, overlap: float) -> Matrix:
+def _fuse_probabilities(P: Matrix, rates: Matrix, overlap: Any) -> Matrix:
     """Probabilities (n_samples, n_labels) from those of views, (n_views, n_samples, n_labels)."""
     outside = (P < 0) | (P > 1)
     if outside.any():
@@ -344,4 +408,12 @@ def _fuse_probabilities(P: Matrix, rates: Matrix, overlap: float) -> Matrix:
             "predict_proba gives them."
         )
     log_odds = logit(np.clip(P, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
-    return expit(add_evidence(log_odds, logit(rates), overlap=overlap))
+    return expit(add_evidence(log_odds, logit(rates), overlap_of(log_odds, logit(rates), overlap)))
+
+
+def overlap_of(log_odds: Matrix, base: Matrix, overlap: Any = AUTO) -> float:
+    """The given overlap, or for "auto" the one of these views, or the usual one."""
+    if overlap != AUTO:
+        return float(overlap)
+    found = learn_overlap(log_odds, base)
+    return USUAL_OVERLAP if found is None else found

@@ -10,9 +10,9 @@ from scipy.special import log_expit
 
 from naim3l._arrays import Mask, Matrix
 from naim3l._threads import thread_map
-from naim3l.decisions.calibration import fit_calibration
+from naim3l.decisions.calibration import LEAST_SPREAD, fit_calibration
 from naim3l.decisions.fusion import fuse_arrays
-from naim3l.metrics.measures import MEASURES, Measure, ScoredLabels
+from naim3l.metrics.measures import MEASURES, Measure, ScoredLabels, headline
 from naim3l.problem.base import BaseProblem
 from naim3l.problem.rows import Problem
 
@@ -50,8 +50,9 @@ OF_RANKS = tuple(name for name, measure in METRICS.items() if measure.ranks_labe
 def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
     """The given metric, or for "auto" one that is defined on the held-out entries of each fold.
 
-    That is "AP" if every fold has a row with a positive and a negative, otherwise "log-loss".
-    ``truths`` of shape (n_rows, n_labels) are 1, 0, and NaN where an entry is not held out.
+    With many labels that is "AP" if every fold has a row with a positive and a negative; with few
+    it is "macro-AUC" if every fold has a label with both; otherwise it is "log-loss". ``truths`` of
+    shape (n_rows, n_labels) are 1, 0, and NaN where an entry is not held out.
     """
     truths, allowed = list(truths), [AUTO, *METRICS]
     if metric not in allowed:
@@ -63,8 +64,10 @@ def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
         )
     if metric != AUTO:
         return metric
-    ranked = (((Y == 1).any(axis=1) & (Y == 0).any(axis=1)).any() for Y in truths)
-    return "AP" if all(ranked) else LOG_LOSS
+    found = headline(truths[0].shape[1])
+    axis = 1 if found == "AP" else 0
+    both = (((Y == 1).any(axis=axis) & (Y == 0).any(axis=axis)).any() for Y in truths)
+    return found if all(both) else LOG_LOSS
 
 
 def shuffled_entries(
@@ -92,26 +95,58 @@ def whole_share(share: float, count: Any) -> Any:
     return np.floor(share * np.asarray(count) + 1e-9).astype(np.intp)
 
 
-def hold_out_folds(problem: Problem, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
+def hold_out_folds(
+    problem: Problem, n_folds: int, rng: np.random.RandomState, *, entries: bool = False
+) -> NDArray[np.intp]:
     """Fold in which each entry is held out, of the shape of ``problem.Y``; -1 if in none.
 
-    Positives and negatives of each label in each view are shuffled and assigned to the folds in
-    turn, so that their numbers in two folds differ by at most one. A label's only positive in a
-    view is in no fold, so that every view has positives outside of every fold. If rows of several
-    views are one sample, its entries are held out in all of these views together.
+    Whole rows are held out: all known entries of a row are in one fold, as those of a new row are
+    unknown together. Or, with ``entries``, each entry by itself, as for filling in: the other
+    labels of its row train the model. A label's positives in a view are never all held out
+    together; if they would be, they are in no fold. If rows of several views are one sample, its
+    entries are held out in all of these views together.
     """
     if problem.samples is None:
         tables = [problem.Y[rows] for rows in problem.row_slices]
     else:
         tables = [problem.labels_of_samples]
-    fold_of, turn = [np.full(Y.shape, -1) for Y in tables], 0
-    for Y, folds in zip(tables, fold_of, strict=True):
-        for k, value, rows in shuffled_entries(Y, (1, -1), rng):
-            if value < 0 or len(rows) > 1:
-                folds[rows, k] = (turn + np.arange(len(rows))) % n_folds
-                turn += len(rows)
-    stacked = np.concatenate(fold_of)
+    deal, turn, found = _deal_entries if entries else _deal_rows, 0, []
+    for Y in tables:
+        folds, turn = deal(Y, n_folds, turn, rng)
+        for k in range(Y.shape[1]):
+            positive = np.flatnonzero(Y[:, k] > 0)
+            if len(np.unique(folds[positive, k])) == 1:
+                folds[positive, k] = -1
+        found.append(folds)
+    stacked = np.concatenate(found)
     return stacked if problem.samples is None else stacked[problem.samples]
+
+
+def _deal_entries(Y: NDArray[Any], n_folds: int, turn: int, rng: Any) -> tuple[NDArray, int]:
+    """Folds of the entries of a table: those of each label and value are dealt in turn."""
+    folds = np.full(Y.shape, -1)
+    for k, _, rows in shuffled_entries(Y, (1, -1), rng):
+        folds[rows, k] = (turn + np.arange(len(rows))) % n_folds
+        turn += len(rows)
+    return folds, turn
+
+
+def _deal_rows(Y: NDArray[Any], n_folds: int, turn: int, rng: Any) -> tuple[NDArray, int]:
+    """Folds of the rows of a table: those with the same rarest positive are dealt in turn.
+
+    Rows without a positive are dealt by the rarest of their labels that are known to be no.
+    """
+    # Values of labels from rare to frequent, all positives before all negatives.
+    counts = np.concatenate([(Y > 0).sum(axis=0), len(Y) + (Y < 0).sum(axis=0)])
+    rank = np.argsort(np.argsort(counts, kind="stable"))
+    both = np.concatenate([Y > 0, Y < 0], axis=1)
+    of_row = np.where(both, rank, len(rank)).min(axis=1)
+    shuffled = rng.permutation(len(Y))
+    rows = shuffled[np.argsort(of_row[shuffled], kind="stable")]
+    rows = rows[of_row[rows] < len(rank)]  # those with a known label
+    fold_of = np.full(len(Y), -1)
+    fold_of[rows] = (turn + np.arange(len(rows))) % n_folds
+    return np.where(Y != 0, fold_of[:, None], -1), turn + len(rows)
 
 
 @dataclass(frozen=True)
@@ -138,25 +173,31 @@ class Folds:
         """Weights (n_weights, n_labels) that ``solve`` gives for the problem without each fold."""
         return [solve(self.without(fold)) for fold in range(len(self))]
 
-    def scores(self, fits: Sequence[Matrix], *, levelled: bool = False) -> Matrix:
+    def scores(self, fits: Sequence[Matrix], final: Matrix) -> Matrix:
         """Score of each entry of ``rows`` by the fit without it; NaN if it is in no fold.
 
-        If ``levelled``, scores are shifted so that the fits of all folds have the same mean over
-        the rows of each view. Without this, entries of different folds cannot be ranked: where a
-        fold has more positives of a label, the fit without it has fewer, and lower scores.
+        Scores of each fit are shifted and scaled so that those of all rows of a view have the mean
+        and the standard deviation of its ``final`` scores, (n_rows, n_labels). Without this,
+        entries of different folds cannot be compared: where a fold has more positives of a label,
+        the fit without it has fewer, and lower scores.
         """
-        slices = self.rows.row_slices
         scores = np.full(self.fold_of.shape, np.nan)
-        levels = np.zeros((len(fits), self.rows.n_labels, len(slices)))
         for fold, W in enumerate(fits):
             S, hidden = self.rows.multiply(W), self.hidden(fold)
-            scores[hidden] = S[hidden]
-            levels[fold] = np.stack([S[rows].mean(axis=0) for rows in slices], axis=-1)
-        if levelled and len(fits):
-            shifts = levels.mean(axis=0) - levels
-            for v, rows in enumerate(slices):  # an entry of no fold stays NaN
-                scores[rows] += shifts[self.fold_of[rows], np.arange(self.rows.n_labels), v]
+            for rows in self.rows.row_slices:
+                here = hidden[rows]
+                scores[rows][here] = _on_scale_of(final[rows], S[rows])[here]
         return scores
+
+
+def _on_scale_of(final: Matrix, S: Matrix) -> Matrix:
+    """Scores (n_rows, n_labels) with the mean and the standard deviation of others."""
+    if not len(S):
+        return S
+    mean, spread = S.mean(axis=0), S.std(axis=0)
+    varies = spread > LEAST_SPREAD * np.maximum(np.abs(mean), 1)
+    scale = np.where(varies, final.std(axis=0) / np.where(varies, spread, 1.0), 1.0)
+    return np.asarray(final.mean(axis=0) + scale * (S - mean))
 
 
 def hidden_metric(problem: Problem, hidden: Mask, W: Matrix, metric: str) -> float:

@@ -1,4 +1,4 @@
-"""Thresholds, probabilities and view weights, all learned from the same held-out entries."""
+"""Cuts, probabilities and fusion, all learned from the same held-out entries."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,35 +6,83 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
-from naim3l._arrays import Mask, Matrix
-from naim3l._threads import thread_map
-from naim3l.decisions.calibration import Calibration, fit_calibration
-from naim3l.decisions.fusion import Evidence, fuse_views
-from naim3l.decisions.rules import LEARNED, RULES, SIGN, Decisions, fit_thresholds, fixed_thresholds
-from naim3l.files.stored import Array, MapOf, Maybe, Nested
+from naim3l._arrays import Matrix
+from naim3l.decisions.calibration import Calibration, HeldOutScores, fit_calibrations
+from naim3l.decisions.fusion import (
+    AUTO,
+    USUAL_OVERLAP,
+    Evidence,
+    add_evidence,
+    calibrated,
+    fuse_arrays,
+    fuse_views,
+    learn_overlap,
+)
+from naim3l.decisions.rules import LEARNED, RULES, SIGN, Decisions, fit_cuts, fixed_thresholds
+from naim3l.files.stored import Array, MapOf, Maybe, Nested, Number
 from naim3l.input.views import FUSED
 from naim3l.problem.rows import Problem
 
-N_FOLDS = 3
+N_FOLDS = 5
+# Samples of each label that are put together from entries of several tables, and their seed.
+MOST_SIMULATED, SEED = 5000, 0
 
 Thresholds = dict[str, Matrix]  # (n_labels,) by view; for a wide table under ``FUSED``
 
 
+@dataclass(frozen=True)
+class Price:
+    """What a rule reaches on held-out entries: shares of right decisions, and micro-F1."""
+
+    accuracy: float
+    guessing: float  # share of each label's more frequent value
+    f1: float
+
+    _stored: ClassVar[Mapping[str, Any]] = dict.fromkeys(
+        ("accuracy", "guessing", "f1"), Number(0, 1)
+    )
+
+
 @dataclass
 class LearnedDecisions:
-    """Thresholds, calibrations and view weights of a model."""
+    """Thresholds, calibrations and fusion of a model.
+
+    Attributes
+    ----------
+    thresholds : dict of str to ndarray of shape (n_labels,)
+        Scores above which labels are predicted, by view, or of a wide table.
+    rules : dict of str to the like
+        The same for every learned rule, if any.
+    calibrations : dict of str to Calibration
+        With the same keys, if probabilities are learned.
+    evidence : Evidence, optional
+        How the views of a wide table are fused; None is the mean of scores.
+    fused_cuts : dict of str to ndarray of shape (n_labels,)
+        For separate tables, fused log-odds above which labels are predicted, by learned rule.
+    overlap : float, optional
+        Overlap of the views of separate tables, once it was learned from rows in several of them.
+    prices : dict of str to Price
+        What every learned rule reaches.
+    """
 
     thresholds: Thresholds
-    rules: dict[str, Thresholds] = field(default_factory=dict)  # of every learned rule, if any
-    calibrations: dict[str, Calibration] = field(default_factory=dict)  # if any, with the same keys
-    evidence: Evidence | None = None  # how the views of a wide table are fused; None is the mean
+    rules: dict[str, Thresholds] = field(default_factory=dict)
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
+    evidence: Evidence | None = None
+    fused_cuts: dict[str, Matrix] = field(default_factory=dict)
+    overlap: float | None = None
+    prices: dict[str, Price] = field(default_factory=dict)
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "thresholds": MapOf(Array("f", "labels")),
         "rules": MapOf(MapOf(Array("f", "labels"))),
         "calibrations": MapOf(Nested(Calibration)),
         "evidence": Maybe(Nested(Evidence)),
+        "fused_cuts": MapOf(Array("f", "labels")),
+        "overlap": Maybe(Number(0, 1)),
+        "prices": MapOf(Nested(Price)),
     }
 
     def thresholds_of(self, rule: str | None) -> Thresholds:
@@ -52,6 +100,33 @@ class LearnedDecisions:
             )
         return self.rules[rule]
 
+    def fuse_separate(self, scores: Mapping[str, Matrix], rule: Any, overlap: Any) -> "Predictions":
+        """Predictions of samples from scores of separate tables, (n_samples, n_labels) each.
+
+        With probabilities, evidence is added up, scores are the log-odds of that, and learned rules
+        decide on them. A sample with one view is decided on as in that view; for rules that are not
+        learned, the cut is the mean of those of the views. Without probabilities, scores and
+        margins above thresholds are means over the views.
+        """
+        learned = isinstance(rule, str) and rule in RULES
+        at, stacked = self.thresholds_of(rule if learned else None), np.stack(list(scores.values()))
+        if not self.calibrations:
+            margins = stacked - np.stack([at[view] for view in scores])[:, None]
+            return Predictions(fuse_arrays(stacked), fuse_arrays(margins))
+        curves = [self.calibrations[view] for view in scores]
+        log_odds, base = calibrated(curves, stacked), np.stack([curve.base for curve in curves])
+        if overlap == AUTO and self.overlap is None:
+            self.overlap = learn_overlap(log_odds, base)
+        if overlap == AUTO:
+            overlap = USUAL_OVERLAP if self.overlap is None else self.overlap
+        fused = add_evidence(log_odds, base, overlap)
+        of_views = [curve.log_odds(at[view]) for view, curve in zip(scores, curves, strict=True)]
+        missing = np.isnan(log_odds)
+        cuts = fuse_arrays(np.where(missing, np.nan, np.stack(of_views)[:, None]))
+        if learned and rule in self.fused_cuts:
+            cuts = np.where((~missing).sum(axis=0) > 1, self.fused_cuts[rule], cuts)
+        return Predictions(fused, fused - cuts, expit(fused))
+
 
 @dataclass(frozen=True)
 class Predictions:
@@ -67,7 +142,7 @@ class Predictions:
         probabilities = None if curve is None else curve.probabilities(scores)
         return cls(scores, scores - thresholds, probabilities)
 
-    def take(self, rows: Mask) -> "Predictions":
+    def take(self, rows: Any) -> "Predictions":
         """Predictions for some of the rows."""
         parts: Any = [None if part is None else part[rows] for part in vars(self).values()]
         return Predictions(*parts)
@@ -85,51 +160,121 @@ def fixed_decisions(rules: Decisions, blocks: list[str], labels: list[str]) -> L
 
 
 def learn_decisions(
-    rules: Decisions, start: LearnedDecisions, problem: Problem, scores: Matrix
+    rules: Decisions, start: LearnedDecisions, problem: Problem, scores: Matrix, final: Matrix
 ) -> LearnedDecisions:
     """Decisions as the rules require, learned from scores of entries by fits without them.
 
-    ``start`` is a result of `fixed_decisions`, ``scores`` (n_rows, n_labels) one of `Folds.scores`.
+    ``start`` is a result of `fixed_decisions`, ``scores`` (n_rows, n_labels) one of `Folds.scores`,
+    and ``final`` are scores of all rows by the final fit.
     """
-    decisions = replace(start)
-    rates, names = problem.base_rates, list(start.thresholds)
-    truths = scores_by_block(problem, problem.truth_of(problem.Y != 0), None, names)
-    if problem.samples is not None and rules.fusion != "mean":
-        by_view, learned = problem.by_view_and_sample(scores), rules.fusion == "learned"
-        decisions.evidence = Evidence.fit(by_view, truths[FUSED], rates, learned=learned)
-    found = scores_by_block(problem, scores, decisions.evidence, names)
-
-    def learn(name: str) -> tuple[Calibration, dict[str, Matrix]]:
-        entries = found[name], truths[name]
-        curves = fit_calibration(*entries, rates)
-        return curves, {rule: fit_thresholds(*entries, rule, curves) for rule in LEARNED}
-
-    of_blocks = thread_map(learn, names, min(problem.n_threads, len(names)))
-    blocks = dict(zip(names, of_blocks, strict=True))
-    decisions.rules = {rule: {name: of[1][rule] for name, of in blocks.items()} for rule in LEARNED}
+    decisions, names = replace(start), list(start.thresholds)
+    truth = problem.truth_of(problem.Y != 0)
+    if problem.samples is not None and problem.n_views > 1 and rules.fusion == "evidence":
+        decisions.evidence = _learn_evidence(problem, truth, scores, final)
+    parts = [scores_by_block(problem, of, decisions.evidence, names) for of in (scores, final)]
+    truths = scores_by_block(problem, truth, None, names)
+    tables = [HeldOutScores(parts[0][name], truths[name], parts[1][name]) for name in names]
+    curves = dict(zip(names, fit_calibrations(tables, problem.table_rates), strict=True))
+    log_odds = {name: curves[name].log_odds(parts[0][name]) for name in names}
+    simulated = simulate_samples([log_odds[name] for name in names], list(truths.values()))
+    base = np.stack([curves[name].base for name in names])
+    fused = add_evidence(simulated[0], base, USUAL_OVERLAP)
+    for rule in LEARNED:
+        cuts = {name: fit_cuts(log_odds[name], truths[name], rule) for name in names}
+        decisions.rules[rule] = {name: curves[name].scores_at(cuts[name]) for name in names}
+        decisions.prices[rule] = _price(log_odds, truths, cuts)
+        if len(names) > 1:
+            decisions.fused_cuts[rule] = fit_cuts(fused, simulated[1], rule)
     if rules._learned_rule:
         decisions.thresholds = decisions.rules[rules.rule]
     if rules.probabilities:
-        decisions.calibrations = {name: curves for name, (curves, _) in blocks.items()}
+        decisions.calibrations = curves
     return decisions
+
+
+def _learn_evidence(problem: Problem, truth: Matrix, scores: Matrix, final: Matrix) -> Evidence:
+    """How the views of a wide table are fused."""
+    by_view = [problem.by_view_and_sample(of) for of in (scores, truth, final)]
+    tables = [HeldOutScores(*of_view) for of_view in zip(*by_view, strict=True)]
+    rates = np.repeat(problem.table_rates, len(tables), axis=0)
+    return Evidence.of(fit_calibrations(tables, rates), by_view[0])
+
+
+def simulate_samples(log_odds: Sequence[Matrix], truths: Sequence[Matrix]) -> tuple[Matrix, Matrix]:
+    """Samples in all of several separate tables, made of entries with the same known label.
+
+    For each label, entries of every table are drawn at random from those that are yes, and from
+    those that are no, as often as they are in all tables: samples as they would be if tables were
+    independent given the label. Tables in which only one value is known have no part in it.
+
+    Parameters
+    ----------
+    log_odds : sequence of ndarray of shape (n_rows, n_labels)
+        Calibrated log-odds of held-out entries by table; NaN elsewhere.
+    truths : sequence of ndarray of the same shapes
+        1, 0, NaN = unknown.
+
+    Returns
+    -------
+    log_odds : ndarray of shape (n_tables, n_samples, n_labels)
+    truth : ndarray of shape (n_samples, n_labels)
+        Labels may have different numbers of samples; the others are NaN.
+    """
+    rng, columns = np.random.default_rng(SEED), []
+    for k in range(truths[0].shape[1]):
+        pools = []
+        for L, Y in zip(log_odds, truths, strict=True):
+            seen = np.isfinite(L[:, k])
+            pools.append([L[seen & (Y[:, k] == value), k] for value in (1, 0)])
+        sizes = np.array([[len(pool) for pool in of_table] for of_table in pools])
+        n = min(int(sizes.sum(axis=1).max()), MOST_SIMULATED)
+        n_yes = round(n * sizes[:, 0].sum() / max(sizes.sum(), 1))
+        column = np.full((len(pools), n), np.nan)
+        for v in np.flatnonzero(sizes.min(axis=1) > 0):
+            column[v, :n_yes] = rng.choice(pools[v][0], n_yes)
+            column[v, n_yes:] = rng.choice(pools[v][1], n - n_yes)
+        columns.append((column, n_yes))
+    n_samples = max(column.shape[1] for column, _ in columns)
+    found = np.full((len(truths), n_samples, len(columns)), np.nan)
+    truth = np.full(found.shape[1:], np.nan)
+    for k, (column, n_yes) in enumerate(columns):
+        n = column.shape[1]
+        found[:, :n, k], truth[:n, k] = column, np.arange(n) < n_yes
+    return found, truth
+
+
+def _price(log_odds: Thresholds, truths: Thresholds, cuts: Thresholds) -> Price:
+    """What cuts reach on held-out entries of all tables."""
+    right = guessed = found = called = yes = n = 0
+    for name, truth in truths.items():
+        known = np.isfinite(log_odds[name]) & np.isfinite(truth)
+        positive, predicted = known & (truth == 1), known & (log_odds[name] > cuts[name])
+        of_label, n_known = positive.sum(axis=0), known.sum(axis=0)
+        right += int((known & (predicted == positive)).sum())
+        guessed += int(np.maximum(of_label, n_known - of_label).sum())
+        found, called = found + int((positive & predicted).sum()), called + int(predicted.sum())
+        yes, n = yes + int(of_label.sum()), n + int(n_known.sum())
+    return Price(right / max(n, 1), guessed / max(n, 1), 2 * found / max(yes + called, 1))
 
 
 def held_out_predictions(
     rules: Decisions,
     start: LearnedDecisions,
     problem: Problem,
-    scores: Matrix,
+    held_out: tuple[Matrix, Matrix],
     fold_of: NDArray[np.intp],
 ) -> dict[str, Predictions]:
     """Predictions of held-out entries, by view, or of the samples of a wide table.
 
     Whatever decides on the entries of a fold is learned from the other folds. Parameters are those
-    of `learn_decisions`, and the result of `hold_out_folds`.
+    of `learn_decisions`, of which ``held_out`` are the scores, and the final ones; and the result
+    of `hold_out_folds`.
     """
-    names, found = list(start.thresholds), dict[str, Predictions]()
+    (scores, final), names = held_out, list(start.thresholds)
+    found = dict[str, Predictions]()
     for fold in range(max(fold_of.max(), 0) + 1):  # without entries, all are NaN
         here = fold_of == fold
-        decisions = learn_decisions(rules, start, problem, np.where(here, np.nan, scores))
+        decisions = learn_decisions(rules, start, problem, np.where(here, np.nan, scores), final)
         own = scores_by_block(problem, np.where(here, scores, np.nan), decisions.evidence, names)
         for name, S in own.items():
             curve = decisions.calibrations.get(name)

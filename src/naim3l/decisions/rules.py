@@ -10,7 +10,6 @@ import numpy as np
 
 from naim3l._arrays import Mask, Matrix
 from naim3l._text import documented
-from naim3l.decisions.calibration import Calibration
 from naim3l.decisions.fusion import FUSIONS
 from naim3l.files.stored import Flag, MapOf, Number, OneOf, Text
 
@@ -20,52 +19,52 @@ RULES = {
     SIGN: "is a score above 0, the paper's rule, which predicts rare labels almost never",
     "guarded": "is the probability with the highest F1 over all entries, among those at which "
     "decisions are at most half a point less accurate than each label's more frequent value",
-    "cardinality": "is one threshold per view, at which as many labels are predicted as are "
+    "cardinality": "is one probability for all labels, at which as many are predicted as are "
     "positive",
-    "f1": "is the threshold with the highest F1 of each label in each view, which labels with few "
-    "known positives share",
+    "f1": "is the probability with the highest F1 of each label, which labels with few known "
+    "positives share",
     "half": "is a probability of one half, so that the more probable value wins",
 }
-# With fewer known positives than this a label shares the threshold of all such labels.
+# With fewer known positives than this a label shares the cut of all such labels.
 ENOUGH_POSITIVES = 5
 # Share of the held-out entries by which "guarded" decisions may be less accurate than each label's
-# more frequent value. On new rows they lose up to twice as much.
+# more frequent value.
 GUARD = 0.005
 
 
-def _half(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
-    return _score_at(0.0, scores, calibration)
+def _half(log_odds: Matrix, yes: Mask, known: Mask) -> Matrix:
+    return np.zeros(log_odds.shape[1])
 
 
-def _guarded(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
+def _guarded(log_odds: Matrix, yes: Mask, known: Mask) -> Matrix:
     # If no cut is allowed, because the scores are worse than guessing, the most accurate one.
     n_known, of_label = int(known.sum()), yes.sum(axis=0)
     if not n_known:
-        return _score_at(0.0, scores, calibration)
-    ranked, hits, f1, possible = _cuts(calibration.log_odds(scores)[known], yes[known])
+        return np.zeros(log_odds.shape[1])
+    ranked, hits, f1, possible = _cuts(log_odds[known], yes[known])
     right = hits + (n_known - hits[-1]) - (np.arange(n_known + 1) - hits)
     right_by_guessing = np.maximum(of_label, known.sum(axis=0) - of_label).sum()
     allowed = possible & (right >= right_by_guessing - GUARD * n_known)
     best = np.argmax(np.where(allowed, f1, -1) if allowed.any() else np.where(possible, right, -1))
-    return _score_at(_below(ranked, int(best)), scores, calibration)
+    return np.full(log_odds.shape[1], min(_below(ranked, int(best)), 0.0))
 
 
-def _cardinality(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
+def _cardinality(log_odds: Matrix, yes: Mask, known: Mask) -> Matrix:
     n_yes = int(yes.sum())
-    return np.full(scores.shape[1], _below(-np.sort(-scores[known]), n_yes) if n_yes else 0.0)
+    return np.full(log_odds.shape[1], _below(-np.sort(-log_odds[known]), n_yes) if n_yes else 0.0)
 
 
-def _f1(scores: Matrix, yes: Mask, known: Mask, calibration: Calibration) -> Matrix:
+def _f1(log_odds: Matrix, yes: Mask, known: Mask) -> Matrix:
     rare = yes.sum(axis=0) < ENOUGH_POSITIVES
     shared = known & rare
-    thresholds = np.full(scores.shape[1], _best_f1(scores[shared], yes[shared]))
+    cuts = np.full(log_odds.shape[1], _best_f1(log_odds[shared], yes[shared]))
     for k in np.flatnonzero(~rare):
-        thresholds[k] = _best_f1(scores[known[:, k], k], yes[known[:, k], k])
-    return thresholds
+        cuts[k] = _best_f1(log_odds[known[:, k], k], yes[known[:, k], k])
+    return cuts
 
 
-# Thresholds (n_labels,) of held-out scores (n_rows, n_labels), masks of their positive and of their
-# known entries, and the calibration of the scores.
+# Log-odds of each label, (n_labels,), above which it is predicted, from those of held-out entries
+# (n_rows, n_labels), and masks of the positive and of the known ones.
 LEARNED = {"guarded": _guarded, "cardinality": _cardinality, "f1": _f1, "half": _half}
 
 
@@ -85,23 +84,23 @@ class Decisions:
         out of additional coarse fits. A number is a fixed threshold of the score.
     probabilities : bool, default=True
         Whether `predict_proba` is available: a calibration curve per label is learned from the
-        same held-out entries, shrunk towards a common one if few of its entries are known.
-    fusion : <fusions>, default="mean"
-        How the views of a row of a wide table are fused. "mean" is the mean of their scores.
-        "evidence" calibrates each view on held-out entries, and adds up its evidence beyond the
-        base rate of a label. "learned" also learns weights per view and group of labels, and how
-        much the views overlap. For separate tables, see `naim3l.fuse`.
+        same held-out entries, shrunk towards those of other labels if few of its entries are known.
+    fusion : <fusions>, default="evidence"
+        How the views of a row of a wide table are fused. "evidence" adds up what each view says
+        beyond the rate of a label, and learns how much the views overlap; it needs a learned rule,
+        or probabilities. "mean" is the mean of their scores. Separate tables are fused by the
+        method ``fuse`` of a model.
 
     Examples
     --------
     >>> from naim3l import NAIM3L, Decisions
-    >>> NAIM3L(decide=Decisions("f1", fusion="evidence")).decide.rule
+    >>> NAIM3L(decide=Decisions("f1", fusion="mean")).decide.rule
     'f1'
     """
 
     rule: Any = "guarded"
     probabilities: bool = True
-    fusion: str = "mean"
+    fusion: str = "evidence"
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "rule": OneOf({"name": Text(RULES), "number": Number(), "labels": MapOf(Number())}),
@@ -146,9 +145,10 @@ class Decisions:
         """Whether thresholds are learned."""
         return isinstance(self.rule, str) and self.rule in LEARNED
 
-    def _learn(self, wide: bool) -> bool:
+    @property
+    def _learn(self) -> bool:
         """Whether held-out scores are needed."""
-        return self._learned_rule or self.probabilities or (wide and self.fusion != "mean")
+        return self._learned_rule or self.probabilities
 
 
 def _check_rule(rule: Any, label_names: list[str] | None) -> None:
@@ -177,43 +177,29 @@ def fixed_thresholds(rule: Any, label_names: list[str]) -> Matrix:
     return np.full(len(label_names), 0.0 if isinstance(rule, str) else float(rule))
 
 
-def fit_thresholds(scores: Matrix, truth: Matrix, rule: str, calibration: Calibration) -> Matrix:
-    """Thresholds (n_labels,) above which labels are predicted.
+def fit_cuts(log_odds: Matrix, truth: Matrix, rule: str) -> Matrix:
+    """Log-odds (n_labels,) above which labels are predicted.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_rows, n_labels)
-        Scores of held-out entries, by fits without them; NaN elsewhere.
+    log_odds : ndarray of shape (n_rows, n_labels)
+        Calibrated log-odds of held-out entries; NaN elsewhere.
     truth : ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown.
     rule : str
         One of those of `naim3l.Decisions` that are learned.
-    calibration : Calibration
-        Calibration of these scores.
 
     Returns
     -------
     ndarray of shape (n_labels,)
-        Thresholds of the scores.
+        Cuts.
     """
-    known = np.isfinite(scores) & np.isfinite(truth)
-    return LEARNED[rule](scores, known & (truth == 1), known, calibration)
-
-
-def _score_at(log_odds: float, scores: Matrix, calibration: Calibration) -> Matrix:
-    """Score of each label, (n_labels,), whose probability has these log-odds.
-
-    If its probability does not increase with its score, the threshold is beyond all scores.
-    """
-    rises = calibration.slope > 0
-    found = (log_odds - calibration.offset) / np.where(rises, calibration.slope, 1.0)
-    finite = np.where(np.isfinite(scores), scores, 0.0)
-    always = np.where(calibration.base > log_odds, finite.min(axis=0) - 1, finite.max(axis=0) + 1)
-    return np.where(rises, found, always)
+    known = np.isfinite(log_odds) & np.isfinite(truth)
+    return LEARNED[rule](log_odds, known & (truth == 1), known)
 
 
 def _best_f1(scores: Matrix, yes: Mask) -> float:
-    """Threshold with the highest F1; 0 without a positive."""
+    """Cut with the highest F1; 0 without a positive."""
     if not yes.any():
         return 0.0
     ranked, _, f1, possible = _cuts(scores, yes)

@@ -104,7 +104,7 @@ class DeepNAIM3L(ViewModel):
         One record per epoch: "objective" and its parts "loss", "low_rank" and "high_rank", which
         are means over batches of estimates for all rows; "learning_rate"; with ``validation`` also
         "held_out", the loss on held-out entries.
-    features_, decisions_, thresholds_, fusion_weights_, fusion_overlap_, base_rates_, \
+    features_, decisions_, thresholds_, fusion_overlap_, base_rates_, \
 view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
@@ -200,7 +200,7 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
                 raise
         self._keep_networks(trainer)
         score = kept_in(kept, lambda part: self._score_fit(problem, part.Y, seed))
-        self._learn(as_scores(problem), score)
+        self._learn(as_scores(problem), score, trainer.scores())
         self._checkpoint = kept
         return self
 

@@ -281,7 +281,10 @@ def hold_out_validation(problem: Problem, share: float, rng: np.random.RandomSta
 
     With a share of at most 0.5, no two consecutive ones are, so no label loses all its positives.
     """
-    part_of, n_parts = hold_out_folds(problem, N_PARTS, rng), max(1, round(share * N_PARTS))
+    part_of, n_parts = (
+        hold_out_folds(problem, N_PARTS, rng, entries=True),
+        max(1, round(share * N_PARTS)),
+    )
     # The parts are evenly spaced. Entries of a label are in consecutive parts, so holding out the
     # first parts would take all entries of some labels and none of others.
     hidden = (part_of >= 0) & (part_of * n_parts % N_PARTS < n_parts)

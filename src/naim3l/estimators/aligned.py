@@ -128,16 +128,17 @@ class AlignedModel(ViewModel):
             )
         rows = AlignedRows.from_problem(self._read_training(X, y))
         self.n_encoded_ = dict(zip(self.views_, rows.widths, strict=True))
-        self._keep_learned(self._solve(rows, check_random_state(self.random_state)))
+        self._keep_learned(learned := self._solve(rows, check_random_state(self.random_state)))
 
         def scores_of_fit(part: Problem) -> Matrix:
             rng = check_random_state(self.random_state)
-            learned = self._solve_loosely(rows.with_labels(part.Y), rng)
-            if learned.interrupted:
+            loose = self._solve_loosely(rows.with_labels(part.Y), rng)
+            if loose.interrupted:
                 raise KeyboardInterrupt
-            return self._score_rows(learned.arrays, rows.features, rows.present)
+            return self._score_rows(loose.arrays, rows.features, rows.present)
 
-        self._learn(rows.as_scores(), scores_of_fit)
+        final = self._score_rows(learned.arrays, rows.features, rows.present)
+        self._learn(rows.as_scores(), scores_of_fit, final)
 
     def _keep_learned(self, learned: Learned) -> None:
         """Set the attributes of what was learned; then raise the interrupt that ended it."""

@@ -24,7 +24,8 @@ from naim3l._origin import Origin
 from naim3l._progress import progress_bar
 from naim3l._text import documented, plain
 from naim3l._warnings import warn_user
-from naim3l.decisions.fusion import fuse_views
+from naim3l.decisions.fusion import AUTO as OVERLAP
+from naim3l.decisions.fusion import check_overlap, fuse_views, stack_views
 from naim3l.decisions.held_out import Folds, hold_out_folds
 from naim3l.decisions.learning import N_FOLDS, LearnedDecisions, fixed_decisions, learn_decisions
 from naim3l.decisions.rules import RULES, Decisions
@@ -38,13 +39,15 @@ from naim3l.files.stored import Array, MapOf, Nested, Plain, Sometimes, Text
 from naim3l.input.batches import Batch
 from naim3l.input.labels import LabelledRows, fill_unknown
 from naim3l.input.sources import MemoryTable, any_chunked, open_tables, with_columns
-from naim3l.input.views import FUSED, WIDE_TABLE, TableNames, is_separate, rows_without_view
+from naim3l.input.views import FUSED, WIDE_TABLE, TableNames, rows_without_view
 from naim3l.metrics import evaluate
 
 # What to do about a fit that has not converged.
 ADVICE = "Raise max_iter or tol; history_ shows whether the objective still moves."
+KINDS = ("probabilities", "labels", "scores")
 # Containers that results may have; "default" is NumPy.
 OUTPUTS = ("default", "pandas", "polars")
+_ROWS_ONLY = 'compare(by="entries") needs tables in memory; of chunks, rows are held out.'
 _NEEDS = 'needs probabilities: fit the model with decide="guarded", or another learned rule.'
 
 
@@ -105,7 +108,6 @@ class ViewPredictor(BaseEstimator):
     n_features_in_ = property(lambda self: self.names_.n_features_in_)
     feature_names_in_ = property(lambda self: self.names_.feature_names_in_)
     thresholds_ = property(lambda self: self.decisions_.thresholds)
-    fusion_overlap_ = property(lambda self: getattr(self.decisions_.evidence, "overlap", None))
     # Whether `predict_proba` is available.
     has_probabilities = property(lambda self: Decisions.of(self.decide).probabilities)
 
@@ -139,10 +141,10 @@ class ViewPredictor(BaseEstimator):
         return {view: maps[view].gamma if view in maps else None for view in self.views_}
 
     @property
-    def fusion_weights_(self) -> dict[str, Matrix] | None:
-        """Weights (n_labels,) of the views of a wide table that are fused by evidence."""
+    def fusion_overlap_(self) -> float | None:
+        """How much of what a view says the others say, too; None if it is not known."""
         evidence = self.decisions_.evidence
-        return None if evidence is None else dict(zip(self.views_, evidence.weights, strict=True))
+        return self.decisions_.overlap if evidence is None else evidence.overlap
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to tables and their labels.
@@ -305,6 +307,75 @@ class ViewPredictor(BaseEstimator):
             yes = found[FUSED]
             return self._contain({FUSED: np.hstack([1 - yes, yes])}, X, ["0", "1"])
         return self._contain(found, X)
+
+    def fuse(
+        self,
+        X: Any,
+        kind: str = "probabilities",
+        *,
+        decide: str | None = None,
+        overlap: float | str = OVERLAP,
+    ) -> Any:
+        """Predictions of samples that are in several separate tables, one row for each.
+
+        Rows of pandas tables are matched by index; rows of others by position. What the views say
+        about a label beyond its rate is added up, and yes and no are decided on the result. A
+        sample in one table gets the answer of that table. Without probabilities, scores and their
+        margins above thresholds are averaged.
+
+        Parameters
+        ----------
+        X : mapping of str to table
+            Tables of some views, in memory. A row of arrays that is NaN lacks the view.
+        kind : {"probabilities", "labels", "scores"}, default="probabilities"
+            What to return; scores are log-odds if the model has probabilities.
+        decide : str, optional
+            For labels: rule to use instead of that of the fit, as for `predict`.
+        overlap : float from 0 to 1, or "auto", default="auto"
+            How much of what a view says the others say, too, see `naim3l.fuse`. "auto" is learned
+            from the first tables with at least 20 samples in two views, whose labels need not be
+            known, and then kept as ``fusion_overlap_``, also in a file; before, it is 0.1.
+
+        Returns
+        -------
+        ndarray or data frame of shape (n_samples, n_labels)
+            A table of pandas for tables of pandas, with the samples in the order of their first
+            occurrence. Labels of a sample without any value are missing.
+
+        Examples
+        --------
+        >>> from naim3l import NAIM3L, datasets
+        >>> data = datasets.make_unpaired(60, n_labels=3, aligned=True, random_state=0)
+        >>> labels = {view: Y for view, Y in data.labels.items()}
+        >>> model = NAIM3L(decide="guarded", random_state=0).fit(data.views, labels)
+        >>> model.fuse(data.views, "labels")[0]
+        array([1., 1., 1.])
+        """
+        check_is_fitted(self)
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {list(KINDS)}, got {kind!r}.")
+        check_overlap(overlap)
+        if kind == "probabilities" and not self.has_probabilities:
+            raise AttributeError(f"{type(self).__name__}.fuse {_NEEDS}")
+        if self.names_.wide or any_chunked(X):
+            raise TypeError(
+                "fuse takes separate tables in memory: predictions of a wide table are fused "
+                "already, and those of chunks can be fused by naim3l.fuse."
+            )
+        scores = {}
+        for view, S in self.view_scores(X).items():
+            table = X[view].data if isinstance(X[view], Batch) else X[view]
+            scores[view] = self._frame(S, table) if hasattr(table, "iloc") else S
+        stacked, _, contain = stack_views(scores)
+        rule = Decisions.of(self.decide).rule if decide is None else decide
+        by_view = dict(zip(scores, stacked, strict=True))
+        found = self.decisions_.fuse_separate(by_view, rule, overlap)
+        if kind == "labels":
+            return contain(np.where(np.isnan(found.margins), np.nan, found.margins > 0))
+        if kind == "scores":
+            return contain(found.scores)
+        assert found.probabilities is not None
+        return contain(found.probabilities)
 
     @lazily
     def impute_labels(self, X: Any, y: Any, min_confidence: float | None = None) -> Any:
@@ -550,13 +621,21 @@ class ViewPredictor(BaseEstimator):
             return (values[FUSED].ravel() if flat else values[FUSED]) if wide else values
         frames = {}
         for view, array in values.items():
-            names = columns or list(self.label_names_)
-            frames[view] = nw.from_numpy(array, names, backend=container).to_native()
             like = X if wide else X[view]
-            like = like.data if isinstance(like, Batch) else like
-            if container == "pandas" and hasattr(like, "iloc"):
-                frames[view].index = like.index
+            frames[view] = self._frame(array, like, container, columns)
         return frames[FUSED] if wide else frames
+
+    def _frame(
+        self, values: Matrix, like: Any, container: str = "pandas", columns: Any = None
+    ) -> Any:
+        """Data frame of values, in pandas with the index of the table that they belong to."""
+        names = columns or list(self.label_names_)
+        backend: Any = container
+        frame: Any = nw.from_numpy(values, names, backend=backend).to_native()
+        like = like.data if isinstance(like, Batch) else like
+        if container == "pandas" and hasattr(like, "iloc"):
+            frame.index = like.index
+        return frame
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -618,11 +697,6 @@ class ViewModel(ViewPredictor):
         The parameters are checked first, unless ``decisions`` tell that they were.
         """
         decisions = decisions or self._check_parameters()
-        if decisions.fusion != "mean" and is_separate(X):
-            warn_user(
-                f"fusion={decisions.fusion!r} has no effect on separate tables: it fuses the views "
-                "of one wide table. naim3l.fuse fuses predictions of separate tables."
-            )
         self._forget()
         try:
             problem = read_training(self, X, y, **chunks)
@@ -633,30 +707,34 @@ class ViewModel(ViewPredictor):
             self._forget()
             raise
 
-    def _learn(self, problem: Any, solve: Callable[[Any], Matrix]) -> None:
-        """Learn thresholds, probabilities and view weights, after the rest of the model."""
-        if Decisions.of(self.decide)._learn(self.names_.wide):
-            self._learn_held_out(problem, solve)
+    def _learn(self, problem: Any, solve: Callable[[Any], Matrix], W: Matrix) -> None:
+        """Learn thresholds and probabilities, after the weights ``W`` of the model."""
+        if Decisions.of(self.decide)._learn:
+            self._learn_held_out(problem, solve, W)
 
-    def _learn_held_out(self, problem: Any, solve: Callable[[Any], Matrix]) -> tuple[Folds, Any]:
+    def _learn_held_out(
+        self, problem: Any, solve: Callable[[Any], Matrix], W: Matrix, *, entries: bool = False
+    ) -> tuple[Folds, list[Matrix]]:
         """Learn decisions; the folds, and the fits without each."""
-        folds, fits = self._hold_out(problem, N_FOLDS), []
+        folds, fits = self._hold_out(problem, N_FOLDS, entries=entries), list[Matrix]()
         with progress_bar("held-out folds", N_FOLDS, shown=self.verbose > 0) as advance:
             for fold in range(len(folds)):
                 fits.append(solve(folds.without(fold)))
                 advance()
-        self._learn_decisions(folds, fits)
+        self._learn_decisions(folds, fits, W)
         return folds, fits
 
-    def _learn_decisions(self, folds: Folds, fits: list[Matrix]) -> None:
-        """Learn decisions from the fits without each fold."""
-        if self._held_out is not None:  # entries of different folds are compared
-            self._held_out.append((folds.rows, folds.scores(fits, levelled=True)))
+    def _learn_decisions(self, folds: Folds, fits: list[Matrix], W: Matrix) -> None:
+        """Learn decisions from the fits without each fold, and the weights of the final one."""
+        final = folds.rows.multiply(W)
+        scores = folds.scores(fits, final)
+        if self._held_out is not None:
+            self._held_out.append((folds.rows, scores, final))
         rules, start = Decisions.of(self.decide), self._fixed_decisions()
-        self.decisions_ = learn_decisions(rules, start, folds.rows, folds.scores(fits))
+        self.decisions_ = learn_decisions(rules, start, folds.rows, scores, final)
 
-    def _fit_held_out(self, X: Any, y: Any) -> tuple[Any, Matrix]:
-        """Fit with a learned rule; the rows, and the scores of their held-out entries."""
+    def _fit_held_out(self, X: Any, y: Any) -> tuple[Any, Matrix, Matrix]:
+        """Fit with a learned rule; the rows, the scores of their held-out entries, and of all."""
         self.__dict__["_held_out"] = found = list[Any]()
         try:
             self.fit(X, y)
@@ -664,11 +742,13 @@ class ViewModel(ViewPredictor):
             del self.__dict__["_held_out"]
         return found[-1]
 
-    def _hold_out(self, problem: Any, n_folds: int) -> Folds:
+    def _hold_out(self, problem: Any, n_folds: int, *, entries: bool = False) -> Folds:
         if problem.fold_of is not None:  # dealt when it was read
+            if entries:
+                raise ValueError(_ROWS_ONLY)
             return Folds(problem.sample, problem.fold_of, problem.without_fold)
         rng = check_random_state(self.random_state)
-        return Folds.of(problem, hold_out_folds(problem, n_folds, rng))
+        return Folds.of(problem, hold_out_folds(problem, n_folds, rng, entries=entries))
 
     def _fixed_decisions(self) -> LearnedDecisions:
         return fixed_decisions(Decisions.of(self.decide), self.names_.blocks, self.label_names_)

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from naim3l._arrays import Matrix
 from naim3l._progress import progress_bar
-from naim3l.decisions.calibration import fit_calibration
+from naim3l.decisions.calibration import HeldOutScores, fit_calibrations
 from naim3l.decisions.fusion import Blend, blend, blend_weights, calibrated
 from naim3l.decisions.learning import fixed_decisions, learn_decisions
 from naim3l.decisions.rules import Decisions
@@ -62,7 +62,7 @@ class BlendNAIM3L(_BaseComposition, ViewPredictor):
         Weight of each member, by name: one for rare, one for medium and one for frequent labels.
     blends_ : dict of str to Blend
         Calibrations and weights by view.
-    decisions_, thresholds_, fusion_weights_, fusion_overlap_, base_rates_, views_, \
+    decisions_, thresholds_, fusion_overlap_, base_rates_, views_, \
 label_names_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
@@ -153,21 +153,21 @@ label_names_, n_features_in_, feature_names_in_
         whole = isinstance(self.random_state, Integral)
         rng = check_random_state(self.random_state)
         seed = int(self.random_state if whole else rng.randint(2**31 - 1))
-        fitted, scores, problem = dict[str, Any](), [], None
+        fitted, found, problem = dict[str, Any](), [], None
         with progress_bar("members", len(members), shown=self.verbose > 0) as advance:
             for name, member in members:
                 fitted[name] = self._prepared(member, seed)
-                rows, of_member = fitted[name]._fit_held_out(X, y)
+                rows, *of_member = fitted[name]._fit_held_out(X, y)
                 problem = rows if problem is None else problem
                 if not np.array_equal(rows.Y, problem.Y):
                     raise ValueError(
                         f"members[{name!r}] was fitted to other rows than {next(iter(fitted))!r}: "
                         "all members must be able to use the same rows of every view."
                     )
-                scores.append(of_member)
+                found.append(of_member)
                 advance(name)
         assert problem is not None
-        self._learn(rules, fitted, problem, np.stack(scores))
+        self._learn(rules, fitted, problem, np.swapaxes(found, 0, 1))
 
     def _view_scores(self, X: Any) -> dict[str, Matrix]:
         found = [member.view_scores(X) for member in self.members_.values()]
@@ -263,19 +263,29 @@ label_names_, n_features_in_, feature_names_in_
     ) -> None:
         """Learn calibrations, weights and decisions from scores of held-out entries.
 
-        Scores are (n_members, n_rows, n_labels), and NaN elsewhere.
+        Scores are (2, n_members, n_rows, n_labels): those of held-out entries, NaN elsewhere, and
+        those of all rows by the final fits.
         """
-        first = next(iter(fitted.values()))
-        rates, truth = first.base_rates_, problem.truth_of(problem.Y != 0)
-        log_odds, curves = np.full_like(scores, np.nan), {}
-        for view, rows in zip(first.views_, problem.row_slices, strict=True):
-            curves[view] = [fit_calibration(S[rows], truth[rows], rates) for S in scores]
-            log_odds[:, rows] = calibrated(curves[view], scores[:, rows])
-        weights = blend_weights(log_odds, logit(rates), truth)
+        first, truth = next(iter(fitted.values())), problem.truth_of(problem.Y != 0)
+        rates = np.broadcast_to(problem.table_rates, (problem.n_views, problem.n_labels))
+        by_member = []
+        for held_out, final in scores.swapaxes(0, 1):
+            of_views = (
+                [of[rows] for rows in problem.row_slices] for of in (held_out, truth, final)
+            )
+            parts = zip(*of_views, strict=True)
+            by_member.append(fit_calibrations([HeldOutScores(*of) for of in parts], rates))
+        curves = dict(zip(first.views_, map(list, zip(*by_member, strict=True)), strict=True))
+        log_odds, base = np.full_like(scores, np.nan), np.empty(truth.shape)
+        for v, (view, rows) in enumerate(zip(first.views_, problem.row_slices, strict=True)):
+            base[rows] = logit(rates[v])
+            for of, S in zip(log_odds, scores, strict=True):
+                of[:, rows] = calibrated(curves[view], S[:, rows])
+        weights = blend_weights(log_odds[0], base, truth)
         for name in ("names_", "base_rates_", "view_rates_", "roles_"):
             setattr(self, name, getattr(first, name))
         self.members_, self.weights_ = fitted, dict(zip(fitted, weights, strict=True))
         start = fixed_decisions(rules, self.names_.blocks, self.label_names_)
-        blended = blend(log_odds, logit(rates), weights)
-        self.decisions_ = learn_decisions(rules, start, problem, blended)
+        held_out, final = (blend(of, base, weights) for of in log_odds)
+        self.decisions_ = learn_decisions(rules, start, problem, held_out, final)
         self.blends_ = {view: Blend(curves[view], weights) for view in curves}

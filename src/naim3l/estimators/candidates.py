@@ -148,7 +148,7 @@ def _folds(tables: Tables, n_folds: int, rng: np.random.RandomState) -> list[dic
     """Masks by table of the entries of each fold, dealt as those of a search."""
     signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in tables.values()]
     problem = Problem([np.zeros((len(Y), 1)) for Y in signed], signed)
-    fold_of = held_out.hold_out_folds(problem, n_folds, rng)
+    fold_of = held_out.hold_out_folds(problem, n_folds, rng, entries=True)
     return [
         {view: fold_of[rows] == fold for view, rows in zip(tables, problem.row_slices, strict=True)}
         for fold in range(n_folds)

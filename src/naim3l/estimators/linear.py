@@ -75,12 +75,25 @@ class PerViewModel(LinearViewModel):
 
     def _fit(self, X: Any, y: Any) -> None:
         problem = self._read_training(X, y).rotated()
-        self._keep_weights(problem, self._solve(problem))
-        self._learn(problem, self._solve)
+        W = self._solve(problem)
+        self._keep_weights(problem, W)
+        self._learn(problem, self._solve, W)
 
     @abstractmethod
     def _solve(self, problem: Problem) -> Matrix:
         """Stacked weights (n_weights, n_labels) of all views and labels."""
+
+
+def with_rates(problem: Any, W: Matrix, rates: Matrix) -> Matrix:
+    """Ridge weights, in which a label that a view never records has the score of its rate there.
+
+    Its scores would be 0, above those of most labels, which are negative.
+    """
+    if problem.fit_intercept:
+        W = W.copy()
+        for weights, known in zip(problem.weight_slices, problem.known_labels, strict=True):
+            W[weights.stop - 1, ~known] = 2 * rates[~known] - 1
+    return W
 
 
 @dataclass(eq=False, repr=False)
@@ -96,12 +109,13 @@ class PerViewRidge(PerViewModel):
     ridge : float, default=1.0
         Weight of the squared weights; greater than 0. Increase it when few labels are known.
     views, features, positive_weight, fit_intercept, decide, random_state
-        As in :class:`naim3l.NAIM3L`; with a kernel this is kernel ridge regression.
+        As in :class:`naim3l.NAIM3L`; with a kernel this is kernel ridge regression. With an
+        intercept, a label that a view never records has a constant score there, that of its rate.
 
     Attributes
     ----------
     coef_, intercept_, dual_coef_, gamma_, features_, columns_, decisions_, thresholds_, \
-fusion_weights_, fusion_overlap_, base_rates_, views_, label_names_, n_features_in_, \
+fusion_overlap_, base_rates_, views_, label_names_, n_features_in_, \
 feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 
@@ -120,7 +134,7 @@ feature_names_in_
     ridge: float = 1.0
 
     def _solve(self, problem: Problem) -> Matrix:
-        return problem.ridge_solutions([self.ridge])[0]
+        return with_rates(problem, problem.ridge_solutions([self.ridge])[0], problem.base_rates)
 
 
 @dataclass(eq=False, repr=False)
@@ -142,7 +156,7 @@ class PerViewLogistic(PerViewModel):
     Attributes
     ----------
     coef_, intercept_, dual_coef_, gamma_, features_, columns_, decisions_, thresholds_, \
-fusion_weights_, fusion_overlap_, base_rates_, views_, label_names_, n_features_in_, \
+fusion_overlap_, base_rates_, views_, label_names_, n_features_in_, \
 feature_names_in_
         As in :class:`naim3l.NAIM3L`.
 

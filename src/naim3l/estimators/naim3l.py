@@ -2,11 +2,11 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,27 +17,22 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from naim3l._arrays import Matrix
 from naim3l._device import CPU, check_device
 from naim3l._progress import progress_bar
-from naim3l._text import documented, plain
-from naim3l._threads import one_blas_thread
+from naim3l._text import documented
 from naim3l._warnings import warn_user
-from naim3l.decisions import held_out, learning
-from naim3l.decisions.bootstrap_metrics import EvaluatedBlock, evaluate_blocks, guess
 from naim3l.decisions.held_out import Folds
-from naim3l.decisions.learning import N_FOLDS, LearnedDecisions
+from naim3l.decisions.learning import N_FOLDS
 from naim3l.decisions.rules import RULES, Decisions
 from naim3l.estimators.base import ADVICE
+from naim3l.estimators.comparison import HELD_OUT, Comparison, Uncoupled, compare_models
 from naim3l.estimators.linear import FACTOR, LinearViewModel, PerViewRidge
 from naim3l.features.encoding import NAMES
 from naim3l.files.checkpoint import Checkpoint, check_seed, kept_in
-from naim3l.files.stored import Array, Flag, MapOf, Nested, Number, Plain, Sometimes, Whole
-from naim3l.input.views import FUSED, is_separate
+from naim3l.files.stored import Flag, Nested, Number, Plain, Sometimes, Whole
 from naim3l.problem.cost_model import choose_form, move_to, refuse_chunks
 from naim3l.solvers import SOLVERS, Record, SolverResult, solve_fast
 from naim3l.solvers.objective import Objective
 
 Path_ = str | os.PathLike[str]
-# Ridges from which that of the model without coupling is chosen.
-RIDGES = (0.1, 1.0, 10.0, 100.0)
 # Terms of the objective: low rank for rows that share a label, high rank for all rows.
 VARIANTS = {"full": (True, True), "low-rank": (True, False), "loss": (False, False)}
 AUTO = "auto"  # the ridge that bounds the objective, or the metric that is defined
@@ -45,23 +40,6 @@ AUTO = "auto"  # the ridge that bounds the objective, or the metric that is defi
 FOLD_TOL, FOLD_MAX_ITER = 3e-3, 100
 # Squares of larger start weights, or of their scores, could overflow.
 LARGEST_WEIGHT, LARGEST_SCORE = 1e100, 1e40
-
-
-@dataclass(frozen=True)
-class Uncoupled:
-    """What ridge regression per view has learned, from the features and folds of another model."""
-
-    ridge: float
-    coef: dict[str, Matrix]
-    intercept: dict[str, Matrix]
-    decisions: LearnedDecisions
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "ridge": Number(above=0),
-        "coef": MapOf(Array("f", "features", "labels"), keys="views"),
-        "intercept": MapOf(Array("f", "labels"), keys="views"),
-        "decisions": Nested(LearnedDecisions),
-    }
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -145,8 +123,16 @@ class CoupledModel(LinearViewModel):
         self._fit(X, y, checkpoint)
         return self
 
-    def compare(self, X: Any, y: Any, *, checkpoint: Path_ | None = None) -> dict[str, Any]:
-        """Fit the model, and measure it on held-out entries beside simpler methods.
+    def compare(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        by: str = "rows",
+        boosting: bool | str = False,
+        checkpoint: Path_ | None = None,
+    ) -> dict[str, Any]:
+        """Fit the model, and measure it on held-out rows beside simpler methods.
 
         These are guessing by the frequencies of the labels, and ridge regression per view, which
         does not couple the views. The same folds serve for the decisions of the model, so that
@@ -156,12 +142,20 @@ class CoupledModel(LinearViewModel):
         ----------
         X, y, checkpoint
             As for `fit`.
+        by : {"rows", "entries"}, default="rows"
+            What is held out. Whole rows measure predictions of new rows. Single entries measure how
+            well unknown labels of known rows are filled in: the other labels of the row then train
+            the model, which flatters predictions of new rows.
+        boosting : bool or "auto", default=False
+            Whether to measure gradient boosting of each label and view, too, by which much better
+            predictions would show that the columns need a model that is not linear. "auto" does
+            so unless it would take more than about 20 seconds.
 
         Returns
         -------
         dict
             Metrics of held-out entries, "blocks", "labels" and "calibration", as in the result of
-            `naim3l.report.summarise`; also kept as ``held_out_``.
+            `naim3l.report.summarise`, and ``by``; also kept as ``held_out_``.
 
         Examples
         --------
@@ -171,12 +165,16 @@ class CoupledModel(LinearViewModel):
         >>> sorted(found["blocks"][0]["metrics"]["AP"])
         ['gain', 'guessing', 'high', 'low', 'uncoupled', 'value']
         """
-        self._fit(X, y, checkpoint, compare=True)
+        if by not in HELD_OUT:
+            raise ValueError(f"by must be one of {list(HELD_OUT)}, got {by!r}.")
+        if boosting not in (True, False, AUTO):
+            raise ValueError(f"boosting must be True, False or {AUTO!r}, got {boosting!r}.")
+        self._fit(X, y, checkpoint, compare=Comparison(by == "entries", boosting, X))
         return self.held_out_
 
     @abstractmethod
-    def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: bool = False) -> None:
-        """Fit the model, and measure it if it is to be compared."""
+    def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: Any = None) -> None:
+        """Fit the model, and measure it if it is to be compared, see `Comparison`."""
 
     @abstractmethod
     def _checkpoint_settings(self) -> dict[str, Any]:
@@ -234,30 +232,11 @@ class CoupledModel(LinearViewModel):
         model.decisions_ = parts.decisions
         return model
 
-    def _compare(self, problem: Any, folds: Folds, fits: list[Matrix]) -> None:
-        """Measure the held-out scores beside those of guessing and of not coupling."""
-        with progress_bar("without coupling", len(folds) + 1, shown=self.verbose > 0) as advance:
-            ridge, chosen, other = choose_ridge(folds, getattr(self, "metric_", AUTO), advance)
-            weights = problem.split_weights(problem.whole.ridge_solutions([ridge])[0])
-            advance()
-        rules, start, rows = Decisions.of(self.decide), self._fixed_decisions(), folds.rows
-        coef, intercept = (dict(zip(self.views_, of, strict=True)) for of in weights)
-        decisions = learning.learn_decisions(rules, start, rows, folds.scores(chosen))
-        self.uncoupled_parts_ = Uncoupled(ridge, coef, intercept, decisions)
-        names, known = self.names_.blocks, rows.truth_of(folds.fold_of >= 0)
-        truths = learning.scores_by_block(rows, known, None, names)
-        scores = (folds.scores(of, levelled=True) for of in (fits, other))
-        predictions = partial(learning.held_out_predictions, rules, start, rows)
-        own, rivals = (predictions(S, folds.fold_of) for S in scores)
-        blocks = []
-        for name in names:
-            seen = np.asarray(np.isfinite(truths[name]).any(axis=1))  # with a held-out entry
-            guessing = guess(self.view_rates_[name], int(seen.sum()))
-            models = own[name].take(seen), guessing, rivals[name].take(seen)
-            kind = "fused" if name == FUSED else "view"
-            blocks.append(EvaluatedBlock(name, kind, truths[name][seen], *models))
-        blocks = [block for block in blocks if len(block.truth)] or blocks[:1]
-        self.held_out_: dict[str, Any] = plain(evaluate_blocks(blocks, self.label_names_))
+    def _compare(self, asked: Comparison, problem: Any, folds: Folds, fits: Any, W: Matrix) -> None:
+        """Measure the held-out scores beside those of simpler methods."""
+        found = compare_models(self, asked, problem, folds, fits, W)
+        self.held_out_: dict[str, Any] = found[0]
+        self.uncoupled_parts_ = found[1]
 
 
 @documented(features=NAMES, rules=RULES, solvers=SOLVERS, variants=VARIANTS)
@@ -340,11 +319,9 @@ class NAIM3L(CoupledModel):
         Thresholds of every learned rule, calibration curves, and how views are fused.
     thresholds_ : dict of str to ndarray of shape (n_labels,)
         Thresholds by view; for a wide table under the key "fused".
-    fusion_weights_ : dict of str to ndarray of shape (n_labels,), or None
-        Weights of the views of a wide table, for fusion by evidence.
-    fusion_overlap_ : ndarray of shape (n_labels,), or None
-        Overlap of these views: the evidence of the n views that a row has is divided by
-        1 + overlap (n - 1). 0 unless it is learned.
+    fusion_overlap_ : float or None
+        Overlap of views: the evidence of the n views that a row has is divided by
+        1 + overlap (n - 1). For separate tables it is learned by `fuse`.
     base_rates_ : ndarray of shape (n_labels,)
         Share of positives among the known labels of training rows.
     view_rates_ : dict of str to ndarray of shape (n_labels,)
@@ -422,17 +399,19 @@ class NAIM3L(CoupledModel):
     mu: float | None = None
     init: Mapping[str, NDArray] | None = None
 
-    def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: bool = False) -> None:
+    def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: Any = None) -> None:
         decisions = self._check_parameters()
-        learn = compare or decisions._learn(not is_separate(X))
+        learn = compare is not None or decisions._learn
         free = self.ridge == AUTO and self.variant == "full"
         n_folds = N_FOLDS if learn else 0
         problem, kept = self._read(X, y, checkpoint, n_folds, free=free, decisions=decisions)
-        self._keep_result(problem, self._solve(problem.whole, kept))
+        result = self._solve(problem.whole, kept)
+        self._keep_result(problem, result)
         if learn:
-            folds_and_fits = self._learn_held_out(problem, kept_in(kept, self._solve_loosely))
-            if compare:
-                self._compare(problem, *folds_and_fits)
+            solve, entries = kept_in(kept, self._solve_loosely), compare and compare.entries
+            found = self._learn_held_out(problem, solve, result.W, entries=bool(entries))
+            if compare is not None:
+                self._compare(compare, problem, *found, result.W)
         self._checkpoint = kept
 
     def _check_parameters(self) -> Decisions:
@@ -543,36 +522,3 @@ def solve_loosely(objective: Objective, **options: Any) -> SolverResult:
     if result.interrupted:
         raise KeyboardInterrupt
     return result
-
-
-@one_blas_thread  # many products of small matrices
-def choose_ridge(
-    folds: Folds, metric: str, advance: Callable[[], Any] = lambda: None
-) -> tuple[float, list[Matrix], list[Matrix]]:
-    """The ridge that is best for entries that are held out in turn, and fits without each fold.
-
-    Fits (n_weights, n_labels) are first with this ridge, and then with the ridge that is best for
-    the other folds. ``advance`` is called after each fold.
-    """
-    rows, all_hidden = folds.rows, [folds.hidden(fold) for fold in range(len(folds))]
-    if all_hidden:
-        metric = held_out.choose_metric(metric, map(rows.truth_of, all_hidden))
-    fits, values = [], np.empty((len(folds), len(RIDGES)))
-    for fold, hidden in enumerate(all_hidden):
-        fits.append(folds.without(fold).ridge_solutions(RIDGES))
-        values[fold] = [held_out.hidden_metric(rows, hidden, W, metric) for W in fits[-1]]
-        advance()
-    best = best_of_folds(values, metric)
-    without = [best_of_folds(np.delete(values, fold, axis=0), metric) for fold in range(len(folds))]
-    chosen = [of_fold[best] for of_fold in fits]
-    return RIDGES[best], chosen, [of_fold[i] for of_fold, i in zip(fits, without, strict=True)]
-
-
-def best_of_folds(values: Matrix, metric: str) -> int:
-    """Position of the candidate with the best mean over folds, the first of equals.
-
-    The metric of each fold and candidate, (n_folds, n_candidates), is NaN where it is undefined.
-    """
-    mean = np.array([held_out.mean_defined(of_candidate) for of_candidate in values.T])
-    losses = mean if metric in held_out.LOWER_IS_BETTER else -mean
-    return int(np.argmin(np.where(np.isnan(mean), np.inf, losses)))

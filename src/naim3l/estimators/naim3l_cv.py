@@ -21,8 +21,10 @@ from naim3l._threads import one_blas_thread
 from naim3l._warnings import warn_user
 from naim3l.decisions import held_out
 from naim3l.decisions.held_out import AUTO, LOWER_IS_BETTER, METRICS, Folds, mean_defined
+from naim3l.decisions.learning import N_FOLDS
 from naim3l.decisions.rules import Decisions
-from naim3l.estimators.naim3l import NAIM3L, VARIANTS, CoupledModel, best_of_folds, solve_loosely
+from naim3l.estimators.comparison import best_of_folds
+from naim3l.estimators.naim3l import NAIM3L, VARIANTS, CoupledModel, solve_loosely
 from naim3l.features.encoding import FeatureSpec
 from naim3l.files.checkpoint import Arrays, Checkpoint, check_seed, kept_in
 from naim3l.files.stored import Array, MapOf, Number, Text
@@ -345,27 +347,29 @@ class NAIM3LCV(CoupledModel):
     lams: int | Sequence[float] = 10
     ridges: Sequence[float] = (0.0, 1.0, 10.0)
     _: KW_ONLY
-    cv: int = 3
+    cv: int = N_FOLDS
     metric: str = AUTO
     decide: Any = "guarded"
     n_jobs: int | None = None
 
-    def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: bool = False) -> None:
+    def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: Any = None) -> None:
         problem, kept = self._read(X, y, checkpoint, self.cv, refine=self._refine)
-        folds = self._hold_out(problem, self.cv)
+        entries = compare is not None and compare.entries
+        folds = self._hold_out(problem, self.cv, entries=entries)
         self._choose_metric(folds)
         if problem.fold_of is None:  # otherwise refined when it was read
             refined = self._refine_gammas(lambda: self._batches(X), folds)
             if refined is not problem:
                 problem, folds = refined, Folds.of(refined, folds.fold_of)
         search = self._search(folds, kept)
-        self._keep_result(problem, self._solve_best(problem.whole, kept))
-        if compare or Decisions.of(self.decide)._learn(self.names_.wide):
+        result = self._solve_best(problem.whole, kept)
+        self._keep_result(problem, result)
+        if compare is not None or Decisions.of(self.decide)._learn:
             chosen = search.pairs.index((self.lam_, self.ridge_))
-            self._learn_decisions(folds, self._fits(search, [chosen] * len(folds), kept))
-        if compare:
-            without = self._chosen_without(search)
-            self._compare(problem, folds, self._fits(search, without, kept))
+            self._learn_decisions(folds, self._fits(search, [chosen] * len(folds), kept), result.W)
+        if compare is not None:
+            fits = self._fits(search, self._chosen_without(search), kept)
+            self._compare(compare, problem, folds, fits, result.W)
         self._checkpoint = kept
 
     def _check_parameters(self) -> Decisions:

@@ -35,7 +35,7 @@ from naim3l.input.views import FUSED, MOST_SHOWN, TableNames, is_separate, rows_
 from naim3l.problem.cost_model import refuse_statistics
 from naim3l.problem.rows import Problem
 from naim3l.problem.sampled import SampledProblem
-from naim3l.problem.sampling import ALL_BITS, RowSample, entry_folds
+from naim3l.problem.sampling import ALL_BITS, RowSample, row_folds
 from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
 
 # Rows of each table whose held-out entries decide on parameters, thresholds and probabilities, and
@@ -181,7 +181,7 @@ class Reader:
 
     def folds(self, n_folds: int, rows: NDArray[np.int64], Y: NDArray[np.int8]) -> Any:
         """Fold of each label entry of some rows; None without folds."""
-        return entry_folds(n_folds, self.seed, self.number, rows, Y) if n_folds else None
+        return row_folds(n_folds, self.seed, self.number, rows, Y) if n_folds else None
 
 
 def moments_of_batch(

@@ -212,8 +212,8 @@ def _slopes_added(model: LinearViewModel) -> Mapping[str, Matrix]:
     evidence = model.decisions_.evidence
     if evidence is None:
         return {}
-    parts = zip(model.views_, evidence.calibrations, evidence.weights, strict=True)
-    return {view: calibration.slope * weight for view, calibration, weight in parts}
+    pairs = zip(model.views_, evidence.calibrations, strict=True)
+    return {view: curve.slope / curve.spread for view, curve in pairs}
 
 
 def _score_covariances(model: LinearViewModel, X: Any) -> Mapping[str, tuple[Matrix, Any]]:

@@ -253,9 +253,16 @@ MEASURES = {
     name: Measure(name, title, _MEANINGS[name], compute, **known)
     for name, title, compute, known in _TABLE
 }
+# With more labels than this, a model is there to rank the labels of a row, otherwise to rank rows.
+FEW_LABELS = 20
 # What is computed instead in results by other protocols than that of the paper.
 PROTOCOLS: dict[str, dict[str, Metric]]
 PROTOCOLS = {"paper": {}, "fused": {"AP": ScoredLabels.fused_precision}}
+
+
+def headline(n_labels: int) -> str:
+    """The metric of what a model with so many labels is for."""
+    return "AP" if n_labels > FEW_LABELS else "macro-AUC"
 
 
 def _divide(a: Any, b: Any, otherwise: float = np.nan) -> Matrix:

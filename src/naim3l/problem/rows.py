@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import betaln
 
 from naim3l._arrays import Mask, Matrix, as_dense, inner, namespace_of
 from naim3l._threads import blas_threads, map_views
@@ -38,6 +39,10 @@ MOST_ROWS = 0.7
 MOST_OPERATIONS = 2e11
 
 
+# Numbers of entries that base rates may count as, in the rates of a table.
+STRENGTHS = np.geomspace(2, 2e5, 26)
+
+
 class LabelRates:
     """Shares of positives among the known entries of labels.
 
@@ -53,11 +58,20 @@ class LabelRates:
         positives, known = self.label_counts
         return np.asarray((positives.sum(axis=0) + 1) / (known.sum(axis=0) + 2))
 
-    @property
+    @cached_property
     def table_rates(self) -> NDArray[np.float64]:
-        """Shares in each table, (n_tables, n_labels), with two more entries of the base rate."""
+        """Shares in each table, (n_tables, n_labels), drawn towards those in all tables.
+
+        They are means of beta distributions around the base rates, whose strength, the same for
+        all labels and tables, makes the counts most likely: where tables do not differ by more than
+        chance, they have the base rates.
+        """
         positives, known = self.label_counts
-        return np.asarray((positives + 2 * self.base_rates) / (known + 2))
+        prior = STRENGTHS[:, None] * self.base_rates
+        a, b = prior[:, None], (STRENGTHS[:, None] - prior)[:, None]
+        likely = betaln(positives + a, known - positives + b) - betaln(a, b)
+        best = STRENGTHS[np.argmax(likely.sum(axis=(1, 2)))]
+        return np.asarray((positives + best * self.base_rates) / (known + best))
 
 
 class Problem(BaseProblem, LabelRates):

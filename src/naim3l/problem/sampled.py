@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from naim3l._arrays import Mask, Matrix
 from naim3l.problem.rows import LabelRates, Problem
-from naim3l.problem.sampling import RowSample, entry_folds
+from naim3l.problem.sampling import RowSample, row_folds
 from naim3l.problem.statistics_problem import StatisticsProblem
 from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
 
@@ -24,7 +24,7 @@ class SampledProblem(LabelRates):
     ``samples`` have features without it, and signed labels; for a wide table, whose rows that have
     any view are counted in ``table_counts``, rows are sampled with all of their views.
     ``fold_of`` (n_sampled_rows, n_labels) is the fold of each entry of the sample, -1 if in none.
-    ``seed`` is that of `entry_folds`; all views of a wide table have the number 0 there.
+    ``seed`` is that of `row_folds`; all views of a wide table have the number 0 there.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class SampledProblem(LabelRates):
         if self.n_folds == 0:
             return np.full(Y.shape, -1)
         number = v if self.table_counts is None else 0
-        folds = entry_folds(self.n_folds, self.seed, number, sample.rows, Y).astype(np.intp)
+        folds = row_folds(self.n_folds, self.seed, number, sample.rows, Y).astype(np.intp)
         never = self._never_held_out(v)[folds, np.arange(Y.shape[1])]  # of -1: is -1 in any case
         folds[never & (Y > 0)] = -1
         return folds

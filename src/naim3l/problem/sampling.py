@@ -1,6 +1,6 @@
-"""Folds of label entries and samples of rows, by hashes of row numbers.
+"""Folds and samples of rows, by hashes of row numbers.
 
-A hash needs neither all rows at once nor an order in which they are read, so that the same entries
+A hash needs neither all rows at once nor an order in which they are read, so that the same rows
 are held out, and the same rows sampled, for any division of the rows into chunks.
 """
 
@@ -19,32 +19,21 @@ from naim3l._hashing import STEP, Hashes, mix, splitmix64
 ALL_BITS = 2**64 - 1
 # What a hash is for: folds and samples are independent of each other.
 FOLDS, SAMPLES = 1, 2
-# Hashes of entries in memory at a time, so that they fit in a cache.
-BLOCK_ENTRIES = 32_768
 
 
-def entry_folds(
+def row_folds(
     n_folds: int, seed: int, view: int, rows: NDArray[np.integer], Y: NDArray[Any]
 ) -> NDArray[np.int8]:
     """Fold in which each label entry (n, n_labels) is held out; -1 where the label is unknown.
 
-    There are at most 127 folds. ``rows`` (n,) are the numbers of the rows in their table. Views of
-    one wide table have the same number, so that entries of one sample are held out together.
+    All known entries of a row are in one fold. There are at most 127 folds. ``rows`` (n,) are the
+    numbers of the rows in their table. Views of one wide table have the same number, so that
+    samples are held out in all of their views.
     """
-    of_rows = _row_hashes(FOLDS, seed, view, rows)
-    of_labels = mix(np.arange(1, Y.shape[1] + 1, dtype=np.uint64) * STEP)
-    folds = np.empty(Y.shape, dtype=np.int8)
-    step = max(1, BLOCK_ENTRIES // max(1, Y.shape[1]))
-    for start in range(0, len(Y), step):
-        block = slice(start, start + step)
-        hashes = mix(of_rows[block, None] + of_labels)
-        # The upper half of a hash, from 0 to 2^32 - 1, is scaled to the number of folds.
-        hashes >>= np.uint64(32)
-        hashes *= np.uint64(n_folds)
-        hashes >>= np.uint64(32)
-        folds[block] = hashes
-    folds[Y == 0] = -1
-    return folds
+    # The upper half of a hash, from 0 to 2^32 - 1, is scaled to the number of folds.
+    upper = _row_hashes(FOLDS, seed, view, rows) >> np.uint64(32)
+    folds = ((upper * np.uint64(n_folds)) >> np.uint64(32)).astype(np.int8)
+    return np.where(Y == 0, np.int8(-1), folds[:, None])
 
 
 @dataclass(frozen=True)

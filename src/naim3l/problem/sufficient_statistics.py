@@ -109,7 +109,7 @@ class RowStatistics(ArrayFields):
     ) -> "RowStatistics":
         """Statistics of a chunk of rows, (n, n_features), with signed labels, (n, c).
 
-        ``folds`` (n, c) are those of `naim3l.problem.sampling.entry_folds`. ``fit_intercept``
+        ``folds`` (n, c) are those of `naim3l.problem.sampling.row_folds`. ``fit_intercept``
         appends a column of ones, and ``free`` asks for ``free_grams``.
         """
         held = _cells(Y, folds)

@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import logit
 
 from naim3l._arrays import Matrix
 from naim3l.decisions.bootstrap_metrics import EvaluatedBlock, guess
-from naim3l.decisions.fusion import LEAST_PROBABILITY, fuse, fuse_views
+from naim3l.decisions.fusion import AUTO, fuse_views, stack_views
 from naim3l.decisions.learning import Predictions
+from naim3l.decisions.rules import Decisions
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.model_views import read_truth
 from naim3l.input.views import FUSED, WIDE_TABLE
@@ -26,37 +26,6 @@ def read_blocks(model: LinearViewModel, X: Any, y: Any) -> list[EvaluatedBlock]:
     blocks = (_wide_blocks if model.names_.wide else _view_blocks)(models, X, truth)
     known = [block for block in blocks if np.isfinite(block.truth).any()]
     return known or [block for block in blocks if len(block.truth)]
-
-
-def fuse_rows(
-    model: LinearViewModel, scores: dict[str, Any], decide: str | None = None
-) -> tuple[Any, Any, Any]:
-    """Probabilities, scores, and margins above the thresholds of all ids that some view has.
-
-    Evidence of calibrated probabilities is added up, scores are the log-odds of that, and
-    thresholds are the means of what those of an id's views come to in log-odds: an id with one
-    view is decided on as in that view. A model without calibration has no probabilities (None),
-    and takes means of scores and of margins. ``scores`` are data frames (n_rows, n_labels) by view,
-    with ids as index, as the results are. ``decide`` is another rule than the model's.
-    """
-    at = model.decisions_.thresholds_of(decide)
-    if not model.decisions_.calibrations:
-        margins = {view: table - at[view] for view, table in scores.items()}
-        return None, fuse(scores), fuse(margins)
-    curves = {view: model.decisions_.calibrations[view] for view in scores}
-    probabilities = fuse(
-        {view: curves[view].probabilities(table) for view, table in scores.items()},
-        base_rates=model.base_rates_,
-    )
-    log_odds = logit(probabilities.clip(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
-    thresholds = {}
-    for view, table in scores.items():
-        # A view whose scores say nothing about a label has no part in its threshold.
-        informative = np.where(curves[view].slope == 0, np.nan, 1)
-        # The product keeps ids, and unknown the rows that lack the view.
-        thresholds[view] = 0 * table + informative * curves[view].log_odds(at[view])
-    # Where no view is informative, nothing speaks for a yes: the margin is 0.
-    return probabilities, log_odds, log_odds - fuse(thresholds).fillna(log_odds)
 
 
 def _view_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[EvaluatedBlock]:
@@ -91,12 +60,13 @@ def _fused_blocks(
     known = pd.concat([table(truth[view], view) for view in ids])
     if known.index.is_unique:
         return []
-    known, predicted = known.groupby(level=0).max(), []
+    known, predicted = known.groupby(level=0, sort=False).max(), []
     for model, of_model in zip(models, scores, strict=True):
-        fused = fuse_rows(model, {view: table(of_model[view], view) for view in ids})
-        parts: Any = (part if part is None else part.loc[known.index].to_numpy() for part in fused)
-        p, S, margins = parts
-        predicted.append(Predictions(S, margins, p))
+        stacked, _, contain = stack_views({view: table(of_model[view], view) for view in ids})
+        rule, by_view = Decisions.of(model.decide).rule, dict(zip(ids, stacked, strict=True))
+        fused = model.decisions_.fuse_separate(by_view, rule, AUTO)
+        order = contain(fused.scores).index.get_indexer(known.index)
+        predicted.append(fused.take(order))
     return [_block(FUSED, "fused", known.to_numpy(), predicted, models[0].base_rates_)]
 
 
@@ -129,4 +99,4 @@ def _block(
     present = np.asarray(~np.isnan(predicted[0].scores).any(axis=1))
     model, uncoupled, *_ = [*(each.take(present) for each in predicted), None]
     guessing = guess(rates, int(present.sum()))
-    return EvaluatedBlock(name, kind, truth[present], model, guessing, uncoupled, decided)
+    return EvaluatedBlock(name, kind, truth[present], model, guessing, uncoupled, decided=decided)

@@ -8,12 +8,12 @@ from rich.cells import cell_len
 
 from naim3l._text import some, visible
 from naim3l.decisions.bootstrap_metrics import LEVEL, NO_BETTER, SHOWN, TOO_FEW, VERDICTS
+from naim3l.decisions.calibration import LEAST_SLOPE
 from naim3l.decisions.rules import ENOUGH_POSITIVES, SIGN
 
 Summary = dict[str, Any]
 Cautions = dict[str, Any]  # for each rule a sentence, or a list of them; false if nothing applies
 
-HEADLINE = "macro-AUC"
 # Metrics on the page, in its order.
 MEASURES = {each.name: each for each in SHOWN if each.percent and not each.lower_is_better}
 MOST_LABELS, LONGEST_LABEL = 3, 36  # in the title
@@ -53,38 +53,79 @@ def title(names: list[str]) -> str:
 
 
 def describe_verdicts(labels: list[dict[str, Any]]) -> str:
-    """A sentence such as "Ranking of rows: 7 of 12 labels well above guessing, 2 no better ..."."""
+    """A sentence such as "Rows: 7 of 12 labels ranked well, 2 ranked no better than guessing."."""
     counts, (first, *others) = Counter(entry["verdict"] for entry in labels), VERDICTS
     parts = [f"{counts[verdict]} {verdict}" for verdict in others if counts[verdict]]
     n = f"{len(labels)} {_either(labels, 'label', 'labels')}"
-    best = f"Ranking of rows: {counts[first]} of {n} {first}"
+    best = f"Rows: {counts[first]} of {n} {first}"
     return ", ".join([best, *parts]) + "."
+
+
+def describe_answers(block: dict[str, Any] | None) -> str | None:
+    """A sentence on yes and no beside each label's more frequent value; None if unknown."""
+    found = block["metrics"]["1-HL"] if block else None
+    if block is None or found is None or found["value"] is None:
+        return None
+    value, guessed, f1 = found["value"], found["guessing"], block["metrics"]["micro-F1"]["value"]
+    said = f"Yes and no: {100 * value:.1f} % of the entries are right"
+    beside = f"each label's more frequent value is right in {100 * guessed:.1f} %"
+    if value >= guessed or f1 is None:
+        return f"{said}; {beside}."
+    return (
+        f"{said}, which is less than by guessing: {beside}. In return, the rule finds more of the "
+        f"yes (F1 {100 * f1:.1f}); another rule decides otherwise."
+    )
 
 
 def coupling_gain(block: dict[str, Any] | None) -> dict[str, Any] | None:
     """Gain of the headline over the uncoupled model, None where it is unknown."""
-    gain = block["metrics"][HEADLINE]["gain"] if block else None
+    gain = block["metrics"][block["headline"]]["gain"] if block else None
     return gain if gain and gain["value"] is not None else None
 
 
 def describe_coupling(block: dict[str, Any] | None, what: str) -> str | None:
-    """A sentence on what coupling, called ``what``, added to the headline; None if unknown."""
+    """What coupling, called ``what``, added to the headline; None if unknown.
+
+    A second sentence names the measures that clearly gained and lost most.
+    """
     gain = coupling_gain(block)
     if block is None or gain is None:
         return None
-    value, low, high = (round(gain[key], ROUNDED) for key in ("value", "low", "high"))
-    metric = block["metrics"][HEADLINE]
+    value, low, high = (round(gain[key] or 0.0, ROUNDED) for key in ("value", "low", "high"))
+    name, metric = block["headline"], block["metrics"][block["headline"]]
+    if gain["low"] is None:
+        return f"{what}: one fold is too few to tell what it added."
     # Scores that rank rows no better than by coincidence have gained nothing, however they differ.
     if low > 0 and metric["low"] > metric["guessing"]:
-        return f"{what} added {_points_of(value, low, high)}."
-    if high < 0:
-        return f"{what} cost {_points_of(-value, -high, -low)}."
-    return f"{what} made no measurable difference: {_points_of(value, low, high)}."
+        said = f"{what} added {_points_of(name, value, low, high)}."
+    elif high < 0:
+        said = f"{what} cost {_points_of(name, -value, -high, -low)}."
+    else:
+        said = f"{what} made no measurable difference: {_points_of(name, value, low, high)}."
+    return " ".join([said, *_clearest(block)])
 
 
-def _points_of(value: float, low: float, high: float) -> str:
+def _clearest(block: dict[str, Any]) -> list[str]:
+    """A sentence on the other measures that clearly gained and lost most, if any did."""
+    clear: dict[str, tuple[float, str]] = {}
+    for name, measure in MEASURES.items():
+        gain = block["metrics"][name]["gain"] if name in block["metrics"] else None
+        if name == block["headline"] or not gain or gain["low"] is None:
+            continue
+        if gain["low"] > 0 or gain["high"] < 0:
+            interval = f"{show_points(gain['low'])} to {show_points(gain['high'])}"
+            shown = f"{measure.title} {show_points(gain['value'], sign=True)} ({interval})"
+            clear[name] = gain["value"], shown
+    if not clear:
+        return []
+    worst, best = min(clear.values()), max(clear.values())
+    parts = [f"most gained {best[1]}"] * (best[0] > 0) + [f"most lost {worst[1]}"] * (worst[0] < 0)
+    return [f"Of the other measures, {', '.join(parts)}."]
+
+
+def _points_of(name: str, value: float, low: float, high: float) -> str:
     interval = f"{100 * LEVEL:.0f} % interval {show_points(low)} to {show_points(high)}"
-    return f"{show_points(value)} points of {HEADLINE} on your data ({interval})"
+    return f"{show_points(value)} points of {name} on your data ({interval})"
 
 
 def show_points(value: float, *, sign: bool = False) -> str:
@@ -205,8 +246,12 @@ def _of_decisions(summary: Summary) -> Cautions:
     silent = names(lambda e: e["measured_yes"] >= least and not e["found"])
     # A label with many entries that is almost separable hardly depends on the slope of its curve.
     borrowed = names(lambda e: e["own_curve"] is False and min(e["yes"], e["no"]) < FEW_KNOWN)
-    falling = names(
-        lambda e: e["slope"] is not None and e["slope"] <= 0 and min(e["yes"], e["no"]) > 1
+    flat = names(
+        lambda e: (
+            e["slope"] is not None
+            and e["slope"] <= LEAST_SLOPE
+            and min(e["yes"], e["no"]) >= ENOUGH_POSITIVES
+        )
     )
     where = " in some view" if len(summary["labels"]) > len(main_labels(summary)) else ""
     advice = (
@@ -222,11 +267,11 @@ def _of_decisions(summary: Summary) -> Cautions:
         f"of {_labels(silent)}{where}: {advice}",
         "calibrated-from-pooled": borrowed
         and f"The probabilities of {_labels(borrowed)} come "
-        "from a calibration curve that all labels share, because too few entries are known. They "
+        "from a calibration curve that labels share, because too few entries are known. They "
         "are rough estimates.",
-        "curve-falls": falling
-        and f"The probabilities of {_labels(falling)} do not rise with the "
-        "score: on held-out entries, higher scores were not more often yes.",
+        "curve-flat": flat
+        and f"The probabilities of {_labels(flat)} hardly differ from the "
+        "frequency of yes: on held-out rows, higher scores were not more often yes.",
     }
 
 

@@ -117,7 +117,6 @@ def summarise(
 
 def _describe_model(model: LinearViewModel) -> dict[str, Any]:
     parameters, decisions = model.get_params(deep=False), Decisions.of(model.decide)
-    weights, overlap = model.fusion_weights_, model.fusion_overlap_
     return {
         "class": type(model).__name__,
         "parameters": plain(parameters, other=_show_object),
@@ -127,8 +126,7 @@ def _describe_model(model: LinearViewModel) -> dict[str, Any]:
         "ridge": getattr(model, "ridge_", parameters.get("ridge")),
         "label_names": list(model.label_names_),
         "views": list(model.views_),
-        "fusion_weights": weights and {view: float(np.mean(of)) for view, of in weights.items()},
-        "fusion_overlap": None if overlap is None else float(np.mean(overlap)),
+        "fusion_overlap": model.fusion_overlap_,
     }
 
 

@@ -11,7 +11,7 @@ from naim3l_bench.records import Store
 from naim3l_bench.tasks import Plan, Task, usual_lam
 
 TITLE = "Fusion: mean, ranks, evidence, learned weights"
-WAYS = ("best view alone", "mean", "ranks", "evidence", "learned")
+WAYS = ("best view alone", "mean", "ranks", "evidence", "overlap learned")
 RIDGE = 1.0
 
 

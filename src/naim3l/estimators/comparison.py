@@ -1,0 +1,161 @@
+"""What a coupled model is compared with on held-out labels: guessing, ridge per view, boosting."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from naim3l._arrays import Matrix
+from naim3l._progress import progress_bar
+from naim3l._text import plain
+from naim3l._threads import one_blas_thread
+from naim3l.decisions import held_out, learning
+from naim3l.decisions.bootstrap_metrics import EvaluatedBlock, evaluate_blocks, guess
+from naim3l.decisions.held_out import AUTO, Folds
+from naim3l.decisions.learning import LearnedDecisions, Predictions
+from naim3l.decisions.rules import Decisions
+from naim3l.estimators.boosting import MOST_SECONDS, boosted_scores, boosting_cost
+from naim3l.estimators.linear import with_rates
+from naim3l.files.stored import Array, MapOf, Nested, Number
+from naim3l.input.sources import any_chunked
+from naim3l.input.views import FUSED
+
+# What is held out: whole rows, as new rows are, or single entries, as for filling in.
+HELD_OUT = ("rows", "entries")
+# Ridges from which that of the model without coupling is chosen.
+RIDGES = (0.1, 1.0, 10.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `naim3l.NAIM3L.compare` is asked for, and the tables that it was given."""
+
+    entries: bool
+    boosting: bool | str
+    X: Any
+
+
+@dataclass(frozen=True)
+class Uncoupled:
+    """What ridge regression per view has learned, from the features and folds of another model."""
+
+    ridge: float
+    coef: dict[str, Matrix]
+    intercept: dict[str, Matrix]
+    decisions: LearnedDecisions
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "ridge": Number(above=0),
+        "coef": MapOf(Array("f", "features", "labels"), keys="views"),
+        "intercept": MapOf(Array("f", "labels"), keys="views"),
+        "decisions": Nested(LearnedDecisions),
+    }
+
+
+def compare_models(
+    model: Any, asked: Comparison, problem: Any, folds: Folds, fits: list[Matrix], W: Matrix
+) -> tuple[dict[str, Any], Uncoupled]:
+    """Metrics of held-out labels beside those of simpler methods, and the model without coupling.
+
+    ``fits`` are weights without each fold, with parameters that are best for the other folds, and
+    ``W`` those of the final fit.
+    """
+    rows, rates = folds.rows, problem.base_rates
+    with progress_bar("without coupling", len(folds) + 1, shown=model.verbose > 0) as advance:
+        ridge, chosen, other = choose_ridge(folds, rates, getattr(model, "metric_", AUTO), advance)
+        ridge_W = with_rates(problem.whole, problem.whole.ridge_solutions([ridge])[0], rates)
+        advance()
+    finals = rows.multiply(W), rows.multiply(ridge_W)
+    rules, start = Decisions.of(model.decide), model._fixed_decisions()
+    learn = partial(learning.learn_decisions, rules, start, rows)
+    decisions = learn(folds.scores(chosen, finals[1]), finals[1])
+    coef, intercept = (
+        dict(zip(model.views_, of, strict=True)) for of in problem.split_weights(ridge_W)
+    )
+    uncoupled = Uncoupled(ridge, coef, intercept, decisions)
+    predict = partial(learning.held_out_predictions, rules, start, rows, fold_of=folds.fold_of)
+    predicted = {
+        "model": predict((folds.scores(fits, finals[0]), finals[0])),
+        "uncoupled": predict((folds.scores(other, finals[1]), finals[1])),
+    }
+    boosted, skipped = _boosted(model, asked, folds, rates)
+    if boosted is not None:
+        predicted["boosting"] = predict((boosted, boosted))
+    blocks = list(_blocks(model, folds, predicted))
+    measured = evaluate_blocks(blocks, model.label_names_)
+    about = {"by": HELD_OUT[asked.entries], "boosting": skipped}  # why that is not measured
+    return plain(measured | about), uncoupled
+
+
+def _blocks(model: Any, folds: Folds, predicted: Mapping[str, dict[str, Predictions]]) -> Any:
+    """Blocks of held-out labels; the first one even if it has none, and no others do."""
+    names, rows = model.names_.blocks, folds.rows
+    truths = learning.scores_by_block(rows, rows.truth_of(folds.fold_of >= 0), None, names)
+    fold_of = np.where(folds.fold_of < 0, np.nan, folds.fold_of)
+    of_folds = learning.scores_by_block(rows, fold_of, None, names)
+    found = []
+    for name in names:
+        seen = np.asarray(np.isfinite(truths[name]).any(axis=1))  # with a held-out entry
+        of_methods = {method: of[name].take(seen) for method, of in predicted.items()}
+        guessing, kind = guess(model.view_rates_[name], int(seen.sum())), "view"
+        kind = "fused" if name == FUSED else kind
+        given: dict[str, Any] = {"guessing": guessing, "folds": of_folds[name][seen], **of_methods}
+        found.append(EvaluatedBlock(name, kind, truths[name][seen], **given))
+    return [block for block in found if len(block.truth)] or found[:1]
+
+
+def _boosted(model: Any, asked: Comparison, folds: Folds, rates: Matrix) -> tuple[Any, str]:
+    """Held-out log-odds of boosting, stacked, or None; and why it is not measured."""
+    if asked.boosting is False:
+        return None, "not asked for"
+    if any_chunked(asked.X):
+        return None, "not measured on tables that are read in chunks"
+    tables = []
+    for view, batch in model._batches(asked.X).items():
+        tables.append(model.features_[view].rows(batch, judge=False)[0])
+    slices = folds.rows.row_slices
+    signed, fold_of = ([of[rows] for rows in slices] for of in (folds.rows.Y, folds.fold_of))
+    seconds = boosting_cost(tables, signed, fold_of)
+    if asked.boosting == AUTO and seconds > MOST_SECONDS:
+        return None, f"not measured: it would take about {seconds:.0f} seconds"
+    n_fits = len(tables) * folds.rows.n_labels * len(folds)
+    with progress_bar("boosting", n_fits, shown=model.verbose > 0) as advance:
+        found = boosted_scores(tables, signed, fold_of, rates, advance=advance)
+    return np.concatenate(found), ""
+
+
+@one_blas_thread  # many products of small matrices
+def choose_ridge(
+    folds: Folds, rates: Matrix, metric: str, advance: Callable[[], Any] = lambda: None
+) -> tuple[float, list[Matrix], list[Matrix]]:
+    """The ridge that is best for entries that are held out in turn, and fits without each fold.
+
+    Fits (n_weights, n_labels) are first with this ridge, and then with the ridge that is best for
+    the other folds. Labels that a view never records have their rates (n_labels,) as scores there.
+    ``advance`` is called after each fold.
+    """
+    rows, all_hidden = folds.rows, [folds.hidden(fold) for fold in range(len(folds))]
+    if all_hidden:
+        metric = held_out.choose_metric(metric, map(rows.truth_of, all_hidden))
+    fits, values = [], np.empty((len(folds), len(RIDGES)))
+    for fold, hidden in enumerate(all_hidden):
+        part = folds.without(fold)
+        fits.append([with_rates(part, W, rates) for W in part.ridge_solutions(RIDGES)])
+        values[fold] = [held_out.hidden_metric(rows, hidden, W, metric) for W in fits[-1]]
+        advance()
+    best = best_of_folds(values, metric)
+    without = [best_of_folds(np.delete(values, fold, axis=0), metric) for fold in range(len(folds))]
+    chosen = [of_fold[best] for of_fold in fits]
+    return RIDGES[best], chosen, [of_fold[i] for of_fold, i in zip(fits, without, strict=True)]
+
+
+def best_of_folds(values: Matrix, metric: str) -> int:
+    """Position of the candidate with the best mean over folds, the first of equals.
+
+    The metric of each fold and candidate, (n_folds, n_candidates), is NaN where it is undefined.
+    """
+    mean = np.array([held_out.mean_defined(of_candidate) for of_candidate in values.T])
+    losses = mean if metric in held_out.LOWER_IS_BETTER else -mean
+    return int(np.argmin(np.where(np.isnan(mean), np.inf, losses)))
