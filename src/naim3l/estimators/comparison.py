@@ -16,7 +16,7 @@ from naim3l.decisions.bootstrap_metrics import EvaluatedBlock, evaluate_blocks, 
 from naim3l.decisions.held_out import AUTO, Folds
 from naim3l.decisions.learning import LearnedDecisions, Predictions
 from naim3l.decisions.rules import Decisions
-from naim3l.estimators.boosting import MOST_SECONDS, boosted_scores, boosting_cost
+from naim3l.estimators.boosting import MOST_SECONDS, boosted_scores, boosting_cost, boosting_fits
 from naim3l.estimators.linear import with_rates
 from naim3l.files.stored import Array, MapOf, Nested, Number
 from naim3l.input.sources import any_chunked
@@ -80,7 +80,7 @@ def compare_models(
         "model": predict((folds.scores(fits, finals[0]), finals[0])),
         "uncoupled": predict((folds.scores(other, finals[1]), finals[1])),
     }
-    boosted, skipped = _boosted(model, asked, folds, rates)
+    boosted, skipped = _boosted(model, asked, folds)
     if boosted is not None:
         predicted["boosting"] = predict((boosted, boosted))
     blocks = list(_blocks(model, folds, predicted))
@@ -106,7 +106,7 @@ def _blocks(model: Any, folds: Folds, predicted: Mapping[str, dict[str, Predicti
     return [block for block in found if len(block.truth)] or found[:1]
 
 
-def _boosted(model: Any, asked: Comparison, folds: Folds, rates: Matrix) -> tuple[Any, str]:
+def _boosted(model: Any, asked: Comparison, folds: Folds) -> tuple[Any, str]:
     """Held-out log-odds of boosting, stacked, or None; and why it is not measured."""
     if asked.boosting is False:
         return None, "not asked for"
@@ -115,12 +115,15 @@ def _boosted(model: Any, asked: Comparison, folds: Folds, rates: Matrix) -> tupl
     tables = []
     for view, batch in model._batches(asked.X).items():
         tables.append(model.features_[view].rows(batch, judge=False)[0])
-    slices = folds.rows.row_slices
-    signed, fold_of = ([of[rows] for rows in slices] for of in (folds.rows.Y, folds.fold_of))
+    problem = folds.rows
+    signed, fold_of = (
+        [of[rows] for rows in problem.row_slices] for of in (problem.Y, folds.fold_of)
+    )
+    rates = np.broadcast_to(problem.table_rates, (problem.n_views, problem.n_labels))
     seconds = boosting_cost(tables, signed, fold_of)
     if asked.boosting == AUTO and seconds > MOST_SECONDS:
         return None, f"not measured: it would take about {seconds:.0f} seconds"
-    n_fits = len(tables) * folds.rows.n_labels * len(folds)
+    n_fits = len(boosting_fits(tables, signed, fold_of))
     with progress_bar("boosting", n_fits, shown=model.verbose > 0) as advance:
         found = boosted_scores(tables, signed, fold_of, rates, advance=advance)
     return np.concatenate(found), ""
