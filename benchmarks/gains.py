@@ -64,7 +64,10 @@ def print_table(runs):
 
     print("| measure, held out | study | claimed | real | difference | interval covers | width |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for key in [key for key in runs[0] if key not in ("study", "seed")]:
+    keys = [key for key in runs[0] if key not in ("study", "seed")]
+    for key in sorted(
+        keys, key=lambda key: (key.split(", ")[1] == "entries", not key.startswith("headline"))
+    ):
         for name in [*STUDIES, "all"]:
             of = [run[key] for run in runs if name in ("all", run["study"])]
             claimed, real, low, high = (

@@ -13,7 +13,7 @@ How much is gained, and how honest are the combined probabilities?
 import matplotlib.pyplot as plt
 import numpy as np
 
-from naim3l import NAIM3L, Decisions, evaluate, fuse
+from naim3l import NAIM3L, Decisions, evaluate
 from naim3l.datasets import make_unpaired
 
 rng = np.random.default_rng(0)
@@ -39,13 +39,13 @@ def wide(rows, n_views):
 
 
 # %%
-# Three ways to fuse. "mean" averages scores, "evidence" adds up what each view says beyond the
-# base rate of a label, "learned" also learns how much the views overlap.
+# Two ways to fuse. "mean" averages scores; "evidence" adds up what each view says beyond the base
+# rate of a label, as far as other views do not say the same.
 
 train, test = slice(0, n_train), slice(n_train, None)
 tests = {n_views: wide(test, n_views) for n_views in (1, 2, 3, 4)}
 precision, models = {}, {}
-for fusion in ("mean", "evidence", "learned"):
+for fusion in ("mean", "evidence"):
     decide = Decisions("half", fusion=fusion)
     model = NAIM3L(lam=0.4, ridge=1.0, views=columns, decide=decide, random_state=0)
     models[fusion] = model.fit(wide(train, 3), labels)
@@ -54,26 +54,29 @@ for fusion in ("mean", "evidence", "learned"):
     ]
 
 # %%
-# Probabilities of the four views can also be learned separately and added up afterwards, by
-# ``fuse``. As the views overlap in what they know, the sum is too sure of itself. The model that
-# has learned the overlap is not.
+# Separate tables, whose rows do not match in training, can be fused afterwards for samples that
+# are in all of them. As the views overlap in what they know, the plain sum of their evidence would
+# be too sure of itself. By default ``fuse`` learns the overlap from the rows at hand, without their
+# labels.
 
 separate = NAIM3L(lam=0.4, ridge=1.0, decide="half", random_state=0).fit(
     {view: table[train] for view, table in data.views.items()}, dict.fromkeys(data.views, labels)
 )
-each = separate.predict_proba({view: table[test] for view, table in data.views.items()})
+new = {view: table[test] for view, table in data.views.items()}
 curves = {
-    "separate views, added up": fuse(each, base_rates=separate.base_rates_),
-    "learned": models["learned"].predict_proba(tests[4]),
+    "separate tables, plain sum": separate.fuse(new, overlap=0.0),
+    "separate tables": separate.fuse(new),
+    "wide table": models["evidence"].predict_proba(tests[4]),
 }
+print(f"overlap: {separate.fusion_overlap_:.2f}")
 
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
-for (fusion, values), marker in zip(precision.items(), "osD", strict=True):
+for (fusion, values), marker in zip(precision.items(), "os", strict=True):
     axes[0].plot(list(tests), values, marker=marker, label=fusion)
 axes[0].set(xlabel="views of a sample", ylabel="average precision (%)", title="ranking of labels")
 axes[0].set_xticks(list(tests))
 axes[1].plot([0, 1], [0, 1], "--", color="0.5", label="exactly right")
-for (name, predicted), marker, colour in zip(curves.items(), "sD", ("C1", "C2"), strict=True):
+for (name, predicted), marker, colour in zip(curves.items(), "vsD", ("C3", "C1", "C2"), strict=True):
     bins = np.digitize(predicted, np.linspace(0, 1, 11)[1:-1])
     kept = [b for b in range(10) if (bins == b).sum() >= 15]
     x, y = ([values[bins == b].mean() for b in kept] for values in (predicted, truth))

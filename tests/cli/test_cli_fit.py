@@ -61,7 +61,7 @@ def test_lam_is_chosen_where_none_is_given(folder):
     assert 0.5 == held_out["guessing"] < held_out["value"] <= 1
     assert set(summary["held_out"]["labels"]) == {"flu", "asthma", "gout"}
     model = load("tuned.naim3l")
-    assert model.lam_ == summary["lam"] and summary["metric"] == "AP"
+    assert model.lam_ == summary["lam"] and summary["metric"] == "macro-AUC"
     # The same as in Python.
     table = pd.read_csv("lab.txt", sep=";", decimal=",", index_col="patient_id")
     labels = table[model.label_names_]
@@ -73,13 +73,38 @@ def test_lam_is_chosen_where_none_is_given(folder):
 
 
 def test_fit_shows_what_guessing_and_not_coupling_reach(folder):
-    result = run("fit", *VIEWS, *ROLES, *QUICK, "-o", "beside.naim3l")
+    result = run("fit", *VIEWS, *ROLES, *QUICK, "--no-boosting", "-o", "beside.naim3l")
     assert result.exit_code == 0, result.output
     shown = " ".join(result.stdout.split())
-    assert "guessing" in shown and "uncoupled" in shown and "accuracy (1-HL)" in shown
-    metric = load("beside.naim3l").held_out_["blocks"][0]["metrics"]["macro-AUC"]
-    assert f"│ macro-AUC │ {100 * metric['value']:.1f} │ 50.0 │" in shown
-    assert "Coupling the tables" in shown and "of 3 labels well above guessing" in shown
+    assert "┃ measure ┃ model ┃ guessing ┃ ridge ┃ coupling added ┃" in shown
+    assert "accuracy (1-HL)" in shown and "Boosting" not in shown
+    measured = load("beside.naim3l").held_out_
+    metric = measured["blocks"][0]["metrics"]["macro-AUC"]
+    numbers = f"{100 * metric['value']:.1f} │ 50.0 │ {100 * metric['uncoupled']:.1f} │"
+    assert f"│ macro-AUC │ {numbers}" in shown
+    assert "Coupling the tables" in shown and "of 3 labels ranked well." in shown
+    right = measured["blocks"][0]["metrics"]["1-HL"]
+    assert f"Yes and no: {100 * right['value']:.1f} % of the entries are right" in shown
+
+
+def test_boosting_stands_beside_ridge_unless_it_takes_long(folder, monkeypatch):
+    command = ["fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "boosted.naim3l"]
+    result = run(*command, "--json")
+    assert result.exit_code == 0, result.output
+    metric = json.loads(result.stdout)["held_out"]["views"]["lab"]["macro-AUC"]
+    assert 0.5 < metric["boosting"] <= 1
+    shown = " ".join(run(*command).stdout.split())
+    assert "┃ ridge ┃ boosting ┃ coupling added ┃" in shown and "Boosting of" not in shown
+    assert f"{100 * metric['uncoupled']:.1f} │ {100 * metric['boosting']:.1f} │" in shown
+    # The time that it would take decides only if nobody has said anything.
+    monkeypatch.setattr("naim3l.estimators.comparison.boosting_cost", lambda *of: 77.7)
+    skipped = " ".join(run(*command).stdout.split())
+    assert "┃ ridge ┃ coupling added ┃" in skipped
+    assert "Boosting of each table was not measured: it would take about 78 seconds" in skipped
+    asked = " ".join(run(*command, "--boosting").stdout.split())
+    assert "┃ ridge ┃ boosting ┃ coupling added ┃" in asked and "not measured" not in asked
+    refused = run(*command, "--no-boosting", "--json")
+    assert json.loads(refused.stdout)["held_out"]["views"]["lab"]["AP"]["boosting"] is None
 
 
 @pytest.mark.parametrize("what", ["labels", "scores", "probabilities"])

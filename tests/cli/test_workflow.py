@@ -126,10 +126,11 @@ class TestPredictions:
         assert fused.index.name == "patient_id"
         chances = predict_rows(model, X, "probabilities")
         both = sorted(set(index["lab"]) & set(index["survey"]))
-        base = logit(model.base_rates_)
+        base = logit([model.view_rates_[view] for view in X])
         for someone in both[:20]:
             evidence = logit(chances.loc[someone, LABELS].to_numpy(dtype=float)) - base
-            np.testing.assert_allclose(fused.loc[someone], base + evidence.sum(axis=0))
+            expected = base.mean(axis=0) + evidence.sum(axis=0) / (1 + model.fusion_overlap_)
+            np.testing.assert_allclose(fused.loc[someone], expected)
         np.testing.assert_allclose(logit(predict_fused(model, X, "probabilities")), fused)
         # An id with one view is predicted as in that view.
         alone = sorted(set(index["lab"]) - set(index["survey"]))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import t
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from naim3l import evaluate
@@ -195,3 +196,115 @@ def test_without_any_known_entry_nothing_is_defined():
     found = evaluate_blocks([block], ["x", "y"])
     assert all(np.isnan(metric["value"]) for metric in found["blocks"][0]["metrics"].values())
     assert [label["verdict"] for label in found["labels"]] == [TOO_FEW, TOO_FEW]
+
+
+def in_folds(n_folds=4, seed=0, **options):
+    """A block of entries held out in folds, with another method that is worse."""
+    block = random_block(seed, n_rows=80, **options)
+    rng = np.random.default_rng((seed, 1))
+    folds = np.where(np.isnan(block.truth), np.nan, rng.integers(0, n_folds, block.truth.shape))
+    scores = block.model.scores + 0.5 * rng.normal(size=folds.shape)
+    return replace(block, folds=folds, uncoupled=Predictions(scores, scores - 0.2))
+
+
+def values_of_folds(block, predicted):
+    """Metrics of each fold by itself."""
+    truths = [np.where(block.folds == fold, block.truth, np.nan) for fold in range(4)]
+    found = [evaluate(Y, predicted.scores, threshold=0.2) for Y in truths]
+    return {name: np.array([of_fold[name] for of_fold in found]) for name in METRICS}
+
+
+def test_metrics_of_held_out_entries_are_means_over_folds():
+    block = replace(in_folds(), boosting=random_block(5, n_rows=80).model)
+    found = evaluate_blocks([block], names_of(block))
+    metrics = found["blocks"][0]["metrics"]
+    for key, method in (("value", "model"), ("uncoupled",) * 2, ("boosting",) * 2):
+        expected = values_of_folds(block, getattr(block, method))
+        for name in METRICS:
+            assert metrics[name][key] == pytest.approx(expected[name].mean()), (key, name)
+    for name in METRICS:
+        assert metrics[name]["low"] <= metrics[name]["value"] <= metrics[name]["high"]
+    label, aucs = found["labels"][2], []
+    for fold in range(4):
+        here = block.folds[:, 2] == fold
+        aucs.append(roc_auc_score(block.truth[here, 2], block.model.scores[here, 2]))
+    assert label["auc"] == pytest.approx(np.mean(aucs))
+    assert label["yes"] + label["no"] == np.isfinite(block.truth[:, 2]).sum()
+
+
+def test_the_interval_of_a_gain_covers_the_choice_of_training_rows():
+    """Mean and t times the deviation of Nadeau and Bengio, with 1 / (K - 1) for test by train.
+
+    Here it is wider than that of resampled rows, which it always contains.
+    """
+    block = in_folds()
+    model, other = (values_of_folds(block, of) for of in (block.model, block.uncoupled))
+    for name, found in first_metrics(block).items():
+        gains = model[name] - other[name]
+        half = t.ppf(0.975, 3) * np.sqrt((1 / 4 + 1 / 3) * gains.var(ddof=1))
+        expected = {"value": gains.mean(), "low": gains.mean() - half, "high": gains.mean() + half}
+        assert found["gain"] == pytest.approx(expected), name
+
+
+def test_the_interval_of_a_gain_by_hand():
+    """Gains of two folds, 0.5 and 0: 0.25 and 12.706 sqrt((1 / 2 + 1) 0.125) on either side."""
+    truth, own, other = np.ones((4, 1)), np.ones((4, 1)), np.array([[1.0], [-1], [1], [1]])
+    guessing, folds = guess(np.array([0.9]), 4), np.array([[0.0], [0], [1], [1]])
+    model, uncoupled = (Predictions(scores, scores) for scores in (own, other))
+    block = EvaluatedBlock("a", "view", truth, model, guessing, uncoupled, folds=folds)
+    gain = first_metrics(block)["1-HL"]["gain"]
+    half = 12.7062 * np.sqrt(1.5 * 0.125)
+    expected = {"value": 0.25, "low": 0.25 - half, "high": 0.25 + half}
+    assert gain == pytest.approx(expected, rel=1e-5)
+
+
+def test_where_folds_agree_by_chance_the_interval_of_a_gain_is_that_of_resampled_rows():
+    small = random_block(n_rows=60, signal=0.7)
+    rng = np.random.default_rng(1)
+    margins = np.where(rng.random((60, 1)) < 0.1, -1, 1) * small.model.margins
+    methods = {"model": small.model.margins, "uncoupled": margins}
+    of_methods = {key: Predictions(of := np.tile(M, (5, 1)), of) for key, M in methods.items()}
+    folds = np.broadcast_to(np.repeat(np.arange(5.0), 60)[:, None], (300, 5))
+    guessing = guess(np.full(5, 0.4), 300)
+    block = replace(
+        small, truth=np.tile(small.truth, (5, 1)), guessing=guessing, folds=folds, **of_methods
+    )
+    gain = first_metrics(block)["1-HL"]["gain"]
+    known = np.isfinite(block.truth)
+    right = [((of.margins > 0) == block.truth) & known for of in of_methods.values()]
+    gained = right[0].astype(float) - right[1]
+    value = gained.sum() / known.sum()
+    by_row = gained.sum(axis=1) - value * known.sum(axis=1)
+    deviation = np.sqrt((by_row**2).sum()) / known.sum()
+    assert gain["value"] == pytest.approx(value)
+    assert (gain["high"] - gain["low"]) / 2 == pytest.approx(1.96 * deviation, rel=0.25)
+
+
+def test_gains_of_a_fold_are_means_over_the_views():
+    blocks = [in_folds(seed=seed, name=name) for seed, name in enumerate("ab")]
+    mean, *_ = evaluate_blocks(blocks, names_of(blocks[0]))["blocks"]
+    for name in METRICS:
+        model, other = (
+            np.mean([values_of_folds(of, getattr(of, method))[name] for of in blocks], axis=0)
+            for method in ("model", "uncoupled")
+        )
+        gains = model - other
+        half = t.ppf(0.975, 3) * np.sqrt((1 / 4 + 1 / 3) * gains.var(ddof=1))
+        assert mean["metrics"][name]["gain"]["value"] == pytest.approx(gains.mean())
+        assert mean["metrics"][name]["gain"]["high"] == pytest.approx(gains.mean() + half)
+
+
+def test_a_metric_that_one_fold_alone_defines_has_a_gain_without_an_interval():
+    block = in_folds()
+    block.truth[:, 1:][block.folds[:, 1:] > 0] = np.nan  # one label is left, which is not ranked
+    alone = first_metrics(block)["AP"]
+    expected = values_of_folds(block, block.model)["AP"]
+    assert np.isnan(expected[1:]).all() and alone["value"] == pytest.approx(expected[0])
+    assert np.isfinite(alone["gain"]["value"])
+    assert np.isnan(alone["gain"]["low"]) and np.isnan(alone["gain"]["high"])
+
+
+@pytest.mark.parametrize(("n_labels", "name"), [(1, "macro-AUC"), (20, "macro-AUC"), (21, "AP")])
+def test_the_headline_ranks_rows_of_few_labels_and_labels_of_a_row_of_many(n_labels, name):
+    block = random_block(n_labels=n_labels)
+    assert evaluate_blocks([block], names_of(block))["blocks"][0]["headline"] == name

@@ -1,3 +1,5 @@
+"""What is held out, scores of that by fits without it, and metrics of these."""
+
 import numpy as np
 import pytest
 from scipy.special import log_expit
@@ -71,50 +73,173 @@ def test_shares_are_those_of_exact_arithmetic():
         np.testing.assert_array_equal(whole_share(percent / 100, counts), percent * counts // 100)
 
 
+def folds_by(kind, problem, n_folds, seed=0):
+    return hold_out_folds(problem, n_folds, seeded(seed), entries=kind == "entries")
+
+
 class TestHoldOutFolds:
+    by_kind = pytest.mark.parametrize("kind", ["rows", "entries"])
+
+    @by_kind
     @pytest.mark.parametrize("n_folds", [2, 3, 7])
-    def test_each_observed_entry_is_in_exactly_one_fold(self, make_problem, n_folds):
+    def test_each_known_entry_is_in_exactly_one_fold(self, make_problem, n_folds, kind):
         *_, problem = make_problem(n_rows=(120, 90))
-        fold_of = hold_out_folds(problem, n_folds, seeded())
-        assert fold_of.max() == n_folds - 1
+        fold_of = folds_by(kind, problem, n_folds)
+        assert set(np.unique(fold_of)) == set(range(-1, n_folds))
         np.testing.assert_array_equal(fold_of >= 0, problem.P)
+
+    @pytest.mark.parametrize("n_folds", [2, 3, 7])
+    def test_values_of_each_label_are_shared_equally_if_entries_are_held_out(
+        self, make_problem, n_folds
+    ):
+        *_, problem = make_problem(n_rows=(120, 90))
+        fold_of = folds_by("entries", problem, n_folds)
         for rows in problem.row_slices:
             for value in (1, -1):
                 held_out = problem.Y[rows] == value
                 sizes = [(held_out & (fold_of[rows] == k)).sum(axis=0) for k in range(n_folds)]
                 assert np.ptp(sizes, axis=0).max() <= 1
 
-    def test_only_positive_of_a_label_in_a_view_stays_in_training(self):
+    @pytest.mark.parametrize("observed", [1.0, 0.6, 0.15])
+    def test_known_entries_of_a_row_are_held_out_together(self, make_problem, observed):
+        *_, problem = make_problem(n_rows=(120, 90), observed=observed, positive=0.5)
+        fold_of = folds_by("rows", problem, 3)
+        for row in fold_of:
+            assert len(set(row) - {-1}) <= 1
+        some = [row for row, Y in zip(fold_of, problem.Y, strict=True) if (Y != 0).sum() > 1]
+        together = folds_by("entries", problem, 3)[(problem.Y != 0).sum(axis=1) > 1]
+        assert some and any(
+            len(set(row) - {-1}) > 1 for row in together
+        )  # as entries, they are not
+
+    @pytest.mark.parametrize("n_folds", [2, 3, 5])
+    @pytest.mark.parametrize("positive", [0.1, 0.4])
+    def test_rows_are_stratified_by_their_rarest_positive(self, make_problem, n_folds, positive):
+        *_, problem = make_problem(n_rows=(150, 110), positive=positive)
+        problem.Y[:, 0] = np.where(problem.Y[:, 0] > 0, -1, problem.Y[:, 0])  # and is never one
+        problem.Y[4, 0] = problem.Y[9, 0] = problem.Y[200, 0] = problem.Y[210, 0] = 1
+        fold_of = folds_by("rows", problem, n_folds).max(axis=1)
+        sizes = np.bincount(fold_of[fold_of >= 0], minlength=n_folds)
+        assert np.ptp(sizes) <= 1
+        for rows in problem.row_slices:
+            Y, folds = problem.Y[rows] > 0, fold_of[rows]
+            of_labels = np.where(Y, Y.sum(axis=0), np.inf)
+            rarest = np.where(Y.any(axis=1), of_labels.argmin(axis=1), -1)
+            for k in np.unique(rarest[rarest >= 0]):
+                of_folds = np.bincount(folds[rarest == k], minlength=n_folds)
+                assert np.ptp(of_folds) <= 1
+
+    def test_rows_without_positives_are_stratified_by_their_rarest_negative(self):
+        Y = np.zeros((60, 3))
+        Y[:, 2] = -1
+        Y[:12, 0] = -1
+        Y[6:30, 1] = -1
+        fold_of = hold_out_folds(Problem([np.ones((60, 1))], [Y]), 3, seeded())[:, 2]
+        for rows, n in [(slice(12), 4), (slice(12, 30), 6), (slice(30, 60), 10)]:
+            assert np.bincount(fold_of[rows]).tolist() == [n] * 3
+
+    @by_kind
+    def test_only_positive_of_a_label_in_a_view_stays_in_training(self, kind):
         Y = -np.ones((6, 3))
         Y[2, 0] = Y[1, 1] = Y[4, 1] = 1
-        fold_of = hold_out_folds(Problem([np.eye(6)], [Y]), 5, seeded())
+        fold_of = folds_by(kind, Problem([np.eye(6)], [Y]), 5)
         assert fold_of[2, 0] == -1
         assert fold_of[1, 1] != fold_of[4, 1]
         assert (fold_of < 0).sum() == 1
 
-    def test_entries_of_a_sample_are_held_out_in_all_its_views(self):
+    @by_kind
+    @pytest.mark.parametrize("seed", range(5))
+    def test_positives_of_a_label_in_a_view_are_never_all_held_out(self, kind, seed, make_problem):
+        """Also if its rows are stratified by other labels."""
+        *_, problem = make_problem(seed, n_rows=(40, 30), n_labels=12, positive=0.08)
+        fold_of, together = folds_by(kind, problem, 2, seed), 0
+        for rows in problem.row_slices:
+            positive = problem.Y[rows] > 0
+            for fold in range(2):
+                left = (positive & (fold_of[rows] != fold)).any(axis=0)
+                np.testing.assert_array_equal(left, positive.any(axis=0))
+            none = positive & (fold_of[rows] == -1)
+            # All positives of a label, or none of them; and negatives are held out in any case.
+            for k in range(12):
+                assert none[:, k].sum() in (0, positive[:, k].sum())
+            together += none.sum()
+        assert together > 0
+        np.testing.assert_array_equal(fold_of[problem.Y < 0] >= 0, True)
+
+    @by_kind
+    def test_entries_of_a_sample_are_held_out_in_all_its_views(self, kind):
         problem = draw(wide=True)
-        fold_of = hold_out_folds(problem, 3, seeded())
+        fold_of = folds_by(kind, problem, 3)
         np.testing.assert_array_equal(fold_of[:40], fold_of[40:])
         np.testing.assert_array_equal(fold_of >= 0, problem.P)
 
+    def test_samples_of_a_wide_table_that_lack_views_are_held_out_as_one(self, rng):
+        Y, rows = rng.choice([-1, 0, 1], size=(50, 4)), [np.arange(30), np.arange(20, 50)]
+        problem = Problem(
+            [rng.normal(size=(30, 2)) for _ in rows], [Y[of] for of in rows],
+            samples=np.concatenate(rows),
+        )  # fmt: skip
+        fold_of = folds_by("rows", problem, 3)
+        np.testing.assert_array_equal(fold_of[20:30], fold_of[30:40])
+        of_samples = np.concatenate([fold_of[:30], fold_of[40:]]).max(axis=1)
+        assert np.ptp(np.bincount(of_samples[of_samples >= 0])) <= 1
 
-def test_no_entry_is_scored_by_a_fit_that_saw_it():
+    @by_kind
+    def test_the_seed_decides(self, kind, make_problem):
+        *_, problem = make_problem()
+        one, same, other = (folds_by(kind, problem, 3, seed) for seed in (0, 0, 1))
+        np.testing.assert_array_equal(one, same)
+        assert (one != other).any()
+
+    @by_kind
+    def test_rows_without_known_labels_are_in_no_fold(self, kind):
+        problem = Problem([np.ones((9, 1))], [np.zeros((9, 2))])
+        assert (folds_by(kind, problem, 3) == -1).all()
+
+
+@pytest.mark.parametrize("entries", [False, True])
+def test_no_entry_is_scored_by_a_fit_that_saw_it(entries, rng):
+    """Scores of a fit have the mean and the standard deviation of the final ones in each view."""
     problem = draw()
-    fold_of = hold_out_folds(problem, 3, seeded())
-    seen = []
+    fold_of = hold_out_folds(problem, 3, seeded(), entries=entries)
+    seen, weights = [], rng.normal(size=(3, problem.n_weights, 5))
 
     def solve(part):
         seen.append(part.P)
-        return np.full((problem.n_weights, 5), float(len(seen)))
+        return weights[len(seen) - 1]
 
-    folds = Folds.of(problem, fold_of)
-    scores = folds.scores(folds.fits(solve))
+    folds, final = Folds.of(problem, fold_of), rng.normal(size=problem.Y.shape)
+    scores = folds.scores(folds.fits(solve), final)
     np.testing.assert_array_equal(np.isnan(scores), fold_of < 0)
     for fold, P in enumerate(seen):
         np.testing.assert_array_equal(P, problem.P * (fold_of != fold))
-        ones = problem.multiply(np.full((problem.n_weights, 5), fold + 1.0))
-        np.testing.assert_allclose(scores[fold_of == fold], ones[fold_of == fold])
+        S = problem.multiply(weights[fold])
+        for rows in problem.row_slices:
+            moved = final[rows].mean(axis=0) + final[rows].std(axis=0) * (
+                (S[rows] - S[rows].mean(axis=0)) / S[rows].std(axis=0)
+            )
+            here = fold_of[rows] == fold
+            np.testing.assert_allclose(scores[rows][here], moved[here])
+
+
+def test_fits_on_the_scale_of_the_final_one_keep_their_scores(rng):
+    problem = draw()
+    folds, W = Folds.of(problem, hold_out_folds(problem, 3, seeded())), rng.normal(size=(9, 5))
+    final = problem.multiply(W)
+    fits = [3 * W, W, 0.1 * W]  # as if they were fitted to other shares of positives
+    known = folds.fold_of >= 0
+    np.testing.assert_allclose(folds.scores(fits, final)[known], final[known])
+
+
+def test_equal_scores_of_a_fit_are_the_mean_of_the_final_ones(rng):
+    problem = draw()
+    folds, final = Folds.of(problem, hold_out_folds(problem, 2, seeded())), rng.random((80, 5))
+    zero = np.zeros((problem.n_weights, 5))
+    scores, expected = folds.scores([zero, zero], final), np.repeat(final[:, :1] * 0, 5, axis=1)
+    for rows in problem.row_slices:
+        expected[rows] = final[rows].mean(axis=0)
+    known = folds.fold_of >= 0
+    np.testing.assert_allclose(scores[known], expected[known])
 
 
 class TestMetrics:
@@ -147,12 +272,23 @@ class TestMetrics:
             np.testing.assert_allclose(found, of_weights)
         assert measure(truth, S, "log-loss") == pytest.approx(losses[known].mean())
 
-    def test_auto_takes_average_precision_where_every_fold_can_rank(self):
-        ranked, not_ranked = np.array([[1, 0], [np.nan, 1]]), np.array([[1, np.nan], [np.nan, 0]])
-        assert choose_metric("auto", [ranked, ranked]) == "AP"
-        assert choose_metric("auto", [ranked, not_ranked]) == "log-loss"
-        assert choose_metric("auto", [ranked[:, :1]]) == "log-loss"
+    def test_auto_takes_what_every_fold_can_measure(self):
+        """AP of more than 20 labels, macro-AUC of fewer; and log-loss where one is undefined."""
+        ranked, not_ranked = np.array([[1, 0], [1, np.nan]]), np.array([[1, np.nan], [np.nan, 0]])
+        assert choose_metric("auto", [ranked, ranked]) == "log-loss"  # no label has both values
+        both = np.array([[1, np.nan], [0, np.nan]])
+        assert choose_metric("auto", [both, both]) == "macro-AUC"
+        assert choose_metric("auto", [both, ranked]) == "log-loss"
+        assert choose_metric("auto", [both[:, :1]]) == "macro-AUC"
+        many, few, not_many = (np.tile(Y, 11) for Y in (ranked, both, not_ranked))
+        assert choose_metric("auto", [many, many]) == "AP"
+        assert choose_metric("auto", [many, few]) == "log-loss"  # no row of these has both
+        assert choose_metric("auto", [not_many]) == "log-loss"
         assert choose_metric("macro-F1", [not_ranked]) == "macro-F1"
+        with pytest.raises(ValueError, match="metric='AP' ranks the labels of a row"):
+            choose_metric("AP", [both[:, :1]])
+        with pytest.raises(ValueError, match="metric must be one of"):
+            choose_metric("accuracy", [both])
 
 
 class TestJackknife:

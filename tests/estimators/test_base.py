@@ -13,7 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils import get_tags
 
 import naim3l
-from naim3l import NAIM3L, NAIM3LCV, DataWarning, Decisions, Kernel, Recipe, estimators
+from naim3l import NAIM3L, NAIM3LCV, DataWarning, Kernel, Recipe, estimators
 from naim3l.estimators.base import ViewModel, WithProbabilities, most_probable
 
 EVERY = [kind for kind in vars(estimators).values()
@@ -222,10 +222,6 @@ class TestFits:
             ValueError, match=r"features: no views \['c'\]; the data have \['a', 'b"
         ):
             Sums(features={"a": None, "b": None, "c": None}).fit(*tables)
-
-    def test_fusion_has_no_effect_on_separate_tables(self, tables):
-        with pytest.warns(DataWarning, match="fusion='evidence' has no effect on separate tables"):
-            Sums(decide=Decisions(fusion="evidence")).fit(*tables)
 
     def test_thresholds_of_labels_that_do_not_exist_are_refused(self, tables):
         model = Sums(decide={"label0": 0.5}).fit(*tables)

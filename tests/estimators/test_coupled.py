@@ -10,9 +10,9 @@ import naim3l
 from naim3l import NAIM3L, NAIM3LCV, Decisions, evaluate, join_views
 from naim3l.datasets import make_unpaired
 from naim3l.decisions.held_out import Folds, hidden_metric, hold_out_folds
-from naim3l.estimators import PerViewRidge
-from naim3l.estimators import naim3l as coupled
-from naim3l.estimators.naim3l import RIDGES, best_of_folds, choose_ridge
+from naim3l.decisions.learning import N_FOLDS
+from naim3l.estimators import PerViewRidge, comparison
+from naim3l.estimators.comparison import RIDGES, Comparison, best_of_folds, choose_ridge
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
@@ -48,7 +48,7 @@ def problem_of(seed=0, n_rows=(60, 50), n_labels=4):
 def test_the_ridge_is_best_on_the_folds_and_for_each_fold_on_the_others():
     problem = problem_of()
     fold_of = hold_out_folds(problem, 3, np.random.RandomState(0))
-    ridge, chosen, without = choose_ridge(Folds.of(problem, fold_of), "AP")
+    ridge, chosen, without = choose_ridge(Folds.of(problem, fold_of), problem.base_rates, "AP")
     values, fits = np.empty((3, len(RIDGES))), {}
     for fold in range(3):
         hidden = fold_of == fold
@@ -69,14 +69,37 @@ def test_the_best_of_folds_is_the_first_of_equals_and_skips_what_is_undefined():
     assert best_of_folds(np.full((2, 3), np.nan), "AP") == 0
 
 
-def test_guessing_is_that_of_the_frequencies(data, fitted):
-    for block in fitted.held_out_["blocks"][1:]:
-        Y = data.labels[block["name"]]
-        rates = np.nanmean(Y, axis=0)
-        expected = evaluate(Y, np.tile(rates, (len(Y), 1)), threshold=0.5)
+def folds_of(labels, *, entries=False):
+    """Fold of each entry of labels, by view, as of a model with random_state=0."""
+    signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in labels.values()]
+    problem = Problem([np.zeros((len(Y), 1)) for Y in signed], signed)
+    fold_of = hold_out_folds(problem, N_FOLDS, np.random.RandomState(0), entries=entries)
+    return {view: fold_of[of] for view, of in zip(labels, problem.row_slices, strict=True)}
+
+
+def mean_of_folds(Y, fold_of, scores, **options):
+    """Means over the folds of the metrics of their entries."""
+    truths = [np.where(fold_of == fold, Y, np.nan) for fold in range(N_FOLDS)]
+    found = [evaluate(truth, scores, **options) for truth in truths]
+    return {name: np.nanmean([of_fold[name] for of_fold in found]) for name in found[0]}
+
+
+@pytest.mark.parametrize("by", ["rows", "entries"])
+def test_guessing_is_that_of_the_frequencies_in_each_fold(data, fitted, by):
+    found = fitted.held_out_
+    if by == "entries":
+        found = clone(fitted).compare(data.views, data.labels, by=by)
+    assert found["by"] == by and found["boosting"] == "not asked for"
+    folds = folds_of(data.labels, entries=by == "entries")
+    for block in found["blocks"][1:]:
+        Y, rates = data.labels[block["name"]], fitted.view_rates_[block["name"]]
+        guess = np.tile(rates, (len(Y), 1))
+        expected = mean_of_folds(Y, folds[block["name"]], guess, threshold=0.5)
         for name in ("1-HL", "AP", "macro-AUC"):
             assert block["metrics"][name]["guessing"] == pytest.approx(expected[name])
-        np.testing.assert_allclose(fitted.view_rates_[block["name"]], rates, atol=0.02)
+        own, of_all = np.nanmean(Y, axis=0), fitted.base_rates_
+        assert ((rates - own) * (rates - of_all) <= 1e-12).all()  # shrunk towards those of all
+        assert block["n_entries"] == np.isfinite(Y).sum()
 
 
 def test_the_model_without_coupling_is_ridge_regression(data, fitted):
@@ -93,7 +116,7 @@ def test_the_model_without_coupling_is_ridge_regression(data, fitted):
 
 def test_a_model_without_coupling_gains_nothing(data, monkeypatch):
     """With lam close to 0 both are the same, if there is only one ridge to choose."""
-    monkeypatch.setattr(coupled, "RIDGES", (2.0,))
+    monkeypatch.setattr(comparison, "RIDGES", (2.0,))
     found = NAIM3L(1e-6, ridge=2.0, random_state=0).compare(data.views, data.labels)
     for metric in found["blocks"][0]["metrics"].values():
         assert abs(metric["gain"]["value"]) < 2e-3
@@ -103,15 +126,15 @@ def test_the_pair_of_a_fold_is_chosen_without_it(data, monkeypatch):
     monkeypatch.setattr(NAIM3LCV, "_exhaustive", True)
     kept = {}
 
-    def compare(self, problem, folds, fits):
+    def compare(self, asked, problem, folds, fits, W):
         kept.update(problem=problem, folds=folds, fits=fits)
 
     monkeypatch.setattr(NAIM3LCV, "_compare", compare)
     model = NAIM3LCV([0.1, 1.0, 5.0], [0.5, 20.0], random_state=1)
-    model._fit(data.views, data.labels, None, compare=True)
+    model._fit(data.views, data.labels, None, compare=Comparison(False, False, data.views))
     results = model.cv_results_
-    values = np.array([results[f"split{fold}_test_score"] for fold in range(3)])
-    for fold in range(3):
+    values = np.array([results[f"split{fold}_test_score"] for fold in range(5)])
+    for fold in range(5):
         best = np.argmax(np.delete(values, fold, axis=0).mean(axis=0))
         objective = Objective(
             kept["folds"].without(fold), results["lam"][best], ridge=results["ridge"][best]

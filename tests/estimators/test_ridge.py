@@ -55,6 +55,44 @@ def test_positives_that_count_twice_are_positives_given_twice(data):
     np.testing.assert_allclose(one.coef_["a"], PerViewRidge(features=None).fit(*more).coef_["a"])
 
 
+@pytest.fixture
+def partly_known(data):
+    """Labels of which the second view never records the second."""
+    labels = {view: Y.copy() for view, Y in data.labels.items()}
+    labels["view1"][:, 1] = np.nan
+    labels["view0"][:, 1] = np.where(np.arange(70) < 10, 1.0, 0.0)
+    return labels
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["low", "more columns than rows"])
+def test_a_label_that_a_view_never_records_has_the_score_of_its_rate(partly_known, wide, rng):
+    """Ten of 70 rows that are known are positive: of labels +-1, that is the mean but for two."""
+    views = {view: rng.normal(size=(70, 100 if wide else 5)) for view in partly_known}
+    model = PerViewRidge(1.0, features=None).fit(views, partly_known)
+    np.testing.assert_array_equal(model.coef_["view1"][:, 1], 0)
+    rate = (10 + 1) / (70 + 2)
+    scores = model.decision_function(views)
+    np.testing.assert_allclose(scores["view1"][:, 1], 2 * rate - 1)
+    assert model.base_rates_[1] == pytest.approx(rate)
+    # All others are those of a ridge regression, and not changed by it.
+    for view, k in (("view0", 0), ("view0", 1), ("view1", 2)):
+        known = ~np.isnan(partly_known[view][:, k])
+        reference = Ridge(1.0).fit(views[view][known], 2 * partly_known[view][known, k] - 1)
+        np.testing.assert_allclose(scores[view][:, k], reference.predict(views[view]), atol=1e-8)
+
+
+def test_a_rare_label_that_a_view_never_records_is_not_its_most_probable_one(data, partly_known):
+    model = PerViewRidge(decide="half", random_state=0).fit(data.views, partly_known)
+    P = model.predict_proba(data.views)["view1"]
+    np.testing.assert_allclose(P[:, 1], (10 + 1) / (70 + 2))
+    assert not model.predict(data.views)["view1"][:, 1].any()
+
+
+def test_without_an_intercept_its_scores_are_0(data, partly_known):
+    model = PerViewRidge(fit_intercept=False).fit(data.views, partly_known)
+    np.testing.assert_array_equal(model.decision_function(data.views)["view1"][:, 1], 0)
+
+
 @pytest.mark.parametrize("ridge", [0.0, -1, 1e11, "auto"])
 def test_ridge_must_be_a_positive_number(ridge):
     with pytest.raises(ValueError, match="The 'ridge' parameter of PerViewRidge must be a float"):

@@ -22,7 +22,7 @@ MODELS = {
     ),
     "NAIM3L per view": NAIM3L(features=PER_VIEW, decide={"sick": 0.2}),
     "NAIM3L as given": NAIM3L(np.float32(0.3), features={"a": None, "b": "scale"}, decide=-0.1),
-    "NAIM3L learned": NAIM3L(decide=Decisions("f1", fusion="learned"), random_state=0),
+    "NAIM3L by evidence": NAIM3L(decide=Decisions("f1", fusion="evidence"), random_state=0),
     "NAIM3LCV": NAIM3LCV(**SEARCH),
     "PerViewRidge": PerViewRidge(2.0, decide="half", random_state=0),
     "PerViewLogistic": PerViewLogistic(features="rbf", decide="guarded", random_state=0),

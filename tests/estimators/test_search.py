@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from naim3l import NAIM3LCV
 from naim3l.datasets import make_unpaired
-from naim3l.decisions.calibration import fit_calibration
+from naim3l.decisions.calibration import HeldOutScores, fit_calibrations
 from naim3l.decisions.held_out import N_BLOCKS, Folds, hold_out_folds
 from naim3l.estimators import naim3l_cv as search_module
 from naim3l.estimators.naim3l_cv import CLEARLY, FoldFits, Search, clearly_worse, close_to_best
@@ -30,7 +30,7 @@ class Exhaustive(NAIM3LCV):
 
 
 def tuned(kind=NAIM3LCV, **parameters):
-    return kind(**{"lams": LAMS, "ridges": RIDGES, "random_state": 0} | parameters)
+    return kind(**{"lams": LAMS, "ridges": RIDGES, "cv": 3, "random_state": 0} | parameters)
 
 
 @pytest.fixture(scope="module")
@@ -146,13 +146,18 @@ def test_calibration_is_that_of_fits_solved_anew(data):
     folds = folds_of(data)
     problem = folds.rows
     chosen = {"lam": model.lam_, "ridge": model.ridge_}
-    scores = folds.scores(folds.fits(lambda part: solve_fast(Objective(part, **chosen)).W))
-    for view, rows in zip(data.views, problem.row_slices, strict=True):
-        truth = problem.truth_of(problem.Y != 0)[rows]
-        anew = fit_calibration(scores[rows], truth, problem.base_rates)
+    solved = [*folds.fits(lambda part: solve_fast(Objective(part, **chosen)).W)]
+    final = problem.multiply(solve_fast(Objective(problem, **chosen)).W)
+    scores, truth = folds.scores(solved, final), problem.truth_of(problem.Y != 0)
+    tables = [HeldOutScores(scores[at], truth[at], final[at]) for at in problem.row_slices]
+    anew = fit_calibrations(tables, problem.table_rates)
+    for view, table, expected in zip(data.views, tables, anew, strict=True):
         found = model.decisions_.calibrations[view]
         np.testing.assert_allclose(
-            found.probabilities(scores[rows]), anew.probabilities(scores[rows]), atol=0.02
+            found.probabilities(table.final), expected.probabilities(table.final), atol=0.02
+        )
+        np.testing.assert_allclose(
+            model.decision_function(data.views)[view], table.final, atol=0.02
         )
 
 

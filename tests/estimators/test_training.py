@@ -193,7 +193,7 @@ class TestWeightsOfMemory:
 class TestHeldOut:
     def test_decisions_and_comparisons_do_not_depend_on_the_parts(self, wide):
         X, y, views = wide
-        decide = Decisions("guarded", fusion="learned")
+        decide = Decisions("guarded", fusion="evidence")
         first, second = (NAIM3L(views=views, random_state=3, decide=decide) for _ in range(2))
         for model, n in ((first, 40), (second, 260)):
             model.compare(da.from_array(X, chunks=(n, -1)), da.from_array(y, chunks=(n, -1)))

@@ -280,12 +280,12 @@ class TestScores:
         shares = view_shares(model)["view0"]
         np.testing.assert_allclose(shares, variances[0] / sum(variances))
 
-    @pytest.mark.parametrize("fusion", ["mean", "evidence", "learned"])
+    @pytest.mark.parametrize("fusion", ["mean", "evidence"])
     def test_shares_of_a_wide_table_are_of_what_a_view_adds(self, data, fusion):
         X, Y = data
         wide = pd.concat([X["view0"].iloc[:40], X["view1"]], axis=1)
         views = {"first": slice(0, 6), "second": slice(6, 11)}
-        decide = Decisions("sign", False, fusion)
+        decide = Decisions("sign", fusion == "evidence", fusion)
         model = PerViewRidge(views=views, decide=decide, random_state=0).fit(wide, Y["view1"])
         scores = model.decision_function(wide)
         # Scores of rows with both views are sums over this; with one view, they are its own.

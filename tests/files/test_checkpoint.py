@@ -17,7 +17,7 @@ from naim3l import NAIM3L, NAIM3LCV
 from naim3l.datasets import make_unpaired
 from naim3l.files import checkpoint as module
 from naim3l.files.archive import write_archive
-from naim3l.files.checkpoint import Checkpoint, check_seed, fingerprint, kept_in
+from naim3l.files.checkpoint import VERSION, Checkpoint, check_seed, fingerprint, kept_in
 
 ONE, OTHER = {"lam": 1.0}, {"lam": 2.0}
 
@@ -152,9 +152,15 @@ class TestRefused:
         ids=str,
     )
     def test_sections_that_are_not_there(self, path, sections):
-        document = {"format": "naim3l checkpoint", "version": 1, "key": fingerprint([], ONE)}
+        document = {"format": "naim3l checkpoint", "version": VERSION, "key": fingerprint([], ONE)}
         write_archive(path, document | {"sections": sections}, [np.ones(2)])
         self.refused(path, "not a checkpoint: ")
+
+    def test_fits_of_another_version_are_not_resumed(self, path):
+        """Folds may have been dealt in another way."""
+        document = {"format": "naim3l checkpoint", "key": fingerprint([], ONE), "sections": {}}
+        write_archive(path, document | {"version": VERSION - 1})
+        self.refused(path, f"reads none before {VERSION}: fit again")
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
     def test_a_pipe_is_not_waited_for(self, path):

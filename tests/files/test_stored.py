@@ -200,7 +200,8 @@ def load(path, **options):
 def forge(path, change):
     """The file of the example after a function has changed its attributes and arrays."""
     parts = dump(example(), Model)
-    document = {"format": stored.FORMAT, "version": 1, "class": "Model", "guests": []}
+    about = {"format": stored.FORMAT, "version": stored.VERSION}
+    document = about | {"class": "Model", "guests": []}
     document["model"] = parts.document
     change(document["model"], parts.arrays)
     for reference in _references(document):
@@ -402,7 +403,7 @@ def test_everything_in_a_guest_must_be_trusted(tmp_path, rng):
 
 def test_a_guest_cannot_hide_behind_a_list_of_other_types(tmp_path, rng):
     path = save(scaled(rng), tmp_path / "model")
-    with Archive(path, format=stored.FORMAT, newest_version=1) as archive:
+    with Archive(path, format=stored.FORMAT, newest_version=stored.VERSION) as archive:
         document = archive.document
         arrays = [archive.array(i) for i in range(7)]
         guest = archive.guest(0)

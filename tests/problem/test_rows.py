@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy import sparse
+from scipy.stats import betabinom
 
 import oracle
-from naim3l.problem.rows import Problem
+from naim3l.problem.rows import STRENGTHS, LabelRates, Problem
 
 
 @pytest.fixture(params=[True, False], ids=["intercept", "no intercept"])
@@ -143,3 +147,70 @@ class TestEntries:
         np.testing.assert_allclose(wide.table_rates, [[(1 + 1) / (2 + 2), (1 + 1) / (2 + 2)]])
         rows = Problem(wide.X, [wide.Y], fit_intercept=False)  # the same rows, not known to be one
         np.testing.assert_allclose(rows.base_rates, [2 / 4, 3 / 5])
+
+
+class TestTableRates:
+    """Shares of positives in each table: those in all tables where tables do not differ."""
+
+    @staticmethod
+    def of(positives, known):
+        """Rates of tables with so many positive and known entries, (n_tables, n_labels) each."""
+        counts = LabelRates()
+        counts.label_counts = np.array([positives, known])
+        return counts.table_rates, counts.base_rates
+
+    @given(
+        hnp.arrays(int, (3, 2, 4), elements=st.integers(0, 10**6)),
+    )
+    def test_they_are_between_0_and_1_and_those_of_the_table_and_of_all(self, counts):
+        yes, known = counts.min(axis=0), counts.max(axis=0)
+        rates, base = self.of(yes, known)
+        assert ((rates > 0) & (rates < 1)).all()
+        share = np.where(known > 0, yes / np.maximum(known, 1), base)
+        assert (rates >= np.minimum(share, base) - 1e-12).all()
+        assert (rates <= np.maximum(share, base) + 1e-12).all()
+        np.testing.assert_allclose(rates[known == 0], np.broadcast_to(base, (2, 4))[known == 0])
+
+    def test_equal_tables_have_the_rates_of_all(self, rng):
+        known = np.full((3, 20), 400)
+        rates, base = self.of(rng.binomial(known, np.linspace(0.02, 0.6, 20)), known)
+        np.testing.assert_allclose(rates, np.broadcast_to(base, (3, 20)), atol=0.01)
+        same, base = self.of(np.full((3, 2), [20, 300]), np.full((3, 2), 400))
+        np.testing.assert_allclose(same, np.broadcast_to(base, (3, 2)), atol=1e-3)
+
+    def test_very_different_tables_keep_their_own(self, rng):
+        known = np.full((2, 10), 400)
+        yes = rng.binomial(known, np.repeat([[0.9], [0.1]], 10, axis=1))
+        rates, _ = self.of(yes, known)
+        np.testing.assert_allclose(rates, yes / known, atol=0.01)
+
+    def test_labels_that_a_table_only_knows_as_no_are_rare_in_it(self):
+        """60, 40 and 0, and 0, 60 and 50 rows of three classes."""
+        rates, _ = self.of([[60, 40, 0], [0, 60, 50]], [[100] * 3, [110] * 3])
+        assert rates[0, 2] < 0.02 and rates[1, 0] < 0.02
+        np.testing.assert_allclose(rates[0, :2], [0.6, 0.4], atol=0.02)
+
+    def test_a_table_with_few_entries_borrows_from_tables_that_differ_little(self, rng):
+        known = np.array([[500] * 30, [500] * 30, [4] * 30])
+        rates, base = self.of(rng.binomial(known, 0.3), known)
+        assert np.abs(rates[2] - base).max() < 0.05
+
+    def test_the_strength_makes_the_counts_most_likely(self, rng):
+        """Of those that are tried; counts are beta-binomial around the rates of all."""
+        known = rng.integers(20, 100, size=(4, 6))
+        yes = rng.binomial(known, rng.beta(6, 14, size=known.shape))
+        rates, base = self.of(yes, known)
+        likely = [
+            betabinom.logpmf(yes, known, strength * base, strength * (1 - base)).sum()
+            for strength in STRENGTHS
+        ]
+        best = STRENGTHS[np.argmax(likely)]
+        assert 5 < best < 100
+        np.testing.assert_allclose(rates, (yes + best * base) / (known + best))
+
+    def test_order_of_tables_and_labels_does_not_matter(self, rng):
+        known = rng.integers(20, 100, size=(3, 5))
+        yes = rng.binomial(known, rng.beta(2, 5, size=known.shape))
+        tables, labels = np.array([2, 0, 1]), np.array([4, 0, 3, 1, 2])
+        found, _ = self.of(yes[tables][:, labels], known[tables][:, labels])
+        np.testing.assert_allclose(found, self.of(yes, known)[0][tables][:, labels])

@@ -3,12 +3,26 @@
 import pytest
 from rich.cells import cell_len
 
-from naim3l.report.findings import describe_coupling, describe_verdicts, shorten, show_points, title
+from naim3l.decisions.bootstrap_metrics import NO_BETTER, TOO_FEW, WELL
+from naim3l.report.findings import (
+    describe_answers,
+    describe_coupling,
+    describe_verdicts,
+    shorten,
+    show_points,
+    title,
+)
+
+NAMES = ("value", "low", "high")
 
 
-def block(kind, at_least=0.6, **gain):
-    metric = {"gain": gain or None, "low": at_least, "guessing": 0.5}
-    return {"kind": kind, "metrics": {"macro-AUC": metric}}
+def block(kind, at_least=0.6, headline="macro-AUC", others=(), **gain):
+    """A block whose headline has this gain; those of other measures are tuples."""
+    metrics = {
+        name: {"gain": dict(zip(NAMES, of, strict=True))} for name, of in dict(others).items()
+    }
+    metrics[headline] = {"gain": gain or None, "low": at_least, "guessing": 0.5}
+    return {"kind": kind, "headline": headline, "metrics": metrics}
 
 
 @pytest.mark.parametrize(
@@ -30,8 +44,59 @@ def block(kind, at_least=0.6, **gain):
     ],
 )
 def test_gain_of_coupling_in_a_sentence(gain, said):
-    gain = dict(zip(("value", "low", "high"), gain, strict=True))
+    gain = dict(zip(NAMES, gain, strict=True))
     assert describe_coupling(block("fused", **gain), "Coupling") == f"Coupling {said}"
+    of_rows = describe_coupling(block("fused", headline="AP", **gain), "Coupling")
+    assert of_rows == f"Coupling {said}".replace("macro-AUC", "AP")
+
+
+def test_gains_that_are_not_known():
+    assert describe_coupling(None, "Coupling") is None
+    assert describe_coupling(block("view"), "Coupling") is None
+    one_fold = describe_coupling(block("view", value=0.1, low=None, high=None), "Coupling")
+    assert one_fold == "Coupling: one fold is too few to tell what it added."
+
+
+def test_the_measures_that_clearly_gained_and_lost_most_are_named():
+    none = {"value": 0.0, "low": -0.01, "high": 0.01}
+    unclear = {"1-HL": (0.09, -0.001, 0.2), "micro-F1": (-0.09, -0.2, 0.001)}
+    more = {"AP": (0.02, 0.01, 0.03), "1-RL": (0.03, 0.02, 0.04)}
+    less = {"macro-F1": (-0.01, -0.02, -0.005), "example-F1": (-0.04, -0.05, -0.03)}
+
+    def second_sentence(*others):
+        found = block("view", others={k: v for of in others for k, v in of.items()}, **none)
+        first, _, rest = describe_coupling(found, "Coupling").partition("1.0). ")
+        assert "no measurable difference" in first
+        return rest
+
+    gained = "most gained pairs in order +3.0 (2.0 to 4.0)"
+    lost = "most lost F1 by row −4.0 (−5.0 to −3.0)"
+    assert second_sentence(unclear, more, less) == f"Of the other measures, {gained}, {lost}."
+    assert second_sentence(more) == f"Of the other measures, {gained}."
+    assert second_sentence(less, unclear) == f"Of the other measures, {lost}."
+    # Neither what is shown as 0.0, nor coverage and one-error, of which less is better.
+    assert not second_sentence(unclear, {"AP": (3e-4, 1e-4, 4e-4), "one-error": (0.1, 0.05, 0.2)})
+
+
+def answers(right, guessed, f1, guessed_f1=0.0):
+    metrics = {"1-HL": {"value": right, "guessing": guessed}}
+    return {"metrics": metrics | {"micro-F1": {"value": f1, "guessing": guessed_f1}}}
+
+
+def test_yes_and_no_stand_beside_the_more_frequent_values():
+    assert describe_answers(None) is None and describe_answers(answers(None, None, None)) is None
+    said = "Yes and no: 81.0 % of the entries are right"
+    beside = "each label's more frequent value is right in"
+    assert describe_answers(answers(0.81, 0.638, 0.7)) == f"{said}; {beside} 63.8 %."
+    assert describe_answers(answers(0.81, 0.81, None)) == f"{said}; {beside} 81.0 %."
+    # What is shown as equal is not called less.
+    assert describe_answers(answers(0.80999, 0.81001, 0.7)) == f"{said}; {beside} 81.0 %."
+    less = f"{said}, which is less than by guessing: {beside} 85.0 %."
+    why = "In return, the rule finds more of the yes (F1 60.0); another rule decides otherwise."
+    assert describe_answers(answers(0.81, 0.85, 0.6)) == f"{less} {why}"
+    # Nothing is found in return if guessing finds as much, or nothing is known of it.
+    assert describe_answers(answers(0.81, 0.85, 0.6, 0.6)) == less
+    assert describe_answers(answers(0.81, 0.85, None)) == less
 
 
 def test_no_gain_is_claimed_for_scores_that_may_be_coincidence_nor_for_one_that_rounds_to_0():
@@ -44,13 +109,13 @@ def test_no_gain_is_claimed_for_scores_that_may_be_coincidence_nor_for_one_that_
 
 
 def test_verdicts_are_counted_beginning_with_the_best():
-    words = ["no better than guessing"] * 2 + ["well above guessing"] * 7 + ["too few to tell"] * 3
+    words = [NO_BETTER] * 2 + [WELL] * 7 + [TOO_FEW] * 3
     said = describe_verdicts([{"verdict": verdict} for verdict in words])
     best, *others = said.rstrip(".").split(", ")
-    assert best == "Ranking of rows: 7 of 12 labels well above guessing"
-    assert others == ["2 no better than guessing", "3 too few to tell"]
-    said = describe_verdicts([{"verdict": "no better than guessing"}])
-    assert said.endswith("0 of 1 label well above guessing, 1 no better than guessing.")
+    assert best == "Rows: 7 of 12 labels ranked well"
+    assert others == ["2 ranked no better than guessing", "3 too few to tell"]
+    said = describe_verdicts([{"verdict": NO_BETTER}])
+    assert said.endswith("0 of 1 label ranked well, 1 ranked no better than guessing.")
 
 
 def test_titles_name_a_few_labels():

@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from naim3l import NAIM3L, Kernel, evaluate
 from naim3l.decisions.bootstrap_metrics import MEAN, NO_BETTER, SHOWN, TOO_FEW
-from naim3l.decisions.calibration import calibration_error
+from naim3l.decisions.calibration import LEAST_SLOPE, calibration_error
 from naim3l.estimators import PerViewRidge
 from naim3l.report import summarise
 from naim3l.report.evaluated_blocks import read_blocks
@@ -158,7 +158,7 @@ def test_probabilities_are_binned(chosen, of_chosen):
 def test_choice_is_reported_with_its_spread(chosen, of_chosen):
     model, _, _ = chosen
     choice, results = of_chosen["choice"], model.cv_results_
-    assert choice["metric"] == "AP" and not choice["lower_is_better"]
+    assert choice["metric"] == "macro-AUC" and not choice["lower_is_better"]
     assert [curve["ridge"] for curve in choice["curves"]] == [0.0, 1.0]
     assert [curve["lam"] for curve in choice["curves"]] == [[0.1, 1.0, 10.0]] * 2
     shown = {
@@ -224,7 +224,7 @@ def change(summary, path, value):
         ("no-negatives", ["data", "labels", 1, "no"], 0, "1 label (asthma) has no known no"),
         ("view-mostly-missing", ["data", "views", 0, "lacking"], 0.75, "missing in 75 %"),
         ("few-rows", ["quality", "blocks", 1, "n_rows"], 9, "Fewer than 50 rows"),
-        ("curve-falls", ["labels", 4, "slope"], -0.1, "1 label (asthma) do not rise"),
+        ("curve-flat", ["labels", 4, "slope"], LEAST_SLOPE, "1 label (asthma) hardly differ from"),
     ],
 )
 def test_a_caution_appears_when_it_should(of_separate, rule, path, value, words):
@@ -343,15 +343,12 @@ def test_kernels_are_reported_with_their_gammas_and_without_column_weights():
     assert summarise(*fit_separate(features=kernel))["features"] == []
 
 
-@pytest.mark.parametrize("fusion", ["evidence", "learned"])
-def test_views_fused_by_evidence_are_measured_as_rows_that_have_them_alone(fusion):
-    model, X, Y = fit_wide(fusion)
+def test_views_fused_by_evidence_are_measured_as_rows_that_have_them_alone(of_wide):
+    model, X, Y = fit_wide("evidence")
     described = summarise(model, X, Y)["model"]
-    assert described["fusion"] == fusion
-    assert described["fusion_weights"] == {
-        view: pytest.approx(np.mean(weights)) for view, weights in model.fusion_weights_.items()
-    }
-    assert described["fusion_overlap"] == pytest.approx(np.mean(model.fusion_overlap_))
+    assert described["fusion"] == "evidence"
+    assert described["fusion_overlap"] == model.fusion_overlap_ is not None
+    assert of_wide["model"]["fusion"] == "mean" and of_wide["model"]["fusion_overlap"] is None
     blocks = {block.name: block for block in read_blocks(model, X, Y)}
     np.testing.assert_allclose(blocks["fused"].model.scores, model.decision_function(X))
     for view, others in (("clinic", slice(6, 11)), (LONG, slice(0, 6))):

@@ -7,7 +7,7 @@ draws its own. Then a share of each table's labels becomes unknown.
 
 import csv
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,13 +80,10 @@ def open_population(name: str, folder: str | Path) -> Population:
     return POPULATIONS[name](Path(folder))
 
 
-def make_study(
-    population: Population, n_rows: int, known: float, seed: int, *, few: bool = True
-) -> Study:
+def make_study(population: Population, n_rows: int, known: float, seed: int) -> Study:
     """Tables of ``n_rows`` samples each, or of all there are, with a share of known labels.
 
-    Entries become unknown at random, but one yes and one no of each label stay known in each table
-    that has them, unless ``few`` is false.
+    Entries become unknown at random, but not all yes of a table.
     """
     rng = np.random.default_rng((seed, n_rows, round(100 * known)))
     order = rng.permutation(population.n_samples)
@@ -101,21 +98,18 @@ def make_study(
     X, Y = {}, {}
     for view, rows in zip(names, dealt, strict=True):
         X[view] = _take(population.views[view], rows)
-        Y[view] = _hide(population.labels[rows], known, rng, few=few)
+        Y[view] = _hide(population.labels[rows], known, rng)
     tests = {view: _take(table, test) for view, table in population.views.items()}
     return Study(X, Y, tests, population.labels[test])
 
 
-def _hide(labels: Matrix, known: float, rng: np.random.Generator, *, few: bool) -> Matrix:
+def _hide(labels: Matrix, known: float, rng: np.random.Generator) -> Matrix:
     if known >= 1:
         return labels.copy()
-    shown = rng.random(labels.shape) < known
-    for k, column in enumerate(labels.T if few else ()):
-        for value in (1, 0):
-            rows = np.flatnonzero(column == value)
-            if len(rows):
-                shown[rng.choice(rows), k] = True
-    return np.where(shown, labels, np.nan)
+    found = np.full(labels.shape, np.nan)
+    while not (found == 1).any():
+        found = np.where(rng.random(labels.shape) < known, labels, np.nan)
+    return found
 
 
 def _take(table: Any, rows: NDArray[np.intp]) -> Any:
@@ -164,6 +158,36 @@ POPULATIONS: dict[str, Callable[[Path], Population]] = {
 }
 
 
+# What must hold in every cell: a measure, and how far it may exceed or fall below another.
+CLAIMS = (
+    ("Brier", "Brier, base rates", 0.1, "at most"),
+    ("log-loss", "log-loss, base rates", 0.1, "at most"),
+    ("accuracy", "accuracy, more frequent", 1.0, "at least"),
+    ("AUC", "AUC, best table", 1.0, "at least"),
+    ("AUC", "AUC, mean of tables", 1.0, "at least"),
+    ("table Brier", "table Brier, base rates", 0.1, "at most"),
+    ("table AUC", "table AUC, logistic", 0.5, "at least"),
+)
+
+
+def failing(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Sentences on the claims that results of `measure_study` with several seeds contradict.
+
+    A mean difference must be beyond its margin by more than two standard errors.
+    """
+    found = []
+    for first, second, margin, way in CLAIMS:
+        values = np.array([run[first] - run[second] for run in runs])
+        mean, error = values.mean(), values.std(ddof=1) / len(values) ** 0.5
+        excess = mean - margin if way == "at most" else -mean - margin
+        if excess > 2 * error:
+            allowed = f"{way} {margin if way == 'at most' else -margin:g} is allowed"
+            found.append(
+                f"{first} - {second} = {mean:+.2f} (standard error {error:.2f}), {allowed}"
+            )
+    return found
+
+
 def measure_study(study: Study, seed: int) -> dict[str, float]:
     """Measures in percent of `naim3l.NAIM3LCV` with its defaults, and of rivals, on test samples.
 
@@ -208,19 +232,26 @@ def measure_study(study: Study, seed: int) -> dict[str, float]:
 
 def measure_gain(study: Study, seed: int) -> dict[str, dict[str, float]]:
     """What coupling adds in points: as claimed on held-out rows or entries, and on test samples."""
-    test = {view: study.Y_test for view in study.X}
     found: dict[str, dict[str, float]] = {}
     for by in ("rows", "entries"):
         model = NAIM3LCV(random_state=seed)
-        claimed = model.compare(study.X, study.Y, by=by)["blocks"][0]["metrics"]
-        coupled, alone = (
-            evaluate(test, of.decision_function(study.X_test)) for of in (model, model.uncoupled_)
-        )
+        block = model.compare(study.X, study.Y, by=by)["blocks"][0]
+        claimed = block["metrics"]
+        coupled, alone = (_on_test(study, of) for of in (model, model.uncoupled_))
         for metric in GAINS:
             gain = claimed[metric]["gain"]
             of_metric = {key: 100 * gain[key] for key in ("value", "low", "high")}
             found[f"{metric}, {by}"] = of_metric | {"real": 100 * (coupled[metric] - alone[metric])}
+        found[f"headline, {by}"] = found[f"{block['headline']}, {by}"]  # what the program says
     return found
+
+
+def _on_test(study: Study, model: Any) -> dict[str, float]:
+    """Metrics of a model's scores of test samples, means over tables."""
+    scores = model.decision_function(study.X_test)
+    present = {view: np.isfinite(S).all(axis=1) for view, S in scores.items()}
+    truth = {view: study.Y_test[rows] for view, rows in present.items()}
+    return dict(evaluate(truth, {view: S[present[view]] for view, S in scores.items()}))
 
 
 GAINS = ("macro-AUC", "AP", "1-RL")  # measures whose gains are compared

@@ -95,6 +95,7 @@ def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
 
 def print_measured(measured: Mapping[str, Any], title: str) -> None:
     """Print the first block beside simpler methods, and what coupling added."""
+    from naim3l.estimators.comparison import NOT_ASKED
     from naim3l.report.findings import describe_answers, describe_coupling, describe_verdicts
 
     block = measured["blocks"][0]
@@ -108,7 +109,8 @@ def print_measured(measured: Mapping[str, Any], title: str) -> None:
         "In percent, coverage in labels. macro-AUC is how well rows with a label are ranked "
         "above rows without it. Ridge is that of each table alone, without coupling."
     )
-    if skipped := measured.get("boosting"):
+    skipped = measured.get("boosting")
+    if skipped and skipped != NOT_ASKED:
         say(f"Boosting of each table was {skipped}.")
     n_views = sum(each["kind"] == "view" for each in measured["blocks"])
     what = "tables" if n_views > 1 else "labels"

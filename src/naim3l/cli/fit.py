@@ -18,7 +18,7 @@ Lam: Any = option("Weight of the coupling. Default: chosen on held-out rows.", f
 Ridge: Any = option("Ridge penalty. Default: chosen likewise.", float | None)
 Decide: Any = option(
     "When to predict yes: <rules>, or a number. Default: guarded. All but a number can be changed "
-    "by predict --decide."
+    "by predict --decide, which prints what each reaches."
 )
 Kernels: Any = option(
     "How rows of a view are compared: <kernels>; those for counts are <count kernels>. Default: "
@@ -34,6 +34,7 @@ Boosting: Any = option(
     bool | None,
     "--boosting/--no-boosting",
 )
+FEWEST = 3  # yes, and no, that one label needs at least
 Resume: Any = option("Resume an interrupted fit.", bool, "--resume")
 
 
@@ -181,18 +182,16 @@ def _kept(checkpoint: Path) -> Iterator[None]:
 
 
 def _check_enough(labels: list[Any]) -> None:
-    """Refuse label tables in which no label has a yes and a no for each fold that is held out."""
+    """Refuse label tables in which no label has enough yes and no to hold some out."""
     import pandas as pd
-
-    from naim3l.decisions.learning import N_FOLDS
 
     stacked = pd.concat(labels)
     yes, no = (stacked == 1).sum(), (stacked == 0).sum()
     best = yes.combine(no, min).idxmax()
-    if min(yes[best], no[best]) < N_FOLDS:
+    if min(yes[best], no[best]) < FEWEST:
         raise ValueError(
-            f"too few known labels: {N_FOLDS} rows with yes and {N_FOLDS} with no are needed of at "
-            f"least one label, because labels are held out in {N_FOLDS} folds. The best known, "
+            f"too few known labels: {FEWEST} rows with yes and {FEWEST} with no are needed of at "
+            "least one label, because some are held out of the fit. The best known, "
             f"{best!r}, has {yes[best]} with yes and {no[best]} with no; add rows, or labels."
         )
 

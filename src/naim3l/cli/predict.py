@@ -12,7 +12,15 @@ from naim3l.cli.options import load_model, option
 Table: Any = option("Table to write (<written>), or, of chunks, a folder.", Path, "--out", "-o")
 Kind: Any = option("labels, scores or probabilities.", str, "--what")
 Fused: Any = option("One row per id: the evidence of its views is added up.", bool, "--fused")
-Decide: Any = option("When to say yes: <rules>. Default: as in the fit.")
+Decide: Any = option(
+    "When to say yes: <rules>. Default: as in the fit. What the rule reaches is printed."
+)
+Overlap: Any = option(
+    "How much views repeat each other, from 0 to 1, with --fused. Default: learned from the rows.",
+    float | None,
+    min=0,
+    max=1,
+)
 Folder: Any = option("Folder to write to, a file per view.", Path, "--out", "-o")
 Format: Any = option("Format of the files in a folder: <written>.", str, "--format")
 Least: Any = option(
@@ -28,6 +36,7 @@ def predict(
     kind: Kind = "labels",
     fused: Fused = False,
     decide: Decide = None,
+    overlap: Overlap = None,
     ids: options.Ids = None,
     extension: Format = "parquet",
     memory: options.Memory = None,
@@ -39,7 +48,9 @@ def predict(
     Ids are kept; where a table has none, rows are numbered from 0. A row without any value has no
     answer. With several views, a column names the view of each row, unless --fused joins the
     rows of an id: what each view adds to the frequency of a label is then added up, so that views
-    that agree are surer than each alone, and scores are log-odds.
+    that agree are surer than each alone, scores are log-odds, and yes and no are decided on the
+    fused probability. How much views repeat each other is learned from these rows if an id is in
+    two views in at least 20 of them.
 
     For tables that are read in chunks (folders, patterns, --memory, --dask), a folder has a file
     for each part of them.
@@ -52,7 +63,13 @@ def predict(
     """
     with report_errors():
         from naim3l.cli.chunks import open_rows
-        from naim3l.cli.predictions import KINDS, make_predictions, predict_fused, write_answers
+        from naim3l.cli.predictions import (
+            KINDS,
+            describe_price,
+            make_predictions,
+            predict_fused,
+            write_answers,
+        )
         from naim3l.cli.settings import make_settings
         from naim3l.cli.tables import is_chunked, open_new
         from naim3l.files.writers import write_table
@@ -61,6 +78,8 @@ def predict(
             raise ValueError(f"--what is {kind!r}, but must be one of: {', '.join(KINDS)}.")
         if decide is not None and kind != "labels":
             raise ValueError(f"--decide {decide} is for labels, but --what is {kind}.")
+        if overlap is not None and not fused:
+            raise ValueError("--overlap is for fused rows; add --fused.")
         settings, safe = make_settings(views, config, ids=ids), not raw_cells
         chunked = is_chunked(settings, memory, dask)
         if fused and chunked:
@@ -75,7 +94,8 @@ def predict(
         tables = open_new(fitted, settings)
         if fused:
             X = {name: view.read()[0] for name, view in tables.items()}
-            table = predict_fused(fitted, X, kind, decide)
+            shared = "auto" if overlap is None else overlap
+            table = predict_fused(fitted, X, kind, decide, shared)
             write_table(table, out, spreadsheet_safe=safe)
             n_rows = len(table)
         else:
@@ -83,6 +103,8 @@ def predict(
                 named = {name: view.id for name, view in rows.items()}
                 answers = make_predictions(fitted, named, kind, decide)
                 (n_rows,) = write_answers({out: rows}, answers, ending, safe=safe)
+    if kind == "labels" and (price := describe_price(fitted, decide)):
+        say(price)
     say(f"Wrote {n_rows} rows to {out}.")
 
 

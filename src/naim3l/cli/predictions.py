@@ -15,6 +15,7 @@ from naim3l._progress import progress_bar
 from naim3l._warnings import warn_user
 from naim3l.cli.chunks import Opened, warn_of_empty_rows
 from naim3l.decisions.fusion import AUTO
+from naim3l.decisions.rules import Decisions
 from naim3l.files.atomic_write import PART, new_folder, written_together
 from naim3l.files.errors import load_extra
 from naim3l.files.writers import appended
@@ -93,6 +94,19 @@ def predict_fused(
     if kind == "labels":
         fused = fused.astype("Int64")  # whole numbers, even beside missing ones
     return fused.rename_axis(_name_of_rows(model.label_names_, ids.values()))
+
+
+def describe_price(model: Any, decide: str | None) -> str | None:
+    """What a learned rule, or that of the fit, reached on held-out rows; None for others."""
+    rule = Decisions.of(model.decide).rule if decide is None else decide
+    price = model.decisions_.prices.get(rule) if isinstance(rule, str) else None
+    if price is None:
+        return None
+    return (
+        f"Rule {rule}: on rows held out of the fit, {100 * price.accuracy:.1f} % of yes and no are "
+        f"right, and of each label's more frequent value {100 * price.guessing:.1f} %; F1 is "
+        f"{100 * price.f1:.1f}."
+    )
 
 
 def fill_in(

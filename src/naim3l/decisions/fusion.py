@@ -76,7 +76,8 @@ def learn_overlap(log_odds: Matrix, base: Matrix) -> float | None:
 
     The covariance of two views' evidence over all samples is that within the samples with the
     label and those without it, and that between the two groups. The latter follows from the
-    probabilities. What is left, as a share of the product of the standard deviations, is the
+    probabilities, as does the part of the variances that is between the groups. What is left of the
+    covariance, as a share of the product of the standard deviations within the groups, is the
     overlap; sums go over all pairs of views and labels. With few samples it is drawn to the usual.
 
     Parameters
@@ -103,11 +104,14 @@ def learn_overlap(log_odds: Matrix, base: Matrix) -> float | None:
             parts = [np.where(both, evidence[w], 0.0) for w in (u, v)]
             centred = [np.where(both, part - part.sum(axis=0) / count, 0.0) for part in parts]
             covariance = (centred[0] * centred[1]).sum(axis=0) / count
-            spreads = [np.sqrt((part**2).sum(axis=0) / count) for part in centred]
             rate = (np.where(both, P[u] + P[v], 0.0).sum(axis=0) / count) / 2
-            between = rate * (1 - rate) * contrast[u] * contrast[v]
+            between = rate * (1 - rate)  # times the contrasts: what groups add
+            spreads = [
+                np.sqrt(np.maximum((part**2).sum(axis=0) / count - between * contrast[w] ** 2, 0))
+                for part, w in zip(centred, (u, v), strict=True)
+            ]
             weight = np.where(used, n, 0.0)  # more samples count more
-            within += float(weight @ (covariance - between))
+            within += float(weight @ (covariance - between * contrast[u] * contrast[v]))
             scale += float(weight @ (spreads[0] * spreads[1]))
             most = max(most, float(weight.max(initial=0.0)))
     if scale <= 0:

@@ -108,11 +108,11 @@ class LearnedDecisions:
         learned, the cut is the mean of those of the views. Without probabilities, scores and
         margins above thresholds are means over the views.
         """
-        learned = isinstance(rule, str) and rule in RULES
-        at, stacked = self.thresholds_of(rule if learned else None), np.stack(list(scores.values()))
+        at = self.thresholds_of(rule if isinstance(rule, str) else None)
+        stacked = np.stack(list(scores.values()))
+        alone = fuse_arrays(stacked - np.stack([at[view] for view in scores])[:, None])
         if not self.calibrations:
-            margins = stacked - np.stack([at[view] for view in scores])[:, None]
-            return Predictions(fuse_arrays(stacked), fuse_arrays(margins))
+            return Predictions(fuse_arrays(stacked), alone)
         curves = [self.calibrations[view] for view in scores]
         log_odds, base = calibrated(curves, stacked), np.stack([curve.base for curve in curves])
         if overlap == AUTO and self.overlap is None:
@@ -123,9 +123,11 @@ class LearnedDecisions:
         of_views = [curve.log_odds(at[view]) for view, curve in zip(scores, curves, strict=True)]
         missing = np.isnan(log_odds)
         cuts = fuse_arrays(np.where(missing, np.nan, np.stack(of_views)[:, None]))
-        if learned and rule in self.fused_cuts:
-            cuts = np.where((~missing).sum(axis=0) > 1, self.fused_cuts[rule], cuts)
-        return Predictions(fused, fused - cuts, expit(fused))
+        several = (~missing).sum(axis=0) > 1
+        if isinstance(rule, str) and rule in self.fused_cuts:
+            cuts = np.where(several, self.fused_cuts[rule], cuts)
+        # Log-odds of a label whose scores are all equal do not tell on which side of them a cut is.
+        return Predictions(fused, np.where(several, fused - cuts, alone), expit(fused))
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,9 @@ def learn_decisions(
     ``start`` is a result of `fixed_decisions`, ``scores`` (n_rows, n_labels) one of `Folds.scores`,
     and ``final`` are scores of all rows by the final fit.
     """
-    decisions, names = replace(start), list(start.thresholds)
+    # What is learned is put into containers of its own: several fits have the same start.
+    decisions = replace(start, rules={}, fused_cuts={}, prices={})
+    names = list(start.thresholds)
     truth = problem.truth_of(problem.Y != 0)
     if problem.samples is not None and problem.n_views > 1 and rules.fusion == "evidence":
         decisions.evidence = _learn_evidence(problem, truth, scores, final)
@@ -178,7 +182,7 @@ def learn_decisions(
     log_odds = {name: curves[name].log_odds(parts[0][name]) for name in names}
     simulated = simulate_samples([log_odds[name] for name in names], list(truths.values()))
     base = np.stack([curves[name].base for name in names])
-    fused = add_evidence(simulated[0], base, USUAL_OVERLAP)
+    fused = add_evidence(simulated[0], base)  # drawn independently, so without overlap
     for rule in LEARNED:
         cuts = {name: fit_cuts(log_odds[name], truths[name], rule) for name in names}
         decisions.rules[rule] = {name: curves[name].scores_at(cuts[name]) for name in names}

@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit, logit
 
 from naim3l._arrays import Mask, Matrix
 from naim3l._text import documented
@@ -18,7 +19,8 @@ SIGN = "sign"
 RULES = {
     SIGN: "is a score above 0, the paper's rule, which predicts rare labels almost never",
     "guarded": "is the probability with the highest F1 over all entries, among those at which "
-    "decisions are at most half a point less accurate than each label's more frequent value",
+    "decisions are expected to be at most half a point less accurate than those of 'half', and "
+    "close to one half if few entries are known",
     "cardinality": "is one probability for all labels, at which as many are predicted as are "
     "positive",
     "f1": "is the probability with the highest F1 of each label, which labels with few known "
@@ -27,9 +29,9 @@ RULES = {
 }
 # With fewer known positives than this a label shares the cut of all such labels.
 ENOUGH_POSITIVES = 5
-# Share of the held-out entries by which "guarded" decisions may be less accurate than each label's
-# more frequent value.
-GUARD = 0.005
+# Share of the entries by which "guarded" decisions may be expected to be less accurate than those
+# of the more probable values, and number of known entries that count as much as a cut of one half.
+GUARD, HOLD_CUT = 0.005, 500
 
 
 def _half(log_odds: Matrix, yes: Mask, known: Mask) -> Matrix:
@@ -37,16 +39,17 @@ def _half(log_odds: Matrix, yes: Mask, known: Mask) -> Matrix:
 
 
 def _guarded(log_odds: Matrix, yes: Mask, known: Mask) -> Matrix:
-    # If no cut is allowed, because the scores are worse than guessing, the most accurate one.
-    n_known, of_label = int(known.sum()), yes.sum(axis=0)
-    if not n_known:
+    n_known = int(known.sum())
+    if not yes.any():
         return np.zeros(log_odds.shape[1])
-    ranked, hits, f1, possible = _cuts(log_odds[known], yes[known])
-    right = hits + (n_known - hits[-1]) - (np.arange(n_known + 1) - hits)
-    right_by_guessing = np.maximum(of_label, known.sum(axis=0) - of_label).sum()
-    allowed = possible & (right >= right_by_guessing - GUARD * n_known)
-    best = np.argmax(np.where(allowed, f1, -1) if allowed.any() else np.where(possible, right, -1))
-    return np.full(log_odds.shape[1], min(_below(ranked, int(best)), 0.0))
+    ranked, _, f1, possible = _cuts(log_odds[known], yes[known])
+    p = expit(ranked)
+    # What it is expected to cost to predict the first entries, with 1 - 2 p for one below a half.
+    price = np.append(0.0, np.cumsum(np.maximum(1 - 2 * p, 0.0)))
+    best = np.argmax(np.where(possible & (price <= GUARD * n_known), f1, -1))
+    cut = min(float(expit(_below(ranked, int(best)))), 0.5)
+    # Few entries tell neither F1 nor probabilities well.
+    return np.full(log_odds.shape[1], logit(0.5 - (0.5 - cut) * n_known / (n_known + HOLD_CUT)))
 
 
 def _cardinality(log_odds: Matrix, yes: Mask, known: Mask) -> Matrix:

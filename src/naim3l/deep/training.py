@@ -281,16 +281,15 @@ def hold_out_validation(problem: Problem, share: float, rng: np.random.RandomSta
 
     With a share of at most 0.5, no two consecutive ones are, so no label loses all its positives.
     """
-    part_of, n_parts = (
-        hold_out_folds(problem, N_PARTS, rng, entries=True),
-        max(1, round(share * N_PARTS)),
-    )
-    # The parts are evenly spaced. Entries of a label are in consecutive parts, so holding out the
-    # first parts would take all entries of some labels and none of others.
-    hidden = (part_of >= 0) & (part_of * n_parts % N_PARTS < n_parts)
-    if not hidden.any():
+    part_of = hold_out_folds(problem, N_PARTS, rng, entries=True)
+    held_out, n_parts = part_of >= 0, max(1, round(share * N_PARTS))
+    if not held_out.any():
         raise ValueError(f"validation={share:g}: too few labels are known to hold some out.")
-    return hidden
+    # The parts are evenly spaced, from the first that has entries. Entries of a label are in
+    # consecutive parts, so holding out the first parts would take all entries of some labels and
+    # none of others.
+    first = part_of[held_out].min()
+    return held_out & ((part_of - first) * n_parts % N_PARTS < n_parts)
 
 
 def loss_of_hidden(problem: Problem, hidden: Mask, loss: NAIM3LLoss) -> Callable[[Any], float]:

@@ -47,7 +47,9 @@ ADVICE = "Raise max_iter or tol; history_ shows whether the objective still move
 KINDS = ("probabilities", "labels", "scores")
 # Containers that results may have; "default" is NumPy.
 OUTPUTS = ("default", "pandas", "polars")
-_ROWS_ONLY = 'compare(by="entries") needs tables in memory; of chunks, rows are held out.'
+_NOT_LEARNED = (
+    "the fit was stopped before probabilities were learned; fit again, or use decision_function."
+)
 _NEEDS = 'needs probabilities: fit the model with decide="guarded", or another learned rule.'
 
 
@@ -300,7 +302,7 @@ class ViewPredictor(BaseEstimator):
         >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
         >>> model = NAIM3L(decide="guarded", random_state=0).fit(data.views, data.labels)
         >>> model.predict_proba(data.views)["view1"][0].round(2)
-        array([1.  , 0.97, 0.1 ])
+        array([0.97, 0.9 , 0.16])
         """
         found = {view: self._probabilities(view, S) for view, S in self._scores(X).items()}
         if self.names_.wide and self.names_.one_column:
@@ -355,8 +357,11 @@ class ViewPredictor(BaseEstimator):
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {list(KINDS)}, got {kind!r}.")
         check_overlap(overlap)
+        self.decisions_.thresholds_of(decide)  # refuses an unknown rule
         if kind == "probabilities" and not self.has_probabilities:
             raise AttributeError(f"{type(self).__name__}.fuse {_NEEDS}")
+        if self.has_probabilities and not self.decisions_.calibrations:
+            raise NotFittedError(_NOT_LEARNED)
         if self.names_.wide or any_chunked(X):
             raise TypeError(
                 "fuse takes separate tables in memory: predictions of a wide table are fused "
@@ -606,10 +611,7 @@ class ViewPredictor(BaseEstimator):
 
     def _probabilities(self, block: str, scores: Matrix) -> Matrix:
         if not self.decisions_.calibrations:
-            raise NotFittedError(
-                "the fit was stopped before probabilities were learned; fit again, or use "
-                "decision_function."
-            )
+            raise NotFittedError(_NOT_LEARNED)
         return self.decisions_.calibrations[block].probabilities(scores)
 
     def _contain(self, values: dict[str, NDArray], X: Any, columns: list[str] | None = None) -> Any:
@@ -744,8 +746,6 @@ class ViewModel(ViewPredictor):
 
     def _hold_out(self, problem: Any, n_folds: int, *, entries: bool = False) -> Folds:
         if problem.fold_of is not None:  # dealt when it was read
-            if entries:
-                raise ValueError(_ROWS_ONLY)
             return Folds(problem.sample, problem.fold_of, problem.without_fold)
         rng = check_random_state(self.random_state)
         return Folds.of(problem, hold_out_folds(problem, n_folds, rng, entries=entries))

@@ -33,7 +33,7 @@ MEMBERS = ("NAIM3L", "NAIM3LCV", "PerViewRidge", "PerViewLogistic", "DeepNAIM3L"
 class BlendNAIM3L(_BaseComposition, ViewPredictor):
     """Unlike models of the same tables, blended: usually more accurate than each of them.
 
-    Every member is fitted to all entries, and without each third of them to score these. From the
+    Every member is fitted to all rows, and without each fifth of them to score these. From the
     scores of held-out entries follow the log-odds of each member and view, and the weights with
     which the blended log-odds have the lowest log-loss. Models that err differently gain most, for
     example linear models, kernels of several kinds, and networks.

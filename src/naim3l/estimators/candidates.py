@@ -69,7 +69,8 @@ def compare_on_held_out(
     >>> from naim3l.extend import compare_on_held_out
     >>> data = datasets.make_unpaired(90, n_features=(9, 8), n_labels=4, noise=0.5, random_state=0)
     >>> models = [PerViewRidge(1e6), PerViewRidge(1.0)]
-    >>> best, _ = compare_on_held_out(models, data.views, data.labels, random_state=0)
+    >>> options = {"metric": "log-loss", "random_state": 0}
+    >>> best, _ = compare_on_held_out(models, data.views, data.labels, **options)
     >>> models[best].ridge
     1.0
     """

@@ -24,6 +24,8 @@ from naim3l.input.views import FUSED
 
 # What is held out: whole rows, as new rows are, or single entries, as for filling in.
 HELD_OUT = ("rows", "entries")
+# Why boosting is not measured if nobody wants it.
+NOT_ASKED = "not asked for"
 # Ridges from which that of the model without coupling is chosen.
 RIDGES = (0.1, 1.0, 10.0, 100.0)
 
@@ -108,8 +110,8 @@ def _blocks(model: Any, folds: Folds, predicted: Mapping[str, dict[str, Predicti
 
 def _boosted(model: Any, asked: Comparison, folds: Folds) -> tuple[Any, str]:
     """Held-out log-odds of boosting, stacked, or None; and why it is not measured."""
-    if asked.boosting is False:
-        return None, "not asked for"
+    if not asked.boosting:
+        return None, NOT_ASKED
     if any_chunked(asked.X):
         return None, "not measured on tables that are read in chunks"
     tables = []

@@ -28,6 +28,7 @@ from naim3l.estimators.linear import FACTOR, LinearViewModel, PerViewRidge
 from naim3l.features.encoding import NAMES
 from naim3l.files.checkpoint import Checkpoint, check_seed, kept_in
 from naim3l.files.stored import Flag, Nested, Number, Plain, Sometimes, Whole
+from naim3l.input.sources import any_chunked
 from naim3l.problem.cost_model import choose_form, move_to, refuse_chunks
 from naim3l.solvers import SOLVERS, Record, SolverResult, solve_fast
 from naim3l.solvers.objective import Objective
@@ -155,7 +156,8 @@ class CoupledModel(LinearViewModel):
         -------
         dict
             Metrics of held-out entries, "blocks", "labels" and "calibration", as in the result of
-            `naim3l.report.summarise`, and ``by``; also kept as ``held_out_``.
+            `naim3l.report.summarise`; ``by``; and "boosting", why it was not measured, or "". They
+            are also kept as ``held_out_``.
 
         Examples
         --------
@@ -163,12 +165,14 @@ class CoupledModel(LinearViewModel):
         >>> data = datasets.make_unpaired(90, n_features=(9, 8), noise=1, random_state=0)
         >>> found = NAIM3L(random_state=0).compare(data.views, data.labels)
         >>> sorted(found["blocks"][0]["metrics"]["AP"])
-        ['gain', 'guessing', 'high', 'low', 'uncoupled', 'value']
+        ['boosting', 'gain', 'guessing', 'high', 'low', 'uncoupled', 'value']
         """
         if by not in HELD_OUT:
             raise ValueError(f"by must be one of {list(HELD_OUT)}, got {by!r}.")
         if boosting not in (True, False, AUTO):
             raise ValueError(f"boosting must be True, False or {AUTO!r}, got {boosting!r}.")
+        if by == "entries" and any_chunked(X):
+            raise ValueError("by='entries' needs tables in memory; of chunks, rows are held out.")
         self._fit(X, y, checkpoint, compare=Comparison(by == "entries", boosting, X))
         return self.held_out_
 
@@ -277,7 +281,7 @@ class NAIM3L(CoupledModel):
     fit_intercept : bool, default=True
         Whether each label has an intercept in each view.
     decide : <rules>, float, mapping of label to float, or Decisions, default="sign"
-        When a label is predicted. A learned rule comes with probabilities, and needs three
+        When a label is predicted. A learned rule comes with probabilities, and needs five
         additional coarse fits, from which entries are held out; see `Decisions`.
     solver : <solvers>, default="auto"
         "fast", which is the choice of "auto", converges to a stationary point, verifies it, and

@@ -118,6 +118,7 @@ class Search:
     low_rank: bool = True
     high_rank: bool = True
     exhaustive: bool = False  # whether all pairs are fitted in all folds
+    entries: bool = False  # whether single entries are held out, instead of rows
     device: str = CPU
     fits: list[FoldFits] = field(default_factory=list)
 
@@ -174,7 +175,7 @@ class Search:
         new = [FoldFits.empty(fold, chosen, len(self.pairs)) for fold in folds]
         todo = []
         for fits in new:
-            stored = None if checkpoint is None else checkpoint.get(fits.name)
+            stored = None if checkpoint is None else checkpoint.get(self._section(fits))
             if stored is None:
                 todo.append(fits)
             else:
@@ -185,8 +186,12 @@ class Search:
         fit = partial(self._fit_fold, advance, max(1, n_threads))
         for fits in run(delayed(fit)(fits) for fits in todo):
             if checkpoint is not None:
-                checkpoint.put(fits.name, fits.arrays)
+                checkpoint.put(self._section(fits), fits.arrays)
         self.fits += new
+
+    def _section(self, fits: FoldFits) -> str:
+        """Name of fits in a checkpoint, which may have those without rows and without entries."""
+        return f"entries {fits.name}" if self.entries else fits.name
 
     def _fit_fold(self, advance: Advance, n_threads: int, fits: FoldFits) -> FoldFits:
         problem = self.folds.without(fits.fold)
@@ -279,16 +284,16 @@ class NAIM3LCV(CoupledModel):
         Values of ``lam``, or their number; they are then log-spaced from 0.01 to 10.
     ridges : sequence of float, default=(0.0, 1.0, 10.0)
         Values of ``ridge`` to try, each with every ``lam``.
-    cv : int, default=3
-        Number of folds, at least 2, of the search and of everything that is learned from held-out
-        entries. More folds hold out fewer entries at a time, and take longer.
+    cv : int, default=5
+        Number of folds of rows, at least 2, of the search and of everything that is learned from
+        rows that are held out. More folds hold out fewer rows at a time, and take longer.
     metric : "auto" or <metrics>, default="auto"
         A key of the dict that `naim3l.evaluate` returns, averaged over the views in which it is
         defined; for a wide table, that of the mean scores of the views. "coverage" and "one-error"
         are minimised, and metrics that rank the labels of a row, such as "AP", need two labels. Or
         "log-loss" of probabilities that are calibrated on the held-out entries themselves, which is
-        best for probabilities and for fusion by evidence. "auto" is "AP" if every fold has a row
-        with labels to rank, otherwise "log-loss".
+        best for probabilities. "auto" is "AP" with more than 20 labels, and "macro-AUC" with fewer,
+        or "log-loss" where a fold has too few known labels for these.
     decide : default="guarded"
         The choices of `NAIM3L`, whose default is "sign".
     variant, views, features, positive_weight, fit_intercept, device
@@ -324,9 +329,9 @@ class NAIM3LCV(CoupledModel):
     >>> model = NAIM3LCV(lams=[0.1, 1.0], ridges=[0.0, 10.0], random_state=0)
     >>> model = model.fit(data.views, data.labels)
     >>> model.lam_, model.ridge_, model.metric_
-    (1.0, 0.0, 'AP')
+    (1.0, 10.0, 'macro-AUC')
     >>> model.cv_results_["lam"], model.cv_results_["mean_test_score"].round(3)
-    (array([0.1, 1. , 0.1, 1. ]), array([0.937, 0.944, 0.921, 0.918]))
+    (array([0.1, 1. , 0.1, 1. ]), array([0.868, 0.873, 0.869, 0.874]))
     """
 
     _parameter_constraints = CoupledModel._parameter_constraints | {
@@ -361,7 +366,7 @@ class NAIM3LCV(CoupledModel):
             refined = self._refine_gammas(lambda: self._batches(X), folds)
             if refined is not problem:
                 problem, folds = refined, Folds.of(refined, folds.fold_of)
-        search = self._search(folds, kept)
+        search = self._search(folds, kept, entries=entries)
         result = self._solve_best(problem.whole, kept)
         self._keep_result(problem, result)
         if compare is not None or Decisions.of(self.decide)._learn:
@@ -434,9 +439,10 @@ class NAIM3LCV(CoupledModel):
         lams, ridges = (sorted({float(value) for value in of}) for of in (lams, self.ridges))
         return [(lam, ridge) for ridge in ridges for lam in lams]
 
-    def _search(self, folds: Folds, checkpoint: Checkpoint | None) -> Search:
+    def _search(self, folds: Folds, checkpoint: Checkpoint | None, *, entries: bool) -> Search:
         """All fits of the search; sets ``cv_results_``."""
         options: dict[str, Any] = {"exhaustive": self._exhaustive, "device": self.device}
+        options["entries"] = entries
         terms = VARIANTS[self.variant]
         search = Search(folds, self.cv, self._pairs(), self.metric_, *terms, **options)
         search.run(self.n_jobs, checkpoint, shown=self.verbose > 0)

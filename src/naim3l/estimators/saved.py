@@ -134,8 +134,9 @@ def load(
     Raises
     ------
     ModelFileError
-        The file is damaged, of another kind or of a newer format, has types that are not trusted,
-        needs other encoders, or a part of the model is missing, inconsistent or not finite.
+        The file is damaged, of another kind or of another version of the format, has types that
+        are not trusted, needs other encoders, or a part of the model is missing, inconsistent or
+        not finite.
     OSError
         The file cannot be opened.
 
@@ -181,7 +182,7 @@ def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     ModelFileError
-        The file is damaged, of another kind, or of a newer format.
+        The file is damaged, of another kind, or of a format of another version.
 
     Examples
     --------

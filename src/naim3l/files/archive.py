@@ -146,10 +146,13 @@ def plain_array(array: Any) -> NDArray[Any]:
 class Archive:
     """An archive of a format, opened; arrays and guests are read when asked for, once each.
 
-    Raises a `ModelFileError` if it is of another format or a newer version, or damaged.
+    Raises a `ModelFileError` if it is of another format, or a newer version or one before
+    ``oldest_version``, or damaged.
     """
 
-    def __init__(self, path: Path_, *, format: str, newest_version: int) -> None:
+    def __init__(
+        self, path: Path_, *, format: str, newest_version: int, oldest_version: int = 1
+    ) -> None:
         self.path = path
         with naming(path):
             mode = os.stat(path).st_mode  # opening a pipe would wait for a writer
@@ -160,7 +163,7 @@ class Archive:
                 names = [info.filename for info in self._zip.infolist()]
                 require(names[:1] == [DOCUMENT], f"its first member is not {DOCUMENT}.")
                 self.document = parse_json(read_member(self._zip, DOCUMENT))
-                _check_version(self.document, format, newest_version)
+                _check_version(self.document, format, oldest_version, newest_version)
                 self.n_guests = sum(name.startswith("guests/") for name in names)
                 self.n_arrays = len(names) - 1 - self.n_guests
                 expected = {f"arrays/{i}.npy" for i in range(self.n_arrays)}
@@ -271,7 +274,7 @@ def _open_member(zipped: ZipFile, name: str) -> Iterator[IO[bytes]]:
         yield member
 
 
-def _check_version(document: Mapping[str, Any], format: str, newest: int) -> None:
+def _check_version(document: Mapping[str, Any], format: str, oldest: int, newest: int) -> None:
     own, version = document.get("format"), document.get("version")
     require(own == format, f"its format is {show(own)}, not {format!r}.")
     if type(version) is not int or version < 1:
@@ -279,8 +282,10 @@ def _check_version(document: Mapping[str, Any], format: str, newest: int) -> Non
     writer = document.get("written_by")
     wrote = writer.get("naim3l") if isinstance(writer, dict) else None
     by = f"naim3l {wrote[:40]}" if isinstance(wrote, str) else "an unknown version"
-    known = f"it has version {version} of the format, and this naim3l reads up to {newest}"
-    require(version <= newest, f"{known}: update naim3l (the file was written by {by}).")
+    known = f"it has version {version} of the format, and this naim3l reads"
+    wrote = f"the file was written by {by}"
+    require(version <= newest, f"{known} up to {newest}: update naim3l ({wrote}).")
+    require(version >= oldest, f"{known} none before {oldest}: fit again ({wrote}).")
 
 
 def show(value: Any) -> str:

@@ -18,7 +18,8 @@ from naim3l.files.atomic_write import Path_, check_writable, remove_parts
 
 Arrays = dict[str, NDArray[Any]]
 
-FORMAT, VERSION = "naim3l checkpoint", 1
+FORMAT, VERSION = "naim3l checkpoint", 2
+VERSIONS = {"newest_version": VERSION, "oldest_version": VERSION}
 # Seconds between two writes of a running fit, and the largest share of time to spend on writing.
 EVERY, MOST_WRITING = 1.0, 0.05
 
@@ -65,7 +66,7 @@ class Checkpoint:
 
     def _read(self) -> dict[str, Arrays]:
         try:
-            with Archive(self.path, format=FORMAT, newest_version=VERSION) as archive:
+            with Archive(self.path, format=FORMAT, **VERSIONS) as archive:
                 own, listed = archive.document.get("key"), archive.document.get("sections")
                 if own != self.key:
                     fault = "is the checkpoint of another fit: data or parameters differ"
@@ -114,7 +115,7 @@ class Checkpoint:
         """Delete the file of a fit whose model is on disk, but not that of another fit."""
         # It may have been deleted, damaged or protected meanwhile, which does not harm the model.
         with suppress(Exception):
-            with Archive(self.path, format=FORMAT, newest_version=VERSION) as archive:
+            with Archive(self.path, format=FORMAT, **VERSIONS) as archive:
                 own = archive.document.get("key")
             if own == self.key:
                 self.path.unlink()

@@ -53,7 +53,7 @@ from naim3l.files.archive import (
 )
 from naim3l.files.guests import check_trust, is_type_name, load_guest, pack_guest, type_names
 
-FORMAT, VERSION = "naim3l model", 1
+FORMAT, VERSION, OLDEST = "naim3l model", 2, 2
 LARGEST, LARGEST_SIZE = 2**63, 2**31 - 1  # whole numbers are below the first
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -649,7 +649,8 @@ def read_description(path: Path_) -> dict[str, Any]:
 @contextmanager
 def _open_model(path: Path_) -> Iterator[Archive]:
     """Archive of a model, whose document names a class and what its guests contain."""
-    with Archive(path, format=FORMAT, newest_version=VERSION) as archive, naming(path):
+    versions = {"newest_version": VERSION, "oldest_version": OLDEST}
+    with Archive(path, format=FORMAT, **versions) as archive, naming(path):
         name, guests, model = (archive.document.get(key) for key in ("class", "guests", "model"))
         lists = type(guests) is list and all(type(types) is list and types for types in guests)
         listed = [each for types in guests for each in types] if lists else [""]  # type: ignore

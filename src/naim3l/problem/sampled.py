@@ -49,7 +49,7 @@ class SampledProblem(LabelRates):
         X, Y = ([of_view.arrays[i] for of_view in samples] for i in range(2))
         options: Any = {"fit_intercept": fit_intercept, "positive_weight": positive_weight}
         self.sample = Problem(X, Y, **options, samples=numbers, names=names)
-        self.sample.base_rates = self.base_rates
+        self.sample.base_rates, self.sample.table_rates = self.base_rates, self.table_rates
         self.fold_of = np.concatenate([self._folds_of(v, of) for v, of in enumerate(samples)])
 
     @property

@@ -66,14 +66,18 @@ def describe_answers(block: dict[str, Any] | None) -> str | None:
     found = block["metrics"]["1-HL"] if block else None
     if block is None or found is None or found["value"] is None:
         return None
-    value, guessed, f1 = found["value"], found["guessing"], block["metrics"]["micro-F1"]["value"]
+    value, guessed = (round(found[key], ROUNDED) for key in ("value", "guessing"))
+    f1 = block["metrics"]["micro-F1"]
     said = f"Yes and no: {100 * value:.1f} % of the entries are right"
     beside = f"each label's more frequent value is right in {100 * guessed:.1f} %"
-    if value >= guessed or f1 is None:
+    if value >= guessed:
         return f"{said}; {beside}."
+    said = f"{said}, which is less than by guessing: {beside}."
+    if f1["value"] is None or f1["value"] <= f1["guessing"]:
+        return said
     return (
-        f"{said}, which is less than by guessing: {beside}. In return, the rule finds more of the "
-        f"yes (F1 {100 * f1:.1f}); another rule decides otherwise."
+        f"{said} In return, the rule finds more of the yes (F1 {100 * f1['value']:.1f}); another "
+        "rule decides otherwise."
     )
 
 
@@ -112,7 +116,7 @@ def _clearest(block: dict[str, Any]) -> list[str]:
         gain = block["metrics"][name]["gain"] if name in block["metrics"] else None
         if name == block["headline"] or not gain or gain["low"] is None:
             continue
-        if gain["low"] > 0 or gain["high"] < 0:
+        if round(gain["low"], ROUNDED) > 0 or round(gain["high"], ROUNDED) < 0:
             interval = f"{show_points(gain['low'])} to {show_points(gain['high'])}"
             shown = f"{measure.title} {show_points(gain['value'], sign=True)} ({interval})"
             clear[name] = gain["value"], shown
