@@ -8,25 +8,25 @@ on rows (or entries) that it held out; the real gain is that on samples that wer
 """
 
 import argparse
-import json
 import os
-import sys
 import warnings
+from functools import partial
 from pathlib import Path
+
+from kept_runs import run_missing
 
 # Rows of each table, and share of known labels; a third of the samples is set aside.
 STUDIES = {"nhanes_2017": (500, 0.5), "yeast": (500, 0.5), "birds": (300, 0.5)}
 STUDIES["arxiv2007"] = (400, 0.5)
 
 
-def run(name, folder, seed):
+def run(name, seed, folder):
     """Claimed and real gains of one split."""
     from naim3l_bench.studies import make_study, measure_gain, open_population
 
     warnings.simplefilter("ignore")
     n_rows, known = STUDIES[name]
-    study = make_study(open_population(name, folder), n_rows, known, seed)
-    return {"study": name, "seed": seed, **measure_gain(study, seed)}
+    return measure_gain(make_study(open_population(name, folder), n_rows, known, seed), seed)
 
 
 def main():
@@ -36,40 +36,26 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--runs", type=Path, default=Path("results/gains.jsonl"))
+    parser.add_argument("--quick", action="store_true", help="one small study, two seeds")
     arguments = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from joblib import Parallel, delayed
-
-    arguments.runs.parent.mkdir(parents=True, exist_ok=True)
-    lines = arguments.runs.read_text().splitlines() if arguments.runs.exists() else []
-    seeds = range(arguments.first, arguments.first + arguments.seeds)
-    done = {(r["study"], r["seed"]): r for r in map(json.loads, lines)}
-    left = [(name, arguments.data, s) for name in STUDIES for s in seeds if (name, s) not in done]
-    made = Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")(
-        delayed(run)(*task) for task in left
-    )
-    with arguments.runs.open("a") as file:
-        for i, record in enumerate(made):
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            done[record["study"], record["seed"]] = record
-            print(f"\r{i + 1} of {len(left)}", end="", file=sys.stderr)
-    runs = [record for (_, seed), record in done.items() if seed in seeds]
-    print_table(runs)
+    n_seeds = 2 if arguments.quick else arguments.seeds
+    names = ["birds"] if arguments.quick else list(STUDIES)
+    tasks = [(name, arguments.first + i) for name in names for i in range(n_seeds)]
+    run_here = partial(run, folder=arguments.data)
+    print_table(run_missing(run_here, tasks, arguments.runs, arguments.jobs))
 
 
-def print_table(runs):
+def print_table(records):
     """Means over the splits of each study, and of all, in Markdown."""
     import numpy as np
 
     print("| measure, held out | study | claimed | real | difference | interval covers | width |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    keys = [key for key in runs[0] if key not in ("study", "seed")]
-    for key in sorted(
-        keys, key=lambda key: (key.split(", ")[1] == "entries", not key.startswith("headline"))
-    ):
-        for name in [*STUDIES, "all"]:
-            of = [run[key] for run in runs if name in ("all", run["study"])]
+    keys = next(iter(records.values()))
+    for key in sorted(keys, key=lambda key: (key.endswith("entries"), key[0] != "h")):
+        for name in [*dict.fromkeys(study for study, _ in records), "all"]:
+            of = [record[key] for (study, _), record in records.items() if name in ("all", study)]
             claimed, real, low, high = (
                 np.array([each[part] for each in of]) for part in ("value", "real", "low", "high")
             )

@@ -7,12 +7,12 @@ fit; see `naim3l_bench.studies`. Finished runs are kept in a file of JSON lines,
 """
 
 import argparse
-import json
 import os
-import sys
-import time
 import warnings
+from functools import partial
 from pathlib import Path
+
+from kept_runs import run_missing
 
 SIZES, KNOWN = (100, 500, 1500), (0.05, 0.2, 1.0)
 SHOWN = (
@@ -27,16 +27,12 @@ SHOWN = (
 )
 
 
-def run(name, folder, n_rows, known, seed):
+def run(name, n_rows, known, seed, folder):
     """Measures of one study."""
     from naim3l_bench.studies import make_study, measure_study, open_population
 
     warnings.simplefilter("ignore")
-    study = make_study(open_population(name, folder), n_rows, known, seed)
-    start = time.perf_counter()
-    found = measure_study(study, seed)
-    about = {"study": name, "rows": n_rows, "known": known, "seed": seed}
-    return {**about, "seconds": round(time.perf_counter() - start, 1), **found}
+    return measure_study(make_study(open_population(name, folder), n_rows, known, seed), seed)
 
 
 def main():
@@ -47,37 +43,22 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--runs", type=Path, default=Path("results/new_rows.jsonl"))
     parser.add_argument("--studies", nargs="+")
+    parser.add_argument("--quick", action="store_true", help="one small study, two seeds")
     arguments = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from joblib import Parallel, delayed
-
     from naim3l_bench.studies import POPULATIONS
 
-    names = arguments.studies or list(POPULATIONS)
-    seeds = range(arguments.first, arguments.first + arguments.seeds)
-    arguments.runs.parent.mkdir(parents=True, exist_ok=True)
-    lines = arguments.runs.read_text().splitlines() if arguments.runs.exists() else []
-    done = {(r["study"], r["rows"], r["known"], r["seed"]): r for r in map(json.loads, lines)}
-    cells = [(name, n, known) for name in names for n in SIZES for known in KNOWN]
-    left = [
-        (name, arguments.data, n, known, seed)
-        for name, n, known in cells
-        for seed in seeds
-        if (name, n, known, seed) not in done
-    ]
-    made = Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")(
-        delayed(run)(*task) for task in left
-    )
-    with arguments.runs.open("a") as file:
-        for i, record in enumerate(made):
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            done[record["study"], record["rows"], record["known"], record["seed"]] = record
-            print(f"\r{i + 1} of {len(left)}", end="", file=sys.stderr)
-    print_tables(cells, done, seeds)
+    names = arguments.studies or (["emotions"] if arguments.quick else list(POPULATIONS))
+    sizes = SIZES[:1] if arguments.quick else SIZES
+    cells = [(name, n, known) for name in names for n in sizes for known in KNOWN]
+    n_seeds = 2 if arguments.quick else arguments.seeds
+    seeds = range(arguments.first, arguments.first + n_seeds)
+    tasks = [(*cell, seed) for cell in cells for seed in seeds]
+    run_here = partial(run, folder=arguments.data)
+    print_tables(cells, seeds, run_missing(run_here, tasks, arguments.runs, arguments.jobs))
 
 
-def print_tables(cells, done, seeds):
+def print_tables(cells, seeds, records):
     """Measures of all cells in Markdown, and the claims that do not hold."""
     from naim3l_bench.studies import CLAIMS, failing
 
@@ -85,12 +66,8 @@ def print_tables(cells, done, seeds):
     print("| --- " * (3 + len(SHOWN)) + "|")
     failed = []
     for name, n, known in cells:
-        runs = [done[name, n, known, seed] for seed in seeds if (name, n, known, seed) in done]
-        if not runs:
-            continue
-        means = {
-            key: sum(run[key] for run in runs) / len(runs) for key in runs[0] if key != "study"
-        }
+        runs = [records[name, n, known, seed] for seed in seeds]
+        means = {key: sum(run[key] for run in runs) / len(runs) for key in runs[0]}
         texts = [f"{means[a]:.1f} ({means[b]:.1f})" for _, a, b in SHOWN]
         texts[6] = texts[6][:-1] + f"; {means['table Brier, logistic']:.1f})"
         print(f"| {name} | {n} | {100 * known:.0f} % | " + " | ".join(texts) + " |")
