@@ -37,6 +37,11 @@ def main_block(blocks: list[dict[str, Any]]) -> dict[str, Any] | None:
     return blocks[0] if blocks else None
 
 
+def tiles(block: dict[str, Any] | None) -> tuple[str, str]:
+    """The two measures that the page begins with: of what the model is for, and of yes and no."""
+    return (block["headline"] if block else "macro-AUC", "1-HL")
+
+
 def main_labels(summary: Summary) -> list[dict[str, Any]]:
     """Labels as measured in the main block, one entry each."""
     main = main_block(summary["quality"]["blocks"])

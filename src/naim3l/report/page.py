@@ -22,7 +22,6 @@ from naim3l.report.figures import Drawing
 from naim3l.report.plots import inline_svg, styled, to_svg
 
 DASH, PERCENT = "–", "\N{NO-BREAK SPACE}%"
-TILES = ("macro-AUC", "1-HL")
 # Colours of figures as CSS variables of the page, which differ in dark mode.
 THEME = {
     "#000000": "currentColor",
@@ -95,7 +94,6 @@ def render_report(summary: dict[str, Any]) -> str:
         figures=_draw(summary),
         findings=findings,
         judged=bootstrap_metrics,
-        tiles=TILES,
         whiskers=_whiskers(summary["quality"]["blocks"]),
         few_positives=ENOUGH_POSITIVES,
         script=Markup(script),
@@ -157,7 +155,7 @@ def _printable(text: str) -> str:
 def _whiskers(blocks: list[dict[str, Any]]) -> dict[str, list[dict[str, float]]]:
     """Positions of low, value, high and guessing of each block, in percent of a common range."""
     places = {}
-    for name in TILES:
+    for name in findings.tiles(findings.main_block(blocks)):
         found = [
             {key: block["metrics"][name][key] for key in ("value", "low", "high", "guessing")}
             for block in blocks
