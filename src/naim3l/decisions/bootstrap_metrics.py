@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,14 +51,18 @@ class EvaluatedBlock:
     decided: bool = True  # whether the model decides on these scores, not only on fused ones
     folds: Matrix | None = None  # fold of each entry, NaN = in none, if entries were held out
 
-    @property
-    def truths(self) -> list[Matrix]:
-        """Known entries of each fold, or all together."""
+    @cached_property
+    def parts(self) -> list[tuple[Any, Matrix]]:
+        """Rows of each fold, and their known entries in it; or all rows."""
+        every = slice(None), self.truth
         if self.folds is None:
-            return [self.truth]
-        numbers = np.unique(self.folds[np.isfinite(self.folds)])
-        found = [np.where(self.folds == fold, self.truth, np.nan) for fold in numbers]
-        return found or [self.truth]
+            return [every]
+        found = []
+        for fold in np.unique(self.folds[np.isfinite(self.folds)]):
+            here = self.folds == fold
+            rows = np.flatnonzero(here.any(axis=1))
+            found.append((rows, np.where(here[rows], self.truth[rows], np.nan)))
+        return found or [every]
 
 
 def guess(rates: Matrix, n_rows: int) -> Predictions:
@@ -115,10 +120,8 @@ class _Sample:
         # Of each fold, then of all entries and of resamples: (n_folds, 1 + n_resamples, ...).
         self.values, self.aucs = self._measure(block.model, weights)
         self.guessed = self._measure(block.guessing, weights[:1])[0]
-        self.boosted, self.other = (
-            np.full_like(self.guessed, np.nan),
-            np.full_like(self.values, np.nan),
-        )
+        self.boosted = np.full_like(self.guessed, np.nan)
+        self.other = np.full_like(self.values, np.nan)
         if block.boosting is not None:
             self.boosted = self._measure(block.boosting, weights[:1])[0]
         if block.uncoupled is not None:
@@ -126,7 +129,10 @@ class _Sample:
 
     def _measure(self, predicted: Predictions, weights: Sequence[Matrix]) -> tuple[Matrix, Matrix]:
         """Metrics of each fold, and AUCs of the labels."""
-        of_folds = [_resampled(truth, predicted, weights) for truth in self.block.truths]
+        of_folds = [
+            _resampled(truth, predicted.take(rows), [of[:, rows] for of in weights])
+            for rows, truth in self.block.parts
+        ]
         values, aucs = zip(*of_folds, strict=True)
         return np.stack(values), np.stack(aucs)
 
