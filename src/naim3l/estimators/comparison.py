@@ -28,6 +28,9 @@ HELD_OUT = ("rows", "entries")
 NOT_ASKED = "not asked for"
 # Ridges from which that of the model without coupling is chosen.
 RIDGES = (0.1, 1.0, 10.0, 100.0)
+# With fewer known entries than this of a label in a table, on average, parameters are chosen that
+# are simple, unless others are clearly better: the best of many would be the best by chance.
+FEW_KNOWN = 30
 
 
 @dataclass(frozen=True)
@@ -150,17 +153,36 @@ def choose_ridge(
         fits.append([with_rates(part, W, rates) for W in part.ridge_solutions(RIDGES)])
         values[fold] = [held_out.hidden_metric(rows, hidden, W, metric) for W in fits[-1]]
         advance()
-    best = best_of_folds(values, metric)
-    without = [best_of_folds(np.delete(values, fold, axis=0), metric) for fold in range(len(folds))]
+    simplicity = -np.array(RIDGES) if few_known(rows) else None
+    best = best_of_folds(values, metric, simplicity)
+    others = [np.delete(values, fold, axis=0) for fold in range(len(folds))]
+    without = [best_of_folds(of_others, metric, simplicity) for of_others in others]
     chosen = [of_fold[best] for of_fold in fits]
     return RIDGES[best], chosen, [of_fold[i] for of_fold, i in zip(fits, without, strict=True)]
 
 
-def best_of_folds(values: Matrix, metric: str) -> int:
+def few_known(problem: Any) -> bool:
+    """Whether so few entries of each label in each table are known that metrics are chance."""
+    known = problem.label_counts[1]
+    return bool(known.sum() < FEW_KNOWN * np.count_nonzero(known))
+
+
+def best_of_folds(values: Matrix, metric: str, simplicity: Any = None) -> int:
     """Position of the candidate with the best mean over folds, the first of equals.
 
     The metric of each fold and candidate, (n_folds, n_candidates), is NaN where it is undefined.
+    Given ``simplicity`` (n_candidates,), the candidate with its lowest value is taken instead among
+    those that are worse than the best by at most a standard error of the difference.
     """
-    mean = np.array([held_out.mean_defined(of_candidate) for of_candidate in values.T])
-    losses = mean if metric in held_out.LOWER_IS_BETTER else -mean
-    return int(np.argmin(np.where(np.isnan(mean), np.inf, losses)))
+    losses = values if metric in held_out.LOWER_IS_BETTER else -values
+    mean = np.array([held_out.mean_defined(of_candidate) for of_candidate in losses.T])
+    best = int(np.argmin(np.where(np.isnan(mean), np.inf, mean)))
+    if simplicity is None or np.isnan(mean[best]):
+        return best
+    close = np.arange(len(mean)) == best
+    for j in np.flatnonzero(np.isfinite(mean)):
+        worse = losses[:, j] - losses[:, best]
+        worse = worse[np.isfinite(worse)]
+        if len(worse) > 1:
+            close[j] |= worse.mean() <= worse.std(ddof=1) / len(worse) ** 0.5
+    return int(np.argmin(np.where(close, simplicity, np.inf)))

@@ -23,7 +23,7 @@ from naim3l.decisions import held_out
 from naim3l.decisions.held_out import AUTO, LOWER_IS_BETTER, METRICS, Folds, mean_defined
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.decisions.rules import Decisions
-from naim3l.estimators.comparison import best_of_folds
+from naim3l.estimators.comparison import best_of_folds, few_known
 from naim3l.estimators.naim3l import NAIM3L, VARIANTS, CoupledModel, solve_loosely
 from naim3l.features.encoding import FeatureSpec
 from naim3l.files.checkpoint import Arrays, Checkpoint, check_seed, kept_in
@@ -147,6 +147,12 @@ class Search:
         for of_fold in self.fits:
             found[of_fold.fold, of_fold.fitted] = of_fold.losses[of_fold.fitted, 0]
         return found
+
+    @property
+    def simplicity(self) -> NDArray[np.intp]:
+        """Rank of each pair, (n_pairs,), from the largest ridge, and of these the smallest lam."""
+        lams, ridges = np.transpose(self.pairs)
+        return np.argsort(np.lexsort((lams, -ridges)))
 
     @property
     def complete(self) -> Mask:
@@ -274,6 +280,10 @@ class NAIM3LCV(CoupledModel):
     standard errors of the difference, estimated by the jackknife over 20 blocks of rows. With each
     ``ridge``, values of ``lam`` are tried there in increasing order until one is clearly worse than
     a smaller one. The other folds fit only pairs that are not clearly worse than the best.
+
+    With fewer than 30 known entries of a label in a table, on average, the best of many pairs would
+    be the best by chance. Then the pair with the largest ridge, and of these with the smallest lam,
+    is taken among those that are worse by at most a standard error of the difference over folds.
 
     If the ``gamma`` of a view's kernel is "auto", half and twice of it are tried before, with
     ridge regression on the first fold, which makes ``best_score_`` slightly optimistic.
@@ -464,8 +474,11 @@ class NAIM3LCV(CoupledModel):
         # Pairs in all folds come first, then those that were dropped, then those without a fit.
         group = np.select([failed, np.isnan(mean), ~search.complete], [3, 2, 1], 0)
         order = np.column_stack([group, np.where(np.isnan(mean), 0, mean)])
-        place = np.unique(order, axis=0, return_inverse=True)[1].ravel()
         sign = 1 if self.metric_ in LOWER_IS_BETTER else -1
+        if (group == 0).any() and few_known(search.folds.rows):
+            values = np.where(group == 0, sign * losses, np.nan)
+            order[best_of_folds(values, self.metric_, search.simplicity), 0] = -1
+        place = np.unique(order, axis=0, return_inverse=True)[1].ravel()
         self.cv_results_ = {
             "lam": np.array([lam for lam, _ in search.pairs]),
             "ridge": np.array([ridge for _, ridge in search.pairs]),
@@ -514,7 +527,8 @@ class NAIM3LCV(CoupledModel):
         results, candidates = self.cv_results_, np.flatnonzero(search.complete & search.bounded)
         values = np.array([results[f"split{fold}_test_score"] for fold in range(self.cv)])
         others = [np.delete(values[:, candidates], fold, axis=0) for fold in range(self.cv)]
-        best = [best_of_folds(of_others, self.metric_) for of_others in others]
+        simplicity = search.simplicity[candidates] if few_known(search.folds.rows) else None
+        best = [best_of_folds(of_others, self.metric_, simplicity) for of_others in others]
         return [int(candidates[i]) for i in best[: len(search.folds)]]
 
 
