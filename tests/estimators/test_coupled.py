@@ -12,7 +12,14 @@ from naim3l.datasets import make_unpaired
 from naim3l.decisions.held_out import Folds, hidden_metric, hold_out_folds
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.estimators import PerViewRidge, comparison
-from naim3l.estimators.comparison import RIDGES, Comparison, best_of_folds, choose_ridge
+from naim3l.estimators.comparison import (
+    FEW_KNOWN,
+    RIDGES,
+    Comparison,
+    best_of_folds,
+    choose_ridge,
+    few_known,
+)
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
@@ -190,3 +197,31 @@ def test_an_interrupted_fit_keeps_its_weights_and_its_checkpoint(data, tmp_path,
         model.predict_proba(data.views)
     model.save(tmp_path / "m.naim3l")
     assert (tmp_path / "c").exists()
+
+
+class TestBestOfFolds:
+    SIMPLICITY = np.array([2, 1, 0])
+
+    def test_the_simplest_within_a_standard_error_is_taken(self):
+        # The second is worse by 1 in every fold, the third by 1 in the mean, with an error of 2.
+        values = np.array([[9.0, 8.0, 6.0], [9.0, 8.0, 12.0], [9.0, 8.0, 6.0]])
+        assert best_of_folds(values, "AP") == 0
+        assert best_of_folds(values, "AP", self.SIMPLICITY) == 2
+        assert best_of_folds(-values, "one-error", self.SIMPLICITY) == 2
+
+    def test_what_is_clearly_worse_is_not_taken(self):
+        values = np.array([[9.0, 8.0, 5.0], [9.0, 8.0, 6.0], [9.0, 8.0, 5.0]])
+        assert best_of_folds(values, "AP", self.SIMPLICITY) == 0
+
+    def test_undefined_metrics_and_single_folds(self):
+        values = np.array([[9.0, np.nan, 8.0]])
+        assert best_of_folds(values, "AP", self.SIMPLICITY) == 0
+        assert best_of_folds(np.full((3, 3), np.nan), "AP", self.SIMPLICITY) == 0
+
+    def test_few_known_entries_count_per_label_and_table(self):
+        def problem(n_known):
+            Y = np.zeros((2 * FEW_KNOWN, 3))
+            Y[:n_known, :2] = np.where(np.arange(n_known) % 2, 1, -1)[:, None]  # the third: never
+            return Problem([np.eye(len(Y))] * 2, [Y, Y])
+
+        assert few_known(problem(FEW_KNOWN - 1)) and not few_known(problem(FEW_KNOWN))
