@@ -456,6 +456,8 @@ class TestFuse:
             model.fuse(samples, "votes")
         with pytest.raises(ValueError, match=r"decide must be one of .* got 'best'"):
             model.fuse(samples, "labels", decide="best")
+        with pytest.raises(ValueError, match="decide must be one of"):
+            model.fuse(samples, "labels", decide=0.3)
         with pytest.raises(ValueError, match="overlap must be a number from 0 to 1, or 'auto'"):
             model.fuse(samples, overlap=2)
         plain = fitted(MODELS[2], separate, "sign")

@@ -150,6 +150,7 @@ def test_rates_are_those_of_all_rows_whatever_the_sample(wide):
     np.testing.assert_array_equal(problem.base_rates, rows.base_rates)
     np.testing.assert_array_equal(problem.table_rates, rows.table_rates)
     np.testing.assert_array_equal(problem.sample.base_rates, rows.base_rates)
+    np.testing.assert_array_equal(problem.sample.table_rates, rows.table_rates)
     assert problem.n_rows == rows.n_rows
 
 
