@@ -1,7 +1,7 @@
 """Beyond the paper: ways to fuse the views of a sample, where samples are known.
 
-Rows are aligned here, in training as well: only then can weights be learned from samples that have
-several views. Half of the rows of every view, and half of the labels, are still missing.
+Rows are aligned here, in training as well. Half of the rows of every view, and half of the labels,
+are still missing.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from naim3l_bench.present import METRICS, Cell, ResultTable, count_seeds, mean_s
 from naim3l_bench.records import Store
 from naim3l_bench.tasks import Plan, Task, usual_lam
 
-TITLE = "Fusion: mean, ranks, evidence, learned weights"
+TITLE = "Fusion: mean, ranks, evidence, overlap"
 WAYS = ("best view alone", "mean", "ranks", "evidence", "overlap learned")
 RIDGE = 1.0
 
@@ -51,8 +51,8 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
                 counts.append(len(values["AP"]["values"]))
     note = (
         f"Mean (population standard deviation) in percent over {count_seeds(counts)}. Training "
-        f"rows are aligned, ridge {RIDGE:g}; weights and calibration are learned on held-out "
-        "entries of training rows. The best view alone has the highest AP on the test rows. "
+        f"rows are aligned, ridge {RIDGE:g}; calibration and the overlap are learned "
+        "on held-out training rows. Evidence: added up as if views were independent. The best view alone has the highest AP on the test rows. "
         "Log-loss explained: relative reduction of the log-loss of each label's base rate."
     )
     header = ["dataset", "test views", "fusion", *METRICS[1:], "log-loss explained"]
