@@ -84,7 +84,7 @@ class TestChoice:
             np.testing.assert_array_equal(Y, wide.Y_train)
         else:
             assert X is trial.X_train and Y is trial.Y_train
-        assert options == {"share": rivals.SHARE, "random_state": 0}
+        assert options == {"share": rivals.SHARE, "metric": "AP", "random_state": 0}
         assert len(record["numbers"]["held_out"]) == 2
 
     def test_single_candidate_needs_no_choice(self, trial):

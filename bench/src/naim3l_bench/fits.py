@@ -267,7 +267,7 @@ def _naim3l_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
 
 
 def _ridge_cv(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
-    """Ridge per view, chosen on the same folds of observed entries as NAIM3LCV's."""
+    """Ridge per view, chosen by AP on folds of observed entries."""
     X, Y = trial.X_train, trial.Y_train
     models = [PerViewRidge(ridge, features=None) for ridge in parameters["ridges"]]
     folds = {"cv": parameters["cv"], "metric": "AP", "random_state": seed}

@@ -117,7 +117,7 @@ def score_held_out(
     labels : mapping of str to ndarray, or one ndarray of shape (n_rows, n_labels)
         1, 0, NaN = unknown, in the form of ``X``.
     cv : int, default=3
-        Number of folds in which entries are held out in turn, those of `naim3l.NAIM3LCV`.
+        Number of folds in which entries are held out in turn.
     random_state : int, RandomState or None, default=None
         Determines the folds.
 
@@ -146,7 +146,7 @@ def score_held_out(
 
 
 def _folds(tables: Tables, n_folds: int, rng: np.random.RandomState) -> list[dict[str, Mask]]:
-    """Masks by table of the entries of each fold, dealt as those of a search."""
+    """Masks by table of the entries of each fold."""
     signed = [np.where(np.isnan(Y), 0, 2 * Y - 1) for Y in tables.values()]
     problem = Problem([np.zeros((len(Y), 1)) for Y in signed], signed)
     fold_of = held_out.hold_out_folds(problem, n_folds, rng, entries=True)

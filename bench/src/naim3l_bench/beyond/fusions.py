@@ -52,7 +52,8 @@ def tables(numbers: dict[str, Any]) -> list[ResultTable]:
     note = (
         f"Mean (population standard deviation) in percent over {count_seeds(counts)}. Training "
         f"rows are aligned, ridge {RIDGE:g}; calibration and the overlap are learned "
-        "on held-out training rows. Evidence: added up as if views were independent. The best view alone has the highest AP on the test rows. "
+        "on held-out training rows. Evidence: added up as if views were independent. The best view "
+        "alone has the highest AP on the test rows. "
         "Log-loss explained: relative reduction of the log-loss of each label's base rate."
     )
     header = ["dataset", "test views", "fusion", *METRICS[1:], "log-loss explained"]
