@@ -15,15 +15,23 @@ from pathlib import Path
 from kept_runs import run_missing
 
 SIZES, KNOWN = (100, 500, 1500), (0.05, 0.2, 1.0)
-SHOWN = (
-    ("Brier, fused (base rates)", "Brier", "Brier, base rates"),
+# Columns of two tables: a title, a measure, and others in brackets.
+ANSWERS = (
+    ("Brier (base rates)", "Brier", "Brier, base rates"),
     ("log-loss (base rates)", "log-loss", "log-loss, base rates"),
     ("accuracy (more frequent value)", "accuracy", "accuracy, more frequent"),
     ("micro-F1 (p > 1/2)", "micro-F1", "micro-F1, p > 1/2"),
+)
+TABLES = (
     ("AUC, fused (mean of logistic)", "AUC", "AUC, mean of logistic"),
     ("best table (mean of tables)", "AUC, best table", "AUC, mean of tables"),
-    ("Brier of a table (base rates; logistic)", "table Brier", "table Brier, base rates"),
     ("AUC of a table (logistic)", "table AUC", "table AUC, logistic"),
+    (
+        "Brier of a table (base rates; logistic)",
+        "table Brier",
+        "table Brier, base rates",
+        "table Brier, logistic",
+    ),
 )
 
 
@@ -62,17 +70,23 @@ def print_tables(cells, seeds, records):
     """Measures of all cells in Markdown, and the claims that do not hold."""
     from naim3l_bench.studies import CLAIMS, failing
 
-    print("| study | rows | known | " + " | ".join(title for title, *_ in SHOWN) + " |")
-    print("| --- " * (3 + len(SHOWN)) + "|")
     failed = []
-    for name, n, known in cells:
-        runs = [records[name, n, known, seed] for seed in seeds]
-        means = {key: sum(run[key] for run in runs) / len(runs) for key in runs[0]}
-        texts = [f"{means[a]:.1f} ({means[b]:.1f})" for _, a, b in SHOWN]
-        texts[6] = texts[6][:-1] + f"; {means['table Brier, logistic']:.1f})"
-        print(f"| {name} | {n} | {100 * known:.0f} % | " + " | ".join(texts) + " |")
-        failed += [f"{name}, {n} rows, {100 * known:.0f} % known: {of}" for of in failing(runs)]
-    print(f"\n{len(failed)} of {len(cells) * len(CLAIMS)} claims do not hold:")
+    for columns in (ANSWERS, TABLES):
+        print("| study | rows | known | " + " | ".join(title for title, *_ in columns) + " |")
+        print("| --- " * (3 + len(columns)) + "|")
+        for name, n, known in cells:
+            runs = [records[name, n, known, seed] for seed in seeds]
+            means = {key: sum(run[key] for run in runs) / len(runs) for key in runs[0]}
+            texts = [
+                f"{means[first]:.1f} ({'; '.join(f'{means[of]:.1f}' for of in others)})"
+                for _, first, *others in columns
+            ]
+            print(f"| {name} | {n} | {100 * known:.0f} % | {' | '.join(texts)} |")
+            if columns is TABLES:
+                where = f"{name}, {n} rows, {100 * known:.0f} % known"
+                failed += [f"{where}: {sentence}" for sentence in failing(runs)]
+        print()
+    print(f"{len(failed)} of {len(cells) * len(CLAIMS)} claims do not hold:")
     for line in failed:
         print("-", line)
 

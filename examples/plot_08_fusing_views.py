@@ -76,7 +76,9 @@ for (fusion, values), marker in zip(precision.items(), "os", strict=True):
 axes[0].set(xlabel="views of a sample", ylabel="average precision (%)", title="ranking of labels")
 axes[0].set_xticks(list(tests))
 axes[1].plot([0, 1], [0, 1], "--", color="0.5", label="exactly right")
-for (name, predicted), marker, colour in zip(curves.items(), "vsD", ("C3", "C1", "C2"), strict=True):
+for (name, predicted), marker, colour in zip(
+    curves.items(), "vsD", ("C3", "C1", "C2"), strict=True
+):
     bins = np.digitize(predicted, np.linspace(0, 1, 11)[1:-1])
     kept = [b for b in range(10) if (bins == b).sum() >= 15]
     x, y = ([values[bins == b].mean() for b in kept] for values in (predicted, truth))
