@@ -26,7 +26,7 @@ truth = {view: yeast.labels[rows[view]] for view in rows}
 Y = {view: np.where(rng.random(T.shape) < 0.7, np.nan, T) for view, T in truth.items()}
 
 # %%
-# One call fits both views. A rule that is learned from held-out labels comes with probabilities.
+# One call fits both views. A rule that is learned from held-out rows comes with probabilities.
 
 model = NAIM3L(lam=0.4, ridge=1.0, decide="half", random_state=0).fit(X, Y)
 probabilities = model.predict_proba(X)

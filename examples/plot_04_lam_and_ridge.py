@@ -52,7 +52,7 @@ unseen = {
 
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
 for ax, (title, found) in zip(
-    axes, {"held-out labels": held_out, "new rows, all labels": unseen}.items(), strict=True
+    axes, {"held-out rows": held_out, "new rows, all labels": unseen}.items(), strict=True
 ):
     values = np.array([[100 * found[lam, ridge] for lam in lams] for ridge in ridges])
     image = ax.imshow(values, origin="lower", aspect="auto", cmap="viridis")

@@ -3,7 +3,7 @@ Thresholds and calibration
 ==========================
 
 A score becomes a yes by a rule, and a probability by a calibration curve. Both are learned from
-labels that were held out of the fit.
+rows that were held out of the fit.
 """
 
 # %%

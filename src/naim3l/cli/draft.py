@@ -32,7 +32,7 @@ _OPTIONS = """
 # columns = ["dx_*"]
 
 [model]
-# How strongly the views are coupled, and a ridge, are chosen on held-out labels unless given:
+# How strongly the views are coupled, and a ridge, are chosen on held-out rows unless given:
 # lam = 0.4
 # ridge = 1.0
 # metric = "AP"  # what they are chosen by; "log-loss" for the best probabilities

@@ -90,7 +90,8 @@ def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
     numbers = {b["name"]: {key: b[key] for key in ("n_rows", "n_entries")} for b in blocks}
     curves = {curve["name"]: curve for curve in measured["calibration"]}
     views = {block["name"]: block["metrics"] for block in blocks}
-    return {"views": views, "labels": labels, "rows": numbers, "calibration": curves}
+    about = {key: measured[key] for key in ("by", "boosting") if key in measured}
+    return {"views": views, "labels": labels, "rows": numbers, "calibration": curves, **about}
 
 
 def print_measured(measured: Mapping[str, Any], title: str) -> None:

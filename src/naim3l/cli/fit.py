@@ -68,7 +68,7 @@ def fit(
     Labels are yes/no, true/false, 1/0 and the like; empty, ? or unknown where they are not known.
     They are columns of each table, or files of their own; a label that a table lacks is unknown
     there. The model remembers ids, labels and their words for later tables. lam and ridge are
-    chosen on held-out labels unless given. A fit that is interrupted or killed, or whose model
+    chosen on held-out rows unless given. A fit that is interrupted or killed, or whose model
     cannot be saved, leaves a checkpoint beside the model file; --resume resumes it and ends at the
     same result.
 

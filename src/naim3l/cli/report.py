@@ -24,7 +24,7 @@ def report(
 ) -> None:
     """Write a page about a model: its data, choices, quality, labels, and what to be careful about.
 
-    Views are those of the fit. Without --test, quality is measured on labels that were held out
+    Views are those of the fit. Without --test, quality is measured on rows that were held out
     of the fit in turn.
 
     Example: naim3l report model.naim3l --config study.toml --test clinic=clinic_new.csv

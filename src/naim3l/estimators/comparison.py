@@ -1,4 +1,4 @@
-"""What a coupled model is compared with on held-out labels: guessing, ridge per view, boosting."""
+"""What a coupled model is compared with on held-out rows: guessing, ridge per view, boosting."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

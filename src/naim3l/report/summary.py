@@ -56,7 +56,8 @@ def summarise(
         - "choice": held-out metric of every pair of lam and ridge; None without a choice;
         - "convergence": objective and stationarity after each iteration; None without iterations;
         - "quality": "on" ("test", "held-out", "training", or "given" where not ``fitted``),
-          "caveat", and "blocks", with metrics and intervals of each view and of fused scores;
+          "by" ("rows" or "entries", if they were held out), "caveat", and "blocks", with metrics
+          and intervals of each view and of fused scores;
         - "labels": for each label and block its metrics, known "yes" and "no" of the fit and
           "frequency" of yes, "measured_yes" and "measured_no", "threshold" and calibration;
         - "calibration": probabilities and shares of yes in bins, for each block that has some;
@@ -101,7 +102,12 @@ def summarise(
         "data": _describe_data(model, X, truth),
         "choice": _describe_choice(model),
         "convergence": _describe_convergence(model),
-        "quality": {"on": on, "caveat": caveat, "blocks": measured["blocks"]},
+        "quality": {
+            "on": on,
+            "by": measured.get("by"),
+            "caveat": caveat,
+            "blocks": measured["blocks"],
+        },
         "labels": [_label_entry(model, entry, counts) for entry in measured["labels"]],
         "calibration": measured["calibration"],
         "columns": {view: _columns(plans) for view, plans in model.columns_.items()},
