@@ -231,7 +231,7 @@ class _Entries:
 
 def _nested_slope(tables: Sequence[_Entries], around: float) -> float:
     """The slope of all entries of some tables, at least 0, with a prior around another."""
-    standard, yes = (np.concatenate([getattr(t, name) for t in tables]) for name in _OF_ENTRY)
+    standard, yes = (np.concatenate([getattr(t, of) for t in tables]) for of in ("standard", "yes"))
     start = np.concatenate([of.base[of.labels] for of in tables])
 
     def gradient(slope: float) -> float:
@@ -243,9 +243,6 @@ def _nested_slope(tables: Sequence[_Entries], around: float) -> float:
     if gradient(MOST_SLOPE) <= 0:
         return MOST_SLOPE
     return float(root_scalar(gradient, bracket=(0.0, MOST_SLOPE), method="toms748").root)
-
-
-_OF_ENTRY = ("standard", "yes")
 
 
 def _own_curves(entries: _Entries, slope: Matrix, offset: Matrix) -> tuple[Matrix, Matrix]:

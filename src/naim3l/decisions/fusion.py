@@ -146,9 +146,8 @@ class Evidence:
     @classmethod
     def of(cls, calibrations: list[Calibration], scores: Matrix) -> "Evidence":
         """Evidence whose overlap is learned from scores (n_views, n_samples, n_labels)."""
-        log_odds, base = calibrated(calibrations, scores), _bases(calibrations)
-        found = learn_overlap(log_odds, base)
-        return cls(calibrations, USUAL_OVERLAP if found is None else found)
+        log_odds = calibrated(calibrations, scores)
+        return cls(calibrations, overlap_of(log_odds, _bases(calibrations)))
 
     def fuse(self, scores: Matrix) -> Matrix:
         """Log-odds (n_samples, n_labels) of scores (n_views, n_samples, n_labels)."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from naim3l._arrays import Matrix
 from naim3l.decisions.calibration import Calibration, HeldOutScores, fit_calibrations
@@ -169,6 +169,21 @@ def learn_decisions(
     ``start`` is a result of `fixed_decisions`, ``scores`` (n_rows, n_labels) one of `Folds.scores`,
     and ``final`` are scores of all rows by the final fit.
     """
+    decisions, log_odds, truths, cuts = _learn_rules(rules, start, problem, scores, final)
+    for rule, of_rule in cuts.items():
+        decisions.prices[rule] = _price(log_odds, truths, of_rule)
+    if len(truths) > 1:
+        rates = logit(problem.table_rates)
+        simulated, labels = simulate_samples(list(log_odds.values()), list(truths.values()))
+        fused = add_evidence(simulated, rates)  # drawn independently, so without overlap
+        decisions.fused_cuts = {rule: fit_cuts(fused, labels, rule) for rule in LEARNED}
+    return decisions
+
+
+def _learn_rules(
+    rules: Decisions, start: LearnedDecisions, problem: Problem, scores: Matrix, final: Matrix
+) -> tuple[LearnedDecisions, Thresholds, Thresholds, dict[str, Thresholds]]:
+    """Calibrations and thresholds; held-out log-odds and labels by block, and cuts by rule."""
     # What is learned is put into containers of its own: several fits have the same start.
     decisions = replace(start, rules={}, fused_cuts={}, prices={})
     names = list(start.thresholds)
@@ -180,20 +195,17 @@ def learn_decisions(
     tables = [HeldOutScores(parts[0][name], truths[name], parts[1][name]) for name in names]
     curves = dict(zip(names, fit_calibrations(tables, problem.table_rates), strict=True))
     log_odds = {name: curves[name].log_odds(parts[0][name]) for name in names}
-    simulated = simulate_samples([log_odds[name] for name in names], list(truths.values()))
-    base = np.stack([curves[name].base for name in names])
-    fused = add_evidence(simulated[0], base)  # drawn independently, so without overlap
-    for rule in LEARNED:
-        cuts = {name: fit_cuts(log_odds[name], truths[name], rule) for name in names}
-        decisions.rules[rule] = {name: curves[name].scores_at(cuts[name]) for name in names}
-        decisions.prices[rule] = _price(log_odds, truths, cuts)
-        if len(names) > 1:
-            decisions.fused_cuts[rule] = fit_cuts(fused, simulated[1], rule)
+    cuts = {
+        rule: {name: fit_cuts(log_odds[name], truths[name], rule) for name in names}
+        for rule in LEARNED
+    }
+    for rule, of_rule in cuts.items():
+        decisions.rules[rule] = {name: curves[name].scores_at(of_rule[name]) for name in names}
     if rules._learned_rule:
         decisions.thresholds = decisions.rules[rules.rule]
     if rules.probabilities:
         decisions.calibrations = curves
-    return decisions
+    return decisions, log_odds, truths, cuts
 
 
 def _learn_evidence(problem: Problem, truth: Matrix, scores: Matrix, final: Matrix) -> Evidence:
@@ -278,7 +290,8 @@ def held_out_predictions(
     found = dict[str, Predictions]()
     for fold in range(max(fold_of.max(), 0) + 1):  # without entries, all are NaN
         here = fold_of == fold
-        decisions = learn_decisions(rules, start, problem, np.where(here, np.nan, scores), final)
+        others = np.where(here, np.nan, scores)
+        decisions, *_ = _learn_rules(rules, start, problem, others, final)
         own = scores_by_block(problem, np.where(here, scores, np.nan), decisions.evidence, names)
         for name, S in own.items():
             curve = decisions.calibrations.get(name)

@@ -88,8 +88,7 @@ def compare_models(
     boosted, skipped = _boosted(model, asked, folds)
     if boosted is not None:
         predicted["boosting"] = predict((boosted, boosted))
-    blocks = list(_blocks(model, folds, predicted))
-    measured = evaluate_blocks(blocks, model.label_names_)
+    measured = evaluate_blocks(_blocks(model, folds, predicted), model.label_names_)
     about = {"by": HELD_OUT[asked.entries], "boosting": skipped}  # why that is not measured
     return plain(measured | about), uncoupled
 
@@ -104,8 +103,8 @@ def _blocks(model: Any, folds: Folds, predicted: Mapping[str, dict[str, Predicti
     for name in names:
         seen = np.asarray(np.isfinite(truths[name]).any(axis=1))  # with a held-out entry
         of_methods = {method: of[name].take(seen) for method, of in predicted.items()}
-        guessing, kind = guess(model.view_rates_[name], int(seen.sum())), "view"
-        kind = "fused" if name == FUSED else kind
+        guessing = guess(model.view_rates_[name], int(seen.sum()))
+        kind = "fused" if name == FUSED else "view"
         given: dict[str, Any] = {"guessing": guessing, "folds": of_folds[name][seen], **of_methods}
         found.append(EvaluatedBlock(name, kind, truths[name][seen], **given))
     return [block for block in found if len(block.truth)] or found[:1]
