@@ -7,13 +7,11 @@ on rows (or entries) that it held out; the real gain is that on samples that wer
     python benchmarks/gains.py --data DATA --seeds 10 --runs results/gains.jsonl
 """
 
-import argparse
 import os
 import warnings
 from functools import partial
-from pathlib import Path
 
-from kept_runs import run_missing
+from kept_runs import make_parser, run_missing
 
 # Rows of each table, and share of known labels; a third of the samples is set aside.
 STUDIES = {"nhanes_2017": (500, 0.5), "yeast": (500, 0.5), "birds": (300, 0.5)}
@@ -30,13 +28,7 @@ def run(name, seed, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--runs", type=Path, default=Path("results/gains.jsonl"))
-    parser.add_argument("--quick", action="store_true", help="one small study, two seeds")
+    parser = make_parser(__doc__, "results/gains.jsonl")
     arguments = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     n_seeds = 2 if arguments.quick else arguments.seeds

@@ -1,9 +1,23 @@
 """Runs that are kept in a file of JSON lines, and not repeated."""
 
+import argparse
 import json
 import sys
+from pathlib import Path
 
 from joblib import Parallel, delayed
+
+
+def make_parser(doc, runs):
+    """Options of a script that keeps its runs in a file."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--runs", type=Path, default=Path(runs))
+    parser.add_argument("--quick", action="store_true", help="one small study, two seeds")
+    return parser
 
 
 def run_missing(run, tasks, path, n_jobs):

@@ -6,13 +6,11 @@ fit; see `naim3l_bench.studies`. Finished runs are kept in a file of JSON lines,
     python benchmarks/new_rows.py --data DATA --seeds 10 --runs results/new_rows.jsonl
 """
 
-import argparse
 import os
 import warnings
 from functools import partial
-from pathlib import Path
 
-from kept_runs import run_missing
+from kept_runs import make_parser, run_missing
 
 SIZES, KNOWN = (100, 500, 1500), (0.05, 0.2, 1.0)
 # Columns of two tables: a title, a measure, and others in brackets.
@@ -44,14 +42,8 @@ def run(name, n_rows, known, seed, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--runs", type=Path, default=Path("results/new_rows.jsonl"))
+    parser = make_parser(__doc__, "results/new_rows.jsonl")
     parser.add_argument("--studies", nargs="+")
-    parser.add_argument("--quick", action="store_true", help="one small study, two seeds")
     arguments = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from naim3l_bench.studies import POPULATIONS
