@@ -176,7 +176,7 @@ def fit_calibrations(tables: Sequence[HeldOutScores], rates: Matrix) -> list[Cal
         slope = np.where(np.isfinite(spread), np.maximum(slope, LEAST_SLOPE), 0.0)
         spread = np.where(np.isfinite(spread), spread, 1.0)
         standard = _compress((table.final - centre) / spread)
-        shift = _centring_shift(base, slope * standard)
+        shift = centring_shift(base, slope * standard)
         found.append(Calibration(centre, spread, slope, shift, base, informed))
     return found
 
@@ -289,7 +289,7 @@ def _own_curves(entries: _Entries, slope: Matrix, offset: Matrix) -> tuple[Matri
     return a, b
 
 
-def _centring_shift(base: Matrix, evidence: Matrix) -> Matrix:
+def centring_shift(base: Matrix, evidence: Matrix) -> Matrix:
     """Shift of each label, (n_labels,), with which probabilities of the rows average to its rate.
 
     The mean of ``expit(base + evidence - shift)`` falls with the shift, and is above the rate at

@@ -176,14 +176,20 @@ class Folds:
     def scores(self, fits: Sequence[Matrix], final: Matrix) -> Matrix:
         """Score of each entry of ``rows`` by the fit without it; NaN if it is in no fold.
 
+        If all known entries of a row are in one fold, its unknown ones also have scores, which are
+        those of a new row.
+
         Scores of each fit are shifted and scaled so that those of all rows of a view have the mean
         and the standard deviation of its ``final`` scores, (n_rows, n_labels). Without this,
         entries of different folds cannot be compared: where a fold has more positives of a label,
         the fit without it has fewer, and lower scores.
         """
-        scores = np.full(self.fold_of.shape, np.nan)
+        scores, fold_of = np.full(self.fold_of.shape, np.nan), self.fold_of
+        of_row = fold_of.max(axis=1, initial=-1)[:, None]
+        whole = ((fold_of < 0) | (fold_of == of_row)).all(axis=1, keepdims=True)
+        fold_of = np.where(whole & (self.rows.Y == 0), of_row, fold_of)
         for fold, W in enumerate(fits):
-            S, hidden = self.rows.multiply(W), self.hidden(fold)
+            S, hidden = self.rows.multiply(W), fold_of == fold
             for rows in self.rows.row_slices:
                 here = hidden[rows]
                 scores[rows][here] = _on_scale_of(final[rows], S[rows])[here]

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from naim3l._arrays import Matrix
+from naim3l.decisions.borrowing import Borrowing, LabelTable, Simulation, learn_borrowing
+from naim3l.decisions.bridge import Bridge, learn_bridge
 from naim3l.decisions.calibration import Calibration, HeldOutScores, fit_calibrations
 from naim3l.decisions.fusion import (
     AUTO,
@@ -65,6 +67,12 @@ class LearnedDecisions:
         Overlap of the views of separate tables, once it was learned from rows in several of them.
     prices : dict of str to Price
         What every learned rule reaches.
+    bridge : Bridge, optional
+        What the known labels of a row say about its unknown ones.
+    borrowing : dict of str to Borrowing
+        How labels that a table never records are predicted there, by view.
+    simulation : Simulation, optional
+        What that reaches for labels that are recorded, as if they were not.
     """
 
     thresholds: Thresholds
@@ -74,6 +82,9 @@ class LearnedDecisions:
     fused_cuts: dict[str, Matrix] = field(default_factory=dict)
     overlap: float | None = None
     prices: dict[str, Price] = field(default_factory=dict)
+    bridge: Bridge | None = None
+    borrowing: dict[str, Borrowing] = field(default_factory=dict)
+    simulation: Simulation | None = None
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "thresholds": MapOf(Array("f", "labels")),
@@ -83,6 +94,9 @@ class LearnedDecisions:
         "fused_cuts": MapOf(Array("f", "labels")),
         "overlap": Maybe(Number(0, 1)),
         "prices": MapOf(Nested(Price)),
+        "bridge": Maybe(Nested(Bridge)),
+        "borrowing": MapOf(Nested(Borrowing)),
+        "simulation": Maybe(Nested(Simulation)),
     }
 
     def thresholds_of(self, rule: str | None) -> Thresholds:
@@ -99,6 +113,15 @@ class LearnedDecisions:
                 f"decide={rule!r}, or another learned rule."
             )
         return self.rules[rule]
+
+    def borrow(self, scores: dict[str, Matrix]) -> dict[str, Matrix]:
+        """Scores by view, in which those of labels that the view never records are borrowed."""
+        return {
+            view: self.borrowing[view].apply(S, self.calibrations[view])
+            if view in self.borrowing
+            else S
+            for view, S in scores.items()
+        }
 
     def fuse_separate(self, scores: Mapping[str, Matrix], rule: Any, overlap: Any) -> "Predictions":
         """Predictions of samples from scores of separate tables, (n_samples, n_labels) each.
@@ -162,12 +185,19 @@ def fixed_decisions(rules: Decisions, blocks: list[str], labels: list[str]) -> L
 
 
 def learn_decisions(
-    rules: Decisions, start: LearnedDecisions, problem: Problem, scores: Matrix, final: Matrix
+    rules: Decisions,
+    start: LearnedDecisions,
+    problem: Problem,
+    scores: Matrix,
+    final: Matrix,
+    *,
+    borrow: bool = True,
 ) -> LearnedDecisions:
     """Decisions as the rules require, learned from scores of entries by fits without them.
 
     ``start`` is a result of `fixed_decisions`, ``scores`` (n_rows, n_labels) one of `Folds.scores`,
-    and ``final`` are scores of all rows by the final fit.
+    and ``final`` are scores of all rows by the final fit. With ``borrow``, labels that a table
+    never records are predicted there through others.
     """
     decisions, log_odds, truths, cuts = _learn_rules(rules, start, problem, scores, final)
     for rule, of_rule in cuts.items():
@@ -177,7 +207,39 @@ def learn_decisions(
         simulated, labels = simulate_samples(list(log_odds.values()), list(truths.values()))
         fused = add_evidence(simulated, rates)  # drawn independently, so without overlap
         decisions.fused_cuts = {rule: fit_cuts(fused, labels, rule) for rule in LEARNED}
+    if rules.probabilities:
+        pairs = [(log_odds[name], truths[name]) for name in truths]
+        decisions.bridge = learn_bridge(pairs, disjoint=rules.disjoint)
+        if borrow and len(truths) > 1 and (problem.label_counts[1] == 0).any():
+            _learn_borrowing(decisions, problem, log_odds, truths, final, cuts)
     return decisions
+
+
+def _learn_borrowing(
+    decisions: LearnedDecisions,
+    problem: Problem,
+    log_odds: Thresholds,
+    truths: Thresholds,
+    final: Matrix,
+    cuts: dict[str, Thresholds],
+) -> None:
+    """Replace curves and thresholds of labels that a table never records."""
+    tables = [
+        LabelTable(log_odds[name], truths[name], base, n_known > 0)
+        for name, base, n_known in zip(
+            truths, logit(problem.table_rates), problem.label_counts[1], strict=True
+        )
+    ]
+    decisions.simulation, borrowed = learn_borrowing(tables)
+    for name, rows, borrowing in zip(truths, problem.row_slices, borrowed, strict=True):
+        if borrowing is None:
+            continue
+        curve = borrowing.calibrate(decisions.calibrations[name], final[rows])
+        decisions.borrowing[name], decisions.calibrations[name] = borrowing, curve
+        for rule, thresholds in decisions.rules.items():
+            at = curve.scores_at(cuts[rule][name])
+            # In place, as the thresholds of the rule of the fit are these.
+            thresholds[name][borrowing.absent] = at[borrowing.absent]
 
 
 def _learn_rules(
@@ -185,7 +247,7 @@ def _learn_rules(
 ) -> tuple[LearnedDecisions, Thresholds, Thresholds, dict[str, Thresholds]]:
     """Calibrations and thresholds; held-out log-odds and labels by block, and cuts by rule."""
     # What is learned is put into containers of its own: several fits have the same start.
-    decisions = replace(start, rules={}, fused_cuts={}, prices={})
+    decisions = replace(start, rules={}, fused_cuts={}, prices={}, borrowing={})
     names = list(start.thresholds)
     truth = problem.truth_of(problem.Y != 0)
     if problem.samples is not None and problem.n_views > 1 and rules.fusion == "evidence":

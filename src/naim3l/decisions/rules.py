@@ -93,6 +93,10 @@ class Decisions:
         beyond the rate of a label, and learns how much the views overlap; it needs a learned rule,
         or probabilities. "mean" is the mean of their scores. Separate tables are fused by the
         method ``fuse`` of a model.
+    disjoint : bool, default=False
+        Whether no sample is in two of several separate tables. What known labels of a row say
+        about its unknown ones is then checked with the rows of all tables; otherwise a sample in
+        two tables would give itself away, and each table is checked by itself.
 
     Examples
     --------
@@ -104,11 +108,13 @@ class Decisions:
     rule: Any = "guarded"
     probabilities: bool = True
     fusion: str = "evidence"
+    disjoint: bool = False
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "rule": OneOf({"name": Text(RULES), "number": Number(), "labels": MapOf(Number())}),
         "probabilities": Flag(),
         "fusion": Text(FUSIONS),
+        "disjoint": Flag(),
     }
 
     @classmethod
@@ -139,8 +145,10 @@ class Decisions:
         _check_rule(found.rule, label_names)
         if found.fusion not in FUSIONS:
             raise ValueError(f"decide: fusion must be one of {FUSIONS}, got {found.fusion!r}.")
-        if not isinstance(found.probabilities, bool | np.bool_):
-            raise ValueError(f"decide: probabilities must be a bool, got {found.probabilities!r}.")
+        for name in ("probabilities", "disjoint"):
+            if not isinstance(getattr(found, name), bool | np.bool_):
+                value = getattr(found, name)
+                raise ValueError(f"decide: {name} must be a bool, got {value!r}.")
         return found
 
     @property

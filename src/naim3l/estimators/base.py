@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
@@ -237,7 +238,7 @@ class ViewPredictor(BaseEstimator):
         {'view0': array([0.52, 0.82, 0.5 ]), 'view1': array([0.49, 0.82, 0.53])}
         """
         check_is_fitted(self)
-        return self._view_scores(X)
+        return self.decisions_.borrow(self._view_scores(X))
 
     @documented(rules=RULES)
     @lazily
@@ -280,13 +281,17 @@ class ViewPredictor(BaseEstimator):
 
     @WithProbabilities
     @lazily
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, known: Any = None) -> Any:
         """Probabilities of the labels, for models with a learned rule.
 
         Parameters
         ----------
         X : mapping of str to table, or one wide table
             In the form of the fit. A mapping need not have all views.
+        known : mapping of str to label table, or one label table, optional
+            Labels of the rows of ``X``, as for the fit, as far as they are known: the others get
+            their probabilities given these. Known ones have 1 or 0, and rows without any known
+            label the same probabilities as without ``known``. Tables must be in memory.
 
         Returns
         -------
@@ -304,7 +309,14 @@ class ViewPredictor(BaseEstimator):
         >>> model.predict_proba(data.views)["view1"][0].round(2)
         array([0.97, 0.9 , 0.16])
         """
-        found = {view: self._probabilities(view, S) for view, S in self._scores(X).items()}
+        if known is None:
+            found = {view: self._probabilities(view, S) for view, S in self._scores(X).items()}
+        else:
+            _refuse_chunks(X, "predict_proba with known=")
+            found = {
+                view: np.where(np.isnan(Y), self._probabilities(view, S, Y), Y)
+                for view, S, Y, _ in self._scores_and_truth(X, known)
+            }
         if self.names_.wide and self.names_.one_column:
             yes = found[FUSED]
             return self._contain({FUSED: np.hstack([1 - yes, yes])}, X, ["0", "1"])
@@ -386,8 +398,9 @@ class ViewPredictor(BaseEstimator):
     def impute_labels(self, X: Any, y: Any, min_confidence: float | None = None) -> Any:
         """Label tables with predictions in place of unknown entries.
 
-        With probabilities, an unknown entry gets its most probable value, whatever the thresholds.
-        Otherwise it gets the decision of `predict`.
+        With probabilities, an unknown entry gets its most probable value, whatever the thresholds,
+        given the features and the known labels of its row. Otherwise it gets the decision of
+        `predict`.
 
         Parameters
         ----------
@@ -418,14 +431,52 @@ class ViewPredictor(BaseEstimator):
         """
         check_confidence(min_confidence, self.has_probabilities)
         filled = {}
-        for block, S, rows in self._scores_and_labels(X, y):
+        for block, S, truth, rows in self._scores_and_truth(X, y):
             if self.has_probabilities:
-                values = most_probable(self._probabilities(block, S), min_confidence)
+                values = most_probable(self._probabilities(block, S, truth), min_confidence)
             else:
                 values = np.where(np.isnan(S), np.nan, self.thresholds_[block] < S)
             values = values[:, self.names_.label_positions(rows.labels)]
             filled[block] = fill_unknown(rows, np.asarray(values, dtype=np.float64))
         return filled[FUSED] if self.names_.wide else filled
+
+    @WithProbabilities
+    def check_labels(self, X: Any, y: Any) -> Any:
+        """Probability of the value that each known label has, which is low for wrong entries.
+
+        It is the probability given the features of the row and its other known labels.
+
+        Parameters
+        ----------
+        X : mapping of str to table, or one wide table
+            In the form of the fit, in memory. A model is less surprised by rows that it was fitted
+            to than by others, but not so much that wrong entries would not stand out.
+        y : mapping of str to label table, or one label table
+            Labels of the rows of ``X``.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_rows, n_labels), or ndarray of that shape
+            By view for a mapping; NaN where a label is unknown.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from naim3l import NAIM3L, datasets
+        >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
+        >>> labels = {view: Y.copy() for view, Y in data.labels.items()}
+        >>> labels["view1"][7, 0] = 1 - labels["view1"][7, 0]  # a wrong entry
+        >>> model = NAIM3L(decide="guarded", random_state=0).fit(data.views, labels)
+        >>> np.argmin(model.check_labels(data.views, labels)["view1"][:, 0])
+        np.int64(7)
+        """
+        check_is_fitted(self)
+        _refuse_chunks(X, "check_labels")
+        found = {}
+        for view, S, truth, _ in self._scores_and_truth(X, y):
+            yes = self._probabilities(view, S, truth, left_out=True)
+            found[view] = np.where(truth == 1, yes, np.where(truth == 0, 1 - yes, np.nan))
+        return self._contain(found, X)
 
     def score(self, X: Any, y: Any) -> float:
         """Average precision on the known labels, averaged over views.
@@ -452,9 +503,7 @@ class ViewPredictor(BaseEstimator):
         1.0
         """
         values = []
-        for block, S, rows in self._scores_and_labels(X, y):
-            signed = rows.signed[:, np.argsort(self.names_.label_positions(rows.labels))]
-            truth = np.where(signed == 0, np.nan, signed > 0)
+        for block, S, truth, _ in self._scores_and_truth(X, y):
             present = ~np.isnan(S).any(axis=1)
             metrics = evaluate(truth[present], S[present], threshold=self.thresholds_[block][0])
             values.append(metrics["1-HL" if S.shape[1] == 1 else "AP"])
@@ -609,10 +658,29 @@ class ViewPredictor(BaseEstimator):
             labels = LabelledRows.of(table.labels, table.words, one_column=table.one_column)
             yield block, scores[block], labels
 
-    def _probabilities(self, block: str, scores: Matrix) -> Matrix:
-        if not self.decisions_.calibrations:
+    def _scores_and_truth(
+        self, X: Any, y: Any
+    ) -> Iterator[tuple[str, Matrix, Matrix, LabelledRows]]:
+        """`_scores_and_labels`, with labels in the order of the fit: 1, 0, NaN = unknown."""
+        for block, S, rows in self._scores_and_labels(X, y):
+            signed = rows.signed[:, np.argsort(self.names_.label_positions(rows.labels))]
+            yield block, S, np.where(signed == 0, np.nan, signed > 0), rows
+
+    def _probabilities(
+        self, block: str, scores: Matrix, truth: Matrix | None = None, *, left_out: bool = False
+    ) -> Matrix:
+        """Probabilities (n_rows, n_labels), of unknown labels given the known ones.
+
+        With ``left_out``, those of known labels given the other known ones.
+        """
+        decisions = self.decisions_
+        if not decisions.calibrations:
             raise NotFittedError(_NOT_LEARNED)
-        return self.decisions_.calibrations[block].probabilities(scores)
+        log_odds = decisions.calibrations[block].log_odds(scores)
+        if truth is not None and decisions.bridge is not None:
+            bridge = decisions.bridge
+            log_odds = (bridge.left_out if left_out else bridge.log_odds)(log_odds, truth)
+        return np.asarray(expit(log_odds))
 
     def _contain(self, values: dict[str, NDArray], X: Any, columns: list[str] | None = None) -> Any:
         """Arrays or data frames by view, or a single one for a wide table, see `set_output`."""
@@ -666,6 +734,7 @@ class ViewModel(ViewPredictor):
 
     _spec_type: ClassVar[Any] = FeatureSpec
     _held_out: ClassVar[Any] = None  # a list while held-out scores are wanted
+    _borrows: ClassVar[bool] = True  # whether tables tell each other about labels that they lack
 
     # Parameters of some of the models; the others have these values.
     fit_intercept, device, verbose = False, CPU, 0
@@ -733,7 +802,8 @@ class ViewModel(ViewPredictor):
         if self._held_out is not None:
             self._held_out.append((folds.rows, scores, final))
         rules, start = Decisions.of(self.decide), self._fixed_decisions()
-        self.decisions_ = learn_decisions(rules, start, folds.rows, scores, final)
+        given = rules, start, folds.rows, scores, final
+        self.decisions_ = learn_decisions(*given, borrow=self._borrows)
 
     def _fit_held_out(self, X: Any, y: Any) -> tuple[Any, Matrix, Matrix]:
         """Fit with a learned rule; the rows, the scores of their held-out entries, and of all."""
@@ -752,6 +822,13 @@ class ViewModel(ViewPredictor):
 
     def _fixed_decisions(self) -> LearnedDecisions:
         return fixed_decisions(Decisions.of(self.decide), self.names_.blocks, self.label_names_)
+
+
+def _refuse_chunks(X: Any, what: str) -> None:
+    if any_chunked(X):
+        raise TypeError(
+            f"{what} needs tables in memory; impute_labels also takes tables in chunks."
+        )
 
 
 def check_confidence(min_confidence: Any, has_probabilities: bool) -> None:

@@ -170,7 +170,7 @@ label_names_, n_features_in_, feature_names_in_
         self._learn(rules, fitted, problem, np.swapaxes(found, 0, 1))
 
     def _view_scores(self, X: Any) -> dict[str, Matrix]:
-        found = [member.view_scores(X) for member in self.members_.values()]
+        found = [member._view_scores(X) for member in self.members_.values()]
         return {
             view: self.blends_[view].log_odds(np.stack([of[view] for of in found]))
             for view in found[0]

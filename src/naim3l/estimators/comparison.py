@@ -74,7 +74,7 @@ def compare_models(
         advance()
     finals = rows.multiply(W), rows.multiply(ridge_W)
     rules, start = Decisions.of(model.decide), model._fixed_decisions()
-    learn = partial(learning.learn_decisions, rules, start, rows)
+    learn = partial(learning.learn_decisions, rules, start, rows, borrow=False)
     decisions = learn(folds.scores(chosen, finals[1]), finals[1])
     coef, intercept = (
         dict(zip(model.views_, of, strict=True)) for of in problem.split_weights(ridge_W)

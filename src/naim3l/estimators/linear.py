@@ -73,6 +73,8 @@ class PerViewModel(LinearViewModel):
         As in :class:`naim3l.NAIM3L`.
     """
 
+    _borrows = False
+
     def _fit(self, X: Any, y: Any) -> None:
         problem = self._read_training(X, y).rotated()
         W = self._solve(problem)

@@ -1,0 +1,264 @@
+"""Labels that a table never records, predicted there through the labels that it does record.
+
+Other tables tell how the label goes together with those. How much to believe that is learned from
+labels that the table does record, each predicted as if it did not, on rows held out of the fits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+
+from naim3l._arrays import Mask, Matrix
+from naim3l.decisions.bridge import shift_of
+from naim3l.decisions.calibration import Calibration, centring_shift
+from naim3l.decisions.label_correlation import LabelCorrelation
+from naim3l.files.stored import Array, Number
+from naim3l.metrics.measures import MEASURES, ScoredLabels
+
+# Rows without correlation that each pair of labels has besides those in which both are known.
+HOLD_PAIRS = 10.0
+NOISE = 0.3  # variance of standardised probabilities besides that of their correlations
+# Precision of the normal prior that draws the strength to 0, and the largest strength.
+HOLD_STRENGTH, MOST_STRENGTH = 3.0, 3.0
+# Labels that need to be simulated, and standard errors that their gain must reach.
+FEWEST_LABELS, SURE = 4, 2.0
+# Known positives, and negatives, that a simulated label needs.
+FEWEST_ENTRIES = 5
+N_GROUPS = 5  # of labels, each measured with the strength that the others have
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """Held-out answers of a table, its labels, and which labels it ever records.
+
+    Attributes
+    ----------
+    log_odds, truth : ndarray of shape (n_rows, n_labels)
+        Calibrated log-odds of held-out rows, or NaN; 1, 0, NaN = unknown.
+    base : ndarray of shape (n_labels,)
+        Log-odds of the rate of each label in the table.
+    recorded : bool ndarray of shape (n_labels,)
+        Whether some row's label is known.
+    """
+
+    log_odds: Matrix
+    truth: Matrix
+    base: Matrix
+    recorded: Mask
+
+    @property
+    def correlation(self) -> LabelCorrelation:
+        """Sums of products of standardised labels."""
+        return LabelCorrelation.of(_standardised(self.truth, self.base))
+
+    @property
+    def evidence(self) -> Matrix:
+        """Standardised probabilities; 0 where there are none, and for labels never recorded."""
+        z = _standardised(expit(self.log_odds), self.base)
+        return np.where(self.recorded & np.isfinite(z), z, 0.0)
+
+
+def _standardised(values: Matrix, base: Matrix) -> Matrix:
+    """Labels, or probabilities, as multiples of the standard deviation of labels of this rate."""
+    rate = expit(base)
+    return np.asarray((values - rate) / np.sqrt(rate * (1 - rate)))
+
+
+@dataclass(frozen=True)
+class Borrowing:
+    """Evidence for labels that a table never records, from the labels that it records.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_labels, n_labels)
+        For each such label a column, with a weight for each recorded label; others are 0.
+    absent : bool ndarray of shape (n_labels,)
+        Labels that the table never records.
+    strength : float
+        Factor of the evidence; 0 if it has not helped where it could be checked.
+    """
+
+    weights: Matrix
+    absent: Mask
+    strength: float
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "weights": Array("f", "labels", "labels"),
+        "absent": Array("b", "labels"),
+        "strength": Number(0, MOST_STRENGTH),
+    }
+
+    @property
+    def borrowed(self) -> Mask:
+        """Labels (n_labels,) whose probabilities differ between rows."""
+        return self.absent & self.weights.any(axis=0) & (self.strength > 0)
+
+    def apply(self, scores: Matrix, curve: Calibration) -> Matrix:
+        """Scores (n_rows, n_labels), in which those of absent labels are replaced.
+
+        ``curve`` is the calibration of the table, in which `calibrate` has replaced those of the
+        absent labels.
+        """
+        z = _standardised(curve.probabilities(scores), curve.base)
+        expected = np.where(self.absent, 0.0, z) @ self.weights[:, self.absent]
+        of_rates = np.broadcast_to(curve.base[self.absent], expected.shape)
+        found = scores.copy()
+        evidence = shift_of(of_rates, expected)
+        found[:, self.absent] = curve.centre[self.absent] + curve.spread[self.absent] * evidence
+        return found
+
+    def calibrate(self, curve: Calibration, final: Matrix) -> Calibration:
+        """The calibration of the scores of `apply`, given scores (n_rows, n_labels) of all rows."""
+        slope = np.where(self.absent, np.where(self.borrowed, self.strength, 0.0), curve.slope)
+        curve = replace(curve, slope=slope, own=curve.own & ~self.absent)
+        z = (self.apply(final, curve) - curve.centre) / curve.spread
+        shift = np.where(self.absent, centring_shift(curve.base, slope * z), curve.shift)
+        return replace(curve, shift=shift)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What borrowing reaches for labels that are recorded, as if they were not.
+
+    Attributes
+    ----------
+    strength : float
+        The factor of the evidence with the lowest log-loss.
+    gain, error : float
+        Share by which it lowers the log-loss of base rates, and the standard error of that.
+    n_labels : int
+        Labels that could be simulated, counted once for each table.
+    low, high : float
+        The range of AUC in which eight of ten of them lie; NaN without any.
+    """
+
+    strength: float
+    gain: float
+    error: float
+    n_labels: int
+    low: float
+    high: float
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "strength": Number(0, MOST_STRENGTH),
+        "gain": Number(-10, 1),
+        "error": Number(0, finite=False),
+        "n_labels": Number(0),
+        "low": Number(0, 1, finite=False),
+        "high": Number(0, 1, finite=False),
+    }
+
+    @property
+    def obstacle(self) -> str:
+        """Why nothing is borrowed, or ""."""
+        if self.n_labels < FEWEST_LABELS:
+            return (
+                f"only {self.n_labels} labels are known often enough, in several tables, to check "
+                f"what can be borrowed; {FEWEST_LABELS} are needed"
+            )
+        if not self.strength or self.gain <= SURE * self.error:
+            return (
+                "checked on labels that are recorded, other labels do not tell enough about one "
+                f"that is not ({100 * self.gain:.1f} % lower log-loss than its frequency, with a "
+                f"standard error of {100 * self.error:.1f} %)"
+            )
+        return ""
+
+
+def learn_borrowing(
+    tables: Sequence[LabelTable],
+) -> tuple[Simulation, list[Borrowing | None]]:
+    """What the simulation says, and for each table that lacks labels how they are predicted."""
+    parts = [table.correlation for table in tables]
+    total = LabelCorrelation.total(parts)
+    simulated = simulate(tables, parts)
+    strength = 0.0 if simulated.obstacle else simulated.strength
+    found: list[Borrowing | None] = []
+    R = total.matrix(HOLD_PAIRS)
+    for table in tables:
+        absent, recorded = ~table.recorded, np.flatnonzero(table.recorded)
+        weights = np.zeros(R.shape)
+        system = R[np.ix_(recorded, recorded)] + NOISE * np.eye(len(recorded))
+        together = R[np.ix_(recorded, absent)] * (total.counts[np.ix_(recorded, absent)] > 0)
+        weights[np.ix_(recorded, absent)] = np.linalg.solve(system, together)
+        found.append(Borrowing(weights, absent, strength) if absent.any() else None)
+    return simulated, found
+
+
+def simulate(tables: Sequence[LabelTable], parts: Sequence[LabelCorrelation]) -> Simulation:
+    """Each recorded label of each table, predicted as if the table did not record it."""
+    total, entries = LabelCorrelation.total(parts), list[tuple[int, Matrix, Matrix, float]]()
+    yes = np.array([np.nansum(table.truth, axis=0) for table in tables])
+    known = np.array([np.isfinite(table.truth).sum(axis=0) for table in tables])
+    for v, table in enumerate(tables):
+        elsewhere = (total - parts[v]).matrix(HOLD_PAIRS)
+        rates = (yes.sum(axis=0) - yes[v] + 1) / (known.sum(axis=0) - known[v] + 2)
+        expected = table.evidence @ _left_out_weights(total, elsewhere, table.recorded)
+        seen = np.isfinite(table.log_odds) & np.isfinite(table.truth)
+        for k in np.flatnonzero((total.counts - parts[v].counts).diagonal() > 0):
+            y = table.truth[seen[:, k], k]
+            if min(y.sum(), len(y) - y.sum()) < FEWEST_ENTRIES:
+                continue
+            base = float(np.log(rates[k] / (1 - rates[k])))
+            e = shift_of(np.full(seen[:, k].sum(), base), expected[seen[:, k], k])
+            entries.append((int(k), e - e.mean(), y, base))
+    return _measured(entries)
+
+
+def _left_out_weights(total: LabelCorrelation, elsewhere: Matrix, recorded: Mask) -> Matrix:
+    """For each recorded label a column of weights of the other recorded ones, (n, n)."""
+    J = np.flatnonzero(recorded)
+    C = total.matrix(HOLD_PAIRS)[np.ix_(J, J)] + NOISE * np.eye(len(J))
+    right = elsewhere[np.ix_(J, J)].copy()
+    np.fill_diagonal(right, 0.0)
+    # Solutions without row and column k, from the inverse B of the whole matrix.
+    B = np.linalg.inv(C)
+    solved = B @ right
+    solved -= B * (np.diag(solved) / np.diag(B))
+    weights = np.zeros((len(recorded), len(recorded)))
+    weights[np.ix_(J, J)] = solved
+    return weights
+
+
+def _strength(entries: Sequence[tuple[int, Matrix, Matrix, float]]) -> float:
+    """Factor of the evidence with the lowest log-loss, with a prior around 0."""
+    if not entries:
+        return 0.0
+
+    def loss(strength: float) -> float:
+        losses = sum(_loss(of, strength) for of in entries)
+        return float(losses + 0.5 * HOLD_STRENGTH * strength**2)
+
+    return float(minimize_scalar(loss, bounds=(0.0, MOST_STRENGTH), method="bounded").x)
+
+
+def _loss(entry: tuple[int, Matrix, Matrix, float], strength: float) -> float:
+    _, e, y, base = entry
+    return float(np.logaddexp(0, np.where(y > 0, -1, 1) * (base + strength * e)).sum())
+
+
+def _measured(entries: Sequence[tuple[int, Matrix, Matrix, float]]) -> Simulation:
+    """What the simulated labels, each measured with the strength that others have, tell."""
+    nothing = np.array([_loss(of, 0.0) for of in entries])
+    reached = np.empty(len(entries))
+    for group in range(N_GROUPS):
+        strength = _strength([of for of in entries if of[0] % N_GROUPS != group])
+        for i, of in enumerate(entries):
+            if of[0] % N_GROUPS == group:
+                reached[i] = _loss(of, strength)
+    n, total = len(entries), max(float(nothing.sum()), 1e-300)
+    gain = float(nothing.sum() - reached.sum()) / total
+    spread = np.sum((nothing - reached - gain * nothing) ** 2) * n / max(n - 1, 1)
+    aucs = [_auc(e, y) for _, e, y, _ in entries]
+    low, high = np.quantile(aucs, (0.1, 0.9)) if aucs else (np.nan, np.nan)
+    error = float(np.sqrt(spread) / total) if n > 1 else np.inf
+    return Simulation(_strength(entries), gain, error, n, float(low), float(high))
+
+
+def _auc(scores: Matrix, y: Matrix) -> float:
+    labels = ScoredLabels(y[:, None] == 1, y[:, None] == 0, scores[:, None])
+    return float(MEASURES["macro-AUC"].compute(labels, np.ones((1, len(y))))[0])

@@ -1,0 +1,195 @@
+"""Probabilities of a row's unknown labels that also use its known ones.
+
+Features leave a residual of every known label: the truth less its probability, in units of the
+standard deviation that this probability implies. Residuals of labels that go together are
+correlated, and tell about those of the unknown labels. How much to believe them is learned from
+known entries that are left out one at a time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from naim3l._arrays import Matrix
+from naim3l._hashing import splitmix64
+from naim3l.decisions.label_correlation import Conditional, LabelCorrelation
+from naim3l.files.stored import Nested, Number
+
+# Candidates of the variance of residuals besides that of their correlations, and of the strength.
+NOISES = (0.1, 0.3, 1.0)
+STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+# Precision of the normal prior that draws the strength to 0.
+HOLD_STRENGTH = 10.0
+N_FOLDS = 5
+MOST_ROWS = 5000  # of each table, from which strengths are learned
+# The least variance of an entry, so that a surprise in a very sure one does not decide alone.
+LEAST_VARIANCE = 1e-3
+# A probability, or that of the opposite, is divided by no more than this.
+MOST_CHANGE = 5.0
+# Log-odds beyond it have probabilities that floating-point numbers cannot tell from 0.
+LARGEST_LOG_ODDS = 700.0
+
+
+def residuals_of(log_odds: Matrix, truth: Matrix) -> Matrix:
+    """What probabilities leave open of known labels, in standard deviations; NaN elsewhere.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n_rows, n_labels)
+        Of probabilities that do not use the labels of the row.
+    truth : ndarray of shape (n_rows, n_labels)
+        1, 0, NaN = unknown.
+    """
+    p = expit(log_odds)
+    return np.asarray((truth - p) / np.sqrt(np.maximum(p * (1 - p), LEAST_VARIANCE)))
+
+
+def shift_of(log_odds: Matrix, expected: Matrix) -> Matrix:
+    """What expected residuals add to log-odds, both (n_rows, n_labels)."""
+    eta = np.clip(log_odds, -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
+    p, q = expit(eta), expit(-eta)
+    change = np.sqrt(np.maximum(p * q, LEAST_VARIANCE)) * expected
+    # Both probabilities are computed from the smaller one, which has all its digits.
+    yes = np.clip(p + change, p / MOST_CHANGE, 1 - q / MOST_CHANGE)
+    no = np.clip(q - change, q / MOST_CHANGE, 1 - p / MOST_CHANGE)
+    rare = yes <= no
+    smaller = np.where(rare, yes, no)
+    reached = np.log(smaller) - np.log1p(-smaller)
+    return np.asarray(np.where(rare, reached, -reached) - eta)
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """What known labels add to the log-odds of the unknown labels of their row.
+
+    Attributes
+    ----------
+    residuals : LabelCorrelation
+        Sums over the rows of all tables of held-out residuals.
+    noise : float
+        Variance that residuals have besides that of their correlations.
+    strength : float
+        Factor of what the known labels add; 0 if they have not helped on held-out rows.
+    gain : float
+        Share by which the log-loss of known entries falls that are left out one at a time.
+    """
+
+    residuals: LabelCorrelation
+    noise: float
+    strength: float
+    gain: float
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "residuals": Nested(LabelCorrelation),
+        "noise": Number(above=0),
+        "strength": Number(0, STRENGTHS[-1]),
+        "gain": Number(-1, 1),
+    }
+
+    @cached_property
+    def _conditional(self) -> Conditional:
+        return Conditional.of(self.residuals.matrix())
+
+    def log_odds(self, log_odds: Matrix, truth: Matrix) -> Matrix:
+        """Log-odds of unknown labels given the known labels of their row.
+
+        Parameters
+        ----------
+        log_odds : ndarray of shape (n_rows, n_labels)
+            Without the labels of the row.
+        truth : ndarray of shape (n_rows, n_labels)
+            1, 0, NaN = unknown.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels)
+            Those of known labels, and of rows without known labels, are unchanged.
+        """
+        found, open_ = log_odds.copy(), np.isnan(truth)
+        rows = np.flatnonzero(open_.any(axis=1) & ~open_.all(axis=1))
+        if self.strength and len(rows):
+            eta = log_odds[rows]
+            expected = self._conditional.expected(residuals_of(eta, truth[rows]), self.noise)
+            shifted = eta + self.strength * shift_of(eta, expected)
+            found[rows] = np.where(open_[rows], shifted, eta)
+        return found
+
+    def left_out(self, log_odds: Matrix, truth: Matrix) -> Matrix:
+        """Log-odds of known labels given the other known labels of their row; NaN elsewhere.
+
+        Parameters are those of `log_odds`.
+        """
+        expected = self._conditional.left_out(residuals_of(log_odds, truth), self.noise)
+        return log_odds + self.strength * shift_of(log_odds, expected)
+
+
+def learn_bridge(
+    tables: Sequence[tuple[Matrix, Matrix]], *, disjoint: bool = False
+) -> Bridge | None:
+    """What known labels add, learned from held-out rows.
+
+    For each known entry, correlations are those of the rows in other folds of its table; a sample
+    that is in another table would give itself away.
+
+    Parameters
+    ----------
+    tables : sequence of pairs of ndarray of shape (n_rows, n_labels)
+        Held-out log-odds, NaN where there are none, and labels: 1, 0, NaN = unknown.
+    disjoint : bool, default=False
+        Whether no sample is in two tables, so that those of all tables can be used.
+
+    Returns
+    -------
+    Bridge or None
+        None if no two labels are known together.
+    """
+    found = [residuals_of(*table) for table in tables]
+    folds = [_folds(truth) for _, truth in tables]
+    parts = [
+        [LabelCorrelation.of(r[fold_of == fold]) for fold in range(N_FOLDS)]
+        for r, fold_of in zip(found, folds, strict=True)
+    ]
+    total = LabelCorrelation.total(part for of_table in parts for part in of_table)
+    if not (np.triu(total.counts, 1) > 0).any():
+        return None
+    losses = np.zeros((len(NOISES), len(STRENGTHS)))
+    for v, (log_odds, truth) in enumerate(tables):
+        whole = LabelCorrelation.total(parts[v])
+        used = np.flatnonzero(np.isfinite(found[v]).sum(axis=1) > 1)
+        used = used[:: max(1, -(-len(used) // MOST_ROWS))]
+        for fold in range(N_FOLDS):
+            rows = used[folds[v][used] == fold]
+            others = [of_table[fold] for of_table in parts] if disjoint else [parts[v][fold]]
+            rest = (total if disjoint else whole) - LabelCorrelation.total(others)
+            if len(rows):
+                losses += _losses(rest, found[v][rows], log_odds[rows], truth[rows])
+    penalised = losses + 0.5 * HOLD_STRENGTH * np.square(STRENGTHS)
+    i, j = np.unravel_index(np.argmin(penalised), losses.shape)
+    gain = 1 - losses[i, j] / losses[0, 0] if losses[0, 0] > 0 else 0.0
+    return Bridge(total, NOISES[i], STRENGTHS[j], float(np.clip(gain, -1, 1)))
+
+
+def _losses(rest: LabelCorrelation, r: Matrix, log_odds: Matrix, truth: Matrix) -> Matrix:
+    """Log-loss of left-out entries by noise and strength, of rows (n_rows, n_labels)."""
+    conditional, known = Conditional.of(rest.matrix()), np.isfinite(r)
+    eta, sign = log_odds[known], np.where(truth[known] > 0, -1.0, 1.0)
+    losses = np.empty((len(NOISES), len(STRENGTHS)))
+    for i, noise in enumerate(NOISES):
+        shift = shift_of(eta, conditional.left_out(r, noise)[known])
+        for j, strength in enumerate(STRENGTHS):
+            losses[i, j] = np.logaddexp(0, sign * (eta + strength * shift)).sum()
+    return losses
+
+
+def _folds(truth: Matrix) -> NDArray[np.int64]:
+    """Fold of each row, the same for rows with the same labels, which may be the same sample."""
+    values = np.where(np.isfinite(truth), 1 + truth, 0).astype(np.uint64)
+    hashes = np.zeros(len(truth), dtype=np.uint64)
+    for column in values.T:
+        hashes = splitmix64(hashes ^ column)
+    return (hashes % np.uint64(N_FOLDS)).astype(np.int64)
