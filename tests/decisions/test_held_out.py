@@ -210,9 +210,17 @@ def test_no_entry_is_scored_by_a_fit_that_saw_it(entries, rng):
 
     folds, final = Folds.of(problem, fold_of), rng.normal(size=problem.Y.shape)
     scores = folds.scores(folds.fits(solve), final)
+    # Unknown entries have scores if no fit without the fold saw a label of their row.
+    fold_of, hidden = fold_of.copy(), fold_of
+    for i, of_row in enumerate(hidden):
+        folds_of_row = np.unique(of_row[problem.Y[i] != 0])
+        if len(folds_of_row) == 1:
+            fold_of[i, problem.Y[i] == 0] = folds_of_row[0]
+    assert entries or (fold_of > hidden).any()
     np.testing.assert_array_equal(np.isnan(scores), fold_of < 0)
     for fold, P in enumerate(seen):
-        np.testing.assert_array_equal(P, problem.P * (fold_of != fold))
+        np.testing.assert_array_equal(P, problem.P * (hidden != fold))
+        assert not P[(fold_of == fold) & (hidden != fold)].any()
         S = problem.multiply(weights[fold])
         for rows in problem.row_slices:
             moved = final[rows].mean(axis=0) + final[rows].std(axis=0) * (

@@ -222,10 +222,10 @@ def test_imputed_labels_follow_the_thresholds(separate):
 @by_model
 @pytest.mark.parametrize("least", [None, 0.8])
 def test_imputed_labels_are_the_most_probable_ones(model, least, separate):
-    """Whatever the threshold; the calibrated probability of each is at least one half."""
+    """Whatever the threshold, given the known labels of the row."""
     calibrated = fitted(model, separate, "f1")
     filled = calibrated.impute_labels(separate.views, separate.labels, min_confidence=least)
-    for view, yes in calibrated.predict_proba(separate.views).items():
+    for view, yes in calibrated.predict_proba(separate.views, separate.labels).items():
         Y, found = separate.labels[view], filled[view]
         known = ~np.isnan(Y)
         np.testing.assert_array_equal(found[known], Y[known])

@@ -185,7 +185,7 @@ def test_a_saved_model_keeps_the_comparison(data, fitted, tmp_path):
 
 
 def test_an_interrupted_fit_keeps_its_weights_and_its_checkpoint(data, tmp_path, monkeypatch):
-    def stop(*args):
+    def stop(*args, **options):
         raise KeyboardInterrupt
 
     model = NAIM3L(decide="half", random_state=0, ridge=1.0)
