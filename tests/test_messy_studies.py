@@ -75,7 +75,7 @@ def what_is_filled_in_is_probable_and_marked(study, model):
     for view in model.views_:
         table = pd.read_csv(Path("filled") / f"{view}.csv")
         for label in study.labels:
-            confidence, filled = table[f"{label}_confidence"], table[f"{label}_filled"] == 1
+            confidence, filled = table[f"{label}_confidence"], table[f"{label}_filled"].notna()
             assert confidence.dropna().between(0.5, 1).all()
             assert (confidence[~filled].dropna() == 1).all()
 

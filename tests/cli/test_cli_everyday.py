@@ -22,7 +22,17 @@ COMMANDS = {command.callback.__name__: command.callback for command in app.regis
 
 class TestHelp:
     def test_commands_are_listed_as_one_comes_to_need_them(self):
-        order = ["init", "fit", "predict", "impute", "evaluate", "report", "inspect", "demo"]
+        order = [
+            "init",
+            "fit",
+            "predict",
+            "impute",
+            "evaluate",
+            "check",
+            "report",
+            "inspect",
+            "demo",
+        ]
         assert list(COMMANDS) == order
         shown = run("--help").stdout
         places = [shown.index(f"│ {name} ") for name in order]

@@ -164,7 +164,7 @@ class TestPredictions:
     def test_filled_labels_are_those_of_python_with_their_probability(self, model, rows, least):
         X, Y = rows
         check_answers(model, "probabilities")
-        python, probabilities = model.impute_labels(X, Y, least), model.predict_proba(X)
+        python, probabilities = model.impute_labels(X, Y, least), model.predict_proba(X, Y)
         for view in X:
             filled = fill_in(model, view, least, X[view], Y[view])
             for name in LABELS:
@@ -172,7 +172,9 @@ class TestPredictions:
                 pd.testing.assert_series_equal(value, python[view][name].astype(float))
                 yes, known = np.asarray(probabilities[view][name]), Y[view][name].notna()
                 assert (value[known] == Y[view].loc[known, name]).all()
-                added = filled[f"{name}_filled"] == 1
+                words = filled[f"{name}_filled"]
+                assert set(words) <= {"", "features", "known labels", "both"}
+                added = words != ""
                 pd.testing.assert_series_equal(added, ~known & value.notna(), check_names=False)
                 expected = np.where(value == 1, yes, 1 - yes)
                 np.testing.assert_array_equal(confidence[added], expected[added])

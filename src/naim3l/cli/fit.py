@@ -1,7 +1,8 @@
 """``naim3l fit``: a model from files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,7 @@ def _fit(
     from naim3l.cli.chunks import batch_rows, sample_rows, workers
     from naim3l.cli.settings import make_model
     from naim3l.cli.tables import HEAD, id_of_fit, is_chunked, open_training
+    from naim3l.decisions.rules import Decisions
 
     target, checkpoint, page = files
     views, chunked = open_training(settings), is_chunked(settings, *limits)
@@ -144,6 +146,8 @@ def _fit(
         X, Y = ({name: pair[i] for name, pair in given.items()} for i in (0, 1))
         if not chunked:
             _check_enough(list(Y.values()))
+            if _never_repeat(of.data for of in X.values()):
+                model.set_params(decide=replace(Decisions.of(model.decide), disjoint=True))
         with _kept(checkpoint):
             model.compare(X, Y, boosting=boosting, checkpoint=kept)
             for name, view in views.items():
@@ -212,10 +216,22 @@ def _summarise(model: Any, facts: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "held_out": by_name(model.held_out_),
         "iterations": model.n_iter_,
         "converged": model.converged_,
+        "absent": [vars(each) for each in model.absent_labels_],
+        "simulated": model.decisions_.simulation and vars(model.decisions_.simulation),
     }
 
 
+def _never_repeat(tables: Iterable[Any]) -> bool:
+    """Whether pandas tables have ids in a column of one name, and no id is in two of them."""
+    first, *others = (table.index for table in tables)
+    if first.name is None or any(index.name != first.name for index in others):
+        return False
+    return bool(first.append(others).is_unique)
+
+
 def _print_summary(summary: dict[str, Any], model: Any) -> None:
+    from naim3l.decisions.borrowing import describe_absent
+
     header = {"rows": "rows", "columns": "columns", "known": "labels known (%)", "id": "ids"}
     rows = [
         [name, *(str(DASH if view.get(key) is None else view[key]) for key in header)]
@@ -226,6 +242,7 @@ def _print_summary(summary: dict[str, Any], model: Any) -> None:
     chosen = f"lam {summary['lam']:g}, ridge {summary['ridge']:g}"
     say(f"{chosen}, {summary['iterations']} iterations{'' if converged else ' (NOT converged)'}")
     print_measured(model.held_out_, "On rows that were held out of the fit")
+    say(*describe_absent(model.absent_labels_, model.decisions_.simulation))
     if set(summary["kernel"].values()) != {"linear"}:
         gammas = {v: "" if g is None else f" (gamma {g:.3g})" for v, g in summary["gamma"].items()}
         listed = (f"{view} {name}{gammas[view]}" for view, name in summary["kernel"].items())

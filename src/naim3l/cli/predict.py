@@ -21,6 +21,12 @@ Overlap: Any = option(
     min=0,
     max=1,
 )
+Known: Any = option(
+    "File with labels of these rows that are known, matched by id, or view=path for one view; "
+    "repeat for several. Other labels are then predicted given these.",
+    list[str] | None,
+    "--known",
+)
 Folder: Any = option("Folder to write to, a file per view.", Path, "--out", "-o")
 Format: Any = option("Format of the files in a folder: <written>.", str, "--format")
 Least: Any = option(
@@ -37,6 +43,7 @@ def predict(
     fused: Fused = False,
     decide: Decide = None,
     overlap: Overlap = None,
+    known: Known = None,
     ids: options.Ids = None,
     extension: Format = "parquet",
     memory: options.Memory = None,
@@ -52,6 +59,8 @@ def predict(
     fused probability. How much views repeat each other is learned from these rows if an id is in
     two views in at least 20 of them.
 
+    With --known, labels that are known of the rows stay as they are, and tell about the others.
+
     For tables that are read in chunks (folders, patterns, --memory, --dask), a folder has a file
     for each part of them.
 
@@ -64,23 +73,19 @@ def predict(
     with report_errors():
         from naim3l.cli.chunks import open_rows
         from naim3l.cli.predictions import (
-            KINDS,
             describe_price,
             make_predictions,
             predict_fused,
             write_answers,
         )
-        from naim3l.cli.settings import make_settings
-        from naim3l.cli.tables import is_chunked, open_new
+        from naim3l.cli.settings import make_settings, with_known
+        from naim3l.cli.tables import is_chunked, open_known, open_new
+        from naim3l.decisions.borrowing import describe_absent
         from naim3l.files.writers import write_table
 
-        if kind not in KINDS:
-            raise ValueError(f"--what is {kind!r}, but must be one of: {', '.join(KINDS)}.")
-        if decide is not None and kind != "labels":
-            raise ValueError(f"--decide {decide} is for labels, but --what is {kind}.")
-        if overlap is not None and not fused:
-            raise ValueError("--overlap is for fused rows; add --fused.")
+        _check_question(kind, decide, overlap, known, fused=fused)
         settings, safe = make_settings(views, config, ids=ids), not raw_cells
+        settings = with_known(settings, known or [])
         chunked = is_chunked(settings, memory, dask)
         if fused and chunked:
             raise ValueError(
@@ -91,7 +96,7 @@ def predict(
         ending = extension.removeprefix(".") if to_folder else None
         _check_targets([out], ending, settings.files(model, config), make_folders=bool(ending))
         fitted = load_model(model)
-        tables = open_new(fitted, settings)
+        tables = (open_known if known else open_new)(fitted, settings)
         if fused:
             X = {name: view.read()[0] for name, view in tables.items()}
             shared = "auto" if overlap is None else overlap
@@ -105,7 +110,26 @@ def predict(
                 (n_rows,) = write_answers({out: rows}, answers, ending, safe=safe)
     if kind == "labels" and (price := describe_price(fitted, decide)):
         say(price)
+    absent = [each for each in fitted.absent_labels_ if each.view in tables]
+    say(*describe_absent(absent, fitted.decisions_.simulation))
     say(f"Wrote {n_rows} rows to {out}.")
+
+
+def _check_question(
+    kind: str, decide: str | None, overlap: float | None, known: Any, *, fused: bool
+) -> None:
+    """Refuse options that do not go together."""
+    from naim3l.cli.predictions import KINDS
+
+    if kind not in KINDS:
+        raise ValueError(f"--what is {kind!r}, but must be one of: {', '.join(KINDS)}.")
+    if decide is not None and kind != "labels":
+        raise ValueError(f"--decide {decide} is for labels, but --what is {kind}.")
+    if overlap is not None and not fused:
+        raise ValueError("--overlap is for fused rows; add --fused.")
+    if known and (fused or kind == "scores"):
+        what = "--fused" if fused else "--what scores"
+        raise ValueError(f"--known is for the labels or probabilities of views, not {what}.")
 
 
 def _check_targets(
@@ -137,8 +161,9 @@ def impute(
 ) -> None:
     """Fill in the unknown labels of tables with their most probable values.
 
-    Each label has two more columns: LABEL_confidence, the probability of the value that was filled
-    in, which is at least 0.5, and LABEL_filled, which is 1 where a value was filled in and else 0.
+    The features of a row and its known labels tell about the others. Each label has two more
+    columns: LABEL_confidence, the probability of the value that was filled in, which is at least
+    0.5; and LABEL_filled, from what a value was filled in: features, known labels, or both.
     Known labels stay as they are, with confidence 1. Ids are kept. The folder is created if it does
     not exist. Files are named after the views, without characters that file names cannot have. For
     tables that are read in chunks (folders, patterns, --memory, --dask), they are folders of files.

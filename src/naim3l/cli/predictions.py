@@ -23,6 +23,8 @@ from naim3l.input.batches import Batch
 from naim3l.input.chunks import run_pass
 
 KINDS = ("labels", "scores", "probabilities")
+# Share of the change of log-odds below which features, or known labels, are not said to matter.
+LITTLE = 0.1
 Answer = Callable[[Batch, Any], Any]  # a data frame of the features and the labels of some rows
 
 
@@ -41,14 +43,16 @@ def make_predictions(
 def _predict(
     model: Any, view: str, asked: Any, names: Any, features: Batch, labels: Any = None
 ) -> Any:
-    """Predictions for rows of a view; ids, or numbers of rows, are the index."""
+    """Predictions for rows of a view, given labels that are known; the index are ids or numbers."""
     (kind, decide), (column, index) = asked, names
-    predict = model.predict_proba if kind == "probabilities" else model.decision_function
-    table = predict({view: features})[view]
+    X, known = {view: features}, None if labels is None else {view: labels}
     if kind == "labels":  # as by `predict`, but unknown in rows that have no value
-        known, at = table.notna(), model.decisions_.thresholds_of(decide)
-        table = table.gt(at[view]).astype("int64")
-        table = table if known.all(axis=None) else table.astype("Int64").where(known)
+        table = model._contain(model._decisions(X, decide, known), X)[view]
+        table = table.astype("Int64" if table.isna().any(axis=None) else "int64")
+    elif kind == "probabilities":
+        table = model.predict_proba(X, known)[view]
+    else:
+        table = model.decision_function(X)[view]
     if column is not None:
         table.insert(0, column, view)
     return table.rename_axis(index)
@@ -112,23 +116,47 @@ def describe_price(model: Any, decide: str | None) -> str | None:
 def fill_in(
     model: Any, view: str, min_confidence: float | None, features: Batch, known: Any
 ) -> Any:
-    """Labels of rows, unknown ones filled in, beside their confidence and whether filled."""
-    X = {view: features}
-    filled = model.impute_labels(X, {view: known}, min_confidence)[view]
-    probabilities = model.predict_proba(X)[view]
+    """Labels of rows, unknown ones filled in, beside their confidence, and from what it comes."""
+    X, Y = {view: features}, {view: known}
+    filled = model.impute_labels(X, Y, min_confidence)[view]
+    alone, given = model.predict_proba(X)[view], model.predict_proba(X, Y)[view]
+    rates = dict(zip(model.label_names_, model.view_rates_[view], strict=True))
     columns: dict[str, Any] = {}
     for label in known.columns:
-        value, yes = filled[label], np.asarray(probabilities[label])
-        given = known[label].notna()
-        sure = np.where(given, 1.0, np.where(value == 1, yes, 1 - yes))
+        value, yes = filled[label], np.asarray(given[label])
+        confidence = np.where(value.isna(), np.nan, np.where(value == 1, yes, 1 - yes))
+        origin = _origin_of(np.asarray(alone[label]), yes, rates[label])
+        added = known[label].isna() & value.notna()
         columns[label] = value.astype("Int64")  # whole numbers, even beside missing ones
-        confidence = np.where(value.isna(), np.nan, sure)
-        added = (~given & value.notna()).astype(int)
-        for word, cells in (("confidence", confidence), ("filled", added)):
+        for word, cells in (("confidence", confidence), ("filled", np.where(added, origin, ""))):
             taken = {*known.columns, *columns, known.index.name}
             columns[_free_name(f"{label}_{word}", taken)] = cells
     table = load_extra("pandas").DataFrame(columns, index=known.index)
     return table.rename_axis(_name_of_rows(table.columns, [known.index.name]))
+
+
+def _origin_of(alone: Any, given: Any, rate: float) -> Any:
+    """From what probabilities given known labels come, which are ``alone`` without these."""
+    tiny = np.finfo(float).tiny  # of probabilities that are 0, which known labels have
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_features, of_labels = (
+            np.abs(np.log((p + tiny) / (1 - p + tiny)) - np.log((q + tiny) / (1 - q + tiny)))
+            for p, q in ((alone, rate), (given, alone))
+        )
+    share = of_labels / np.maximum(of_features + of_labels, tiny)
+    words = ["features", "known labels", "both"]
+    return np.select([share < LITTLE, share > 1 - LITTLE], words[:2], words[2])
+
+
+def find_suspects(probabilities: Any, labels: Any, below: float) -> list[dict[str, Any]]:
+    """Entries whose values have a smaller probability, the least probable first."""
+    found = []
+    for view, of_view in probabilities.items():
+        P, Y = of_view.to_numpy(), labels[view].to_numpy(float)
+        for i, k in np.argwhere(np.nan_to_num(P, nan=1.0) < below):
+            place = {"view": view, "row": of_view.index[i], "label": of_view.columns[k]}
+            found.append({**place, "value": int(Y[i, k]), "probability": float(P[i, k])})
+    return sorted(found, key=lambda entry: entry["probability"])
 
 
 def write_answers(

@@ -114,6 +114,17 @@ def make_settings(
     return replace(settings, views=changed, labels=labels or settings.labels, words=named)
 
 
+def with_known(settings: Settings, known: Sequence[str]) -> Settings:
+    """Settings in which labels are read from files, given as ``path`` or ``view=path``."""
+    files = by_view("--known", known)
+    _check_views("--known", files, settings.views)
+    views = {
+        name: replace(view, labels_file=files.get(name, files.get("", view.labels_file)))
+        for name, view in settings.views.items()
+    }
+    return replace(settings, views=views)
+
+
 def parse_sources(arguments: Sequence[str]) -> dict[str, str]:
     """Views given as ``name=source``."""
     for argument in arguments:

@@ -13,6 +13,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from naim3l._arrays import Mask, Matrix
+from naim3l._text import some
 from naim3l.decisions.bridge import shift_of
 from naim3l.decisions.calibration import Calibration, centring_shift
 from naim3l.decisions.label_correlation import LabelCorrelation
@@ -28,6 +29,7 @@ HOLD_STRENGTH, MOST_STRENGTH = 3.0, 3.0
 FEWEST_LABELS, SURE = 4, 2.0
 # Known positives, and negatives, that a simulated label needs.
 FEWEST_ENTRIES = 5
+MOST_THROUGH = 3  # labels that are named as telling about another
 N_GROUPS = 5  # of labels, each measured with the strength that the others have
 
 
@@ -118,6 +120,76 @@ class Borrowing:
         z = (self.apply(final, curve) - curve.centre) / curve.spread
         shift = np.where(self.absent, centring_shift(curve.base, slope * z), curve.shift)
         return replace(curve, shift=shift)
+
+
+@dataclass(frozen=True)
+class AbsentLabel:
+    """A label that a table never records, and where its probabilities there come from.
+
+    Attributes
+    ----------
+    view, label : str
+        The table and the label.
+    tables, through : list of str
+        Tables that record the label, and recorded labels that tell most about it.
+    obstacle : str
+        Why its probability is its frequency in every row; "" if it is predicted.
+    """
+
+    view: str
+    label: str
+    tables: list[str]
+    through: list[str]
+    obstacle: str
+
+
+def absent_labels(
+    borrowing: Mapping[str, Borrowing], obstacle: str, views: Sequence[str], labels: Sequence[str]
+) -> list[AbsentLabel]:
+    """Every label that a view never records, given why nothing is borrowed at all, or ""."""
+    found = []
+    for view, of_view in borrowing.items():
+        for k in np.flatnonzero(of_view.absent).tolist():
+            tables = [v for v in views if v not in borrowing or not borrowing[v].absent[k]]
+            strengths = np.abs(of_view.weights[:, k])
+            most = np.argsort(-strengths, kind="stable")[:MOST_THROUGH]
+            through = [labels[j] for j in most if strengths[j] > 0]
+            here = obstacle or (
+                "" if through else f"no table knows it together with those of {view}"
+            )
+            found.append(AbsentLabel(view, labels[k], tables, through, here))
+    return found
+
+
+def describe_absent(absent: Sequence[AbsentLabel], simulated: "Simulation | None") -> list[str]:
+    """Sentences for the user on labels that tables never record."""
+    groups: dict[tuple[str, str], list[AbsentLabel]] = {}
+    for each in absent:
+        groups.setdefault((each.view, each.obstacle), []).append(each)
+    found = []
+    for (view, obstacle), of_view in groups.items():
+        what = some([each.label for each in of_view], 6, str)
+        them = "it is" if len(of_view) == 1 else "they are"
+        if obstacle:
+            found.append(
+                f"{view} never records {what}: there {them} given the frequency in other tables, "
+                f"the same for every row, because {obstacle}."
+            )
+            continue
+        tables = some(list(dict.fromkeys(t for each in of_view for t in each.tables)), 4, str)
+        through = some(list(dict.fromkeys(t for each in of_view for t in each.through)), 4, str)
+        found.append(
+            f"{view} never records {what}: there {them} predicted through {through}, by how these "
+            f"go together in {tables}."
+        )
+    if simulated is not None and any(not each.obstacle for each in absent):
+        found.append(
+            f"Checked on {simulated.n_labels} labels that are recorded, as if they were not: "
+            f"log-loss {100 * simulated.gain:.1f} % below that of frequencies (standard error "
+            f"{100 * simulated.error:.1f} %), AUC mostly from {100 * simulated.low:.0f} to "
+            f"{100 * simulated.high:.0f}."
+        )
+    return found
 
 
 @dataclass(frozen=True)

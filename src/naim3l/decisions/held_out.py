@@ -184,7 +184,11 @@ class Folds:
         entries of different folds cannot be compared: where a fold has more positives of a label,
         the fit without it has fewer, and lower scores.
         """
-        scores, fold_of, unknown = np.full(self.fold_of.shape, np.nan), self.fold_of, self.rows.Y == 0
+        scores, fold_of, unknown = (
+            np.full(self.fold_of.shape, np.nan),
+            self.fold_of,
+            self.rows.Y == 0,
+        )
         of_row = fold_of.max(axis=1, keepdims=True, initial=-1)
         whole = (unknown | (fold_of == of_row)).all(axis=1, keepdims=True)
         fold_of = np.where(whole & unknown, of_row, fold_of)

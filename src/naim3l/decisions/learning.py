@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from naim3l._arrays import Matrix
-from naim3l.decisions.borrowing import Borrowing, LabelTable, Simulation, learn_borrowing
+from naim3l.decisions.borrowing import (
+    AbsentLabel,
+    Borrowing,
+    LabelTable,
+    Simulation,
+    absent_labels,
+    learn_borrowing,
+)
 from naim3l.decisions.bridge import Bridge, learn_bridge
 from naim3l.decisions.calibration import Calibration, HeldOutScores, fit_calibrations
 from naim3l.decisions.fusion import (
@@ -122,6 +129,11 @@ class LearnedDecisions:
             else S
             for view, S in scores.items()
         }
+
+    def absent_labels(self, views: Sequence[str], labels: Sequence[str]) -> list[AbsentLabel]:
+        """Labels that views never record, and where their probabilities come from."""
+        obstacle = "" if self.simulation is None else self.simulation.obstacle
+        return absent_labels(self.borrowing, obstacle, views, labels)
 
     def fuse_separate(self, scores: Mapping[str, Matrix], rule: Any, overlap: Any) -> "Predictions":
         """Predictions of samples from scores of separate tables, (n_samples, n_labels) each.

@@ -25,6 +25,7 @@ from naim3l._origin import Origin
 from naim3l._progress import progress_bar
 from naim3l._text import documented, plain
 from naim3l._warnings import warn_user
+from naim3l.decisions.borrowing import AbsentLabel
 from naim3l.decisions.fusion import AUTO as OVERLAP
 from naim3l.decisions.fusion import check_overlap, fuse_views, stack_views
 from naim3l.decisions.held_out import Folds, hold_out_folds
@@ -149,6 +150,11 @@ class ViewPredictor(BaseEstimator):
         evidence = self.decisions_.evidence
         return self.decisions_.overlap if evidence is None else evidence.overlap
 
+    @property
+    def absent_labels_(self) -> list[AbsentLabel]:
+        """Labels that views never record, and where their probabilities come from."""
+        return self.decisions_.absent_labels(self.views_, self.label_names_)
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to tables and their labels.
 
@@ -242,7 +248,7 @@ class ViewPredictor(BaseEstimator):
 
     @documented(rules=RULES)
     @lazily
-    def predict(self, X: Any, decide: str | None = None) -> Any:
+    def predict(self, X: Any, decide: str | None = None, known: Any = None) -> Any:
         """Predicted labels: 1 where the score is above the threshold of the label, else 0.
 
         Parameters
@@ -253,6 +259,9 @@ class ViewPredictor(BaseEstimator):
         decide : <rules>, optional
             Rule to use instead of that of the fit. All but "sign" need a model that has learned
             probabilities or a rule.
+        known : mapping of str to label table, or one label table, optional
+            As for `predict_proba`: known labels are returned, and others are decided on given
+            these, by the probability at the threshold.
 
         Returns
         -------
@@ -266,9 +275,9 @@ class ViewPredictor(BaseEstimator):
         >>> NAIM3L().fit(data.views, data.labels).predict(data.views)["view1"][0]
         array([1, 1, 0])
         """
-        scores = self._scores(X)
-        for view, S in scores.items():
-            lacking = np.flatnonzero(np.isnan(S).any(axis=1)).tolist()
+        found = self._decisions(X, decide, known)
+        for view, of_view in found.items():
+            lacking = np.flatnonzero(np.isnan(of_view).any(axis=1)).tolist()
             if lacking:
                 name, table = (WIDE_TABLE, X) if self.names_.wide else (f"view {view!r}", X[view])
                 origin = table.origin if isinstance(table, Batch) else Origin(name)
@@ -276,8 +285,19 @@ class ViewPredictor(BaseEstimator):
                     f"{origin.place(lacking[0])}: all values are missing, so there is nothing to "
                     f"predict from ({len(lacking)} such rows); drop these rows first."
                 )
-        at = self.decisions_.thresholds_of(decide)
-        return self._contain({v: (at[v] < S).astype(np.int64) for v, S in scores.items()}, X)
+        return self._contain({view: of.astype(np.int64) for view, of in found.items()}, X)
+
+    def _decisions(self, X: Any, decide: str | None, known: Any) -> dict[str, Matrix]:
+        """Decisions of `predict`; NaN in rows that lack the view, except for known labels."""
+        at, found = self.decisions_.thresholds_of(decide), {}
+        if known is None:
+            for view, S in self._scores(X).items():
+                found[view] = np.where(np.isnan(S), np.nan, at[view] < S)
+            return found
+        for view, P, truth in self._given_known(X, known, "predict"):
+            likely = np.where(np.isnan(P), np.nan, self._probabilities(view, at[view][None]) < P)
+            found[view] = np.where(np.isnan(truth), likely, truth)
+        return found
 
     @WithProbabilities
     @lazily
@@ -312,11 +332,8 @@ class ViewPredictor(BaseEstimator):
         if known is None:
             found = {view: self._probabilities(view, S) for view, S in self._scores(X).items()}
         else:
-            _refuse_chunks(X, "predict_proba with known=")
-            found = {
-                view: np.where(np.isnan(Y), self._probabilities(view, S, Y), Y)
-                for view, S, Y, _ in self._scores_and_truth(X, known)
-            }
+            given = self._given_known(X, known, "predict_proba")
+            found = {view: np.where(np.isnan(Y), P, Y) for view, P, Y in given}
         if self.names_.wide and self.names_.one_column:
             yes = found[FUSED]
             return self._contain({FUSED: np.hstack([1 - yes, yes])}, X, ["0", "1"])
@@ -665,6 +682,14 @@ class ViewPredictor(BaseEstimator):
         for block, S, rows in self._scores_and_labels(X, y):
             signed = rows.signed[:, np.argsort(self.names_.label_positions(rows.labels))]
             yield block, S, np.where(signed == 0, np.nan, signed > 0), rows
+
+    def _given_known(self, X: Any, known: Any, method: str) -> Iterator[tuple[str, Matrix, Matrix]]:
+        """Name, probabilities given known labels, and these labels: 1, 0, NaN = unknown."""
+        if not self.has_probabilities:
+            raise ValueError(f"known {_NEEDS}")
+        _refuse_chunks(X, f"{method} with known=")
+        for block, S, truth, _ in self._scores_and_truth(X, known):
+            yield block, self._probabilities(block, S, truth), truth
 
     def _probabilities(
         self, block: str, scores: Matrix, truth: Matrix | None = None, *, left_out: bool = False

@@ -218,6 +218,7 @@ def _of_known_labels(summary: Summary) -> Cautions:
     lost = f"can be measured for {them}." if given else f"could be {lost}"
     who = "This report relies" if given else "The model and this report rely"
     return {
+        "labels-absent": summary["absent"]["sentences"],
         "no-positives": never and f"{_have(never)} no known yes, so nothing {lost}",
         "few-positives": few
         and f"{_have(few)} fewer than {ENOUGH_POSITIVES} known yes. "

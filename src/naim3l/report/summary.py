@@ -9,11 +9,13 @@ from naim3l import __version__
 from naim3l._arrays import Mask, Matrix
 from naim3l._text import plain
 from naim3l.decisions.bootstrap_metrics import MEAN, evaluate_blocks
+from naim3l.decisions.borrowing import describe_absent
 from naim3l.decisions.held_out import LOWER_IS_BETTER
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import label_cooccurrence, label_relations, score_spectrum, view_shares
 from naim3l.explain.column_weights import strongest_columns
+from naim3l.explain.informing import informing_labels
 from naim3l.explain.model_views import check_explained, linear_views, read_truth, view_kernels
 from naim3l.features.kernels import Kernel
 from naim3l.features.recipes import Recipe
@@ -64,6 +66,10 @@ def summarise(
         - "columns": for each view with a plan, how its columns are used, with the "reason" if not;
         - "cooccurrence": the strongest 20 "pairs" of `naim3l.explain.label_cooccurrence` that are
           unlikely to be a coincidence, and numbers of all pairs;
+        - "bridge": what known labels of a row say about its others: by which share that lowers
+          the log-loss of held-out labels ("gain"), and the clearest "pairs" of
+          `naim3l.explain.informing_labels`; None without probabilities;
+        - "absent": labels that a view never records, and how they are predicted there;
         - "relations": the pairs of labels whose scores are most alike; "shares": mean share of each
           view in the variance of scores; "features": columns with the largest positive and negative
           weights for each label, in views without a kernel;
@@ -112,6 +118,8 @@ def summarise(
         "calibration": measured["calibration"],
         "columns": {view: _columns(plans) for view, plans in model.columns_.items()},
         "cooccurrence": _cooccurrence(model, X, y),
+        "bridge": _bridge(model),
+        "absent": _absent(model),
         "relations": _relations(model, X),
         "shares": {view: _mean(share) for view, share in view_shares(model, X).items()},
         "features": _features(model, X) if linear_views(model) else [],
@@ -171,6 +179,23 @@ def _cooccurrence(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
         "n_pairs": len(pairs),
         "n_related": len(related),
         "n_too_few": sum(pair.verdict == "too few" for pair in pairs),
+    }
+
+
+def _bridge(model: LinearViewModel) -> dict[str, Any] | None:
+    bridge, pairs = model.decisions_.bridge, informing_labels(model)
+    clear = [pair._asdict() for pair in pairs if pair.low > 0 or pair.high < 0]
+    if bridge is None:
+        return None
+    return {"gain": bridge.gain, "n_pairs": len(pairs), "pairs": clear[:N_PAIRS]}
+
+
+def _absent(model: LinearViewModel) -> dict[str, Any]:
+    absent, simulated = model.absent_labels_, model.decisions_.simulation
+    return {
+        "labels": [vars(each) for each in absent],
+        "simulation": None if simulated is None else vars(simulated),
+        "sentences": describe_absent(absent, simulated),
     }
 
 
