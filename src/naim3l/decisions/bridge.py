@@ -8,21 +8,18 @@ known entries that are left out one at a time.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from naim3l._arrays import Matrix
-from naim3l._hashing import splitmix64
 from naim3l.decisions.label_correlation import Conditional, LabelCorrelation
 from naim3l.files.stored import Nested, Number
 
 # Candidates of the variance of residuals besides that of their correlations, and of the strength.
 NOISES = (0.1, 0.3, 1.0)
-STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 # Precision of the normal prior that draws the strength to 0.
 HOLD_STRENGTH = 10.0
 N_FOLDS = 5
@@ -91,7 +88,7 @@ class Bridge:
         "gain": Number(-1, 1),
     }
 
-    @cached_property
+    @property
     def _conditional(self) -> Conditional:
         return Conditional.of(self.residuals.matrix())
 
@@ -149,7 +146,7 @@ def learn_bridge(
         None if no two labels are known together.
     """
     found = [residuals_of(*table) for table in tables]
-    folds = [_folds(truth) for _, truth in tables]
+    folds = [np.arange(len(r)) % N_FOLDS for r in found]
     parts = [
         [LabelCorrelation.of(r[fold_of == fold]) for fold in range(N_FOLDS)]
         for r, fold_of in zip(found, folds, strict=True)
@@ -184,12 +181,3 @@ def _losses(rest: LabelCorrelation, r: Matrix, log_odds: Matrix, truth: Matrix) 
         for j, strength in enumerate(STRENGTHS):
             losses[i, j] = np.logaddexp(0, sign * (eta + strength * shift)).sum()
     return losses
-
-
-def _folds(truth: Matrix) -> NDArray[np.int64]:
-    """Fold of each row, the same for rows with the same labels, which may be the same sample."""
-    values = np.where(np.isfinite(truth), 1 + truth, 0).astype(np.uint64)
-    hashes = np.zeros(len(truth), dtype=np.uint64)
-    for column in values.T:
-        hashes = splitmix64(hashes ^ column)
-    return (hashes % np.uint64(N_FOLDS)).astype(np.int64)
