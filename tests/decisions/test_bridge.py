@@ -55,7 +55,7 @@ def test_related_labels_are_predicted_better_and_independent_ones_not_worse(rng)
 
 
 def test_a_copy_of_a_label_gives_it_away(rng):
-    log_odds, known, truth = draw(rng, n_labels=1, unknown=0)
+    log_odds, _known, truth = draw(rng, n_labels=1, unknown=0)
     pair = np.repeat(log_odds, 2, axis=1), np.repeat(truth, 2, axis=1)
     learned = learn_bridge([pair])
     hidden = np.column_stack([np.full(len(truth), np.nan), truth[:, 0]])
