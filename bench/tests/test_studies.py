@@ -92,9 +92,19 @@ def test_answers_on_new_rows_hold(population, known):
     assert failing(runs) == []
 
 
+# A few cells of benchmarks/new_rows.py, with other seeds; those with many labels take minutes.
+CELLS = [
+    ("nhanes_2017", 100, 0.2),
+    ("emotions", 100, 0.05),
+    ("emotions", 100, 0.2),
+    ("yeast", 100, 0.05),
+    ("yeast", 100, 1.0),
+]
+
+
 @quiet
-@pytest.mark.parametrize(("n_rows", "known"), [(100, 0.2)])
-def test_answers_on_new_people_hold(shared_data, n_rows, known):
-    people = studies.open_population("nhanes_2017", shared_data)
-    runs = [measure_study(make_study(people, n_rows, known, seed), seed) for seed in (20, 21, 22)]
+@pytest.mark.parametrize(("name", "n_rows", "known"), CELLS)
+def test_answers_on_new_rows_of_real_studies_hold(shared_data, name, n_rows, known):
+    real = studies.open_population(name, shared_data)
+    runs = [measure_study(make_study(real, n_rows, known, seed), seed) for seed in (20, 21, 22)]
     assert failing(runs) == []

@@ -124,7 +124,8 @@ def test_predictions_carry_ids(folder, what, ending):
 def test_the_rule_of_decision_can_be_changed(folder, rule):
     out = f"{rule}.csv"
     arguments = ["predict", "model.naim3l", "clinic=clinic_new.csv", "--decide", rule, "-o", out]
-    assert run(*arguments).exit_code == 0
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
     model, scores = load("model.naim3l"), "scores.csv"
     run("predict", "model.naim3l", "clinic=clinic_new.csv", "--what", "scores", "-o", scores)
     at = 0 if rule == "sign" else model.decisions_.rules[rule]["clinic"]
@@ -132,6 +133,13 @@ def test_the_rule_of_decision_can_be_changed(folder, rule):
     assert (decided.to_numpy() == (found.to_numpy() > at)).all()
     fused = run(*arguments[:-2], "--fused", "-o", f"fused-{out}")
     assert fused.exit_code == 0, fused.output
+    price = model.decisions_.prices.get(rule)
+    for shown, of_tables in ((done.stdout, ""), (fused.stdout, ", each in one table")):
+        said = f"Rule {rule}: on rows held out of the fit{of_tables}, "
+        assert (said in " ".join(shown.split())) == (price is not None) == (rule != "sign")
+        if price:
+            assert f"{100 * price.accuracy:.1f} % of yes and no are right" in shown
+            assert f"F1 is {100 * price.f1:.1f}." in shown
 
 
 def test_labels_are_filled_in(folder):

@@ -316,8 +316,11 @@ def test_base_rates_by_view():
         "lab": pd.Series({"gout": 0.1, "flu": 0.7}),
     }
     np.testing.assert_allclose(fuse(scores, base_rates=by_name, overlap=0.5), expected)
+    by_name["lab"] = by_name["lab"].to_dict()  # without any sequence
+    del by_name["more"]
+    np.testing.assert_allclose(fuse(scores, base_rates=by_name, overlap=0.5), expected)
     for wrong, message in [
-        ({"clinic": [0.5, 0.2]}, "no entry for label 'flu'"),  # of labels, as a view is missing
+        ({"clinic": [0.5, 0.2]}, "no entry for view 'lab'"),
         ({"clinic": [0.5, 0.2], "lab": [0.7]}, "base_rates must be 2 numbers"),
         ({"clinic": [0.5, 0.2], "lab": {"flu": 0.5}}, "no entry for label 'gout'"),
     ]:
@@ -382,7 +385,7 @@ def test_overlap_divides_the_evidence_of_several_views():
     np.testing.assert_allclose(found[1], P["a"][1])  # one view alone counts in full
     same = {"a": P["a"], "b": P["a"]}
     np.testing.assert_allclose(fuse(same, base_rates=rates, overlap=1.0), P["a"])
-    for overlap in (-0.1, 1.5, "much", True, None, np.nan):
+    for overlap in (-0.1, 1.5, "much", True, None, np.nan, np.array([0.1, 0.2])):
         with pytest.raises(ValueError, match="overlap must be"):
             fuse(P, base_rates=rates, overlap=overlap)
     with pytest.raises(ValueError, match="no effect on the mean"):

@@ -280,8 +280,17 @@ class TestMetrics:
             np.testing.assert_allclose(found, of_weights)
         assert measure(truth, S, "log-loss") == pytest.approx(losses[known].mean())
 
+    def test_rankings_are_the_geometric_mean_of_both(self):
+        *_, truth, S = self.case(wide=False)
+        expected = evaluate(truth, S)
+        both = np.sqrt(expected["AP"] * expected["macro-AUC"])
+        assert measure(truth, S, "rankings") == pytest.approx(both)
+        assert "rankings" not in expected
+        with pytest.raises(ValueError, match="metric='rankings' ranks the labels of a row"):
+            choose_metric("rankings", [truth[:, :1]])
+
     def test_auto_takes_what_every_fold_can_measure(self):
-        """AP of more than 20 labels, macro-AUC of fewer; and log-loss where one is undefined."""
+        """AP and macro-AUC of more than 20 labels, macro-AUC of fewer; log-loss if undefined."""
         ranked, not_ranked = np.array([[1, 0], [1, np.nan]]), np.array([[1, np.nan], [np.nan, 0]])
         assert choose_metric("auto", [ranked, ranked]) == "log-loss"  # no label has both values
         both = np.array([[1, np.nan], [0, np.nan]])
@@ -289,7 +298,10 @@ class TestMetrics:
         assert choose_metric("auto", [both, ranked]) == "log-loss"
         assert choose_metric("auto", [both[:, :1]]) == "macro-AUC"
         many, few, not_many = (np.tile(Y, 11) for Y in (ranked, both, not_ranked))
-        assert choose_metric("auto", [many, many]) == "AP"
+        assert choose_metric("auto", [many, many]) == "AP"  # no label of these has both
+        every = np.tile(np.array([[1, 0], [0, 1]]), 11)
+        assert choose_metric("auto", [every, every]) == "rankings"
+        assert choose_metric("auto", [every, many]) == "AP"
         assert choose_metric("auto", [many, few]) == "log-loss"  # no row of these has both
         assert choose_metric("auto", [not_many]) == "log-loss"
         assert choose_metric("macro-F1", [not_ranked]) == "macro-F1"

@@ -35,7 +35,7 @@ _OPTIONS = """
 # How strongly the views are coupled, and a ridge, are chosen on held-out rows unless given:
 # lam = 0.4
 # ridge = 1.0
-# metric = "AP"  # what they are chosen by; "log-loss" for the best probabilities
+# metric = "AP"  # what they are chosen by, if not by rankings; "log-loss" for probabilities
 # Scores are linear in the columns unless rows are compared by a kernel, one of <kernels>;
 # those for counts are <count kernels>. For some views only: kernel = {{NAME = "rbf"}}
 # kernel = "rbf"

@@ -108,7 +108,7 @@ def predict(
                 named = {name: view.id for name, view in rows.items()}
                 answers = make_predictions(fitted, named, kind, decide)
                 (n_rows,) = write_answers({out: rows}, answers, ending, safe=safe)
-    if kind == "labels" and (price := describe_price(fitted, decide)):
+    if kind == "labels" and (price := describe_price(fitted, decide, fused=fused)):
         say(price)
     absent = [each for each in fitted.absent_labels_ if each.view in tables]
     say(*describe_absent(absent, fitted.decisions_.simulation))

@@ -100,16 +100,19 @@ def predict_fused(
     return fused.rename_axis(_name_of_rows(model.label_names_, ids.values()))
 
 
-def describe_price(model: Any, decide: str | None) -> str | None:
-    """What a learned rule, or that of the fit, reached on held-out rows; None for others."""
+def describe_price(model: Any, decide: str | None, *, fused: bool = False) -> str | None:
+    """What a learned rule, or that of the fit, reached on held-out rows; None for others.
+
+    No training row is in several tables, so what a rule reaches on fused rows is not known.
+    """
     rule = Decisions.of(model.decide).rule if decide is None else decide
     price = model.decisions_.prices.get(rule) if isinstance(rule, str) else None
     if price is None:
         return None
+    where = "on rows held out of the fit" + ", each in one table" * fused
     return (
-        f"Rule {rule}: on rows held out of the fit, {100 * price.accuracy:.1f} % of yes and no are "
-        f"right, and of each label's more frequent value {100 * price.guessing:.1f} %; F1 is "
-        f"{100 * price.f1:.1f}."
+        f"Rule {rule}: {where}, {100 * price.accuracy:.1f} % of yes and no are right, and of each "
+        f"label's more frequent value {100 * price.guessing:.1f} %; F1 is {100 * price.f1:.1f}."
     )
 
 

@@ -298,7 +298,8 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: Any = AU
 def check_overlap(overlap: Any) -> None:
     """Refuse anything but a number from 0 to 1, or "auto"."""
     is_number = isinstance(overlap, Real) and not isinstance(overlap, bool)
-    if overlap != AUTO and not (is_number and 0 <= overlap <= 1):
+    is_auto = isinstance(overlap, str) and overlap == AUTO
+    if not is_auto and not (is_number and 0 <= overlap <= 1):
         raise ValueError(f"overlap must be a number from 0 to 1, or {AUTO!r}, got {overlap!r}.")
 
 
@@ -375,10 +376,13 @@ def _match_rows(tables: list[Any]) -> tuple[Any, list[Any]]:
 
 def _rates(base_rates: Any, labels: list[Any], views: list[str]) -> Matrix:
     """Base rates (n_labels,), or by view (n_views, n_labels), in the order of labels and views."""
-    by_view = isinstance(base_rates, Mapping) and set(views) <= set(base_rates)
-    if by_view and not all(np.ndim(base_rates[view]) == 0 for view in views):
-        return np.stack([_rates_of_labels(base_rates[view], labels) for view in views])
-    return _rates_of_labels(base_rates, labels)
+    values = base_rates.values() if isinstance(base_rates, Mapping) else ()
+    if not any(isinstance(of, Mapping) or np.ndim(of) for of in values):
+        return _rates_of_labels(base_rates, labels)
+    missing = [view for view in views if view not in base_rates]
+    if missing:
+        raise ValueError(f"base_rates: no entry for view {missing[0]!r}.")
+    return np.stack([_rates_of_labels(base_rates[view], labels) for view in views])
 
 
 def _rates_of_labels(base_rates: Any, labels: list[Any]) -> Matrix:

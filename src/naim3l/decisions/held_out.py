@@ -16,7 +16,7 @@ from naim3l.metrics.measures import MEASURES, Measure, ScoredLabels, headline
 from naim3l.problem.base import BaseProblem
 from naim3l.problem.rows import Problem
 
-AUTO, LOG_LOSS = "auto", "log-loss"
+AUTO, LOG_LOSS, RANKINGS = "auto", "log-loss", "rankings"
 # Blocks of rows that are left out in turn to see how far a metric depends on the rows.
 N_BLOCKS = 20
 
@@ -35,12 +35,19 @@ def _log_losses(labels: ScoredLabels, weights: Matrix) -> Matrix:
     return np.divide(weights @ losses.sum(axis=1), total, where=total > 0, out=undefined)
 
 
-# The log-loss is the only metric of held-out entries that `naim3l.evaluate` does not compute.
+def _rankings(labels: ScoredLabels, weights: Matrix) -> Matrix:
+    """Geometric mean of AP and macro-AUC, (n_draws,), so that shares of both count alike."""
+    return np.sqrt(labels.average_precision(weights) * labels.macro_auc(weights))
+
+
+# Metrics of held-out entries that `naim3l.evaluate` does not compute.
 _MEANING = "mean log-loss under calibration curves fitted to the same entries"
+_BOTH = "geometric mean of AP and macro-AUC, which rank the labels of a row and the rows of a label"
 METRICS = MEASURES | {
     LOG_LOSS: Measure(
         LOG_LOSS, LOG_LOSS, _MEANING, _log_losses, lower_is_better=True, percent=False
-    )
+    ),
+    RANKINGS: Measure(RANKINGS, RANKINGS, _BOTH, _rankings, ranks_labels=True),
 }
 LOWER_IS_BETTER = tuple(name for name, measure in METRICS.items() if measure.lower_is_better)
 # They rank the labels of a row, so that a single label has no value, or always the same.
@@ -50,9 +57,11 @@ OF_RANKS = tuple(name for name, measure in METRICS.items() if measure.ranks_labe
 def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
     """The given metric, or for "auto" one that is defined on the held-out entries of each fold.
 
-    With many labels that is "AP" if every fold has a row with a positive and a negative; with few
-    it is "macro-AUC" if every fold has a label with both; otherwise it is "log-loss". ``truths`` of
-    shape (n_rows, n_labels) are 1, 0, and NaN where an entry is not held out.
+    With few labels that is "macro-AUC" if every fold has a label with a positive and a negative.
+    With many it is "rankings" if every fold also has a row with both, or "AP" if it has only that:
+    AP alone hardly tells parameters apart that rank the rows of a label much better or worse.
+    Otherwise it is "log-loss". ``truths`` of shape (n_rows, n_labels) are 1, 0, and NaN where an
+    entry is not held out.
     """
     truths, allowed = list(truths), [AUTO, *METRICS]
     if metric not in allowed:
@@ -64,10 +73,14 @@ def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
         )
     if metric != AUTO:
         return metric
+    of_labels, of_rows = (
+        all(((Y == 1).any(axis=axis) & (Y == 0).any(axis=axis)).any() for Y in truths)
+        for axis in (0, 1)
+    )
     found = headline(truths[0].shape[1])
-    axis = 1 if found == "AP" else 0
-    both = (((Y == 1).any(axis=axis) & (Y == 0).any(axis=axis)).any() for Y in truths)
-    return found if all(both) else LOG_LOSS
+    if found == "AP" and of_labels and of_rows:
+        return RANKINGS
+    return found if (of_rows if found == "AP" else of_labels) else LOG_LOSS
 
 
 def shuffled_entries(

@@ -1,4 +1,4 @@
-"""The choice of `lam` and `ridge` on observed label entries that are held out of the fits."""
+"""The choice of `lam` and `ridge` on rows that are held out of the fits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
@@ -266,15 +266,15 @@ def close_to_best(losses: Matrix) -> list[int]:
 @documented(metrics=METRICS)
 @dataclass(eq=False, repr=False)
 class NAIM3LCV(CoupledModel):
-    """NAIM3L with ``lam`` and ``ridge`` chosen on held-out label entries.
+    """NAIM3L with ``lam`` and ``ridge`` chosen on rows that are held out of the fits.
 
     By default it also learns probabilities, and a rule that predicts rare labels more often than
     that of `NAIM3L`, from the folds of the search. The final model is `NAIM3L` with the best pair,
-    fitted on all entries.
+    fitted on all rows.
 
-    The observed entries of each label in each view, positives and negatives separately, are
-    divided into folds, and the entries of each fold are held out in turn; all rows stay. A label's
-    only positive in a view is never held out.
+    The rows of each view are divided into folds, in turn by their rarest known positive, and the
+    labels of the rows of each fold are held out in turn. A label's positives in a view are never
+    all held out together.
 
     Pairs that are clearly worse than another in the first fold are dropped: worse by more than two
     standard errors of the difference, estimated by the jackknife over 20 blocks of rows. With each
@@ -302,8 +302,9 @@ class NAIM3LCV(CoupledModel):
         defined; for a wide table, that of the mean scores of the views. "coverage" and "one-error"
         are minimised, and metrics that rank the labels of a row, such as "AP", need two labels. Or
         "log-loss" of probabilities that are calibrated on the held-out entries themselves, which is
-        best for probabilities. "auto" is "AP" with more than 20 labels, and "macro-AUC" with fewer,
-        or "log-loss" where a fold has too few known labels for these.
+        best for probabilities. Or "rankings", the geometric mean of "AP" and "macro-AUC". "auto" is
+        "macro-AUC" with at most 20 labels, and "rankings" with more; where a fold has too few known
+        labels for these, it is "AP" or "log-loss".
     decide : default="guarded"
         The choices of `NAIM3L`, whose default is "sign".
     variant, views, features, positive_weight, fit_intercept, device

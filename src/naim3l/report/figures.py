@@ -105,7 +105,7 @@ def draw_choice(choice: dict[str, Any]) -> Drawing:
     ax.plot(best["lam"], best["mean"], "o", label="chosen", **circle)
     lams = sorted({lam for curve in choice["curves"] for lam in curve["lam"]})
     _log_axis(ax, lams if len(lams) <= FEW_PLACES else _round_places(lams))
-    ax.set(xlabel="lam", ylabel=f"{choice['metric']}, held-out entries")
+    ax.set(xlabel="lam", ylabel=f"{choice['metric']}, held-out labels")
     ax.legend(title="ridge", title_fontsize=7.5, loc="best")
     better = f"{'lower' if choice['lower_is_better'] else 'higher'} is better."
     return Drawing(
