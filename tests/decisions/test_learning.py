@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit, logit
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import log_loss
+from sklearn.metrics import f1_score, log_loss
 
 from naim3l import NAIM3L, NAIM3LCV, Decisions, evaluate, fuse, load
 from naim3l.datasets import make_unpaired
@@ -554,16 +554,28 @@ def test_price_of_a_hand_made_table():
         "a": np.array([[1.0, 1.0], [0.0, 0.0], [0.0, 1.0]]),
         "b": np.array([[1.0, nan], [1.0, 1.0]]),
     }
-    cuts = {"a": np.array([0.0, 0.0]), "b": np.array([0.0, -0.5])}
-    found = _price(log_odds, truths, cuts)
-    # Known: a 3 and 2 entries, b 1 and 1. Right: a (1.0, -1.0) and b (3.0), (0.0).
-    assert found.accuracy == pytest.approx(4 / 7)
+    found = _price(log_odds, truths, "half")
+    # Known: a 3 and 2 entries, b 1 and 1. Right: a (1.0) and the last of its first label, b (3.0).
+    assert found.accuracy == pytest.approx(3 / 7)
     # The more frequent value: a no 2 of 3, either 1 of 2; b yes 1 of 1, yes 1 of 1.
     assert found.guessing == pytest.approx(5 / 7)
-    # Called: a 1.0, 0.5 and 2.0, b 3.0 and 0.0, of which three are among the four positives.
-    assert found.f1 == pytest.approx(2 * 3 / (4 + 5))
-    nothing = _price({"a": np.full((2, 2), nan)}, {"a": np.full((2, 2), nan)}, {"a": np.zeros(2)})
+    # Called: a 1.0, 0.5 and 2.0, and b 3.0, of which two are among the four positives.
+    assert found.f1 == pytest.approx(2 * 2 / (4 + 4))
+    nothing = _price({"a": np.full((2, 2), nan)}, {"a": np.full((2, 2), nan)}, "half")
     assert (nothing.accuracy, nothing.guessing, nothing.f1) == (0, 0, 0)
+
+
+def test_a_price_is_that_of_rows_from_which_the_cut_was_not_learned(rng):
+    """Where nothing can be learned, the best cut for the same rows looks better than it is."""
+    own, promised, real = [], [], []
+    for _ in range(60):
+        L, Y = rng.normal(size=(2, 60, 1)), (rng.random((2, 60, 1)) < 0.3).astype(float)
+        cut = fit_cuts(L[0], Y[0], "f1")
+        own.append(f1_score(Y[0], L[0] > cut))
+        real.append(f1_score(Y[1], L[1] > cut))
+        promised.append(_price({"a": L[0]}, {"a": Y[0]}, "f1").f1)
+    assert np.mean(own) > np.mean(real) + 0.04
+    assert np.mean(promised) == pytest.approx(np.mean(real), abs=0.03)
 
 
 @by_model

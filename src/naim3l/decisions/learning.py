@@ -35,7 +35,8 @@ from naim3l.input.views import FUSED
 from naim3l.problem.rows import Problem
 
 N_FOLDS = 5
-# Samples of each label that are put together from entries of several tables, and their seed.
+# Samples of each label that are put together from entries of several tables, rows of each table on
+# which a rule is measured; and a seed.
 MOST_SIMULATED, SEED = 5000, 0
 
 Thresholds = dict[str, Matrix]  # (n_labels,) by view; for a wide table under ``FUSED``
@@ -212,8 +213,8 @@ def learn_decisions(
     never records are predicted there through others.
     """
     decisions, log_odds, truths, cuts = _learn_rules(rules, start, problem, scores, final)
-    for rule, of_rule in cuts.items():
-        decisions.prices[rule] = _price(log_odds, truths, of_rule)
+    for rule in cuts:
+        decisions.prices[rule] = _price(log_odds, truths, rule)
     if len(truths) > 1:
         rates = logit(problem.table_rates)
         simulated, labels = simulate_samples(list(log_odds.values()), list(truths.values()))
@@ -333,12 +334,19 @@ def simulate_samples(log_odds: Sequence[Matrix], truths: Sequence[Matrix]) -> tu
     return found, truth
 
 
-def _price(log_odds: Thresholds, truths: Thresholds, cuts: Thresholds) -> Price:
-    """What cuts reach on held-out entries of all tables."""
+def _price(log_odds: Thresholds, truths: Thresholds, rule: str) -> Price:
+    """What a rule reaches on held-out entries of all tables, whose cuts come from other rows."""
     right = guessed = found = called = yes = n = 0
     for name, truth in truths.items():
-        known = np.isfinite(log_odds[name]) & np.isfinite(truth)
-        positive, predicted = known & (truth == 1), known & (log_odds[name] > cuts[name])
+        L, Y = log_odds[name], truth
+        rows = np.flatnonzero((np.isfinite(L) & np.isfinite(Y)).any(axis=1))
+        rows = rows[:: max(1, -(-len(rows) // MOST_SIMULATED))]
+        L, Y = L[rows], Y[rows]
+        known, predicted = np.isfinite(L) & np.isfinite(Y), np.zeros(L.shape, dtype=bool)
+        for fold in range(N_FOLDS if len(rows) else 0):
+            here = np.arange(len(rows)) % N_FOLDS == fold
+            predicted[here] = L[here] > fit_cuts(L[~here], Y[~here], rule)
+        positive, predicted = known & (Y == 1), known & predicted
         of_label, n_known = positive.sum(axis=0), known.sum(axis=0)
         right += int((known & (predicted == positive)).sum())
         guessed += int(np.maximum(of_label, n_known - of_label).sum())
