@@ -256,6 +256,35 @@ class TestFits:
             Curved(lam=-1).fit(*tables)
 
 
+@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
+def test_every_method_asks_for_a_fit_first(kind, wide, tmp_path):
+    X, Y = wide
+    calls = {
+        "decision_function": [{}],
+        "view_scores": [{}],
+        "predict": [{}, {"decide": "half"}, {"known": Y}],
+        "predict_proba": [{}, {"known": Y}],
+        "fuse": [{}, {"kind": "labels"}],
+        "impute_labels": [{"y": Y}, {"y": Y, "min_confidence": 0.8}],
+        "check_labels": [{"y": Y}],
+        "score": [{"y": Y}],
+    }
+    for form in (X, {"a": X}):
+        model = kind(decide="guarded")
+        for method, options in calls.items():
+            for given in options:
+                with pytest.raises(NotFittedError, match="not fitted yet"):
+                    getattr(model, method)(form, **given)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        model.save(tmp_path / "m.naim3l")
+    # Whether there are probabilities is not the first thing to say, either.
+    for options in ({"known": Y}, {}):
+        with pytest.raises(NotFittedError):
+            kind(decide="sign").predict(X, **options)
+    with pytest.raises(NotFittedError):
+        kind(decide="sign").impute_labels(X, Y, min_confidence=0.8)
+
+
 def other(name, value):
     """Another value of a parameter, which is allowed."""
     if isinstance(value, bool):

@@ -289,6 +289,7 @@ class ViewPredictor(BaseEstimator):
 
     def _decisions(self, X: Any, decide: str | None, known: Any) -> dict[str, Matrix]:
         """Decisions of `predict`; NaN in rows that lack the view, except for known labels."""
+        check_is_fitted(self)
         at, found = self.decisions_.thresholds_of(decide), {}
         if known is None:
             for view, S in self._scores(X).items():
@@ -446,6 +447,7 @@ class ViewPredictor(BaseEstimator):
         array([[1., 1., 0.],
                [1., 1., 1.]])
         """
+        check_is_fitted(self)
         check_confidence(min_confidence, self.has_probabilities)
         filled = {}
         for block, S, truth, rows in self._scores_and_truth(X, y):
@@ -580,6 +582,7 @@ class ViewPredictor(BaseEstimator):
         >>> load("model.naim3l").score(data.views, data.labels)
         1.0
         """
+        check_is_fitted(self)
         save(self, path)
         if (checkpoint := self.__dict__.pop("_checkpoint", None)) is not None:
             checkpoint.remove()
