@@ -201,13 +201,17 @@ class TestModels:
         with pytest.raises(ValueError, match="disjoint must be a bool, got 'yes'"):
             Decisions.of(Decisions(disjoint="yes"))
 
-    def test_a_wide_table_uses_known_labels_too(self):
-        from naim3l import join_views
-
-        data = make_unpaired(150, n_labels=5, aligned=True, missing_labels=0.5, noise=1)
-        wide, views = join_views(data.views)
-        Y = data.labels["view0"]
-        model = NAIM3L(views=views, decide="guarded", random_state=0).fit(wide, Y)
-        given, usual = model.predict_proba(wide, Y), model.predict_proba(wide)
-        assert_array_equal(given[np.isfinite(Y)], Y[np.isfinite(Y)])
-        assert (given != usual)[np.isnan(Y)].any()
+    def test_a_wide_table_uses_known_labels_too(self, rng):
+        """Of labels with a common cause, which no feature tells about."""
+        X, cause = rng.normal(size=(200, 6)), rng.normal(size=(200, 1))
+        truth = (X @ rng.normal(size=(6, 4)) + 3 * cause > 0).astype(float)
+        Y = np.where(rng.random(truth.shape) < 0.5, np.nan, truth)
+        views = {"a": [0, 1, 2, 3], "b": [4, 5]}
+        X[:40, 4:], X[40:60, :4] = np.nan, np.nan
+        model = NAIM3L(views=views, decide="guarded", random_state=0).fit(X, Y)
+        given, usual = model.predict_proba(X, Y), model.predict_proba(X)
+        known = np.isfinite(Y)
+        assert_array_equal(given[known], Y[known])
+        some = ~known & known.any(axis=1, keepdims=True)
+        assert (given != usual)[some].all()
+        assert log_loss(truth[some], logit(given[some])) < log_loss(truth[some], logit(usual[some]))
