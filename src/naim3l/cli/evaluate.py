@@ -37,6 +37,7 @@ def evaluate(
         from naim3l.cli.chunks import sample_rows, workers
         from naim3l.cli.settings import make_settings
         from naim3l.cli.tables import is_chunked, open_known, read_known
+        from naim3l.decisions.borrowing import describe_absent
         from naim3l.explain.model_views import check_explained
         from naim3l.files.atomic_write import check_outputs
 
@@ -58,6 +59,7 @@ def evaluate(
         print_json(by_name(measured) | {"sampled": sampled, "report": report})
         return
     _print_all(measured)
+    say(*describe_absent(fitted.absent_labels_, fitted.decisions_.simulation))
     for view, of_view in sampled.items():
         n_rows, n_sample = of_view["rows"], of_view["sample"]
         say(f"View {view}: measured on a random sample of {n_sample} of {n_rows} rows.")
