@@ -110,10 +110,10 @@ class Bridge:
         found, open_ = log_odds.copy(), np.isnan(truth)
         rows = np.flatnonzero(open_.any(axis=1) & ~open_.all(axis=1))
         if self.strength and len(rows):
-            eta = log_odds[rows]
+            eta, unknown = log_odds[rows], open_[rows]
             expected = self._conditional.expected(residuals_of(eta, truth[rows]), self.noise)
-            shifted = eta + self.strength * shift_of(eta, expected)
-            found[rows] = np.where(open_[rows], shifted, eta)
+            eta[unknown] += self.strength * shift_of(eta[unknown], expected[unknown])
+            found[rows] = eta
         return found
 
     def left_out(self, log_odds: Matrix, truth: Matrix) -> Matrix:
