@@ -20,7 +20,7 @@ def test_five_minutes_from_files(tmp_path):
     scripts = Path(sys.executable).parent
     environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
     commands = with_output("docs/start/files.md", "sh")
-    assert len(commands) == 7
+    assert len(commands) == 8
     for command, shown in commands:
         done = subprocess.run(
             ["sh", "-e", "-c", command], cwd=tmp_path, env=environment, capture_output=True,
