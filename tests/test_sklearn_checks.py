@@ -12,7 +12,14 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
-from naim3l import NAIM3L, NAIM3LCV, DataWarning, PerViewLogistic, PerViewRidge
+from naim3l import (
+    NAIM3L,
+    NAIM3LCV,
+    DataWarning,
+    LabelSubspaceRidge,
+    PerViewLogistic,
+    PerViewRidge,
+)
 from naim3l.estimators import BlendNAIM3L, FusedRidge
 
 
@@ -75,6 +82,7 @@ MEMBERS = [("ridge", PerViewRidge(1.0)), ("scaled", PerViewRidge(1.0, features="
         NAIM3LCV(**SMALL_SEARCH),
         PerViewRidge(),
         PerViewLogistic(),
+        LabelSubspaceRidge(),
         FusedRidge(),
         BlendNAIM3L(MEMBERS),
     ],

@@ -7,7 +7,13 @@ if TYPE_CHECKING:
     from naim3l._warnings import DataWarning
     from naim3l.decisions.fusion import fuse
     from naim3l.decisions.rules import Decisions
-    from naim3l.estimators import NAIM3L, NAIM3LCV, PerViewLogistic, PerViewRidge
+    from naim3l.estimators import (
+        NAIM3L,
+        NAIM3LCV,
+        LabelSubspaceRidge,
+        PerViewLogistic,
+        PerViewRidge,
+    )
     from naim3l.estimators.saved import inspect_file, load
     from naim3l.features.kernels import Kernel
     from naim3l.features.recipes import Recipe
@@ -18,8 +24,15 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["NAIM3L", "NAIM3LCV", "DataWarning", "Decisions", "Kernel", "ModelFileError"]
-__all__ += ["PerViewLogistic", "PerViewRidge", "Recipe", "__version__", "decode_labels"]
+__all__ = ["NAIM3L", "NAIM3LCV", "DataWarning", "Decisions", "Kernel", "LabelSubspaceRidge"]
+__all__ += [
+    "ModelFileError",
+    "PerViewLogistic",
+    "PerViewRidge",
+    "Recipe",
+    "__version__",
+    "decode_labels",
+]
 __all__ += ["evaluate", "fuse", "inspect_file", "join_views", "load"]
 
 # Also public; other modules may change without notice.
@@ -37,7 +50,8 @@ _HOMES = {
     "fuse": "decisions.fusion",
     "join_views": "input.joining",
     **dict.fromkeys(("inspect_file", "load"), "estimators.saved"),
-    **dict.fromkeys(("NAIM3L", "NAIM3LCV", "PerViewLogistic", "PerViewRidge"), "estimators"),
+    **dict.fromkeys(("NAIM3L", "NAIM3LCV", "LabelSubspaceRidge"), "estimators"),
+    **dict.fromkeys(("PerViewLogistic", "PerViewRidge"), "estimators"),
 }
 
 

@@ -51,6 +51,21 @@ def test_one_member_ranks_the_rows_of_a_label_as_that_member_does(data):
         np.testing.assert_array_equal(rankdata(scores, axis=0), rankdata(alone[view], axis=0))
 
 
+def test_equal_weights_are_the_mean_of_log_odds(data):
+    model = BlendNAIM3L([RIDGE, KERNEL], weights="equal", random_state=0)
+    model.fit(data.views, data.labels)
+    for view, found in model.decision_function(data.views).items():
+        log_odds = [
+            curve.log_odds(member.decision_function(data.views)[view])
+            for curve, member in zip(
+                model.blends_[view].calibrations, model.members_.values(), strict=True
+            )
+        ]
+        np.testing.assert_allclose(found, np.mean(log_odds, axis=0))
+    with pytest.raises(ValueError, match="'weights' parameter of BlendNAIM3L"):
+        BlendNAIM3L([RIDGE], weights="all").fit(data.views, data.labels)
+
+
 def test_members_are_judged_on_entries_that_they_have_not_seen(rng):
     # Labels have nothing to do with the rows, so that only what was learned by heart seems right.
     X = {view: rng.normal(size=(200, 6)) for view in ("a", "b")}

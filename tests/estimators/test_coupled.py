@@ -9,17 +9,18 @@ from sklearn.base import clone
 import naim3l
 from naim3l import NAIM3L, NAIM3LCV, Decisions, evaluate, join_views
 from naim3l.datasets import make_unpaired
-from naim3l.decisions.held_out import Folds, hidden_metric, hold_out_folds
-from naim3l.decisions.learning import N_FOLDS
-from naim3l.estimators import PerViewRidge, comparison
-from naim3l.estimators.comparison import (
+from naim3l.decisions.held_out import (
     FEW_KNOWN,
-    RIDGES,
-    Comparison,
+    Folds,
     best_of_folds,
-    choose_ridge,
     few_known,
+    hidden_metric,
+    hold_out_folds,
 )
+from naim3l.decisions.learning import N_FOLDS
+from naim3l.estimators import PerViewRidge, subspace
+from naim3l.estimators.comparison import Comparison
+from naim3l.estimators.subspace import RIDGES, RidgeFits, all_pairs
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
@@ -55,7 +56,9 @@ def problem_of(seed=0, n_rows=(60, 50), n_labels=4):
 def test_the_ridge_is_best_on_the_folds_and_for_each_fold_on_the_others():
     problem = problem_of()
     fold_of = hold_out_folds(problem, 3, np.random.RandomState(0))
-    ridge, chosen, without = choose_ridge(Folds.of(problem, fold_of), problem.base_rates, "AP")
+    folds = Folds.of(problem, fold_of)
+    found = RidgeFits.of(folds, problem.base_rates, "AP", all_pairs())
+    (ridge, _), chosen, without = found.best([0.0])
     values, fits = np.empty((3, len(RIDGES))), {}
     for fold in range(3):
         hidden = fold_of == fold
@@ -123,7 +126,7 @@ def test_the_model_without_coupling_is_ridge_regression(data, fitted):
 
 def test_a_model_without_coupling_gains_nothing(data, monkeypatch):
     """With lam close to 0 both are the same, if there is only one ridge to choose."""
-    monkeypatch.setattr(comparison, "RIDGES", (2.0,))
+    monkeypatch.setattr(subspace, "RIDGES", (2.0,))
     found = NAIM3L(1e-6, ridge=2.0, random_state=0).compare(data.views, data.labels)
     for metric in found["blocks"][0]["metrics"].values():
         assert abs(metric["gain"]["value"]) < 2e-3

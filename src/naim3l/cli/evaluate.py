@@ -102,15 +102,21 @@ def print_measured(measured: Mapping[str, Any], title: str) -> None:
     from naim3l.report.findings import describe_answers, describe_coupling, describe_verdicts
 
     block = measured["blocks"][0]
-    keys = {"value": "model", "guessing": "guessing", "uncoupled": "ridge", "boosting": "boosting"}
-    if all(metric["boosting"] is None for metric in block["metrics"].values()):
-        del keys["boosting"]
+    keys = {"value": "model", "guessing": "guessing", "uncoupled": "ridge"}
+    for rival in ("subspace", "boosting"):
+        if any(metric[rival] is not None for metric in block["metrics"].values()):
+            keys[rival] = rival
     keys["gain"] = "coupling added"
     columns = [{name: of[key] for name, of in block["metrics"].items()} for key in keys]
     _print_metrics(title, list(keys.values()), columns)
     say(
         "In percent, coverage in labels. macro-AUC is how well rows with a label are ranked "
-        "above rows without it. Ridge is that of each table alone, without coupling."
+        "above rows without it. Ridge is that of each table alone, without coupling"
+        + (
+            "; subspace is the same, shrunk in a space of labels that the tables share."
+            if "subspace" in keys
+            else "."
+        )
     )
     skipped = measured.get("boosting")
     if skipped and skipped != NOT_ASKED:

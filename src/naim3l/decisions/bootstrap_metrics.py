@@ -16,6 +16,8 @@ from naim3l.decisions.fusion import fuse_arrays
 from naim3l.decisions.learning import Predictions
 from naim3l.metrics.measures import MEASURES, ScoredLabels, headline, label_mean
 
+# Methods beside a model whose metrics have no intervals.
+SIMPLER = ("guessing", "subspace", "boosting")
 # In the order of tables about a model.
 SHOWN = sorted((each for each in MEASURES.values() if each.place), key=lambda each: each.place)
 MEAN = "mean over views"
@@ -47,6 +49,7 @@ class EvaluatedBlock:
     model: Predictions
     guessing: Predictions
     uncoupled: Predictions | None = None  # of the same model without coupling, if it was fitted
+    subspace: Predictions | None = None  # of ridge regression in a label space, if it was measured
     boosting: Predictions | None = None  # of boosting per label and view, if it was measured
     decided: bool = True  # whether the model decides on these scores, not only on fused ones
     folds: Matrix | None = None  # fold of each entry, NaN = in none, if entries were held out
@@ -119,13 +122,14 @@ class _Sample:
         weights = [np.ones((1, n_rows)), *batches]
         # Of each fold, then of all entries and of resamples: (n_folds, 1 + n_resamples, ...).
         self.values, self.aucs = self._measure(block.model, weights)
-        self.guessed = self._measure(block.guessing, weights[:1])[0]
-        self.boosted = np.full_like(self.guessed, np.nan)
         self.other = np.full_like(self.values, np.nan)
-        if block.boosting is not None:
-            self.boosted = self._measure(block.boosting, weights[:1])[0]
         if block.uncoupled is not None:
             self.other = self._measure(block.uncoupled, weights)[0]
+        given = {name: getattr(block, name) for name in SIMPLER}
+        self.simpler = {
+            name: self.values[:, :1] * np.nan if of is None else self._measure(of, weights[:1])[0]
+            for name, of in given.items()
+        }
 
     def _measure(self, predicted: Predictions, weights: Sequence[Matrix]) -> tuple[Matrix, Matrix]:
         """Metrics of each fold, and AUCs of the labels."""
@@ -165,18 +169,20 @@ def _block_entry(name: str, kind: str, samples: Sequence[_Sample]) -> dict[str, 
     """Metrics of a block, or means over the blocks in which a metric is defined.
 
     "headline" is the name of the metric of what the model is for. Each metric has "value", "low"
-    and "high"; the values of simpler methods, "guessing", "uncoupled" and
-    "boosting"; and the "gain" over the uncoupled one with "value", "low" and "high", or None.
+    and "high"; the values of simpler methods, "uncoupled" and those of `SIMPLER`; and the "gain"
+    over the uncoupled one with "value", "low" and "high", or None.
     """
     truths = [sample.block.truth for sample in samples]
     # Means over blocks for each fold, and then over folds.
-    by_fold = [_over_blocks([getattr(sample, key) for sample in samples]) for key in _OF_METHODS]
-    values, guessed, boosted, other = (fuse_arrays(of) for of in by_fold)
+    by_fold = [_over_blocks([getattr(sample, key) for sample in samples]) for key in _COUPLED]
+    values, other = (fuse_arrays(of) for of in by_fold)
+    parts = {key: _over_blocks([sample.simpler[key] for sample in samples]) for key in SIMPLER}
+    reached = {key: fuse_arrays(of)[0] for key, of in parts.items()}
     metrics: dict[str, dict[str, Any]] = {}
     for i, measure in enumerate(SHOWN):
-        simpler: dict[str, Any] = {"guessing": float(guessed[0, i])}
-        simpler |= {"uncoupled": _or_none(other[0, i]), "boosting": _or_none(boosted[0, i])}
-        gains = by_fold[0][:, :, i] - by_fold[3][:, :, i]
+        simpler: dict[str, Any] = {key: _or_none(of[i]) for key, of in reached.items()}
+        simpler["uncoupled"] = _or_none(other[0, i])
+        gains = by_fold[0][:, :, i] - by_fold[1][:, :, i]
         simpler["gain"] = None if np.isnan(other[0, i]) else _gain(gains)
         metrics[measure.name] = _around(values[:, i]) | simpler
     n_entries = sum(int(np.isfinite(truth).sum()) for truth in truths)
@@ -185,7 +191,7 @@ def _block_entry(name: str, kind: str, samples: Sequence[_Sample]) -> dict[str, 
     return {"name": name, "kind": kind, **sizes, "headline": head, "metrics": metrics}
 
 
-_OF_METHODS = ("values", "guessed", "boosted", "other")
+_COUPLED = ("values", "other")  # whose difference has an interval
 
 
 def _over_blocks(of_blocks: Sequence[Matrix]) -> Matrix:

@@ -19,6 +19,9 @@ from naim3l.problem.rows import Problem
 AUTO, LOG_LOSS, RANKINGS = "auto", "log-loss", "rankings"
 # Blocks of rows that are left out in turn to see how far a metric depends on the rows.
 N_BLOCKS = 20
+# With fewer known entries than this of a label in a table, on average, parameters are chosen that
+# are simple, unless others are clearly better: the best of many would be the best by chance.
+FEW_KNOWN = 30
 
 
 def _log_losses(labels: ScoredLabels, weights: Matrix) -> Matrix:
@@ -268,6 +271,33 @@ def mean_defined(values: Iterable[float]) -> float:
     """Mean of the values that are not NaN; NaN if all are."""
     defined = [value for value in values if not np.isnan(value)]
     return float(np.mean(defined)) if defined else float("nan")
+
+
+def few_known(problem: Any) -> bool:
+    """Whether so few entries of each label in each table are known that metrics are chance."""
+    known = problem.label_counts[1]
+    return bool(known.sum() < FEW_KNOWN * np.count_nonzero(known))
+
+
+def best_of_folds(values: Matrix, metric: str, simplicity: Any = None) -> int:
+    """Position of the candidate with the best mean over folds, the first of equals.
+
+    The metric of each fold and candidate, (n_folds, n_candidates), is NaN where it is undefined.
+    Given ``simplicity`` (n_candidates,), the candidate with its lowest value is taken instead among
+    those that are worse than the best by at most a standard error of the difference.
+    """
+    losses = values if metric in LOWER_IS_BETTER else -values
+    mean = np.array([mean_defined(of_candidate) for of_candidate in losses.T])
+    best = int(np.argmin(np.where(np.isnan(mean), np.inf, mean)))
+    if simplicity is None or np.isnan(mean[best]):
+        return best
+    close = np.arange(len(mean)) == best
+    for j in np.flatnonzero(np.isfinite(mean)):
+        worse = losses[:, j] - losses[:, best]
+        worse = worse[np.isfinite(worse)]
+        if len(worse) > 1:
+            close[j] |= worse.mean() <= worse.std(ddof=1) / len(worse) ** 0.5
+    return int(np.argmin(np.where(close, simplicity, np.inf)))
 
 
 def measure(truth: Matrix, scores: Matrix, metric: str) -> float:

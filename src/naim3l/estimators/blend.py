@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logit
 from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
 from naim3l._arrays import Matrix
@@ -26,7 +27,14 @@ from naim3l.files.stored import Array, MapOf, Nested, OneOf
 from naim3l.problem.rows import Problem
 
 # Members that can be saved with a blend; networks are imported when one is there.
-MEMBERS = ("NAIM3L", "NAIM3LCV", "PerViewRidge", "PerViewLogistic", "DeepNAIM3L")
+MEMBERS = (
+    "NAIM3L",
+    "NAIM3LCV",
+    "LabelSubspaceRidge",
+    "PerViewRidge",
+    "PerViewLogistic",
+    "DeepNAIM3L",
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -45,6 +53,10 @@ class BlendNAIM3L(_BaseComposition, ViewPredictor):
         :class:`naim3l.NAIM3LCV`, :class:`naim3l.PerViewRidge` and
         :class:`naim3l.deep.DeepNAIM3L`. Their parameters ``views``, ``random_state`` and
         ``verbose`` are those of the blend. By default, a linear `NAIM3L` and one with kernels.
+    weights : {"learned", "equal"}, default="learned"
+        "learned" weights minimise the log-loss of held-out entries. "equal" is the mean of the
+        members' log-odds, which is better where few labels are known, or members are much alike,
+        such as `NAIM3LCV` and :class:`naim3l.LabelSubspaceRidge`.
     views
         As in :class:`naim3l.NAIM3L`.
     decide : default="sign"
@@ -82,6 +94,7 @@ label_names_, n_features_in_, feature_names_in_
 
     members: Any = None
     _: KW_ONLY
+    weights: str = "learned"
     views: Mapping[str, Any] | None = None
     decide: Any = "sign"
     random_state: Any = None
@@ -94,6 +107,7 @@ label_names_, n_features_in_, feature_names_in_
     }
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "members": "no_validation",  # checked by `_checked_members`
+        "weights": [StrOptions({"learned", "equal"})],
         "views": [Mapping, None],
         "decide": "no_validation",
         "random_state": ["random_state"],
@@ -281,7 +295,9 @@ label_names_, n_features_in_, feature_names_in_
             base[rows] = logit(rates[v])
             for of, S in zip(log_odds, scores, strict=True):
                 of[:, rows] = calibrated(curves[view], S[:, rows])
-        weights = blend_weights(log_odds[0], base, truth)
+        weights = np.full((len(fitted), problem.n_labels), 1 / len(fitted))
+        if self.weights == "learned":
+            weights = blend_weights(log_odds[0], base, truth)
         for name in ("names_", "base_rates_", "view_rates_", "roles_"):
             setattr(self, name, getattr(first, name))
         self.members_, self.weights_ = fitted, dict(zip(fitted, weights, strict=True))

@@ -1,6 +1,6 @@
-"""What a coupled model is compared with on held-out rows: guessing, ridge per view, boosting."""
+"""What a coupled model is compared with on held-out rows: guessing, ridges, boosting."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -10,14 +10,13 @@ import numpy as np
 from naim3l._arrays import Matrix
 from naim3l._progress import progress_bar
 from naim3l._text import plain
-from naim3l._threads import one_blas_thread
-from naim3l.decisions import held_out, learning
+from naim3l.decisions import learning
 from naim3l.decisions.bootstrap_metrics import EvaluatedBlock, evaluate_blocks, guess
 from naim3l.decisions.held_out import AUTO, Folds
 from naim3l.decisions.learning import LearnedDecisions, Predictions
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.boosting import MOST_SECONDS, boosted_scores, boosting_cost, boosting_fits
-from naim3l.estimators.linear import with_rates
+from naim3l.estimators.subspace import SHRINKAGES, RidgeFits, all_pairs, fit_pairs
 from naim3l.files.stored import Array, MapOf, Nested, Number
 from naim3l.input.sources import any_chunked
 from naim3l.input.views import FUSED
@@ -26,11 +25,6 @@ from naim3l.input.views import FUSED
 HELD_OUT = ("rows", "entries")
 # Why boosting is not measured if nobody wants it.
 NOT_ASKED = "not asked for"
-# Ridges from which that of the model without coupling is chosen.
-RIDGES = (0.1, 1.0, 10.0, 100.0)
-# With fewer known entries than this of a label in a table, on average, parameters are chosen that
-# are simple, unless others are clearly better: the best of many would be the best by chance.
-FEW_KNOWN = 30
 
 
 @dataclass(frozen=True)
@@ -69,21 +63,25 @@ def compare_models(
     """
     rows, rates = folds.rows, problem.base_rates
     with progress_bar("without coupling", len(folds) + 1, shown=model.verbose > 0) as advance:
-        ridge, chosen, other = choose_ridge(folds, rates, getattr(model, "metric_", AUTO), advance)
-        ridge_W = with_rates(problem.whole, problem.whole.ridge_solutions([ridge])[0], rates)
+        metric = getattr(model, "metric_", AUTO)
+        found = RidgeFits.of(folds, rates, metric, all_pairs(), advance)
+        ridge, chosen, other = found.best([0.0])
+        shared, _, of_shared = found.best(SHRINKAGES)
+        fit = fit_pairs(problem.whole, rates, [ridge, shared])
+        ridge_W = fit(ridge)
         advance()
-    finals = rows.multiply(W), rows.multiply(ridge_W)
+    finals = [rows.multiply(of) for of in (W, ridge_W, fit(shared))]
     rules, start = Decisions.of(model.decide), model._fixed_decisions()
     learn = partial(learning.learn_decisions, rules, start, rows, borrow=False)
     decisions = learn(folds.scores(chosen, finals[1]), finals[1])
     coef, intercept = (
         dict(zip(model.views_, of, strict=True)) for of in problem.split_weights(ridge_W)
     )
-    uncoupled = Uncoupled(ridge, coef, intercept, decisions)
+    uncoupled = Uncoupled(ridge[0], coef, intercept, decisions)
     predict = partial(learning.held_out_predictions, rules, start, rows, fold_of=folds.fold_of)
+    without = zip(("model", "uncoupled", "subspace"), (fits, other, of_shared), finals, strict=True)
     predicted = {
-        "model": predict((folds.scores(fits, finals[0]), finals[0])),
-        "uncoupled": predict((folds.scores(other, finals[1]), finals[1])),
+        name: predict((folds.scores(of_method, final), final)) for name, of_method, final in without
     }
     boosted, skipped = _boosted(model, asked, folds)
     if boosted is not None:
@@ -131,57 +129,3 @@ def _boosted(model: Any, asked: Comparison, folds: Folds) -> tuple[Any, str]:
     with progress_bar("boosting", n_fits, shown=model.verbose > 0) as advance:
         found = boosted_scores(tables, signed, fold_of, rates, advance=advance)
     return np.concatenate(found), ""
-
-
-@one_blas_thread  # many products of small matrices
-def choose_ridge(
-    folds: Folds, rates: Matrix, metric: str, advance: Callable[[], Any] = lambda: None
-) -> tuple[float, list[Matrix], list[Matrix]]:
-    """The ridge that is best for entries that are held out in turn, and fits without each fold.
-
-    Fits (n_weights, n_labels) are first with this ridge, and then with the ridge that is best for
-    the other folds. Labels that a view never records have their rates (n_labels,) as scores there.
-    ``advance`` is called after each fold.
-    """
-    rows, all_hidden = folds.rows, [folds.hidden(fold) for fold in range(len(folds))]
-    if all_hidden:
-        metric = held_out.choose_metric(metric, map(rows.truth_of, all_hidden))
-    fits, values = [], np.empty((len(folds), len(RIDGES)))
-    for fold, hidden in enumerate(all_hidden):
-        part = folds.without(fold)
-        fits.append([with_rates(part, W, rates) for W in part.ridge_solutions(RIDGES)])
-        values[fold] = [held_out.hidden_metric(rows, hidden, W, metric) for W in fits[-1]]
-        advance()
-    simplicity = -np.array(RIDGES) if few_known(rows) else None
-    best = best_of_folds(values, metric, simplicity)
-    others = [np.delete(values, fold, axis=0) for fold in range(len(folds))]
-    without = [best_of_folds(of_others, metric, simplicity) for of_others in others]
-    chosen = [of_fold[best] for of_fold in fits]
-    return RIDGES[best], chosen, [of_fold[i] for of_fold, i in zip(fits, without, strict=True)]
-
-
-def few_known(problem: Any) -> bool:
-    """Whether so few entries of each label in each table are known that metrics are chance."""
-    known = problem.label_counts[1]
-    return bool(known.sum() < FEW_KNOWN * np.count_nonzero(known))
-
-
-def best_of_folds(values: Matrix, metric: str, simplicity: Any = None) -> int:
-    """Position of the candidate with the best mean over folds, the first of equals.
-
-    The metric of each fold and candidate, (n_folds, n_candidates), is NaN where it is undefined.
-    Given ``simplicity`` (n_candidates,), the candidate with its lowest value is taken instead among
-    those that are worse than the best by at most a standard error of the difference.
-    """
-    losses = values if metric in held_out.LOWER_IS_BETTER else -values
-    mean = np.array([held_out.mean_defined(of_candidate) for of_candidate in losses.T])
-    best = int(np.argmin(np.where(np.isnan(mean), np.inf, mean)))
-    if simplicity is None or np.isnan(mean[best]):
-        return best
-    close = np.arange(len(mean)) == best
-    for j in np.flatnonzero(np.isfinite(mean)):
-        worse = losses[:, j] - losses[:, best]
-        worse = worse[np.isfinite(worse)]
-        if len(worse) > 1:
-            close[j] |= worse.mean() <= worse.std(ddof=1) / len(worse) ** 0.5
-    return int(np.argmin(np.where(close, simplicity, np.inf)))

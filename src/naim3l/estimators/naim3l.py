@@ -135,9 +135,10 @@ class CoupledModel(LinearViewModel):
     ) -> dict[str, Any]:
         """Fit the model, and measure it on held-out rows beside simpler methods.
 
-        These are guessing by the frequencies of the labels, and ridge regression per view, which
-        does not couple the views. The same folds serve for the decisions of the model, so that
-        this takes little longer than `fit`.
+        These are guessing by the frequencies of the labels; ridge regression per view, which does
+        not couple the views; and :class:`naim3l.LabelSubspaceRidge`, the simplest coupling. The
+        same folds serve for the decisions of the model, so that this takes little longer than
+        `fit`.
 
         Parameters
         ----------
@@ -165,7 +166,7 @@ class CoupledModel(LinearViewModel):
         >>> data = datasets.make_unpaired(90, n_features=(9, 8), noise=1, random_state=0)
         >>> found = NAIM3L(random_state=0).compare(data.views, data.labels)
         >>> sorted(found["blocks"][0]["metrics"]["AP"])
-        ['boosting', 'gain', 'guessing', 'high', 'low', 'uncoupled', 'value']
+        ['boosting', 'gain', 'guessing', 'high', 'low', 'subspace', 'uncoupled', 'value']
         """
         if by not in HELD_OUT:
             raise ValueError(f"by must be one of {list(HELD_OUT)}, got {by!r}.")

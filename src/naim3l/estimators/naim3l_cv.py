@@ -20,10 +20,17 @@ from naim3l._text import documented
 from naim3l._threads import one_blas_thread
 from naim3l._warnings import warn_user
 from naim3l.decisions import held_out
-from naim3l.decisions.held_out import AUTO, LOWER_IS_BETTER, METRICS, Folds, mean_defined
+from naim3l.decisions.held_out import (
+    AUTO,
+    LOWER_IS_BETTER,
+    METRICS,
+    Folds,
+    best_of_folds,
+    few_known,
+    mean_defined,
+)
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.decisions.rules import Decisions
-from naim3l.estimators.comparison import best_of_folds, few_known
 from naim3l.estimators.naim3l import NAIM3L, VARIANTS, CoupledModel, solve_loosely
 from naim3l.features.encoding import FeatureSpec
 from naim3l.files.checkpoint import Arrays, Checkpoint, check_seed, kept_in

@@ -23,6 +23,7 @@ MODELS = {
     "NAIM3LCV": "naim3l.estimators.naim3l_cv",
     "PerViewRidge": "naim3l.estimators.linear",
     "PerViewLogistic": "naim3l.estimators.linear",
+    "LabelSubspaceRidge": "naim3l.estimators.subspace",
     "FusedRidge": "naim3l.estimators.aligned",
     "BlendNAIM3L": "naim3l.estimators.blend",
     "DeepNAIM3L": "naim3l.deep.deep_naim3l",

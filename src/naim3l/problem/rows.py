@@ -299,6 +299,11 @@ class Problem(BaseProblem, LabelRates):
     def targets(self) -> Matrix:
         return self.multiply_transposed(self.P * self.Y)
 
+    @cached_property
+    def known_sums(self) -> Matrix:
+        """``X'P``, (n_weights, n_labels): sums of the rows in which each label is known."""
+        return self.multiply_transposed(self.P)
+
     @np.errstate(over="ignore", invalid="ignore")
     def largest_score(self, W: Matrix) -> float:
         return float(np.abs(self.multiply(W)).max())

@@ -146,6 +146,12 @@ class StatisticsProblem(BaseProblem):
 
     # Ridges.
 
+    @property
+    def known_sums(self) -> Matrix:
+        """As in `Problem`, if there are intercepts: products with the column of ones."""
+        assert self.fit_intercept
+        return np.concatenate([view.known_grams[:, :, -1].T for view in self.views])
+
     def ridge_solutions(self, ridges: Sequence[float]) -> NDArray[np.float64]:
         W = np.zeros((len(ridges), self.n_weights, self.n_labels))
         for view, weights in zip(self.views, self.weight_slices, strict=True):
