@@ -245,3 +245,21 @@ class TestModels:
             LabelSubspaceRidge(metric="macro-AUC", decide="sign", random_state=0).fit(
                 {"a": rng.normal(size=(12, 2))}, {"a": Y}
             )
+
+
+@pytest.mark.dask
+def test_tables_in_chunks_give_the_weights_of_tables_in_memory():
+    dd = pytest.importorskip("dask.dataframe")
+    data = make_unpaired(150, n_labels=4, missing_labels=0.4, noise=1, random_state=0)
+    names = list("abcd")
+    X = {v: pd.DataFrame(of).add_prefix("x") for v, of in data.views.items()}
+    Y = {v: pd.DataFrame(of, columns=names) for v, of in data.labels.items()}
+    lazy_X, lazy_Y = (
+        {v: dd.from_pandas(of, npartitions=3) for v, of in tables.items()} for tables in (X, Y)
+    )
+    given = LabelSubspaceRidge(1.0, 0.5, decide="sign").fit(X, Y)
+    chunks = LabelSubspaceRidge(1.0, 0.5, decide="sign").fit(lazy_X, lazy_Y)
+    for view, W in given.coef_.items():
+        assert_allclose(chunks.coef_[view], W, atol=1e-9)
+    chosen = LabelSubspaceRidge(random_state=0).fit(lazy_X, lazy_Y)
+    assert chosen.ridge_ > 0 and chosen.has_probabilities

@@ -8,6 +8,7 @@ known entries that are left out one at a time.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -88,7 +89,7 @@ class Bridge:
         "gain": Number(-1, 1),
     }
 
-    @property
+    @cached_property
     def _conditional(self) -> Conditional:
         return Conditional.of(self.residuals.matrix())
 

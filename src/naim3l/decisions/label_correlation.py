@@ -175,9 +175,7 @@ def _solved(M: Matrix, used: Mask, right: Matrix) -> Matrix:
         of_size = np.flatnonzero(counts == n)
         for rows in np.array_split(of_size, -(-len(of_size) // ROWS_AT_ONCE)):
             at = np.nonzero(used[rows])[1].reshape(-1, n)
-            systems, sides = (
-                M[at[:, :, None], at[:, None, :]],
-                np.take_along_axis(right[rows], at, 1),
-            )
+            systems = M.take(at[:, :, None] * len(M) + at[:, None, :])
+            sides = right[rows[:, None], at]
             found[rows[:, None], at] = np.linalg.solve(systems, sides[..., None])[..., 0]
     return found

@@ -200,12 +200,18 @@ def _distinct_cells(batch: Batch) -> Iterator[tuple[NDArray[np.intp], list[Any]]
     if numbers is None:
         yield from map(batch.distinct, range(batch.shape[1]))
         return
-    for column in numbers.T:
-        missing = np.isnan(column)
-        usual = [value for value in (-1.0, 0.0, 1.0) if (column == value).any()]
-        is_usual = (missing | np.isin(column, usual)).all()  # sorting all is slow
-        values = np.array(usual) if is_usual else np.unique(column[~missing])
-        yield np.where(missing, -1, np.searchsorted(values, column)), values.tolist()
+    for column in np.ascontiguousarray(numbers.T):
+        missing, codes = np.isnan(column), np.full(len(column), -1)
+        # Sorting all cells is slow, and these are nearly always all there are.
+        cells = {value: np.flatnonzero(column == value) for value in (-1.0, 0.0, 1.0)}
+        usual = [value for value, at in cells.items() if len(at)]
+        if sum(map(len, cells.values())) + np.count_nonzero(missing) == len(column):
+            for code, value in enumerate(usual):
+                codes[cells[value]] = code
+            yield codes, usual
+        else:
+            values = np.unique(column[~missing])
+            yield np.where(missing, -1, np.searchsorted(values, column)), values.tolist()
 
 
 @dataclass(frozen=True)
