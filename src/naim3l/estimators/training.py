@@ -65,8 +65,8 @@ def read_training(model: Any, X: Any, y: Any, *, open_checkpoint: Any = None, **
         return Training(model, tables, names, specs).problem()
     if open_checkpoint is None:
         raise TypeError(
-            f"{owner} takes tables in memory; NAIM3L, NAIM3LCV and LabelSubspaceRidge also take tables "
-            "that are read in chunks, such as dask data frames and Parquet files."
+            f"{owner} takes tables in memory; NAIM3L, NAIM3LCV and LabelSubspaceRidge also take "
+            "tables that are read in chunks, such as dask data frames and Parquet files."
         )
     return ChunkedTraining(model, tables, names, specs, **chunks).sampled_problem(open_checkpoint)
 
