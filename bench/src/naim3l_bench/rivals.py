@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from naim3l import NAIM3L, Decisions, Kernel, PerViewLogistic, PerViewRidge, evaluate
+from naim3l import (
+    NAIM3L,
+    Decisions,
+    Kernel,
+    LabelSubspaceRidge,
+    PerViewLogistic,
+    PerViewRidge,
+    evaluate,
+)
 from naim3l.estimators import FusedRidge
 from naim3l.extend import AlignedModel, compare_on_held_out
 from naim3l_bench.methods import DM2L, GLOCAL, IMSF, IMVWL, LRMMC, LVSL, MVLIV, MultiGraph
@@ -68,6 +76,7 @@ RIVALS: dict[str, Rival] = {
     "NAIM3L": Rival(NAIM3L, published="NAIM3L"),
     "NAIM3L-tuned": Rival(NAIM3L, slow=True),
     "PerViewRidge": Rival(PerViewRidge),
+    "LabelSubspaceRidge": Rival(LabelSubspaceRidge),
     "PerViewLogistic": Rival(PerViewLogistic, slow=True),
     "IMVWL": Rival(IMVWL, aligned=True, published="iMVWL", slow=True),
     "LRMMC": Rival(LRMMC, aligned=True, published="lrMMC", slow=True),
@@ -146,7 +155,8 @@ def choose_and_fit(
     **options : object
         Further parameters of the models.
     """
-    options |= {"features": rival.features, "random_state": seed}
+    # By sign, which needs no held-out rows.
+    options |= {"features": rival.features, "random_state": seed, "decide": "sign"}
     start = perf_counter()
     best, held_out = 0, list[float]()
     if len(candidates) > 1:
@@ -155,7 +165,7 @@ def choose_and_fit(
             models, X, Y, share=SHARE, metric="AP", random_state=seed
         )
     chosen_after = perf_counter() - start
-    model = rival.model(**options, **candidates[best], **rival.final)
+    model = rival.model(**options | candidates[best] | rival.final)
     start = perf_counter()
     model.fit(X, Y)
     return model, {
