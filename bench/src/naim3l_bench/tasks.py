@@ -23,7 +23,7 @@ def _rivals() -> dict[str, dict[str, tuple[Any, ...]]]:
         "NAIM3L": {"lam": (0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2), "ridge": (0.0,)},
         "NAIM3L-tuned": tuned,
         "PerViewRidge": {"ridge": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
-        "LabelSubspaceRidge": {"ridge": (1.0, 10.0), "shrinkage": (0.1, 0.3, 1.0, 3.0)},
+        "LabelSubspaceRidge": {"ridge": (0.03, 0.3, 3.0, 30.0), "shrinkage": (0.1, 1.0)},
         "PerViewLogistic": {"C": STRENGTHS},
         "IMVWL": {"label_weight": (0.01, 0.05, 0.2, 1.0), "rank": (20, 50)},
         "LRMMC": {"lam": (0.01, 0.03, 0.1, 0.3), "shrinkage": (0.03, 0.1)},
