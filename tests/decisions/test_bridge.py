@@ -6,12 +6,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 from scipy.stats import norm
+from sklearn.base import clone
 
-from naim3l import NAIM3L, Decisions, load
+from naim3l import NAIM3L, Decisions, LabelSubspaceRidge, PerViewLogistic, PerViewRidge, load
 from naim3l.datasets import make_unpaired
 from naim3l.decisions import bridge as bridge_module
 from naim3l.decisions.bridge import Bridge, learn_bridge, residuals_of, shift_of
 from naim3l.decisions.label_correlation import LabelCorrelation
+from naim3l.estimators import BlendNAIM3L
 
 
 def draw(rng, n=4000, n_labels=4, *, shared=0.0, unknown=0.4):
@@ -189,6 +191,30 @@ class TestModels:
             wrong = np.zeros(P.shape, dtype=bool)
             wrong[tuple(planted[view].T)] = True
             assert wrong.ravel()[most].mean() > 0.3  # by chance, 0.02
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            NAIM3L(features="rbf", decide="guarded", random_state=0),
+            LabelSubspaceRidge(random_state=0),
+            PerViewLogistic(decide="guarded", random_state=0),
+            BlendNAIM3L([("ridge", PerViewRidge())], random_state=0),
+        ],
+        ids=lambda model: type(model).__name__,
+    )
+    def test_every_model_with_probabilities_uses_known_labels(self, model, rng):
+        """Labels that noise relates, which no column explains."""
+        X = rng.normal(size=(400, 5))
+        scores = X[:, :1] + 1.5 * rng.normal(size=(400, 1)) + 0.7 * rng.normal(size=(400, 5))
+        truth = (scores > 0).astype(float)
+        hidden = rng.random(truth.shape) < 0.4
+        Y = np.where(hidden, np.nan, truth)
+        fitted = clone(model).fit({"a": X[:200], "b": X[200:]}, {"a": Y[:200], "b": Y[200:]})
+        alone = fitted.predict_proba({"a": X[:200]})["a"]
+        given = fitted.predict_proba({"a": X[:200]}, {"a": Y[:200]})["a"]
+        unknown = hidden[:200]
+        before, after = (log_loss(truth[:200][unknown], logit(P[unknown])) for P in (alone, given))
+        assert after < 0.9 * before
 
     def test_without_probabilities_known_labels_are_refused(self, data):
         model = NAIM3L().fit(data.views, data.labels)

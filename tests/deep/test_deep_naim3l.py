@@ -127,6 +127,17 @@ class TestFit:
             assert ((probabilities >= 0) & (probabilities <= 1)).all()
         assert not hasattr(DeepNAIM3L(**QUICK), "predict_proba")
 
+    def test_known_labels_tell_about_others(self, rng):
+        X = rng.normal(size=(300, 4))
+        scores = X[:, :1] + 1.5 * rng.normal(size=(300, 1)) + 0.7 * rng.normal(size=(300, 4))
+        truth = (scores > 0).astype(float)
+        hidden = rng.random(truth.shape) < 0.4
+        Y = {"a": np.where(hidden, np.nan, truth)}
+        model = DeepNAIM3L(decide="guarded", **QUICK).fit({"a": X}, Y)
+        alone, given = (model.predict_proba({"a": X}, known)["a"] for known in (None, Y))
+        right = [((P > 0.5) == truth)[hidden].mean() for P in (alone, given)]
+        assert right[1] > right[0] + 0.05
+
     def test_interrupt_keeps_what_is_there(self, apart, monkeypatch):
         model, run_epoch = DeepNAIM3L(**QUICK), Trainer._run_epoch
         for stop_at in (2, 0):
