@@ -158,7 +158,7 @@ def learn_bridge(
     losses = np.zeros((len(NOISES), len(STRENGTHS)))
     for v, (log_odds, truth) in enumerate(tables):
         whole = LabelCorrelation.total(parts[v])
-        used = np.flatnonzero(np.isfinite(found[v]).sum(axis=1) > 1)
+        used = np.flatnonzero(np.isfinite(found[v]).any(axis=1))
         used = used[:: max(1, -(-len(used) // MOST_ROWS))]
         for fold in range(N_FOLDS):
             rows = used[folds[v][used] == fold]
