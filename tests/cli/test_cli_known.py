@@ -92,7 +92,7 @@ def test_a_label_that_a_table_lacks_is_named_everywhere(folder):
     (absent,) = summary["absent"]
     assert (absent["view"], absent["label"]) == ("lab", "gout")
     assert absent["tables"] == ["clinic", "survey"] and set(absent["through"]) <= {"flu", "asthma"}
-    assert summary["simulated"]["n_labels"] == 8
+    assert summary["simulated"]["n_checks"] == 8
     result = run("predict", "m.naim3l", "lab=lab.csv", "-o", "lab_out.csv")
     assert "lab never records gout" in result.stdout
     result = run("predict", "m.naim3l", "clinic=new.csv", "-o", "clinic_out.csv")

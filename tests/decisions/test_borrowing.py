@@ -92,6 +92,15 @@ def test_the_labels_of_the_table_itself_are_not_used_to_simulate_it(rng):
     assert simulate([flipped, other], parts).strength < 0.3
 
 
+def test_checks_of_a_label_in_several_tables_are_not_independent(rng):
+    """The same checks once more, as of a second table with the same rows, tell nothing new."""
+    log_odds, truth = draw(rng, 300)
+    entries = [(k, log_odds[:, k], truth[:, k], 0.0) for k in range(N_LABELS)]
+    once, twice = borrowing._measured(entries), borrowing._measured(entries * 2)
+    assert twice.n_checks == 2 * once.n_checks
+    assert_allclose([twice.gain, twice.error], [once.gain, once.error], rtol=1e-2)
+
+
 def test_scores_that_tell_nothing_give_the_frequency_and_the_reason(rng):
     options = {"informative": False}
     simulated, found = learn_borrowing([table(rng, [2], **options), table(rng, **options)])
@@ -107,7 +116,7 @@ def test_few_labels_cannot_be_checked(rng):
     few = [LabelTable(t.log_odds[:, :2], t.truth[:, :2], t.base[:2], t.recorded[:2])
            for t in (table(rng, [1]), table(rng))]  # fmt: skip
     simulated, found = learn_borrowing(few)
-    assert simulated.obstacle.startswith("only 2 labels are known often enough")
+    assert simulated.obstacle.startswith("only 2 times does a table know a label")
     assert not found[0].borrowed.any()
 
 

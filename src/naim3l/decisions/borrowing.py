@@ -25,8 +25,9 @@ HOLD_PAIRS = 10.0
 NOISE = 0.3  # variance of standardised probabilities besides that of their correlations
 # Precision of the normal prior that draws the strength to 0, and the largest strength.
 HOLD_STRENGTH, MOST_STRENGTH = 3.0, 3.0
-# Labels that need to be simulated, and standard errors that their gain must reach.
-FEWEST_LABELS, SURE = 4, 2.0
+# Pairs of a table and a label that need to be simulated, and what their gain must exceed: a share,
+# and a number of standard errors.
+FEWEST_CHECKS, LEAST_GAIN, SURE = 4, 0.001, 2.0
 # Known positives, and negatives, that a simulated label needs.
 FEWEST_ENTRIES = 5
 MOST_THROUGH = 3  # labels that are named as telling about another
@@ -184,8 +185,8 @@ def describe_absent(absent: Sequence[AbsentLabel], simulated: "Simulation | None
         )
     if simulated is not None and any(not each.obstacle for each in absent):
         found.append(
-            f"Checked on {simulated.n_labels} labels that are recorded, as if they were not: "
-            f"log-loss {100 * simulated.gain:.1f} % below that of frequencies (standard error "
+            f"Checked {simulated.n_checks} times, with a label that a table records, as if it did "
+            f"not: log-loss {100 * simulated.gain:.1f} % below that of frequencies (standard error "
             f"{100 * simulated.error:.1f} %), AUC mostly from {100 * simulated.low:.0f} to "
             f"{100 * simulated.high:.0f}."
         )
@@ -202,8 +203,8 @@ class Simulation:
         The factor of the evidence with the lowest log-loss.
     gain, error : float
         Share by which it lowers the log-loss of base rates, and the standard error of that.
-    n_labels : int
-        Labels that could be simulated, counted once for each table.
+    n_checks : int
+        Pairs of a table and a label that could be simulated.
     low, high : float
         The range of AUC in which eight of ten of them lie; NaN without any.
     """
@@ -211,7 +212,7 @@ class Simulation:
     strength: float
     gain: float
     error: float
-    n_labels: int
+    n_checks: int
     low: float
     high: float
 
@@ -219,7 +220,7 @@ class Simulation:
         "strength": Number(0, MOST_STRENGTH),
         "gain": Number(-10, 1),
         "error": Number(0, finite=False),
-        "n_labels": Number(0),
+        "n_checks": Number(0),
         "low": Number(0, 1, finite=False),
         "high": Number(0, 1, finite=False),
     }
@@ -227,16 +228,16 @@ class Simulation:
     @property
     def obstacle(self) -> str:
         """Why nothing is borrowed, or ""."""
-        if self.n_labels < FEWEST_LABELS:
+        if self.n_checks < FEWEST_CHECKS:
             return (
-                f"only {self.n_labels} labels are known often enough, in several tables, to check "
-                f"what can be borrowed; {FEWEST_LABELS} are needed"
+                f"only {self.n_checks} times does a table know a label often enough that another "
+                f"one records, too, to check what can be borrowed; {FEWEST_CHECKS} are needed"
             )
-        if not self.strength or self.gain <= SURE * self.error:
+        if not self.strength or self.gain <= max(SURE * self.error, LEAST_GAIN):
             return (
                 "checked on labels that are recorded, other labels do not tell enough about one "
-                f"that is not ({100 * self.gain:.1f} % lower log-loss than its frequency, with a "
-                f"standard error of {100 * self.error:.1f} %)"
+                f"that is not (log-loss is lower than that of its frequency by "
+                f"{100 * max(self.gain, 0.0):.1f} %, with a standard error of {100 * self.error:.1f} %)"
             )
         return ""
 
@@ -322,13 +323,22 @@ def _measured(entries: Sequence[tuple[int, Matrix, Matrix, float]]) -> Simulatio
         for i, of in enumerate(entries):
             if of[0] % N_GROUPS == group:
                 reached[i] = _loss(of, strength)
-    n, total = len(entries), max(float(nothing.sum()), 1e-300)
+    total = max(float(nothing.sum()), 1e-300)
     gain = float(nothing.sum() - reached.sum()) / total
-    spread = np.sum((nothing - reached - gain * nothing) ** 2) * n / max(n - 1, 1)
+    excess = nothing - reached - gain * nothing
+    # Checks of a label in several tables may go together.
+    by_label = np.bincount([of[0] for of in entries], excess) if entries else excess
+    by_label = by_label[np.unique([of[0] for of in entries]).astype(np.intp)]
+    error = max(_error_of_sum(excess), _error_of_sum(by_label)) / total
     aucs = [_auc(e, y) for _, e, y, _ in entries]
     low, high = np.quantile(aucs, (0.1, 0.9)) if aucs else (np.nan, np.nan)
-    error = float(np.sqrt(spread) / total) if n > 1 else np.inf
-    return Simulation(_strength(entries), gain, error, n, float(low), float(high))
+    return Simulation(_strength(entries), gain, error, len(entries), float(low), float(high))
+
+
+def _error_of_sum(values: Matrix) -> float:
+    """Standard error of the sum of values whose expectation is 0."""
+    n = len(values)
+    return float(np.sqrt(np.sum(values**2) * n / (n - 1))) if n > 1 else np.inf
 
 
 def _auc(scores: Matrix, y: Matrix) -> float:
