@@ -234,10 +234,11 @@ class Simulation:
                 f"one records, too, to check what can be borrowed; {FEWEST_CHECKS} are needed"
             )
         if not self.strength or self.gain <= max(SURE * self.error, LEAST_GAIN):
+            gain, error = 100 * max(self.gain, 0.0), 100 * self.error
             return (
                 "checked on labels that are recorded, other labels do not tell enough about one "
-                f"that is not (log-loss is lower than that of its frequency by "
-                f"{100 * max(self.gain, 0.0):.1f} %, with a standard error of {100 * self.error:.1f} %)"
+                f"that is not (log-loss is lower than that of its frequency by {gain:.1f} %, with "
+                f"a standard error of {error:.1f} %)"
             )
         return ""
 
