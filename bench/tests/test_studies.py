@@ -77,6 +77,13 @@ class TestMeasures:
         worse = fine | {"Brier": 51.0}
         assert "Brier - Brier, base rates = +1.00" in failing([worse, worse])[0]
 
+    def test_the_best_table_is_that_of_all_runs(self):
+        runs = [
+            {"AUC, table a": a, "AUC, table b": b}
+            for a, b in [(50.0, 61.0), (60.0, 51.0), (60.0, 51.0)]
+        ]
+        assert [run["AUC, best table"] for run in studies.with_best_table(runs)] == [50, 60, 60]
+
 
 # Of what fits say about these tables, nothing matters here.
 quiet = pytest.mark.filterwarnings(

@@ -170,12 +170,27 @@ CLAIMS = (
 )
 
 
+OF_TABLE = "AUC, table "  # before the name of a table
+
+
+def with_best_table(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Results with the AUC of the table that is the best on average over all of them.
+
+    The best of each run, picked by its test samples, would be best by chance where little is known.
+    """
+    tables = [key for key in runs[0] if key.startswith(OF_TABLE)]
+    if not tables:
+        return [dict(run) for run in runs]
+    best = max(tables, key=lambda key: np.mean([run[key] for run in runs]))
+    return [{**run, "AUC, best table": run[best]} for run in runs]
+
+
 def failing(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Sentences on the claims that results of `measure_study` with several seeds contradict.
 
     A mean difference must be beyond its margin by more than two standard errors.
     """
-    found = []
+    found, runs = [], with_best_table(runs)
     for first, second, margin, way in CLAIMS:
         values = np.array([run[first] - run[second] for run in runs])
         mean, error = values.mean(), values.std(ddof=1) / len(values) ** 0.5
@@ -216,7 +231,6 @@ def measure_study(study: Study, seed: int) -> dict[str, float]:
         "micro-F1": micro_f1(truth, labels > 0),
         "micro-F1, p > 1/2": micro_f1(truth, fused > 0.5),
         "AUC": macro_auc(truth, fused),
-        "AUC, best table": max(of_tables),
         "AUC, mean of tables": macro_auc(truth, mean),
         "AUC, mean of logistic": macro_auc(truth, mean_logistic),
         "table Brier": float(np.mean([brier(truth, P) for P in tables])),
@@ -225,6 +239,7 @@ def measure_study(study: Study, seed: int) -> dict[str, float]:
         "table AUC, logistic": float(np.mean([macro_auc(truth, P) for P in logistic])),
         "overlap": float(model.fusion_overlap_ or 0.0),
     }
+    found |= {f"{OF_TABLE}{view}": of for view, of in zip(study.X_test, of_tables, strict=True)}
     of_rows = [(truth[~np.isnan(P[:, 0])], base[~np.isnan(P[:, 0])]) for P in tables]
     found["table Brier, base rates"] = float(np.mean([brier(*of) for of in of_rows]))
     return found
