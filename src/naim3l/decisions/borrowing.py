@@ -328,8 +328,8 @@ def _measured(entries: Sequence[tuple[int, Matrix, Matrix, float]]) -> Simulatio
     gain = float(nothing.sum() - reached.sum()) / total
     excess = nothing - reached - gain * nothing
     # Checks of a label in several tables may go together.
-    by_label = np.bincount([of[0] for of in entries], excess) if entries else excess
-    by_label = by_label[np.unique([of[0] for of in entries]).astype(np.intp)]
+    labels = np.array([of[0] for of in entries])
+    by_label = np.array([excess[labels == k].sum() for k in np.unique(labels)])
     error = max(_error_of_sum(excess), _error_of_sum(by_label)) / total
     aucs = [_auc(e, y) for _, e, y, _ in entries]
     low, high = np.quantile(aucs, (0.1, 0.9)) if aucs else (np.nan, np.nan)
