@@ -69,6 +69,7 @@ that have a label ("dc": of all features by labels):
 (80, 3)
 """
 
+from naim3l.decisions.bridge import Bridge, learn_bridge
 from naim3l.decisions.calibration import Calibration, calibration_error, fit_calibration
 from naim3l.decisions.fusion import add_evidence
 from naim3l.decisions.rules import fit_cuts
@@ -101,12 +102,14 @@ __all__ = [  # noqa: RUF022 (grouped by purpose)
     "trace_norm",
     "trace_norm_subgradient",
     # Held-out entries, and what is learned from them.
+    "Bridge",
     "Calibration",
     "add_evidence",
     "calibration_error",
     "compare_on_held_out",
     "fit_calibration",
     "fit_cuts",
+    "learn_bridge",
     "score_held_out",
     # Figures in the style of reports.
     "COLOURS",

@@ -18,8 +18,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
 from naim3l import NAIM3LCV, Decisions
-from naim3l.decisions.bridge import Bridge, learn_bridge
-from naim3l.estimators.boosting import N_TREES, SETTINGS
+from naim3l.extend import Bridge, learn_bridge
 from naim3l_bench import studies
 from naim3l_bench.datasets import open_npz
 from naim3l_bench.studies import accuracy, log_loss
@@ -39,6 +38,16 @@ LEAST_POSITIVES = 800  # of a label of level 2, in all tables
 MEASURES = ("log-loss", "accuracy", "AUC", "AP")
 TIMED = ("fit", "without", "with")
 METHODS = ("base rates", "without", "with", "own", "labels only")
+# Of boosting, as `naim3l.NAIM3L.compare` has them.
+N_TREES = (0, 10, 30, 100)
+SETTINGS: dict[str, Any] = {
+    "learning_rate": 0.1,
+    "max_leaf_nodes": 15,
+    "max_bins": 63,
+    "l2_regularization": 1.0,
+    "early_stopping": False,
+    "random_state": 0,
+}
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,16 @@ class Bridge:
         Factor of what the known labels add; 0 if they have not helped on held-out rows.
     gain : float
         Share by which the log-loss of known entries falls that are left out one at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.extend import learn_bridge
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat((rng.random((200, 1)) < 0.5).astype(float), 2, axis=1)  # two copies
+    >>> bridge = learn_bridge([(np.zeros((200, 2)), labels)])
+    >>> bridge.log_odds(np.zeros((1, 2)), np.array([[1.0, np.nan]])).round(1)
+    array([[0. , 3.8]])
     """
 
     residuals: LabelCorrelation
@@ -145,6 +155,15 @@ def learn_bridge(
     -------
     Bridge or None
         None if no two labels are known together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.extend import learn_bridge
+    >>> rng = np.random.default_rng(0)
+    >>> labels = (rng.random((200, 2)) < 0.5).astype(float)  # that are independent
+    >>> learn_bridge([(np.zeros((200, 2)), labels)]).strength
+    0.0
     """
     found = [residuals_of(*table) for table in tables]
     folds = [np.arange(len(r)) % N_FOLDS for r in found]
