@@ -190,6 +190,29 @@ class TestModels:
         if yes.any() and not yes.all():
             assert p[yes].min() >= p[~yes].max()
 
+    def test_by_sign_is_by_a_probability_of_one_half(self, model, study):
+        X = {view: study[2] for view in ("lab", "clinic")}
+        for view, P in model.predict_proba(X).items():
+            if view == "lab":
+                assert_array_equal(model.predict(X, "sign")[view][:, 2] == 1, P[:, 2] > 0.5)
+
+    def test_decisions_on_a_label_that_is_the_same_for_all_do_not_depend_on_known_ones(self, study):
+        X, Y, new, _ = study
+        X, nothing = {"lab": new}, {"lab": np.full((len(new), 3), np.nan)}
+        for rule in ("half", "guarded", "f1", "cardinality"):
+            model = PerViewRidge(decide=rule, random_state=0).fit(study[0], Y)
+            one, other = model.predict(X)["lab"], model.predict(X, known=nothing)["lab"]
+            assert_array_equal(one, other)
+
+    def test_a_table_that_says_nothing_about_a_label_does_not_weaken_others(self, study):
+        X, Y, new, _ = study
+        model = PerViewRidge(decide="guarded", random_state=0).fit(X, Y)
+        alone = model.fuse({"clinic": new})[:, 2]
+        for overlap in (0, 0.3, 1):
+            assert_allclose(model.fuse({"clinic": new, "lab": new}, overlap=overlap)[:, 2], alone)
+        yes = model.fuse({"clinic": new}, "labels")[:, 2]
+        assert_array_equal(model.fuse({"clinic": new, "lab": new}, "labels")[:, 2], yes)
+
     def test_a_file_keeps_it(self, study, tmp_path):
         X, Y, new, _ = study
         model = NAIM3L(decide="guarded", random_state=0).fit(X, Y)

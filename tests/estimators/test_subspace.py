@@ -178,6 +178,21 @@ class TestSoftLabels:
         assert ((P > 0) & (P < 1)).all()
         assert P[problem.Y > 0].mean() > P[problem.Y < 0].mean() + 0.1
 
+    def test_a_held_out_fold_has_no_part_in_its_soft_fit(self, rng):
+        """Neither by its rows nor by the soft labels of others."""
+        problem = problem_of(rng, n_rows=(150, 120))
+        fold_of = hold_out_folds(problem, 5, np.random.RandomState(0))
+        flipped = problem.with_labels(np.where(fold_of == 2, -problem.Y, problem.Y))
+        flipped.base_rates, model, found = problem.base_rates, LabelSubspaceRidge(soft_labels=1), []
+        pair = 1.0, 0.3
+        for of in (problem, flipped):
+            folds = Folds.of(of, fold_of)
+            fits = folds.fits(lambda part: fit(part, *pair, problem.base_rates))
+            W = fit(of, *pair, problem.base_rates)
+            found.append(model._fit_softly(of, folds, fits, W, pair)[1])
+        assert_allclose(found[0][2], found[1][2], rtol=1e-8, atol=1e-10)
+        assert np.abs(found[0][1] - found[1][1]).max() > 1e-3
+
 
 class TestModels:
     @pytest.fixture(scope="class")

@@ -120,7 +120,10 @@ class Borrowing:
         curve = replace(curve, slope=slope, own=curve.own & ~self.absent)
         z = (self.apply(final, curve) - curve.centre) / curve.spread
         shift = np.where(self.absent, centring_shift(curve.base, slope * z), curve.shift)
-        return replace(curve, shift=shift)
+        curve = replace(curve, shift=shift)
+        # The scores of absent labels have no scale of their own: 0 is a probability of one half.
+        half = np.where(self.absent, curve.scores_at(0.0), 0.0)
+        return replace(curve, centre=curve.centre - half)
 
 
 @dataclass(frozen=True)

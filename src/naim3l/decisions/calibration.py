@@ -81,12 +81,20 @@ class Calibration:
     def scores_at(self, log_odds: Matrix | float) -> Matrix:
         """Score of each label, (n_labels,), above which its log-odds are larger than these.
 
-        Where all rows have the same score, it lies a spread below or above that score.
+        Where all rows have the same score, it is above that score if their log-odds are not larger.
         """
         beyond = log_odds - self.base + self.shift
         rises = self.slope > 0
         standard = _expand(beyond / np.where(rises, self.slope, 1.0))
-        return self.centre + self.spread * np.where(rises, standard, np.where(beyond < 0, -1, 1))
+        apart = np.where(beyond < -ROUNDING, -1.0, 1.0)  # so that no rounding error decides
+        return self.centre + self.spread * np.where(rises, standard, beyond + apart)
+
+    def log_odds_at(self, scores: Matrix) -> Matrix:
+        """The inverse of `scores_at`: log-odds that are larger above these scores, (n_labels,)."""
+        standard = (scores - self.centre) / self.spread
+        apart = standard - np.where(standard < 0, -1.0, 1.0)
+        beyond = np.where(self.slope > 0, self.slope * _compress(standard), apart)
+        return self.base + beyond - self.shift
 
 
 @dataclass(frozen=True)

@@ -151,17 +151,21 @@ class LearnedDecisions:
             return Predictions(fuse_arrays(stacked), alone)
         curves = [self.calibrations[view] for view in scores]
         log_odds, base = calibrated(curves, stacked), np.stack([curve.base for curve in curves])
+        several = (~np.isnan(log_odds)).sum(axis=0) > 1
+        # A view whose scores of a label are all equal says nothing about it beside one that does.
+        silent = np.stack([curve.slope == 0 for curve in curves])[:, None] & ~np.isnan(log_odds)
+        silent &= (~silent & ~np.isnan(log_odds)).any(axis=0)
+        log_odds[silent] = np.nan
         if overlap == AUTO and self.overlap is None:
             self.overlap = learn_overlap(log_odds, base)
         if overlap == AUTO:
             overlap = USUAL_OVERLAP if self.overlap is None else self.overlap
         fused = add_evidence(log_odds, base, overlap)
-        of_views = [curve.log_odds(at[view]) for view, curve in zip(scores, curves, strict=True)]
+        of_views = [curve.log_odds_at(at[view]) for view, curve in zip(scores, curves, strict=True)]
         missing = np.isnan(log_odds)
         cuts = fuse_arrays(np.where(missing, np.nan, np.stack(of_views)[:, None]))
-        several = (~missing).sum(axis=0) > 1
         if isinstance(rule, str) and rule in self.fused_cuts:
-            cuts = np.where(several, self.fused_cuts[rule], cuts)
+            cuts = np.where((~missing).sum(axis=0) > 1, self.fused_cuts[rule], cuts)
         # Log-odds of a label whose scores are all equal do not tell on which side of them a cut is.
         return Predictions(fused, np.where(several, fused - cuts, alone), expit(fused))
 

@@ -296,7 +296,8 @@ class ViewPredictor(BaseEstimator):
                 found[view] = np.where(np.isnan(S), np.nan, at[view] < S)
             return found
         for view, P, truth in self._given_known(X, known, "predict"):
-            likely = np.where(np.isnan(P), np.nan, self._probabilities(view, at[view][None]) < P)
+            cut = expit(self.decisions_.calibrations[view].log_odds_at(at[view]))
+            likely = np.where(np.isnan(P), np.nan, cut < P)
             found[view] = np.where(np.isnan(truth), likely, truth)
         return found
 

@@ -5,6 +5,7 @@ In closed form, most of what coupling adds: views only exchange a sum of label b
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import combinations
 from numbers import Real
 from typing import Any
 
@@ -322,13 +323,25 @@ feature_names_in_
         self, problem: Problem, folds: Folds, fits: list[Matrix], W: Matrix, pair: Pair
     ) -> tuple[Matrix, list[Matrix]]:
         """Weights of all rows, and without each fold, with soft labels."""
-        final, rates = problem.multiply(W), problem.base_rates
-        filled = fill_probabilities(problem, folds.scores(fits, final), final)
+        rates, fold_of, n_folds = problem.base_rates, folds.fold_of, len(folds)
 
-        def solve(rows: Any = True) -> Matrix:
-            soft = soften(problem, filled, self.soft_labels, rows)
-            return fit_pairs(soft, rates, [pair])(pair)
+        def fit(of: Problem) -> Matrix:
+            return fit_pairs(of, rates, [pair])(pair)
 
-        # The soft labels of a held-out row come from its features alone: it is left out.
-        fold_of = folds.fold_of.max(axis=1, initial=-1)
-        return solve(), [solve(fold_of != fold) for fold in range(len(folds))]
+        def fit_softly(of: Problem, without: list[Matrix], W: Matrix, rows: Any = True) -> Matrix:
+            own, final = Folds.of(of, np.where(of.Y == 0, -1, fold_of)), of.multiply(W)
+            filled = fill_probabilities(of, own.scores(without, final), final)
+            return fit(soften(of, filled, self.soft_labels, rows))
+
+        # A fold is held out of everything that its soft fit learns from: of the fits that score
+        # other folds, too.
+        both = {
+            frozenset(two): fit(problem.without(np.isin(fold_of, two)))
+            for two in combinations(range(n_folds), 2)
+        }
+        of_row, found = fold_of.max(axis=1, initial=-1), list[Matrix]()
+        for fold in range(n_folds):
+            without = [both.get(frozenset((fold, other)), fits[fold]) for other in range(n_folds)]
+            rest = problem.without(fold_of == fold)
+            found.append(fit_softly(rest, without, fits[fold], of_row != fold))
+        return fit_softly(problem, fits, W), found
