@@ -159,6 +159,8 @@ def test_metrics_and_filled_in_labels_are_those_in_memory(folder, tmp_path, form
         files = sorted((tmp_path / "parts" / view).glob("part-*"))
         found = pd.concat(map(pd.read_parquet, files), ignore_index=True)
         memory = pd.read_csv(tmp_path / "one" / f"{view}.csv", dtype={"id": str})
+        words = [name for name in memory if name.endswith("_filled")]
+        memory[words] = memory[words].fillna("")  # which a CSV file does not tell from missing
         pd.testing.assert_frame_equal(found, memory, rtol=1e-8, check_dtype=False)
 
 

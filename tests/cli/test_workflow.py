@@ -173,7 +173,7 @@ class TestPredictions:
                 yes, known = np.asarray(probabilities[view][name]), Y[view][name].notna()
                 assert (value[known] == Y[view].loc[known, name]).all()
                 words = filled[f"{name}_filled"]
-                assert set(words) <= {"", "features", "known labels", "both"}
+                assert set(words) <= {"", "features", "known labels", "both", "frequency"}
                 added = words != ""
                 pd.testing.assert_series_equal(added, ~known & value.notna(), check_names=False)
                 expected = np.where(value == 1, yes, 1 - yes)

@@ -23,6 +23,7 @@ OTHER = {
     "device": "cuda", "views": {"a": [0], "b": [1]}, "features": "rbf", "decide": "half",
     "variant": "loss", "solver": "paper", "metric": "AUC", "lams": [0.5], "ridges": [3.0],
     "ridge": 3.0, "mu": 2.0, "init": {}, "n_jobs": 1,
+    "shrinkage": 2.0,
 }  # fmt: skip
 VIEWS = {"a": [0, 1, 2], "b": [3, 4]}
 

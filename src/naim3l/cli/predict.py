@@ -163,7 +163,8 @@ def impute(
 
     The features of a row and its known labels tell about the others. Each label has two more
     columns: LABEL_confidence, the probability of the value that was filled in, which is at least
-    0.5; and LABEL_filled, from what a value was filled in: features, known labels, or both.
+    0.5; and LABEL_filled, from what a value was filled in: features, known labels, both,
+    or the frequency of the label.
     Known labels stay as they are, with confidence 1. Ids are kept. The folder is created if it does
     not exist. Files are named after the views, without characters that file names cannot have. For
     tables that are read in chunks (folders, patterns, --memory, --dask), they are folders of files.

@@ -25,6 +25,7 @@ from naim3l.input.chunks import run_pass
 KINDS = ("labels", "scores", "probabilities")
 # Share of the change of log-odds below which features, or known labels, are not said to matter.
 LITTLE = 0.1
+ROUNDING = 1e-9  # of log-odds
 Answer = Callable[[Batch, Any], Any]  # a data frame of the features and the labels of some rows
 
 
@@ -147,8 +148,9 @@ def _origin_of(alone: Any, given: Any, rate: float) -> Any:
             for p, q in ((alone, rate), (given, alone))
         )
     share = of_labels / np.maximum(of_features + of_labels, tiny)
-    words = ["features", "known labels", "both"]
-    return np.select([share < LITTLE, share > 1 - LITTLE], words[:2], words[2])
+    words = ["frequency", "features", "known labels", "both"]
+    nothing = of_features + of_labels < ROUNDING
+    return np.select([nothing, share < LITTLE, share > 1 - LITTLE], words[:3], words[3])
 
 
 def find_suspects(probabilities: Any, labels: Any, below: float) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ HOLD_PAIRS = 10.0
 NOISE = 0.3  # variance of standardised probabilities besides that of their correlations
 # Precision of the normal prior that draws the strength to 0, and the largest strength.
 HOLD_STRENGTH, MOST_STRENGTH = 3.0, 3.0
+LEAST_STRENGTH = 1e-3
 # Pairs of a table and a label that need to be simulated, and what their gain must exceed: a share,
 # and a number of standard errors.
 FEWEST_CHECKS, LEAST_GAIN, SURE = 4, 0.001, 2.0
@@ -161,19 +162,26 @@ def absent_labels(
             here = obstacle or (
                 "" if through else f"no table knows it together with those of {view}"
             )
+            here = here if tables else "no table records it"
             found.append(AbsentLabel(view, labels[k], tables, through, here))
     return found
 
 
 def describe_absent(absent: Sequence[AbsentLabel], simulated: "Simulation | None") -> list[str]:
     """Sentences for the user on labels that tables never record."""
-    groups: dict[tuple[str, str], list[AbsentLabel]] = {}
+    groups: dict[tuple[str, str], list[AbsentLabel]] = {}  # by view and obstacle
     for each in absent:
         groups.setdefault((each.view, each.obstacle), []).append(each)
     found = []
     for (view, obstacle), of_view in groups.items():
         what = some([each.label for each in of_view], 6, str)
         them = "it is" if len(of_view) == 1 else "they are"
+        if not of_view[0].tables:
+            found.append(
+                f"{view} never records {what}, nor does another table: there is nothing to learn "
+                "from, and its probability of one half means nothing."
+            )
+            continue
         if obstacle:
             found.append(
                 f"{view} never records {what}: there {them} given the frequency in other tables, "
@@ -236,7 +244,9 @@ class Simulation:
                 f"only {self.n_checks} times does a table know a label often enough that another "
                 f"one records, too, to check what can be borrowed; {FEWEST_CHECKS} are needed"
             )
-        if not self.strength or self.gain <= max(SURE * self.error, LEAST_GAIN):
+        if not self.strength:
+            return "checked on labels that are recorded, others do not tell about one that is not"
+        if self.gain <= max(SURE * self.error, LEAST_GAIN):
             gain, error = 100 * max(self.gain, 0.0), 100 * self.error
             return (
                 "checked on labels that are recorded, other labels do not tell enough about one "
@@ -310,7 +320,8 @@ def _strength(entries: Sequence[tuple[int, Matrix, Matrix, float]]) -> float:
         losses = sum(_loss(of, strength) for of in entries)
         return float(losses + 0.5 * HOLD_STRENGTH * strength**2)
 
-    return float(minimize_scalar(loss, bounds=(0.0, MOST_STRENGTH), method="bounded").x)
+    found = float(minimize_scalar(loss, bounds=(0.0, MOST_STRENGTH), method="bounded").x)
+    return found if found > LEAST_STRENGTH else 0.0  # which the search does not reach
 
 
 def _loss(entry: tuple[int, Matrix, Matrix, float], strength: float) -> float:

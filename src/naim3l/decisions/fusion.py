@@ -13,6 +13,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
 from naim3l._arrays import Matrix
+from naim3l._text import some
+from naim3l._warnings import warn_user
 from naim3l.decisions.calibration import Calibration
 from naim3l.files.stored import Array, ListOf, Nested, Number
 from naim3l.input.batches import Batch
@@ -370,7 +372,14 @@ def _match_rows(tables: list[Any]) -> tuple[Any, list[Any]]:
     """Index of the samples, None for tables without one, and positions of each table's rows."""
     if not hasattr(tables[0], "iloc"):
         return None, [slice(None)] * len(tables)
-    index = tables[0].index.append([table.index for table in tables[1:]]).drop_duplicates()
+    every = tables[0].index.append([table.index for table in tables[1:]])
+    index = every.drop_duplicates()
+    if len(tables) > 1 and len(index) == len(every):
+        first = [f"{table.index[0]!r}" for table in tables if len(table)]
+        warn_user(
+            "fuse: no sample is in two tables, so that nothing is fused; rows are matched by "
+            f"index, and the first ones are {some(first, 4, str)}."
+        )
     return index, [index.get_indexer(table.index) for table in tables]
 
 
