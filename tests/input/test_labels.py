@@ -1,5 +1,6 @@
 """Label tables: words and codings, names, rows, and unknown entries filled in."""
 
+import pickle
 import warnings
 from functools import reduce
 from itertools import pairwise
@@ -26,6 +27,7 @@ from naim3l.input.labels import (
     LabelDecoder,
     LabelledRows,
     LabelSurvey,
+    LabelWordError,
     LabelWords,
     check_seen,
     fill_unknown,
@@ -109,7 +111,14 @@ class TestWords:
 
     @pytest.mark.parametrize(
         ("value", "shown"),
-        [(2, "2"), (0.5, "0.5"), (np.inf, "inf"), ("maybe", "'maybe'"), ("yes!", "'yes!'")],
+        [
+            (2, "2"),
+            (2.0, "2"),
+            (0.5, "0.5"),
+            (np.inf, "inf"),
+            ("maybe", "'maybe'"),
+            ("yes!", "'yes!'"),
+        ],
     )
     def test_other_cells_are_refused(self, value, shown):
         frame = pd.DataFrame({"x": [1, 1], "y": pd.Series([1, value], dtype=object)})
@@ -119,11 +128,30 @@ class TestWords:
                 read(labels)
             message = str(raised.value)
             assert message.startswith(f"view 'a', row 1, label {name}: Unknown label type: {shown}")
-            assert "Allowed are yes (1, yes" in message and "naim3l.decode_labels" in message
+            assert "Allowed are yes (1, yes" in message
+            assert f"naim3l.decode_labels(labels, no=[{shown}])" in message
+            assert "--no" not in message
 
     def test_the_first_of_several_strange_words_is_named(self):
         with pytest.raises(ValueError, match=r"row 1, .*'b' is .*\(nor are 'c', 'd'\)"):
             read(column("yes", "b", "c", "b", "d"))
+
+    @pytest.mark.parametrize(
+        ("cells", "cure"),
+        [
+            ([1.0, 2.0], 'naim3l fit --no 2, or no = ["2"] under [labels] in the settings'),
+            (["yes", "not at all"], "--no 'not at all', or no = [\"not at all\"]"),
+            ([1, 0, -1], "naim3l fit --no=-1 --unknown 0"),
+        ],
+        ids=str,
+    )
+    def test_commands_name_their_options(self, cells, cure):
+        """In other processes, too, from which errors come as pickles."""
+        with pytest.raises(LabelWordError) as raised:
+            read(column(*cells))
+        error = pickle.loads(pickle.dumps(raised.value))
+        assert str(error) == str(raised.value)
+        assert cure in error.for_commands and "decode_labels" not in error.for_commands
 
     @pytest.mark.parametrize(
         ("labels", "error"),

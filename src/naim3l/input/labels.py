@@ -4,7 +4,9 @@ What a cell means can depend on other cells of its column, so that the words of 
 collected first, in data frames, files and tables that are read in chunks alike.
 """
 
+import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +26,28 @@ YES = ("1", "yes", "y", "true", "t", "ja", "+", "positive", "pos", "present")
 NO = ("0", "-1", "no", "n", "false", "f", "nein", "negative", "neg", "absent")
 CODINGS = ("words", "signed")
 MOST_WORDS = 1000  # different words of a column that are remembered
+_MOST_SHOWN = 60  # letters of a cell, in an error
 _WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)
 # What to write for the one where a column only has the other.
 _PARTNERS = {
     **{"yes": "no", "y": "n", "true": "false", "t": "f", "ja": "nein", "+": "-", "1": "0"},
     **{"positive": "negative", "pos": "neg", "present": "absent"},
 }
+
+
+class LabelWordError(ValueError):
+    """Error of label cells whose meaning has to be stated, in Python or in a command."""
+
+    def __init__(self, fault: str, in_python: str, in_commands: str) -> None:
+        super().__init__(fault, in_python, in_commands)  # all of which a pickled error needs
+
+    def __str__(self) -> str:
+        return f"{self.args[0]} {self.args[1]}"
+
+    @property
+    def for_commands(self) -> str:
+        """The message for those who cannot write Python."""
+        return f"{self.args[0]} {self.args[2]}"
 
 
 def word(cell: Any) -> str:
@@ -230,10 +248,12 @@ class LabelDecoder:
             if "+" in found and "-" not in given:
                 known["-"] = -1
             if {"0", "-1"} <= set(found) and not {"0", "-1"} & given:
-                raise ValueError(
+                raise LabelWordError(
                     f"{found['-1'][0]}: both 0 and -1 occur; state which means no and which "
-                    "unknown: decode_labels(labels, coding='signed') for 1, -1 and 0 = unknown, or "
-                    "no=['-1'], unknown=['0'] in the settings."
+                    "unknown:",
+                    "decode_labels(labels, coding='signed') for 1, -1 and 0 = unknown.",
+                    'naim3l fit --no=-1 --unknown 0, or no = ["-1"] and unknown = ["0"] under '
+                    "[labels] in the settings, for 1, -1 and 0 = unknown.",
                 )
             _check_known(found, known)
             meanings.append(known)
@@ -271,15 +291,18 @@ def _check_known(found: Mapping[str, tuple[str, Any]], meanings: Mapping[str, An
     strange = [(place, cell) for w, (place, cell) in found.items() if w not in meanings]
     if not strange:
         return
-    (place, cell), others = strange[0], [cell for _, cell in strange[1:]]
+    cells = [int(c) if isinstance(c, float) and c.is_integer() else c for _, c in strange]
+    nor = f" (nor are {some(cells[1:], 4)})" if cells[1:] else ""
     yes, no = (", ".join(w for w, m in meanings.items() if w and m == sign) for sign in (1, -1))
-    shown = int(cell) if isinstance(cell, float) and cell.is_integer() else cell
-    nor = f" (nor are {some(others, 4)})" if others else ""
-    raise ValueError(
-        f"{place}: Unknown label type: {quote(shown)} is not a known label{nor}. Allowed are yes "
-        f"({yes}), no ({no}), unknown ({', '.join(UNKNOWN[1:])}, or a missing cell); "
-        "other words are converted by naim3l.decode_labels, or named with yes, no and unknown in "
-        "the settings and on the command line."
+    shown, first = quote(cells[0]), str(cells[0])[:_MOST_SHOWN]
+    in_toml = json.dumps(first, ensure_ascii=False)
+    raise LabelWordError(
+        f"{strange[0][0]}: Unknown label type: {shown} is not a known label{nor}. Allowed are yes "
+        f"({yes}), no ({no}), unknown ({', '.join(UNKNOWN[1:])}, or a missing cell).",
+        f"naim3l.decode_labels(labels, no=[{shown}]) reads it as no; yes= and unknown= are for "
+        "words that mean these.",
+        f"naim3l fit --no {shlex.quote(first)}, or no = [{in_toml}] under [labels] in the "
+        "settings, reads it as no; --yes and --unknown are for words that mean these.",
     )
 
 
