@@ -1,9 +1,11 @@
 """Label tables: words and codings, names, rows, and unknown entries filled in."""
 
 import pickle
+import re
 import warnings
 from functools import reduce
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -70,6 +72,22 @@ class TestWords:
                 other = "yes" if sign < 1 else "no"
                 signed = read(column(form(entry), other)).signed
                 assert signed[0, 0] == sign, entry
+
+    @pytest.mark.parametrize(
+        ("yes", "no"),
+        [("Oui", "NON"), ("Sí", "No"), ("si\u0301", "no"), ("SI", "NO"), ("Да", "нет"),
+         ("はい", "いいえ"), ("Y", "N"), ("+", "-"), ("＋", "－"), ("１", "０")],
+    )  # fmt: skip
+    def test_words_of_several_languages(self, yes, no):
+        """Also of letters with separate accents, and of full width."""
+        assert_array_equal(read(column(yes, no, "?", None)).signed.ravel(), [1, -1, 0, 0])
+
+    def test_the_guide_has_all_words(self):
+        guide = Path(__file__).parents[2] / "docs" / "guide" / "tables.md"
+        rows = [row for row in guide.read_text(encoding="utf-8").splitlines() if row[:2] == "| "]
+        for words, meaning in ((YES, "yes"), (NO, "no")):
+            (row,) = [row for row in rows if row.endswith(f"| {meaning} |")]
+            assert set(words) <= set(re.split(r"[,;|] ?| in ", row.replace(" |", ",")))
 
     @pytest.mark.parametrize(
         "labels",
@@ -362,6 +380,8 @@ class TestFilling:
             (["no", None, ""], ["no", "no", "yes"]),
             (["+", "-", "?"], ["+", "-", "+"]),
             (["1", "-1", "?"], ["1", "-1", "1"]),
+            (["-1", "?", "?"], ["-1", "-1", "1"]),
+            (["oui", "?", None], ["oui", "non", "oui"]),
             (["?", None, "-"], ["yes", "no", "yes"]),
         ],
         ids=str,

@@ -7,6 +7,7 @@ collected first, in data frames, files and tables that are read in chunks alike.
 import json
 import re
 import shlex
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,21 +19,23 @@ from scipy import sparse
 
 from naim3l._arrays import Mask
 from naim3l._origin import Origin
-from naim3l._text import quote, some
+from naim3l._text import documented, quote, some
 from naim3l._warnings import warn_user
 from naim3l.input.batches import UNKNOWN, Batch, as_matrix, is_missing
 
-YES = ("1", "yes", "y", "true", "t", "ja", "+", "positive", "pos", "present")
-NO = ("0", "-1", "no", "n", "false", "f", "nein", "negative", "neg", "absent")
+# Words for yes and no, in any letter case. Where a column only has one of a pair, the other is
+# written beside it; of several pairs, that of the first.
+PAIRS = (
+    *(("1", "0"), ("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"), ("+", "-")),
+    *(("positive", "negative"), ("pos", "neg"), ("present", "absent"), ("ja", "nein")),
+    *(("oui", "non"), ("sí", "no"), ("si", "no"), ("да", "нет"), ("はい", "いいえ"), ("1", "-1")),
+)
+YES = tuple(dict.fromkeys(yes for yes, _ in PAIRS))
+NO = tuple(dict.fromkeys(no for _, no in PAIRS if no not in UNKNOWN))  # "-" is no beside "+" only
 CODINGS = ("words", "signed")
 MOST_WORDS = 1000  # different words of a column that are remembered
 _MOST_SHOWN = 60  # letters of a cell, in an error
 _WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)
-# What to write for the one where a column only has the other.
-_PARTNERS = {
-    **{"yes": "no", "y": "n", "true": "false", "t": "f", "ja": "nein", "+": "-", "1": "0"},
-    **{"positive": "negative", "pos": "neg", "present": "absent"},
-}
 
 
 class LabelWordError(ValueError):
@@ -51,12 +54,15 @@ class LabelWordError(ValueError):
 
 
 def word(cell: Any) -> str:
-    """Normalised cell, without case and outer spaces; "1" for 1.0 and True, "" for missing."""
+    """Normalised cell, without case and outer spaces; "1" for 1.0 and True, "" for missing.
+
+    The same letters may be written by different characters, such as those of full width.
+    """
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     if not isinstance(cell, str) and is_missing(cell):
         return ""
-    text = str(cell).strip().casefold()
+    text = unicodedata.normalize("NFKC", str(cell)).strip().casefold()
     return str(int(float(text))) if _WHOLE.fullmatch(text) else text
 
 
@@ -89,6 +95,7 @@ USUAL_WORDS = LabelWords()
 _NEVER_REFUSED = set(USUAL_WORDS.meanings()[0]) - {"-1"}  # of which no message gives the place
 
 
+@documented(yes=", ".join(YES), no=", ".join(NO), unknown=", ".join(UNKNOWN[1:-1]))
 def decode_labels(
     labels: Any,
     *,
@@ -105,10 +112,9 @@ def decode_labels(
     Parameters
     ----------
     labels : array, sparse matrix, series or data frame of shape (n_rows, n_labels) or (n_rows,)
-        Words are compared without regard to case and surrounding spaces. Known are 1, yes, y,
-        true, t, ja, +, positive, pos, present; 0, -1, no, n, false, f, nein, negative, neg, absent;
-        and for unknown a missing cell, ?, unknown, na, n/a, nan, null, none, missing and -, which
-        means no in a column that has +.
+        Words are compared without regard to case and surrounding spaces. They are, for yes:
+        <yes>; for no: <no>; and for unknown: a missing cell, <unknown>, and -, which means no in a
+        column that has +.
     yes, no, unknown : iterables
         Additional words or numbers, which take precedence.
     coding : {"words", "signed"}, default="words"
@@ -408,5 +414,6 @@ def _partner(cell: Any, sign: int) -> Any:
     """The other of two cells, such as "no" for "yes" and False for True."""
     if not isinstance(cell, str):
         return type(cell)(sign > 0)
-    pairs = _PARTNERS if sign < 0 else {no: yes for yes, no in _PARTNERS.items()}
-    return pairs.get(word(cell), "yes" if sign > 0 else "no")
+    pairs = [pair if sign < 0 else pair[::-1] for pair in PAIRS]
+    partners = dict(reversed(pairs))  # so that the first of several counts
+    return partners.get(word(cell), "yes" if sign > 0 else "no")
