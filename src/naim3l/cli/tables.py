@@ -17,13 +17,16 @@ from naim3l.features.recipes import Recipe
 from naim3l.features.survey import FEWEST_COUNTED, TEXT, TableSurvey, find_ids
 from naim3l.files.errors import ReadError, close_names
 from naim3l.files.tables import FileTable, is_folder, open_table
-from naim3l.input.batches import Batch
+from naim3l.input.batches import UNKNOWN, Batch
 from naim3l.input.labels import USUAL_WORDS, LabelDecoder, LabelSurvey, LabelWords, word
 from naim3l.input.sources import FileView, LabelColumns, set_ids
 
 HEAD = 1000  # rows of a table by which something is guessed before all are read
 # How much a column looks like a label.
-SURE, PERHAPS, UNRECORDED = "sure", "perhaps", "unrecorded"
+SURE, PERHAPS, CODED, UNRECORDED = "sure", "perhaps", "coded", "unrecorded"
+# Codes of answers in surveys: yes and no; and of none, such as refused (7) and does not know (9).
+YES_OR_NO = ("1", "2")
+NO_ANSWER = tuple(digit * length for length in (1, 2, 3, 4) for digit in "789")
 
 
 def decode(decoder: LabelDecoder, names: list[str], labels: Batch) -> Any:
@@ -208,7 +211,8 @@ def choose_columns(
 def label_likeness(column: Any, words: tuple[dict[str, int], set[str]]) -> str | None:
     """Whether a pandas column may be a label.
 
-    `SURE` by words, `PERHAPS` if it has only 0 and 1, `UNRECORDED` if all of it is unknown.
+    `SURE` by words, `PERHAPS` if it has only 0 and 1, `UNRECORDED` if all of it is unknown. That
+    it is `CODED` only all tables tell together.
     """
     meanings, given = words
     is_number = column.dtype.kind in "iuf" and not given
@@ -226,6 +230,18 @@ def label_likeness(column: Any, words: tuple[dict[str, int], set[str]]) -> str |
     if not known:
         return UNRECORDED
     return PERHAPS if known <= {"1", "0", "-1"} else SURE
+
+
+def codes_of_answers(column: Any) -> set[str] | None:
+    """Known values of a pandas column, if all are codes of answers in surveys."""
+    codes = {*YES_OR_NO, *NO_ANSWER}
+    if column.dtype.kind in "iuf" and not column.dropna().isin([*map(int, codes)]).all():
+        return None
+    try:
+        found = set(map(word, column.unique())) - {*UNKNOWN}
+    except TypeError:  # lists and the like
+        return None
+    return found if found <= codes else None
 
 
 def _warn_of_other_labels(view: ViewTable, frame: Any, labels: Collection[str]) -> None:
