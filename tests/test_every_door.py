@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from naim3l import NAIM3L, DataWarning, load
 from study import run
@@ -281,3 +282,29 @@ def test_init_leaves_out_what_fit_refuses(name, tmp_path):
     (comment,) = [line for line in settings.read_text().splitlines() if "'high'" in line]
     assert comment.strip().startswith('"crp",')
     assert plain(comment.partition("guessed: ")[2]) == error
+
+
+def scattered(table, rng):
+    """A sparse table whose entries are stored in two parts, and in no order."""
+    rows, columns = np.nonzero(table)
+    rows, columns = np.tile(rows, 2), np.tile(columns, 2)
+    mixed = rng.permutation(len(rows))
+    mixed = mixed[np.argsort(rows[mixed], kind="stable")]
+    starts = np.searchsorted(rows[mixed], np.arange(len(table) + 1))
+    entries = table[rows, columns][mixed] / 2, columns[mixed], starts
+    return sparse.csr_array(entries, shape=table.shape)
+
+
+@pytest.mark.parametrize("features", ["auto", "scale", "histogram", None])
+def test_sparse_tables_in_any_form_give_the_scores_of_dense_ones(features, rng):
+    dense = rng.random((60, 5)) * (rng.random((60, 5)) < 0.7) + np.eye(60, 5)
+    labels = {"lab": (dense[:, :2] > 0.4).astype(float)}
+    model = NAIM3L(**MODEL, features=features).fit({"lab": dense}, labels)
+    expected = model.decision_function({"lab": dense})["lab"]
+    table = scattered(dense, rng)
+    for form in (table, sparse.csr_matrix(table), sparse.csc_array(table.T).T):
+        other = NAIM3L(**MODEL, features=features).fit({"lab": form}, labels)
+        for fitted_model in (model, other):
+            found = fitted_model.decision_function({"lab": form})["lab"]
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+    assert table.nnz == 2 * np.count_nonzero(dense)

@@ -294,6 +294,18 @@ class TestRowsOfNumbers:
         with pytest.raises(ValueError, match=rf"^view 'a', row 2, column '?c?1'?: {error}"):
             read_numbers(Batch(CONTAINERS[kind](values), "view 'a'"))
 
+    @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
+    def test_sparse_tables_become_canonical_and_stay_as_they_are(self, kind):
+        parts = np.array([1.0, 2, 3, nan, 4]), np.array([2, 0, 2, 1, 1]), np.array([0, 3, 5])
+        table = kind(tuple(map(np.copy, parts)), shape=(2, 3))
+        batch = Batch(table, "X")
+        assert batch.data.has_canonical_format and batch.data.nnz == 3
+        assert_array_equal(batch.data.toarray(), [[2, 0, 4], [0, nan, 0]])
+        for given_part, part in zip((table.data, table.indices, table.indptr), parts, strict=True):
+            assert_array_equal(given_part, part)
+        canonical = sparse.csr_array(np.eye(2))
+        assert np.shares_memory(Batch(canonical, "X").data.data, canonical.data)  # no needless copy
+
     @given(st.lists(st.lists(st.sampled_from([0.0, 1.0, nan]), min_size=3, max_size=3), min_size=1))
     def test_present_rows_by_definition(self, rows):
         for values in (np.array(rows), sparse.csr_array(np.array(rows))):

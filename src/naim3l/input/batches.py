@@ -31,10 +31,10 @@ WIDEST_RANGE = 1e4  # ratio of the size of a column to the spread of another tha
 class Batch:
     """A two-dimensional table in memory, or some rows of a longer one.
 
-    Lists become arrays, sparse formats CSR, and masked cells NaN (None if they are not numbers). A
-    text as ``origin`` is the name of the table, such as ``"view 'lab'"``; ``column_word`` is
-    "column" or "label" in messages, in which ``positions`` are the numbers of columns of a wider
-    table.
+    Lists become arrays, sparse formats CSR whose entries are stored once and in order, and masked
+    cells NaN (None if they are not numbers). A text as ``origin`` is the name of the table, such as
+    ``"view 'lab'"``; ``column_word`` is "column" or "label" in messages, in which ``positions`` are
+    the numbers of columns of a wider table.
     """
 
     def __init__(
@@ -318,7 +318,16 @@ def as_matrix(data: Any, origin: Origin | str, *, allow_1d: bool = False) -> Any
             f"{origin}: expected a table (NumPy array, SciPy sparse matrix, data frame in memory), "
             f"got {got}. Give several views as a mapping {{name: table}}."
         )
-    return sparse.csr_array(array) if sparse.issparse(array) else array
+    return _canonical(array) if sparse.issparse(array) else array
+
+
+def _canonical(table: Any) -> Any:
+    """CSR array in which each entry is stored once and in order, as all code behind expects."""
+    array = sparse.csr_array(table)  # shares its entries with the table of the user
+    if not array.has_canonical_format:
+        array = array.copy()
+        array.sum_duplicates()
+    return array
 
 
 def _as_array(data: Any, origin: Origin | str) -> NDArray:
