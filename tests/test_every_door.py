@@ -284,6 +284,17 @@ def test_init_leaves_out_what_fit_refuses(name, tmp_path):
     assert plain(comment.partition("guessed: ")[2]) == error
 
 
+@pytest.mark.parametrize("door", ["pandas", "polars", *(d for d in DOORS if "parquet" in str(d))])
+@pytest.mark.parametrize("cell", [[1.5, 2.0], {"low": 80, "high": 120}], ids=str)
+def test_nested_columns_are_refused_with_what_to_do(door, cell, tmp_path):
+    frame = messy()[["weight", *LABELS]]
+    frame["pressure"] = pd.Series([None, *[cell] * (N - 1)])
+    model, _, error = fitted(door, frame, tmp_path)
+    assert model is None
+    assert plain(error).startswith("view 'lab', row 1, column 'pressure': ")
+    assert "is not a number, text or date; make a column of each of its values" in error
+
+
 def scattered(table, rng):
     """A sparse table whose entries are stored in two parts, and in no order."""
     rows, columns = np.nonzero(table)

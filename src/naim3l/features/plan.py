@@ -48,6 +48,7 @@ from naim3l.files.stored import Flag, ListOf, Maybe, Nested, Number, Text, Whole
 from naim3l.input.batches import (
     LARGEST,
     Batch,
+    CellTypeError,
     check_finite,
     check_not_tiny,
     is_unknown,
@@ -340,7 +341,7 @@ def judge_column(survey: TableSurvey, j: int) -> Kind:
     n = Counter[str]() if cells is None else cells.n
     if cells is not None and n["strange"]:
         place, cell = cells.first["strange"]
-        raise TypeError(
+        raise CellTypeError(
             f"{place}: {quote(cell)} is not a number, text or date; correct it, or leave the "
             "column out."
         )
