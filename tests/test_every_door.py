@@ -202,17 +202,20 @@ def test_one_table_gives_one_model(door, by_pandas, tmp_path):
     np.testing.assert_allclose(scores["lab"], expected_scores["lab"], rtol=0, atol=1e-10)
 
 
+def new_rows(door, frame, folder):
+    """Features as a model takes them in Python."""
+    if door in ("pandas", "polars", "dask"):
+        return frames(door, frame)[0]
+    return {"lab": source(door, frame, folder)}
+
+
 @pytest.mark.parametrize("door", PYTHON)
 def test_new_rows_through_any_door_have_the_same_scores(door, by_pandas, tmp_path):
     model, _ = by_pandas
     frame = messy()
-    given = frames("pandas", frame)[0]
     with pytest.warns(DataWarning) as expected_warnings:
-        expected = model.decision_function(given)["lab"]
-    if door in ("polars", "dask"):
-        given = frames(door, frame)[0]
-    else:
-        given = {"lab": source(door, frame, tmp_path)}
+        expected = model.decision_function(frames("pandas", frame)[0])["lab"]
+    given = new_rows(door, frame, tmp_path)
     with pytest.warns(DataWarning) as warned:
         scores = model.decision_function(given)["lab"]
         scores = scores.compute() if hasattr(scores, "compute") else scores
@@ -282,6 +285,39 @@ def test_init_leaves_out_what_fit_refuses(name, tmp_path):
     (comment,) = [line for line in settings.read_text().splitlines() if "'high'" in line]
     assert comment.strip().startswith('"crp",')
     assert plain(comment.partition("guessed: ")[2]) == error
+
+
+@pytest.fixture(scope="module")
+def with_probabilities(tmp_path_factory):
+    """A model with probabilities, and its file."""
+    X, y = frames("pandas", messy()[["weight", "visits", *LABELS]])
+    model = NAIM3L(**MODEL, decide="half", random_state=0).fit(X, y)
+    model.save(path := tmp_path_factory.mktemp("model") / "model.naim3l")
+    return model, path
+
+
+@pytest.mark.parametrize(
+    "door", ["pandas", *PYTHON, "$ lab.csv", pytest.param("$ csv", marks=DASK)]
+)
+@pytest.mark.filterwarnings("ignore::naim3l.DataWarning")
+def test_rows_without_a_value_have_no_answer(door, with_probabilities, tmp_path):
+    model, path = with_probabilities
+    frame, empty = messy()[["weight", "visits", *LABELS]], [8, 120]
+    frame.loc[empty, ["weight", "visits"]] = np.nan
+    table = f"lab={source(door[2:], frame, tmp_path)}" if door[0] == "$" else None
+    rows = None if table else new_rows(door, frame, tmp_path)
+    for kind, method in (("labels", "predict"), ("probabilities", "predict_proba"),
+                         ("scores", "decision_function")):  # fmt: skip
+        if table:
+            out = tmp_path / f"{kind}.csv"
+            assert run("predict", path, table, "--what", kind, "-o", out).exit_code == 0
+            found = pd.read_csv(out)[LABELS]
+        else:
+            found = getattr(model, method)(rows)["lab"]
+            found = found.compute() if hasattr(found, "compute") else found
+        lacking = np.isnan(np.asarray(found, dtype=float))
+        assert (lacking.any(axis=1) == lacking.all(axis=1)).all()
+        assert np.flatnonzero(lacking.all(axis=1)).tolist() == empty
 
 
 @pytest.mark.parametrize("door", ["pandas", "polars", *(d for d in DOORS if "parquet" in str(d))])
