@@ -202,6 +202,27 @@ def test_one_table_gives_one_model(door, by_pandas, tmp_path):
     np.testing.assert_allclose(scores["lab"], expected_scores["lab"], rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("door", ["pandas", *DOORS])
+def test_one_day_above_12_decides_all_dates_of_a_column(door, tmp_path):
+    """Wherever it is; without one, dates are refused."""
+    frame = messy()[["weight", "seen", *LABELS]]
+    expected, *_ = fitted("pandas", frame, None)
+    frame["seen"] = frame["seen"].str.replace(r"(\d+)-(\d+)-(\d+)", r"\3/\2/\1", regex=True)
+    early = frame["seen"].str[:2].astype(int) <= 12
+    ordered = pd.concat([frame[early], frame[~early]])  # which are in the last part of a folder
+    frame = ordered.reset_index(drop=True)
+    model, _, error = fitted(door, frame, tmp_path)
+    assert error is None
+    (found,) = [c for c in model.columns_["lab"] if c.name == "seen"]
+    (known,) = [c for c in expected.columns_["lab"] if c.name == "seen"]
+    assert (found.kind, found.date_order) == ("date", "day first")
+    assert found.mean == pytest.approx(known.mean)
+    (tmp_path / "early").mkdir()
+    frame["seen"] = "07" + frame["seen"].str[2:]
+    model, _, error = fitted(door, frame, tmp_path / "early")
+    assert model is None and "the order of day and month is ambiguous" in error
+
+
 def new_rows(door, frame, folder):
     """Features as a model takes them in Python."""
     if door in ("pandas", "polars", "dask"):
