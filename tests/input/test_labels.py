@@ -36,6 +36,7 @@ from naim3l.input.labels import (
     label_batch,
     match_labels,
     word,
+    written_words,
 )
 from naim3l.input.sources import refuse_names
 
@@ -185,6 +186,31 @@ class TestWords:
     def test_refused(self, labels, error):
         with pytest.raises(ValueError, match=f"^view 'a': .*{error}"):
             read(labels)
+
+
+class TestWrittenWords:
+    @pytest.mark.parametrize(
+        ("columns", "words"),
+        [
+            ([["yes", "no", "?"], ["no", "yes", None]], ("yes", "no")),
+            ([["Yes", "No"], ["yes", "no"]], ("yes", "no")),  # in several letter cases
+            ([["Yes ", "No"], ["No", None]], ("Yes", "No")),
+            ([[1.0, 2.0], [2, 9]], ("1", "2")),
+            ([["1.0", "2"], [" 2.0", "9"]], ("1", "2")),
+            ([[1, 0], [True, False]], None),
+            ([[1, 0, None], [0, 1, 1]], ("1", "0")),
+            ([["yes", "no"], ["y", "n"]], None),
+            ([["yes", "no"], ["yes", "0"]], None),
+            ([["yes", "?"], ["yes", "yes"]], None),  # no word for no
+            ([["+", "-"]], ("+", "-")),
+        ],
+        ids=str,
+    )
+    def test_one_word_for_yes_and_one_for_no_in_all_labels(self, columns, words):
+        frame = pd.DataFrame({k: pd.Series(cells, dtype=object) for k, cells in enumerate(columns)})
+        survey = LabelSurvey.of(Batch(frame.rename(columns=str), "X", "label"))
+        decoder = LabelDecoder.of(survey, LabelWords(no=("2",), unknown=("9",)))
+        assert written_words(survey, decoder) == words
 
 
 class TestDecodeLabels:

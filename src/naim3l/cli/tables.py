@@ -18,7 +18,14 @@ from naim3l.features.survey import FEWEST_COUNTED, TEXT, TableSurvey, find_ids
 from naim3l.files.errors import ReadError, close_names
 from naim3l.files.tables import FileTable, is_folder, open_table
 from naim3l.input.batches import UNKNOWN, Batch
-from naim3l.input.labels import USUAL_WORDS, LabelDecoder, LabelSurvey, LabelWords, word
+from naim3l.input.labels import (
+    USUAL_WORDS,
+    LabelDecoder,
+    LabelSurvey,
+    LabelWords,
+    word,
+    written_words,
+)
 from naim3l.input.sources import FileView, LabelColumns, set_ids
 
 HEAD = 1000  # rows of a table by which something is guessed before all are read
@@ -120,7 +127,18 @@ class ViewTable:
     def roles(self, id: str | None) -> dict[str, Any]:
         """What later tables need to know about the columns, as plain values."""
         words = {key: list(getattr(self.words, key)) for key in ("yes", "no", "unknown")}
+        words["written"] = self._written_words()
         return {"id": id, "labels": self.labels, "ignored": list(self.ignored), **words}
+
+    def _written_words(self) -> list[str]:
+        """The words for yes and no in the first rows; none if there are several, or 1 and 0.
+
+        None, too, of signs, which spreadsheets would take for formulas.
+        """
+        labels = Batch(*self.labels_table.read(n_rows=HEAD, columns=self.labels), "label")
+        survey = LabelSurvey.of(labels)
+        words = written_words(survey, LabelDecoder.of(survey, self.words))
+        return [] if words in (None, ("1", "0"), ("+", "-")) else [*(words or ())]
 
 
 def is_chunked(settings: Settings, memory: str | None, address: str | None) -> bool:
@@ -351,7 +369,7 @@ def stored_roles(model: Any, view: str) -> dict[str, Any]:
     stored = model.roles_.get(view) if isinstance(model.roles_, Mapping) else None
     given = stored if isinstance(stored, Mapping) else {}
     roles: dict[str, Any] = {"id": of if isinstance(of := given.get("id"), str) else None}
-    for key in ("labels", "ignored", "yes", "no", "unknown"):
+    for key in ("labels", "ignored", "yes", "no", "unknown", "written"):
         found = given.get(key)
         listed = found if isinstance(found, list) else []
         roles[key] = [entry for entry in listed if isinstance(entry, str)]

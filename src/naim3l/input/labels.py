@@ -277,6 +277,23 @@ class LabelDecoder:
         return signed
 
 
+def written_words(survey: LabelSurvey, decoder: LabelDecoder) -> tuple[str, str] | None:
+    """The one word for yes and the one for no of all labels; None if there is not one of each.
+
+    Written in different letter cases, a word is normalised.
+    """
+    spelled: dict[int, dict[str, set[str]]] = {1: {}, -1: {}, 0: {}}
+    for found, meanings in zip(survey.words, decoder.meanings, strict=True):
+        for entry, (_, cell) in found.items():
+            text = cell.strip() if isinstance(cell, str) and not _WHOLE.fullmatch(cell) else entry
+            spelled[meanings[entry]].setdefault(entry, set()).add(text)
+    if len(spelled[1]) != 1 or len(spelled[-1]) != 1:
+        return None
+    [(yes, of_yes)], [(no, of_no)] = spelled[1].items(), spelled[-1].items()
+    one_case = len(of_yes) == len(of_no) == 1
+    return (of_yes.pop(), of_no.pop()) if one_case else (yes, no)
+
+
 @dataclass(frozen=True)
 class LabelledRows:
     """Labels of some rows, as they were given and as signs; see `LabelDecoder.decode`."""
