@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from naim3l import NAIM3L, DataWarning, load
 from study import run
@@ -201,17 +202,41 @@ def test_one_table_gives_one_model(door, by_pandas, tmp_path):
     np.testing.assert_allclose(scores["lab"], expected_scores["lab"], rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("door", ["pandas", *DOORS])
+def test_one_day_above_12_decides_all_dates_of_a_column(door, tmp_path):
+    """Wherever it is; without one, dates are refused."""
+    frame = messy()[["weight", "seen", *LABELS]]
+    expected, *_ = fitted("pandas", frame, None)
+    frame["seen"] = frame["seen"].str.replace(r"(\d+)-(\d+)-(\d+)", r"\3/\2/\1", regex=True)
+    early = frame["seen"].str[:2].astype(int) <= 12
+    ordered = pd.concat([frame[early], frame[~early]])  # which are in the last part of a folder
+    frame = ordered.reset_index(drop=True)
+    model, _, error = fitted(door, frame, tmp_path)
+    assert error is None
+    (found,) = [c for c in model.columns_["lab"] if c.name == "seen"]
+    (known,) = [c for c in expected.columns_["lab"] if c.name == "seen"]
+    assert (found.kind, found.date_order) == ("date", "day first")
+    assert found.mean == pytest.approx(known.mean)
+    (tmp_path / "early").mkdir()
+    frame["seen"] = "07" + frame["seen"].str[2:]
+    model, _, error = fitted(door, frame, tmp_path / "early")
+    assert model is None and "the order of day and month is ambiguous" in error
+
+
+def new_rows(door, frame, folder):
+    """Features as a model takes them in Python."""
+    if door in ("pandas", "polars", "dask"):
+        return frames(door, frame)[0]
+    return {"lab": source(door, frame, folder)}
+
+
 @pytest.mark.parametrize("door", PYTHON)
 def test_new_rows_through_any_door_have_the_same_scores(door, by_pandas, tmp_path):
     model, _ = by_pandas
     frame = messy()
-    given = frames("pandas", frame)[0]
     with pytest.warns(DataWarning) as expected_warnings:
-        expected = model.decision_function(given)["lab"]
-    if door in ("polars", "dask"):
-        given = frames(door, frame)[0]
-    else:
-        given = {"lab": source(door, frame, tmp_path)}
+        expected = model.decision_function(frames("pandas", frame)[0])["lab"]
+    given = new_rows(door, frame, tmp_path)
     with pytest.warns(DataWarning) as warned:
         scores = model.decision_function(given)["lab"]
         scores = scores.compute() if hasattr(scores, "compute") else scores
@@ -281,3 +306,73 @@ def test_init_leaves_out_what_fit_refuses(name, tmp_path):
     (comment,) = [line for line in settings.read_text().splitlines() if "'high'" in line]
     assert comment.strip().startswith('"crp",')
     assert plain(comment.partition("guessed: ")[2]) == error
+
+
+@pytest.fixture(scope="module")
+def with_probabilities(tmp_path_factory):
+    """A model with probabilities, and its file."""
+    X, y = frames("pandas", messy()[["weight", "visits", *LABELS]])
+    model = NAIM3L(**MODEL, decide="half", random_state=0).fit(X, y)
+    model.save(path := tmp_path_factory.mktemp("model") / "model.naim3l")
+    return model, path
+
+
+@pytest.mark.parametrize(
+    "door", ["pandas", *PYTHON, "$ lab.csv", pytest.param("$ csv", marks=DASK)]
+)
+@pytest.mark.filterwarnings("ignore::naim3l.DataWarning")
+def test_rows_without_a_value_have_no_answer(door, with_probabilities, tmp_path):
+    model, path = with_probabilities
+    frame, empty = messy()[["weight", "visits", *LABELS]], [8, 120]
+    frame.loc[empty, ["weight", "visits"]] = np.nan
+    table = f"lab={source(door[2:], frame, tmp_path)}" if door[0] == "$" else None
+    rows = None if table else new_rows(door, frame, tmp_path)
+    for kind, method in (("labels", "predict"), ("probabilities", "predict_proba"),
+                         ("scores", "decision_function")):  # fmt: skip
+        if table:
+            out = tmp_path / f"{kind}.csv"
+            assert run("predict", path, table, "--what", kind, "-o", out).exit_code == 0
+            found = pd.read_csv(out)[LABELS]
+        else:
+            found = getattr(model, method)(rows)["lab"]
+            found = found.compute() if hasattr(found, "compute") else found
+        lacking = np.isnan(np.asarray(found, dtype=float))
+        assert (lacking.any(axis=1) == lacking.all(axis=1)).all()
+        assert np.flatnonzero(lacking.all(axis=1)).tolist() == empty
+
+
+@pytest.mark.parametrize("door", ["pandas", "polars", *(d for d in DOORS if "parquet" in str(d))])
+@pytest.mark.parametrize("cell", [[1.5, 2.0], {"low": 80, "high": 120}], ids=str)
+def test_nested_columns_are_refused_with_what_to_do(door, cell, tmp_path):
+    frame = messy()[["weight", *LABELS]]
+    frame["pressure"] = pd.Series([None, *[cell] * (N - 1)])
+    model, _, error = fitted(door, frame, tmp_path)
+    assert model is None
+    assert plain(error).startswith("view 'lab', row 1, column 'pressure': ")
+    assert "is not a number, text or date; make a column of each of its values" in error
+
+
+def scattered(table, rng):
+    """A sparse table whose entries are stored in two parts, and in no order."""
+    rows, columns = np.nonzero(table)
+    rows, columns = np.tile(rows, 2), np.tile(columns, 2)
+    mixed = rng.permutation(len(rows))
+    mixed = mixed[np.argsort(rows[mixed], kind="stable")]
+    starts = np.searchsorted(rows[mixed], np.arange(len(table) + 1))
+    entries = table[rows, columns][mixed] / 2, columns[mixed], starts
+    return sparse.csr_array(entries, shape=table.shape)
+
+
+@pytest.mark.parametrize("features", ["auto", "scale", "histogram", None])
+def test_sparse_tables_in_any_form_give_the_scores_of_dense_ones(features, rng):
+    dense = rng.random((60, 5)) * (rng.random((60, 5)) < 0.7) + np.eye(60, 5)
+    labels = {"lab": (dense[:, :2] > 0.4).astype(float)}
+    model = NAIM3L(**MODEL, features=features).fit({"lab": dense}, labels)
+    expected = model.decision_function({"lab": dense})["lab"]
+    table = scattered(dense, rng)
+    for form in (table, sparse.csr_matrix(table), sparse.csc_array(table.T).T):
+        other = NAIM3L(**MODEL, features=features).fit({"lab": form}, labels)
+        for fitted_model in (model, other):
+            found = fitted_model.decision_function({"lab": form})["lab"]
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+    assert table.nnz == 2 * np.count_nonzero(dense)

@@ -83,7 +83,8 @@ def what_is_filled_in_is_probable_and_marked(study, model):
 def predictions_have_ids_or_numbers_of_rows(study, model):
     table = pd.read_csv("predicted.csv")
     assert set(study.labels) <= set(table.columns) and set(table["view"]) == set(model.views_)
-    assert np.isin(table[study.labels].to_numpy(), (0, 1)).all()
+    words = ("used", "never") if study.words else ("yes", "no")  # those of the tables
+    assert np.isin(table[study.labels].to_numpy(), words).all()
     assert table.columns.get_loc(study.labels[0]) >= 2  # the view and the id before them
 
 

@@ -127,7 +127,7 @@ def test_predictions_carry_ids(folder, what, ending):
 def test_the_rule_of_decision_can_be_changed(folder, rule):
     out = f"{rule}.csv"
     arguments = ["predict", "model.naim3l", "clinic=clinic_new.csv", "--decide", rule, "-o", out]
-    done = run(*arguments)
+    done = run(*arguments, "--codes", "0/1")
     assert done.exit_code == 0, done.output
     model, scores = load("model.naim3l"), "scores.csv"
     run("predict", "model.naim3l", "clinic=clinic_new.csv", "--what", "scores", "-o", scores)
@@ -149,7 +149,7 @@ def test_labels_are_filled_in(folder):
     result = run("impute", "model.naim3l", *VIEWS, *ROLES, "-o", "filled", "--format", ".tsv")
     assert result.exit_code == 0, result.output
     table = pd.read_csv("filled/lab.tsv", sep="\t")
-    assert len(table) == 300 and set(table["flu"]) == {0, 1}
+    assert len(table) == 300 and set(table["flu"]) == {"yes", "no"}
     assert table["flu_confidence"].between(0.5, 1).all()
     assert table["flu_filled"].isin(["features", "known labels", "both"]).any()
     assert table["flu_filled"].isna().any()

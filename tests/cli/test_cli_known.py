@@ -60,7 +60,7 @@ class TestKnownLabelsOfNewRows:
         assert (found.loc[known.index, others] != usual.loc[known.index, others]).all(axis=None)
         others = usual.index.difference(known.index)
         pd.testing.assert_frame_equal(found.loc[others], usual.loc[others])
-        yes = self.predict("--known", given)
+        yes = self.predict("--known", given, "--codes", "0/1")
         assert (yes.loc[known.index, "flu"] == known).all()
 
     def test_they_are_those_of_python(self, folder):

@@ -73,6 +73,7 @@ def quietly(*arguments):
 
 def test_roles_are_those_of_the_fit(folder):
     words = {"yes": ["used"], "no": ["never"], "unknown": ["not asked"]}
+    words["written"] = ["used", "never"]
     assert load("model.naim3l").roles_ == {
         "clinic": {"id": "patient_no", "labels": ["flu", "gout"], "ignored": [], **words},
         "lab": {"id": "case", "labels": ["flu", "asthma"], "ignored": ["alt"], **words},
@@ -101,7 +102,9 @@ def test_nothing_need_be_said_again(folder):
     table = pd.read_csv("p.csv")
     assert list(table.columns) == ["id", "view", "flu", "gout", "asthma"]
     assert list(table["id"]) == [*NUMBERS, *NUMBERS[: 2 * N // 3]]
-    assert list(pd.read_csv("filled/lab.csv")["case"]) == list(NUMBERS[: 2 * N // 3])
+    filled = pd.read_csv("filled/lab.csv")
+    assert list(filled["case"]) == list(NUMBERS[: 2 * N // 3])
+    assert set(table["flu"]) == set(filled["flu"]) == {"used", "never"}
 
 
 def test_ids_of_different_names_are_fused(folder):

@@ -19,7 +19,7 @@ from naim3l.cli.settings import (
     parse_sources,
     read_settings,
 )
-from naim3l.cli.tables import choose_columns, label_likeness
+from naim3l.cli.tables import choose_columns, label_likeness, open_training
 from naim3l.files.errors import ReadError
 from naim3l.input.labels import USUAL_WORDS, LabelWords
 
@@ -326,6 +326,62 @@ def test_columns_that_a_table_never_records_do_not_displace_labels(write):
     found, text = draft(["clinic.csv", "lab.csv"])
     assert all(view.labels == ["flu"] for view in found.views.values())
     assert '"smokes" is dropped by the fit (0 known values' in text
+
+
+def write_coded(write, *columns):
+    """Two tables with columns of the same names, given as the cells of each table."""
+    for i, view in enumerate("ab"):
+        table = pd.DataFrame({name: of[i].split() for name, *of in columns})
+        table.insert(0, f"x_{view}", [0.5, 1.5, 2.5, 3.5, 1.2])
+        write(table.to_csv(index=False), f"{view}.csv")
+    return ["a.csv", "b.csv"]
+
+
+SMOKES, DRINKS = ("smokes", "1 2 7 2 1", "2 2 1 ? 9"), ("drinks", "1 2 2 2 1", "2 2 1 1 2")
+
+
+def test_codes_of_answers_in_all_tables_are_labels(write):
+    found, text = draft(write_coded(write, SMOKES, DRINKS, ("rating", "1 2 3 4 5", "2 5 1 3 1")))
+    assert all(view.labels == ["smokes", "drinks"] for view in found.views.values())
+    assert found.words == LabelWords(no=("2",), unknown=("7", "9"))
+    assert 'no = ["2"] # guessed: ' in text and 'unknown = ["7", "9"] # guessed: ' in text
+    views = open_training(found)
+    assert views["a"].read()[1].to_numpy()[:, 0].tolist()[:2] == [1, 0]
+    unknown = [of.read()[1]["smokes"].isna().sum() for of in views.values()]
+    assert unknown == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels"),
+    [
+        ([("visits", "1 2 2 1 1", "1 2 3 2 1")], []),  # a 3 in one table
+        ([("visits", "1 2 2 1 1", "1 2 0 2 1")], []),
+        ([("visits", "1 1 9 1 1", "1 1 7 1 1")], []),  # no 2
+        ([("rating", "1 2 3 4 5", "5 4 3 2 1")], []),
+        ([DRINKS], ["drinks"]),
+        ([DRINKS, ("flu", "1 0 1 0 1", "1 0 ? 0 1")], ["flu"]),  # 2 may be a sex or a group
+        ([SMOKES, ("flu", "1 0 1 0 1", "1 0 ? 0 1")], ["smokes", "flu"]),
+        ([SMOKES, ("flu", "yes no yes no ?", "no yes yes no ?")], ["flu"]),
+        ([("smokes", "1.0 2.0 77 2 1", "2 2 1 1 2")], ["smokes"]),
+        ([("smokes", "1 1 99 1 1", "2 2 ? 2 2")], ["smokes"]),  # together
+    ],
+    ids=str,
+)
+def test_which_columns_of_codes_are_labels(write, columns, labels):
+    found, text = draft(write_coded(write, *columns))
+    assert all(view.labels == labels for view in found.views.values())
+    coded = set(labels) & {"smokes", "drinks"}
+    assert found.words.no == (("2",) if coded else ())
+    assert tomllib.loads(text)["labels"]["no"] == [*found.words.no]
+
+
+def test_words_that_are_given_go_before_codes(write):
+    sources = write_coded(write, SMOKES, DRINKS, ("flu", "yes no yes no ?", "no yes yes no ?"))
+    found, _ = draft(sources, words=LabelWords(no=("2",)))
+    assert found.views["a"].labels == ["smokes", "drinks", "flu"]
+    assert found.words == LabelWords(no=("2",), unknown=("7", "9"))
+    found, _ = draft(write_coded(write, SMOKES), words=LabelWords(yes=("2",), no=("1",)))
+    assert found.views["a"].labels == [] and found.words.unknown == ()
 
 
 def test_one_table_without_labels_or_id(write):

@@ -75,6 +75,7 @@ class TestReading:
         result = run("fit", f"clinic={tmp_path / 'c.csv'}", *ROLES, "-o", tmp_path / "m.naim3l")
         assert result.exit_code == 1 and "c.csv, row " in result.stderr
         assert "(line " in result.stderr and "'perhaps' is not a known label" in result.stderr
+        assert "--no perhaps" in result.stderr and "decode_labels" not in result.stderr
 
     @pytest.mark.parametrize("name", ["a*", "[ag]e", "../age", "\x1b[31mage"])
     def test_names_of_a_model_are_names_and_nothing_else(self, model, name):

@@ -87,12 +87,23 @@ class TestPredictions:
             scores = model.decision_function(X)
         np.testing.assert_allclose(np.delete(scores, 7, 0)[:, 0], np.nanmean(sums, axis=0))
         assert np.isnan(scores[7]).all()
-        with pytest.raises(
-            ValueError, match=r"X, row 7: all values are missing, .*\(1 such rows\)"
+        with pytest.warns(
+            DataWarning, match=r"X, row 7: all values are missing, .*\(1 such rows\)"
         ):
-            model.predict(X)
-        with pytest.raises(ValueError, match=r"view 'a', row 0: all values .*\(2 such rows\)"):
-            Sums().fit({"a": X[2:, :2]}, {"a": Y[2:]}).predict({"a": np.full((2, 2), np.nan)})
+            labels = model.predict(X)
+        assert np.isnan(labels[7]).all()
+        np.testing.assert_array_equal(np.delete(labels, 7, 0), model.predict(np.delete(X, 7, 0)))
+
+    @pytest.mark.parametrize("container", ["default", "pandas", "polars"])
+    def test_labels_of_rows_without_a_value_are_missing(self, tables, container):
+        X, Y = tables
+        model = Sums().fit(X, Y).set_output(transform=container)
+        rows = {view: of[:3].copy() for view, of in X.items()}
+        rows["a"][[0, 2]] = np.nan
+        with pytest.warns(DataWarning, match=r"view 'a', row 0: all values .*\(2 such rows\)"):
+            found = {view: np.asarray(labels) for view, labels in model.predict(rows).items()}
+        assert np.isnan(found["a"]).all(axis=1).tolist() == [True, False, True]
+        assert found["a"].dtype == np.float64 and found["b"].dtype == np.int64
 
     def test_known_labels_stay_and_rows_without_features_stay_unknown(self, tables):
         X, Y = tables

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from naim3l import NAIM3L, join_views
+from naim3l import NAIM3L, DataWarning, join_views
 from naim3l.datasets import make_unpaired
 from naim3l.input.chunks import load_dask
 
@@ -202,14 +202,12 @@ def test_errors_name_the_partition_or_the_file_and_the_row(wide, tmp_path):
     model, frame, labels = wide
     damaged = frame.copy()
     damaged.iloc[37] = np.nan
-    with pytest.raises(
-        ValueError,
-        match=r"^X, partition 1, row 7: all values are missing",
-    ):
-        model.predict(dd.from_pandas(damaged, npartitions=2)).compute()
+    with pytest.warns(DataWarning, match=r"^X, partition 1, row 7: all values are missing"):
+        labels = model.predict(dd.from_pandas(damaged, npartitions=2)).compute()
+    assert np.flatnonzero(labels.isna().all(axis=1)).tolist() == [37]
     damaged[:30].to_parquet(tmp_path / "a.parquet")
     damaged[30:].to_parquet(tmp_path / "b.parquet")
-    with pytest.raises(ValueError, match=r"^X, .*b.parquet, row 7: all values are missing"):
+    with pytest.warns(DataWarning, match=r"^X, .*b.parquet, row 7: all values are missing"):
         model.predict(tmp_path).compute()
     y = dd.from_pandas(labels, npartitions=2).loc[:50]
     with pytest.raises(ValueError, match=r"^X, partition 1: 30 rows of features but 21"):

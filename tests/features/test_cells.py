@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from naim3l.features.cells import (
     COMMA,
+    DAY_FIRST,
+    MONTH_FIRST,
     POINT,
     as_number,
     as_text,
@@ -65,13 +67,18 @@ def test_other_text_is_no_number(text):
         ("12 kg", ""),
         ("True", "truth"),
         ("2024-01-31", "date-like date"),
-        ("31.1.2024", "date-like undated"),
+        ("31.1.2024", "date-like date year-last day_first"),
+        ("1/31/2024 9:30", "date-like date year-last month_first"),
+        ("1/2/2024", "date-like date year-last either"),
+        ("2/2/2024", "date-like date year-last"),
+        ("31.1.24", "date-like undated"),
     ],
 )
 def test_text_that_is_similar_to_numbers(text, expected):
     tags, values = tags_of(text)
     numbers = {f"{'number' if sign in values else 'odd'}{sign}" for sign in (POINT, COMMA)}
-    assert set(tags) == {*expected.split(), *numbers} and len(tags) == len(set(tags))
+    expected = {tag.replace("_", " ") for tag in expected.split()}
+    assert set(tags) == expected | numbers and len(tags) == len(set(tags))
 
 
 def test_truth_values_and_text_of_cells():
@@ -107,13 +114,15 @@ def test_days_durations_and_times_of_day():
     assert days(datetime.timedelta(hours=36)) == days(np.timedelta64(36, "h")) == 1.5
     assert days(datetime.time(6, 0)) == 0.25
     assert days("1970-01-01 9:36") == pytest.approx(0.4)
+    assert days("3.2.1970", DAY_FIRST) == days("2/3/1970", MONTH_FIRST) == 33
+    assert days("1970-2-3", MONTH_FIRST) == 33 and days("3.2.1970") is None
 
 
 @pytest.mark.parametrize(
     ("cell", "why"),
     [
-        ("31.1.2024", "the order of day and month is ambiguous"),
-        ("1/31/24", "the order of day and month is ambiguous"),
+        ("1/31/24", "the order of year, month and day is ambiguous"),
+        ("31.2.2024", "there is no such day or time"),
         ("2024-02-30", "there is no such day or time"),
         ("2024-01-31 25:00", "there is no such day or time"),
     ],

@@ -65,7 +65,7 @@ class TestSpecifications:
             (StandardScaler, "an object, not its class"),
             (Kernel(recipe="standard"), "got 'standard'"),
             (Recipe("best"), "'steps' parameter of Recipe must be a str among .*or None"),
-            (Recipe(n_components=0), r"'n_components' .* an int in the range \[1, inf\). Got 0"),
+            (Recipe(n_components=0), r"'n_components' .* in the range \[1, inf\) or None. Got 0"),
             (Recipe(n_components=2.5), "Got 2.5"),
             (Recipe(text="ward"), "'text' parameter of Recipe must be .*Got 'ward'"),
             (Recipe(keep=[3]), "Recipe: text and keep must be lists of names of columns"),
@@ -92,6 +92,7 @@ class TestSpecifications:
         assert FeatureSpec.of("paper", "a").most_features(70) == 50
         assert FeatureSpec.of(Kernel(n_landmarks=9), "a").most_features(70) == 9
         assert FeatureSpec.of(Recipe(None), "a").most_features(2) >= 2 * 30
+        assert FeatureSpec.of(Recipe(n_components=None), "a").most_features(70) >= 70
 
     @pytest.mark.parametrize(
         ("transformer", "accepts"),

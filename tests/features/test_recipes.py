@@ -71,6 +71,16 @@ class TestRecipes:
     def test_no_more_components_than_asked_for(self, steps, rng):
         assert Recipe(steps, n_components=2).fit(counts(rng))[0].n_features == 2
 
+    def test_all_components(self, steps, rng):
+        """As many as the rank of the centred rows, as scikit-learn's PCA of these."""
+        train, new = counts(rng, 80, 60), counts(rng, 12, 60)
+        fitted, _ = Recipe(steps, n_components=None).fit(train)
+        assert fitted.n_features > MAX_COMPONENTS
+        pipeline = of_scikit_learn(steps, fitted.n_features).fit(train)
+        assert_same_up_to_signs(fitted.apply(new), pipeline.transform(new), atol=1e-8)
+        rows = fitted.before_axes(train)
+        assert fitted.n_features == np.linalg.matrix_rank(rows - rows.mean(0))
+
     def test_rows_that_do_not_differ_are_refused(self, steps):
         X = np.tile([[0.1, 0.3, 0.7]], (7, 1))
         for fit in (Recipe(steps).fit, lambda X: Recipe(steps)._fit_moments(in_parts(X, [3]))):

@@ -1,8 +1,11 @@
 """Label tables: words and codings, names, rows, and unknown entries filled in."""
 
+import pickle
+import re
 import warnings
 from functools import reduce
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,12 +29,14 @@ from naim3l.input.labels import (
     LabelDecoder,
     LabelledRows,
     LabelSurvey,
+    LabelWordError,
     LabelWords,
     check_seen,
     fill_unknown,
     label_batch,
     match_labels,
     word,
+    written_words,
 )
 from naim3l.input.sources import refuse_names
 
@@ -68,6 +73,22 @@ class TestWords:
                 other = "yes" if sign < 1 else "no"
                 signed = read(column(form(entry), other)).signed
                 assert signed[0, 0] == sign, entry
+
+    @pytest.mark.parametrize(
+        ("yes", "no"),
+        [("Oui", "NON"), ("Sí", "No"), ("si\u0301", "no"), ("SI", "NO"), ("Да", "нет"),
+         ("はい", "いいえ"), ("Y", "N"), ("+", "-"), ("＋", "－"), ("１", "０")],
+    )  # fmt: skip
+    def test_words_of_several_languages(self, yes, no):
+        """Also of letters with separate accents, and of full width."""
+        assert_array_equal(read(column(yes, no, "?", None)).signed.ravel(), [1, -1, 0, 0])
+
+    def test_the_guide_has_all_words(self):
+        guide = Path(__file__).parents[2] / "docs" / "guide" / "tables.md"
+        rows = [row for row in guide.read_text(encoding="utf-8").splitlines() if row[:2] == "| "]
+        for words, meaning in ((YES, "yes"), (NO, "no")):
+            (row,) = [row for row in rows if row.endswith(f"| {meaning} |")]
+            assert set(words) <= set(re.split(r"[,;|] ?| in ", row.replace(" |", ",")))
 
     @pytest.mark.parametrize(
         "labels",
@@ -109,7 +130,14 @@ class TestWords:
 
     @pytest.mark.parametrize(
         ("value", "shown"),
-        [(2, "2"), (0.5, "0.5"), (np.inf, "inf"), ("maybe", "'maybe'"), ("yes!", "'yes!'")],
+        [
+            (2, "2"),
+            (2.0, "2"),
+            (0.5, "0.5"),
+            (np.inf, "inf"),
+            ("maybe", "'maybe'"),
+            ("yes!", "'yes!'"),
+        ],
     )
     def test_other_cells_are_refused(self, value, shown):
         frame = pd.DataFrame({"x": [1, 1], "y": pd.Series([1, value], dtype=object)})
@@ -119,11 +147,30 @@ class TestWords:
                 read(labels)
             message = str(raised.value)
             assert message.startswith(f"view 'a', row 1, label {name}: Unknown label type: {shown}")
-            assert "Allowed are yes (1, yes" in message and "naim3l.decode_labels" in message
+            assert "Allowed are yes (1, yes" in message
+            assert f"naim3l.decode_labels(labels, no=[{shown}])" in message
+            assert "--no" not in message
 
     def test_the_first_of_several_strange_words_is_named(self):
         with pytest.raises(ValueError, match=r"row 1, .*'b' is .*\(nor are 'c', 'd'\)"):
             read(column("yes", "b", "c", "b", "d"))
+
+    @pytest.mark.parametrize(
+        ("cells", "cure"),
+        [
+            ([1.0, 2.0], 'naim3l fit --no 2, or no = ["2"] under [labels] in the settings'),
+            (["yes", "not at all"], "--no 'not at all', or no = [\"not at all\"]"),
+            ([1, 0, -1], "naim3l fit --no=-1 --unknown 0"),
+        ],
+        ids=str,
+    )
+    def test_commands_name_their_options(self, cells, cure):
+        """In other processes, too, from which errors come as pickles."""
+        with pytest.raises(LabelWordError) as raised:
+            read(column(*cells))
+        error = pickle.loads(pickle.dumps(raised.value))
+        assert str(error) == str(raised.value)
+        assert cure in error.for_commands and "decode_labels" not in error.for_commands
 
     @pytest.mark.parametrize(
         ("labels", "error"),
@@ -139,6 +186,31 @@ class TestWords:
     def test_refused(self, labels, error):
         with pytest.raises(ValueError, match=f"^view 'a': .*{error}"):
             read(labels)
+
+
+class TestWrittenWords:
+    @pytest.mark.parametrize(
+        ("columns", "words"),
+        [
+            ([["yes", "no", "?"], ["no", "yes", None]], ("yes", "no")),
+            ([["Yes", "No"], ["yes", "no"]], ("yes", "no")),  # in several letter cases
+            ([["Yes ", "No"], ["No", None]], ("Yes", "No")),
+            ([[1.0, 2.0], [2, 9]], ("1", "2")),
+            ([["1.0", "2"], [" 2.0", "9"]], ("1", "2")),
+            ([[1, 0], [True, False]], None),
+            ([[1, 0, None], [0, 1, 1]], ("1", "0")),
+            ([["yes", "no"], ["y", "n"]], None),
+            ([["yes", "no"], ["yes", "0"]], None),
+            ([["yes", "?"], ["yes", "yes"]], None),  # no word for no
+            ([["+", "-"]], ("+", "-")),
+        ],
+        ids=str,
+    )
+    def test_one_word_for_yes_and_one_for_no_in_all_labels(self, columns, words):
+        frame = pd.DataFrame({k: pd.Series(cells, dtype=object) for k, cells in enumerate(columns)})
+        survey = LabelSurvey.of(Batch(frame.rename(columns=str), "X", "label"))
+        decoder = LabelDecoder.of(survey, LabelWords(no=("2",), unknown=("9",)))
+        assert written_words(survey, decoder) == words
 
 
 class TestDecodeLabels:
@@ -334,6 +406,8 @@ class TestFilling:
             (["no", None, ""], ["no", "no", "yes"]),
             (["+", "-", "?"], ["+", "-", "+"]),
             (["1", "-1", "?"], ["1", "-1", "1"]),
+            (["-1", "?", "?"], ["-1", "-1", "1"]),
+            (["oui", "?", None], ["oui", "non", "oui"]),
             (["?", None, "-"], ["yes", "no", "yes"]),
         ],
         ids=str,

@@ -135,7 +135,7 @@ def report_errors() -> Iterator[None]:
 def reason(error: Exception) -> str:
     """Message of an error; of the operating system, without its number, with its file if any."""
     if not isinstance(error, OSError) or not error.strerror:
-        return str(error)
+        return getattr(error, "for_commands", None) or str(error)  # of a `LabelWordError`
     return f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror}."
 
 

@@ -5,13 +5,24 @@ import os
 import re
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from naim3l._text import CONTROLS, some, visible
 from naim3l.cli.options import fill_lists
-from naim3l.cli.tables import HEAD, PERHAPS, SURE, UNRECORDED, guess_id, label_likeness
+from naim3l.cli.tables import (
+    CODED,
+    HEAD,
+    NO_ANSWER,
+    PERHAPS,
+    SURE,
+    UNRECORDED,
+    YES_OR_NO,
+    codes_of_answers,
+    guess_id,
+    label_likeness,
+)
 from naim3l.features.plan import ViewPlan, why_refused
 from naim3l.features.survey import TableSurvey, find_ids
 from naim3l.files.databases import place_database
@@ -43,6 +54,15 @@ _OPTIONS = """
 decide = "guarded"
 random_state = 0
 """
+_WHY = {
+    SURE: "words for yes and no",
+    PERHAPS: "0 and 1 alone",
+    CODED: "1 and 2 alone, beside codes of no answer",
+}
+_WHY_WORDS = {
+    "no": "of columns in which 1 seems to be yes",
+    "unknown": "codes of no answer there, such as refused or does not know",
+}
 _NO_PASSWORD = "# The password is left out: add it, or let the driver find it (PGPASSWORD)."
 
 
@@ -53,16 +73,20 @@ def draft_settings(
     heads: list[Head] = []
     for source in sources:
         heads.append(Head.of(_view_name(source, [head.name for head in heads]), source, words))
+    coded = _find_coded(heads, words)
+    # Whoever has said what 2 means says that such columns are labels.
+    look = CODED if words.meanings()[1].isdisjoint(YES_OR_NO) else SURE
+    heads = [head.with_coded(coded, look) for head in heads]
     labels_head = _only_labels(heads)
     views = [head for head in heads if head is not labels_head]
-    shared = _shared_labels(views)
-    labels = [_labels(head, labels_head, shared) for head in views]
+    shared = _shared_labels(views, _ranks(coded))
+    labels = [_labels(head, labels_head, shared, _ranks(coded)) for head in views]
     if labels_head is None:
         labels = _add_unrecorded(views, labels)
     pairs = list(zip(views, labels, strict=True))
     lines = [line for pair in pairs for line in _view_lines(*pair, labels_head, folder)]
-    given = [f"{key} = {_toml(getattr(words, key))}" for key in ("yes", "no", "unknown")]
-    options = fill_lists(_OPTIONS).format(words="\n".join(given))
+    added = _added_words(coded, {name for of_view in labels for name in of_view}, words)
+    options = fill_lists(_OPTIONS).format(words="\n".join(_word_lines(words, added)))
     shown = {head.name: [head.source, head.id, [*of_view]] for head, of_view in pairs}
     return shown, _HEADER + "\n".join(lines) + "\n" + options
 
@@ -80,6 +104,7 @@ class Head:
     unrecorded: dict[str, str]  # columns that are all unknown: labels if other views have them
     refused: dict[str, str]  # columns that the fit would refuse, and why
     dropped: dict[str, str]  # columns that it would drop, and why
+    codes: dict[str, set[str]]  # columns with codes of answers alone, and which
 
     @classmethod
     def of(cls, name: str, source: str, words: LabelWords) -> "Head":
@@ -93,9 +118,65 @@ class Head:
         likeness = {c: look for c, look in looks.items() if look in (SURE, PERHAPS)}
         unrecorded = {c: look for c, look in looks.items() if look == UNRECORDED}
         # What surely is a label is not judged as a feature.
-        judged = _judge(batch, survey, {own, *(c for c, look in looks.items() if look == SURE)})
+        sure = {own, *(c for c, look in looks.items() if look == SURE)}
+        refused, dropped = _judge(batch, survey, sure)
         reason = ids.get(own or "", "")
-        return cls(name, source, columns, own, reason, likeness, unrecorded, *judged)
+        codes = {c: of for c in looks if (of := codes_of_answers(frame[c])) is not None}
+        found = likeness, unrecorded, refused, dropped, codes
+        return cls(name, source, columns, own, reason, *found)
+
+    def with_coded(self, coded: Collection[str], look: str) -> "Head":
+        """The head, in which columns that are coded in all tables look like labels."""
+        here = {name: look for name in coded if self.codes.get(name)}
+        return replace(self, likeness=self.likeness | here)
+
+
+def _find_coded(heads: Sequence[Head], words: LabelWords) -> dict[str, set[str]]:
+    """Columns of codes for yes, no and no answer in all tables that have them; the codes.
+
+    None if words are given by which these codes mean something else.
+    """
+    meanings, _ = words.meanings()
+    expected = dict(zip(YES_OR_NO, (1, -1), strict=True)) | dict.fromkeys(NO_ANSWER, 0)
+    if any(meanings.get(code, sign) != sign for code, sign in expected.items()):
+        return {}
+    found = {}
+    for name in dict.fromkeys(column for head in heads for column in head.codes):
+        tables = [head.codes.get(name) for head in heads if name in head.columns]
+        codes = set[str]().union(*(of or () for of in tables))
+        if None not in tables and codes.issuperset(YES_OR_NO):
+            found[name] = codes
+    return found
+
+
+def _ranks(coded: dict[str, set[str]]) -> list[set[str]]:
+    """Ways to look like a label, the surest first.
+
+    Columns of 1 and 2 alone are as likely a sex or a group, unless others have codes of no answer.
+    """
+    if any(codes.difference(YES_OR_NO) for codes in coded.values()):
+        return [{SURE}, {PERHAPS, CODED}]
+    return [{SURE}, {PERHAPS}, {CODED}]
+
+
+def _added_words(
+    coded: dict[str, set[str]], labels: Collection[str], words: LabelWords
+) -> dict[str, list[str]]:
+    """Words for the codes of labels, beside those that were given."""
+    codes = set[str]().union(*(of for name, of in coded.items() if name in labels))
+    added = {"no": YES_OR_NO[1:], "unknown": NO_ANSWER}
+    known = words.meanings()[1]
+    return {key: [c for c in of if c in codes and c not in known] for key, of in added.items()}
+
+
+def _word_lines(words: LabelWords, added: dict[str, list[str]]) -> list[str]:
+    """Words for yes, no and unknown in the settings, with a comment on those that are added."""
+    lines = []
+    for key in ("yes", "no", "unknown"):
+        more = added.get(key, [])
+        why = f" # guessed: {_WHY_WORDS[key]}" if more else ""
+        lines.append(f"{key} = {_toml([*getattr(words, key), *more])}{why}")
+    return lines
 
 
 def _judge(batch: Batch, survey: TableSurvey, others: Collection[Any]) -> list[dict[str, str]]:
@@ -131,11 +212,11 @@ def _only_labels(heads: Sequence[Head]) -> Head | None:
     return alone[0] if len(alone) == 1 and others and all(head.id for head in others) else None
 
 
-def _shared_labels(views: Sequence[Head]) -> dict[str, str]:
+def _shared_labels(views: Sequence[Head], ranks: Sequence[set[str]]) -> dict[str, str]:
     """Columns that look like labels in all views that record them, and why they are labels.
 
     None unless all views record one, because the fit needs a known label in each view. Columns of
-    0 and 1 alone count unless one that all views record surely is a label.
+    0 and 1 alone count unless one that all views record surely is a label, and so by rank.
     """
     if len(views) < 2:
         return {}
@@ -143,7 +224,9 @@ def _shared_labels(views: Sequence[Head]) -> dict[str, str]:
     common = [name for name in views[0].columns if all(name in looks for looks in there)]
     found = {name: [looks[name] for looks in there] for name in common}
     recorded = [looks for looks in found.values() if UNRECORDED not in looks]
-    kinds = {SURE} if any(SURE in looks for looks in recorded) else {SURE, PERHAPS}
+    there_are = set[str]().union(*recorded)
+    best = next((i for i, rank in enumerate(ranks) if rank & there_are), 0)
+    kinds = set[str]().union(*ranks[: best + 1])
     return {
         name: "looks like a label in all views" + " that record it" * (UNRECORDED in looks)
         for name, looks in found.items()
@@ -197,15 +280,18 @@ def _view_lines(
     return lines
 
 
-def _labels(head: Head, labels_head: Head | None, shared: dict[str, str]) -> dict[str, str]:
+def _labels(
+    head: Head, labels_head: Head | None, shared: dict[str, str], ranks: Sequence[set[str]]
+) -> dict[str, str]:
     """Columns that are taken for the labels of a view, and why."""
     alike = (labels_head or head).likeness
-    sure = dict.fromkeys((c for c in alike if alike[c] == SURE), "words for yes and no")
     if labels_head is not None:
-        return dict.fromkeys(alike, "0 and 1 alone") | sure
+        return {name: _WHY[look] for name, look in alike.items()}
     if shared:
         return shared
-    return sure or dict.fromkeys(alike, "0 and 1 alone, perhaps a feature")
+    best = next((rank for rank in ranks if rank.intersection(alike.values())), set[str]())
+    doubt = "" if SURE in best else ", perhaps a feature"
+    return {name: f"{_WHY[look]}{doubt}" for name, look in alike.items() if look in best}
 
 
 def _listing(key: str, entries: dict[str, str]) -> list[str]:

@@ -37,6 +37,12 @@ Ids = _several(
 Yes = _several("Further word for yes in label columns")
 No = _several("Further word for no")
 Unknown = _several("Further word for unknown")
+Codes = option(
+    "How labels are written: source, in the words or codes of the tables of the fit, if these have "
+    "one word for yes and one for no, and otherwise 0/1; or 0/1.",
+    str,
+    "--codes",
+)
 RawCells = option(
     "In CSV and TSV, write text that begins with = + - @ as it is. Default: put ' before it, so "
     "that no spreadsheet takes it for a formula.",

@@ -45,6 +45,7 @@ def predict(
     overlap: Overlap = None,
     known: Known = None,
     ids: options.Ids = None,
+    codes: options.Codes = "source",
     extension: Format = "parquet",
     memory: options.Memory = None,
     dask: options.Dask = None,
@@ -60,6 +61,9 @@ def predict(
     two views in at least 20 of them.
 
     With --known, labels that are known of the rows stay as they are, and tell about the others.
+
+    Labels are written as the tables of the fit have them, such as yes and no, or 1 and 2. If these
+    have several words, or the views different ones, and with --codes 0/1, they are 1 and 0.
 
     For tables that are read in chunks (folders, patterns, --memory, --dask), a folder has a file
     for each part of them.
@@ -100,13 +104,13 @@ def predict(
         if fused:
             X = {name: view.read()[0] for name, view in tables.items()}
             shared = "auto" if overlap is None else overlap
-            table = predict_fused(fitted, X, kind, decide, shared)
+            table = predict_fused(fitted, X, kind, decide, shared, codes)
             write_table(table, out, spreadsheet_safe=safe)
             n_rows = len(table)
         else:
             with open_rows(fitted, tables, (memory, dask) if chunked else None) as rows:
                 named = {name: view.id for name, view in rows.items()}
-                answers = make_predictions(fitted, named, kind, decide)
+                answers = make_predictions(fitted, named, kind, decide, codes)
                 (n_rows,) = write_answers({out: rows}, answers, ending, safe=safe)
     if kind == "labels" and (price := describe_price(fitted, decide, fused=fused)):
         say(price)
@@ -155,6 +159,7 @@ def impute(
     out: Folder = Path("imputed"),
     extension: Format = "csv",
     min_confidence: Least = None,
+    codes: options.Codes = "source",
     memory: options.Memory = None,
     dask: options.Dask = None,
     raw_cells: options.RawCells = False,
@@ -163,8 +168,9 @@ def impute(
 
     The features of a row and its known labels tell about the others. Each label has two more
     columns: LABEL_confidence, the probability of the value that was filled in, which is at least
-    0.5; and LABEL_filled, from what a value was filled in: features, known labels, both,
-    or the frequency of the label.
+    0.5; and LABEL_filled, from what a value was filled in: features, known labels, both, or the
+    frequency of the label. Labels are written as the table of the fit has them, such as yes and no;
+    --codes 0/1 writes 1 and 0, as is also done if it has several words.
     Known labels stay as they are, with confidence 1. Ids are kept. The folder is created if it does
     not exist. Files are named after the views, without characters that file names cannot have. For
     tables that are read in chunks (folders, patterns, --memory, --dask), they are folders of files.
@@ -173,7 +179,12 @@ def impute(
     """
     with report_errors():
         from naim3l.cli.chunks import open_rows
-        from naim3l.cli.predictions import check_answers, fill_in, write_answers
+        from naim3l.cli.predictions import (
+            check_answers,
+            fill_in,
+            words_of_source,
+            write_answers,
+        )
         from naim3l.cli.settings import make_settings
         from naim3l.cli.tables import is_chunked, open_known
         from naim3l.files.atomic_write import file_names
@@ -188,7 +199,11 @@ def impute(
         tables = open_known(fitted, settings)
         with open_rows(fitted, tables, (memory, dask) if chunked else None) as rows:
             check_answers(fitted, "probabilities")
-            answers = {name: partial(fill_in, fitted, name, min_confidence) for name in rows}
+            words = {name: words_of_source(fitted, [name], codes) for name in rows}
+            answers = {
+                name: partial(fill_in, fitted, name, min_confidence, words=words[name])
+                for name in rows
+            }
             targets = {paths[name]: {name: of} for name, of in rows.items()}
             n_rows = write_answers(targets, answers, ending, safe=not raw_cells)
     for path, n in zip(targets, n_rows, strict=True):

@@ -1,5 +1,6 @@
 """Answers of a fitted model about rows, as tables: predictions, and labels that are filled in."""
 
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 from naim3l._progress import progress_bar
 from naim3l._warnings import warn_user
 from naim3l.cli.chunks import Opened, warn_of_empty_rows
+from naim3l.cli.tables import stored_roles
 from naim3l.decisions.fusion import AUTO
 from naim3l.decisions.rules import Decisions
 from naim3l.files.atomic_write import PART, new_folder, written_together
@@ -23,14 +25,37 @@ from naim3l.input.batches import Batch
 from naim3l.input.chunks import run_pass
 
 KINDS = ("labels", "scores", "probabilities")
+CODES = SOURCE, NUMBERS = "source", "0/1"
+_CODE = re.compile(r"-?\d{1,15}", re.ASCII)  # words that are written as numbers
 # Share of the change of log-odds below which features, or known labels, are not said to matter.
 LITTLE = 0.1
 ROUNDING = 1e-9  # of log-odds
 Answer = Callable[[Batch, Any], Any]  # a data frame of the features and the labels of some rows
 
 
+def words_of_source(model: Any, views: Iterable[str], codes: str) -> tuple[str, ...]:
+    """Words for yes and no that all of some views had in the fit; empty for 1 and 0."""
+    if codes not in CODES:
+        raise ValueError(f"--codes is {codes!r}, but must be one of: {', '.join(CODES)}.")
+    found = {tuple(stored_roles(model, view)["written"]) for view in views}
+    words = found.pop() if codes == SOURCE and len(found) == 1 else ()
+    return words if len(words) == 2 else ()
+
+
+def _in_words(labels: Any, words: tuple[str, ...]) -> Any:
+    """A pandas column of 1, 0 and missing cells as whole numbers, or in words if there are some."""
+    if not words:
+        return labels.astype("Int64")  # whole numbers, even beside missing ones
+    cells = labels.map({1: words[0], 0: words[1]}).astype("string")
+    return cells.astype("Int64") if all(map(_CODE.fullmatch, words)) else cells
+
+
 def make_predictions(
-    model: Any, ids: Mapping[str, str | None], kind: str, decide: str | None = None
+    model: Any,
+    ids: Mapping[str, str | None],
+    kind: str,
+    decide: str | None = None,
+    codes: str = NUMBERS,
 ) -> dict[str, Answer]:
     """Functions of the features of each view, given the names of their ids."""
     check_answers(model, kind)
@@ -38,18 +63,22 @@ def make_predictions(
     labels = model.label_names_
     column = _free_name("view", {*labels, *ids.values()}) if len(ids) > 1 else None
     names = column, _name_of_rows(labels, ids.values())
-    return {view: partial(_predict, model, view, (kind, decide), names) for view in ids}
+    asked = kind, decide, words_of_source(model, ids, codes)
+    return {view: partial(_predict, model, view, asked, names) for view in ids}
 
 
 def _predict(
     model: Any, view: str, asked: Any, names: Any, features: Batch, labels: Any = None
 ) -> Any:
     """Predictions for rows of a view, given labels that are known; the index are ids or numbers."""
-    (kind, decide), (column, index) = asked, names
+    (kind, decide, words), (column, index) = asked, names
     X, known = {view: features}, None if labels is None else {view: labels}
     if kind == "labels":  # as by `predict`, but unknown in rows that have no value
         table = model._contain(model._decisions(X, decide, known), X)[view]
-        table = table.astype("Int64" if table.isna().any(axis=None) else "int64")
+        if words:
+            table = table.apply(_in_words, words=words)
+        else:
+            table = table.astype("Int64" if table.isna().any(axis=None) else "int64")
     elif kind == "probabilities":
         table = model.predict_proba(X, known)[view]
     else:
@@ -82,11 +111,17 @@ def _free_name(name: str, taken: Collection[Any]) -> str:
 
 
 def predict_fused(
-    model: Any, X: Mapping[str, Batch], kind: str, decide: str | None = None, overlap: Any = AUTO
+    model: Any,
+    X: Mapping[str, Batch],
+    kind: str,
+    decide: str | None = None,
+    overlap: Any = AUTO,
+    codes: str = NUMBERS,
 ) -> Any:
     """Predictions with one row per id, by the method ``fuse`` of models."""
     ids = {view: batch.data.index.name for view, batch in X.items()}
     check_answers(model, kind)
+    words = words_of_source(model, X, codes)
     for view, column in ids.items():
         if column is None:  # rows would be joined by their places
             raise ValueError(
@@ -97,7 +132,7 @@ def predict_fused(
     if len(fused) == sum(map(len, X.values())) and len(X) > 1:
         warn_user("no id is in two views, so no rows are fused; check the id columns.")
     if kind == "labels":
-        fused = fused.astype("Int64")  # whole numbers, even beside missing ones
+        fused = fused.apply(_in_words, words=words)
     return fused.rename_axis(_name_of_rows(model.label_names_, ids.values()))
 
 
@@ -118,7 +153,13 @@ def describe_price(model: Any, decide: str | None, *, fused: bool = False) -> st
 
 
 def fill_in(
-    model: Any, view: str, min_confidence: float | None, features: Batch, known: Any
+    model: Any,
+    view: str,
+    min_confidence: float | None,
+    features: Batch,
+    known: Any,
+    *,
+    words: tuple[str, ...] = (),
 ) -> Any:
     """Labels of rows, unknown ones filled in, beside their confidence, and from what it comes."""
     X, Y = {view: features}, {view: known}
@@ -131,7 +172,7 @@ def fill_in(
         confidence = np.where(value.isna(), np.nan, np.where(value == 1, yes, 1 - yes))
         origin = _origin_of(np.asarray(alone[label]), yes, rates[label])
         added = known[label].isna() & value.notna()
-        columns[label] = value.astype("Int64")  # whole numbers, even beside missing ones
+        columns[label] = _in_words(value, words)
         for word, cells in (("confidence", confidence), ("filled", np.where(added, origin, ""))):
             taken = {*known.columns, *columns, known.index.name}
             columns[_free_name(f"{label}_{word}", taken)] = cells

@@ -17,13 +17,23 @@ from naim3l.features.recipes import Recipe
 from naim3l.features.survey import FEWEST_COUNTED, TEXT, TableSurvey, find_ids
 from naim3l.files.errors import ReadError, close_names
 from naim3l.files.tables import FileTable, is_folder, open_table
-from naim3l.input.batches import Batch
-from naim3l.input.labels import USUAL_WORDS, LabelDecoder, LabelSurvey, LabelWords, word
+from naim3l.input.batches import UNKNOWN, Batch
+from naim3l.input.labels import (
+    USUAL_WORDS,
+    LabelDecoder,
+    LabelSurvey,
+    LabelWords,
+    word,
+    written_words,
+)
 from naim3l.input.sources import FileView, LabelColumns, set_ids
 
 HEAD = 1000  # rows of a table by which something is guessed before all are read
 # How much a column looks like a label.
-SURE, PERHAPS, UNRECORDED = "sure", "perhaps", "unrecorded"
+SURE, PERHAPS, CODED, UNRECORDED = "sure", "perhaps", "coded", "unrecorded"
+# Codes of answers in surveys: yes and no; and of none, such as refused (7) and does not know (9).
+YES_OR_NO = ("1", "2")
+NO_ANSWER = tuple(digit * length for length in (1, 2, 3, 4) for digit in "789")
 
 
 def decode(decoder: LabelDecoder, names: list[str], labels: Batch) -> Any:
@@ -117,7 +127,18 @@ class ViewTable:
     def roles(self, id: str | None) -> dict[str, Any]:
         """What later tables need to know about the columns, as plain values."""
         words = {key: list(getattr(self.words, key)) for key in ("yes", "no", "unknown")}
+        words["written"] = self._written_words()
         return {"id": id, "labels": self.labels, "ignored": list(self.ignored), **words}
+
+    def _written_words(self) -> list[str]:
+        """The words for yes and no in the first rows; none if there are several, or 1 and 0.
+
+        None, too, of signs, which spreadsheets would take for formulas.
+        """
+        labels = Batch(*self.labels_table.read(n_rows=HEAD, columns=self.labels), "label")
+        survey = LabelSurvey.of(labels)
+        words = written_words(survey, LabelDecoder.of(survey, self.words))
+        return [] if words in (None, ("1", "0"), ("+", "-")) else [*(words or ())]
 
 
 def is_chunked(settings: Settings, memory: str | None, address: str | None) -> bool:
@@ -208,7 +229,8 @@ def choose_columns(
 def label_likeness(column: Any, words: tuple[dict[str, int], set[str]]) -> str | None:
     """Whether a pandas column may be a label.
 
-    `SURE` by words, `PERHAPS` if it has only 0 and 1, `UNRECORDED` if all of it is unknown.
+    `SURE` by words, `PERHAPS` if it has only 0 and 1, `UNRECORDED` if all of it is unknown. That
+    it is `CODED` only all tables tell together.
     """
     meanings, given = words
     is_number = column.dtype.kind in "iuf" and not given
@@ -226,6 +248,18 @@ def label_likeness(column: Any, words: tuple[dict[str, int], set[str]]) -> str |
     if not known:
         return UNRECORDED
     return PERHAPS if known <= {"1", "0", "-1"} else SURE
+
+
+def codes_of_answers(column: Any) -> set[str] | None:
+    """Known values of a pandas column, if all are codes of answers in surveys."""
+    codes = {*YES_OR_NO, *NO_ANSWER}
+    if column.dtype.kind in "iuf" and not column.dropna().isin([*map(int, codes)]).all():
+        return None
+    try:
+        found = set(map(word, column.unique())) - {*UNKNOWN}
+    except TypeError:  # lists and the like
+        return None
+    return found if found <= codes else None
 
 
 def _warn_of_other_labels(view: ViewTable, frame: Any, labels: Collection[str]) -> None:
@@ -335,7 +369,7 @@ def stored_roles(model: Any, view: str) -> dict[str, Any]:
     stored = model.roles_.get(view) if isinstance(model.roles_, Mapping) else None
     given = stored if isinstance(stored, Mapping) else {}
     roles: dict[str, Any] = {"id": of if isinstance(of := given.get("id"), str) else None}
-    for key in ("labels", "ignored", "yes", "no", "unknown"):
+    for key in ("labels", "ignored", "yes", "no", "unknown", "written"):
         found = given.get(key)
         listed = found if isinstance(found, list) else []
         roles[key] = [entry for entry in listed if isinstance(entry, str)]

@@ -254,8 +254,7 @@ class ViewPredictor(BaseEstimator):
         Parameters
         ----------
         X : mapping of str to table, or one wide table
-            In the form of the fit. A mapping need not have all views, but every row must have
-            the view; a row of a wide table must have at least one view.
+            In the form of the fit. A mapping need not have all views.
         decide : <rules>, optional
             Rule to use instead of that of the fit. All but "sign" need a model that has learned
             probabilities or a rule.
@@ -266,7 +265,9 @@ class ViewPredictor(BaseEstimator):
         Returns
         -------
         dict of str to ndarray of shape (n_rows, n_labels), or ndarray of that shape
-            By view for a mapping.
+            By view for a mapping. Whole numbers; if a row lacks the view, or, in a wide table,
+            every view, a warning names it, and the labels are floats, which are NaN in such rows
+            where they are not known.
 
         Examples
         --------
@@ -278,14 +279,16 @@ class ViewPredictor(BaseEstimator):
         found = self._decisions(X, decide, known)
         for view, of_view in found.items():
             lacking = np.flatnonzero(np.isnan(of_view).any(axis=1)).tolist()
-            if lacking:
-                name, table = (WIDE_TABLE, X) if self.names_.wide else (f"view {view!r}", X[view])
-                origin = table.origin if isinstance(table, Batch) else Origin(name)
-                raise ValueError(
-                    f"{origin.place(lacking[0])}: all values are missing, so there is nothing to "
-                    f"predict from ({len(lacking)} such rows); drop these rows first."
-                )
-        return self._contain({view: of.astype(np.int64) for view, of in found.items()}, X)
+            if not lacking:
+                found[view] = of_view.astype(np.int64)
+                continue
+            name, table = (WIDE_TABLE, X) if self.names_.wide else (f"view {view!r}", X[view])
+            origin = table.origin if isinstance(table, Batch) else Origin(name)
+            warn_user(
+                f"{origin.place(lacking[0])}: all values are missing, so there is nothing to "
+                f"predict from ({len(lacking)} such rows); labels of such rows are NaN."
+            )
+        return self._contain(found, X)
 
     def _decisions(self, X: Any, decide: str | None, known: Any) -> dict[str, Matrix]:
         """Decisions of `predict`; NaN in rows that lack the view, except for known labels."""

@@ -31,13 +31,15 @@ _MIXED_CODE = re.compile(r"[A-Za-z]{1,3}[-_.]?\d[\w.-]*", re.ASCII)  # V45
 
 
 def tags_of(cell: Any) -> tuple[list[str], dict[str, float]]:
-    """Tags of a known cell, and its value by reading: ".", ",", "truth" and "days".
+    """Tags of a known cell, and its value by reading: ".", ",", "truth" and `ORDERS` of dates.
 
     Every cell is "number." and "number," if it is a number, or spells one with a decimal point or
     comma, otherwise "odd." and "odd,". Further tags are "truth", also of the words true and false;
-    "date-like", with "date" or "undated", if it cannot be read; "like" if it is similar to a
-    number; "code"; "thousands." and "thousands," for odd cells with groups of digits; "group," for
-    one group after a comma, and "short" for less than one; "strange" for other objects.
+    "date-like", with "date" or "undated", if it cannot be read; of dates with the year last, the
+    one of `ORDERS` in which they can be read, or "either" if both can and differ; "like" if it is
+    similar to a number; "code"; "thousands." and "thousands," for odd cells with groups of digits;
+    "group," for one group after a comma, and "short" for less than one; "strange" for other
+    objects.
     """
     if isinstance(cell, str):
         return _text_tags(cell.strip())
@@ -72,9 +74,14 @@ def _text_tags(text: str) -> tuple[list[str], dict[str, float]]:
 
 
 def _date_tags(cell: Any) -> tuple[list[str], dict[str, float]]:
-    number = days(cell)
-    tags = ["date-like", "undated" if number is None else "date"]
-    return tags, {} if number is None else {"days": number}
+    read = {order: days(cell, order) for order in ORDERS}
+    values = {order: number for order, number in read.items() if number is not None}
+    if not values:
+        return ["date-like", "undated"], {}
+    if days(cell) is not None:
+        return ["date-like", "date"], values
+    order = [*values] if len(values) == 1 else ["either"] * (len({*values.values()}) > 1)
+    return ["date-like", "date", "year-last", *order], values
 
 
 def spelled_number(text: str, decimal: str) -> float | None:
@@ -111,7 +118,9 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _DAY, _MICROSECOND = datetime.timedelta(days=1), datetime.timedelta(microseconds=1)
 _TIME = r"(?:[T ](\d{1,2}:\d\d.*))?"
 _YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}}){_TIME}", re.ASCII)
-_YEAR_LAST = re.compile(rf"\d{{1,2}}([-/.])\d{{1,2}}\1(\d{{4}}|\d{{2}}){_TIME}", re.ASCII)
+_YEAR_LAST = re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}|\d{{2}}){_TIME}", re.ASCII)
+# Of dates with the year last, of which a day above 12 tells, for the whole column.
+ORDERS = DAY_FIRST, MONTH_FIRST = "day first", "month first"
 
 
 def is_date_like(cell: Any) -> bool:
@@ -122,14 +131,14 @@ def is_date_like(cell: Any) -> bool:
     return isinstance(cell, TIMES)
 
 
-def days(cell: Any) -> float | None:
+def days(cell: Any, order: str = "") -> float | None:
     """Days since 1970-01-01, or of a duration or time of day; None if a cell is none of these.
 
-    Text must have the year first, since the order of day and month is ambiguous otherwise. Times
+    Text with the year last, in four digits, is read in one of `ORDERS`, and not without one. Times
     with a time zone are converted to UTC.
     """
     if isinstance(cell, str):
-        cell = _parse_date(cell.strip())
+        cell = _parse_date(cell.strip(), order)
     if isinstance(cell, np.datetime64 | np.timedelta64):
         cell = cell.astype(f"{cell.dtype.kind}8[us]").item()
     if isinstance(cell, datetime.datetime):
@@ -144,10 +153,11 @@ def days(cell: Any) -> float | None:
 
 
 def why_no_date(text: str) -> str:
-    """Why text that is written like a date cannot be read as one, see `days`."""
-    if _YEAR_FIRST.fullmatch(text.strip()):
-        return "there is no such day or time"
-    return "the order of day and month is ambiguous"
+    """Why text that is written like a date cannot be read as one in any order, see `days`."""
+    found = _YEAR_LAST.fullmatch(text.strip())
+    if found is not None and len(found[4]) == 2:
+        return "the order of year, month and day is ambiguous"
+    return "there is no such day or time"
 
 
 def days_of_array(values: NDArray[Any]) -> NDArray[np.float64]:
@@ -156,11 +166,15 @@ def days_of_array(values: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(np.isnat(values), np.nan, microseconds / (_DAY / _MICROSECOND))
 
 
-def _parse_date(text: str) -> datetime.datetime | None:
-    found = _YEAR_FIRST.fullmatch(text)
-    if found is None:
+def _parse_date(text: str, order: str) -> datetime.datetime | None:
+    if (found := _YEAR_FIRST.fullmatch(text)) is not None:
+        year, _, month, day, time = found.groups()
+    elif order and (found := _YEAR_LAST.fullmatch(text)) is not None and len(found[4]) == 4:
+        day, _, month, year, time = found.groups()
+        if order == MONTH_FIRST:
+            day, month = month, day
+    else:
         return None
-    year, _, month, day, time = found.groups()
     try:
         date = datetime.date(int(year), int(month), int(day))
         clock = (time or "00:00").strip().rjust(5, "0")

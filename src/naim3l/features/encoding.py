@@ -43,7 +43,7 @@ _DEFAULT = Recipe()
 _COUNT = Interval(Integral, 1, None, closed="left")
 _OF_RECIPE = {
     "steps": [StrOptions({*RECIPES}), None],
-    "n_components": [_COUNT],
+    "n_components": [_COUNT, None],
     "plan": ["boolean"],
     **{key: [list, tuple, set] for key in ("text", "keep")},
 }
@@ -188,7 +188,7 @@ class FeatureSpec:
         if self.kernel is not None and self.kernel.n_landmarks is not None:
             return int(self.kernel.n_landmarks)
         most = n_columns * (MOST_CATEGORIES if self.has_plan else 1)
-        if self.recipe is None or self.recipe.steps is None:
+        if self.recipe is None or self.recipe.steps is None or self.recipe.n_components is None:
             return most
         return min(most, self.recipe.n_components)
 

@@ -19,11 +19,15 @@ from naim3l._text import quote, some
 from naim3l._warnings import warn_user
 from naim3l.features.cells import (
     COMMA,
+    DAY_FIRST,
+    MONTH_FIRST,
     NUMBERS,
+    ORDERS,
     POINT,
     as_number,
     as_text,
     days,
+    is_date_like,
     spelled_number,
     spelled_truth,
     why_no_date,
@@ -44,10 +48,11 @@ from naim3l.features.survey import (
     find_ids,
     types_and_missing,
 )
-from naim3l.files.stored import Flag, ListOf, Maybe, Nested, Number, Text, Whole
+from naim3l.files.stored import Flag, ListOf, Maybe, Nested, Number, Sometimes, Text, Whole
 from naim3l.input.batches import (
     LARGEST,
     Batch,
+    CellTypeError,
     check_finite,
     check_not_tiny,
     is_unknown,
@@ -84,6 +89,7 @@ class ColumnPlan:
     n_rare: int = 0
     constant: bool = False  # in all training rows
     dropped: str = ""  # why it is not used; empty if it is
+    date_order: str = ""  # of day and month in text with the year last; empty if none has it last
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "name": Text(),
@@ -95,6 +101,7 @@ class ColumnPlan:
         "n_rare": Whole(),
         "constant": Flag(),
         "dropped": Text(),
+        "date_order": Sometimes(Text(("", *ORDERS))),
     }
 
     @property
@@ -108,7 +115,8 @@ class ColumnPlan:
             together = f", {self.n_rare} rare ones one together" if self.n_rare else ""
             return f"{len(self.categories)} values became columns{together}"
         filled = "missing cells filled with the mean" if self.missing > 0 else None
-        return ", ".join(part for part in (_READ_AS.get(self.kind), filled) if part) or "used"
+        parts = _READ_AS.get(self.kind), self.date_order, filled
+        return ", ".join(part for part in parts if part) or "used"
 
     @property
     def is_id(self) -> bool:
@@ -252,7 +260,7 @@ def _read_cells(
 def _read_cell(cell: Any, column: ColumnPlan) -> float | None:
     """Number of a cell in a column of this kind, days of a date; None if it is something else."""
     if column.kind == DATE:
-        return days(cell)
+        return days(cell, column.date_order)
     if not isinstance(cell, str):
         return as_number(cell) if isinstance(cell, NUMBERS) else None
     truth = spelled_truth(cell) if column.kind == TRUTH else None
@@ -269,6 +277,8 @@ def _judge_new(rows: Batch, j: int, column: ColumnPlan, odd: Mask) -> None:
     other = POINT if column.decimal == COMMA else COMMA
     if column.kind == NUMBER and spelled_number(str(cell), other) is not None:
         report += f" with the decimal {column.decimal!r} of the training rows"
+    if column.kind == DATE and isinstance(cell, str) and is_date_like(cell):
+        report += f" with the {column.date_order or 'year first'}, as in the training rows"
     if n_odd > max(1, MOST_ODD * n_known):
         raise ValueError(
             f"{report}. In training the column had {what}s: correct such cells, or leave unknown "
@@ -288,6 +298,7 @@ def _report(place: str, cell: Any, what: str, n_odd: int, n_known: int) -> str:
 class Kind(NamedTuple):
     name: str
     decimal: str = POINT  # separator of numbers
+    order: str = ""  # of day and month, if some dates are text with the year last
 
 
 def columns_of_several_types(survey: TableSurvey) -> list[int]:
@@ -340,22 +351,36 @@ def judge_column(survey: TableSurvey, j: int) -> Kind:
     n = Counter[str]() if cells is None else cells.n
     if cells is not None and n["strange"]:
         place, cell = cells.first["strange"]
-        raise TypeError(
+        raise CellTypeError(
             f"{place}: {quote(cell)} is not a number, text or date; correct it, or leave the "
             "column out."
         )
     if types[DATE] + n["date-like"] == n_known > 0:
-        if cells is not None and "undated" in cells.first:
-            place, cell = cells.first["undated"]
-            raise ValueError(
-                f"{place}: {quote(cell)} cannot be read as a date: {why_no_date(str(cell))}. Write "
-                "dates like 2024-01-31, in pandas with to_datetime; if the values are codes and "
-                f"not dates, read the column as text, with {_as_text(survey, j)}; or leave it out."
-            )
-        return Kind(DATE)
+        return Kind(DATE, order="" if cells is None else _date_order(survey, j, cells))
     if types[TRUTH] + n["truth"] == n_known > 0:
         return Kind(TRUTH)
     return Kind(NUMBER) if cells is None else _judge_numbers(survey, j, cells)
+
+
+def _date_order(survey: TableSurvey, j: int, cells: CellSurvey) -> str:
+    """Order of day and month in a column of dates; refuses dates that cannot be read in one."""
+    first, found = cells.first, [order for order in ORDERS if order in cells.first]
+    if "undated" in first:
+        place, cell = first["undated"]
+        why = why_no_date(str(cell))
+    elif len(found) > 1:
+        place, cell = first[MONTH_FIRST]
+        why = f"its month is first, but the day is in {quote(first[DAY_FIRST][1])}"
+    elif "either" in first and not found:
+        place, cell = first["either"]
+        why = "the order of day and month is ambiguous, because no day in the column is above 12"
+    else:
+        return found[0] if found else DAY_FIRST if "year-last" in first else ""
+    raise ValueError(
+        f"{place}: {quote(cell)} cannot be read as a date: {why}. Write dates like 2024-01-31, in "
+        "pandas with to_datetime; if the values are codes and not dates, read the column as text, "
+        f"with {_as_text(survey, j)}; or leave it out."
+    )
 
 
 def why_refused(survey: TableSurvey, j: int) -> str:
@@ -473,7 +498,9 @@ def _check_sizes(survey: TableSurvey, kinds: Mapping[int, Kind]) -> dict[int, Am
 
 def _reading(kind: Kind) -> str:
     """How cells of a column are read, see `CellSurvey`."""
-    return {DATE: "days", TRUTH: "truth"}.get(kind.name, kind.decimal)
+    if kind.name == DATE:
+        return kind.order or DAY_FIRST  # the same without a date that has the year last
+    return "truth" if kind.name == TRUTH else kind.decimal
 
 
 def _plan_column(
@@ -491,7 +518,8 @@ def _plan_column(
         n_odd = cells.n["known"] - cells.n[f"number{kind.decimal}"]
     missing, mean = missing + n_odd / max(n_rows, 1), amounts.total / max(n_known - n_odd, 1)
     constant = amounts.lowest >= amounts.highest
-    return ColumnPlan(_name(survey, j), kind.name, missing, mean, kind.decimal, constant=constant)
+    about = _name(survey, j), kind.name, missing, mean, kind.decimal
+    return ColumnPlan(*about, constant=constant, date_order=kind.order)
 
 
 def _categories(cells: CellSurvey, n_missing: int) -> tuple[list[str | None], int]:

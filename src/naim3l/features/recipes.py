@@ -63,8 +63,9 @@ class Recipe:
         normalises rows to unit length. "paper" does the same without scaling, and drops only
         columns of zeros. "histogram", for counts, divides by the row's sum, takes square roots,
         applies PCA and normalises rows. None leaves the columns unchanged.
-    n_components : int, default=50
-        Maximum number of principal components. Increase it for wide views with many rows.
+    n_components : int or None, default=50
+        Maximum number of principal components. Increase it for wide views with many rows; None
+        keeps all components along which rows differ.
     plan : bool, default=True
         Whether cells of all kinds become numbers first: missing numbers are replaced by the mean,
         dates become days, and each frequent value of text becomes a column; ids, free text and
@@ -83,14 +84,14 @@ class Recipe:
     """
 
     steps: str | None = "scale"
-    n_components: int = MAX_COMPONENTS
+    n_components: int | None = MAX_COMPONENTS
     plan: bool = True
     text: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "steps": Maybe(Text(RECIPES)),
-        "n_components": Whole(1),
+        "n_components": Maybe(Whole(1)),
         "plan": Flag(),
         "text": ListOf(Text(), as_tuple=True),
         "keep": ListOf(Text(), as_tuple=True),
@@ -169,7 +170,8 @@ class Recipe:
             raise ValueError(f"PCA needs at least 2 rows, got n_samples = {n_rows}.")
         if (lowest == highest).all():
             raise ValueError("all rows are equal: there is no direction in which they differ.")
-        return min(self.n_components, n_rows - 1, len(lowest))
+        most = min(n_rows - 1, len(lowest))
+        return most if self.n_components is None else min(self.n_components, most)
 
 
 @dataclass(frozen=True, eq=False)

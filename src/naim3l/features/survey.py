@@ -19,7 +19,16 @@ from scipy import sparse
 from naim3l._hashing import splitmix64
 from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
-from naim3l.features.cells import NUMBERS, POINT, READINGS, as_text, days, days_of_array, tags_of
+from naim3l.features.cells import (
+    NUMBERS,
+    ORDERS,
+    POINT,
+    READINGS,
+    as_text,
+    days,
+    days_of_array,
+    tags_of,
+)
 from naim3l.input.batches import LARGEST, Batch, is_missing, is_unknown, refusal_of_number
 
 # Kinds of columns by their types; of "cells", only the cells tell the kind.
@@ -282,7 +291,7 @@ class CellSurvey:
     ) -> "CellSurvey":
         """The survey with tags of the different known cells, given by code, cell and rows."""
         n, found, firsts = self.n, list[str](), dict[str, tuple[int, Any]]()
-        sums = dict.fromkeys((*READINGS, "truth", "days"), Amounts())
+        sums = dict.fromkeys((*READINGS, "truth", *ORDERS), Amounts())
         numbers = np.full(codes.max(initial=-1) + 1, np.nan)
         for k, cell, n_rows in known:
             tags, values = tags_of(cell)

@@ -24,17 +24,26 @@ from naim3l._warnings import warn_user
 SMALLEST, LARGEST = 1e-100, 1e100
 # Words that people write into cells of which the value is unknown.
 UNKNOWN = ("", "?", "unknown", "na", "n/a", "nan", "null", "none", "missing", "-")
+NESTED = (list, tuple, dict, np.ndarray)  # types of cells with several values
+_FLATTEN = (
+    "make a column of each of its values (in polars: unnest, list.to_struct; in pandas: "
+    "json_normalize)"
+)
 ROUNDING = 1e-12  # columns that vary by less than this share of the largest are constant
 WIDEST_RANGE = 1e4  # ratio of the size of a column to the spread of another that keeps digits
+
+
+class CellTypeError(TypeError, ValueError):
+    """Error of a cell of a type that no column can have; commands report it as they do others."""
 
 
 class Batch:
     """A two-dimensional table in memory, or some rows of a longer one.
 
-    Lists become arrays, sparse formats CSR, and masked cells NaN (None if they are not numbers). A
-    text as ``origin`` is the name of the table, such as ``"view 'lab'"``; ``column_word`` is
-    "column" or "label" in messages, in which ``positions`` are the numbers of columns of a wider
-    table.
+    Lists become arrays, sparse formats CSR whose entries are stored once and in order, and masked
+    cells NaN (None if they are not numbers). A text as ``origin`` is the name of the table, such as
+    ``"view 'lab'"``; ``column_word`` is "column" or "label" in messages, in which ``positions`` are
+    the numbers of columns of a wider table.
     """
 
     def __init__(
@@ -132,16 +141,23 @@ class Batch:
             for i, cell in enumerate(cells):
                 codes[i] = values.setdefault(cell, len(values))
         except TypeError:
-            cure = ", or give this view a transformer that accepts it"
-            raise TypeError(
-                f"{self.place(i, j)}: {quote(cell)} is not a number, text or date; leave the "
-                f"{self.column_word} out{cure if self.column_word == 'column' else ''}."
-            ) from None
+            raise self._refusal_of_type(i, j, cell) from None
         known = np.array([not is_missing(value) for value in values], dtype=bool)
         numbers = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)
         kept = [value for value, is_known in zip(values, known, strict=True) if is_known]
         self._distinct[j] = numbers[codes], kept
         return self._distinct[j]
+
+    def _refusal_of_type(self, i: int, j: int, cell: Any) -> CellTypeError:
+        """Error for a cell that is a list, a mapping or another object."""
+        word, flat, guest = self.column_word, "", ""
+        if word == "column":
+            guest = ", or give this view a transformer that accepts it"
+            flat = f"{_FLATTEN}, or " if isinstance(cell, NESTED) else ""
+        return CellTypeError(
+            f"{self.place(i, j)}: {quote(cell)} is not a number, text or date; {flat}leave the "
+            f"{word} out{guest}."
+        )
 
     def typed_numbers(self) -> Any:
         """`numbers`, if by their types all columns have numbers or truth values; None if not."""
@@ -216,11 +232,11 @@ class Batch:
                     raise ValueError("text" if isinstance(cell, str | bytes) else "time")
                 numbers[i] = float(cell)
             except (TypeError, ValueError, OverflowError) as error:
-                kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(
-                    f"{self.place(i, j)}: {quote(cell)} is not a number ({error}); expected "
-                    f"{allowed}."
-                ) from None
+                kind = CellTypeError if isinstance(error, TypeError) else ValueError
+                nested = isinstance(cell, NESTED)
+                cure = f"{_FLATTEN}, or leave the column out" if nested else f"expected {allowed}"
+                what = f"{quote(cell)} is not a number ({error})"
+                raise kind(f"{self.place(i, j)}: {what}; {cure}.") from None
         return numbers
 
 
@@ -318,7 +334,16 @@ def as_matrix(data: Any, origin: Origin | str, *, allow_1d: bool = False) -> Any
             f"{origin}: expected a table (NumPy array, SciPy sparse matrix, data frame in memory), "
             f"got {got}. Give several views as a mapping {{name: table}}."
         )
-    return sparse.csr_array(array) if sparse.issparse(array) else array
+    return _canonical(array) if sparse.issparse(array) else array
+
+
+def _canonical(table: Any) -> Any:
+    """CSR array in which each entry is stored once and in order, as all code behind expects."""
+    array = sparse.csr_array(table)  # shares its entries with the table of the user
+    if not array.has_canonical_format:
+        array = array.copy()
+        array.sum_duplicates()
+    return array
 
 
 def _as_array(data: Any, origin: Origin | str) -> NDArray:

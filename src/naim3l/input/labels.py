@@ -4,7 +4,10 @@ What a cell means can depend on other cells of its column, so that the words of 
 collected first, in data frames, files and tables that are read in chunks alike.
 """
 
+import json
 import re
+import shlex
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,29 +19,50 @@ from scipy import sparse
 
 from naim3l._arrays import Mask
 from naim3l._origin import Origin
-from naim3l._text import quote, some
+from naim3l._text import documented, quote, some
 from naim3l._warnings import warn_user
 from naim3l.input.batches import UNKNOWN, Batch, as_matrix, is_missing
 
-YES = ("1", "yes", "y", "true", "t", "ja", "+", "positive", "pos", "present")
-NO = ("0", "-1", "no", "n", "false", "f", "nein", "negative", "neg", "absent")
+# Words for yes and no, in any letter case. Where a column only has one of a pair, the other is
+# written beside it; of several pairs, that of the first.
+PAIRS = (
+    *(("1", "0"), ("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"), ("+", "-")),
+    *(("positive", "negative"), ("pos", "neg"), ("present", "absent"), ("ja", "nein")),
+    *(("oui", "non"), ("sí", "no"), ("si", "no"), ("да", "нет"), ("はい", "いいえ"), ("1", "-1")),
+)
+YES = tuple(dict.fromkeys(yes for yes, _ in PAIRS))
+NO = tuple(dict.fromkeys(no for _, no in PAIRS if no not in UNKNOWN))  # "-" is no beside "+" only
 CODINGS = ("words", "signed")
 MOST_WORDS = 1000  # different words of a column that are remembered
+_MOST_SHOWN = 60  # letters of a cell, in an error
 _WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)
-# What to write for the one where a column only has the other.
-_PARTNERS = {
-    **{"yes": "no", "y": "n", "true": "false", "t": "f", "ja": "nein", "+": "-", "1": "0"},
-    **{"positive": "negative", "pos": "neg", "present": "absent"},
-}
+
+
+class LabelWordError(ValueError):
+    """Error of label cells whose meaning has to be stated, in Python or in a command."""
+
+    def __init__(self, fault: str, in_python: str, in_commands: str) -> None:
+        super().__init__(fault, in_python, in_commands)  # all of which a pickled error needs
+
+    def __str__(self) -> str:
+        return f"{self.args[0]} {self.args[1]}"
+
+    @property
+    def for_commands(self) -> str:
+        """The message for those who cannot write Python."""
+        return f"{self.args[0]} {self.args[2]}"
 
 
 def word(cell: Any) -> str:
-    """Normalised cell, without case and outer spaces; "1" for 1.0 and True, "" for missing."""
+    """Normalised cell, without case and outer spaces; "1" for 1.0 and True, "" for missing.
+
+    The same letters may be written by different characters, such as those of full width.
+    """
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     if not isinstance(cell, str) and is_missing(cell):
         return ""
-    text = str(cell).strip().casefold()
+    text = unicodedata.normalize("NFKC", str(cell)).strip().casefold()
     return str(int(float(text))) if _WHOLE.fullmatch(text) else text
 
 
@@ -71,6 +95,7 @@ USUAL_WORDS = LabelWords()
 _NEVER_REFUSED = set(USUAL_WORDS.meanings()[0]) - {"-1"}  # of which no message gives the place
 
 
+@documented(yes=", ".join(YES), no=", ".join(NO), unknown=", ".join(UNKNOWN[1:-1]))
 def decode_labels(
     labels: Any,
     *,
@@ -87,10 +112,9 @@ def decode_labels(
     Parameters
     ----------
     labels : array, sparse matrix, series or data frame of shape (n_rows, n_labels) or (n_rows,)
-        Words are compared without regard to case and surrounding spaces. Known are 1, yes, y,
-        true, t, ja, +, positive, pos, present; 0, -1, no, n, false, f, nein, negative, neg, absent;
-        and for unknown a missing cell, ?, unknown, na, n/a, nan, null, none, missing and -, which
-        means no in a column that has +.
+        Words are compared without regard to case and surrounding spaces. They are, for yes:
+        <yes>; for no: <no>; and for unknown: a missing cell, <unknown>, and -, which means no in a
+        column that has +.
     yes, no, unknown : iterables
         Additional words or numbers, which take precedence.
     coding : {"words", "signed"}, default="words"
@@ -230,10 +254,12 @@ class LabelDecoder:
             if "+" in found and "-" not in given:
                 known["-"] = -1
             if {"0", "-1"} <= set(found) and not {"0", "-1"} & given:
-                raise ValueError(
+                raise LabelWordError(
                     f"{found['-1'][0]}: both 0 and -1 occur; state which means no and which "
-                    "unknown: decode_labels(labels, coding='signed') for 1, -1 and 0 = unknown, or "
-                    "no=['-1'], unknown=['0'] in the settings."
+                    "unknown:",
+                    "decode_labels(labels, coding='signed') for 1, -1 and 0 = unknown.",
+                    'naim3l fit --no=-1 --unknown 0, or no = ["-1"] and unknown = ["0"] under '
+                    "[labels] in the settings, for 1, -1 and 0 = unknown.",
                 )
             _check_known(found, known)
             meanings.append(known)
@@ -249,6 +275,23 @@ class LabelDecoder:
             _check_known({spelled[k]: (place, cells[k]) for k, place in places.items()}, meanings)
             signed[:, j] = np.array([*(meanings[w] for w in spelled), 0], dtype=np.int8)[codes]
         return signed
+
+
+def written_words(survey: LabelSurvey, decoder: LabelDecoder) -> tuple[str, str] | None:
+    """The one word for yes and the one for no of all labels; None if there is not one of each.
+
+    Written in different letter cases, a word is normalised.
+    """
+    spelled: dict[int, dict[str, set[str]]] = {1: {}, -1: {}, 0: {}}
+    for found, meanings in zip(survey.words, decoder.meanings, strict=True):
+        for entry, (_, cell) in found.items():
+            text = cell.strip() if isinstance(cell, str) and not _WHOLE.fullmatch(cell) else entry
+            spelled[meanings[entry]].setdefault(entry, set()).add(text)
+    if len(spelled[1]) != 1 or len(spelled[-1]) != 1:
+        return None
+    [(yes, of_yes)], [(no, of_no)] = spelled[1].items(), spelled[-1].items()
+    one_case = len(of_yes) == len(of_no) == 1
+    return (of_yes.pop(), of_no.pop()) if one_case else (yes, no)
 
 
 @dataclass(frozen=True)
@@ -271,15 +314,18 @@ def _check_known(found: Mapping[str, tuple[str, Any]], meanings: Mapping[str, An
     strange = [(place, cell) for w, (place, cell) in found.items() if w not in meanings]
     if not strange:
         return
-    (place, cell), others = strange[0], [cell for _, cell in strange[1:]]
+    cells = [int(c) if isinstance(c, float) and c.is_integer() else c for _, c in strange]
+    nor = f" (nor are {some(cells[1:], 4)})" if cells[1:] else ""
     yes, no = (", ".join(w for w, m in meanings.items() if w and m == sign) for sign in (1, -1))
-    shown = int(cell) if isinstance(cell, float) and cell.is_integer() else cell
-    nor = f" (nor are {some(others, 4)})" if others else ""
-    raise ValueError(
-        f"{place}: Unknown label type: {quote(shown)} is not a known label{nor}. Allowed are yes "
-        f"({yes}), no ({no}), unknown ({', '.join(UNKNOWN[1:])}, or a missing cell); "
-        "other words are converted by naim3l.decode_labels, or named with yes, no and unknown in "
-        "the settings and on the command line."
+    shown, first = quote(cells[0]), str(cells[0])[:_MOST_SHOWN]
+    in_toml = json.dumps(first, ensure_ascii=False)
+    raise LabelWordError(
+        f"{strange[0][0]}: Unknown label type: {shown} is not a known label{nor}. Allowed are yes "
+        f"({yes}), no ({no}), unknown ({', '.join(UNKNOWN[1:])}, or a missing cell).",
+        f"naim3l.decode_labels(labels, no=[{shown}]) reads it as no; yes= and unknown= are for "
+        "words that mean these.",
+        f"naim3l fit --no {shlex.quote(first)}, or no = [{in_toml}] under [labels] in the "
+        "settings, reads it as no; --yes and --unknown are for words that mean these.",
     )
 
 
@@ -385,5 +431,6 @@ def _partner(cell: Any, sign: int) -> Any:
     """The other of two cells, such as "no" for "yes" and False for True."""
     if not isinstance(cell, str):
         return type(cell)(sign > 0)
-    pairs = _PARTNERS if sign < 0 else {no: yes for yes, no in _PARTNERS.items()}
-    return pairs.get(word(cell), "yes" if sign > 0 else "no")
+    pairs = [pair if sign < 0 else pair[::-1] for pair in PAIRS]
+    partners = dict(reversed(pairs))  # so that the first of several counts
+    return partners.get(word(cell), "yes" if sign > 0 else "no")
