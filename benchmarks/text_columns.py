@@ -65,7 +65,9 @@ def _scores(titles, columns, rows, labels, test, seed):
     """Scores of the test rows in every table, from one model."""
     from naim3l import NAIM3LCV
 
-    X = {table: titles.iloc[at][columns[table]].reset_index(drop=True) for table, at in rows.items()}
+    X = {
+        table: titles.iloc[at][columns[table]].reset_index(drop=True) for table, at in rows.items()
+    }
     model = NAIM3LCV(random_state=seed).fit(X, labels)
     return model.decision_function({t: titles.iloc[test][of] for t, of in columns.items()})
 

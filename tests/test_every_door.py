@@ -13,7 +13,7 @@ from workbooks import make_workbook
 
 pd = pytest.importorskip("pandas", reason="needs pandas")
 N, LABELS = 200, ["flu", "gout"]
-WORDS = "fever cough pain left knee toe swollen since sunday after travel, beer work; cold".split()
+WORDS = ["fever", "cough", "knee", "toe", "swollen", "since", "sunday", "travel,", "work;", "cold"]
 MODEL = {"lam": 0.4, "ridge": 1.0}
 OPTIONS = ["--lam", "0.4", "--ridge", "1", "--labels", "flu", "--labels", "gout"]
 

@@ -195,7 +195,7 @@ class FeatureSpec:
         if self.recipe is None or self.recipe.steps is None:
             return most
         most = most if plan is None else plan.n_encoded
-        return min(most, self.recipe.most_components(_free_text(plan) is not None))
+        return min(most, self.recipe._most_components(_free_text(plan) is not None))
 
     def fit(
         self, batch: Batch, plan: ViewPlan | None, device: str = CPU

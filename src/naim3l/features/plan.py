@@ -587,8 +587,8 @@ def _plan_text(
     """Plan of free text, of which so many terms are kept."""
     missing = (n_rows - int(survey.n_known[j])) / max(n_rows, 1)
     terms = counts.most_frequent(most)
-    found = {"terms": terms, "idf": counts.idf(terms, n_rows)}
-    return ColumnPlan(_name(survey, j), TEXT, missing, **found)
+    idf = counts.idf(terms, n_rows)
+    return ColumnPlan(_name(survey, j), TEXT, missing, terms=terms, idf=idf)
 
 
 def _categories(cells: CellSurvey, n_missing: int) -> tuple[list[str | None], int]:

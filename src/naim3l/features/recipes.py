@@ -65,14 +65,17 @@ class Recipe:
         columns of zeros. "histogram", for counts, divides by the row's sum, takes square roots,
         applies PCA and normalises rows. None leaves the columns unchanged.
     n_components : int, default=50
-        Maximum number of principal components. Increase it for wide views with many rows.
+        Maximum number of principal components, to which a view with free text adds 150. Increase it
+        for wide views with many rows.
     plan : bool, default=True
         Whether cells of all kinds become numbers first: missing numbers are replaced by the mean,
-        dates become days, and each frequent value of text becomes a column; ids, free text and
-        columns that are almost empty are dropped, see ``columns_`` of a model. Otherwise all
-        columns must be numbers, and a row has all of them or none.
+        dates become days, each frequent value of text becomes a column, and free text becomes
+        weighted counts of its words; ids and columns that are almost empty are dropped, see
+        ``columns_`` of a model. Otherwise all columns must be numbers, and a row has all of them or
+        none.
     text : sequence of str, default=()
-        Columns that are text, even if their cells are numbers, such as postal codes.
+        Columns that are text, even if their cells are numbers, such as postal codes. Their words
+        are read if their values are too many to have a column each.
     keep : sequence of str, default=()
         Columns that are used even if they look like ids or are almost empty.
 
@@ -132,7 +135,7 @@ class Recipe:
         is_sparse = sparse.issparse(rows)
         ends = min_max_axis(rows, axis=0) if is_sparse else (rows.min(axis=0), rows.max(axis=0))
         kept = _kept(steps, rows.shape[0], *ends)
-        n_axes = self._n_axes(rows.shape[0], *(end[kept] for end in ends), texts)
+        n_axes = self._n_axes(rows.shape[0], ends[0][kept], ends[1][kept], texts)
         rows, texts = _columns(rows, kept), None if texts is None else texts[kept]
         scale = deviation = None
         if steps.scale:
@@ -180,17 +183,15 @@ class Recipe:
         """Rows as `_fit_moments` needs the moments of them."""
         return _roots(rows) if RECIPES[str(self.steps)].histogram else rows
 
-    def _n_axes(
-        self, n_rows: int, lowest: NDArray, highest: NDArray, texts: NDArray | None
-    ) -> int:
+    def _n_axes(self, n_rows: int, lowest: NDArray, highest: NDArray, texts: NDArray | None) -> int:
         """Largest number of components of rows that differ."""
         if n_rows < 2:
             raise ValueError(f"PCA needs at least 2 rows, got n_samples = {n_rows}.")
         if (lowest == highest).all():
             raise ValueError("all rows are equal: there is no direction in which they differ.")
-        return min(self.most_components(texts is not None), n_rows - 1, len(lowest))
+        return min(self._most_components(texts is not None), n_rows - 1, len(lowest))
 
-    def most_components(self, has_text: bool) -> int:
+    def _most_components(self, has_text: bool) -> int:
         """Largest number of components, of a view that has free text or not."""
         return int(self.n_components) + TEXT_COMPONENTS * has_text
 
