@@ -140,6 +140,8 @@ class TestWhichColumnsAreRead:
             ("y", lambda i: f"2019/{i:04}"),
             ("y", lambda i: f"sample {i} taken by {i * 7919 % 1000}"),
             ("y", lambda i: f"{WORDS[i % 10]}.{WORDS[i // 10 % 10]}{i}@mail.org"),
+            ("y", lambda i: f"{i * 7919:064x}"),
+            ("y", lambda i: f"{chr(97 + i % 26)}{i:x}zq {chr(97 + i % 25)}{i:x}qz"),
             ("y", lambda i: f"+49 170 {i * 7919}"),
             ("patient_name", lambda i: f"{WORDS[i % 10]} {WORDS[i // 10 % 10]} {i // 100}"),
             ("MRN", lambda i: f"{WORDS[i % 10]} {WORDS[i // 10 % 10]} {i}"),
@@ -148,6 +150,14 @@ class TestWhichColumnsAreRead:
     def test_ids_and_boilerplate_are_never_read(self, name, make):
         reason = read_or_dropped([make(i) for i in range(300)], name)
         assert reason not in ("words", "values")
+
+    def test_words_of_a_long_table_that_all_differ_share_hashes(self):
+        n = 20_000
+        texts = {f"a{i} b{i} c{i}": 1 for i in range(n)}
+        counts = TermCounts.of(texts)
+        assert np.median(counts.n_rows[:N_HASHES]) >= RARE_TERM  # by accident
+        assert not counts.tell_rows_apart(n)
+        assert TermCounts.of(dict.fromkeys([*texts][:500], n // 500)).tell_rows_apart(n)
 
     def test_a_column_can_be_stated_to_be_text(self):
         cells = [f"sample {i} taken by {i * 7919 % 1000}" for i in range(300)]

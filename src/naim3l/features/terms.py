@@ -21,6 +21,7 @@ N_TERMS = 2 * N_HASHES  # words come first
 # Terms that are kept of all columns of a view together, those in most rows: what is learned of
 # their second moments, 128 MiB, does not grow with the rows, nor with the number of columns.
 MOST_TERMS = 4096
+_BLOCK = 10_000  # texts whose terms are all in memory at a time
 RARE_TERM = 3  # rows of a term below which it is not kept
 
 # Counts that are not normalised, without random signs, so that the number of rows with a term is
@@ -51,11 +52,14 @@ class TermCounts:
     @classmethod
     def of(cls, texts: Mapping[str, int]) -> "TermCounts":
         """Counts of distinct texts, each of which is in some rows."""
-        repeats = np.fromiter(texts.values(), np.int64, len(texts))
-        terms = count_terms([*texts]) if texts else sparse.csr_array((0, N_TERMS))
-        terms.data = np.ones(len(terms.data), dtype=np.int64)
-        n_words = [len(text.translate(_SEPARATORS).split()) for text in texts]
-        return cls(repeats @ terms, int(repeats @ np.array(n_words, dtype=np.int64)))
+        listed, repeats = [*texts], np.fromiter(texts.values(), np.int64, len(texts))
+        n_rows = np.zeros(N_TERMS, dtype=np.int64)
+        for i in range(0, len(texts), _BLOCK):
+            terms = count_terms(listed[i : i + _BLOCK])
+            weights = np.repeat(repeats[i : i + _BLOCK], np.diff(terms.indptr))
+            n_rows += np.bincount(terms.indices, weights, N_TERMS).astype(np.int64)
+        n_words = sum(n * len(text.translate(_SEPARATORS).split()) for text, n in texts.items())
+        return cls(n_rows, n_words)
 
     def combine(self, other: "TermCounts") -> "TermCounts":
         """Counts of the rows of both."""
@@ -65,9 +69,12 @@ class TermCounts:
         """Whether a known cell has on average half a word that repeats, but not in most rows.
 
         The words of boilerplate are in most rows, and those of ids, if they have any, in one each.
+        If all words of a long table differ, so many share a hash that numbers of rows are Poisson.
         """
         words = self.n_rows[:N_HASHES]
-        telling = words[(words >= RARE_TERM) & (2 * words <= n_known)].sum()
+        by_accident = words.mean() + 4 * np.sqrt(words.mean())
+        repeats = words >= max(RARE_TERM, by_accident)
+        telling = words[repeats & (2 * words <= n_known)].sum()
         return bool(2 * telling >= n_known)
 
     def most_frequent(self, most: int) -> list[int]:
@@ -81,6 +88,8 @@ class TermCounts:
 
 
 def tf_idf(texts: Sequence[str], terms: Sequence[int], idf: Sequence[float]) -> sparse.csr_array:
-    """Weighted counts of terms in texts, of unit length, (n_texts, n_terms)."""
-    counts = count_terms(texts)[:, list(terms)] if texts else sparse.csr_array((0, len(terms)))
-    return sparse.csr_array(normalize(counts.multiply(np.array(idf)[None]).tocsr()))
+    """Weighted counts of terms in texts, at least one, of unit length, (n_texts, n_terms)."""
+    chosen = list(terms)
+    counts = [count_terms(texts[i : i + _BLOCK])[:, chosen] for i in range(0, len(texts), _BLOCK)]
+    weighted = sparse.vstack(counts, format="csr").multiply(np.array(idf)[None])
+    return sparse.csr_array(normalize(weighted.tocsr()))
