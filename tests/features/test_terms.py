@@ -167,6 +167,7 @@ class TestWhichColumnsAreRead:
         assert read_or_dropped(codes, text=["y"], keep=["y"]) == "words"
         assert read_or_dropped([f"{i}" for i in range(300)], text=["y"]).startswith("300 different")
         assert read_or_dropped(["10115", "20095"] * 20, text=["y"]) == "values"  # postal codes
+        assert read_or_dropped([f"town {i % 40}" for i in range(200)], text=["y"]) == "values"
 
     def test_columns_of_text_share_the_terms(self, rng, monkeypatch):
         import naim3l.features.plan as module

@@ -167,7 +167,7 @@ class ViewPlan:
     ) -> tuple["ViewPlan", list[int]]:
         """Plan of a table, and positions of the columns that are used; ``keep`` names some.
 
-        Those in ``text`` are read as free text if they have too many values for columns of these.
+        Those in ``text`` are read as free text if more than half of their values differ.
         """
         dropped, kinds, terms = _judge_columns(survey, keep, text)
         used = [j for j in range(len(survey.labels)) if j not in dropped]
@@ -387,11 +387,12 @@ def _judge_columns(
     for j, kind in kinds.items():
         if kind.name != TEXT or not _has_many_values(survey, j):
             continue
-        counts = survey.cells[j].texts.terms
-        if _is_free_text(survey, j, counts, stated=_name(survey, j) in text):
+        counts, stated = survey.cells[j].texts.terms, _name(survey, j) in text
+        if _is_free_text(survey, j, counts, stated=stated):
             terms[j] = counts
         elif reason := _too_many_values(survey, j):
-            dropped[j] = (f"To read its words, use {_TEXT}.", reason)
+            cure = "use it, group its values" if stated else f"read its words, use {_TEXT}"
+            dropped[j] = f"To {cure}.", reason
     _warn_of_dropped(survey, dropped)
     return dropped, kinds, terms
 
@@ -507,10 +508,11 @@ def _is_free_text(survey: TableSurvey, j: int, counts: TermCounts, *, stated: bo
 
     Values that mostly differ, and are one word each, may be ids all the same, such as addresses.
     """
-    n_known = int(survey.n_known[j])
-    several = not _is_mostly_distinct(survey, j) or counts.n_words >= 2 * n_known
-    telling = several and counts.tell_rows_apart(n_known)
-    return telling or (stated and bool(counts.most_frequent(1)))
+    n_known, distinct = int(survey.n_known[j]), _is_mostly_distinct(survey, j)
+    if stated and distinct:
+        return bool(counts.most_frequent(1))
+    several = not distinct or counts.n_words >= 2 * n_known
+    return several and counts.tell_rows_apart(n_known)
 
 
 def _too_many_values(survey: TableSurvey, j: int) -> str:

@@ -75,7 +75,7 @@ class Recipe:
         none.
     text : sequence of str, default=()
         Columns that are text, even if their cells are numbers, such as postal codes. Their words
-        are read if their values are too many to have a column each.
+        are read if more than half of their values differ.
     keep : sequence of str, default=()
         Columns that are used even if they look like ids or are almost empty.
 

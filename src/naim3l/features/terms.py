@@ -18,8 +18,9 @@ from sklearn.preprocessing import normalize
 
 N_HASHES = 2**14  # of words, and as many of n-grams
 N_TERMS = 2 * N_HASHES  # words come first
-# Terms that are kept of all columns of a view together, those in most rows: what is learned of
-# their second moments, 128 MiB, does not grow with the rows, nor with the number of columns.
+# Terms that are kept of all columns of a view together: those in most rows, because frequencies
+# are sums, and frequent terms explain most of the variance. PCA of chunks needs the products of
+# all pairs, which take 128 MiB of this many.
 MOST_TERMS = 4096
 _BLOCK = 10_000  # texts whose terms are all in memory at a time
 RARE_TERM = 3  # rows of a term below which it is not kept
