@@ -14,6 +14,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import naim3l.features.survey as survey_module
 from naim3l import NAIM3L, DataWarning, Recipe, load
+from naim3l.features.encoding import FeatureSpec
 from naim3l.features.plan import ColumnPlan, ViewPlan
 from naim3l.features.recipes import MAX_COMPONENTS, TEXT_COMPONENTS, Moments
 from naim3l.features.survey import TableSurvey, ValueCounts
@@ -231,7 +232,11 @@ class TestBlocks:
         words = [f"{a}{b}{c}" for a in WORDS for b in WORDS for c in WORDS[:3]]
         table = pd.DataFrame({"y": [" ".join(rng.choice(words, 8)) for _ in range(400)]})
         model = NAIM3L(ridge=1.0).fit({"a": table}, {"a": rng.integers(0, 2, (400, 2))})
-        assert model.features_["a"].recipe.n_features == MAX_COMPONENTS + TEXT_COMPONENTS
+        found = model.features_["a"]
+        assert found.recipe.n_features == MAX_COMPONENTS + TEXT_COMPONENTS
+        spec = FeatureSpec.of("auto", "a")  # by which memory is estimated, before and after a plan
+        assert spec.most_features(9) == MAX_COMPONENTS
+        assert spec.most_features(9, found.plan) == MAX_COMPONENTS + TEXT_COMPONENTS
 
 
 class TestModels:
