@@ -14,6 +14,7 @@ from workbooks import make_workbook
 
 pd = pytest.importorskip("pandas", reason="needs pandas")
 N, LABELS = 200, ["flu", "gout"]
+WORDS = ["fever", "cough", "knee", "toe", "swollen", "since", "sunday", "travel,", "work;", "cold"]
 MODEL = {"lam": 0.4, "ridge": 1.0}
 OPTIONS = ["--lam", "0.4", "--ridge", "1", "--labels", "flu", "--labels", "gout"]
 
@@ -38,11 +39,13 @@ def messy():
         "town": [f"town {i}" for i in [*range(40), *rng.integers(0, 40, N - 40)]],
         "ward": rng.choice(["A", "B", "C", "n/a"], N),
         "note": [f"came in with complaint {i}" for i in range(N)],
+        "story": [" ".join(rng.choice(WORDS, 6)) for _ in range(N)],
         "empty": [None] * N,
         "flu": np.where(flu, "yes", "no"),
         "gout": rng.choice(["Yes", "no", "unknown"], N),
     })  # fmt: skip
     frame.loc[[3, 90], "crp"] = "high", "low"  # in different parts of a folder
+    frame.loc[[4, 100], "story"] = None, "?"
     frame.loc[5, "weight"] = frame.loc[[7, 60], "visits"] = np.nan
     return frame
 
@@ -175,13 +178,17 @@ def test_the_plan_by_definition(by_pandas):
     used = {column.name: column for column in plan.columns}
     kinds = {name: column.kind for name, column in used.items()}
     assert kinds == {"crp": "number", "iron": "number", "weight": "number", "visits": "number",
-                     "seen": "date", "smokes": "truth", "town": "text", "ward": "text"}  # fmt: skip
+                     "seen": "date", "smokes": "truth", "town": "text", "ward": "text",
+                     "story": "text"}  # fmt: skip
     assert {column.name for column in plan.dropped} == {"patient", "note", "empty"}
     crp = pd.to_numeric(messy()["crp"], errors="coerce")
     assert (used["crp"].missing, used["crp"].mean) == pytest.approx((2 / N, crp.mean()))
     assert used["iron"].decimal == ","
     assert (len(used["town"].categories), used["town"].n_rare) == (30, 10)
     assert None in used["ward"].categories
+    story = used["story"]
+    assert story.is_free_text and story.missing == 2 / N
+    assert story.use == f"read as free text: {len(story.terms)} words and parts of words"
     assert len(warned) == len(set(warned)) == 5  # high, town, and the three that are dropped
 
 
@@ -279,6 +286,7 @@ def test_init_drafts_what_fit_does(name, by_pandas, tmp_path):
     assert run("init", table, "-o", settings).exit_code == 0
     text = settings.read_text()
     assert 'id = "patient"' in text
+    assert '# guessed: free text, of which words are read: "story"' in text
     for column in model.features_["lab"].plan.dropped:
         if column.name != "patient":  # is named as the id
             assert f'"{column.name}" is dropped by the fit ({column.dropped})' in text

@@ -13,6 +13,11 @@ _ID_NAMES = (  # the most certain first
     re.compile(r".*[a-z](Id|ID|Key|Nr|No)"),
     re.compile(r"case|subject|record|participant", re.IGNORECASE),
     re.compile(r"row[_ ]?names?|unnamed(_|: ?)\d+", re.IGNORECASE),
+    # Words in them repeat, as in free text, but they name persons.
+    re.compile(
+        r"(patient|person|participant|subject|first|last|full|family|given|sur)[_\-. ]?names?",
+        re.IGNORECASE,
+    ),
 )
 
 

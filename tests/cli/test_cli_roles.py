@@ -278,3 +278,25 @@ def test_a_number_that_looks_like_an_id_is_kept_where_it_is_listed(folder, tmp_p
     done = run("fit", "--config", tmp_path / "t.toml", *fit)
     assert done.exit_code == 0, done.output
     assert "turn" in load(tmp_path / "t.naim3l").names_.column_names("lab")
+
+
+def test_a_column_that_would_be_dropped_is_read_as_text_where_it_is_listed(folder, tmp_path):
+    table = pd.read_csv("lab.csv").drop(columns="case")
+    table["note"] = [f"sample {i} was {'red' if i % 9 == 0 else 'pale'}" for i in range(60)]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    fit = ["--labels", "flu", *WORDS, *QUICK, "-o", tmp_path / "t.naim3l"]
+    settings = '[views.lab]\nsource = "t.csv"\nignore = ["asthma"]\n'
+    for text, n_told in (("", 1), ('text = ["note"]\n', 0)):
+        (tmp_path / "t.toml").write_text(settings + text)
+        done, told = quietly("fit", "--config", tmp_path / "t.toml", *fit)
+        assert done.exit_code == 0, done.output
+        assert len(told) == n_told, told
+        assert all("text = ['note'] in the settings" in line for line in told)
+    (note,) = [c for c in load(tmp_path / "t.naim3l").columns_["lab"] if c.name == "note"]
+    assert note.is_free_text
+    done = run("inspect", tmp_path / "t.naim3l")
+    assert "words and parts of words" in " ".join(done.stdout.split())
+    done = run(
+        "predict", tmp_path / "t.naim3l", f"lab={tmp_path / 't.csv'}", "-o", tmp_path / "p.csv"
+    )
+    assert done.exit_code == 0, done.output

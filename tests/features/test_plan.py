@@ -326,7 +326,7 @@ class TestWords:
     @settings(max_examples=30)
     @given(counts=st.lists(st.integers(1, 9), min_size=2, max_size=60), gaps=st.integers(0, 4))
     def test_categories_are_those_that_scikit_learn_finds(self, counts, gaps):
-        words = [f"w{i}" for i, n in enumerate(counts) for _ in range(n)] + [None] * gaps
+        words = [f"{i} w" for i, n in enumerate(counts) for _ in range(n)] + [None] * gaps
         table = pd.DataFrame({"x": np.arange(len(words)) % 5 + 0.5, "y": words})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -526,13 +526,15 @@ class TestDropped:
             plan = plan_of(table)
         reasons = [str(one.message).removeprefix("view 'a', column ") for one in told]
         assert [reason.split(".")[0] for reason in reasons] == [
-            "'note': 50 different values of text in 60 rows, which is an id or free text",
+            "'note': 50 different values of text in 60 rows, an id or text whose words do not tell "
+            "rows apart",
             "'MRN': an id: it is named like an id and has 60 different values in 60 rows",
             "'code': an id: its values are codes that all differ",
             "'day': 1 known values in 60 rows",
             "'ok': 1 known values in 60 rows",
         ]
-        assert "group its values" in reasons[0] and "keep=['MRN'] of Recipe" in reasons[1]
+        assert "To read its words, use text=['note'] of Recipe" in reasons[0]
+        assert "keep=['MRN'] of Recipe" in reasons[1]
         kinds = ["text", "number", "text", "date", "truth"]
         assert [c.kind for c in plan.dropped] == kinds and [c.name for c in plan.columns] == ["x"]
         texts = table.astype(str).replace({"nan": None, "None": None, "NaT": None})

@@ -105,6 +105,7 @@ class Head:
     refused: dict[str, str]  # columns that the fit would refuse, and why
     dropped: dict[str, str]  # columns that it would drop, and why
     codes: dict[str, set[str]]  # columns with codes of answers alone, and which
+    free_text: list[str]  # columns of which it would read the words
 
     @classmethod
     def of(cls, name: str, source: str, words: LabelWords) -> "Head":
@@ -119,10 +120,10 @@ class Head:
         unrecorded = {c: look for c, look in looks.items() if look == UNRECORDED}
         # What surely is a label is not judged as a feature.
         sure = {own, *(c for c, look in looks.items() if look == SURE)}
-        refused, dropped = _judge(batch, survey, sure)
+        refused, dropped, free_text = _judge(batch, survey, sure)
         reason = ids.get(own or "", "")
         codes = {c: of for c in looks if (of := codes_of_answers(frame[c])) is not None}
-        found = likeness, unrecorded, refused, dropped, codes
+        found = likeness, unrecorded, refused, dropped, codes, free_text
         return cls(name, source, columns, own, reason, *found)
 
     def with_coded(self, coded: Collection[str], look: str) -> "Head":
@@ -179,8 +180,8 @@ def _word_lines(words: LabelWords, added: dict[str, list[str]]) -> list[str]:
     return lines
 
 
-def _judge(batch: Batch, survey: TableSurvey, others: Collection[Any]) -> list[dict[str, str]]:
-    """Columns that the fit would refuse, and those that it would drop, with the reasons."""
+def _judge(batch: Batch, survey: TableSurvey, others: Collection[Any]) -> list[Any]:
+    """Columns that the fit would refuse, and drop, with the reasons; and those of free text."""
     names = [(j, name) for j, name in enumerate(survey.columns or []) if name not in others]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit will warn, by all rows
@@ -189,8 +190,9 @@ def _judge(batch: Batch, survey: TableSurvey, others: Collection[Any]) -> list[d
         try:
             plan, _ = ViewPlan.of(TableSurvey.of(batch.select_columns(usable)))
         except ValueError:  # there are none, or it would drop all of them
-            return [refused, {}]
-    return [refused, {column.name: column.dropped for column in plan.dropped}]
+            return [refused, {}, []]
+    dropped = {column.name: column.dropped for column in plan.dropped}
+    return [refused, dropped, [column.name for column in plan.columns if column.is_free_text]]
 
 
 def _view_name(source: str, taken: Sequence[str]) -> str:
@@ -274,6 +276,8 @@ def _view_lines(
     for name, reason in head.dropped.items():
         if name not in labels:
             lines.append(f"# guessed: {_toml(name)} is dropped by the fit ({visible(reason)})")
+    if texts := [name for name in head.free_text if name in rest]:
+        lines.append(f"# guessed: free text, of which words are read: {some(texts, 12, _toml)}")
     if doubtful := [name for name in head.likeness if name in rest]:
         listed = some(doubtful, 12, _toml)
         lines.append(f"# guessed: features, though perhaps labels by their cells: {listed}")

@@ -263,7 +263,7 @@ class Training:
             for view, survey in surveyed.tables.items():
                 recipe = self.specs[view].recipe
                 assert recipe is not None
-                self.plans[view], used[view] = ViewPlan.of(survey, recipe.keep)
+                self.plans[view], used[view] = ViewPlan.of(survey, recipe.keep, recipe.text)
         self.names.keep(used)
 
     def _survey(self, name: str) -> Surveyed:
@@ -365,6 +365,7 @@ class ChunkedTraining(Training):
         self._refuse_large()
         checkpoint = open_checkpoint(facts)
         self.judge()
+        self._refuse_large()  # free text has more features
         self._learn_features()
         found = self._restored(checkpoint) or self._statistics(checkpoint)
         names = self.names
@@ -389,7 +390,7 @@ class ChunkedTraining(Training):
         return problem
 
     def _refuse_large(self) -> None:
-        """Refuse statistics that do not fit in memory, before any row is read."""
+        """Refuse statistics that do not fit in memory, as far as the columns are known."""
         widths = {}
         for view, spec in self.specs.items():
             if spec.kernel is not None and spec.kernel.n_landmarks is None:
@@ -397,7 +398,8 @@ class ChunkedTraining(Training):
                     "n_landmarks=None takes all rows as landmarks; give a number for tables that "
                     "are read in chunks."
                 )
-            widths[view] = spec.most_features(len(self.names.used[view])) + 1
+            n_columns, plan = len(self.names.used[view]), self.plans.get(view)
+            widths[view] = spec.most_features(n_columns, plan) + 1
         sizes: dict[str, Any] = {"n_folds": self.n_folds, "free": self.free, "n_tasks": n_workers()}
         refuse_statistics(widths, len(self.names.labels), **sizes, memory=memory_limit())
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Mask, Matrix
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import model_views
 from naim3l.features.encoding import ViewFeatures
@@ -93,7 +93,8 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
     their row sum, which describe the effect of a column only locally. Each value of text has a
     weight of its own, under the name "column_value". The weights of a view with a transformer
     belong to its output, named by ``get_feature_names_out``, or "feature 0", "feature 1", ... if it
-    returns no names. A view with a kernel, except the kernel "linear", has no column weights,
+    returns no names. Words of free text are hashed, so that their weights are those of "column_term
+    17" and the like. A view with a kernel, except the kernel "linear", has no column weights,
     because its scores are sums of similarities to landmarks: it raises a ValueError.
 
     Parameters
@@ -195,6 +196,12 @@ def _names(features: ViewFeatures, columns: list[str], n: int) -> list[str]:
     return names if len(names) == n else [f"feature {j}" for j in range(n)]
 
 
+def _have_names(features: ViewFeatures, n: int) -> Mask:
+    """Mask of the features that are no hashed words of free text, (n,)."""
+    texts = None if features.plan is None else features.plan.free_text_of_encoded()
+    return np.ones(n, dtype=bool) if texts is None else texts < 0
+
+
 def top_features(
     model: LinearViewModel, label: str, n: int = 10, X: Any = None
 ) -> dict[str, list[Feature]]:
@@ -216,6 +223,7 @@ def top_features(
     dict of str to list of named tuples (view, column, weight)
         Lists "for" and "against", strongest first. Weights are those of `feature_weights` divided
         by ``length``, so that they can be compared between views; those of "against" are negative.
+        Words of free text are left out, because they are known by their hashes alone.
         Views with a kernel are left out; if all views have one, a ValueError is raised.
 
     Examples
@@ -243,9 +251,10 @@ def strongest_columns(
     weights = [(view, feature_weights(model, view, X)) for view in views]
     names = [(view, column) for view, of_view in weights for column in of_view.columns]
     stacked = np.concatenate([of_view.weights / of_view.length for _, of_view in weights])
+    named = [_have_names(model.features_[view], len(of_view.columns)) for view, of_view in weights]
     found = {}
     for label in labels:
-        values = stacked[:, model.label_names_.index(label)]
+        values = np.where(np.concatenate(named), stacked[:, model.label_names_.index(label)], 0)
         order: list[int] = np.argsort(values, kind="stable").tolist()
         sides = {
             "for": [i for i in order[::-1][:n] if values[i] > 0],

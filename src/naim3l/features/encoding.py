@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -183,14 +184,18 @@ class FeatureSpec:
         """Whether landmarks, or a transformer of the user, are to be fitted to rows."""
         return self.kernel is not None or self.transformer is not None
 
-    def most_features(self, n_columns: int) -> int:
-        """Largest number of features before the fit; of columns for a transformer."""
+    def most_features(self, n_columns: int, plan: ViewPlan | None = None) -> int:
+        """Largest number of features before the fit; of columns for a transformer.
+
+        Without a plan, it is not known whether there is free text, which counts as none.
+        """
         if self.kernel is not None and self.kernel.n_landmarks is not None:
             return int(self.kernel.n_landmarks)
         most = n_columns * (MOST_CATEGORIES if self.has_plan else 1)
         if self.recipe is None or self.recipe.steps is None or self.recipe.n_components is None:
             return most
-        return min(most, self.recipe.n_components)
+        most = most if plan is None else plan.n_encoded
+        return min(most, self.recipe._most_components(_free_text(plan) is not None))
 
     def fit(
         self, batch: Batch, plan: ViewPlan | None, device: str = CPU
@@ -201,7 +206,7 @@ class FeatureSpec:
         with _errors_name(batch.origin):
             if self.learns_from_moments:
                 assert self.recipe is not None
-                recipe, rows = self.recipe.fit(rows)
+                recipe, rows = self.recipe.fit(rows, _free_text(plan))
             if self.kernel is not None:
                 kernel = self.kernel.fit(rows, device=device)
                 rows = kernel.apply(rows)
@@ -260,7 +265,7 @@ class FeatureSpec:
                 ends = np.maximum(-moments.lowest, moments.highest)
                 check_not_tiny(Batch(np.stack([moments.lowest, moments.highest]), table), ends)
             with _errors_name(Origin(table)):
-                recipe = self.recipe._fit_moments(moments)
+                recipe = self.recipe._fit_moments(moments, _free_text(plan))
         if not self.learns_from_rows:
             return ViewFeatures(plan, recipe)
         assert sample is not None
@@ -271,6 +276,11 @@ class FeatureSpec:
         with _errors_name(sample.origin):
             kernel = None if self.kernel is None else self.kernel.fit(rows, device=device)
         return ViewFeatures(plan, recipe, kernel, self.transformer)
+
+
+def _free_text(plan: ViewPlan | None) -> NDArray[np.intp] | None:
+    """Number of the column of free text that each column of rows comes from, if there are some."""
+    return None if plan is None else plan.free_text_of_encoded()
 
 
 def _compares_counts(kernel: Kernel | KernelMap | None) -> bool:

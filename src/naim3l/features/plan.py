@@ -48,6 +48,7 @@ from naim3l.features.survey import (
     find_ids,
     types_and_missing,
 )
+from naim3l.features.terms import MOST_TERMS, N_TERMS, TermCounts, tf_idf
 from naim3l.files.stored import Flag, ListOf, Maybe, Nested, Number, Sometimes, Text, Whole
 from naim3l.input.batches import (
     LARGEST,
@@ -71,6 +72,7 @@ KINDS = (NUMBER, TRUTH, DATE, TEXT)
 ID_REASON = "an id: "  # begins the reason for which an id is dropped
 _READ_AS = {DATE: "days", TRUTH: "0 and 1"}
 _TAKEN_AS_MISSING = ". Such cells are taken as missing; correct them, or leave them empty."
+_TEXT = "text={0} of Recipe in Python, or text = {0} in the settings"
 _KEEP = "keep it by name, with keep={0} of Recipe in Python, or features = {0} in the settings."
 
 
@@ -90,6 +92,9 @@ class ColumnPlan:
     constant: bool = False  # in all training rows
     dropped: str = ""  # why it is not used; empty if it is
     date_order: str = ""  # of day and month in text with the year last; empty if none has it last
+    # Of free text, the hashed terms that have a column each, and the weights of these columns.
+    terms: list[int] = field(default_factory=list)
+    idf: list[float] = field(default_factory=list)
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "name": Text(),
@@ -102,7 +107,14 @@ class ColumnPlan:
         "constant": Flag(),
         "dropped": Text(),
         "date_order": Sometimes(Text(("", *ORDERS))),
+        "terms": ListOf(Whole(0, N_TERMS - 1), "terms"),
+        "idf": ListOf(Number(above=0), "terms"),
     }
+
+    def _check_stored(self) -> None:
+        """Refuse terms of a column that has no text, and text that is read in two ways."""
+        if self.terms and (self.kind != TEXT or self.categories or self.n_rare):
+            raise ValueError("only free text has terms, and its values are no columns.")
 
     @property
     def use(self) -> str:
@@ -111,6 +123,8 @@ class ColumnPlan:
             return "dropped"
         if self.constant:
             return "not used: constant"
+        if self.is_free_text:
+            return f"read as free text: {len(self.terms)} words and parts of words"
         if self.kind == TEXT:
             together = f", {self.n_rare} rare ones one together" if self.n_rare else ""
             return f"{len(self.categories)} values became columns{together}"
@@ -124,9 +138,15 @@ class ColumnPlan:
         return self.dropped.startswith(ID_REASON)
 
     @property
+    def is_free_text(self) -> bool:
+        """Whether it is text of which the words are read, instead of whole values."""
+        return bool(self.terms)
+
+    @property
     def n_encoded(self) -> int:
         """Number of columns that it becomes."""
-        return len(self.categories) + (self.n_rare > 0) if self.kind == TEXT else 1
+        n_values = len(self.categories) + (self.n_rare > 0)
+        return n_values + len(self.terms) if self.kind == TEXT else 1
 
 
 @dataclass(frozen=True)
@@ -136,7 +156,9 @@ class ViewPlan:
     Missing numbers are replaced by the mean of their column. Truth values become 0 and 1, and dates
     become days since 1970-01-01. Each of the `MOST_CATEGORIES` most frequent values of text becomes
     a column of 0 and 1, as does a missing cell; values in fewer than `RARE_WORD` rows, all others,
-    and later those that were not in the training rows share one. Columns of text come last.
+    and later those that were not in the training rows share one. Free text becomes the weighted
+    counts of its words and parts of words, in sparse columns; missing text has none. Columns of
+    text come after the others, and free text last.
     """
 
     columns: list[ColumnPlan]  # that are used, in the order of the table
@@ -148,16 +170,27 @@ class ViewPlan:
     }
 
     @classmethod
-    def of(cls, survey: TableSurvey, keep: Collection[str] = ()) -> tuple["ViewPlan", list[int]]:
-        """Plan of a table, and positions of the columns that are used; ``keep`` names some."""
-        dropped, kinds = _judge_columns(survey, keep)
+    def of(
+        cls, survey: TableSurvey, keep: Collection[str] = (), text: Collection[str] = ()
+    ) -> tuple["ViewPlan", list[int]]:
+        """Plan of a table, and positions of the columns that are used; ``keep`` names some.
+
+        Those in ``text`` are read as free text if more than half of their values differ.
+        """
+        dropped, kinds, terms = _judge_columns(survey, keep, text)
         used = [j for j in range(len(survey.labels)) if j not in dropped]
         if not used:
             reasons = "; ".join(f"{survey.labels[j]}: {why}" for j, (_, why) in dropped.items())
             raise ValueError(f"{survey.origin.table}: no column is left for features ({reasons}).")
         amounts = _check_sizes(survey, {j: kinds[j] for j in used})
         n_rows, n_present = survey.rows.n_with(used), max(survey.rows.n_present, 1)
-        planned = [_plan_column(survey, j, kinds[j], amounts.get(j), n_rows) for j in used]
+        of_each = max((MOST_TERMS - len(used)) // max(len(terms), 1), 1)
+        planned = [
+            _plan_text(survey, j, terms[j], of_each, n_rows)
+            if j in terms
+            else _plan_column(survey, j, kinds[j], amounts.get(j), n_rows)
+            for j in used
+        ]
         others = []
         for j, (_, reason) in sorted(dropped.items()):
             missing = float(1 - survey.n_known[j] / n_present)
@@ -169,12 +202,20 @@ class ViewPlan:
         """Number of columns of the encoded rows."""
         return sum(column.n_encoded for column in self.columns)
 
+    @property
+    def _order(self) -> list[int]:
+        """Positions among ``columns`` in the order of the encoded columns."""
+        of = self.columns
+        places = [(c.kind == TEXT) + c.is_free_text for c in of]
+        return sorted(range(len(of)), key=places.__getitem__)
+
     def encoded_names(self) -> list[str]:
         """Names of the encoded columns; those of a value of text are "column_value"."""
         names: dict[str, None] = {}
-        for column in sorted(self.columns, key=lambda column: column.kind == TEXT):
+        for column in (self.columns[j] for j in self._order):
             values = ["missing" if value is None else value for value in column.categories]
             values += ["other values"] * (column.n_rare > 0)
+            values += [f"term {term}" for term in column.terms]
             is_text = column.kind == TEXT
             for name in [f"{column.name}_{v}" for v in values] if is_text else [column.name]:
                 while name in names:
@@ -184,8 +225,14 @@ class ViewPlan:
 
     def source_of_encoded(self) -> NDArray[np.intp]:
         """Position among ``columns`` of the column that each encoded column comes from."""
-        order = sorted(range(len(self.columns)), key=lambda j: self.columns[j].kind == TEXT)
+        order = np.array(self._order, dtype=np.intp)
         return np.repeat(order, [self.columns[j].n_encoded for j in order])
+
+    def free_text_of_encoded(self) -> NDArray[np.intp] | None:
+        """As `source_of_encoded`, -1 for columns that are no free text; None if none is."""
+        is_free = np.array([column.is_free_text for column in self.columns])
+        source = self.source_of_encoded()
+        return np.where(is_free[source], source, -1) if is_free.any() else None
 
     def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
         """Numbers of the rows that have the view, and which; warns of odd cells if it may judge."""
@@ -196,9 +243,17 @@ class ViewPlan:
         if not rows.shape[0]:
             return np.empty((0, self.n_encoded)), present
         numbers = self._numbers(rows, types, judge)
-        texts = [j for j, column in enumerate(self.columns) if column.kind == TEXT]
-        blocks = [_one_hot(self.columns[j], *rows.distinct(j)) for j in texts]
-        return np.hstack([numbers, *blocks]) if blocks else numbers, present
+        blocks = [numbers]
+        for j in self._order:
+            column = self.columns[j]
+            if column.kind == TEXT:
+                encode = _terms if column.is_free_text else _one_hot
+                blocks.append(encode(column, *rows.distinct(j)))
+        if len(blocks) == 1:
+            return numbers, present
+        if any(column.is_free_text for column in self.columns):
+            return sparse.csr_array(sparse.hstack(blocks, format="csr")), present
+        return np.hstack(blocks), present
 
     def _numbers(self, rows: Batch, types: Sequence[str], judge: bool) -> Any:
         """Columns other than text, (n_rows, n_columns of these), filled in."""
@@ -241,6 +296,12 @@ def _one_hot(column: ColumnPlan, codes: NDArray[np.intp], cells: Sequence[Any]) 
     at = [of_value.get(None if is_unknown(cell) else as_text(cell), other) for cell in cells]
     places = np.array([*at, of_value.get(None, other)], dtype=np.intp)  # the last is for code -1
     return np.eye(n_columns + 1)[places[codes], :n_columns]
+
+
+def _terms(column: ColumnPlan, codes: NDArray[np.intp], cells: Sequence[Any]) -> sparse.csr_array:
+    """Weighted counts of the terms of free text, (n_rows, n_encoded); none of missing cells."""
+    texts = ["" if is_unknown(cell) else as_text(cell) for cell in cells]
+    return tf_idf([*texts, ""], column.terms, column.idf)[codes]  # the last is for code -1
 
 
 def _read_cells(
@@ -320,9 +381,9 @@ def columns_of_several_types(survey: TableSurvey) -> list[int]:
 
 
 def _judge_columns(
-    survey: TableSurvey, keep: Collection[str]
-) -> tuple[dict[int, tuple[str, str]], dict[int, Kind]]:
-    """What to do about columns that are dropped, and why; and the kinds of the others."""
+    survey: TableSurvey, keep: Collection[str], text: Collection[str]
+) -> tuple[dict[int, tuple[str, str]], dict[int, Kind], dict[int, TermCounts]]:
+    """What to do about columns that are dropped, and why; the kinds of others; and free text."""
     n_rows, n_known = survey.rows.n_present, survey.n_known
     cure = f"If it is a feature, {_KEEP}"
     dropped = {j: (cure, f"{ID_REASON}{reason}") for j, reason in find_ids(survey).items()}
@@ -333,11 +394,18 @@ def _judge_columns(
         if name in keep:
             dropped.pop(j, None)
     kinds = {j: judge_column(survey, j) for j in range(len(survey.labels)) if j not in dropped}
+    terms = {}
     for j, kind in kinds.items():
-        if kind.name == TEXT and (reason := _free_text(survey, j)):
-            dropped[j] = ("To use it, group its values.", reason)
+        if kind.name != TEXT or not _has_many_values(survey, j):
+            continue
+        counts, stated = survey.cells[j].texts.terms, _name(survey, j) in text
+        if _is_free_text(survey, j, counts, stated=stated):
+            terms[j] = counts
+        elif reason := _too_many_values(survey, j):
+            cure = "use it, group its values" if stated else f"read its words, use {_TEXT}"
+            dropped[j] = f"To {cure}.", reason
     _warn_of_dropped(survey, dropped)
-    return dropped, kinds
+    return dropped, kinds, terms
 
 
 def judge_column(survey: TableSurvey, j: int) -> Kind:
@@ -425,8 +493,7 @@ def _judge_numbers(survey: TableSurvey, j: int, cells: CellSurvey) -> Kind:
 
 def _as_text(survey: TableSurvey, j: int) -> str:
     """How to say that a column is text."""
-    name = [_name(survey, j)]
-    return f"text={name} of Recipe in Python, or text = {name} in the settings"
+    return _TEXT.format([_name(survey, j)])
 
 
 def _kind(survey: TableSurvey, j: int) -> str:
@@ -450,19 +517,41 @@ def _refuse_thousands(place: str, cell: Any) -> None:
     )
 
 
-def _free_text(survey: TableSurvey, j: int) -> str:
-    """Why a column of text has too many values; warns where some of them are taken as one."""
+def _has_many_values(survey: TableSurvey, j: int) -> bool:
+    """Whether a column of text has more values than can become columns, or mostly distinct ones."""
+    return survey.cells[j].texts.n_values > MOST_CATEGORIES or _is_mostly_distinct(survey, j)
+
+
+def _is_mostly_distinct(survey: TableSurvey, j: int) -> bool:
+    """Whether more than half of the known cells of text differ, or more than can be counted."""
+    texts = survey.cells[j].texts
+    return texts.is_sample or 2 * texts.n_values > survey.n_known[j]
+
+
+def _is_free_text(survey: TableSurvey, j: int, counts: TermCounts, *, stated: bool) -> bool:
+    """Whether the words of a column with many values are read, if it is no id.
+
+    Values that mostly differ, and are one word each, may be ids all the same, such as addresses.
+    """
+    n_known, distinct = int(survey.n_known[j]), _is_mostly_distinct(survey, j)
+    if stated and distinct:
+        return bool(counts.most_frequent(1))
+    several = not distinct or counts.n_words >= 2 * n_known
+    return several and counts.tell_rows_apart(n_known)
+
+
+def _too_many_values(survey: TableSurvey, j: int) -> str:
+    """Why whole values of text cannot be used; warns where some of them are taken as one."""
     texts, n_known = survey.cells[j].texts, int(survey.n_known[j])
     n_values = MOST_VALUES if texts.is_sample else texts.n_values
     more = "more than " if texts.is_sample else ""
     what = f"{more}{n_values} different values of text in {n_known} rows"
-    if texts.is_sample or 2 * n_values > n_known:
-        return f"{what}, which is an id or free text"
-    if n_values > MOST_CATEGORIES:
-        warn_user(
-            f"{survey.place(j)}: {what}. The {MOST_CATEGORIES} most frequent are kept, all others "
-            "are taken as one; group the values to keep more."
-        )
+    if _is_mostly_distinct(survey, j):
+        return f"{what}, an id or text whose words do not tell rows apart"
+    warn_user(
+        f"{survey.place(j)}: {what}. The {MOST_CATEGORIES} most frequent are kept, all others "
+        "are taken as one; group the values to keep more."
+    )
     return ""
 
 
@@ -520,6 +609,16 @@ def _plan_column(
     constant = amounts.lowest >= amounts.highest
     about = _name(survey, j), kind.name, missing, mean, kind.decimal
     return ColumnPlan(*about, constant=constant, date_order=kind.order)
+
+
+def _plan_text(
+    survey: TableSurvey, j: int, counts: TermCounts, most: int, n_rows: int
+) -> ColumnPlan:
+    """Plan of free text, of which so many terms are kept."""
+    missing = (n_rows - int(survey.n_known[j])) / max(n_rows, 1)
+    terms = counts.most_frequent(most)
+    idf = counts.idf(terms, n_rows)
+    return ColumnPlan(_name(survey, j), TEXT, missing, terms=terms, idf=idf)
 
 
 def _categories(cells: CellSurvey, n_missing: int) -> tuple[list[str | None], int]:

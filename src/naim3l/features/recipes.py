@@ -21,6 +21,7 @@ from naim3l._threads import one_blas_thread
 from naim3l.files.stored import Array, Flag, ListOf, Maybe, Text, Whole
 
 MAX_COMPONENTS = 50
+TEXT_COMPONENTS = 150  # more of a view with free text, which has more directions that count
 MOST_COLUMNS = 5000  # the scatter of more takes too much memory, in several copies
 _BLOCK = 4096  # rows of a sparse table that are made dense at a time
 # The matrix of products of all pairs of columns, or of rows if these are fewer, is decomposed if it
@@ -64,15 +65,17 @@ class Recipe:
         columns of zeros. "histogram", for counts, divides by the row's sum, takes square roots,
         applies PCA and normalises rows. None leaves the columns unchanged.
     n_components : int or None, default=50
-        Maximum number of principal components. Increase it for wide views with many rows; None
-        keeps all components along which rows differ.
+        Maximum number of principal components, to which a view with free text adds 150. Increase it
+        for wide views with many rows; None keeps all components along which rows differ.
     plan : bool, default=True
         Whether cells of all kinds become numbers first: missing numbers are replaced by the mean,
-        dates become days, and each frequent value of text becomes a column; ids, free text and
-        columns that are almost empty are dropped, see ``columns_`` of a model. Otherwise all
-        columns must be numbers, and a row has all of them or none.
+        dates become days, each frequent value of text becomes a column, and free text becomes
+        weighted counts of its words; ids and columns that are almost empty are dropped, see
+        ``columns_`` of a model. Otherwise all columns must be numbers, and a row has all of them or
+        none.
     text : sequence of str, default=()
-        Columns that are text, even if their cells are numbers, such as postal codes.
+        Columns that are text, even if their cells are numbers, such as postal codes. Their words
+        are read if more than half of their values differ.
     keep : sequence of str, default=()
         Columns that are used even if they look like ids or are almost empty.
 
@@ -97,13 +100,18 @@ class Recipe:
         "keep": ListOf(Text(), as_tuple=True),
     }
 
-    def fit(self, rows: Any) -> tuple["FittedRecipe", Matrix]:
+    def fit(
+        self, rows: Any, texts: NDArray[np.intp] | None = None
+    ) -> tuple["FittedRecipe", Matrix]:
         """The recipe fitted to rows, and their features; models do this themselves.
 
         Parameters
         ----------
         rows : ndarray or sparse array of float, of shape (n_rows, n_columns)
             Training rows, without missing numbers.
+        texts : ndarray of int, of shape (n_columns,), optional
+            For each column, a number of the column of free text that it is a term of, -1 for
+            others, which come first. The terms of a text are scaled together.
 
         Returns
         -------
@@ -127,51 +135,71 @@ class Recipe:
         is_sparse = sparse.issparse(rows)
         ends = min_max_axis(rows, axis=0) if is_sparse else (rows.min(axis=0), rows.max(axis=0))
         kept = _kept(steps, rows.shape[0], *ends)
-        n_axes = self._n_axes(rows.shape[0], *(end[kept] for end in ends))
-        rows = _columns(rows, kept)
+        n_axes = self._n_axes(rows.shape[0], ends[0][kept], ends[1][kept], texts)
+        rows, texts = _columns(rows, kept), None if texts is None else texts[kept]
         scale = deviation = None
         if steps.scale:
             # PCA centres its input, so scaling need not: sparse tables stay sparse until then.
             scaler = StandardScaler(with_mean=False).fit(rows)
-            scale, deviation = scaler.scale_, np.sqrt(scaler.var_)
+            scale, deviation = _scales(scaler.scale_, scaler.var_, texts), np.sqrt(scaler.var_)
             rows = _divided(rows, scale)
+        offset = np.zeros(rows.shape[1])
+        if is_sparse and texts is not None:
+            offset = np.where(texts < 0, np.asarray(rows.mean(axis=0)).ravel(), 0)
+            rows = _shifted(rows, offset)
         centred = centred_rows(rows, n_axes)
         # Sparse rows cannot be centred before the product without losing their zeros.
-        offset = np.zeros_like(centred.mean) if sparse.issparse(rows) else centred.mean
-        rest, n_rows = centred.mean - offset, rows.shape[0]
+        rest, n_rows = centred.mean, rows.shape[0]
+        if not is_sparse:
+            offset, rest = rest, offset
         found = _oriented(*leading_axes(centred, n_axes), n_rows)
         fitted = FittedRecipe(steps.histogram, kept, scale, deviation, offset, rest, *found, n_rows)
         return fitted, normalize(centred.multiply(fitted.axes.T))
 
-    def _fit_moments(self, moments: "Moments") -> "FittedRecipe":
+    def _fit_moments(
+        self, moments: "Moments", texts: NDArray[np.intp] | None = None
+    ) -> "FittedRecipe":
         """The recipe fitted to the moments of rows, as `_before_moments` gives them."""
         steps, n = RECIPES[str(self.steps)], moments.n_rows
         kept = _kept(steps, n, moments.lowest, moments.highest)
-        n_axes = self._n_axes(n, moments.lowest[kept], moments.highest[kept])
+        n_axes = self._n_axes(n, moments.lowest[kept], moments.highest[kept], texts)
         mean, scatter = moments.mean[kept], moments.scatter[np.ix_(kept, kept)]
+        texts = None if texts is None else texts[kept]
         scale = deviation = None
         if steps.scale:
             # Like scikit-learn, leave columns as they are whose variance may be rounding alone.
             variance, eps = scatter.diagonal() / n, np.finfo(np.float64).eps
             constant = variance <= n * eps * variance + (n * mean * eps) ** 2
             deviation = np.sqrt(variance)
-            scale = np.where(constant, 1, deviation)
+            scale = _scales(np.where(constant, 1, deviation), variance, texts)
             mean, scatter = mean / scale, scatter / scale / scale[:, None]
-        found, rest = _oriented(*axes_of_scatter(scatter, n_axes), n), np.zeros_like(mean)
-        return FittedRecipe(steps.histogram, kept, scale, deviation, mean, rest, *found, n)
+        offset = mean if texts is None else np.where(texts < 0, mean, 0)  # text stays sparse
+        found = _oriented(*axes_of_scatter(scatter, n_axes), n)
+        return FittedRecipe(
+            steps.histogram, kept, scale, deviation, offset, mean - offset, *found, n
+        )
 
     def _before_moments(self, rows: Any) -> Any:
         """Rows as `_fit_moments` needs the moments of them."""
         return _roots(rows) if RECIPES[str(self.steps)].histogram else rows
 
-    def _n_axes(self, n_rows: int, lowest: NDArray, highest: NDArray) -> int:
+    def _n_axes(self, n_rows: int, lowest: NDArray, highest: NDArray, texts: NDArray | None) -> int:
         """Largest number of components of rows that differ."""
         if n_rows < 2:
             raise ValueError(f"PCA needs at least 2 rows, got n_samples = {n_rows}.")
         if (lowest == highest).all():
             raise ValueError("all rows are equal: there is no direction in which they differ.")
         most = min(n_rows - 1, len(lowest))
-        return most if self.n_components is None else min(self.n_components, most)
+        return (
+            most
+            if self.n_components is None
+            else min(self._most_components(texts is not None), most)
+        )
+
+    def _most_components(self, has_text: bool) -> int:
+        """Largest number of components, of a view that has free text or not."""
+        assert self.n_components is not None
+        return int(self.n_components) + TEXT_COMPONENTS * has_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,9 +252,7 @@ class FittedRecipe:
 
     def components(self, rows: Any) -> Matrix:
         """Features of rows before they are normalised to unit length."""
-        rows = self.before_axes(rows)
-        if not (sparse.issparse(rows) and not self.offset.any()):
-            rows = rows - self.offset
+        rows = _shifted(self.before_axes(rows), self.offset)
         return np.asarray(rows @ self.axes.T - self.mean @ self.axes.T)
 
 
@@ -267,6 +293,33 @@ def _columns(rows: Any, kept: Mask) -> Any:
     return np.take(rows, at, axis=1)  # three times as fast as indexing
 
 
+def _scales(scale: NDArray, variances: NDArray, texts: NDArray | None) -> NDArray[np.float64]:
+    """What columns are divided by: the terms of a text by one number each.
+
+    Rare terms keep their small share in this way. A text then varies as much as all columns beside
+    text together, and at least as one of them.
+    """
+    if texts is None:
+        return scale
+    total, scale = max(1, int((texts < 0).sum())), scale.copy()
+    for text in np.unique(texts[texts >= 0]):
+        scale[texts == text] = np.sqrt(variances[texts == text].sum() / total)
+    return scale
+
+
+def _shifted(rows: Any, offset: NDArray) -> Any:
+    """Rows minus an offset; sparse ones stay sparse after the last column that has one."""
+    if not sparse.issparse(rows):
+        return rows - offset
+    n = int(np.flatnonzero(offset).max(initial=-1)) + 1
+    if not n:
+        return rows
+    first = rows[:, :n].toarray() - offset[:n]
+    if n == rows.shape[1]:
+        return first
+    return sparse.csr_array(sparse.hstack([first, rows[:, n:]], format="csr"))
+
+
 def _divided(rows: Any, scale: NDArray) -> Any:
     if not sparse.issparse(rows):
         return rows / scale
@@ -298,13 +351,31 @@ class Moments:
             zeros = np.zeros(n_columns)
             return cls(0, zeros, np.zeros((n_columns, n_columns)), zeros, zeros)
         if sparse.issparse(rows):
-            blocks = (cls.of(rows[i : i + _BLOCK].toarray()) for i in range(0, n_rows, _BLOCK))
+            blocks = (cls._of_sparse(rows[i : i + _BLOCK]) for i in range(0, n_rows, _BLOCK))
             return reduce(cls.combine, blocks)
         mean = rows.mean(axis=0)
         centred = rows - mean
         rest = centred.mean(axis=0)  # the rounding error of the mean of numbers far from 0
         mean, centred = mean + rest, centred - rest
         return cls(n_rows, mean, centred.T @ centred, rows.min(axis=0), rows.max(axis=0))
+
+    @classmethod
+    def _of_sparse(cls, rows: Any) -> "Moments":
+        """Moments of sparse rows, of which only columns with few zeros are made dense."""
+        n_rows = rows.shape[0]
+        few_zeros = np.bincount(rows.indices, minlength=rows.shape[1]) > SPARSE_SHARE * n_rows
+        at, others = np.flatnonzero(few_zeros), np.flatnonzero(~few_zeros)
+        dense, rest = cls.of(rows[:, at].toarray()), rows[:, others]
+        mean, scatter = np.empty(len(few_zeros)), np.empty((len(few_zeros),) * 2)
+        mean[at], mean[others] = dense.mean, rest.mean(axis=0)
+        scatter[np.ix_(at, at)] = dense.scatter
+        # Means of columns with many zeros are small beside their sizes, so that no digits cancel.
+        centred = rows[:, at].toarray() - dense.mean
+        scatter[np.ix_(others, at)] = rest.T @ centred
+        scatter[np.ix_(at, others)] = scatter[np.ix_(others, at)].T
+        products = (rest.T @ rest).toarray() - n_rows * np.outer(mean[others], mean[others])
+        scatter[np.ix_(others, others)] = products
+        return cls(n_rows, mean, scatter, *min_max_axis(rows, axis=0))
 
     def combine(self, other: "Moments") -> "Moments":
         """Moments of the rows of both (Chan, Golub and LeVeque's update)."""

@@ -29,6 +29,7 @@ from naim3l.features.cells import (
     days_of_array,
     tags_of,
 )
+from naim3l.features.terms import TermCounts
 from naim3l.input.batches import LARGEST, Batch, is_missing, is_unknown, refusal_of_number
 
 # Kinds of columns by their types; of "cells", only the cells tell the kind.
@@ -53,6 +54,7 @@ class ValueCounts:
     hashes: NDArray[np.uint64]  # sorted; empty if there are counts
     repeats: NDArray[np.int64]  # number of rows of each hash
     is_sample: bool = False  # whether there are more values than hashes
+    hashed_terms: TermCounts | None = None  # of text that is kept as hashes alone
 
     @classmethod
     def of(cls, counts: Mapping[Any, int]) -> "ValueCounts":
@@ -82,20 +84,30 @@ class ValueCounts:
             return all(n == 1 for n in self.counts.values())
         return bool((self.repeats == 1).all())
 
+    @property
+    def terms(self) -> TermCounts:
+        """Counts of the terms of values that are text."""
+        if self.hashed_terms is not None:
+            return self.hashed_terms
+        return TermCounts.of({str(text): n for text, n in (self.counts or {}).items()})
+
     def combine(self, other: "ValueCounts") -> "ValueCounts":
         """Counts of the rows of both."""
         if self.counts is not None and other.counts is not None:
             return ValueCounts.of(_added(self.counts, other.counts))
         a, b = self._hashed(), other._hashed()
         hashes, repeats = np.append(a.hashes, b.hashes), np.append(a.repeats, b.repeats)
-        return ValueCounts._smallest(hashes, repeats, a.is_sample or b.is_sample)
+        smallest = ValueCounts._smallest(hashes, repeats, a.is_sample or b.is_sample)
+        if a.hashed_terms is None or b.hashed_terms is None:
+            return smallest
+        return replace(smallest, hashed_terms=a.hashed_terms.combine(b.hashed_terms))
 
     def _hashed(self) -> "ValueCounts":
         if self.counts is None:
             return self
         repeats = np.fromiter(self.counts.values(), np.int64, len(self.counts))
         hashes = np.array([_hash(value) for value in self.counts], dtype=np.uint64)
-        return ValueCounts._smallest(hashes, repeats)
+        return replace(ValueCounts._smallest(hashes, repeats), hashed_terms=self.terms)
 
     @classmethod
     def _smallest(cls, hashes: Any, repeats: Any, is_sample: bool = False) -> "ValueCounts":
