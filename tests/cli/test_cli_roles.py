@@ -150,7 +150,7 @@ def test_views_that_cannot_be_matched_are_named(folder):
     lab.assign(case=lab["case"] + 1).to_csv("strangers.csv", index=False)
     views = ["clinic=clinic.csv", "lab=strangers.csv"]
     done, told = quietly("predict", "model.naim3l", *views, "--fused", "-o", "strangers_out.csv")
-    assert done.exit_code == 0 and any("no id is in two views" in line for line in told)
+    assert done.exit_code == 0 and any("no sample is in two tables" in line for line in told)
 
 
 def test_rows_without_a_value_have_no_answer(folder):

@@ -83,6 +83,13 @@ class TestWords:
         """Also of letters with separate accents, and of full width."""
         assert_array_equal(read(column(yes, no, "?", None)).signed.ravel(), [1, -1, 0, 0])
 
+    def test_where_a_usual_word_is_reversed_its_partner_is_refused(self):
+        """Otherwise a file of 1 and 0 would be read in reverse after a fit to one of 2 and 1."""
+        assert_array_equal(decode_labels([2, 1], yes=[2], no=[1]), [1, 0])
+        with pytest.raises(ValueError, match=r"row 1, label 0: .* 0 is not a known label"):
+            decode_labels([1, 0], yes=[2], no=[1])
+        assert_array_equal(decode_labels([1, 0], yes=[0], no=[1]), [0, 1])
+
     def test_the_guide_has_all_words(self):
         guide = Path(__file__).parents[2] / "docs" / "guide" / "tables.md"
         rows = [row for row in guide.read_text(encoding="utf-8").splitlines() if row[:2] == "| "]

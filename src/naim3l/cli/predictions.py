@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from naim3l._progress import progress_bar
-from naim3l._warnings import warn_user
 from naim3l.cli.chunks import Opened, warn_of_empty_rows
 from naim3l.cli.tables import stored_roles
 from naim3l.decisions.fusion import AUTO
@@ -129,8 +128,6 @@ def predict_fused(
             )
     warn_of_empty_rows(model, X)
     fused = model.fuse(X, kind, decide=decide, overlap=overlap)
-    if len(fused) == sum(map(len, X.values())) and len(X) > 1:
-        warn_user("no id is in two views, so no rows are fused; check the id columns.")
     if kind == "labels":
         fused = fused.apply(_in_words, words=words)
     return fused.rename_axis(_name_of_rows(model.label_names_, ids.values()))

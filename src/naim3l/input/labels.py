@@ -88,11 +88,16 @@ class LabelWords:
                         f"labels: {quote(entry)} cannot mean both {given[key]} and {role}."
                     )
                 meanings[key] = sign
+        for yes, no in PAIRS:
+            # Where 1 means no, 0 is not no as well: a file of 1 and 0 would be read in reverse.
+            for entry, partner, reverse in ((yes, no, "no"), (no, yes, "yes")):
+                if given.get(entry) == reverse and partner not in given:
+                    meanings.pop(partner, None)
         return meanings, set(given)
 
 
 USUAL_WORDS = LabelWords()
-_NEVER_REFUSED = set(USUAL_WORDS.meanings()[0]) - {"-1"}  # of which no message gives the place
+_NEVER_REFUSED = set(UNKNOWN)  # of which no message gives the place
 
 
 @documented(yes=", ".join(YES), no=", ".join(NO), unknown=", ".join(UNKNOWN[1:-1]))
