@@ -49,7 +49,7 @@ from naim3l.features.survey import (
     types_and_missing,
 )
 from naim3l.features.terms import MOST_TERMS, N_TERMS, TermCounts, tf_idf
-from naim3l.files.stored import Flag, ListOf, Maybe, Nested, Number, Sometimes, Text, Whole
+from naim3l.files.stored import Flag, ListOf, Maybe, Nested, Number, Text, Whole
 from naim3l.input.batches import (
     LARGEST,
     Batch,
@@ -106,7 +106,7 @@ class ColumnPlan:
         "n_rare": Whole(),
         "constant": Flag(),
         "dropped": Text(),
-        "date_order": Sometimes(Text(("", *ORDERS))),
+        "date_order": Text(("", *ORDERS)),
         "terms": ListOf(Whole(0, N_TERMS - 1), "terms"),
         "idf": ListOf(Number(above=0), "terms"),
     }
