@@ -97,7 +97,8 @@ class LabelWords:
 
 
 USUAL_WORDS = LabelWords()
-_NEVER_REFUSED = set(UNKNOWN)  # of which no message gives the place
+# Words that are refused only if the opposite of their partner was given. Their places are not kept.
+_USUAL = set(USUAL_WORDS.meanings()[0]) - {"-1"}
 
 
 @documented(yes=", ".join(YES), no=", ".join(NO), unknown=", ".join(UNKNOWN[1:-1]))
@@ -209,7 +210,7 @@ class LabelSurvey:
             words.append(first)
             for k, cell in enumerate(cells):
                 if len(first) < MOST_WORDS and (entry := word(cell)) not in first:
-                    is_usual = entry in _NEVER_REFUSED
+                    is_usual = entry in _USUAL
                     place = "" if is_usual else batch.place(int(np.argmax(codes == k)), j)
                     first[entry] = (place, cell)
         return cls(words)
@@ -266,7 +267,8 @@ class LabelDecoder:
                     'naim3l fit --no=-1 --unknown 0, or no = ["-1"] and unknown = ["0"] under '
                     "[labels] in the settings, for 1, -1 and 0 = unknown.",
                 )
-            _check_known(found, known)
+            # Usual words are refused where they are decoded, which tells the place.
+            _check_known({entry: of for entry, of in found.items() if of[0]}, known)
             meanings.append(known)
         return cls(meanings)
 
