@@ -60,6 +60,12 @@ class TestKnownLabelsOfNewRows:
         assert (found.loc[known.index, others] != usual.loc[known.index, others]).all(axis=None)
         others = usual.index.difference(known.index)
         pd.testing.assert_frame_equal(found.loc[others], usual.loc[others])
+        columns = [name for name in pd.read_csv("known.csv") if name != "id"]
+        shown = run("predict", "m.naim3l", "clinic=new.csv", "--known", given, "-o", "x.csv").stdout
+        told = (
+            f"View clinic: {len(columns)} of {len(LABELS)} labels are known: {', '.join(columns)}."
+        )
+        assert told in " ".join(shown.split())
         yes = self.predict("--known", given, "--codes", "0/1")
         assert (yes.loc[known.index, "flu"] == known).all()
 

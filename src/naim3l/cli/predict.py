@@ -75,6 +75,7 @@ def predict(
     Example: naim3l predict model.naim3l 'lab=new/*.parquet' --memory 4GB -o answers/
     """
     with report_errors():
+        from naim3l._text import some
         from naim3l.cli.chunks import open_rows
         from naim3l.cli.predictions import (
             describe_price,
@@ -101,6 +102,9 @@ def predict(
         _check_targets([out], ending, settings.files(model, config), make_folders=bool(ending))
         fitted = load_model(model)
         tables = (open_known if known else open_new)(fitted, settings)
+        for name, view in tables.items() if known else ():
+            n_known, names = len(view.labels), some(view.labels, 6, str) or "none"
+            say(f"View {name}: {n_known} of {len(fitted.label_names_)} labels are known: {names}.")
         if fused:
             X = {name: view.read()[0] for name, view in tables.items()}
             shared = "auto" if overlap is None else overlap
