@@ -316,7 +316,9 @@ class TestRefused:
         X, Y = arrays(data.views, 2), arrays(data.labels, 2)
         with pytest.raises(ValueError, match="solver='paper' works on rows in memory"):
             NAIM3L(solver="paper").fit(X, Y)
-        with pytest.raises(TypeError, match="PerViewRidge takes tables in memory; NAIM3L, NAIM3LCV and"):
+        with pytest.raises(
+            TypeError, match="PerViewRidge takes tables in memory; NAIM3L, NAIM3LCV and"
+        ):
             PerViewRidge().fit(X, Y)
         with pytest.raises(ValueError, match="n_landmarks=None takes all rows"):
             NAIM3L(features=Kernel(n_landmarks=None)).fit(X, Y)
