@@ -68,6 +68,15 @@ def test_rows_or_single_entries_are_held_out(data):
     assert model().compare(data.views, data.labels) == by_rows
 
 
+@pytest.mark.filterwarnings("ignore::naim3l.DataWarning")
+def test_without_rows_that_can_be_held_out_nothing_is_measured(rng):
+    X = {view: rng.normal(size=(12, 2)) for view in "ab"}
+    Y = {view: np.full((12, 2), np.nan) for view in X}
+    for of_view in Y.values():
+        of_view[0] = 1
+    assert NAIM3L(random_state=0).compare(X, Y)["blocks"][0]["n_entries"] == 0
+
+
 @pytest.mark.dask
 def test_entries_of_chunks_are_refused_before_the_fit(data, tmp_path):
     pytest.importorskip("dask")

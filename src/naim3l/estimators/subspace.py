@@ -154,11 +154,6 @@ class RidgeFits:
         """
         used = [i for i, (_, shrinkage) in enumerate(self.pairs) if shrinkage in shrinkages]
         values, pairs = self.values[:, used], [self.pairs[i] for i in used]
-        if len(pairs) > 1 and np.isnan(values).all():
-            raise ValueError(
-                f"metric {self.metric!r} is undefined on the held-out rows: too few labels are "
-                "known. Use another metric, or give the ridge and the shrinkage."
-            )
         # With few known labels, the largest ridge, then shrinkage, that is not clearly worse.
         simplicity = None
         if few_known(self.folds.rows):
@@ -195,8 +190,8 @@ def all_pairs(ridge: Any = AUTO, shrinkage: Any = AUTO) -> list[Pair]:
 def fill_probabilities(problem: Problem, scores: Matrix, final: Matrix) -> Matrix:
     """Probability of every entry (n_rows, n_labels) given the known labels of its row.
 
-    ``scores`` are a result of `Folds.scores`, and ``final`` those of all rows by the final fit. No
-    fit has seen the labels of rows without held-out scores: these rows have no known ones.
+    ``scores`` are a result of `Folds.scores`, and ``final`` those of all rows by the final fit,
+    which stand in where there are none: mostly in rows without known labels, which no fit uses.
     """
     truth = problem.truth_of(problem.Y != 0)
     rates = np.broadcast_to(problem.table_rates, (problem.n_views, problem.n_labels))
@@ -309,6 +304,11 @@ feature_names_in_
         if len(pairs) > 1 or decisions._learn or self.soft_labels:
             with progress_bar("ridges", N_FOLDS, shown=self.verbose > 0) as advance:
                 found = RidgeFits.of(folds, rates, self.metric, pairs, advance)
+            if len(pairs) > 1 and np.isnan(found.values).all():
+                raise ValueError(
+                    f"metric {found.metric!r} is undefined on the held-out rows: too few labels "
+                    "are known. Use another metric, or give the ridge and the shrinkage."
+                )
             self.metric_ = found.metric
             pair, fits, _ = found.best([shrinkage for _, shrinkage in pairs])
         W = fit_pairs(problem.whole, rates, [pair])(pair)
