@@ -109,14 +109,11 @@ def print_measured(measured: Mapping[str, Any], title: str) -> None:
     keys["gain"] = "coupling added"
     columns = [{name: of[key] for name, of in block["metrics"].items()} for key in keys]
     _print_metrics(title, list(keys.values()), columns)
+    shared = "; subspace is the same, shrunk in a space of labels that the tables share"
     say(
         "In percent, coverage in labels. macro-AUC is how well rows with a label are ranked "
         "above rows without it. Ridge is that of each table alone, without coupling"
-        + (
-            "; subspace is the same, shrunk in a space of labels that the tables share."
-            if "subspace" in keys
-            else "."
-        )
+        f"{shared if 'subspace' in keys else ''}."
     )
     skipped = measured.get("boosting")
     if skipped and skipped != NOT_ASKED:

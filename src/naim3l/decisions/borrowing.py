@@ -159,10 +159,11 @@ def absent_labels(
             strengths = np.abs(of_view.weights[:, k])
             most = np.argsort(-strengths, kind="stable")[:MOST_THROUGH]
             through = [labels[j] for j in most if strengths[j] > 0]
-            here = obstacle or (
-                "" if through else f"no table knows it together with those of {view}"
-            )
-            here = here if tables else "no table records it"
+            if not tables:
+                here = "no table records it"
+            else:
+                alone = "" if through else f"no table knows it together with those of {view}"
+                here = obstacle or alone
             found.append(AbsentLabel(view, labels[k], tables, through, here))
     return found
 

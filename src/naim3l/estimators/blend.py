@@ -55,8 +55,8 @@ class BlendNAIM3L(_BaseComposition, ViewPredictor):
         ``verbose`` are those of the blend. By default, a linear `NAIM3L` and one with kernels.
     weights : {"learned", "equal"}, default="learned"
         "learned" weights minimise the log-loss of held-out entries. "equal" is the mean of the
-        members' log-odds, which is better where few labels are known, or members are much alike,
-        such as `NAIM3LCV` and :class:`naim3l.LabelSubspaceRidge`.
+        members' log-odds, for members that are about equally good, such as `NAIM3LCV` and
+        :class:`naim3l.LabelSubspaceRidge`.
     views
         As in :class:`naim3l.NAIM3L`.
     decide : default="sign"

@@ -74,12 +74,12 @@ def _text_tags(text: str) -> tuple[list[str], dict[str, float]]:
 
 
 def _date_tags(cell: Any) -> tuple[list[str], dict[str, float]]:
+    if (number := days(cell)) is not None:
+        return ["date-like", "date"], dict.fromkeys(ORDERS, number)
     read = {order: days(cell, order) for order in ORDERS}
     values = {order: number for order, number in read.items() if number is not None}
     if not values:
         return ["date-like", "undated"], {}
-    if days(cell) is not None:
-        return ["date-like", "date"], values
     order = [*values] if len(values) == 1 else ["either"] * (len({*values.values()}) > 1)
     return ["date-like", "date", "year-last", *order], values
 

@@ -190,11 +190,9 @@ class Recipe:
         if (lowest == highest).all():
             raise ValueError("all rows are equal: there is no direction in which they differ.")
         most = min(n_rows - 1, len(lowest))
-        return (
-            most
-            if self.n_components is None
-            else min(self._most_components(texts is not None), most)
-        )
+        if self.n_components is None:
+            return most
+        return min(self._most_components(texts is not None), most)
 
     def _most_components(self, has_text: bool) -> int:
         """Largest number of components, of a view that has free text or not."""
