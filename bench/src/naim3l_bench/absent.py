@@ -5,7 +5,7 @@ both are measured on samples that were set aside, where the lost labels are know
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,54 +15,35 @@ from scipy.special import xlogy
 from sklearn.metrics import roc_auc_score
 
 from naim3l import NAIM3LCV
-from naim3l_bench.studies import Matrix, make_study, open_population
+from naim3l_bench.funcat import NAME as FUNCAT
+from naim3l_bench.funcat import FunCat, read_funcat
+from naim3l_bench.studies import Matrix, Tables, make_study, open_population
 
 LOST = 0.2  # share of the labels that each table loses
 KNOWN = 0.5  # share of the others, and of all labels if they are recorded
 N_ROWS = {"nhanes_2017": 1000, "yeast_funcat": 1000}  # of each table
 USUAL_ROWS = 500
-FUNCAT = "yeast_funcat"
 STUDIES = ("nhanes_2017", "yeast", "emotions", "birds", "arxiv2007", FUNCAT)
-# Of yeast_funcat, whose rows of "eisen" may be among the test rows of others.
-LEFT_OUT, LEVEL, LEAST_YES, TEST_SPLIT = "eisen", 2, 800, 2
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Tables with labels, 1, 0, NaN = unknown, and samples for a test; all by view."""
-
-    X: dict[str, Any]
-    Y: dict[str, Matrix]
-    X_test: dict[str, Any]
-    Y_test: dict[str, Matrix]
 
 
 def open_tables(name: str, folder: str | Path, seed: int) -> Tables:
     """Tables of a study of `STUDIES`, with half of the labels unknown."""
     n_rows = N_ROWS.get(name, USUAL_ROWS)
     if name == FUNCAT:
-        return _read_funcat(Path(folder) / f"{FUNCAT}.npz", n_rows, seed)
+        return _draw_funcat(read_funcat(folder), n_rows, seed)
     study = make_study(open_population(name, folder), n_rows, KNOWN, seed)
     return Tables(study.X, study.Y, study.X_test, dict.fromkeys(study.X, study.Y_test))
 
 
-def _read_funcat(path: Path, n_rows: int, seed: int) -> Tables:
-    """Laboratories' tables about genes, of which each has its own training and test rows."""
-    rng = np.random.default_rng((seed, n_rows))
-    with np.load(path, allow_pickle=False) as data:
-        views = [of.removeprefix("view_") for of in data.files if of.startswith("view_")]
-        views.remove(LEFT_OUT)
-        used = np.array([name.count("/") == LEVEL - 1 for name in data["label_names"]])
-        used &= np.sum([data[f"labels_{view}"].sum(axis=0) for view in views], axis=0) >= LEAST_YES
-        found = Tables({}, {}, {}, {})
-        for view in views:
-            table = data[f"view_{view}"].astype(float)
-            labels = data[f"labels_{view}"][:, used].astype(float)
-            test = data[f"split_{view}"] == TEST_SPLIT
-            rows = rng.permutation(np.flatnonzero(~test))[:n_rows]
-            unknown = rng.random((len(rows), labels.shape[1])) >= KNOWN
-            found.X[view], found.Y[view] = table[rows], np.where(unknown, np.nan, labels[rows])
-            found.X_test[view], found.Y_test[view] = table[test], labels[test]
+def _draw_funcat(genes: FunCat, n_rows: int, seed: int) -> Tables:
+    """Frequent labels of a random part of the training rows, and all test rows."""
+    rng, used, found = np.random.default_rng((seed, n_rows)), genes.frequent, Tables({}, {}, {}, {})
+    for view, table in genes.views.items():
+        labels, test = genes.labels[view][:, used].astype(float), genes.test[view]
+        rows = rng.permutation(np.flatnonzero(~test))[:n_rows]
+        unknown = rng.random((len(rows), labels.shape[1])) >= KNOWN
+        found.X[view], found.Y[view] = table[rows], np.where(unknown, np.nan, labels[rows])
+        found.X_test[view], found.Y_test[view] = table[test], labels[test]
     return found
 
 

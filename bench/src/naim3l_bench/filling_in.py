@@ -21,6 +21,8 @@ from naim3l import NAIM3LCV, Decisions
 from naim3l.extend import Bridge, learn_bridge
 from naim3l_bench import studies
 from naim3l_bench.datasets import open_npz
+from naim3l_bench.funcat import NAME as FUNCAT
+from naim3l_bench.funcat import FunCat, read_funcat
 from naim3l_bench.studies import accuracy, log_loss
 
 Matrix = NDArray[np.float64]
@@ -29,12 +31,8 @@ Tables = Mapping[str, Matrix]
 MOST_ROWS = 1200  # of each table
 DATASETS = (
     *("yeast", "emotions", "birds", "arxiv2007"),
-    *("corel5k_lear4", "yeast_funcat", "nhanes_2017"),
+    *("corel5k_lear4", FUNCAT, "nhanes_2017"),
 )
-FUNCAT = "yeast_funcat"
-# Of this table it is not known which of its genes are in the others.
-FUNCAT_LEFT_OUT = "eisen"
-LEAST_POSITIVES = 800  # of a label of level 2, in all tables
 MEASURES = ("log-loss", "accuracy", "AUC", "AP")
 TIMED = ("fit", "without", "with")
 METHODS = ("base rates", "without", "with", "own", "labels only")
@@ -72,7 +70,7 @@ class Filling:
 def open_sources(name: str, folder: str | Path) -> Sources:
     """A dataset of `DATASETS`, from files in a folder."""
     if name == FUNCAT:
-        return _read_funcat(Path(folder) / f"{FUNCAT}.npz")
+        return _classified(read_funcat(folder))
     if name in studies.POPULATIONS:
         population = studies.open_population(name, folder)
         views, labels = population.views, population.labels
@@ -87,24 +85,15 @@ def open_sources(name: str, folder: str | Path) -> Sources:
     )
 
 
-def _read_funcat(path: Path) -> Sources:
+def _classified(genes: FunCat) -> Sources:
     """Genes without ids: those with the same labels, of all levels, are taken to be one sample."""
-    with np.load(path, allow_pickle=False) as file:
-        data = {key: file[key] for key in file.files}
-    names = [str(name) for name in data["label_names"]]
-    views = [key.removeprefix("view_") for key in data if key.startswith("view_")]
-    views.remove(FUNCAT_LEFT_OUT)
-    classified = np.array([name != "99" for name in names])
-    counts = sum(data[f"labels_{view}"].sum(axis=0, dtype=int) for view in views)
-    frequent = np.array([name.count("/") == 1 for name in names]) & (counts >= LEAST_POSITIVES)
     of_rows: dict[bytes, int] = {}
     tables, labels, samples = {}, {}, {}
-    for view in views:
-        Y = data[f"labels_{view}"]
-        rows = np.flatnonzero(Y[:, classified].any(axis=1))
-        tables[view] = data[f"view_{view}"][rows].astype(float)
-        labels[view] = Y[rows][:, classified & frequent].astype(float)
-        samples[view] = np.array([of_rows.setdefault(y.tobytes(), len(of_rows)) for y in Y[rows]])
+    for view, table in genes.views.items():
+        rows = genes.classified(view)
+        Y = genes.labels[view][rows]
+        tables[view], labels[view] = table[rows], Y[:, genes.frequent].astype(float)
+        samples[view] = np.array([of_rows.setdefault(y.tobytes(), len(of_rows)) for y in Y])
     return Sources(tables, labels, samples)
 
 

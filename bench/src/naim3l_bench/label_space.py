@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import average_precision_score
 
-from naim3l import NAIM3LCV, LabelSubspaceRidge, evaluate
+from naim3l import NAIM3LCV, LabelSubspaceRidge, PerViewLogistic, evaluate
 from naim3l.estimators import BlendNAIM3L
-from naim3l_bench.absent import STUDIES, Tables
-from naim3l_bench.studies import Matrix, log_loss
+from naim3l.extend import compare_on_held_out
+from naim3l_bench.absent import STUDIES
+from naim3l_bench.studies import STRENGTHS, Matrix, Tables, log_loss
 
 __all__ = ["MEASURES", "METHODS", "REFERENCE", "STUDIES", "differences", "measure_methods"]
 
 MEASURES = ("log-loss", "macro-AUC", "label AP", "AP", "1-RL")
 SOFT: dict[str, Any] = {"soft_labels": 1.0}
-REFERENCE = "NAIM3LCV"
+REFERENCE, LOGISTIC = "NAIM3LCV", "logistic regression per table"
 # By name, a function of the random state.
 METHODS: dict[str, Any] = {
     "ridge per table": lambda seed: LabelSubspaceRidge(shrinkage=0.0, random_state=seed),
@@ -34,18 +35,43 @@ def _blend(seed: int, options: dict[str, Any], weights: str) -> BlendNAIM3L:
     return BlendNAIM3L(members, weights=weights, decide="guarded", random_state=seed)
 
 
-def measure_methods(tables: Tables, seed: int) -> dict[str, dict[str, float]]:
+def fit_logistic(tables: Tables, seed: int) -> PerViewLogistic:
+    """Logistic regression per table, with the strength that is best on held-out entries."""
+    candidates = [PerViewLogistic(C, decide="sign") for C in STRENGTHS]
+    options: dict[str, Any] = {"cv": 3, "metric": "macro-AUC", "random_state": seed}
+    best, _ = compare_on_held_out(candidates, tables.X, tables.Y, **options)
+    model = PerViewLogistic(STRENGTHS[best], decide="guarded", random_state=seed)
+    return model.fit(tables.X, tables.Y)
+
+
+def measure_methods(
+    tables: Tables, seed: int, methods: Sequence[str] = tuple(METHODS)
+) -> dict[str, dict[str, float]]:
     """Measures of each method's probabilities on test rows, means over tables, and seconds."""
     found = {}
-    for name, make in METHODS.items():
+    for name in methods:
         start = time.perf_counter()
-        model = make(seed).fit(tables.X, tables.Y)
+        if name == LOGISTIC:
+            model: Any = fit_logistic(tables, seed)
+        else:
+            model = METHODS[name](seed).fit(tables.X, tables.Y)
         seconds = time.perf_counter() - start
-        P = model.predict_proba(tables.X_test)
-        of_tables = [_measure(tables.Y_test[view], of) for view, of in P.items()]
-        found[name] = {key: float(np.mean([of[key] for of in of_tables])) for key in MEASURES}
-        found[name]["seconds"] = seconds
+        found[name] = _means(tables, model.predict_proba(tables.X_test)) | {"seconds": seconds}
     return found
+
+
+def measure_guessing(tables: Tables) -> dict[str, float]:
+    """Measures of the frequencies of labels in each table, means over tables."""
+    P = {}
+    for view, Y in tables.Y.items():
+        known, yes = np.isfinite(Y).sum(axis=0), np.nansum(Y, axis=0)
+        P[view] = np.broadcast_to((yes + 1) / (known + 2), tables.Y_test[view].shape)
+    return _means(tables, P)
+
+
+def _means(tables: Tables, P: Mapping[str, Matrix]) -> dict[str, float]:
+    of_tables = [_measure(tables.Y_test[view], of) for view, of in P.items()]
+    return {key: float(np.mean([of[key] for of in of_tables])) for key in MEASURES}
 
 
 def _measure(truth: Matrix, P: Matrix) -> dict[str, float]:
@@ -66,8 +92,11 @@ def label_ap(truth: Matrix, P: Matrix) -> float:
 
 
 def differences(
-    runs: Sequence[Mapping[str, Mapping[str, float]]], name: str, measure: str
+    runs: Sequence[Mapping[str, Mapping[str, float]]],
+    name: str,
+    measure: str,
+    reference: str = REFERENCE,
 ) -> tuple[float, float]:
     """Mean over runs of what a method has more than the reference, and its standard error."""
-    values = np.array([run[name][measure] - run[REFERENCE][measure] for run in runs])
+    values = np.array([run[name][measure] - run[reference][measure] for run in runs])
     return float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5)

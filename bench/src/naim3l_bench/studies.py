@@ -75,6 +75,16 @@ class Study:
     Y_test: Matrix
 
 
+@dataclass(frozen=True)
+class Tables:
+    """Tables with labels, 1, 0, NaN = unknown, and rows for a test; all by view."""
+
+    X: dict[str, Any]
+    Y: dict[str, Matrix]
+    X_test: dict[str, Any]
+    Y_test: dict[str, Matrix]
+
+
 def open_population(name: str, folder: str | Path) -> Population:
     """A population of `POPULATIONS`, from files in a folder."""
     return POPULATIONS[name](Path(folder))
