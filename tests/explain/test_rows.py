@@ -1,5 +1,8 @@
 """Why a row has its probabilities, held against the probabilities and the definitions."""
 
+from dataclasses import replace
+from io import BytesIO
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,8 +12,9 @@ from sklearn.preprocessing import StandardScaler
 from naim3l import NAIM3L, Decisions, Kernel, Recipe, join_views
 from naim3l.decisions.calibration import Calibration
 from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewLogistic, PerViewRidge
-from naim3l.explain import explain_row
+from naim3l.explain import draw_explanations, explain_row
 from naim3l.explain.contributions import column_contributions, estimate_parts
+from naim3l.explain.rows import bars_of, points_of
 
 LABELS = ["flu", "asthma", "gout", "cough"]
 WORDS = ["fever", "headache", "nausea", "dizzy", "rash", "tired", "thirst", "itch", "cramp", "pain"]
@@ -44,12 +48,14 @@ def check(found, probabilities, exact):
     """Parts sum to the log-odds of the probability, and belong to columns and tables."""
     assert found
     for each in found:
-        assert total(each) == pytest.approx(logit(probabilities[each.label]), abs=1e-9)
+        p = probabilities[each.label]
+        rounding = 2.2e-16 / (p * (1 - p))  # of p, in log-odds
+        assert total(each) == pytest.approx(logit(p), abs=1e-9 + rounding)
         assert each.log_odds == pytest.approx(total(each), abs=1e-9)
         known = sum(part.log_odds for part in each.parts if part.kind == "known")
         of_tables = each.base_log_odds + sum(each.tables.values()) + known
         assert of_tables == pytest.approx(each.log_odds, abs=1e-9)
-        points = sum(each.points(part.log_odds) for part in each.parts)
+        points = sum(points_of(each, part.log_odds) for part in each.parts)
         assert points == pytest.approx(100 * (each.probability - each.base_rate), abs=1e-7)
         assert each.exact is exact
 
@@ -277,7 +283,7 @@ class TestWords:
 
     def test_bars_sum_to_the_change(self, model, tables):
         for each in explain_row(model, tables[0], "P70"):
-            bars = sum(added for *_, added in each.bars(most=2))
+            bars = sum(added for *_, added in bars_of(each, most=2))
             assert bars == pytest.approx(each.log_odds - each.base_log_odds)
 
     def test_labels_come_in_order_of_their_ratio(self, model, tables):
@@ -286,6 +292,23 @@ class TestWords:
         assert ratios == sorted(ratios, reverse=True)
         asked = explain_row(model, tables[0], "P70", labels=["gout", "flu"])
         assert [each.label for each in asked] == ["gout", "flu"]
+
+
+def test_a_figure_ends_at_the_probability_and_has_signs_of_formulas(model, tables):
+    X, Y = tables
+    known = {"lab": Y["lab"].assign(flu=1.0)}
+    found = explain_row(model, X, "P70", known=known)
+    strange = replace(found[0], label="a $x_1$ \n")
+    fig = draw_explanations([strange, *found[1:]], most=2)
+    assert len(fig.axes) == len(found)
+    for ax, each in zip(fig.axes, found, strict=True):
+        (start, end), bars = (line.get_xdata()[0] for line in ax.lines[-2:]), ax.patches
+        assert (start, end) == pytest.approx((each.base_log_odds, each.log_odds))
+        assert len(bars) == len(bars_of(each, 2)) == len(ax.get_yticks())
+        assert sum(bar.get_width() for bar in bars) == pytest.approx(end - start)
+    fig.savefig(BytesIO())  # without an error of a formula that has no end
+    with pytest.raises(ValueError, match="no label to draw"):
+        draw_explanations([])
 
 
 class TestErrors:

@@ -114,17 +114,15 @@ def _id_of(X: Mapping[str, Any], row: Any) -> Any:
 def _plain(each: Any) -> Mapping[str, Any]:
     """An explanation as plain data."""
     numbers = {key: getattr(each, key) for key in ("probability", "base_rate")}
-    parts = [part._asdict() | {"points": each.points(part.log_odds)} for part in each.parts]
-    return vars(each) | numbers | {"parts": parts, "text": each.describe()}
+    return vars(each) | numbers | {"parts": [part._asdict() for part in each.parts]}
 
 
 def _print_parts(each: Any) -> None:
-    from naim3l.explain.rows import signed
+    from naim3l.explain.rows import bars_of, points_of, signed
 
-    bars = each.bars(MOST_COLUMNS)
-    rows = [[title, signed(added), f"{each.points(added):+.1f}"] for _, title, added in bars]
-    change = each.log_odds - each.base_log_odds
-    rows.append(["in all", signed(change), f"{each.points(change):+.1f}"])
+    all_parts = "", "in all", each.log_odds - each.base_log_odds
+    bars = [*bars_of(each, MOST_COLUMNS), all_parts]
+    rows = [[title, signed(added), f"{points_of(each, added):+.1f}"] for _, title, added in bars]
     header = ["part", "log-odds", "percentage points"]
     print_table(f"What moves the probability of {each.label}", header, rows)
 

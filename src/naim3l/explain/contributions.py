@@ -21,8 +21,10 @@ from naim3l.decisions.calibration import Calibration
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.column_weights import feature_names
 from naim3l.explain.model_views import linear_views, linear_weights
+from naim3l.features.cells import spelled_number
 from naim3l.features.encoding import ViewFeatures
-from naim3l.features.survey import TEXT
+from naim3l.features.plan import ColumnPlan
+from naim3l.features.survey import NUMBER, TEXT
 from naim3l.input.batches import Batch, is_unknown
 
 # Orders in which columns are moved, half of them the others reversed; and the seed of these.
@@ -197,12 +199,16 @@ def _named(model: Any, view: str, batch: Batch, steps: Any) -> tuple[list[str], 
     features, names = model.features_[view], model.names_.column_labels(view)
     if features.transformer is not None:
         return feature_names(features, names, steps.shape[0]), [None] * steps.shape[0]
-    cells = [_cell(batch, j) for j in range(len(names))]
-    return names, [None if is_unknown(cell) else cell for cell in cells]
+    plans = [None] * len(names) if features.plan is None else features.plan.columns
+    return names, [_value(batch, j, plan) for j, plan in enumerate(plans)]
 
 
-def _cell(batch: Batch, j: int) -> Any:
-    return batch.data[0, j] if batch.frame is None else batch.cells(j)[0]
+def _value(batch: Batch, j: int, plan: ColumnPlan | None) -> Any:
+    """Cell of the only row; numbers that are written as text are numbers, None is missing."""
+    cell = batch.data[0, j] if batch.frame is None else batch.cells(j)[0]
+    if isinstance(cell, str) and plan is not None and plan.kind == NUMBER:
+        return spelled_number(cell, plan.decimal)
+    return None if is_unknown(cell) else cell
 
 
 def estimate_parts(

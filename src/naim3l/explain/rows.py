@@ -22,8 +22,8 @@ from naim3l.input.sources import MemoryTable, open_tables
 from naim3l.input.views import FUSED, WIDE_TABLE
 
 COLUMN, OTHERS, AVERAGE, KNOWN = "column", "others", "average", "known"
-# Before columns that raise and lower a probability, other parts, and known labels.
-WORDS = ("raised by ", "lowered by ", "", "known: ")
+# Before columns that raise and lower a probability, and before other parts.
+WORDS = ("raised by ", "lowered by ", "")
 LONGEST_VALUE = 30  # characters of a text that are shown
 SMALL = 0.05  # log-odds of parts that are not named
 
@@ -82,8 +82,8 @@ class Explanation:
     >>> from naim3l.explain import Explanation, Part
     >>> parts = [Part("column", "lab", "uric_acid", 9.1, 0.9)]
     >>> found = Explanation("P0113", "gout", -2.0, -1.1, parts, {"lab": 0.9}, True, {})
-    >>> print(found.describe())
-    P0113, gout: 0.25 (of all: 0.12). Raised by uric_acid = 9.1 (+0.90).
+    >>> found.describe()
+    'P0113, gout: 0.25 (of all: 0.12). Raised by uric_acid = 9.1 (+0.90).'
     """
 
     row: Any
@@ -105,57 +105,32 @@ class Explanation:
         """The share of yes that the explanation starts from."""
         return float(expit(self.base_log_odds))
 
-    def bars(self, most: int = 5) -> list[tuple[str, str, float]]:
-        """Kind, title and log-odds of the average row, the largest columns, others, known labels.
-
-        What several tables have in common, such as the same age, is one of them.
-
-        Parameters
-        ----------
-        most : int, default=5
-            Number of columns that are named, if they add or take at least 0.05.
-        """
-        groups: dict[tuple[str, str], list[Part]] = {}
-        for part in self.parts:
-            groups.setdefault((part.kind, _title(part)), []).append(part)
-        found = []
-        for (kind, title), of in groups.items():
-            alone = kind == COLUMN and len(of) == 1 < len(self.tables)
-            whole = f"{of[0].view}: {title}" if alone else title
-            found.append((kind, whole, sum(part.log_odds for part in of)))
-        found.sort(key=lambda bar: -abs(bar[2]))
-        columns, average, known = (
-            [bar for bar in found if bar[0] == kind] for kind in (COLUMN, AVERAGE, KNOWN)
-        )
-        named = [bar for bar in columns if abs(bar[2]) >= SMALL][:most]
-        others = [added for *_, added in columns[len(named) :]]
-        rest = [(OTHERS, f"{len(others)} other columns", sum(others))] if others else []
-        return [*average, *named, *rest, *known]
-
-    def points(self, log_odds: float) -> float:
-        """Percentage points of a part: in proportion, so that all add up to the change.
-
-        Parameters
-        ----------
-        log_odds : float
-            What the part adds.
-        """
-        change, p = self.log_odds - self.base_log_odds, self.probability
-        return 100 * log_odds * ((p - self.base_rate) / change if change else p * (1 - p))
-
     def describe(self, most: int = 5) -> str:
         """The explanation in words.
 
         Parameters
         ----------
         most : int, default=5
-            Number of columns that are named.
+            Number of columns that are named, if they add or take at least 0.05.
+
+        Returns
+        -------
+        str
+            Numbers with a sign are log-odds. What several tables have in common, such as the same
+            age, is one column, and what their average rows add is one number.
+
+        Examples
+        --------
+        >>> from naim3l.explain import Explanation, Part
+        >>> parts = [Part("known", "", "flu", False, -0.3)]
+        >>> found = Explanation("P7", "cough", 0.0, -0.3, parts, {"lab": 0.0}, True, {})
+        >>> found.describe()
+        'P7, cough: 0.43 (of all: 0.50). Known flu = no (-0.30).'
         """
         groups: dict[str, list[str]] = {word: [] for word in WORDS}
-        for kind, title, added in self.bars(most):
-            word = "raised by " if added > 0 else "lowered by "
-            word = {COLUMN: word, KNOWN: "known: "}.get(kind, "")
-            if kind in (COLUMN, KNOWN) or abs(added) >= SMALL:
+        for kind, title, added in bars_of(self, most):
+            word = WORDS[int(added < 0)] if kind == COLUMN else ""
+            if kind == KNOWN or abs(added) >= SMALL:
                 groups[word].append(f"{title} ({signed(added)})")
         said = "; ".join(word + ", ".join(of) for word, of in groups.items() if of)
         said = f"{said[:1].upper()}{said[1:]}." if said else "Nothing about the row changes this."
@@ -170,8 +145,41 @@ class Explanation:
         return visible(text if self.exact else f"{text} What columns add is estimated.")
 
 
+def bars_of(each: Explanation, most: int) -> list[tuple[str, str, float]]:
+    """Kind, title and log-odds of the average row, the largest columns, others, known labels.
+
+    Columns with one name and value in several tables are one.
+    """
+    groups: dict[tuple[str, str], list[Part]] = {}
+    for part in each.parts:
+        groups.setdefault((part.kind, _title(part)), []).append(part)
+    found = []
+    for (kind, title), of in groups.items():
+        alone = kind == COLUMN and len(of) == 1 < len(each.tables)
+        whole = f"{of[0].view}: {title}" if alone else title
+        found.append((kind, whole, sum(part.log_odds for part in of)))
+    found.sort(key=lambda bar: -abs(bar[2]))
+    columns, average, known = (
+        [bar for bar in found if bar[0] == kind] for kind in (COLUMN, AVERAGE, KNOWN)
+    )
+    named = [bar for bar in columns if abs(bar[2]) >= SMALL][:most]
+    others = [added for *_, added in columns[len(named) :]]
+    what = f"{len(others)} other column" + "s" * (len(others) > 1)
+    rest = [(OTHERS, what, sum(others))] if others else []
+    return [*average, *named, *rest, *known]
+
+
+def points_of(each: Explanation, log_odds: float) -> float:
+    """Percentage points of a part: in proportion, so that all add up to the change."""
+    change, p = each.log_odds - each.base_log_odds, each.probability
+    return 100 * log_odds * ((p - each.base_rate) / change if change else p * (1 - p))
+
+
 def _title(part: Part) -> str:
-    return "average row" if part.kind == AVERAGE else f"{part.name} = {_shown(part.value)}"
+    if part.kind == AVERAGE:
+        return "average row"
+    known = "known " if part.kind == KNOWN else ""
+    return f"{known}{part.name} = {_shown(part.value)}"
 
 
 def _shown(value: Any) -> str:
@@ -244,7 +252,8 @@ def explain_row(
     >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
     >>> model = NAIM3L(decide="guarded", random_state=0).fit(data.views, data.labels)
     >>> found = explain_row(model, {"view1": data.views["view1"]}, 3)
-    >>> print(found[0].describe(most=2))
+    >>> print(found[0].describe(most=1))
+    3, label1: 0.975 (of all: 0.65). Raised by column 2 = 0.8978 (+1.5); ...
     """
     _check_model(model, X)
     names, tables = model.label_names_, _rows(model, X, row)

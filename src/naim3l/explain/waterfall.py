@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import logit
 
 from naim3l._text import visible
-from naim3l.explain.rows import KNOWN, Explanation, share, signed
+from naim3l.explain.rows import KNOWN, Explanation, bars_of, share, signed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,7 +45,7 @@ def draw_explanations(found: Sequence[Explanation], most: int = 8) -> "Figure":
 
     if not found:
         raise ValueError("there is no label to draw: all are known of this row.")
-    bars = [each.bars(most) for each in found]
+    bars = [bars_of(each, most) for each in found]
     most_bars = max(map(len, bars))
     fig, axes = new_figure(1, len(found), BAR * most_bars + 0.65, 6.3)
     for ax, each, of in zip(axes, found, bars, strict=True):
