@@ -230,7 +230,7 @@ def explain_row(
         Fitted model that scores every view by itself.
     X : mapping of str to table, or one wide table
         In the form of the fit, in memory. The row may be in several tables, whose evidence is
-        added up, as by the method ``fuse``.
+        added up, as by the method ``fuse``, which learns their overlap from all rows.
     row : object, default=0
         Id of the row in the index of pandas tables; its position in others.
     labels : sequence of str, optional
@@ -376,16 +376,14 @@ def _log_odds(
     decisions, fused = model.decisions_, model.decisions_.calibrations.get(FUSED)
     curves, overlap = {view: decisions.calibrations.get(view) for view in views}, decisions.overlap
     if fused is not None and decisions.evidence is None:
-        return _recalibrated(
-            fused, 0.0, {v: of.moved(1 / len(views), 0) for v, of in views.items()}
-        )
+        means = {view: of.moved(1 / len(views), 0) for view, of in views.items()}
+        return _recalibrated(fused, 0.0, means)
     if fused is not None:
         pairs = zip(model.views_, decisions.evidence.calibrations, strict=True)
         curves, overlap = dict(pairs), decisions.evidence.overlap
     used = [curves[view] for view in views]
-    shape = len(views), 1, len(model.label_names_)
-    counted = np.ones(shape, dtype=bool)
-    counted = (heard(used, counted) if fused is None else counted)[:, 0]
+    present = np.ones((len(views), 1, len(model.label_names_)), dtype=bool)
+    counted = (heard(used, present) if fused is None else present)[:, 0]
     n = counted.sum(axis=0)
     factor = counted / (1 + (USUAL_OVERLAP if overlap is None else overlap) * (n - 1))
     base = np.where(counted, [curve.base for curve in used], 0).sum(axis=0) / n
@@ -407,6 +405,6 @@ def _recalibrated(
 
 def _parts(view: str, of: Contributions, k: int) -> list[Part]:
     """Parts of the columns of a view, and of its average row, for a label."""
-    cells = zip(of.columns, of.values, of.parts[:, k].tolist(), strict=True)
-    columns = [Part(COLUMN, view, name, value, added) for name, value, added in cells]
-    return [*columns, Part(AVERAGE, view, "", None, float(of.start[k]))]
+    columns = zip(of.columns, of.values, of.parts[:, k].tolist(), strict=True)
+    found = [Part(COLUMN, view, *column) for column in columns]
+    return [*found, Part(AVERAGE, view, "", None, float(of.start[k]))]
