@@ -28,6 +28,7 @@ class TestHelp:
             "predict",
             "impute",
             "evaluate",
+            "explain",
             "check",
             "report",
             "inspect",

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from naim3l._arrays import Mask, Matrix
 from naim3l._text import some
-from naim3l.decisions.bridge import shift_of
+from naim3l.decisions.bridge import LEAST_EXPECTED, shift_of, shift_slopes
 from naim3l.decisions.calibration import Calibration, centring_shift
 from naim3l.decisions.label_correlation import LabelCorrelation
 from naim3l.files.stored import Array, Number
@@ -114,6 +114,19 @@ class Borrowing:
         evidence = shift_of(of_rates, expected)
         found[:, self.absent] = curve.centre[self.absent] + curve.spread[self.absent] * evidence
         return found
+
+    def slopes_at(self, evidence: Matrix, curve: Calibration) -> Matrix:
+        """Factors of a row's evidence (n_labels,) for other labels in the scores of absent ones.
+
+        They are (n_labels, n_absent): ``curve.centre + evidence @ slopes`` are the scores of
+        `apply`, as the slopes of curves between a rate and a probability, which are positive.
+        """
+        z = _standardised(expit(curve.base + evidence), curve.base)
+        rate, some = expit(curve.base), np.abs(evidence) > LEAST_EXPECTED
+        slope = np.where(some, z / np.where(some, evidence, 1.0), np.sqrt(rate * (1 - rate)))
+        weights = np.where(self.absent, 0.0, slope)[:, None] * self.weights[:, self.absent]
+        beyond = shift_slopes(curve.base[self.absent], evidence @ weights)
+        return np.asarray(weights * beyond * curve.spread[self.absent])
 
     def calibrate(self, curve: Calibration, final: Matrix) -> Calibration:
         """The calibration of the scores of `apply`, given scores (n_rows, n_labels) of all rows."""

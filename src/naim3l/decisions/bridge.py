@@ -29,6 +29,8 @@ MOST_ROWS = 5000  # of each table, from which strengths are learned
 LEAST_VARIANCE = 1e-3
 # A probability, or that of the opposite, is divided by no more than this.
 MOST_CHANGE = 5.0
+# Expected residuals that are smaller are rounding errors.
+LEAST_EXPECTED = 1e-9
 # Log-odds beyond it have probabilities that floating-point numbers cannot tell from 0.
 LARGEST_LOG_ODDS = 700.0
 
@@ -59,6 +61,17 @@ def shift_of(log_odds: Matrix, expected: Matrix) -> Matrix:
     smaller = np.where(rare, yes, no)
     reached = np.log(smaller) - np.log1p(-smaller)
     return np.asarray(np.where(rare, reached, -reached) - eta)
+
+
+def shift_slopes(log_odds: Matrix, expected: Matrix) -> Matrix:
+    """Factors of expected residuals in `shift_of`, which are positive."""
+    p = expit(np.clip(log_odds, -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS))
+    spread = p * (1 - p)
+    # Where little is expected, the derivative, to which the ratio tends.
+    tiny = np.finfo(float).tiny
+    derivative = np.sqrt(np.maximum(spread, LEAST_VARIANCE)) / np.maximum(spread, tiny)
+    some = np.abs(expected) > LEAST_EXPECTED
+    return np.where(some, shift_of(log_odds, expected) / np.where(some, expected, 1), derivative)
 
 
 @dataclass(frozen=True)
@@ -126,6 +139,28 @@ class Bridge:
             eta[unknown] += self.strength * shift_of(eta[unknown], expected[unknown])
             found[rows] = eta
         return found
+
+    def shares(self, log_odds: Matrix, truth: Matrix) -> Matrix:
+        """What each known label of a row adds to the log-odds of its unknown ones.
+
+        The expected residual of an unknown label is a sum over the known ones, and so, in
+        proportion, is what it adds to the log-odds.
+
+        Parameters
+        ----------
+        log_odds, truth : ndarray of shape (n_labels,)
+            As for `log_odds`, of one row.
+
+        Returns
+        -------
+        ndarray of shape (n_known, n_labels)
+            0 for the known labels.
+        """
+        known = np.flatnonzero(np.isfinite(truth))
+        alone = np.repeat(np.where(np.isfinite(truth), 0.0, np.nan)[None], len(known), axis=0)
+        alone[np.arange(len(known)), known] = residuals_of(log_odds, truth)[known]
+        expected = np.nan_to_num(self._conditional.expected(alone, self.noise))
+        return self.strength * shift_slopes(log_odds, expected.sum(axis=0)) * expected
 
     def left_out(self, log_odds: Matrix, truth: Matrix) -> Matrix:
         """Log-odds of known labels given the other known labels of their row; NaN elsewhere.

@@ -70,6 +70,13 @@ class Calibration:
         """Log-odds beyond those of the rates, of scores (n_rows, n_labels); NaN stays NaN."""
         return self.slope * _compress((scores - self.centre) / self.spread) - self.shift
 
+    def slopes_at(self, scores: Matrix) -> Matrix:
+        """Factors of ``scores - centre`` in the evidence, equal for all but unusual scores."""
+        z = (scores - self.centre) / self.spread
+        unusual = np.abs(z) > USUAL
+        share = np.where(unusual, _compress(z) / np.where(unusual, z, 1.0), 1.0)
+        return np.asarray(self.slope / self.spread * share)
+
     def log_odds(self, scores: Matrix) -> Matrix:
         """Log-odds of scores (n_rows, n_labels); NaN where a score is NaN."""
         return self.base + self.evidence(scores)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Mask, Matrix
 from naim3l.decisions.borrowing import (
     AbsentLabel,
     Borrowing,
@@ -152,10 +152,7 @@ class LearnedDecisions:
         curves = [self.calibrations[view] for view in scores]
         log_odds, base = calibrated(curves, stacked), np.stack([curve.base for curve in curves])
         several = (~np.isnan(log_odds)).sum(axis=0) > 1
-        # A view whose scores of a label are all equal says nothing about it beside one that does.
-        silent = np.stack([curve.slope == 0 for curve in curves])[:, None] & ~np.isnan(log_odds)
-        silent &= (~silent & ~np.isnan(log_odds)).any(axis=0)
-        log_odds[silent] = np.nan
+        log_odds[~heard(curves, ~np.isnan(log_odds))] = np.nan
         if overlap == AUTO and self.overlap is None:
             self.overlap = learn_overlap(log_odds, base)
         if overlap == AUTO:
@@ -168,6 +165,15 @@ class LearnedDecisions:
             cuts = np.where((~missing).sum(axis=0) > 1, self.fused_cuts[rule], cuts)
         # Log-odds of a label whose scores are all equal do not tell on which side of them a cut is.
         return Predictions(fused, np.where(several, fused - cuts, alone), expit(fused))
+
+
+def heard(curves: Sequence[Calibration], present: Mask) -> Mask:
+    """Which views have a part in fused labels, (n_views, n_samples, n_labels) as ``present``.
+
+    A view whose scores of a label are all equal says nothing about it beside one that does.
+    """
+    silent = np.stack([curve.slope == 0 for curve in curves])[:, None] & present
+    return present & ~(silent & (present & ~silent).any(axis=0))
 
 
 @dataclass(frozen=True)

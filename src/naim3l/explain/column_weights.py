@@ -139,7 +139,7 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
     if X is not None and (found := _deviations(model, view, X)) is not None:
         deviation = found
     return FeatureWeights(
-        _names(features, model.names_.column_labels(view), len(W)),
+        feature_names(features, model.names_.column_labels(view), len(W)),
         list(model.label_names_),
         W if deviation is None else W * deviation[:, None],
         _kind(features),
@@ -183,7 +183,7 @@ def _kind(features: ViewFeatures) -> str:
     return "features" if words or features.transformer is not None else "columns"
 
 
-def _names(features: ViewFeatures, columns: list[str], n: int) -> list[str]:
+def feature_names(features: ViewFeatures, columns: list[str], n: int) -> list[str]:
     """Names of columns, of the values of text, or of the output of a transformer."""
     names = columns
     if features.plan is not None:

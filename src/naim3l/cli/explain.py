@@ -1,0 +1,138 @@
+"""``naim3l explain``: why a row has its probabilities, in words and as a figure."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from naim3l.cli import options
+from naim3l.cli.app import print_table, report_errors, say
+from naim3l.cli.options import load_model, option, print_json
+
+MOST_LABELS, MOST_COLUMNS, FIGURES = 5, 20, (".svg", ".png", ".pdf")
+
+Id: Any = option("Id of the row.", str | None, "--id")
+Number: Any = option("Number of the row, from 0, of a single table.", int | None, min=0)
+IdColumn: Any = option(
+    "Column with the ids of the rows, or view=column for one view; by default that of the model, "
+    "or one that looks like ids; repeat for several.",
+    list[str] | None,
+    "--id-column",
+)
+Chosen: Any = option("Label to explain; repeat for several.", list[str] | None, "--label")
+Known: Any = option(
+    "File with labels of these rows that are known, matched by id, or view=path for one view; "
+    "repeat for several. They are parts of the explanation.",
+    list[str] | None,
+    "--known",
+)
+Figure: Any = option("Figure to write: .svg, .png or .pdf.", Path | None)
+Every: Any = option(f"All labels, instead of the first {MOST_LABELS}.", bool, "--all")
+
+
+def explain(
+    model: options.Model,
+    views: options.Views = None,
+    config: options.Config = None,
+    id: Id = None,
+    row: Number = None,
+    label: Chosen = None,
+    known: Known = None,
+    figure: Figure = None,
+    every: Every = False,
+    id_column: IdColumn = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say what moved the probabilities of one row.
+
+    A probability starts from the frequency of the label. Columns of the row, its known labels, and
+    other tables that have its id raise or lower it; the parts sum to it in log-odds, where +0.7
+    doubles the odds of yes. Labels come in the order of the probability as a multiple of the
+    frequency. For a single label, a table has all larger parts, and what they are in percentage
+    points. For linear models the parts are exact; for kernels and networks they are estimates.
+
+    What moved a probability describes the model: it need not be a cause.
+
+    Example: naim3l explain model.naim3l lab=new.csv clinic=later.csv --id P0113
+
+    Example: naim3l explain model.naim3l lab=new.csv --id P0113 --label gout --figure gout.svg
+    """
+    with report_errors():
+        from naim3l.cli.settings import make_settings, with_known
+        from naim3l.explain import draw_explanations, explain_row
+        from naim3l.files.atomic_write import check_outputs
+
+        if (not id) == (row is None):
+            raise ValueError("name a row, with --id or with --row.")
+        if figure is not None and figure.suffix.lower() not in FIGURES:
+            raise ValueError(f"--figure {figure}: the name must end in {', '.join(FIGURES)}.")
+        settings = with_known(make_settings(views, config, ids=id_column), known or [])
+        check_outputs([] if figure is None else [figure], settings.files(model, config))
+        fitted = load_model(model)
+        X, labels = _read(fitted, settings, known=bool(known))
+        for view, batch in X.items() if id else ():
+            if batch.data.index.name is None:
+                how = "name the column with --id-column, or the row with --row"
+                raise ValueError(f"view {view!r}: its rows have no ids; {how}.")
+        found = explain_row(fitted, X, id or _id_of(X, row), labels=label, known=labels)
+        shown = found if every or label else found[:MOST_LABELS]
+        if figure is not None:
+            _write(draw_explanations(shown), figure)
+    if as_json:
+        print_json({"labels": [_plain(each) for each in shown], "figure": figure})
+        return
+    say(*(each.describe() for each in shown))
+    if len(shown) == 1:
+        _print_parts(shown[0])
+    say("Signed numbers are log-odds: +0.7 doubles the odds of yes, and -0.7 halves them.")
+    if len(shown) < len(found):
+        say(f"{len(found) - len(shown)} further labels are shown with --all.")
+    if figure is not None:
+        say(f"Wrote {figure}.")
+
+
+def _read(model: Any, settings: Any, *, known: bool) -> tuple[dict[str, Any], Any]:
+    """Tables of the views, and known labels if there are some."""
+    from naim3l.cli.tables import is_chunked, open_new, read_known
+
+    if is_chunked(settings, None, None):
+        raise ValueError("explain needs tables in memory; give a file that has the row.")
+    if known:
+        return read_known(model, settings)
+    return {name: view.read()[0] for name, view in open_new(model, settings).items()}, None
+
+
+def _id_of(X: Mapping[str, Any], row: Any) -> Any:
+    """The index of a row that is given by its number."""
+    (batch, *others) = X.values()
+    if others:
+        raise ValueError("--row is for a single table; with several, name the row with --id.")
+    if row >= len(batch):
+        raise ValueError(f"{batch.origin.table}: no row {row}; it has {len(batch)} rows, from 0.")
+    return batch.data.index[row]
+
+
+def _plain(each: Any) -> Mapping[str, Any]:
+    """An explanation as plain data."""
+    numbers = {key: getattr(each, key) for key in ("probability", "base_rate")}
+    return vars(each) | numbers | {"parts": [part._asdict() for part in each.parts]}
+
+
+def _print_parts(each: Any) -> None:
+    from naim3l.explain.rows import bars_of, points_of, signed
+
+    all_parts = "", "in all", each.log_odds - each.base_log_odds
+    bars = [*bars_of(each, MOST_COLUMNS), all_parts]
+    rows = [[title, signed(added), f"{points_of(each, added):+.1f}"] for _, title, added in bars]
+    header = ["part", "log-odds", "percentage points"]
+    print_table(f"What moves the probability of {each.label}", header, rows)
+
+
+def _write(figure: Any, path: Path) -> None:
+    from naim3l.files.atomic_write import write_text, written_whole
+    from naim3l.report.plots import to_svg
+
+    if path.suffix.lower() == ".svg":
+        write_text(path, to_svg(figure))
+        return
+    with written_whole(path) as part:
+        figure.savefig(part, format=path.suffix[1:].lower(), dpi=200)

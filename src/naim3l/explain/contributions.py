@@ -1,0 +1,240 @@
+"""What the columns of one row add to its scores: exactly in linear views, estimated in others.
+
+Features of a view, up to its kernel, are sums over columns: of each column its distance from the
+mean of the training rows, times the axes of the recipe, divided by the length of the row, which
+counts as a constant. Weights make of them sums of scores. In kernels and networks, a column is
+moved from the mean to its value in several random orders, and adds what that changes on average,
+as in sampled Shapley values; these add up to the score, too.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from naim3l._arrays import Matrix
+from naim3l.decisions.borrowing import Borrowing
+from naim3l.decisions.calibration import Calibration
+from naim3l.estimators.linear import LinearViewModel
+from naim3l.explain.column_weights import feature_names
+from naim3l.explain.model_views import linear_views, linear_weights
+from naim3l.features.cells import spelled_number
+from naim3l.features.encoding import ViewFeatures
+from naim3l.features.plan import ColumnPlan
+from naim3l.features.survey import NUMBER, TEXT
+from naim3l.input.batches import Batch, is_unknown
+
+# Orders in which columns are moved, half of them the others reversed; and the seed of these.
+N_ORDERS, SEED = 20, 0
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """Scores of a row in a view, or its log-odds, as sums over the columns of its table.
+
+    Attributes
+    ----------
+    columns, values : list
+        Names of the columns, and their cells in the row; None where one is missing.
+    parts : ndarray of shape (n_columns, n_labels)
+        What each column adds.
+    start : ndarray of shape (n_labels,)
+        The score of a row whose columns all have their means.
+    exact : bool
+        Whether scores are linear in the columns, so that parts are not estimated.
+    """
+
+    columns: list[str]
+    values: list[Any]
+    parts: Matrix
+    start: Matrix
+    exact: bool
+
+    @property
+    def scores(self) -> Matrix:
+        """Scores (n_labels,), the sums of all parts."""
+        return np.asarray(self.start + self.parts.sum(axis=0))
+
+    def moved(self, factor: Matrix | float, shift: Matrix | float) -> "Contributions":
+        """Those of scores that are multiplied by a factor, and then shifted, (n_labels,) each."""
+        return replace(self, parts=self.parts * factor, start=self.start * factor + shift)
+
+    def evidence(self, curve: Calibration) -> "Contributions":
+        """Those of the evidence of a curve; what it compresses is compressed in proportion."""
+        slope = curve.slopes_at(self.scores)
+        return self.moved(slope, -slope * curve.centre - curve.shift)
+
+    def borrowed(self, borrowing: Borrowing, curve: Calibration) -> "Contributions":
+        """Those of scores in which those of labels that the table never records are replaced."""
+        evidence, absent = self.evidence(curve), borrowing.absent
+        slopes = borrowing.slopes_at(evidence.scores, curve)
+        parts, start = self.parts.copy(), self.start.copy()
+        parts[:, absent] = evidence.parts @ slopes
+        start[absent] = curve.centre[absent] + evidence.start @ slopes
+        return replace(self, parts=parts, start=start)
+
+    @classmethod
+    def total(cls, several: "list[Contributions]", start: Matrix) -> "Contributions":
+        """The sum of several of one row, whose columns may differ, and of a common start."""
+        columns = list(dict.fromkeys(name for of in several for name in of.columns))
+        place, cells = {name: i for i, name in enumerate(columns)}, dict[str, Any]()
+        parts = np.zeros((len(columns), len(start)))
+        for of in several:
+            np.add.at(parts, [place[name] for name in of.columns], of.parts)
+            start = start + of.start
+            cells |= dict(zip(of.columns, of.values, strict=True))
+        exact = all(of.exact for of in several)
+        return cls(columns, [cells[name] for name in columns], parts, start, exact)
+
+
+def column_contributions(model: Any, view: str, X: Any) -> Contributions | None:
+    """What the columns of a view add to the scores of a row, before any calibration.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted model that scores every view by itself.
+    view : str
+        Name of the view.
+    X : tables in the form of the fit, of one row each
+
+    Returns
+    -------
+    Contributions or None
+        None if the row lacks the view.
+    """
+    if hasattr(model, "members_"):
+        return _of_blend(model, view, X)
+    batch, features = model._batches(X).get(view), model.features_[view]
+    if batch is None:
+        return None
+    rows, present = features.rows(batch, judge=False)
+    if not present.any():
+        return None
+    steps, axes, start = _steps(features, rows)
+    columns, values = _named(model, view, batch, steps)
+    if isinstance(model, LinearViewModel) and view in linear_views(model):
+        W = linear_weights(model, view)
+        parts = steps @ (W if axes is None else axes @ W)
+        return Contributions(columns, values, parts, start @ W + model.intercept_[view], True)
+    moves = np.asarray(steps.toarray() if axes is None else steps @ axes)
+
+    def score(rows: Matrix) -> Matrix:
+        return np.asarray(model._score_features(view, _after(features, rows)), dtype=np.float64)
+
+    parts = estimate_parts(moves, start, score)
+    whole = model._score_features(view, features.encode(batch, judge=False)[0])[0]
+    return Contributions(columns, values, parts, whole - parts.sum(axis=0), False)
+
+
+def _of_blend(model: Any, view: str, X: Any) -> Contributions | None:
+    """The weighted sum of what columns add to the log-odds of the members of a blend."""
+    blend, found = model.blends_[view], list[Contributions]()
+    members = zip(model.members_.values(), blend.calibrations, blend.weights, strict=True)
+    base = blend.calibrations[0].base
+    for member, curve, weight in members:
+        own = column_contributions(member, view, X)
+        if own is None:
+            return None
+        found.append(own.evidence(curve).moved(1.0, curve.base - base).moved(weight, 0.0))
+    return Contributions.total(found, base)
+
+
+def _steps(features: ViewFeatures, rows: Any) -> tuple[Any, Matrix | None, Matrix]:
+    """How the features of a row add up, which are ``start + (steps @ axes).sum(axis=0)``.
+
+    ``steps`` is sparse, (n_columns, n_numbers), with the distance of each number from its mean;
+    ``axes`` are (n_numbers, n_features), None for the numbers themselves; ``start`` (n_features,).
+    """
+    source = None if features.plan is None else features.plan.source_of_encoded()
+    n_columns = rows.shape[1] if features.plan is None else len(features.plan.columns)
+    source = np.arange(n_columns) if source is None else source
+    recipe, axes = features.recipe, None
+    start: Matrix
+    if recipe is not None:
+        source = source[recipe.kept]
+        distance = _as_row(recipe.before_axes(rows)) - recipe.offset - recipe.mean
+        length = float(np.linalg.norm(distance @ recipe.axes.T)) or 1.0
+        axes, start = recipe.axes.T / length, np.zeros(len(recipe.axes))
+    else:
+        row = _as_row(rows if features.kernel is None else features.kernel.prepare(rows))
+        start = _usual(features, len(row))
+        distance = row - start
+    at = np.flatnonzero(distance)
+    shape = n_columns, len(distance)
+    return sparse.csr_array((distance[at], (source[at], at)), shape=shape), axes, start
+
+
+def _as_row(rows: Any) -> Matrix:
+    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)[0]
+
+
+def _usual(features: ViewFeatures, n: int) -> Matrix:
+    """Numbers with which others are compared where no recipe has means: of landmarks, or 0."""
+    if features.kernel is not None:
+        landmarks = features.kernel.landmarks
+        return np.asarray(landmarks.mean(axis=0), dtype=np.float64).ravel()
+    means = np.zeros(n)
+    if features.plan is not None:
+        numbers = [c.mean for c in features.plan.columns if c.kind != TEXT]
+        means[: len(numbers)] = numbers  # text comes after the others
+    return means
+
+
+def _after(features: ViewFeatures, rows: Matrix) -> Matrix:
+    """What the model takes of features before the kernel, of which some have been moved."""
+    kernel = features.kernel
+    if kernel is None:
+        return rows
+    if features.recipe is not None:
+        return kernel.apply(rows)
+    return np.asarray(kernel.values(rows, kernel.landmarks) @ kernel.normalization)
+
+
+def _named(model: Any, view: str, batch: Batch, steps: Any) -> tuple[list[str], list[Any]]:
+    """Names of the columns that parts belong to, and their cells."""
+    features, names = model.features_[view], model.names_.column_labels(view)
+    if features.transformer is not None:
+        return feature_names(features, names, steps.shape[0]), [None] * steps.shape[0]
+    plans = [None] * len(names) if features.plan is None else features.plan.columns
+    return names, [_value(batch, j, plan) for j, plan in enumerate(plans)]
+
+
+def _value(batch: Batch, j: int, plan: ColumnPlan | None) -> Any:
+    """Cell of the only row; numbers that are written as text are numbers, None is missing."""
+    cell = batch.data[0, j] if batch.frame is None else batch.cells(j)[0]
+    if isinstance(cell, str) and plan is not None and plan.kind == NUMBER:
+        return spelled_number(cell, plan.decimal)
+    return None if is_unknown(cell) else cell
+
+
+def estimate_parts(
+    moves: Matrix, start: Matrix, score: Callable[[Matrix], Matrix]
+) -> NDArray[np.float64]:
+    """What each move adds to a score on average over random orders, (n_moves, n_labels).
+
+    Parameters
+    ----------
+    moves : ndarray of shape (n_moves, n_features)
+        Moves that do not change the features add nothing.
+    start : ndarray of shape (n_features,)
+        Features before all moves.
+    score : callable
+        Scores (n_rows, n_labels) of features (n_rows, n_features).
+
+    Returns
+    -------
+    ndarray of shape (n_moves, n_labels)
+        Their sum is the score after all moves less that before.
+    """
+    used, rng = np.flatnonzero(moves.any(axis=1)), np.random.default_rng(SEED)
+    found = np.zeros((len(moves), score(start[None]).shape[1]))
+    for _ in range(N_ORDERS // 2):
+        order = rng.permutation(used)
+        for each in (order, order[::-1]):
+            path = start + np.cumsum(np.vstack([np.zeros_like(start), moves[each]]), axis=0)
+            found[each] += np.diff(score(path), axis=0)
+    return found / N_ORDERS

@@ -1,0 +1,89 @@
+"""Why a row has its probabilities, on the command line."""
+
+import json
+
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from study import VIEWS, run
+
+
+@pytest.fixture
+def probabilities(folder):
+    result = run("predict", "model.naim3l", *VIEWS, "--what", "probabilities", "-o", "p.csv")
+    assert result.exit_code == 0, result.output
+    return pd.read_csv("p.csv", dtype={"patient_id": str}).set_index(["view", "patient_id"])
+
+
+def test_parts_sum_to_the_probability_of_predict(probabilities):
+    view, row = probabilities.index[3]
+    result = run("explain", "model.naim3l", VIEWS[0], "--id", row, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["labels"]
+    assert {each["label"] for each in found} == {*probabilities.columns}
+    for each in found:
+        log_odds = each["base_log_odds"] + sum(part["log_odds"] for part in each["parts"])
+        expected = probabilities.loc[(view, row), each["label"]]
+        assert expit(log_odds) == pytest.approx(expected, abs=1e-6)
+        assert each["probability"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_one_label_has_a_table_and_a_figure(probabilities):
+    row = probabilities.index[0][1]
+    for name, begins in (("gout.svg", b"<?xml"), ("gout.png", b"\x89PNG")):
+        asked = ("--id", row, "--label", "gout", "--figure", name)
+        result = run("explain", "model.naim3l", VIEWS[0], *asked)
+        assert result.exit_code == 0, result.output
+        assert result.stdout.startswith(f"{row}, gout: 0.")
+        assert "percentage points" in result.stdout and "in all" in result.stdout
+        with open(name, "rb") as file:
+            assert file.read(5).startswith(begins[:5])
+
+
+def test_the_first_labels_or_all(folder):
+    shown = run("explain", "model.naim3l", VIEWS[0], "--row", 0)
+    assert shown.exit_code == 0, shown.output
+    assert "further labels" not in shown.stdout  # there are three
+    assert shown.stdout.count("(of all: ") == 3
+
+
+def test_known_labels_are_parts(folder):
+    pd.read_csv("clinic.csv")[["patient_id"]].assign(flu="yes").to_csv("known.csv", index=False)
+    asked = ("--row", "0", "--known", "known.csv", "--json")
+    result = run("explain", "model.naim3l", VIEWS[0], *asked)
+    assert result.exit_code == 0, result.output
+    for each in json.loads(result.stdout)["labels"]:
+        assert each["label"] != "flu"
+        (part,) = [part for part in each["parts"] if part["kind"] == "known"]
+        assert part["name"] == "flu" and part["value"] is True
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ([], "name a row, with --id or with --row."),
+        (["--id", "1", "--row", "1"], "name a row, with --id or with --row."),
+        (["--id", "nobody"], "no row 'nobody'; "),
+        (["--row", "100000"], "no row 100000; it has "),
+        (["--row", "0", "--label", "gouts"], "no label 'gouts'; did you mean 'gout'?"),
+        (["--row", "0", "--figure", "x.gif"], "must end in .svg, .png, .pdf."),
+        (["--row", "0", "--figure", "clinic.csv"], "must end in .svg, .png, .pdf."),
+    ],
+)
+def test_what_cannot_be_explained(folder, asked, message):
+    result = run("explain", "model.naim3l", VIEWS[0], *asked)
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+def test_rows_without_ids_have_numbers(folder):
+    result = run("explain", "model.naim3l", *VIEWS[:2], "--row", 0)
+    assert "--row is for a single table" in result.stderr
+    pd.read_csv("clinic.csv").drop(columns="patient_id").to_csv("bare.csv", index=False)
+    result = run("explain", "model.naim3l", "clinic=bare.csv", "--id", "P0001")
+    assert "view 'clinic': its rows have no ids; name the column with --id-column" in result.stderr
+    numbered = run("explain", "model.naim3l", "clinic=bare.csv", "--row", 7).stdout
+    named = run("explain", "model.naim3l", VIEWS[0], "--row", 7).stdout
+    assert numbered.startswith("7, ")
+    assert named.partition(", ")[2].split("\n")[0] == numbered.partition(", ")[2].split("\n")[0]
