@@ -33,6 +33,7 @@ MEMBERS = (
     "LabelSubspaceRidge",
     "PerViewRidge",
     "PerViewLogistic",
+    "PerViewBoosting",
     "DeepNAIM3L",
 )
 

@@ -15,7 +15,13 @@ from naim3l.decisions.bootstrap_metrics import EvaluatedBlock, evaluate_blocks, 
 from naim3l.decisions.held_out import AUTO, Folds
 from naim3l.decisions.learning import LearnedDecisions, Predictions
 from naim3l.decisions.rules import Decisions
-from naim3l.estimators.boosting import MOST_SECONDS, boosted_scores, boosting_cost, boosting_fits
+from naim3l.estimators.boosting import (
+    MOST_SECONDS,
+    boosted_scores,
+    boosting_cost,
+    boosting_fits,
+    tree_rows,
+)
 from naim3l.estimators.subspace import SHRINKAGES, RidgeFits, all_pairs, fit_pairs
 from naim3l.files.stored import Array, MapOf, Nested, Number
 from naim3l.input.sources import any_chunked
@@ -116,7 +122,7 @@ def _boosted(model: Any, asked: Comparison, folds: Folds) -> tuple[Any, str]:
         return None, "not measured on tables that are read in chunks"
     tables = []
     for view, batch in model._batches(asked.X).items():
-        tables.append(model.features_[view].rows(batch, judge=False)[0])
+        tables.append(tree_rows(model.features_[view], batch))
     problem = folds.rows
     signed, fold_of = (
         [of[rows] for rows in problem.row_slices] for of in (problem.Y, folds.fold_of)
