@@ -52,6 +52,12 @@ PER_FIT, PER_ROOT, PER_COLUMN = 0.015, 9e-4, 3.7e-5
 # Rows times trees whose leaves are looked up at a time.
 MOST_LEAVES = 2**20
 LARGEST = float(np.finfo(np.float64).max)
+# Fields of the nodes of scikit-learn's trees that predictions need.
+FIELDS: dict[str, Any] = {
+    **dict.fromkeys(("value", "num_threshold"), np.float64),
+    **dict.fromkeys(("left", "right", "feature_idx"), np.int64),
+    **dict.fromkeys(("missing_go_to_left", "is_leaf"), np.bool_),
+}
 
 Advance = Callable[[], object]
 
@@ -66,10 +72,10 @@ class Trees:
     """
 
     n_columns: int
-    base: NDArray[np.float64]  # (n_labels,)
+    base: Matrix  # (n_labels,)
     ends: NDArray[np.int64]  # number of trees of all labels up to each, (n_labels,)
     roots: NDArray[np.int64]  # node of each tree, (n_trees,)
-    column: NDArray[np.int32]  # of each node, (n_nodes,), as the others
+    column: NDArray[np.int64]  # of each node, (n_nodes,), as the others
     threshold: NDArray[np.float64]
     missing_left: NDArray[np.bool_]
     left: NDArray[np.int64]
@@ -93,16 +99,18 @@ class Trees:
     def of(cls, n_columns: int, base: Matrix, nodes: Sequence[Sequence[NDArray[Any]]]) -> "Trees":
         """The trees of each label, as `nodes_of` gives them."""
         trees = [tree for of_label in nodes for tree in of_label]
-        roots = np.cumsum([0, *map(len, trees)], dtype=np.int64)
-        every = np.concatenate(trees) if trees else np.empty(0, dtype=_NODE)
-        own, start = np.arange(len(every)), np.repeat(roots[:-1], np.diff(roots))
-        is_leaf = every["is_leaf"] > 0
-        left, right = (np.where(is_leaf, own, every[side] + start) for side in ("left", "right"))
+        of = {
+            name: np.concatenate([np.empty(0, kind), *(tree[name] for tree in trees)]).astype(kind)
+            for name, kind in FIELDS.items()
+        }
+        bounds = np.cumsum([0, *map(len, trees)])
+        own, start = np.arange(bounds[-1]), np.repeat(bounds[:-1], np.diff(bounds))
+        left, right = (np.where(of["is_leaf"], own, of[side] + start) for side in ("left", "right"))
         # A threshold of infinity only tells missing values from others.
-        threshold = np.clip(every["num_threshold"], -LARGEST, LARGEST)
-        given = every["feature_idx"].astype(np.int32), threshold, every["missing_go_to_left"] > 0
-        ends = np.cumsum([len(of_label) for of_label in nodes], dtype=np.int64)
-        return cls(n_columns, base, ends, roots[:-1], *given, left, right, every["value"].copy())
+        threshold = np.clip(of["num_threshold"], -LARGEST, LARGEST)
+        inner = of["feature_idx"], threshold, of["missing_go_to_left"], left, right
+        ends = np.cumsum([len(of_label) for of_label in nodes])
+        return cls(n_columns, base, ends, bounds[:-1], *inner, of["value"])
 
     def scores(self, X: Matrix) -> Matrix:
         """Sums of base and leaves, (n_rows, n_labels), of rows (n_rows, n_columns) with NaN."""
@@ -135,29 +143,20 @@ class Trees:
             raise ValueError("trees without nodes, or nodes without a tree.")
         end = np.repeat(bounds[1:], np.diff(bounds))
         leaf = (self.left == own) & (self.right == own)
-        inner = (np.minimum(self.left, self.right) > own) & (
-            np.maximum(self.left, self.right) < end
-        )
+        first, last = np.minimum(self.left, self.right), np.maximum(self.left, self.right)
+        inner = (first > own) & (last < end)
         if not (leaf | inner).all():
             raise ValueError("a node of a tree has children that are not behind it in its tree.")
         if (self.column >= self.n_columns).any():
             raise ValueError(f"a node compares column {self.column.max()} of {self.n_columns}.")
 
 
-_NODE = np.dtype(
-    [(name, np.float64) for name in ("value", "num_threshold")]
-    + [(name, np.int64) for name in ("feature_idx", "left", "right")]
-    + [(name, np.uint8) for name in ("missing_go_to_left", "is_leaf")]
-)
-
-
 def nodes_of(model: HistGradientBoostingClassifier) -> list[NDArray[Any]]:
-    """Nodes of the tree of each iteration of a fit of two classes to numbers.
+    """Nodes of the tree of each iteration of a fit of two classes to numbers, with `FIELDS`.
 
     The only place that reads what scikit-learn keeps private; from version 1.7 it is the same.
     """
-    fields = list(_NODE.names or ())
-    return [tree.nodes[fields].astype(_NODE) for (tree,) in model._predictors]
+    return [tree.nodes for (tree,) in model._predictors]
 
 
 @dataclass(frozen=True)
@@ -174,13 +173,14 @@ class Boosting:
         return np.unique(np.rint(np.multiply(SHARES, self.max_trees)).astype(np.intp))
 
     def fit(self, X: Matrix, yes: NDArray[np.bool_]) -> tuple[Any, float]:
-        """A fitted model of scikit-learn, and the score that it starts from."""
+        """A model of scikit-learn fitted to a copy of rows, and the score that it starts from."""
         # With 20 in each leaf, few rows would not make trees; leaves of one row fit noise.
         leaf = int(np.clip(len(X) // 20, 5, 20))
         given = {"learning_rate": self.learning_rate, "max_iter": self.max_trees}
         model = HistGradientBoostingClassifier(**SETTINGS, **given, min_samples_leaf=leaf)
         weights = np.where(yes, self.positive_weight, 1.0)
-        model.fit(_fill_empty(X), yes, sample_weight=weights)
+        X[:, np.isnan(X).all(axis=0)] = 0  # scikit-learn refuses columns without any value
+        model.fit(X, yes, sample_weight=weights)
         return model, float(logit(weights[yes].sum() / weights.sum()))
 
     def held_out(
@@ -230,7 +230,7 @@ def boosted_scores(
     for table, Y, fold_of, of_view in zip(tables, signed, folds, rates_of_views, strict=True):
         held_out_in, X = np.where(Y != 0, fold_of, -1), as_dense(table)
         base = logit(np.clip(of_view, LEAST_RATE, 1 - LEAST_RATE))
-        # Several threads do not fit small tables faster, and busy cores make them many times slower.
+        # Several threads are not faster for small tables, and many times slower on busy cores.
         with threadpool_limits(limits=1, user_api="openmp"):
             stages = [
                 Boosting().held_out(X, *of_label, advance)
@@ -256,14 +256,8 @@ def boosting_fits(
     ]
 
 
-def boosting_cost(
-    tables: Sequence[Any], signed: Sequence[NDArray[Any]], folds: Sequence[NDArray[Any]]
-) -> float:
-    """Seconds that `boosted_scores` takes on an idle core; up to twice or half as many were measured.
-
-    They follow from the shapes of its fits.
-    """
-    shapes = boosting_fits(tables, signed, folds)
+def boosting_cost(shapes: Sequence[tuple[int, int]]) -> float:
+    """Seconds of the fits of `boosting_fits` on an idle core; up to twice or half were measured."""
     return float(sum(PER_FIT + n**0.5 * (PER_ROOT + PER_COLUMN * d) for n, d in shapes))
 
 
@@ -276,12 +270,6 @@ def _fits(
         training = np.flatnonzero((y != 0) & (fold_of != fold))
         if len(held_out) and len(np.unique(y[training])) == 2:
             yield held_out, training
-
-
-def _fill_empty(X: Matrix) -> Matrix:
-    """The given rows, changed to zeros in columns without any value: scikit-learn refuses these."""
-    X[:, np.isnan(X).all(axis=0)] = 0
-    return X
 
 
 def chosen_stages(
@@ -356,15 +344,13 @@ class PerViewBoosting(ViewModel):
     """Gradient boosting of each label in each view, on the rows in which the label is known.
 
     Views and labels are independent of each other. Scores are log-odds: those of the label's rate,
-    and what trees add, which scikit-learn's HistGradientBoostingClassifier fits. The number of
-    trees, the same for all labels of a view, has the lowest log-loss of five numbers up to
-    ``max_trees`` on rows that are held out in turn. A label that has only one known value in a
-    view, or none, has a constant score there.
+    and what the trees of scikit-learn's HistGradientBoostingClassifier add. Their number, the same
+    for all labels of a view, has the lowest log-loss on rows that are held out in turn. A label
+    that has only one known value in a view, or none, has a constant score there.
 
-    Trees find relations that are not linear, and interactions of columns, if there are some hundred
-    known labels of each value. With fewer, or many columns that each say a little, linear methods
-    are more accurate. A blend of both is rarely worse than either, see
-    :class:`naim3l.estimators.BlendNAIM3L`.
+    Trees find relations that are not linear and interactions of columns, from some hundred known
+    labels. With fewer, or where many columns say a little each, linear methods are more accurate;
+    :class:`naim3l.estimators.BlendNAIM3L` blends both.
 
     Parameters
     ----------
@@ -378,7 +364,7 @@ class PerViewBoosting(ViewModel):
         As in :class:`naim3l.NAIM3L`, but columns are neither scaled nor replaced by principal
         components, except in views with free text.
     n_jobs : int, optional
-        Number of threads that labels are divided among; -1 for all cores.
+        Number of processes that labels are divided among; -1 for all cores.
     verbose : int, default=0
         1 shows a progress bar on a terminal.
 
@@ -387,7 +373,7 @@ class PerViewBoosting(ViewModel):
     trees_ : dict of str to Trees
         Trees of all labels by view, as arrays.
     n_trees_ : dict of str to int
-        Chosen number of trees of each label, by view.
+        Chosen number of trees of each label that could be fitted, by view.
     features_, columns_, decisions_, thresholds_, fusion_overlap_, base_rates_, views_, \
 label_names_, n_features_in_, feature_names_in_
         As in :class:`naim3l.NAIM3L`.
@@ -409,10 +395,7 @@ label_names_, n_features_in_, feature_names_in_
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
-    _stored = ViewModel._stored | {
-        "trees_": MapOf(Nested(Trees), keys="views"),
-        "n_trees_": MapOf(Whole(0), keys="views"),
-    }
+    _stored = ViewModel._stored | {"trees_": MapOf(Nested(Trees), keys="views")}
     _spec_type = TreeSpec
     _borrows = False
 
@@ -424,19 +407,24 @@ label_names_, n_features_in_, feature_names_in_
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "trees_")
 
+    @property
+    def n_trees_(self) -> dict[str, int]:
+        """Chosen number of trees of each label that could be fitted, by view."""
+        return {v: int(np.diff(of.ends, prepend=0).max()) for v, of in self.trees_.items()}
+
     def _fit(self, X: Any, y: Any) -> None:
         problem = self._read_training(X, y)
         dealt = self._hold_out(problem, N_FOLDS).fold_of
         # New rows have no known labels: unknown ones are held out with those of their row.
         fold_of = np.where(problem.Y == 0, dealt.max(axis=1, keepdims=True), dealt)
-        trees, n_trees = dict[str, Trees](), dict[str, int]()
+        trees = dict[str, Trees]()
         scores, final = np.empty(fold_of.shape), np.empty(fold_of.shape)
         n_fits = problem.n_views * problem.n_labels
         with progress_bar("boosting", n_fits, shown=self.verbose > 0) as advance:
             for v, (view, rows) in enumerate(zip(self.views_, problem.row_slices, strict=True)):
-                found = self._fit_view(problem, v, fold_of[rows], advance)
-                trees[view], n_trees[view], scores[rows], final[rows] = found
-        self.trees_, self.n_trees_ = trees, n_trees
+                given = problem, v, fold_of[rows], advance
+                trees[view], scores[rows], final[rows] = self._fit_view(*given)
+        self.trees_ = trees
         # From here on the model can predict, even if the rest of the fit is interrupted.
         self.decisions_ = self._fixed_decisions()
         if Decisions.of(self.decide)._learn:
@@ -444,8 +432,8 @@ label_names_, n_features_in_, feature_names_in_
 
     def _fit_view(
         self, problem: Problem, v: int, fold_of: NDArray[np.intp], advance: Advance
-    ) -> tuple[Trees, int, Matrix, Matrix]:
-        """Trees of all labels of a view, how many of each, and scores of its training rows.
+    ) -> tuple[Trees, Matrix, Matrix]:
+        """Trees of all labels of a view, and scores of its training rows.
 
         These are of held-out entries, by numbers of trees that others chose, and of all rows.
         """
@@ -454,16 +442,16 @@ label_names_, n_features_in_, feature_names_in_
         X = as_dense(X).astype(np.float64)
         boosting = Boosting(self.max_trees, self.learning_rate, self.positive_weight)
         base = logit(problem.table_rates[0 if problem.samples is not None else v])
-        run, found = Parallel(self.n_jobs, prefer="threads", return_as="generator"), []
+        run, found = Parallel(self.n_jobs, return_as="generator"), []
         labels = zip(Y.T, fold_of.T, base, strict=True)
         for label in run(delayed(fit_label)(boosting, X, *of_label) for of_label in labels):
             found.append(label)
             advance()
         stages = np.stack([of_label for _, of_label in found], axis=-1)
-        best = int(_losses(stages, Y, fold_of).sum(axis=(1, 2)).argmin())
-        n_trees = int(boosting.tried[best])
-        trees = Trees.of(X.shape[1], base, [nodes[:n_trees] for nodes, _ in found])
-        return trees, n_trees, chosen_stages(stages, Y, fold_of), stages[best]
+        best = _losses(stages, Y, fold_of).sum(axis=(1, 2)).argmin()
+        kept = [nodes[: boosting.tried[best]] for nodes, _ in found]
+        trees = Trees.of(X.shape[1], base, kept)
+        return trees, chosen_stages(stages, Y, fold_of), stages[best]
 
     def _score_features(self, view: str, features: Any) -> Matrix:
         return self.trees_[view].scores(as_dense(features))
