@@ -193,7 +193,7 @@ def test_one_wide_table(fusion):
 
 def test_default_members_and_a_search_among_them(data):
     model = BlendNAIM3L(random_state=0).fit(data.views, data.labels)
-    assert list(model.members_) == ["linear", "kernel"]
+    assert list(model.members_) == ["coupled", "kernel", "boosting"]
     search = NAIM3LCV(lams=[0.1], ridges=[1.0], metric="log-loss")
     again = BlendNAIM3L([("search", search), RIDGE], random_state=0).fit(data.views, data.labels)
     assert 0 < again.score(data.views, data.labels) <= 1
