@@ -12,8 +12,17 @@ from functools import partial
 
 from kept_runs import make_parser, run_missing
 
-CELLS = ((100, 0.05), (500, 0.2), (1500, 1.0))
-STUDIES = ("emotions", "birds", "yeast", "nhanes_2017")
+# Studies, rows of each table, and shares of known labels.
+CELLS = (
+    ("emotions", 100, 0.05),
+    ("birds", 100, 0.05),
+    ("yeast", 100, 0.05),
+    ("nhanes_2017", 100, 0.05),
+    ("emotions", 500, 0.2),
+    ("nhanes_2017", 500, 0.2),
+    ("emotions", 1500, 1.0),
+    ("nhanes_2017", 1500, 1.0),
+)
 MEMBERS = ("coupled", "kernel", "boosting")
 BLENDS = (("coupled", "boosting"), ("coupled", "kernel"), MEMBERS)
 MEASURES = ("log-loss", "Brier", "macro-AUC")
@@ -62,12 +71,9 @@ def main():
     arguments = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     n_seeds = 2 if arguments.quick else arguments.seeds
-    names, sizes = (STUDIES[:1], CELLS[:1]) if arguments.quick else (STUDIES, CELLS)
+    cells = CELLS[:1] if arguments.quick else CELLS
     seeds = range(arguments.first, arguments.first + n_seeds)
-    cells = [(name, *size) for size in sizes for name in names]
-    tasks = [
-        (*cell, seed) for size in sizes for seed in seeds for cell in cells if size == cell[1:]
-    ]
+    tasks = [(*cell, seed) for seed in seeds for cell in cells]
     run_here = partial(run, folder=arguments.data)
     records = run_missing(run_here, tasks, arguments.runs, arguments.jobs)
     print_table({cell: [records[(*cell, seed)] for seed in seeds] for cell in cells})
@@ -77,19 +83,20 @@ def print_table(cells):
     """Means in Markdown; of blends, their difference to the best member, and its error."""
     import numpy as np
 
-    head = ["study", "rows", "known", *MEMBERS, *(" + ".join(of) for of in BLENDS)]
+    head = ["study", "rows", "known", "seeds", *MEMBERS, *(" + ".join(of) for of in BLENDS)]
     for measure in MEASURES:
         print(f"\n{measure}\n\n| {' | '.join(head)} |\n{'| --- ' * len(head)}|")
         for (name, n_rows, known), runs in cells.items():
             values = {title: np.array([of[title][measure] for of in runs]) for title in runs[0]}
-            texts = [f"{values[title].mean():.2f}" for title in MEMBERS]
+            texts = [name, str(n_rows), f"{100 * known:.0f} %", str(len(runs))]
+            texts += [f"{values[title].mean():.2f}" for title in MEMBERS]
             sign = -1 if measure == "macro-AUC" else 1
             for of in BLENDS:
                 best = min(of, key=lambda title: sign * values[title].mean())
                 apart = values[" + ".join(of)] - values[best]
                 error = apart.std(ddof=1) / len(apart) ** 0.5
                 texts.append(f"{apart.mean():+.2f} ({error:.2f})")
-            print(f"| {name} | {n_rows} | {100 * known:.0f} % | {' | '.join(texts)} |")
+            print(f"| {' | '.join(texts)} |")
 
 
 if __name__ == "__main__":

@@ -313,16 +313,16 @@ def fit_label(
     return nodes, stages
 
 
-def tree_rows(features: ViewFeatures, batch: Batch) -> Matrix:
-    """Numbers of the rows of a batch as `PerViewBoosting` is fitted to them.
+def tree_rows(features: ViewFeatures, batch: Batch) -> Any:
+    """Numbers of the rows of a batch as `TreeSpec` has them, whatever the features are, or sparse.
 
     They are those before scaling and principal components; but components for views with free text,
     whose terms are too many for trees.
     """
     rows, _ = features.rows(batch, judge=False)
-    if _has_text(features.plan) and features.recipe is not None:
-        rows = features.recipe.apply(rows)
-    return as_dense(rows)
+    if features.recipe is None or not _has_text(features.plan):
+        return rows
+    return features.recipe.apply(rows)
 
 
 def _has_text(plan: ViewPlan | None) -> bool:
