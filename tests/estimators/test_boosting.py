@@ -321,7 +321,7 @@ def messy(n_rows=120):
 @pytest.mark.filterwarnings("ignore::naim3l.DataWarning")
 def test_text_categories_dates_and_gaps_and_what_a_file_keeps_of_them(tmp_path):
     X, Y = messy()
-    model = PerViewBoosting(decide="guarded", random_state=0).fit(X, Y)
+    model = PerViewBoosting(max_trees=20, decide="guarded", random_state=0).fit(X, Y)
     scores, known = model.decision_function(X), Y["ward"]["sick"].notna() & (np.arange(120) != 3)
     assert roc_auc_score(Y["ward"]["sick"][known], scores["ward"][known, 0]) > 0.85
     assert np.isfinite(scores["notes"]).all()
@@ -338,8 +338,8 @@ def test_text_categories_dates_and_gaps_and_what_a_file_keeps_of_them(tmp_path):
 
 
 def test_sparse_rows_wide_tables_and_processes_make_no_difference():
-    data = make_unpaired(80, n_features=(9, 8), n_labels=3, noise=0.5, random_state=0)
-    options = {"max_trees": 10, "features": None, "decide": "half", "random_state": 0}
+    data = make_unpaired(60, n_features=(9, 8), n_labels=2, noise=0.5, random_state=0)
+    options = {"max_trees": 3, "features": None, "decide": "half", "random_state": 0}
     model = PerViewBoosting(**options).fit(data.views, data.labels)
     processes = PerViewBoosting(**options, n_jobs=2).fit(data.views, data.labels)
     rows = {view: sparse.csr_array(X) for view, X in data.views.items()}
