@@ -338,7 +338,7 @@ def test_text_categories_dates_and_gaps_and_what_a_file_keeps_of_them(tmp_path):
 
 
 def test_sparse_rows_wide_tables_and_processes_make_no_difference():
-    data = make_unpaired(60, n_features=(9, 8), n_labels=2, noise=0.5, random_state=0)
+    data = make_unpaired(60, n_features=(9, 8), n_labels=3, noise=0.5, random_state=0)
     options = {"max_trees": 3, "features": None, "decide": "half", "random_state": 0}
     model = PerViewBoosting(**options).fit(data.views, data.labels)
     processes = PerViewBoosting(**options, n_jobs=2).fit(data.views, data.labels)
