@@ -12,7 +12,13 @@ import numpy as np
 import pandas as pd
 
 from naim3l import NAIM3L, NAIM3LCV, Kernel, LabelSubspaceRidge, load
-from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewLogistic, PerViewRidge
+from naim3l.estimators import (
+    BlendNAIM3L,
+    FusedRidge,
+    PerViewBoosting,
+    PerViewLogistic,
+    PerViewRidge,
+)
 
 FOLDER = Path(__file__).parent / "files" / "models"
 ROWS = {
@@ -55,6 +61,7 @@ def fitted():
         NAIM3LCV((0.1, 1.0), (1.0,), cv=2, **few).fit(X, y),
         PerViewRidge(2.0, features=None).fit(*scan),
         PerViewLogistic().fit(X, y),
+        PerViewBoosting(5, random_state=0).fit(X, y),
         LabelSubspaceRidge(1.0, 0.3, random_state=0).fit(X, y),
         FusedRidge(views=views).fit(wide, y["lab"]),
         BlendNAIM3L(members, random_state=0).fit(*scan),

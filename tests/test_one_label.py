@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from naim3l import NAIM3LCV, Decisions, join_views
-from naim3l.estimators import PerViewLogistic, PerViewRidge
+from naim3l.estimators import PerViewBoosting, PerViewLogistic, PerViewRidge
 from study import run
 
 pytestmark = pytest.mark.filterwarnings("ignore:labels never observed positive")
@@ -54,7 +54,7 @@ def test_fused(n_labels, fusion):
         np.testing.assert_array_equal(as_vector[:, 1:], chances)
 
 
-@pytest.mark.parametrize("method", [PerViewRidge, PerViewLogistic])
+@pytest.mark.parametrize("method", [PerViewRidge, PerViewLogistic, PerViewBoosting])
 @pytest.mark.parametrize("n_labels", [1, 2])
 def test_compared_methods(method, n_labels):
     X, Y = tables(n_labels)

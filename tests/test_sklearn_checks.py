@@ -20,7 +20,7 @@ from naim3l import (
     PerViewLogistic,
     PerViewRidge,
 )
-from naim3l.estimators import BlendNAIM3L, FusedRidge
+from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewBoosting
 
 
 class OfAnyTarget:
@@ -82,6 +82,7 @@ MEMBERS = [("ridge", PerViewRidge(1.0)), ("scaled", PerViewRidge(1.0, features="
         NAIM3LCV(**SMALL_SEARCH),
         PerViewRidge(),
         PerViewLogistic(),
+        PerViewBoosting(max_trees=5),
         LabelSubspaceRidge(),
         FusedRidge(),
         BlendNAIM3L(MEMBERS),

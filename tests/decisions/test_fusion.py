@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import multivariate_normal, norm
 from sklearn.metrics import log_loss
@@ -16,6 +17,7 @@ from naim3l.decisions.fusion import (
     FEWEST_ROWS,
     MOST_OVERLAP,
     PRIOR_ROWS,
+    PULL,
     USUAL_OVERLAP,
     Blend,
     Evidence,
@@ -420,6 +422,51 @@ def test_weights_of_a_blend_have_the_lowest_log_loss(models, rng, monkeypatch):
             other = weights.copy()
             other[m] = np.maximum(other[m] + step, 0)
             assert blend_loss(mixed, base, truth, other) >= least - 1e-9
+
+
+def penalised(w, evidence, base, truth, centre):
+    """Log-loss of entries, and half the strength of the prior times the squared distance."""
+    if min(w) < 0:
+        return np.inf
+    P = expit(base + np.tensordot(w, evidence, 1))
+    return (
+        log_loss(truth.ravel(), P.ravel(), normalize=False) + PULL / 2 * ((w - centre) ** 2).sum()
+    )
+
+
+def test_weights_minimise_their_penalised_log_loss(models, rng):
+    evidence, base, truth = (of[..., :300, :] if of.ndim > 1 else of for of in models)
+    evidence = np.stack([0.3 * evidence[0], evidence[1], 0.5 * rng.normal(size=(300, 3))])
+    evidence[2] -= 0.3 * truth  # a model that is wrong
+    squares = (evidence**2).sum(axis=(1, 2))
+
+    def least(labels, centre):
+        of_labels = evidence[..., labels], base[labels], truth[:, labels], centre
+        options = {"xatol": 1e-6, "fatol": 1e-9, "maxfev": 5000}
+        return minimize(penalised, centre, of_labels, "Nelder-Mead", options=options).x
+
+    common = least(slice(None), squares / squares.sum())
+    weights, groups = blend_weights(base + evidence, base, truth), label_groups(truth)
+    assert len(np.unique(groups)) > 1
+    for group in np.unique(groups):
+        expected = least(groups == group, common)
+        found = weights[:, groups == group]
+        np.testing.assert_allclose(found, np.tile(expected[:, None], found.shape[1]), atol=1e-3)
+    assert weights.min() >= 0 and weights[2].max() < 1e-6
+
+
+def test_weights_are_shrunk_to_what_each_model_says(rng, monkeypatch):
+    monkeypatch.setattr(fusion, "PULL", 1e9)
+    evidence = rng.normal(size=(3, 50, 2)) * np.array([1.0, 2.0, 0.0])[:, None, None]
+    truth = np.full((50, 2), np.nan)
+    truth[:9] = rng.random((9, 2)) < 0.5
+    weights = blend_weights(evidence, np.zeros(2), truth)
+    shares = (evidence[:, :9] ** 2).sum(axis=(1, 2))
+    expected = np.tile((shares / shares.sum())[:, None], 2)
+    np.testing.assert_allclose(weights, expected, atol=1e-5)
+    assert (weights[2] == 0).all()
+    silent = blend_weights(np.zeros((2, 50, 2)), np.zeros(2), truth)
+    assert (silent == 0.5).all()  # whatever they are, the blend has base rates
 
 
 def test_true_evidence_has_weight_one_and_noise_none(models, rng):

@@ -13,9 +13,9 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
 
-from naim3l import NAIM3L, NAIM3LCV, Decisions, Kernel, join_views
+from naim3l import NAIM3L, NAIM3LCV, Decisions, Kernel, join_views, load
 from naim3l.datasets import make_unpaired
-from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewRidge
+from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewBoosting, PerViewRidge
 from naim3l.files.stored import dump
 
 RIDGE = ("ridge", PerViewRidge(1.0))
@@ -120,12 +120,52 @@ def test_blend_is_more_accurate_than_its_members(rng):
     assert losses(model.predict_proba(test)) < min(alone) - 0.1
 
 
+def noise_of_rows(X):
+    """Numbers that have nothing to do with the rows, but are the same for the same rows."""
+    return np.sin(1e6 * np.hstack([X, X**2]))
+
+
+@pytest.mark.filterwarnings("ignore::naim3l.DataWarning")
+@pytest.mark.parametrize(("n", "known"), [(100, 0.05), (100, 0.3), (400, 1.0)])
+def test_beside_a_member_of_noise_a_good_one_is_blended_to_no_worse(n, known):
+    losses = {"good": [], "blend": []}
+    for seed in range(5):
+        rng, X, Y, new, truth = np.random.default_rng(seed), {}, {}, {}, {}
+        W = rng.normal(size=(6, 4))
+        for view in ("a", "b"):
+            rows = rng.normal(size=(n + 500, 6))
+            labels = (rows @ W + rng.normal(size=(n + 500, 4)) > 0).astype(float)
+            X[view], new[view], truth[view] = rows[:n], rows[n:], labels[n:]
+            Y[view] = np.where(rng.random((n, 4)) < known, labels[:n], np.nan)
+        noise = PerViewRidge(1.0, features=FunctionTransformer(noise_of_rows))
+        members = [("good", PerViewRidge(1.0)), ("noise", noise)]
+        model = BlendNAIM3L(members, random_state=seed).fit(X, Y)
+        for name, P in (
+            ("good", model.members_["good"].predict_proba(new)),
+            ("blend", model.predict_proba(new)),
+        ):
+            losses[name].append(np.mean([log_loss(truth[v].ravel(), P[v].ravel()) for v in P]))
+    apart = np.subtract(losses["blend"], losses["good"])
+    assert apart.mean() <= 2 * apart.std(ddof=1) / 5**0.5 + 0.002
+
+
 def test_probabilities_are_calibrated_and_decisions_follow_them(model, data):
     scores, P = model.decision_function(data.views), model.predict_proba(data.views)
     for view, labels in model.predict(data.views).items():
         np.testing.assert_array_equal(labels, scores[view] > 0)
         curve = model.decisions_.calibrations[view]
         np.testing.assert_allclose(P[view], curve.probabilities(scores[view]))
+
+
+def test_boosting_is_a_member_and_is_stored_with_a_blend(data, tmp_path):
+    members = [RIDGE, ("trees", PerViewBoosting(max_trees=20))]
+    model = BlendNAIM3L(members, random_state=0).fit(data.views, data.labels)
+    model.save(tmp_path / "blend.naim3l")
+    loaded = load(tmp_path / "blend.naim3l")
+    for view, P in model.predict_proba(data.views).items():
+        np.testing.assert_array_equal(loaded.predict_proba(data.views)[view], P)
+    trees = loaded.members_["trees"]
+    assert trees.n_trees_ == model.members_["trees"].n_trees_ and trees.max_trees == 20
 
 
 @pytest.mark.parametrize("fusion", ["mean", "evidence"])
@@ -153,7 +193,7 @@ def test_one_wide_table(fusion):
 
 def test_default_members_and_a_search_among_them(data):
     model = BlendNAIM3L(random_state=0).fit(data.views, data.labels)
-    assert list(model.members_) == ["linear", "kernel"]
+    assert list(model.members_) == ["coupled", "kernel", "boosting"]
     search = NAIM3LCV(lams=[0.1], ridges=[1.0], metric="log-loss")
     again = BlendNAIM3L([("search", search), RIDGE], random_state=0).fit(data.views, data.labels)
     assert 0 < again.score(data.views, data.labels) <= 1

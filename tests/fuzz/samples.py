@@ -19,7 +19,13 @@ from sklearn.random_projection import SparseRandomProjection
 from model_files import saved
 from naim3l import NAIM3L, NAIM3LCV, Decisions, LabelSubspaceRidge, join_views
 from naim3l.datasets import make_unpaired
-from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewLogistic, PerViewRidge
+from naim3l.estimators import (
+    BlendNAIM3L,
+    FusedRidge,
+    PerViewBoosting,
+    PerViewLogistic,
+    PerViewRidge,
+)
 from naim3l.files.checkpoint import Checkpoint
 from workbooks import make_workbook
 
@@ -158,6 +164,7 @@ def models():
         PerViewRidge(features={"view0": guest, "view1": "auto"}).fit(X, y),
         PerViewRidge(features=one_hot).fit(words, {"v": LABELS}),
         PerViewLogistic().fit(X, y),
+        PerViewBoosting(3, random_state=0).fit(X, y),
         LabelSubspaceRidge(random_state=0).fit(X, y),
         FusedRidge(views=columns).fit(wide, wide_y),
         BlendNAIM3L([("a", NAIM3L(**few)), ("b", PerViewRidge())], random_state=0).fit(X, y),

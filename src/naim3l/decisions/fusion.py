@@ -27,8 +27,8 @@ USUAL_OVERLAP, MOST_OVERLAP = 0.1, 0.95
 FEWEST_ROWS, PRIOR_ROWS = 20, 50
 # Learned weights differ between groups of rare, medium and frequent labels.
 N_GROUPS = 3
-# Strength of the prior of learned weights, in units of one entry's log-loss.
-PULL = 10.0
+# Strength of the priors of learned weights, in units of one entry's log-loss.
+PULL = 30.0
 # Probabilities are clipped to this distance from 0 and 1, so that no view decides alone.
 LEAST_PROBABILITY = 1e-9
 
@@ -178,21 +178,20 @@ def label_groups(truth: Matrix) -> NDArray[np.intp]:
     return group
 
 
-def _least_log_loss(E: Matrix, start: Matrix, yes: Matrix, centre: float) -> Matrix:
+def _least_log_loss(E: Matrix, start: Matrix, yes: Matrix, centre: Matrix) -> Matrix:
     """Weights w (n_models,), at least 0, with the lowest log-loss of log-odds ``start + w @ E``.
 
     They are shrunk towards ``centre``.
     """
-    neutral = np.full(len(E), centre)
 
     def loss(w: Matrix) -> tuple[float, Matrix]:
         log_odds = start + w @ E
         value = -np.sum(log_expit(np.where(yes > 0, log_odds, -log_odds)))
-        value += 0.5 * PULL * np.sum((w - neutral) ** 2)
-        return float(value), E @ (expit(log_odds) - yes) + PULL * (w - neutral)
+        value += 0.5 * PULL * np.sum((w - centre) ** 2)
+        return float(value), E @ (expit(log_odds) - yes) + PULL * (w - centre)
 
     bounds = [(0, None)] * len(E)
-    return np.asarray(minimize(loss, neutral, jac=True, method="L-BFGS-B", bounds=bounds).x)
+    return np.asarray(minimize(loss, centre, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
 @dataclass(frozen=True)
@@ -229,17 +228,23 @@ def blend(log_odds: Matrix, base: Matrix, weights: Matrix) -> Matrix:
 def blend_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> Matrix:
     """Weights (n_models, n_labels) with which `blend` has the lowest log-loss.
 
-    There is one non-negative weight per model and group of labels, shrunk towards equal weights
-    that sum to 1.
+    There is one non-negative weight per model and group of labels. The weights of a group are
+    shrunk towards those of all labels, and these towards the share of each model in the sum of
+    squared evidence: where little is known, a model that cannot tell rows apart has no weight, and
+    models that can have weights that sum to 1.
     """
     evidence = np.nan_to_num(log_odds - base)
     groups, found = label_groups(truth), np.empty((len(evidence), truth.shape[1]))
     known = ~np.isnan(truth) & ~np.isnan(log_odds).any(axis=0)
     starts = np.broadcast_to(base, known.shape)
+    squares = (evidence[:, known] ** 2).sum(axis=1)
+    said = squares.sum()
+    centre = squares / said if said > 0 else np.full(len(evidence), 1 / len(evidence))
+    common = _least_log_loss(evidence[:, known], starts[known], truth[known], centre)
     for group in np.unique(groups):
         at = known & (groups == group)
         entries = (evidence[:, at], starts[at], truth[at])
-        found[:, groups == group] = _least_log_loss(*entries, 1 / len(log_odds))[:, None]
+        found[:, groups == group] = _least_log_loss(*entries, common)[:, None]
     return found
 
 

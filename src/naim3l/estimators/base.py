@@ -43,6 +43,7 @@ from naim3l.input.labels import LabelledRows, fill_unknown
 from naim3l.input.sources import MemoryTable, any_chunked, open_tables, with_columns
 from naim3l.input.views import FUSED, WIDE_TABLE, TableNames, rows_without_view
 from naim3l.metrics import evaluate
+from naim3l.problem.rows import Problem
 
 # What to do about a fit that has not converged.
 ADVICE = "Raise max_iter or tol; history_ shows whether the objective still moves."
@@ -830,11 +831,14 @@ class ViewModel(ViewPredictor):
     def _learn_decisions(self, folds: Folds, fits: list[Matrix], W: Matrix) -> None:
         """Learn decisions from the fits without each fold, and the weights of the final one."""
         final = folds.rows.multiply(W)
-        scores = folds.scores(fits, final)
+        self._learn_from_scores(folds.rows, folds.scores(fits, final), final)
+
+    def _learn_from_scores(self, rows: Problem, scores: Matrix, final: Matrix) -> None:
+        """Learn decisions from scores of held-out entries, NaN elsewhere, and those of all rows."""
         if self._held_out is not None:
-            self._held_out.append((folds.rows, scores, final))
+            self._held_out.append((rows, scores, final))
         rules, start = Decisions.of(self.decide), self._fixed_decisions()
-        given = rules, start, folds.rows, scores, final
+        given = rules, start, rows, scores, final
         self.decisions_ = learn_decisions(*given, borrow=self._borrows)
 
     def _fit_held_out(self, X: Any, y: Any) -> tuple[Any, Matrix, Matrix]:

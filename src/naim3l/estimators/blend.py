@@ -20,7 +20,9 @@ from naim3l.decisions.learning import fixed_decisions, learn_decisions
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.aligned import AlignedModel
 from naim3l.estimators.base import ViewModel, ViewPredictor
+from naim3l.estimators.boosting import PerViewBoosting
 from naim3l.estimators.naim3l import NAIM3L
+from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.estimators.saved import Model
 from naim3l.files.archive import Refusal
 from naim3l.files.stored import Array, MapOf, Nested, OneOf
@@ -33,6 +35,7 @@ MEMBERS = (
     "LabelSubspaceRidge",
     "PerViewRidge",
     "PerViewLogistic",
+    "PerViewBoosting",
     "DeepNAIM3L",
 )
 
@@ -44,17 +47,19 @@ class BlendNAIM3L(_BaseComposition, ViewPredictor):
     Every member is fitted to all rows, and without each fifth of them to score these. From the
     scores of held-out entries follow the log-odds of each member and view, and the weights with
     which the blended log-odds have the lowest log-loss. Models that err differently gain most, for
-    example linear models, kernels of several kinds, and networks.
+    example linear models, kernels of several kinds, boosting, and networks.
 
     Parameters
     ----------
     members : list of (name, model), optional
         Models of this package that take separate tables, such as :class:`naim3l.NAIM3L`,
-        :class:`naim3l.NAIM3LCV`, :class:`naim3l.PerViewRidge` and
+        :class:`naim3l.NAIM3LCV`, :class:`naim3l.estimators.PerViewBoosting` and
         :class:`naim3l.deep.DeepNAIM3L`. Their parameters ``views``, ``random_state`` and
-        ``verbose`` are those of the blend. By default, a linear `NAIM3L` and one with kernels.
+        ``verbose`` are those of the blend. By default `NAIM3LCV`, a `NAIM3L` with kernels, and
+        `PerViewBoosting`.
     weights : {"learned", "equal"}, default="learned"
-        "learned" weights minimise the log-loss of held-out entries. "equal" is the mean of the
+        "learned" weights minimise the log-loss of held-out entries; where little is known, they
+        are close to the share of each member in what all say. "equal" is the mean of the
         members' log-odds, for members that are about equally good, such as `NAIM3LCV` and
         :class:`naim3l.LabelSubspaceRidge`.
     views
@@ -250,7 +255,8 @@ label_names_, n_features_in_, feature_names_in_
     def _checked_members(self) -> Sequence[tuple[str, ViewModel]]:
         members = self.members
         if members is None:
-            members = [("linear", NAIM3L()), ("kernel", NAIM3L(features="rbf", ridge=1.0))]
+            kernel = NAIM3L(features="rbf", ridge=1.0)
+            members = [("coupled", NAIM3LCV()), ("kernel", kernel), ("boosting", PerViewBoosting())]
         is_list = isinstance(members, Sequence) and len(members) > 0
         if not is_list or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in members):
             raise ValueError(f"members must be a list of pairs (name, model), got {members!r}.")

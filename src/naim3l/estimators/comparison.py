@@ -15,7 +15,13 @@ from naim3l.decisions.bootstrap_metrics import EvaluatedBlock, evaluate_blocks, 
 from naim3l.decisions.held_out import AUTO, Folds
 from naim3l.decisions.learning import LearnedDecisions, Predictions
 from naim3l.decisions.rules import Decisions
-from naim3l.estimators.boosting import MOST_SECONDS, boosted_scores, boosting_cost, boosting_fits
+from naim3l.estimators.boosting import (
+    MOST_SECONDS,
+    boosted_scores,
+    boosting_cost,
+    boosting_fits,
+    tree_rows,
+)
 from naim3l.estimators.subspace import SHRINKAGES, RidgeFits, all_pairs, fit_pairs
 from naim3l.files.stored import Array, MapOf, Nested, Number
 from naim3l.input.sources import any_chunked
@@ -116,16 +122,16 @@ def _boosted(model: Any, asked: Comparison, folds: Folds) -> tuple[Any, str]:
         return None, "not measured on tables that are read in chunks"
     tables = []
     for view, batch in model._batches(asked.X).items():
-        tables.append(model.features_[view].rows(batch, judge=False)[0])
+        tables.append(tree_rows(model.features_[view], batch))
     problem = folds.rows
     signed, fold_of = (
         [of[rows] for rows in problem.row_slices] for of in (problem.Y, folds.fold_of)
     )
     rates = np.broadcast_to(problem.table_rates, (problem.n_views, problem.n_labels))
-    seconds = boosting_cost(tables, signed, fold_of)
+    fits = boosting_fits(tables, signed, fold_of)
+    seconds = boosting_cost(fits)
     if asked.boosting == AUTO and seconds > MOST_SECONDS:
         return None, f"not measured: it would take about {seconds:.0f} seconds"
-    n_fits = len(boosting_fits(tables, signed, fold_of))
-    with progress_bar("boosting", n_fits, shown=model.verbose > 0) as advance:
+    with progress_bar("boosting", len(fits), shown=model.verbose > 0) as advance:
         found = boosted_scores(tables, signed, fold_of, rates, advance=advance)
     return np.concatenate(found), ""

@@ -23,6 +23,7 @@ MODELS = {
     "NAIM3LCV": "naim3l.estimators.naim3l_cv",
     "PerViewRidge": "naim3l.estimators.linear",
     "PerViewLogistic": "naim3l.estimators.linear",
+    "PerViewBoosting": "naim3l.estimators.boosting",
     "LabelSubspaceRidge": "naim3l.estimators.subspace",
     "FusedRidge": "naim3l.estimators.aligned",
     "BlendNAIM3L": "naim3l.estimators.blend",
@@ -129,7 +130,8 @@ def load(
 
     Returns
     -------
-    NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic, FusedRidge, BlendNAIM3L or DeepNAIM3L
+    NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic, PerViewBoosting, FusedRidge, BlendNAIM3L \
+or DeepNAIM3L
         The fitted model.
 
     Raises
