@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from naim3l import __version__
 from naim3l._arrays import ArrayFields, Mask
+from naim3l._text import today
 from naim3l._threads import blas_threads, thread_map
 from naim3l._warnings import warn_user
 from naim3l.decisions.held_out import Folds
@@ -247,6 +249,7 @@ class Training:
         self.names.one_column = all(table.one_column for table in self.tables.values())
         self.names.warn_of_labels_among_features()
         self.model.names_, self.model.roles_ = self.names, {}
+        self.model.made_ = {"date": today(), "version": __version__}
 
     def judge(self) -> None:
         """Survey all tables: the plan of each view, and the meaning of label words."""
