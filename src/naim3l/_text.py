@@ -1,11 +1,9 @@
 """Text of values in messages, on pages and in JSON."""
 
 import math
-import os
 import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -33,13 +31,6 @@ def some(names: Sequence[Any], most: int = 8, show: Callable[[Any], str] = quote
     """List of the first names, and the number of further ones: "'a', 'b' and 2 more"."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(show, names[:most])) + more
-
-
-def today() -> str:
-    """The date, as in 2026-11-19; that of SOURCE_DATE_EPOCH, in seconds, if it is set."""
-    given = os.environ.get("SOURCE_DATE_EPOCH", "")  # for files that can be made again
-    now = datetime.fromtimestamp(int(given), UTC) if given.isdecimal() else datetime.now(UTC)
-    return now.date().isoformat()
 
 
 def documented(**lists: Any) -> Callable[[T], T]:

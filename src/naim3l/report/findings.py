@@ -105,8 +105,9 @@ def describe_found(labels: list[dict[str, Any]], titles: Mapping[str, str]) -> s
     if not yes:
         return None
     said = f"Of 100 yes, {100 * found / yes:.0f} are found"
-    said += f", and of 100 that are predicted, {100 * found / called:.0f} are right." * bool(called)
-    said += "." * (not called)
+    said += (
+        f", and of 100 that are predicted, {100 * found / called:.0f} are right." if called else "."
+    )
     shares = {
         of["label"]: of["found"] / n
         for of, n in zip(labels, of_yes, strict=True)

@@ -23,7 +23,7 @@ from naim3l.files.atomic_write import write_text
 from naim3l.report import figures, findings
 from naim3l.report.figures import Drawing
 from naim3l.report.plots import inline_svg, styled, to_svg
-from naim3l.report.titles import title_of
+from naim3l.report.titles import has_code, title_of
 
 MOST_CUTS = 30  # labels whose other cuts are on the page
 RATE_NAMES = dict(
@@ -108,6 +108,7 @@ def render_report(summary: dict[str, Any]) -> str:
         rates=RATES,
         rate_names=RATE_NAMES,
         most_cuts=MOST_CUTS,
+        has_code=has_code,
         script=Markup(script),
         digest=digest,
     )

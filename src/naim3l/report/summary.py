@@ -8,13 +8,14 @@ import numpy as np
 
 from naim3l import __version__
 from naim3l._arrays import Mask, Matrix
-from naim3l._text import plain, today
+from naim3l._text import plain
 from naim3l.decisions.bootstrap_metrics import MEAN, evaluate_blocks
 from naim3l.decisions.borrowing import describe_absent
 from naim3l.decisions.held_out import LOWER_IS_BETTER
 from naim3l.decisions.rates import list_cuts, measure_rates
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.linear import LinearViewModel
+from naim3l.estimators.training import today
 from naim3l.explain import label_cooccurrence, label_relations, score_spectrum, view_shares
 from naim3l.explain.column_weights import strongest_columns
 from naim3l.explain.informing import informing_labels

@@ -40,7 +40,12 @@ def title_of(titles: Mapping[str, str], name: str) -> str:
 def with_code(titles: Mapping[str, str], name: str) -> str:
     """The title of a name and the name itself, once: "Ever had a stroke (MCQ160F)"."""
     title = titles.get(name, name)
-    return title if name in title else f"{title} ({name})"
+    return title if has_code(title, name) else f"{title} ({name})"
+
+
+def has_code(title: str, name: str) -> bool:
+    """Whether a title already ends with the name it stands for, or is that name."""
+    return title == name or title.endswith(f"({name})")
 
 
 def with_titles(absent: Iterable[AbsentLabel], titles: Mapping[str, str]) -> list[AbsentLabel]:
