@@ -62,7 +62,7 @@ def evaluate(
     if as_json:
         print_json(by_name(measured) | {"sampled": sampled, "report": report})
         return
-    _print_all(measured, fitted.titles_, every=every)
+    _print_all(measured, fitted, every=every)
     print_absent(fitted)
     for view, of_view in sampled.items():
         n_rows, n_sample = of_view["rows"], of_view["sample"]
@@ -112,7 +112,7 @@ def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
     return {"views": views, "labels": labels, "rows": numbers, "calibration": curves, **about}
 
 
-def print_measured(measured: Mapping[str, Any], where: str, titles: Any, *, every: bool) -> None:
+def print_measured(measured: Mapping[str, Any], where: str, model: Any, *, every: bool) -> None:
     """Print a verdict, a few measures of the first block beside simpler methods, and sentences."""
     from naim3l.report.findings import (
         describe_answers,
@@ -127,12 +127,12 @@ def print_measured(measured: Mapping[str, Any], where: str, titles: Any, *, ever
         say(answers)
     _print_beside(block, where, every=every)
     _explain_measures(measured, every=every)
-    n_views = sum(each["kind"] == "view" for each in measured["blocks"])
+    n_views = len(model.views_)
     what = "tables" if n_views > 1 else "labels"
     sentence = describe_coupling(block, f"Coupling the {what}")
     if sentence and n_views * len(labels) > 1:  # otherwise nothing is coupled
         say(sentence)
-    if found := describe_found(labels, titles):
+    if found := describe_found(labels, model.titles_):
         say(found)
 
 
@@ -178,14 +178,14 @@ def _print_metrics(title: str, header: list[str], columns: list[dict[str, Any]])
     print_table(title, ["measure", *header], rows)
 
 
-def _print_all(measured: Mapping[str, Any], titles: Any, *, every: bool) -> None:
+def _print_all(measured: Mapping[str, Any], model: Any, *, every: bool) -> None:
     """Print the metrics of all blocks, and a line for each label with a verdict on it."""
     from naim3l.metrics.measures import MEASURES
 
     blocks = measured["blocks"]
     name, n_rows = blocks[0]["name"], blocks[0]["n_rows"]
     where = f"How good the predictions are ({name}, {n_rows} rows)"
-    print_measured(measured, where, titles, every=every)
+    print_measured(measured, where, model, every=every)
     if len(blocks) > 1 and every:
         columns = [{name: of["value"] for name, of in b["metrics"].items()} for b in blocks]
         _print_metrics("By table", [block["name"] for block in blocks], columns)
@@ -197,7 +197,7 @@ def _print_all(measured: Mapping[str, Any], titles: Any, *, every: bool) -> None
             for of, cells in zip(blocks, values, strict=True)
         ]
         print_table("By table", ["table", "rows", *(each.name for each in few)], rows)
-    _print_labels(_first_labels(measured), titles, every=every)
+    _print_labels(_first_labels(measured), model.titles_, every=every)
 
 
 def _print_labels(labels: list[dict[str, Any]], titles: Any, *, every: bool) -> None:

@@ -236,7 +236,7 @@ def _never_repeat(tables: Iterable[Any]) -> bool:
 
 def _print_summary(summary: dict[str, Any], model: Any, *, every: bool) -> None:
     where = "On rows that were held out of the fit"
-    print_measured(model.held_out_, where, model.titles_, every=every)
+    print_measured(model.held_out_, where, model, every=every)
     print_absent(model)
     header = {"rows": "rows", "columns": "columns", "known": "labels known (%)", "id": "ids"}
     rows = [

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from math import pi
 from typing import Any
 
+import numpy as np
 from rich.cells import cell_len
 
 from naim3l._text import some, visible
@@ -374,18 +374,19 @@ def _of_probabilities(summary: Summary) -> Cautions:
 
 
 def _miscalibration(bins: Sequence[dict[str, Any]]) -> tuple[float, float]:
-    """Mean of probabilities less shares of yes, and their distance beyond what noise alone gives.
+    """Mean of probabilities less shares of yes, and their distance beyond what noise explains.
 
-    A share of n entries that are yes with probability p is off by sqrt(2 p (1 - p) / (pi n)).
+    Noise is normal, so that the distance of a right bin has the mean and variance of its absolute
+    value, (2 / pi)^(1/2) and 1 - 2 / pi for variance 1; two standard deviations are granted.
     """
-    known = [b for b in bins if b["n"]]
-    total = max(sum(b["n"] for b in known), 1)
-    too_high = sum(b["n"] * (b["probability"] - b["share"]) for b in known)
-    distance = 0.0
-    for b in known:
-        noise = (2 / pi * b["probability"] * (1 - b["probability"]) / b["n"]) ** 0.5
-        distance += b["n"] * (abs(b["probability"] - b["share"]) - noise)
-    return too_high / total, distance / total
+    n, p, share = (
+        np.array([b[key] for b in bins if b["n"]], dtype=float)
+        for key in ("n", "probability", "share")
+    )
+    weights, variance = n / max(n.sum(), 1), p * (1 - p) / np.maximum(n, 1)
+    noise = weights @ np.sqrt(2 / np.pi * variance)
+    noise += 2 * np.sqrt(weights**2 @ variance * (1 - 2 / np.pi))
+    return float(weights @ (p - share)), float(weights @ np.abs(p - share) - noise)
 
 
 def _of_choice(summary: Summary) -> Cautions:
