@@ -87,6 +87,17 @@ def test_fit_shows_what_guessing_and_not_coupling_reach(folder):
     assert f"Yes and no: {100 * right['value']:.1f} % of the entries are right" in shown
 
 
+def test_all_measures_are_printed_if_asked_for(folder):
+    command = ["evaluate", "model.naim3l", "clinic=clinic.csv", "lab=lab.txt"]
+    few, every = (run(*command, *more).stdout for more in ([], ["--all"]))
+    names = ("macro-AUC", "(AP)", "(1-HL)", "(macro-F1)", "(1-RL)", "(micro-F1)", "coupling added")
+    assert [name in few for name in names] == [True] * 4 + [False] * 3
+    assert all(name in every for name in names) and "--all" not in every
+    # The verdict comes first in both, and in the same words.
+    assert few.splitlines()[:2] == every.splitlines()[:2]
+    assert few.startswith("Rows: ") and few.splitlines()[1].startswith("Yes and no: ")
+
+
 def test_boosting_stands_beside_ridge_unless_it_takes_long(folder, monkeypatch):
     command = ["fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "boosted.naim3l"]
     result = run(*command, "--json")

@@ -144,16 +144,20 @@ def _print_beside(block: Mapping[str, Any], where: str, *, every: bool) -> None:
             keys[rival] = rival
     if every:
         keys["gain"] = "coupling added"
-    names = [*block["metrics"]] if every else _few(block)
-    columns = [{name: block["metrics"][name][key] for name in names} for key in keys]
-    _print_metrics(where, list(keys.values()), columns)
+    rows = [
+        [of.label, *(_show(block["metrics"][of.name][key], of) for key in keys)]
+        for of in _measures(block, every=every)
+    ]
+    print_table(where, ["measure", *keys.values()], rows)
 
 
-def _few(block: Mapping[str, Any]) -> list[str]:
-    """Names of the measures of a block that are printed without --all, four at most."""
-    head = block["headline"]
-    known = {name for name, of in block["metrics"].items() if of["value"] is not None}
-    return [head, *(name for name in FEW if name != head and name in known)]
+def _measures(block: Mapping[str, Any], *, every: bool) -> list[Any]:
+    """The measures of a block that are printed: the headline and three more, or all."""
+    from naim3l.metrics.measures import MEASURES
+
+    metrics, few = block["metrics"], dict.fromkeys((block["headline"], *FEW))
+    names = metrics if every else [name for name in few if metrics[name]["value"] is not None]
+    return [MEASURES[name] for name in names]
 
 
 def _explain_measures(measured: Mapping[str, Any], *, every: bool) -> None:
@@ -169,56 +173,39 @@ def _explain_measures(measured: Mapping[str, Any], *, every: bool) -> None:
         say(f"Boosting of each table was {skipped}.")
 
 
-def _print_metrics(title: str, header: list[str], columns: list[dict[str, Any]]) -> None:
-    """Print columns of metrics, which are numbers or gains, a line for each measure."""
-    from naim3l.metrics.measures import MEASURES
-
-    measures = {name: MEASURES[name] for name in columns[0]}
-    rows = [[of.label, *(_show(c[name], of) for c in columns)] for name, of in measures.items()]
-    print_table(title, ["measure", *header], rows)
-
-
 def _print_all(measured: Mapping[str, Any], model: Any, *, every: bool) -> None:
     """Print the metrics of all blocks, and a line for each label with a verdict on it."""
-    from naim3l.metrics.measures import MEASURES
-
     blocks = measured["blocks"]
-    name, n_rows = blocks[0]["name"], blocks[0]["n_rows"]
-    where = f"How good the predictions are ({name}, {n_rows} rows)"
+    where = f"How good the predictions are ({blocks[0]['name']}, {blocks[0]['n_rows']} rows)"
     print_measured(measured, where, model, every=every)
-    if len(blocks) > 1 and every:
-        columns = [{name: of["value"] for name, of in b["metrics"].items()} for b in blocks]
-        _print_metrics("By table", [block["name"] for block in blocks], columns)
-    elif len(blocks) > 1:
-        few = [MEASURES[name] for name in _few(blocks[0])]
-        values = [[(of["metrics"][each.name]["value"], each) for each in few] for of in blocks]
+    if len(blocks) > 1:
+        measures = _measures(blocks[0], every=every)
         rows = [
-            [of["name"], str(of["n_rows"]), *(_show(*each) for each in cells)]
-            for of, cells in zip(blocks, values, strict=True)
+            [
+                b["name"],
+                str(b["n_rows"]),
+                *(_show(b["metrics"][m.name]["value"], m) for m in measures),
+            ]
+            for b in blocks
         ]
-        print_table("By table", ["table", "rows", *(each.name for each in few)], rows)
-    _print_labels(_first_labels(measured), model.titles_, every=every)
+        print_table("By table", ["table", "rows", *(of.name for of in measures)], rows)
+    _print_labels(_first_labels(measured), model.titles_)
 
 
-def _print_labels(labels: list[dict[str, Any]], titles: Any, *, every: bool) -> None:
-    """Print how well each label is ranked, and how often its yes and no are right."""
+def _print_labels(labels: list[dict[str, Any]], titles: Any) -> None:
+    """Print how well each label is ranked, and how often its yes are found and right."""
     from naim3l.decisions.rates import measure_rates
     from naim3l.report.titles import with_code
 
-    few, rates = ["auc"], {"sensitivity": "found", "predictive_yes": "right"}
-    more = {"specificity": "left alone", "predictive_no": "right no"} if every else {}
-    more_of = ["f1", "accuracy", "accuracy_guessing"] if every else []
     rows = []
     for of in labels:
-        found = measure_rates(of)
-        shown = [*(of[key] for key in few), *(found[key]["value"] for key in (*rates, *more))]
-        shown += [of[key] for key in more_of]
-        row = [with_code(titles, of["label"]), str(of["yes"]), str(of["no"]), *map(_show, shown)]
-        verdict = of["verdict"].replace("no better than", "as by")
-        rows.append([*row, verdict.removeprefix("ranked ")])
-    header = ["label", "yes", "no", "AUC", *rates.values(), *more.values()]
-    header += ["F1", "accuracy", "guessing"][: len(more_of)]
-    print_table("Labels: how rows are ranked, and yes and no", [*header, "ranked"], rows)
+        rates = measure_rates(of)
+        found, right = (rates[name]["value"] for name in ("sensitivity", "predictive_yes"))
+        row = [with_code(titles, of["label"]), str(of["yes"]), str(of["no"])]
+        verdict = of["verdict"].replace("no better than", "as by").removeprefix("ranked ")
+        rows.append([*row, *map(_show, (of["auc"], found, right)), verdict])
+    header = ["label", "yes", "no", "AUC", "found", "right", "ranked"]
+    print_table("Labels: how rows are ranked, and yes and no", header, rows)
     said = "found: of 100 yes, how many are predicted (sensitivity); right: of 100 that are "
     say(f"{said}predicted, how many are yes (predictive value).")
 

@@ -55,7 +55,7 @@ Memory = option(
 )
 Dask = option("Address of a running cluster of dask, which reads the tables in chunks.")
 Page = option("Report page to write; its numbers go beside it.", Path | None)
-All = option("Print all measures, and all numbers of each label.", bool, "--all")
+All = option("Print all measures.", bool, "--all")
 AsJson = option("Print JSON, for programs.", bool, "--json")
 
 

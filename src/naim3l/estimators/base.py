@@ -83,8 +83,8 @@ class ViewPredictor(BaseEstimator):
         "base_rates_": Array("f", "labels", above=0, below=1),
         "view_rates_": MapOf(Array("f", "labels", above=0, below=1)),
         "roles_": Plain(),
-        "titles_": Sometimes(Plain()),
-        "made_": Sometimes(Plain()),
+        "titles_": Sometimes(MapOf(Text())),
+        "made_": Sometimes(MapOf(Text())),
         "_sklearn_output_config": Sometimes(MapOf(Text(OUTPUTS))),
     }
 
