@@ -76,7 +76,7 @@ def test_fit_shows_what_guessing_and_not_coupling_reach(folder):
     result = run("fit", *VIEWS, *ROLES, *QUICK, "--no-boosting", "-o", "beside.naim3l")
     assert result.exit_code == 0, result.output
     shown = " ".join(result.stdout.split())
-    assert "┃ measure ┃ model ┃ guessing ┃ ridge ┃ subspace ┃ coupling added ┃" in shown
+    assert "┃ measure ┃ model ┃ guessing ┃ ridge ┃ subspace ┃" in shown
     assert "accuracy (1-HL)" in shown and "Boosting" not in shown
     measured = load("beside.naim3l").held_out_
     metric = measured["blocks"][0]["metrics"]["macro-AUC"]
@@ -87,6 +87,17 @@ def test_fit_shows_what_guessing_and_not_coupling_reach(folder):
     assert f"Yes and no: {100 * right['value']:.1f} % of the entries are right" in shown
 
 
+def test_all_measures_are_printed_if_asked_for(folder):
+    command = ["evaluate", "model.naim3l", "clinic=clinic.csv", "lab=lab.txt"]
+    few, every = (run(*command, *more).stdout for more in ([], ["--all"]))
+    names = ("macro-AUC", "(AP)", "(1-HL)", "(macro-F1)", "(1-RL)", "(micro-F1)", "coupling added")
+    assert [name in few for name in names] == [True] * 4 + [False] * 3
+    assert all(name in every for name in names) and "--all" not in every
+    # The verdict comes first in both, and in the same words.
+    assert few.splitlines()[:2] == every.splitlines()[:2]
+    assert few.startswith("Rows: ") and few.splitlines()[1].startswith("Yes and no: ")
+
+
 def test_boosting_stands_beside_ridge_unless_it_takes_long(folder, monkeypatch):
     command = ["fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "boosted.naim3l"]
     result = run(*command, "--json")
@@ -94,17 +105,17 @@ def test_boosting_stands_beside_ridge_unless_it_takes_long(folder, monkeypatch):
     metric = json.loads(result.stdout)["held_out"]["views"]["lab"]["macro-AUC"]
     assert 0.5 < metric["boosting"] <= 1
     shown = " ".join(run(*command).stdout.split())
-    assert "┃ ridge ┃ subspace ┃ boosting ┃ coupling added ┃" in shown
+    assert "┃ ridge ┃ subspace ┃ boosting ┃" in shown
     assert "Boosting of" not in shown
     rivals = [f"{100 * metric[name]:.1f}" for name in ("uncoupled", "subspace", "boosting")]
     assert f"{' │ '.join(rivals)} │" in shown
     # The time that it would take decides only if nobody has said anything.
     monkeypatch.setattr("naim3l.estimators.comparison.boosting_cost", lambda *of: 77.7)
     skipped = " ".join(run(*command).stdout.split())
-    assert "┃ ridge ┃ subspace ┃ coupling added ┃" in skipped
+    assert "┃ ridge ┃ subspace ┃" in skipped and "┃ boosting ┃" not in skipped
     assert "Boosting of each table was not measured: it would take about 78 seconds" in skipped
     asked = " ".join(run(*command, "--boosting").stdout.split())
-    assert "┃ ridge ┃ subspace ┃ boosting ┃ coupling added ┃" in asked
+    assert "┃ ridge ┃ subspace ┃ boosting ┃" in asked
     assert "not measured" not in asked
     refused = run(*command, "--no-boosting", "--json")
     assert json.loads(refused.stdout)["held_out"]["views"]["lab"]["AP"]["boosting"] is None

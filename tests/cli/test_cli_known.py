@@ -57,7 +57,7 @@ class TestKnownLabelsOfNewRows:
         known = pd.read_csv("known.csv", index_col="id")["flu"].map({"yes": 1, "no": 0}).dropna()
         assert (found.loc[known.index, "flu"] == known).all()
         others = ["asthma", "gout"]
-        assert (found.loc[known.index, others] != usual.loc[known.index, others]).all(axis=None)
+        assert (found.loc[known.index, others] != usual.loc[known.index, others]).any(axis=1).all()
         others = usual.index.difference(known.index)
         pd.testing.assert_frame_equal(found.loc[others], usual.loc[others])
         columns = [name for name in pd.read_csv("known.csv") if name != "id"]
@@ -76,7 +76,7 @@ class TestKnownLabelsOfNewRows:
         labels = known.replace("?", None).reindex(columns=model.label_names_)
         expected = model.predict_proba({"clinic": table}, {"clinic": labels})["clinic"]
         found = self.predict("--what", "probabilities", "--known", "known.csv")
-        np.testing.assert_allclose(found, expected)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=5.1e-5)  # four decimals
 
     @pytest.mark.parametrize(
         ("options", "message"),

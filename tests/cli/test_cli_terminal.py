@@ -190,3 +190,60 @@ class TestCtrlC:
             [sys.executable, "-c", BEFORE_A_COMMAND], capture_output=True, text=True
         )
         assert (done.returncode, done.stderr) == (130, "")
+
+
+IN_A_TERMINAL = """
+import os, pty, sys
+out = b""
+def read(fd):
+    global out
+    data = os.read(fd, 4096)
+    out += data
+    return data
+command = [sys.executable, "-m", "naim3l", *sys.argv[1:]]
+code = pty.spawn(command, read)
+sys.exit(os.waitstatus_to_exitcode(code))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+@pytest.mark.parametrize("command", ["fit", "evaluate", "inspect"])
+def test_lines_are_at_most_80_wide_and_break_between_words(tmp_path, command):
+    rng = np.random.default_rng(0)
+    titles = {"MCQ160F": "Ever told by a doctor of a stroke", "DIQ010": "Has diabetes of any kind"}
+    for view in ("clinic", "lab"):
+        X = rng.normal(size=(60, 3))
+        rows = [[*map(str, x), *("yes" if v > 0 else "no" for v in x[:2])] for x in X.round(3)]
+        text = "\n".join(",".join(row) for row in [["hb", "crp", "alt", *titles], *rows])
+        (tmp_path / f"{view}.csv").write_text(text + "\n")
+    lines = ["name,title", *(f"{name},{title}" for name, title in titles.items())]
+    (tmp_path / "columns.csv").write_text("\n".join(lines) + "\n")
+    views = ["clinic=clinic.csv", "lab=lab.csv"]
+    fit = ["fit", *views, "--labels", "MCQ160F", "--labels", "DIQ010", "--titles", "columns.csv"]
+    fit += ["--lam", "1", "--ridge", "1", "-o", "m.naim3l"]
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "xterm"}
+    commands = {"evaluate": ["evaluate", "m.naim3l", *views], "inspect": ["inspect", "m.naim3l"]}
+    shown = ""
+    for arguments in [fit] if command == "fit" else [fit, commands[command]]:
+        done = subprocess.run(
+            [sys.executable, "-c", IN_A_TERMINAL, *arguments], cwd=tmp_path, env=environment,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        shown = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", done.stdout).replace("\r\n", "\n")
+    printed = [line.rpartition("\r")[2] for line in shown.split("\n")]
+    assert max(map(len, printed)) <= 80, max(printed, key=len)
+    words = " ".join(shown.split())
+    if command == "inspect":
+        return
+    # The verdict comes first, and is whole.
+    first = next(line for line in printed if line.startswith(("Rows:", "Yes and no:")))
+    assert first.startswith("Rows: ") and "labels ranked" in first
+    for sentence in (
+        "% of the entries are right;",
+        "--all prints all measures.",
+        "are found, and of",
+    ):
+        assert sentence in words
+    table = [line for line in printed if re.match(r"│ .*\((AP|1-HL|macro-F1)\)|│ macro-AUC", line)]
+    assert len(table) == 4

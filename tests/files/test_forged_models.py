@@ -24,7 +24,7 @@ from naim3l.files.stored import OLDEST, VERSION
 CLASSES = sorted(set(MODELS) - {"DeepNAIM3L"})
 # Information that nothing computes with, and parameters, which have defaults.
 FREE = {"parameters", "roles_", "history_", "held_out_", "uncoupled_", "cv_results_", "written_by"}
-FREE |= {"metric_"}
+FREE |= {"metric_", "titles_", "made_"}
 
 
 @pytest.fixture

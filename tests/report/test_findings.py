@@ -1,12 +1,15 @@
 """What a report says in words."""
 
+import numpy as np
 import pytest
 from rich.cells import cell_len
 
 from naim3l.decisions.bootstrap_metrics import NO_BETTER, TOO_FEW, WELL
 from naim3l.report.findings import (
+    _of_probabilities,
     describe_answers,
     describe_coupling,
+    describe_found,
     describe_verdicts,
     shorten,
     show_points,
@@ -116,6 +119,64 @@ def test_verdicts_are_counted_beginning_with_the_best():
     assert others == ["2 ranked no better than guessing", "3 too few to tell"]
     said = describe_verdicts([{"verdict": NO_BETTER}])
     assert said.endswith("0 of 1 label ranked well, 1 ranked no better than guessing.")
+
+
+def entry(label, yes, called, found, **more):
+    return {"label": label, "yes": yes, "called": called, "found": found} | more
+
+
+def test_what_is_found_over_all_labels_and_of_the_worst():
+    flu, gout, rare = entry("flu", 40, 30, 20), entry("gout", 60, 10, 5), entry("rare", 2, 0, 0)
+    said = describe_found([flu, gout, rare], {"gout": "Gout of a joint"})
+    first = "Of 100 yes, 25 are found, and of 100 that are predicted, 62 are right."
+    assert said == f"{first} Least is found of Gout of a joint: 8 of 100."
+    assert describe_found([flu, rare], {}).endswith("67 are right.")
+    assert describe_found([entry("flu", 9, 0, 0)], {}) == "Of 100 yes, 0 are found."
+    assert describe_found([entry("flu", 0, 3, 0)], {}) is None
+    # Those of a summary have the yes of the fit, too.
+    assert "50 are found" in describe_found([entry("flu", 80, 20, 20, measured_yes=40)], {})
+
+
+def of_probabilities(*bins, views=("a", "b"), kind="fused", name="fused"):
+    """Cautions about a calibration curve of bins (n, probability, share)."""
+    keys = ("n", "probability", "share")
+    curve = {
+        "name": name,
+        "error": sum(n * abs(p - s) for n, p, s in bins) / sum(b[0] for b in bins),
+    }
+    curve |= {"bins": [dict(zip(keys, of, strict=True)) for of in (*bins, (0, None, None))]}
+    found = _of_probabilities({
+        "calibration": [curve], "model": {"views": views}, "data": {"form": "separate"},
+        "quality": {"blocks": [{"kind": kind}]},
+    })  # fmt: skip
+    return {rule: said for rule, said in found.items() if said}
+
+
+def test_probabilities_far_from_the_shares_of_yes_are_reported():
+    (said,) = of_probabilities((500, 0.1, 0.1), (500, 0.8, 0.6))["probabilities-off"]
+    assert said.startswith(
+        "The probabilities of fused are 10 points from the shares of yes, and on average 10 "
+        "points too high: use them to rank rows, not as they are, or fuse with another overlap"
+    )
+    (said,) = of_probabilities((500, 0.3, 0.4), name="lab", kind="view")["probabilities-off"]
+    assert "10 points too low" in said and "overlap" not in said
+    assert not of_probabilities((500, 0.1, 0.12), (500, 0.8, 0.79))
+
+
+def test_what_noise_alone_gives_is_no_fault_of_probabilities():
+    """Of shares drawn from right probabilities, few are reported, however few entries there are."""
+    rng, found = np.random.default_rng(0), 0
+    for _ in range(200):
+        p = np.array([0.1, 0.5, 0.9])
+        bins = [(20, q, rng.binomial(20, q) / 20) for q in p]
+        found += bool(of_probabilities(*bins))
+    assert found < 20
+
+
+def test_fused_answers_that_nothing_measures_are_noted():
+    fine = (500, 0.5, 0.5)
+    assert set(of_probabilities(fine, kind="view")) == {"fused-unmeasured"}
+    assert not of_probabilities(fine, kind="view", views=["a"]) and not of_probabilities(fine)
 
 
 def test_titles_name_a_few_labels():

@@ -107,7 +107,7 @@ def test_fused_predictions_are_beside_those_of_separate_tables():
     model = NAIM3L(ridge=1.0, decide="guarded", random_state=0).fit(*made)
     summary = summarise(model, *made, fitted=False)
     main, *others = summary["quality"]["blocks"]
-    assert "fused" in {block["kind"] for block in others}
+    assert main["kind"] == "fused" and {block["kind"] for block in others} == {"mean", "view"}
     reader = Reader(page_of(summary))
     tiles = {"class": "tiles", "aria-label": f"Main results, {main['name']}"}
     assert ("ul", tiles) in reader.tags
@@ -116,6 +116,23 @@ def test_fused_predictions_are_beside_those_of_separate_tables():
         assert f"All measures: {block['name']}" in shown
         assert f"The same for: {block['name']}" in shown
     assert [entry["label"] for entry in main_labels(summary)] == LABELS
+
+
+def test_rates_cuts_and_notes_are_on_the_page(chosen):
+    reader = Reader(page_of(chosen))
+    cells, rows = reader.text(of="td"), reader.text(of="summary")
+    for entry in main_labels(chosen):
+        assert f"Other cuts: {entry['label']}" in rows
+        for rate in entry["rates"].values():
+            assert " ".join(show_share(rate["value"]).split()) in cells
+        assert f"{entry['cuts'][3]['flagged']:.0f}" in cells
+    text = flat(reader)
+    assert f"fitted on {chosen['made']['date']} with naim3l {chosen['made']['version']}" in text
+    assert f"this page was made on {chosen['date']}" in text
+    n = sum(caution["note"] for caution in chosen["cautions"])
+    assert n and f"{n} further note" in text
+    acted = chosen | {"cautions": [c for c in chosen["cautions"] if not c["note"]]}
+    assert 'id="notes"' not in page_of(acted)
 
 
 def test_columns_are_listed_with_the_dropped_ones_first(separate):

@@ -284,6 +284,55 @@ def test_cautions_about_the_choice(of_chosen):
     assert "chosen-at-edge" not in found and "choice-not-sharp" not in found
 
 
+def test_cautions_that_a_reader_can_act_on_come_first(of_separate, of_wide, of_chosen):
+    for summary in (of_separate, of_wide, of_chosen):
+        notes = [caution["note"] for caution in summary["cautions"]]
+        assert notes == sorted(notes) and len(set(notes)) == 2
+    kinds = {caution["rule"]: caution["note"] for caution in of_separate["cautions"]}
+    assert not kinds["measured-on-training"] and not kinds["says-no-to-all"]
+    assert kinds["few-positives"] and kinds["columns-dropped"]
+
+
+def test_labels_that_tables_never_record_are_cautions_only_where_nothing_is_borrowed(of_separate):
+    said = {"sentences": ["a is borrowed", "b means nothing"], "unusable": ["b means nothing"]}
+    found = find_cautions(of_separate | {"absent": of_separate["absent"] | said})
+    kinds = {caution["sentence"]: (caution["rule"], caution["note"]) for caution in found}
+    assert kinds["a is borrowed"] == ("labels-borrowed", True)
+    assert kinds["b means nothing"] == ("labels-absent", False)
+
+
+def test_the_date_is_that_of_today_or_of_the_environment(separate, monkeypatch):
+    model, X, Y = separate
+    summary = summarise(model, X, Y)
+    assert summary["made"] == {"date": summary["date"], "version": summary["version"]}
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(86400 * 365))
+    later = summarise(model, X, Y)
+    assert later["date"] == "1971-01-01" and later | {"date": summary["date"]} == summary
+
+
+def test_rates_and_cuts_are_those_of_the_measured_rows(chosen, of_chosen):
+    model, _, _ = chosen
+    X, Y = draw((70, 60), seed=5)
+    decided, chances = model.predict(X), model.predict_proba(X)
+    for entry in of_chosen["labels"]:
+        if entry["view"] == MEAN:
+            continue
+        k = LABELS.index(entry["label"])
+        truth = Y[entry["view"]].to_numpy()[:, k]
+        yes, flagged = truth == 1, np.asarray(decided[entry["view"]])[:, k] == 1
+        known = np.isfinite(truth)
+        sensitivity = entry["rates"]["sensitivity"]
+        if yes.any():
+            assert sensitivity["value"] == pytest.approx(flagged[yes].mean())
+            assert sensitivity["low"] <= sensitivity["value"] <= sensitivity["high"]
+        assert entry["cuts"][0]["flagged"] == pytest.approx(1000 * flagged[known].mean())
+        (at,) = (at for at in entry["cuts"] if at["cut"] == 0.2)
+        above = np.asarray(chances[entry["view"]])[:, k] > 0.2
+        assert at["false_alarms"] == pytest.approx(
+            1000 * (above & (truth == 0)).sum() / known.sum()
+        )
+
+
 def test_cautions_name_a_few_labels(of_separate):
     labels = [
         entry | {"label": f"label{k}"} for k, entry in enumerate(of_separate["data"]["labels"])

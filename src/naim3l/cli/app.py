@@ -4,7 +4,9 @@ Names in tables, settings and model files are not to be trusted: print with `say
 which show control characters instead of sending them to the terminal.
 """
 
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -63,11 +65,18 @@ def _safe(text: object) -> str:
     return visible(hide_secrets(str(text)))
 
 
-def say(*lines: str, err: bool = False) -> None:
-    """Print lines, with control characters in them, such as line breaks, made visible."""
-    for line in lines:
+def say(*lines: str, err: bool = False, wrap: bool = True) -> None:
+    """Print lines, with control characters in them, such as line breaks, made visible.
+
+    On a terminal they are broken between words, and not within them as terminals do.
+    """
+    file = sys.stderr if err else sys.stdout
+    for line in map(visible, lines):
+        if wrap and file.isatty():
+            width = shutil.get_terminal_size().columns
+            line = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
         # Not by typer.echo, which writes UTF-8 to terminals that only know ASCII.
-        print(visible(line), file=sys.stderr if err else sys.stdout, flush=True)
+        print(line, file=file, flush=True)
 
 
 def _reflowed(text: str) -> str:

@@ -34,6 +34,8 @@ from naim3l.input.labels import USUAL_WORDS, LabelWords
 _HEADER = """\
 # Guessed from the first rows of each table. Check every entry that is marked as guessed.
 output = "model.naim3l"
+# Titles of labels and columns, for reports, in a table with the columns name and title:
+# titles = "columns.csv"
 """
 _OPTIONS = """
 [labels]

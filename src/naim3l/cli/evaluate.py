@@ -1,6 +1,6 @@
 """``naim3l evaluate``: how good a model is, and metrics on the terminal, for ``fit`` as well."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from naim3l.cli import options
@@ -9,6 +9,7 @@ from naim3l.cli.options import load_model, print_json
 from naim3l.cli.report import page_files, write_page
 
 DASH = "–"
+FEW = ("macro-AUC", "AP", "1-HL", "macro-F1")  # measures that are printed without --all
 
 
 def evaluate(
@@ -21,15 +22,17 @@ def evaluate(
     report: options.Page = None,
     memory: options.Memory = None,
     dask: options.Dask = None,
+    every: options.All = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare predictions with known labels: per view, per label, and fused.
 
     Every metric stands beside what guessing by the frequencies of the labels reaches, and beside
     what ridge regression of each table alone reaches. Rows of several views with the same id are
-    also fused, as by predict --fused. --json also has intervals, and the numbers of each label in
-    each view. The page of --report adds figures, and what to be careful about. Of tables that are
-    read in chunks, a random sample of at most 100,000 rows each is measured.
+    also fused, as by predict --fused; with at least 20 of them, the results begin with these. --all
+    prints all measures; --json also has intervals, and the numbers of each label in each view. The
+    page of --report adds figures, and what to be careful about. Of tables that are read in chunks,
+    a random sample of at most 100,000 rows each is measured.
 
     Example: naim3l evaluate model.naim3l lab=test.csv clinic=later.csv --report test.html
     """
@@ -37,13 +40,14 @@ def evaluate(
         from naim3l.cli.chunks import sample_rows, workers
         from naim3l.cli.settings import make_settings
         from naim3l.cli.tables import is_chunked, open_known, read_known
-        from naim3l.decisions.borrowing import describe_absent
+        from naim3l.cli.titles import set_titles
         from naim3l.explain.model_views import check_explained
         from naim3l.files.atomic_write import check_outputs
 
         settings = make_settings(views, config, labels, labels_file, ids)
         check_outputs(page_files(report), settings.files(model, config))
         fitted, sampled = load_model(model), dict[str, dict[str, int]]()
+        set_titles(fitted, settings)
         if report is not None:
             check_explained(fitted)
         if is_chunked(settings, memory, dask):
@@ -58,8 +62,8 @@ def evaluate(
     if as_json:
         print_json(by_name(measured) | {"sampled": sampled, "report": report})
         return
-    _print_all(measured)
-    say(*describe_absent(fitted.absent_labels_, fitted.decisions_.simulation))
+    _print_all(measured, fitted, every=every)
+    print_absent(fitted)
     for view, of_view in sampled.items():
         n_rows, n_sample = of_view["rows"], of_view["sample"]
         say(f"View {view}: measured on a random sample of {n_sample} of {n_rows} rows.")
@@ -84,11 +88,23 @@ def evaluate_rows(model: Any, X: Mapping[str, Any], Y: Mapping[str, Any]) -> dic
     return dict(plain(evaluate_blocks(read_blocks(model, X, Y), model.label_names_)))
 
 
+def print_absent(model: Any, views: Container[str] | None = None) -> None:
+    """Print which labels tables, or some of them, never record, and how they are predicted."""
+    from naim3l.decisions.borrowing import describe_absent
+    from naim3l.report.titles import with_titles
+
+    absent = [of for of in model.absent_labels_ if views is None or of.view in views]
+    say(*describe_absent(with_titles(absent, model.titles_), model.decisions_.simulation))
+
+
 def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
     """Metrics, numbers of rows and calibration by view, and metrics by label, for JSON."""
+    from naim3l.decisions.rates import list_cuts, measure_rates
+
     blocks, labels = measured["blocks"], dict[str, dict[str, Any]]()
     for entry in measured["labels"]:
-        labels.setdefault(entry["label"], {})[entry["view"]] = entry
+        rates = {"rates": measure_rates(entry), "cuts": list_cuts(entry)}
+        labels.setdefault(entry["label"], {})[entry["view"]] = {**entry, **rates}
     numbers = {b["name"]: {key: b[key] for key in ("n_rows", "n_entries")} for b in blocks}
     curves = {curve["name"]: curve for curve in measured["calibration"]}
     views = {block["name"]: block["metrics"] for block in blocks}
@@ -96,61 +112,102 @@ def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
     return {"views": views, "labels": labels, "rows": numbers, "calibration": curves, **about}
 
 
-def print_measured(measured: Mapping[str, Any], title: str) -> None:
-    """Print the first block beside simpler methods, and what coupling added."""
-    from naim3l.estimators.comparison import NOT_ASKED
-    from naim3l.report.findings import describe_answers, describe_coupling, describe_verdicts
+def print_measured(measured: Mapping[str, Any], where: str, model: Any, *, every: bool) -> None:
+    """Print a verdict, a few measures of the first block beside simpler methods, and sentences."""
+    from naim3l.report.findings import (
+        describe_answers,
+        describe_coupling,
+        describe_found,
+        describe_verdicts,
+    )
 
-    block = measured["blocks"][0]
+    block, labels = measured["blocks"][0], _first_labels(measured)
+    say(describe_verdicts(labels))
+    if answers := describe_answers(block):
+        say(answers)
+    _print_beside(block, where, every=every)
+    _explain_measures(measured, every=every)
+    n_views = len(model.views_)
+    what = "tables" if n_views > 1 else "labels"
+    sentence = describe_coupling(block, f"Coupling the {what}")
+    if sentence and n_views * len(labels) > 1:  # otherwise nothing is coupled
+        say(sentence)
+    if found := describe_found(labels, model.titles_):
+        say(found)
+
+
+def _print_beside(block: Mapping[str, Any], where: str, *, every: bool) -> None:
+    """Print measures of a block beside those of simpler methods, and all with gains."""
     keys = {"value": "model", "guessing": "guessing", "uncoupled": "ridge"}
     for rival in ("subspace", "boosting"):
         if any(metric[rival] is not None for metric in block["metrics"].values()):
             keys[rival] = rival
-    keys["gain"] = "coupling added"
-    columns = [{name: of[key] for name, of in block["metrics"].items()} for key in keys]
-    _print_metrics(title, list(keys.values()), columns)
-    shared = "; subspace is the same, shrunk in a space of labels that the tables share"
-    say(
-        "In percent, coverage in labels. macro-AUC is how well rows with a label are ranked "
-        "above rows without it. Ridge is that of each table alone, without coupling"
-        f"{shared if 'subspace' in keys else ''}."
-    )
+    if every:
+        keys["gain"] = "coupling added"
+    rows = [
+        [of.label, *(_show(block["metrics"][of.name][key], of) for key in keys)]
+        for of in _measures(block, every=every)
+    ]
+    print_table(where, ["measure", *keys.values()], rows)
+
+
+def _measures(block: Mapping[str, Any], *, every: bool) -> list[Any]:
+    """The measures of a block that are printed: the headline and three more, or all."""
+    from naim3l.metrics.measures import MEASURES
+
+    metrics, few = block["metrics"], dict.fromkeys((block["headline"], *FEW))
+    names = metrics if every else [name for name in few if metrics[name]["value"] is not None]
+    return [MEASURES[name] for name in names]
+
+
+def _explain_measures(measured: Mapping[str, Any], *, every: bool) -> None:
+    from naim3l.estimators.comparison import NOT_ASKED
+
+    said = "In percent. macro-AUC: how well rows with a label are ranked above rows without it. "
+    said += "Guessing knows the frequencies of labels, ridge each table alone"
+    if any(of["subspace"] is not None for of in measured["blocks"][0]["metrics"].values()):
+        said += ", subspace the same, shrunk in a space of labels that the tables share"
+    say(f"{said}." if every else f"{said}. --all prints all measures.")
     skipped = measured.get("boosting")
     if skipped and skipped != NOT_ASKED:
         say(f"Boosting of each table was {skipped}.")
-    n_views = sum(each["kind"] == "view" for each in measured["blocks"])
-    what = "tables" if n_views > 1 else "labels"
-    sentence = describe_coupling(block, f"Coupling the {what}")
-    labels = _first_labels(measured)
-    if sentence and n_views * len(labels) > 1:  # otherwise nothing is coupled
-        say(sentence)
-    say(describe_verdicts(labels))
-    if answers := describe_answers(block):
-        say(answers)
 
 
-def _print_metrics(title: str, header: list[str], columns: list[dict[str, Any]]) -> None:
-    """Print columns of metrics, which are numbers or gains, a line for each measure."""
-    from naim3l.metrics.measures import MEASURES
-
-    measures = {name: MEASURES[name] for name in columns[0]}
-    rows = [[of.label, *(_show(c[name], of) for c in columns)] for name, of in measures.items()]
-    print_table(title, ["measure", *header], rows)
-
-
-def _print_all(measured: Mapping[str, Any]) -> None:
+def _print_all(measured: Mapping[str, Any], model: Any, *, every: bool) -> None:
     """Print the metrics of all blocks, and a line for each label with a verdict on it."""
     blocks = measured["blocks"]
-    print_measured(measured, f"How good the predictions are ({blocks[0]['name']})")
+    where = f"How good the predictions are ({blocks[0]['name']}, {blocks[0]['n_rows']} rows)"
+    print_measured(measured, where, model, every=every)
     if len(blocks) > 1:
-        columns = [{name: of["value"] for name, of in b["metrics"].items()} for b in blocks]
-        _print_metrics("By table", [block["name"] for block in blocks], columns)
-    shown, rows = ("auc", "f1", "accuracy", "accuracy_guessing"), list[list[str]]()
-    for of in _first_labels(measured):
-        counts = [of["label"], str(of["yes"]), str(of["no"])]
-        rows.append([*counts, *(_show(of[key]) for key in shown), of["verdict"]])
-    header = ["label", "yes", "no", "AUC", "F1", "accuracy", "guessing", "verdict"]
-    print_table("Labels: how rows are ranked (AUC, verdict), and accuracy", header, rows)
+        measures = _measures(blocks[0], every=every)
+        rows = [
+            [
+                b["name"],
+                str(b["n_rows"]),
+                *(_show(b["metrics"][m.name]["value"], m) for m in measures),
+            ]
+            for b in blocks
+        ]
+        print_table("By table", ["table", "rows", *(of.name for of in measures)], rows)
+    _print_labels(_first_labels(measured), model.titles_)
+
+
+def _print_labels(labels: list[dict[str, Any]], titles: Any) -> None:
+    """Print how well each label is ranked, and how often its yes are found and right."""
+    from naim3l.decisions.rates import measure_rates
+    from naim3l.report.titles import with_code
+
+    rows = []
+    for of in labels:
+        rates = measure_rates(of)
+        found, right = (rates[name]["value"] for name in ("sensitivity", "predictive_yes"))
+        row = [with_code(titles, of["label"]), str(of["yes"]), str(of["no"])]
+        verdict = of["verdict"].replace("no better than", "as by").removeprefix("ranked ")
+        rows.append([*row, *map(_show, (of["auc"], found, right)), verdict])
+    header = ["label", "yes", "no", "AUC", "found", "right", "ranked"]
+    print_table("Labels: how rows are ranked, and yes and no", header, rows)
+    said = "found: of 100 yes, how many are predicted (sensitivity); right: of 100 that are "
+    say(f"{said}predicted, how many are yes (predictive value).")
 
 
 def _first_labels(measured: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import typer
 
 from naim3l.cli import options
 from naim3l.cli.app import print_table, reason, report_errors, say
-from naim3l.cli.evaluate import DASH, by_name, print_measured
+from naim3l.cli.evaluate import DASH, by_name, print_absent, print_measured
 from naim3l.cli.options import option, print_json
 from naim3l.cli.report import page_files, write_page
 
@@ -29,6 +29,7 @@ Kernels: Any = option(
 Landmarks: Any = option("Landmarks that kernels compare rows with; 300 by default.", int | None)
 Components: Any = option("Most principal components to keep of a view, or 50.", int | None)
 Weight: Any = option("Weight of a yes in the loss: above 1 for rare labels.", float | None)
+Titles: Any = option("Table with two columns, name and title, of labels and columns.", str | None)
 Seed: Any = option("Random seed; 0 by default.", int | None)
 Boosting: Any = option(
     "Also measure boosting of each label and table. Default: if it takes at most 20 seconds.",
@@ -48,6 +49,7 @@ def fit(
     yes: options.Yes = None,
     no: options.No = None,
     unknown: options.Unknown = None,
+    titles: Titles = None,
     out: Target = None,
     lam: Lam = None,
     ridge: Ridge = None,
@@ -62,6 +64,7 @@ def fit(
     boosting: Boosting = None,
     memory: options.Memory = None,
     dask: options.Dask = None,
+    every: options.All = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Fit a model to tables that cannot be joined, and save it.
@@ -102,7 +105,7 @@ def fit(
             chosen["decide"] = float(decide)
         given = {name: value for name, value in chosen.items() if value is not None}
         words = {"yes": yes, "no": no, "unknown": unknown}
-        settings = make_settings(views, config, labels, labels_file, ids, given, words)
+        settings = make_settings(views, config, labels, labels_file, ids, given, words, titles)
         if (target := out or settings.output) is None:
             raise ValueError("name the model file with --out, or with output in the settings.")
         checkpoint = Path(f"{target}.checkpoint")
@@ -120,7 +123,7 @@ def fit(
     if as_json:
         print_json(summary)
         return
-    _print_summary(summary, model)
+    _print_summary(summary, model, every=every)
     say(f"Wrote {target}{'' if report is None else f' and {report}'}.")
 
 
@@ -131,6 +134,7 @@ def _fit(
     from naim3l.cli.chunks import batch_rows, sample_rows, workers
     from naim3l.cli.settings import make_model
     from naim3l.cli.tables import HEAD, id_of_fit, is_chunked, open_training
+    from naim3l.cli.titles import set_titles
     from naim3l.decisions.rules import Decisions
 
     target, checkpoint, page = files
@@ -150,6 +154,7 @@ def _fit(
                 model.set_params(decide=replace(Decisions.of(model.decide), disjoint=True))
         with _kept(checkpoint):
             model.compare(X, Y, boosting=boosting, checkpoint=kept)
+            set_titles(model, settings)
             for name, view in views.items():
                 model.roles_[name] = view.roles(id_of_fit(model, view, heads[name][0].data))
             model.set_params(verbose=0).set_output(transform="pandas").save(target)
@@ -229,9 +234,10 @@ def _never_repeat(tables: Iterable[Any]) -> bool:
     return bool(first.append(others).is_unique)
 
 
-def _print_summary(summary: dict[str, Any], model: Any) -> None:
-    from naim3l.decisions.borrowing import describe_absent
-
+def _print_summary(summary: dict[str, Any], model: Any, *, every: bool) -> None:
+    where = "On rows that were held out of the fit"
+    print_measured(model.held_out_, where, model, every=every)
+    print_absent(model)
     header = {"rows": "rows", "columns": "columns", "known": "labels known (%)", "id": "ids"}
     rows = [
         [name, *(str(DASH if view.get(key) is None else view[key]) for key in header)]
@@ -241,8 +247,6 @@ def _print_summary(summary: dict[str, Any], model: Any) -> None:
     print_table(f"{n_labels} label{'s' * (n_labels > 1)}", ["view", *header.values()], rows)
     chosen = f"lam {summary['lam']:g}, ridge {summary['ridge']:g}"
     say(f"{chosen}, {summary['iterations']} iterations{'' if converged else ' (NOT converged)'}")
-    print_measured(model.held_out_, "On rows that were held out of the fit")
-    say(*describe_absent(model.absent_labels_, model.decisions_.simulation))
     if set(summary["kernel"].values()) != {"linear"}:
         gammas = {v: "" if g is None else f" (gamma {g:.3g})" for v, g in summary["gamma"].items()}
         listed = (f"{view} {name}{gammas[view]}" for view, name in summary["kernel"].items())

@@ -41,14 +41,17 @@ def inspect(model: options.Model, as_json: options.AsJson = False) -> None:
 def _describe(about: Mapping[str, Any]) -> tuple[list[list[str]], ...]:
     """Rows of the tables that are printed: facts, views, and columns with their plan."""
     from naim3l.features.plan import ColumnPlan
+    from naim3l.report.titles import with_code
 
     learned = about["model"]
+    titles = dict(learned.get("titles_") or {})
     names, roles = learned["names_"], learned.get("roles_") or {}
     facts = {
         "class": about["class"],
         "written by": about["written_by"],
         "size": f"{about['size']} bytes",
-        "labels": names["labels"],
+        "fitted": " with naim3l ".join(map(str, (learned.get("made_") or {}).values())) or None,
+        "labels": [with_code(titles, label) for label in names["labels"]],
         "types to trust": about["guests"],
         # Stored beside what they are, such as {"value": 0.4}.
         **{name: next(iter(of.values())) for name, of in learned["parameters"].items()},
@@ -62,7 +65,9 @@ def _describe(about: Mapping[str, Any]) -> tuple[list[list[str]], ...]:
         for stored in (*plan.get("columns", []), *plan.get("dropped", [])):
             plan = ColumnPlan(**stored)
             use = f"dropped: {plan.dropped}" if plan.dropped else plan.use
-            columns.append([view, plan.name, plan.kind, f"{100 * plan.missing:.1f}", use])
+            columns.append(
+                [view, with_code(titles, plan.name), plan.kind, f"{100 * plan.missing:.1f}", use]
+            )
     return [[name, _text(value)] for name, value in facts.items()], views, columns
 
 

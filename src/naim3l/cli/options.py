@@ -55,6 +55,7 @@ Memory = option(
 )
 Dask = option("Address of a running cluster of dask, which reads the tables in chunks.")
 Page = option("Report page to write; its numbers go beside it.", Path | None)
+All = option("Print all measures.", bool, "--all")
 AsJson = option("Print JSON, for programs.", bool, "--json")
 
 
@@ -91,4 +92,5 @@ def load_model(path: Path) -> Any:
 def print_json(value: Any) -> None:
     """Print a value as JSON; NaN and infinities, which JSON does not have, as null."""
     text = json.dumps(plain(value, other=str), indent=1)
-    say(*text.replace("\x7f", "\\u007f").splitlines())  # the one control that JSON leaves as it is
+    # The one control character that JSON leaves as it is.
+    say(*text.replace("\x7f", "\\u007f").splitlines(), wrap=False)

@@ -77,6 +77,7 @@ def predict(
     with report_errors():
         from naim3l._text import some
         from naim3l.cli.chunks import open_rows
+        from naim3l.cli.evaluate import print_absent
         from naim3l.cli.predictions import (
             describe_price,
             make_predictions,
@@ -85,7 +86,6 @@ def predict(
         )
         from naim3l.cli.settings import make_settings, with_known
         from naim3l.cli.tables import is_chunked, open_known, open_new
-        from naim3l.decisions.borrowing import describe_absent
         from naim3l.files.writers import write_table
 
         _check_question(kind, decide, overlap, known, fused=fused)
@@ -118,8 +118,7 @@ def predict(
                 (n_rows,) = write_answers({out: rows}, answers, ending, safe=safe)
     if kind == "labels" and (price := describe_price(fitted, decide, fused=fused)):
         say(price)
-    absent = [each for each in fitted.absent_labels_ if each.view in tables]
-    say(*describe_absent(absent, fitted.decisions_.simulation))
+    print_absent(fitted, tables)
     say(f"Wrote {n_rows} rows to {out}.")
 
 

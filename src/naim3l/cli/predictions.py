@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from naim3l._arrays import Matrix
 from naim3l._progress import progress_bar
 from naim3l.cli.chunks import Opened, warn_of_empty_rows
 from naim3l.cli.tables import stored_roles
@@ -28,6 +29,7 @@ CODES = SOURCE, NUMBERS = "source", "0/1"
 _CODE = re.compile(r"-?\d{1,15}", re.ASCII)  # words that are written as numbers
 # Share of the change of log-odds below which features, or known labels, are not said to matter.
 LITTLE = 0.1
+DECIMALS = 4  # of probabilities in files
 ROUNDING = 1e-9  # of log-odds
 Answer = Callable[[Batch, Any], Any]  # a data frame of the features and the labels of some rows
 
@@ -47,6 +49,17 @@ def _in_words(labels: Any, words: tuple[str, ...]) -> Any:
         return labels.astype("Int64")  # whole numbers, even beside missing ones
     cells = labels.map({1: words[0], 0: words[1]}).astype("string")
     return cells.astype("Int64") if all(map(_CODE.fullmatch, words)) else cells
+
+
+def round_probabilities(P: Any) -> Matrix:
+    """Probabilities with the digits that mean something: four decimals.
+
+    Those close to 0 or 1 have two digits after the zeros, or nines, so that none becomes 0 or 1.
+    """
+    P = np.asarray(P, dtype=float)
+    rest = np.where((P > 0) & (P < 1), np.minimum(P, 1 - P), 1.0)
+    scale = 10.0 ** np.clip(1 - np.floor(np.log10(rest)), DECIMALS, 300)
+    return np.asarray(np.rint(P * scale) / scale)  # the float that is closest to those digits
 
 
 def make_predictions(
@@ -80,6 +93,7 @@ def _predict(
             table = table.astype("Int64" if table.isna().any(axis=None) else "int64")
     elif kind == "probabilities":
         table = model.predict_proba(X, known)[view]
+        table[:] = round_probabilities(table)
     else:
         table = model.decision_function(X)[view]
     if column is not None:
@@ -130,6 +144,8 @@ def predict_fused(
     fused = model.fuse(X, kind, decide=decide, overlap=overlap)
     if kind == "labels":
         fused = fused.apply(_in_words, words=words)
+    elif kind == "probabilities":
+        fused[:] = round_probabilities(fused)
     return fused.rename_axis(_name_of_rows(model.label_names_, ids.values()))
 
 
@@ -170,7 +186,8 @@ def fill_in(
         origin = _origin_of(np.asarray(alone[label]), yes, rates[label])
         added = known[label].isna() & value.notna()
         columns[label] = _in_words(value, words)
-        for word, cells in (("confidence", confidence), ("filled", np.where(added, origin, ""))):
+        shown = round_probabilities(confidence)
+        for word, cells in (("confidence", shown), ("filled", np.where(added, origin, ""))):
             taken = {*known.columns, *columns, known.index.name}
             columns[_free_name(f"{label}_{word}", taken)] = cells
     table = load_extra("pandas").DataFrame(columns, index=known.index)

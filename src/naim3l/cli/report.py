@@ -32,6 +32,7 @@ def report(
     with report_errors():
         from naim3l.cli.settings import make_settings
         from naim3l.cli.tables import read_known
+        from naim3l.cli.titles import set_titles
         from naim3l.explain.model_views import check_explained
         from naim3l.files.atomic_write import check_outputs
 
@@ -41,6 +42,7 @@ def report(
         check_outputs(outputs, [*settings.files(model, config), *unseen.files()])
         fitted = load_model(model)
         check_explained(fitted)
+        set_titles(fitted, settings)
         later = read_known(fitted, unseen) if test else None
         write_page(fitted, *read_known(fitted, settings), out, test=later)
     say(f"Wrote {' and '.join(map(str, outputs))}.")

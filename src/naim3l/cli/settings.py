@@ -29,14 +29,16 @@ _FEATURES = ("recipe", "n_components", "kernel", "n_landmarks", "gamma")
 _OF_MODEL = {model: set(model().get_params(deep=False)) for model in (NAIM3L, NAIM3LCV)}
 _PARAMETERS = set.union(*_OF_MODEL.values()) - _OTHERS
 # Keys of the tables of the settings, and the types of their values.
-_TOP_KEYS = {"views": dict, "labels": dict, "model": dict, "output": str}
+_TOP_KEYS: dict[str, Any] = {"views": dict, "labels": dict, "model": dict, "output": str}
+_TOP_KEYS["titles"] = (dict, str)
 _VIEW_KEYS = dict.fromkeys(("source", "id", "labels_file"), str) | dict.fromkeys(
     ("labels", "features", "text", "ignore"), list
 )
 _LABEL_KEYS = dict.fromkeys(("columns", "yes", "no", "unknown"), list)
 MODEL_KEYS: dict[str, Any] = {key: object for key in (*_PARAMETERS, *_FEATURES)} | {"tune": bool}
 _SOURCES = ("source", "labels_file")
-_TYPES: dict[type, str] = {str: "text", list: "a list of text", bool: "true or false"}
+_TYPES: dict[Any, str] = {str: "text", list: "a list of text", bool: "true or false"}
+_TYPES[dict, str] = "a file with two columns, name and title, or a table, [titles]"
 # The same whether lam and ridge are chosen or given.
 DEFAULTS = {"decide": NAIM3LCV().decide, "random_state": 0}
 
@@ -64,10 +66,12 @@ class Settings:
     words: LabelWords = USUAL_WORDS  # further words of labels
     model: dict[str, Any] = field(default_factory=dict)  # with keys of `MODEL_KEYS`
     output: str | None = None  # path of the fitted model
+    titles: str | dict[str, str] = field(default_factory=dict)  # a file, or titles by name
 
     def files(self, *others: Path | None) -> list[Path]:
         """Files that are read, and others if given."""
         sources = [of for v in self.views.values() for of in (v.source, v.labels_file) if of]
+        sources += [self.titles] if isinstance(self.titles, str) else []
         found = [path for source in sources for path in source_files(source)]
         return [*found, *(path for path in others if path is not None)]
 
@@ -87,6 +91,7 @@ def make_settings(
     ids: list[str] | None = None,
     options: Mapping[str, Any] | None = None,
     words: Mapping[str, list[str] | None] | None = None,
+    titles: str | None = None,
 ) -> Settings:
     """Settings of a TOML file, or of the command line, which goes before the file."""
     if (config is None) == (not views):
@@ -111,7 +116,8 @@ def make_settings(
     }
     more = {key: (*getattr(settings.words, key), *(of or ())) for key, of in (words or {}).items()}
     named = replace(settings.words, **more)
-    return replace(settings, views=changed, labels=labels or settings.labels, words=named)
+    settings = replace(settings, views=changed, words=named, titles=titles or settings.titles)
+    return replace(settings, labels=labels or settings.labels)
 
 
 def with_known(settings: Settings, known: Sequence[str]) -> Settings:
@@ -161,12 +167,16 @@ def read_settings(path: Path, given: Mapping[str, Any] | None = None) -> Setting
     except (ValueError, RecursionError) as error:  # TOMLDecodeError has the line
         raise ReadError(f"{where}: not TOML in UTF-8: {error}") from error
     _check(stored, _TOP_KEYS, where, "")
-    views, labels, model = (stored.get(key, {}) for key in ("views", "labels", "model"))
+    views, labels, model, titles = (
+        stored.get(key, {}) for key in ("views", "labels", "model", "titles")
+    )
     if not views:
         raise ReadError(f"{where}: no view; add a table [views.NAME] with a key source.")
     _check(views, dict.fromkeys(views, dict), where, "views.")
     _check(labels, _LABEL_KEYS, where, "labels.")
     _check(model, MODEL_KEYS, where, "model.")
+    if isinstance(titles, dict):
+        _check(titles, dict.fromkeys(titles, str), where, "titles.")
     options = model | (given or {})
     check_model(options, views, f"{where}{' and the options' if given else ''}: ")
     found = {}
@@ -182,6 +192,7 @@ def read_settings(path: Path, given: Mapping[str, Any] | None = None) -> Setting
         LabelWords(*(tuple(labels.get(key, ())) for key in ("yes", "no", "unknown"))),
         options,
         _moved(stored["output"], folder) if "output" in stored else None,
+        _moved(titles, folder) if isinstance(titles, str) else titles,
     )
 
 

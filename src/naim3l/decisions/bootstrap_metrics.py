@@ -14,6 +14,7 @@ from naim3l._threads import one_blas_thread
 from naim3l.decisions.calibration import N_BINS, calibration_error
 from naim3l.decisions.fusion import fuse_arrays
 from naim3l.decisions.learning import Predictions
+from naim3l.decisions.rates import count_at_cuts
 from naim3l.metrics.measures import MEASURES, ScoredLabels, headline, label_mean
 
 # Methods beside a model whose metrics have no intervals.
@@ -53,6 +54,7 @@ class EvaluatedBlock:
     boosting: Predictions | None = None  # of boosting per label and view, if it was measured
     decided: bool = True  # whether the model decides on these scores, not only on fused ones
     folds: Matrix | None = None  # fold of each entry, NaN = in none, if entries were held out
+    leads: bool = False  # whether results begin with it: enough rows in several separate tables
 
     @cached_property
     def parts(self) -> list[tuple[Any, Matrix]]:
@@ -87,9 +89,9 @@ def evaluate_blocks(blocks: Sequence[EvaluatedBlock], label_names: Sequence[str]
     t (1 / K + 1 / (K - 1))^(1/2) standard deviations on both sides (Nadeau & Bengio, 2003).
 
     The results are "blocks", dicts of `_block_entry`, and first one of the mean over views if the
-    model decides on several; "labels", dicts of `_label_entry` for each label and block on which
-    the model decides, and for that mean; and "calibration", dicts of `measure_calibration` for
-    those of these blocks that have probabilities.
+    model decides on several, unless another one leads; "labels", dicts of `_label_entry` for each
+    label and block on which the model decides, and for that mean; and "calibration", dicts of
+    `measure_calibration` for those of these blocks that have probabilities.
     """
     samples = [_Sample(block, number) for number, block in enumerate(blocks)]
     entries = [_block_entry(each.block.name, each.block.kind, [each]) for each in samples]
@@ -97,10 +99,16 @@ def evaluate_blocks(blocks: Sequence[EvaluatedBlock], label_names: Sequence[str]
     views = [i for i, sample in enumerate(decided) if sample.block.kind == "view"]
     if len(views) > 1:
         entries.insert(0, _block_entry(MEAN, "mean", [decided[i] for i in views]))
+    leading = [block.name for block in blocks if block.leads]
+    entries.sort(key=lambda entry: entry["name"] not in leading)  # the others keep their order
     labels = []
     for k, name in enumerate(label_names):
         parts = [
-            (*_count(sample.block, k), fuse_arrays(sample.aucs[..., k, None])[:, 0])
+            (
+                *_count(sample.block, k),
+                fuse_arrays(sample.aucs[..., k, None])[:, 0],
+                _cuts(sample, k),
+            )
             for sample in decided
         ]
         if len(views) > 1:
@@ -255,15 +263,21 @@ def _count(block: EvaluatedBlock, k: int) -> tuple[list[int], float]:
     return [int(mask.sum()) for mask in masks], precision
 
 
+def _cuts(sample: _Sample, k: int) -> Matrix:
+    block = sample.block
+    chances = block.model.probabilities
+    return count_at_cuts(block.truth[:, k], None if chances is None else chances[:, k])
+
+
 def _label_entry(
-    label: str, block: str, parts: Sequence[tuple[list[int], float, Matrix]]
+    label: str, block: str, parts: Sequence[tuple[list[int], float, Matrix, Matrix]]
 ) -> dict[str, Any]:
     """Metrics of a label in a block, or over several: sums of counts, means of the others.
 
-    Parts are counts, average precision, and the AUC of all entries followed by those of resamples.
-    What is undefined is None.
+    Parts are counts, average precision, the AUC of all entries followed by those of resamples, and
+    counts at cuts. What is undefined is None.
     """
-    counted, precisions, ranked = zip(*parts, strict=True)
+    counted, precisions, ranked, at_cuts = zip(*parts, strict=True)
     counts = dict(zip(COUNTS, map(sum, zip(*counted, strict=True)), strict=True))
     precision = fuse_arrays(np.array(precisions)[:, None]).item()
     aucs = fuse_arrays(np.array(ranked))
@@ -282,6 +296,7 @@ def _label_entry(
         "average_precision": None if np.isnan(precision) else precision,
         "f1": _ratio(2 * counts["found"], counts["yes"] + counts["called"]),
         "verdict": judge_auc(low, high, min(counts["yes"], counts["no"])),
+        "cuts": sum(at_cuts).tolist(),  # called, and found, at each of `CUTS`
     }
 
 

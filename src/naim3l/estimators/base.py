@@ -84,6 +84,8 @@ class ViewPredictor(BaseEstimator):
         "base_rates_": Array("f", "labels", above=0, below=1),
         "view_rates_": MapOf(Array("f", "labels", above=0, below=1)),
         "roles_": Plain(),
+        "titles_": Sometimes(MapOf(Text())),
+        "made_": Sometimes(MapOf(Text())),
         "_sklearn_output_config": Sometimes(MapOf(Text(OUTPUTS))),
     }
 
@@ -92,6 +94,8 @@ class ViewPredictor(BaseEstimator):
     features_: dict[str, ViewFeatures]
     decisions_: LearnedDecisions
     roles_: dict[str, Any]  # of the columns of files, by view
+    titles_: Mapping[str, str] = {}  # of labels and columns, by their names
+    made_: Mapping[str, str] = {}  # "date" and "version" of the fit
 
     @abstractmethod
     def __sklearn_is_fitted__(self) -> bool:

@@ -304,7 +304,7 @@ label_names_, n_features_in_, feature_names_in_
         weights = np.full((len(fitted), problem.n_labels), 1 / len(fitted))
         if self.weights == "learned":
             weights = blend_weights(log_odds[0], base, truth)
-        for name in ("names_", "base_rates_", "view_rates_", "roles_"):
+        for name in ("names_", "base_rates_", "view_rates_", "roles_", "made_"):
             setattr(self, name, getattr(first, name))
         self.members_, self.weights_ = fitted, dict(zip(fitted, weights, strict=True))
         start = fixed_decisions(rules, self.names_.blocks, self.label_names_)

@@ -6,8 +6,10 @@ of rows, if features are learned; statistics of features and labels by fold, and
 """
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from naim3l import __version__
 from naim3l._arrays import ArrayFields, Mask
 from naim3l._threads import blas_threads, thread_map
 from naim3l._warnings import warn_user
@@ -45,6 +48,13 @@ COUNTS = FUSED  # key of the counts of a wide table; no view can have it
 PASS = "statistics"  # of each view, by its position, among the parts of a checkpoint
 
 ByView = Mapping[str, Any]
+
+
+def today() -> str:
+    """The date, as in 2026-11-19; that of SOURCE_DATE_EPOCH, in seconds, if it is set."""
+    given = os.environ.get("SOURCE_DATE_EPOCH", "")  # for files that can be made again
+    now = datetime.fromtimestamp(int(given), UTC) if given.isdecimal() else datetime.now(UTC)
+    return now.date().isoformat()
 
 
 def read_training(model: Any, X: Any, y: Any, *, open_checkpoint: Any = None, **chunks: Any) -> Any:
@@ -247,6 +257,7 @@ class Training:
         self.names.one_column = all(table.one_column for table in self.tables.values())
         self.names.warn_of_labels_among_features()
         self.model.names_, self.model.roles_ = self.names, {}
+        self.model.made_ = {"date": today(), "version": __version__}
 
     def judge(self) -> None:
         """Survey all tables: the plan of each view, and the meaning of label words."""

@@ -1,5 +1,6 @@
 """Predictions for tables with known labels: a block for each view, and one for fused scores."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,16 @@ from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.model_views import read_truth
 from naim3l.input.views import FUSED, WIDE_TABLE
 
+ENOUGH_SHARED = 20  # rows in several tables, so that results begin with them
+
 
 def read_blocks(model: LinearViewModel, X: Any, y: Any) -> list[EvaluatedBlock]:
     """Blocks of tables and labels in the form of the fit.
 
-    Those of separate tables are the views, and fused predictions of pandas frames with named
-    indexes, if two views share ids. Those of a wide table are the fused predictions, on which the
-    model decides, and then the views, as if rows had no other view.
+    Those of separate tables are the views, and fused predictions of the ids that are in several
+    views, of pandas frames with named indexes. With enough of them, these lead. Those of a wide
+    table are the fused predictions, on which the model decides, and then the views, as if rows had
+    no other view.
     """
     truth, uncoupled = read_truth(model, X, y), getattr(model, "uncoupled_", None)
     models = [model] if uncoupled is None else [model, uncoupled]
@@ -50,7 +54,7 @@ def _has_ids(table: Any) -> bool:
 def _fused_blocks(
     models: list[Any], scores: list[dict[str, Matrix]], truth: dict[str, Matrix], ids: Any
 ) -> list[EvaluatedBlock]:
-    """Block of the ids of all views that have some; none if no id is in two views."""
+    """Block of the ids that are in several views; none if no id is."""
     import pandas as pd
 
     def table(values: Matrix, view: str) -> Any:
@@ -60,14 +64,17 @@ def _fused_blocks(
     known = pd.concat([table(truth[view], view) for view in ids])
     if known.index.is_unique:
         return []
-    known, predicted = known.groupby(level=0, sort=False).max(), []
+    shared = known.index[known.index.duplicated()].unique()
+    known, predicted = known.groupby(level=0, sort=False).max().loc[shared], []
     for model, of_model in zip(models, scores, strict=True):
         stacked, _, contain = stack_views({view: table(of_model[view], view) for view in ids})
         rule, by_view = Decisions.of(model.decide).rule, dict(zip(ids, stacked, strict=True))
         fused = model.decisions_.fuse_separate(by_view, rule, AUTO)
         order = contain(fused.scores).index.get_indexer(known.index)
         predicted.append(fused.take(order))
-    return [_block(FUSED, "fused", known.to_numpy(), predicted, models[0].base_rates_)]
+    block = _block(FUSED, "fused", known.to_numpy(), predicted, models[0].base_rates_)
+    n_known = np.isfinite(block.truth).any(axis=1).sum()
+    return [replace(block, leads=bool(n_known >= ENOUGH_SHARED))]
 
 
 def _wide_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[EvaluatedBlock]:

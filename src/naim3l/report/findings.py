@@ -1,18 +1,25 @@
 """What the numbers of a report say: sentences on quality, and on what to be careful about."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from rich.cells import cell_len
 
 from naim3l._text import some, visible
 from naim3l.decisions.bootstrap_metrics import LEVEL, NO_BETTER, SHOWN, TOO_FEW, VERDICTS
 from naim3l.decisions.calibration import LEAST_SLOPE
 from naim3l.decisions.rules import ENOUGH_POSITIVES, SIGN
+from naim3l.input.views import FUSED
+from naim3l.report.titles import title_of
 
 Summary = dict[str, Any]
 Cautions = dict[str, Any]  # for each rule a sentence, or a list of them; false if nothing applies
+
+# Rules about which a reader of the page can do nothing now: they are listed further down.
+NOTES = {"few-positives", "few-rows", "view-mostly-missing", "labels-borrowed", "fused-unmeasured"}
+NOTES |= {"calibrated-from-pooled", "chosen-at-edge", "choice-not-sharp", "columns-dropped"}
 
 # Metrics on the page, in its order.
 MEASURES = {each.name: each for each in SHOWN if each.percent and not each.lower_is_better}
@@ -21,6 +28,7 @@ MOST_NAMES, LONGEST_NAME = 6, 48  # in a sentence
 MUCH_LACKING = 0.5  # a view that is missing in more than this share of the rows is reported
 FEW_ROWS = 50  # metrics on fewer rows are only a rough indication
 FEW_KNOWN = 20  # a label with fewer known yes or no has little influence on its calibration curve
+MUCH_OFF = 0.03  # probabilities further from the shares of yes, beyond noise, are reported
 ROUNDED = 3  # decimals of shares that are shown as points with one decimal
 
 
@@ -86,6 +94,32 @@ def describe_answers(block: dict[str, Any] | None) -> str | None:
     )
 
 
+def describe_found(labels: list[dict[str, Any]], titles: Mapping[str, str]) -> str | None:
+    """What the model's yes find, over all labels and of the worst; None without a known yes."""
+    # The entries of a summary have the yes of the fit, too.
+    of_yes = [of.get("measured_yes", of["yes"]) for of in labels]
+    yes, called, found = (
+        sum(of_yes),
+        *(sum(of[key] for of in labels) for key in ("called", "found")),
+    )
+    if not yes:
+        return None
+    said = f"Of 100 yes, {100 * found / yes:.0f} are found"
+    said += (
+        f", and of 100 that are predicted, {100 * found / called:.0f} are right." if called else "."
+    )
+    shares = {
+        of["label"]: of["found"] / n
+        for of, n in zip(labels, of_yes, strict=True)
+        if n >= ENOUGH_POSITIVES
+    }
+    if len(shares) < 2:
+        return said
+    worst = min(shares, key=lambda label: shares[label])
+    name = shorten(titles.get(worst, worst), LONGEST_NAME)
+    return f"{said} Least is found of {name}: {100 * shares[worst]:.0f} of 100."
+
+
 def coupling_gain(block: dict[str, Any] | None) -> dict[str, Any] | None:
     """Gain of the headline over the uncoupled model, None where it is unknown."""
     gain = block["metrics"][block["headline"]]["gain"] if block else None
@@ -149,15 +183,36 @@ def show_range(found: dict[str, Any]) -> str:
     return f"{100 * found['low']:.1f} to {100 * found['high']:.1f}\N{NO-BREAK SPACE}%"
 
 
-def find_cautions(summary: Summary) -> list[dict[str, str]]:
-    """Sentences that apply, with their "rule"; those that affect most of a report come first."""
-    parts = (_of_quality, _of_fit, _of_known_labels, _of_rows, _of_decisions, _of_choice)
-    found = {rule: said for part in parts for rule, said in part(summary).items() if said}
-    return [
-        {"rule": rule, "sentence": sentence}
+def find_cautions(summary: Summary) -> list[dict[str, Any]]:
+    """Sentences that apply, with their "rule", and whether it is only a "note".
+
+    Those that a reader can act on come first, and of these those that affect most of a report.
+    """
+    parts = (_of_quality, _of_fit, _of_known_labels, _of_rows, _of_decisions, _of_probabilities)
+    titled = _titled(summary)
+    found = {rule: said for part in (*parts, _of_choice) for rule, said in part(titled).items()}
+    cautions = [
+        {"rule": rule, "sentence": sentence, "note": rule in NOTES}
         for rule, said in found.items()
+        if said
         for sentence in ([said] if isinstance(said, str) else said)
     ]
+    return sorted(cautions, key=lambda caution: caution["note"])
+
+
+def _titled(summary: Summary) -> Summary:
+    """The summary with labels under their titles, and constant columns under theirs."""
+    titles, data = summary["titles"], summary["data"]
+
+    def rename(entry: dict[str, Any]) -> dict[str, Any]:
+        return entry | {"label": titles.get(entry["label"], entry["label"])}
+
+    views = [
+        view | {"dropped": [title_of(titles, name) for name in view["dropped"]]}
+        for view in data["views"]
+    ]
+    renamed = {"labels": [*map(rename, data["labels"])], "views": views}
+    return summary | {"labels": [*map(rename, summary["labels"])], "data": data | renamed}
 
 
 def _of_quality(summary: Summary) -> Cautions:
@@ -218,7 +273,12 @@ def _of_known_labels(summary: Summary) -> Cautions:
     lost = f"can be measured for {them}." if given else f"could be {lost}"
     who = "This report relies" if given else "The model and this report rely"
     return {
-        "labels-absent": summary["absent"]["sentences"],
+        "labels-absent": summary["absent"]["unusable"],
+        "labels-borrowed": [
+            said
+            for said in summary["absent"]["sentences"]
+            if said not in summary["absent"]["unusable"]
+        ],
         "no-positives": never and f"{_have(never)} no known yes, so nothing {lost}",
         "few-positives": few
         and f"{_have(few)} fewer than {ENOUGH_POSITIVES} known yes. "
@@ -283,6 +343,50 @@ def _of_decisions(summary: Summary) -> Cautions:
         and f"The probabilities of {_labels(flat)} hardly differ from the "
         "frequency of yes: on held-out rows, higher scores were not more often yes.",
     }
+
+
+def _of_probabilities(summary: Summary) -> Cautions:
+    blocks, model = summary["quality"]["blocks"], summary["model"]
+    fused = any(block["kind"] == "fused" for block in blocks)
+    apart = summary["data"]["form"] == "separate" and len(model["views"]) > 1
+    off = []
+    for curve in summary["calibration"]:
+        too_high, distance = _miscalibration(curve["bins"])
+        if distance <= MUCH_OFF:
+            continue
+        how = "too high" if too_high > 0 else "too low"
+        said = (
+            f"The probabilities of {_short(curve['name'])} are {100 * curve['error']:.0f} points "
+        )
+        said += f"from the shares of yes, and on average {100 * abs(too_high):.0f} points {how}"
+        advice = "use them to rank rows, not as they are"
+        if curve["name"] == FUSED and apart:
+            advice += ", or fuse with another overlap (predict --fused --overlap)"
+        off.append(f"{said}: {advice}.")
+    return {
+        "probabilities-off": off,
+        "fused-unmeasured": apart
+        and not fused
+        and "No rows that are in several tables were measured, so nothing here is about fused "
+        "answers (predict --fused). Their probabilities assume that tables repeat each other "
+        "little; tables of later rows that share ids measure them (evaluate, or report --test).",
+    }
+
+
+def _miscalibration(bins: Sequence[dict[str, Any]]) -> tuple[float, float]:
+    """Mean of probabilities less shares of yes, and their distance beyond what noise explains.
+
+    Noise is normal, so that the distance of a right bin has the mean and variance of its absolute
+    value, (2 / pi)^(1/2) and 1 - 2 / pi for variance 1; two standard deviations are granted.
+    """
+    n, p, share = (
+        np.array([b[key] for b in bins if b["n"]], dtype=float)
+        for key in ("n", "probability", "share")
+    )
+    weights, variance = n / max(n.sum(), 1), p * (1 - p) / np.maximum(n, 1)
+    noise = weights @ np.sqrt(2 / np.pi * variance)
+    noise += 2 * np.sqrt(weights**2 @ variance * (1 - 2 / np.pi))
+    return float(weights @ (p - share)), float(weights @ np.abs(p - share) - noise)
 
 
 def _of_choice(summary: Summary) -> Cautions:

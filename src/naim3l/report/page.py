@@ -1,6 +1,7 @@
 """A self-contained HTML page of a summary.
 
-The page loads no other files and contains no date: the same summary gives the same bytes. Its only
+The page loads no other files, and its date is that of the summary: the same one gives the same
+bytes. Its only
 script is allowed by its digest, so no script that a name might inject can run. jinja2 and
 matplotlib are optional dependencies and are imported when the first page is made.
 """
@@ -11,16 +12,23 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from naim3l._text import CONTROLS, visible
 from naim3l.decisions import bootstrap_metrics
+from naim3l.decisions.rates import RATES
 from naim3l.decisions.rules import ENOUGH_POSITIVES
 from naim3l.files.atomic_write import write_text
 from naim3l.report import figures, findings
 from naim3l.report.figures import Drawing
 from naim3l.report.plots import inline_svg, styled, to_svg
+from naim3l.report.titles import has_code, title_of
 
+MOST_CUTS = 30  # labels whose other cuts are on the page
+RATE_NAMES = dict(
+    zip(RATES, ("sensitivity", "specificity", "value of yes", "value of no"), strict=True)
+)
 DASH, PERCENT = "–", "\N{NO-BREAK SPACE}%"
 # Colours of figures as CSS variables of the page, which differ in dark mode.
 THEME = {
@@ -84,6 +92,7 @@ def render_report(summary: dict[str, Any]) -> str:
         "share": show_share,
         "points": findings.show_points,
         "range": findings.show_range,
+        "titled": partial(title_of, summary["titles"]),
         "setting": lambda v: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False),
         "capitalise": lambda text: text[:1].upper() + text[1:],
     }
@@ -96,6 +105,10 @@ def render_report(summary: dict[str, Any]) -> str:
         judged=bootstrap_metrics,
         whiskers=_whiskers(summary["quality"]["blocks"]),
         few_positives=ENOUGH_POSITIVES,
+        rates=RATES,
+        rate_names=RATE_NAMES,
+        most_cuts=MOST_CUTS,
+        has_code=has_code,
         script=Markup(script),
         digest=digest,
     )
@@ -118,15 +131,17 @@ def show_share(value: float | None) -> str:
 def _draw(summary: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """Figures by section, ready for the template."""
     fit, choice = summary["convergence"], summary["choice"]
-    maps, names = summary["data"]["maps"], summary["model"]["label_names"]
+    maps, titles = summary["data"]["maps"], summary["titles"]
+    names = [title_of(titles, name) for name in summary["model"]["label_names"]]
     # Labels of each view if the model decides on views, else of fused scores.
     views = [view["name"] for view in summary["data"]["views"]]
     of_views = [entry for entry in summary["labels"] if entry["view"] in views]
+    shown = [of | {"label": title_of(titles, of["label"])} for of in of_views or summary["labels"]]
     drawings = {
         "data": [figures.draw_map(entry, names) for entry in maps[: figures.MOST_MAPS]],
         "choice": [figures.draw_choice(choice)] if choice else [],
         "fit": [figures.draw_objective(fit)] if fit else [],
-        "labels": figures.draw_labels(of_views or summary["labels"]),
+        "labels": figures.draw_labels(shown),
         "calibration": [figures.draw_calibration(entry) for entry in summary["calibration"]],
         "spectrum": [figures.draw_spectrum(summary["spectrum"])],
     }

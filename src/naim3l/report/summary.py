@@ -1,5 +1,6 @@
 """All numbers of a report, as plain data."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -11,8 +12,10 @@ from naim3l._text import plain
 from naim3l.decisions.bootstrap_metrics import MEAN, evaluate_blocks
 from naim3l.decisions.borrowing import describe_absent
 from naim3l.decisions.held_out import LOWER_IS_BETTER
+from naim3l.decisions.rates import list_cuts, measure_rates
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.linear import LinearViewModel
+from naim3l.estimators.training import today
 from naim3l.explain import label_cooccurrence, label_relations, score_spectrum, view_shares
 from naim3l.explain.column_weights import strongest_columns
 from naim3l.explain.informing import informing_labels
@@ -22,13 +25,20 @@ from naim3l.features.recipes import Recipe
 from naim3l.input.views import FUSED, WIDE_TABLE
 from naim3l.report.evaluated_blocks import read_blocks
 from naim3l.report.findings import find_cautions
+from naim3l.report.titles import titles_of_model, with_titles
 
 N_PAIRS, N_FEATURES = 20, 3
 MAP_ROWS = 60  # groups of rows that are drawn, at most
 
 
 def summarise(
-    model: LinearViewModel, X: Any, y: Any, *, test: Any = None, fitted: bool = True
+    model: LinearViewModel,
+    X: Any,
+    y: Any,
+    *,
+    test: Any = None,
+    fitted: bool = True,
+    titles: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Data, parameters, quality and cautions of a fitted model, as plain data.
 
@@ -46,13 +56,17 @@ def summarise(
     fitted : bool, default=True
         False if ``X`` and ``y`` are not the tables of the fit; they may contain only some of its
         views. Quality is then measured on them, and nothing is reported about the training rows.
+    titles : mapping of str to str, optional
+        Titles of labels and columns, by their names, which the page shows. By default those that
+        the model has from ``naim3l fit``, if any.
 
     Returns
     -------
     dict
         Plain data that can be stored as JSON, with None for NaN:
 
-        - "version", "model" (class, parameters, the lam and ridge used, weights of fused views);
+        - "version" and "date" of the report, "made" (those of the fit), "titles" of names;
+        - "model" (class, parameters, the lam and ridge used, weights of fused views);
         - "data": sizes, shares of missing entries, known yes and no of each label, and "maps",
           shares of unknown labels and lacking views by group of rows;
         - "choice": held-out metric of every pair of lam and ridge; None without a choice;
@@ -61,7 +75,9 @@ def summarise(
           "by" ("rows" or "entries", if they were held out), "caveat", and "blocks", with metrics
           and intervals of each view and of fused scores;
         - "labels": for each label and block its metrics, known "yes" and "no" of the fit and
-          "frequency" of yes, "measured_yes" and "measured_no", "threshold" and calibration;
+          "frequency" of yes, "measured_yes" and "measured_no", "threshold" and calibration,
+          "rates" (sensitivity, specificity and predictive values at the cut, with intervals), and
+          what several "cuts" find and miss of 1,000 rows;
         - "calibration": probabilities and shares of yes in bins, for each block that has some;
         - "columns": for each view with a plan, how its columns are used, with the "reason" if not;
         - "cooccurrence": the strongest 20 "pairs" of `naim3l.explain.label_cooccurrence` that are
@@ -74,7 +90,8 @@ def summarise(
           view in the variance of scores; "features": columns with the largest positive and negative
           weights for each label, in views without a kernel;
         - "spectrum": see `naim3l.explain.score_spectrum`;
-        - "cautions": what to be careful about, as dicts with "rule" and "sentence".
+        - "cautions": what to be careful about, as dicts with "rule", "sentence", and "note" if a
+          reader can do nothing about it now.
 
     Examples
     --------
@@ -104,6 +121,9 @@ def summarise(
     counts |= {MEAN: together, FUSED: together}
     summary: dict[str, Any] = {
         "version": __version__,
+        "date": today(),
+        "made": dict(model.made_),
+        "titles": dict(model.titles_ if titles is None else titles_of_model(model, titles)),
         "model": _describe_model(model),
         "data": _describe_data(model, X, truth),
         "choice": _describe_choice(model),
@@ -119,12 +139,12 @@ def summarise(
         "columns": {view: _columns(plans) for view, plans in model.columns_.items()},
         "cooccurrence": _cooccurrence(model, X, y),
         "bridge": _bridge(model),
-        "absent": _absent(model),
         "relations": _relations(model, X),
         "shares": {view: _mean(share) for view, share in view_shares(model, X).items()},
         "features": _features(model, X) if linear_views(model) else [],
         "spectrum": score_spectrum(model, X, y),
     }
+    summary["absent"] = _absent(model, summary["titles"])
     summary = plain(summary)
     return summary | {"cautions": find_cautions(summary)}
 
@@ -163,6 +183,7 @@ def _label_entry(model: Any, entry: dict[str, Any], counts: dict[str, Any]) -> d
     curve, at = model.decisions_.calibrations.get(view), model.thresholds_.get(view)
     known = {"yes": yes, "no": no, "frequency": yes / (yes + no) if yes + no else None}
     measured = {"measured_yes": entry["yes"], "measured_no": entry["no"]}
+    measured |= {"rates": measure_rates(entry), "cuts": list_cuts(entry)}
     return {
         **(entry | known | measured),
         "threshold": None if at is None else at[k],
@@ -190,12 +211,14 @@ def _bridge(model: LinearViewModel) -> dict[str, Any] | None:
     return {"gain": bridge.gain, "n_pairs": len(pairs), "pairs": clear[:N_PAIRS]}
 
 
-def _absent(model: LinearViewModel) -> dict[str, Any]:
+def _absent(model: LinearViewModel, titles: Mapping[str, str]) -> dict[str, Any]:
     absent, simulated = model.absent_labels_, model.decisions_.simulation
+    shown = with_titles(absent, titles)
     return {
         "labels": [vars(each) for each in absent],
         "simulation": None if simulated is None else vars(simulated),
-        "sentences": describe_absent(absent, simulated),
+        "sentences": describe_absent(shown, simulated),
+        "unusable": describe_absent([of for of in shown if of.obstacle or not of.tables], None),
     }
 
 
