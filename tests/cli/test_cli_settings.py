@@ -195,6 +195,7 @@ def test_options_that_do_not_go_together_are_refused(options, message):
 def test_every_key_is_a_parameter_of_a_model_or_of_features():
     parameters = {*NAIM3L().get_params(), *NAIM3LCV().get_params()}
     others = {"tune", "recipe", "n_components", "kernel", "n_landmarks", "gamma"}
+    others |= {"log", "day_first"}
     assert set(MODEL_KEYS) - parameters == others
     assert parameters - set(MODEL_KEYS) == {"views", "features", "init", "verbose"}
 

@@ -50,6 +50,8 @@ _OPTIONS = """
 # Scores are linear in the columns unless rows are compared by a kernel, one of <kernels>;
 # those for counts are <count kernels>. For some views only: kernel = {{NAME = "rbf"}}
 # kernel = "rbf"
+# Logarithms are taken of skewed numbers unless log = false; day_first = true or false decides
+# about dates such as 3/4/2024, if no day above 12 tells.
 # When to predict yes: <rules>, or a number.
 decide = "guarded"
 random_state = 0

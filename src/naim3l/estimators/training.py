@@ -263,7 +263,13 @@ class Training:
             for view, survey in surveyed.tables.items():
                 recipe = self.specs[view].recipe
                 assert recipe is not None
-                self.plans[view], used[view] = ViewPlan.of(survey, recipe.keep, recipe.text)
+                self.plans[view], used[view] = ViewPlan.of(
+                    survey,
+                    recipe.keep,
+                    recipe.text,
+                    log=recipe._takes_logarithms,
+                    day_first=recipe.day_first,
+                )
         self.names.keep(used)
 
     def _survey(self, name: str) -> Surveyed:

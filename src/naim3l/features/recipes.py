@@ -78,6 +78,11 @@ class Recipe:
         are read if more than half of their values differ.
     keep : sequence of str, default=()
         Columns that are used even if they look like ids or are almost empty.
+    log : bool, default=True
+        Whether, with the steps "scale", numbers become logarithms if they are skewed to the right,
+        such as amounts over several decades, and their logarithms are much less.
+    day_first : bool or None, default=None
+        Whether 3/4/2024 is in April, in columns of which no day above 12 tells. None refuses them.
 
     Examples
     --------
@@ -91,6 +96,8 @@ class Recipe:
     plan: bool = True
     text: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+    log: bool = True
+    day_first: bool | None = None
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "steps": Maybe(Text(RECIPES)),
@@ -98,7 +105,14 @@ class Recipe:
         "plan": Flag(),
         "text": ListOf(Text(), as_tuple=True),
         "keep": ListOf(Text(), as_tuple=True),
+        "log": Flag(),
+        "day_first": Maybe(Flag()),
     }
+
+    @property
+    def _takes_logarithms(self) -> bool:
+        """Whether skewed numbers become logarithms, which other steps cannot use or leave out."""
+        return self.log and self.steps is not None and RECIPES[self.steps].scale
 
     def fit(
         self, rows: Any, texts: NDArray[np.intp] | None = None

@@ -4,7 +4,7 @@ Surveys of batches are combined to that of the table, which `naim3l.features.pla
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -13,7 +13,7 @@ from uuid import UUID
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from naim3l._hashing import splitmix64
@@ -247,16 +247,95 @@ def _why_numbers(name: str, numbers: WholeNumbers, n_rows: int, all_differ: bool
     return ""
 
 
+# Logarithms of skewed numbers. Amounts, concentrations and counts often spread over decades, to the
+# right: standardised as they are, a few rows would decide. Counts of numbers by quarters of an
+# octave, between 2^(k/4) and 2^((k+1)/4), tell how skewed they are, and how skewed their logarithms
+# are. They are whole numbers, so that they do not depend on how rows are divided into batches.
+
+PER_OCTAVE = 4
+ZERO = -10_000  # the bin of 0
+# Zeros of some programs are tiny numbers: those below this share of the largest count as 0.
+TINY = 1e-12
+LOW_SHARE = 0.25  # of the positive numbers, which are below the shift
+SKEWED, LESS = 1.5, 0.5  # least skewness of the numbers, and most of logarithms as a share of it
+
+
+def count_sizes(numbers: NDArray[np.float64], repeats: ArrayLike = 1) -> Counter[int] | None:
+    """Rows in each bin, of numbers (n,) in ``repeats`` rows each; None if one is negative."""
+    if numbers.min(initial=0) < 0:
+        return None
+    kept = numbers <= LARGEST  # others are refused
+    with np.errstate(divide="ignore"):
+        sizes = np.floor(PER_OCTAVE * np.log2(numbers[kept]))
+    bins, of_number = np.unique(np.maximum(sizes, ZERO).astype(int), return_inverse=True)
+    n = np.bincount(of_number, np.broadcast_to(repeats, numbers.shape)[kept], len(bins))
+    return Counter(dict(zip(bins.tolist(), n.astype(int).tolist(), strict=True)))
+
+
+def add_sizes(first: Counter[int] | None, second: Counter[int] | None) -> Counter[int] | None:
+    """Rows of both in each bin."""
+    return None if first is None or second is None else first + second
+
+
+def find_shift(counts: Mapping[int, int]) -> float:
+    """What is added to numbers before the logarithm; 0 if none should be taken.
+
+    It is a lower quartile, rounded down to a power of 2: logarithms without it would spread zeros
+    and the smallest numbers as far as the largest.
+    """
+    values, n = _values(counts)
+    at = np.flatnonzero(values)
+    if not len(at):
+        return 0.0
+    of_positive = np.cumsum(n[at])
+    low = values[at][np.searchsorted(of_positive, LOW_SHARE * of_positive[-1])]
+    shift = float(2.0 ** np.floor(np.log2(low)))
+    before, after = _skewness(values, n), _skewness(np.log(values + shift), n)
+    return shift if before >= SKEWED and abs(after) <= LESS * before else 0.0
+
+
+def mean_logarithm(counts: Mapping[int, int], shift: float) -> float:
+    """Mean of the shifted logarithms, with each number at the middle of its bin."""
+    values, n = _values(counts)
+    return float(np.average(take_logarithm(values, shift), weights=n))
+
+
+def take_logarithm(numbers: ArrayLike, shift: float) -> NDArray[np.float64]:
+    """``log(numbers + shift)``; negative numbers, which no training row has, count as 0."""
+    return np.log(np.maximum(numbers, 0) + shift)
+
+
+def _values(counts: Mapping[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The middle of each bin, in ascending order, and the numbers of rows."""
+    bins = np.array(sorted(counts))
+    n = np.array([counts[k] for k in bins.tolist()], dtype=float)
+    values = np.where(bins == ZERO, 0.0, 2.0 ** ((bins + 0.5) / PER_OCTAVE))
+    return np.where(values < TINY * values.max(initial=0), 0.0, values), n
+
+
+def _skewness(values: NDArray[np.float64], n: NDArray[np.float64]) -> float:
+    deviations = values - np.average(values, weights=n)
+    scale = np.abs(deviations).max()
+    if not scale > 0:
+        return 0.0
+    second, third = (np.average((deviations / scale) ** p, weights=n) for p in (2, 3))
+    return float(third / second**1.5)
+
+
+_NO_SIZES: Counter[int] = Counter()
+
+
 class Amounts(NamedTuple):
     """Sum and range of numbers; those beyond `LARGEST` are not in the sum."""
 
     total: float = 0.0
     lowest: float = np.inf
     highest: float = -np.inf
+    sizes: Counter[int] | None = _NO_SIZES  # see `count_sizes`
 
     def combine(self, other: "Amounts") -> "Amounts":
         ends = min(self.lowest, other.lowest), max(self.highest, other.highest)
-        return Amounts(self.total + other.total, *ends)
+        return Amounts(self.total + other.total, *ends, add_sizes(self.sizes, other.sizes))
 
 
 @dataclass(frozen=True)
@@ -304,7 +383,7 @@ class CellSurvey:
         """The survey with tags of the different known cells, given by code, cell and rows."""
         n, found, firsts = self.n, list[str](), dict[str, tuple[int, Any]]()
         sums = dict.fromkeys((*READINGS, "truth", *ORDERS), Amounts())
-        numbers = np.full(codes.max(initial=-1) + 1, np.nan)
+        numbers, read = np.full(codes.max(initial=-1) + 1, np.nan), defaultdict(list)
         for k, cell, n_rows in known:
             tags, values = tags_of(cell)
             for tag in tags:
@@ -316,9 +395,13 @@ class CellSurvey:
                     firsts.setdefault(f"large{reading}", (k, cell))
                 total = 0.0 if is_large else n_rows * value
                 sums[reading] = sums[reading].combine(Amounts(total, value, value))
+                read[reading].append((value, n_rows))
             numbers[k] = values.get(POINT, np.nan)
             if "code" in tags:
                 found.append(cell)
+        for reading in READINGS:
+            cells, rows = np.array(read[reading], dtype=float).reshape(-1, 2).T
+            sums[reading] = sums[reading]._replace(sizes=count_sizes(cells, rows))
         of_numbers = self.numbers
         if n["number."] == n["known"] > n["truth"]:
             in_rows = numbers[codes[codes >= 0]]
@@ -410,6 +493,8 @@ class TableSurvey:
     highest: NDArray[np.float64]
     # Row, and error, for the first typed number of a column that is infinite or too large.
     too_large: dict[int, tuple[int, Exception]] = field(default_factory=dict)
+    # Of typed numbers that are not sparse, see `count_sizes`.
+    sizes: dict[int, Counter[int] | None] = field(default_factory=dict)
     cells: dict[int, CellSurvey] = field(default_factory=dict)  # of text and Python objects
     ids: dict[int, IdEvidence] = field(default_factory=dict)  # from numbers, if columns have names
 
@@ -465,6 +550,7 @@ class TableSurvey:
             lowest=np.minimum(self.lowest, other.lowest),
             highest=np.maximum(self.highest, other.highest),
             too_large=later | self.too_large,
+            sizes=_combine_items(self.sizes, other.sizes, add_sizes),
             cells=_combine_items(self.cells, other.cells, CellSurvey.combine),
             ids=_combine_items(self.ids, other.ids, IdEvidence.combine),
         )
@@ -479,7 +565,7 @@ class TableSurvey:
         for j, reading in readings.items():
             typed = float(self.totals[j]), float(self.lowest[j]), float(self.highest[j])
             of_cells = self.cells[j].sums.get(reading) if j in self.cells else None
-            found[j] = Amounts(*typed).combine(of_cells or Amounts())
+            found[j] = Amounts(*typed, self.sizes.get(j, _NO_SIZES)).combine(of_cells or Amounts())
         return found
 
     def _add_numbers(self, batch: Batch, numeric: list[int]) -> None:
@@ -509,6 +595,9 @@ class TableSurvey:
                 error = ValueError(refusal_of_number(part.place(row, k), column[row]))
                 self.too_large[numeric[k]] = row, error
         self.totals[numeric], self.lowest[numeric], self.highest[numeric] = totals, lowest, highest
+        for k, j in enumerate(() if is_sparse else numeric):
+            known = numbers[:, k]
+            self.sizes[j] = count_sizes(known[~np.isnan(known)]) if lowest[k] >= 0 else None
         if batch.columns is None:
             return
         head = numbers[:_HEAD]
