@@ -46,8 +46,9 @@ class Steps:
     scale: bool = False
 
 
+SCALE = "scale"
 RECIPES = {
-    "scale": Steps(drop="constant", scale=True),
+    SCALE: Steps(drop="constant", scale=True),
     "paper": Steps(drop="zero"),
     "histogram": Steps(histogram=True),
 }
@@ -108,11 +109,6 @@ class Recipe:
         "log": Flag(),
         "day_first": Maybe(Flag()),
     }
-
-    @property
-    def _takes_logarithms(self) -> bool:
-        """Whether skewed numbers become logarithms, which other steps cannot use or leave out."""
-        return self.log and self.steps is not None and RECIPES[self.steps].scale
 
     def fit(
         self, rows: Any, texts: NDArray[np.intp] | None = None
