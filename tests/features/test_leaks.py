@@ -29,6 +29,7 @@ def study(rng):
     frame = pd.DataFrame({
         "age": age,
         "score": rng.integers(0, 5, 600) + 2 * sick,  # less than surely
+        "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 99, 600), "D"),
         "town": rng.choice(["A", "B", None], 600),
         "gaps": np.where(rng.random(600) < 0.5, np.nan, other),
     })  # fmt: skip

@@ -138,6 +138,8 @@ class Head:
     def leaks(self, labels: Collection[str], words: LabelWords) -> dict[str, tuple[float, str]]:
         """Columns that seem to tell a label, how surely, and why, by the first rows."""
         own = [name for name in self.columns if name in labels]
+        if not own:  # there are none, or they are in another file
+            return {}
         signs = self.batch.select_columns([self.columns.index(name) for name in own])
         others = {self.id, *own, *self.refused, *self.dropped}
         with warnings.catch_warnings():

@@ -521,7 +521,7 @@ class TableSurvey:
         about, rows = (batch.origin, batch.columns, labels, counts), RowPatterns.of(missing)
         survey = cls(*about, n_rows, rows, n_known, *amounts)
         numeric = [j for j, kind in enumerate(types) if kind in (NUMBER, TRUTH)]
-        numbers = survey._add_numbers(batch, numeric)
+        typed = survey._add_numbers(batch, numeric)
         for j, kind in enumerate(types):
             if kind == DATE:
                 numbers = days_of_column(batch, j)
@@ -533,9 +533,10 @@ class TableSurvey:
                 survey.cells[j] = CellSurvey.of(batch, j, as_words=kind == TEXT)
                 if batch.columns is not None:
                     survey.ids[j] = survey.cells[j].numbers
-        if signed is None or sparse.issparse(missing) or n_columns * signed.shape[1] > MOST_PAIRS:
+        is_sparse = sparse.issparse(typed) or sparse.issparse(missing)
+        if signed is None or is_sparse or n_columns * signed.shape[1] > MOST_PAIRS:
             return survey
-        values = {j: _values_of_numbers(numbers[:, k]) for k, j in enumerate(numeric)}
+        values = {j: _values_of_numbers(typed[:, k]) for k, j in enumerate(numeric)}
         values |= {j: _values_of_text(batch, j) for j in survey.cells}
         return replace(survey, ties=LabelTies.of(signed, missing, values))
 
