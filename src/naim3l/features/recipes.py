@@ -83,7 +83,8 @@ class Recipe:
         Whether, with the steps "scale", numbers become logarithms if they are skewed to the right,
         such as amounts over several decades, and their logarithms are much less.
     day_first : bool or None, default=None
-        Whether 3/4/2024 is in April, in columns of which no day above 12 tells. None refuses them.
+        What comes first in dates such as 3/4/2024, if no day above 12 in the column tells: the day
+        if True, and the month if False. None refuses such columns.
 
     Examples
     --------

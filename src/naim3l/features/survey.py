@@ -737,12 +737,12 @@ def _contrast(n: NDArray[np.int64], of: NDArray[np.int64]) -> tuple[NDArray, NDA
 def _values_of_numbers(numbers: NDArray[np.float64]) -> tuple[NDArray[np.intp], list[str]]:
     """Codes (n_rows,), -1 for missing, of small whole numbers, and of all others together."""
     exact = (np.abs(numbers) <= _EXACT) & (numbers == np.floor(numbers))
-    codes = np.where(exact, numbers + _EXACT, 2 * _EXACT + 1)
-    codes = np.where(np.isnan(numbers), -1, codes).astype(np.intp)
-    different, codes_of = np.unique(codes, return_inverse=True)
-    there = different[different >= 0]
-    keys = [_OTHER if k > 2 * _EXACT else str(k - _EXACT) for k in there.tolist()]
-    return codes_of - (len(different) - len(there)), keys
+    values, codes = np.unique(
+        np.where(exact | np.isnan(numbers), numbers, np.inf), return_inverse=True
+    )
+    there = values[~np.isnan(values)]  # before NaN
+    keys = [str(int(value)) if np.isfinite(value) else _OTHER for value in there]
+    return np.where(codes < len(keys), codes, -1), keys
 
 
 def _values_of_text(batch: Batch, j: int) -> tuple[NDArray[np.intp], list[str]]:
