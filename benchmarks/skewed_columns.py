@@ -1,8 +1,7 @@
 """Logarithms of skewed columns, beside the same columns as they are.
 
 Macro-AUC on samples that were set aside, per table, of `NAIM3LCV` with the default recipe and with
-``Recipe(log=False)``: on studies of `naim3l_bench.studies`, on Corel5k, and on made-up amounts
-whose logarithms are normal and have linear effects.
+``Recipe(log=False)``: on studies of `naim3l_bench.studies`, and on made-up amounts whose logarithms are normal and have linear effects.
 
     python benchmarks/skewed_columns.py --data DATA
 """
@@ -15,7 +14,6 @@ import numpy as np
 
 # Rows of each table, all labels of which are known.
 STUDIES = {"nhanes_2017": 900, "birds": 300, "emotions": 300, "yeast": 500, "arxiv2007": 400}
-STUDIES |= {"corel5k_lear4": 1000}
 SPREADS = (0.5, 1.0, 2.3)  # of made-up logarithms; with 2.3, amounts range over five decades
 
 
@@ -56,24 +54,17 @@ def main():
     arguments = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.simplefilter("ignore")
+    from naim3l_bench.studies import open_population
+
     print("| data | table | columns | as they are | logarithms | difference |")
     print("| --- | --- | --: | --: | --: | --: |")
     for spread in SPREADS:
         runs = [measure(make_amounts(spread, s), 900, s) for s in range(arguments.seeds)]
         print_rows(f"amounts, spread {spread:g}", runs)
     for name in arguments.studies:
-        population = open_data(name, arguments.data)
+        population = open_population(name, arguments.data)
         runs = [measure(population, STUDIES[name], s) for s in range(arguments.seeds)]
         print_rows(name, runs)
-
-
-def open_data(name, folder):
-    """A population of the laboratory, or of another file of views in the same form."""
-    from naim3l_bench import studies
-
-    if name not in studies.POPULATIONS:
-        studies.POPULATIONS[name] = studies._read_npz(name)
-    return studies.open_population(name, folder)
 
 
 def print_rows(name, runs):
