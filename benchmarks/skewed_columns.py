@@ -1,7 +1,8 @@
 """Logarithms of skewed columns, beside the same columns as they are.
 
 Macro-AUC on samples that were set aside, per table, of `NAIM3LCV` with the default recipe and with
-``Recipe(log=False)``: on studies of `naim3l_bench.studies`, and on made-up amounts whose logarithms are normal and have linear effects.
+``Recipe(log=False)``: on studies of `naim3l_bench.studies`, and on made-up amounts whose logarithms
+are normal and have linear effects.
 
     python benchmarks/skewed_columns.py --data DATA
 """
