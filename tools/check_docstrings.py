@@ -38,7 +38,8 @@ class RecordValidator(Validator):
         super().__init__(get_doc_object(self._load_obj(obj_name)))
 
     def _doc_parameters(self, sections: list[str]) -> dict[str, Any]:
-        return super()._doc_parameters([*sections, "Attributes"])
+        # First, as numpydoc also takes parameters whose default is None for attributes.
+        return super()._doc_parameters(["Attributes", *sections])
 
 
 def is_record(found: Any) -> bool:

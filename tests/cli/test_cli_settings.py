@@ -3,6 +3,7 @@
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -163,6 +164,9 @@ def test_lam_and_ridge_are_tuned_unless_given():
 
 
 def test_views_get_their_features():
+    assert model_of(log=False, day_first=True).features["lab"] == Recipe(
+        log=False, day_first=True, keep=("turn",)
+    )
     features = model_of(lam=1.0, n_components=7).features
     assert features["clinic"] == Recipe(n_components=7, text=("ward",))
     assert features["lab"] == Recipe(n_components=7, keep=("turn",))
@@ -195,6 +199,7 @@ def test_options_that_do_not_go_together_are_refused(options, message):
 def test_every_key_is_a_parameter_of_a_model_or_of_features():
     parameters = {*NAIM3L().get_params(), *NAIM3LCV().get_params()}
     others = {"tune", "recipe", "n_components", "kernel", "n_landmarks", "gamma"}
+    others |= {"log", "day_first"}
     assert set(MODEL_KEYS) - parameters == others
     assert parameters - set(MODEL_KEYS) == {"views", "features", "init", "verbose"}
 
@@ -405,3 +410,21 @@ def test_names_of_views_and_of_columns(write, tmp_path):
     assert text.isascii() and not set(text) & set("\x1b\x7f")
     assert found.views["a_b"] == ViewSettings(f"{odd}.csv", "id", [odd])
     assert tomllib.loads(text)["views"]["a_b"]["source"] == f"../{odd}.csv"
+
+
+def test_columns_that_tell_a_label_are_named_before_others(tmp_path):
+    """Those known for one side alone, in the settings, and those printed, the surest first."""
+    rng = np.random.default_rng(0)
+    sick = rng.random(200) < 0.2
+    table = pd.DataFrame({
+        "x": rng.normal(size=200).round(2),
+        "smokes": rng.integers(0, 2, 200),
+        "age_when_told": np.where(sick, 40.5, np.nan),
+        "dx": np.where(sick, "yes", "no"),
+    })  # fmt: skip
+    table.to_csv(tmp_path / "clinic.csv", index=False)
+    views, text = draft_settings([str(tmp_path / "clinic.csv")], tmp_path)
+    assert list(views["clinic"][3]) == ["age_when_told"]
+    reason = "known in 100 % of the rows with dx = yes and in 0 % of those with no"
+    assert f'"age_when_told" seems to tell a label: {reason}' in text
+    assert text.index('age_when_told" seems') < text.index("perhaps labels")

@@ -144,3 +144,38 @@ def test_arrays_are_read_as_their_cells(unit):
     np.testing.assert_array_equal(days_of_array(times.to_numpy(f"M8[{unit}]")), expected)
     spans = np.array([1, -36], dtype="m8[h]")
     np.testing.assert_array_equal(days_of_array(spans), [days(span) for span in spans])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2021-06", datetime.datetime(2021, 6, 1)),
+        ("2021-W26", datetime.datetime.fromisocalendar(2021, 26, 1)),
+        ("2021-W26-3", datetime.datetime.fromisocalendar(2021, 26, 3)),
+        ("2021W263", datetime.datetime.fromisocalendar(2021, 26, 3)),
+        ("2024-01-31 10:00 UTC", datetime.datetime(2024, 1, 31, 10)),
+        ("2024-01-31T10:00:00+02:00", datetime.datetime(2024, 1, 31, 8)),
+        ("31.01.2024 14:35", datetime.datetime(2024, 1, 31, 14, 35)),
+        ("31.01.2024 2:35 pm", datetime.datetime(2024, 1, 31, 14, 35)),
+        ("14:35", datetime.datetime(1970, 1, 1, 14, 35)),
+        ("9:05:10", datetime.datetime(1970, 1, 1, 9, 5, 10)),
+        ("14:35:10.5", datetime.datetime(1970, 1, 1, 14, 35, 10, 500_000)),
+        ("12:05 AM", datetime.datetime(1970, 1, 1, 0, 5)),
+        ("12:05PM", datetime.datetime(1970, 1, 1, 12, 5)),
+    ],
+)
+def test_times_weeks_and_months(text, expected):
+    passed = expected - datetime.datetime(1970, 1, 1)
+    assert days(text, DAY_FIRST) == passed / datetime.timedelta(days=1)
+    assert "date" in tags_of(text)[0] and is_date_like(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("24:00", "25:10", "14:60", "13:00 PM", "0:30 AM", "14:35 Uhr", "14:35Z", "12:30-13:30"),
+        *("2021-00", "2021-13", "2021-W00", "2021-W54", "2021-W26-8", "06/2021", "1990-2000"),
+    ],
+)
+def test_codes_that_are_no_times_weeks_or_months(text):
+    assert days(text, DAY_FIRST) is None and not is_date_like(text)

@@ -153,7 +153,10 @@ class TestKinds:
     @pytest.mark.parametrize(
         ("cells", "error"),
         [
-            (["1/2/2024", "3/4/2024"], r"row 0, .*'1/2/2024' cannot .*the order of day and month"),
+            (
+                ["1/2/2024", "3/4/2024"],
+                r"row 0, .*'1/2/2024' .*the order of day .*day_first=T",
+            ),
             (["3/4/2024", "1/13/2024", "13/1/2024"], r"row 1, .*month is first, but .*'13/1/2024'"),
             (["13.1.2024", "29.2.2023"], r"row 1, .*'29.2.2023' .*there is no such day"),
             (["13.1.2024", "14.1.24"], r"row 1, .*the order of year, month and day"),
@@ -186,6 +189,13 @@ class TestKinds:
         assert plan.columns[0].date_order == order and plan.columns[0].mean == np.mean(first_days)
         assert_array_equal(encoded(plan, one(*cells))[0][: len(first_days), 0], first_days)
         assert (order or "days") in plan.columns[0].use
+
+    @pytest.mark.parametrize(("day_first", "found"), [(True, 92), (False, 62)])
+    def test_an_option_decides_only_where_no_day_tells(self, day_first, found):
+        plan = plan_of(one("3.4.1970", "1.1.1970"), day_first=day_first)
+        assert encoded(plan, one("3.4.1970"))[0] == [[found]]
+        told = plan_of(one("3.4.1970", "13.1.1970"), day_first=day_first)
+        assert told.columns[0].date_order == "day first"
 
     def test_new_dates_have_the_order_of_the_training_rows(self):
         plan = plan_of(one("3.4.1970", "13.1.1970", "14.1.1970"))

@@ -29,7 +29,7 @@ from naim3l.files.databases import place_database
 from naim3l.files.secrets import URL, drop_secrets, split_source
 from naim3l.files.tables import open_table
 from naim3l.input.batches import Batch
-from naim3l.input.labels import USUAL_WORDS, LabelWords
+from naim3l.input.labels import USUAL_WORDS, LabelSurvey, LabelWords
 
 _HEADER = """\
 # Guessed from the first rows of each table. Check every entry that is marked as guessed.
@@ -52,6 +52,8 @@ _OPTIONS = """
 # Scores are linear in the columns unless rows are compared by a kernel, one of <kernels>;
 # those for counts are <count kernels>. For some views only: kernel = {{NAME = "rbf"}}
 # kernel = "rbf"
+# Logarithms are taken of skewed numbers unless log = false; day_first = true or false decides
+# about dates such as 3/4/2024, if no day above 12 tells.
 # When to predict yes: <rules>, or a number.
 decide = "guarded"
 random_state = 0
@@ -71,7 +73,7 @@ _NO_PASSWORD = "# The password is left out: add it, or let the driver find it (P
 def draft_settings(
     sources: Sequence[str], folder: Path = Path(), words: LabelWords = USUAL_WORDS
 ) -> tuple[dict[str, list[Any]], str]:
-    """Source, id and labels of views, guessed from the first rows, and settings in TOML."""
+    """Source, id, labels and leaks of views, guessed from first rows, and settings in TOML."""
     heads: list[Head] = []
     for source in sources:
         heads.append(Head.of(_view_name(source, [head.name for head in heads]), source, words))
@@ -86,10 +88,16 @@ def draft_settings(
     if labels_head is None:
         labels = _add_unrecorded(views, labels)
     pairs = list(zip(views, labels, strict=True))
-    lines = [line for pair in pairs for line in _view_lines(*pair, labels_head, folder)]
     added = _added_words(coded, {name for of_view in labels for name in of_view}, words)
+    more = {key: (*getattr(words, key), *of) for key, of in added.items()}
+    leaks = [head.leaks(of_view, replace(words, **more)) for head, of_view in pairs]
+    each = zip(pairs, leaks, strict=True)
+    lines = [line for pair, of in each for line in _view_lines(*pair, of, labels_head, folder)]
     options = fill_lists(_OPTIONS).format(words="\n".join(_word_lines(words, added)))
-    shown = {head.name: [head.source, head.id, [*of_view]] for head, of_view in pairs}
+    shown = {
+        head.name: [head.source, head.id, [*of_view], leaking]
+        for (head, of_view), leaking in zip(pairs, leaks, strict=True)
+    }
     return shown, _HEADER + "\n".join(lines) + "\n" + options
 
 
@@ -106,6 +114,7 @@ class Head:
     unrecorded: dict[str, str]  # columns that are all unknown: labels if other views have them
     refused: dict[str, str]  # columns that the fit would refuse, and why
     dropped: dict[str, str]  # columns that it would drop, and why
+    batch: Batch
     codes: dict[str, set[str]]  # columns with codes of answers alone, and which
     free_text: list[str]  # columns of which it would read the words
 
@@ -125,8 +134,22 @@ class Head:
         refused, dropped, free_text = _judge(batch, survey, sure)
         reason = ids.get(own or "", "")
         codes = {c: of for c in looks if (of := codes_of_answers(frame[c])) is not None}
-        found = likeness, unrecorded, refused, dropped, codes, free_text
+        found = likeness, unrecorded, refused, dropped, batch, codes, free_text
         return cls(name, source, columns, own, reason, *found)
+
+    def leaks(self, labels: Collection[str], words: LabelWords) -> dict[str, tuple[float, str]]:
+        """Columns that seem to tell a label, how surely, and why, by the first rows."""
+        own = [name for name in self.columns if name in labels]
+        if not own:  # there are none, or they are in another file
+            return {}
+        signs = self.batch.select_columns([self.columns.index(name) for name in own])
+        others = {self.id, *own, *self.refused, *self.dropped}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit will warn, by all rows
+            signed = LabelSurvey.with_signs(signs, words)[1]
+            found = TableSurvey.of(self.batch, signed=signed).find_leaks(own)
+        leaks = {self.columns[j]: of for j, of in found.items() if self.columns[j] not in others}
+        return dict(sorted(leaks.items(), key=lambda leak: -leak[1][0]))
 
     def with_coded(self, coded: Collection[str], look: str) -> "Head":
         """The head, in which columns that are coded in all tables look like labels."""
@@ -251,7 +274,11 @@ def _add_unrecorded(
 
 
 def _view_lines(
-    head: Head, labels: dict[str, str], labels_head: Head | None, folder: Path
+    head: Head,
+    labels: dict[str, str],
+    leaks: dict[str, tuple[float, str]],
+    labels_head: Head | None,
+    folder: Path,
 ) -> list[str]:
     """The table [views.NAME] of the settings."""
     name = head.name if head.name.isascii() else _toml(head.name)
@@ -275,6 +302,8 @@ def _view_lines(
     others = {head.id, *labels, *refused, *head.dropped}
     rest = [name for name in head.columns if name not in others]
     lines.append(f"# features: the other columns, {some(rest, 12, _toml) or 'none'}")
+    told = "# guessed: {} seems to tell a label: {}; ignore it?"
+    lines += [told.format(_toml(name), visible(why)) for name, (_, why) in leaks.items()]
     for name, reason in head.dropped.items():
         if name not in labels:
             lines.append(f"# guessed: {_toml(name)} is dropped by the fit ({visible(reason)})")

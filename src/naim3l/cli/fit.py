@@ -131,6 +131,7 @@ def _fit(
     settings: Any, files: Any, limits: Any, *, boosting: bool | str, verbose: int
 ) -> tuple[Any, dict[str, dict[str, Any]]]:
     """The model of the tables of settings, saved, with its page, and facts about views."""
+    from naim3l._warnings import warn_user
     from naim3l.cli.chunks import batch_rows, sample_rows, workers
     from naim3l.cli.settings import make_model
     from naim3l.cli.tables import HEAD, id_of_fit, is_chunked, open_training
@@ -143,7 +144,8 @@ def _fit(
     kept = None if settings.model.get("solver") == "paper" else checkpoint  # has no state
     with workers(*limits) if chunked else nullcontext() as batch_bytes:
         n_rows = HEAD if chunked else None
-        heads = {name: view.read(n_rows, training=True) for name, view in views.items()}
+        notes: list[str] = []
+        heads = {name: view.read(n_rows, notes=notes) for name, view in views.items()}
         given: dict[str, tuple[Any, Any]] = dict(heads)
         if chunked:
             given = {n: v.in_chunks(batch_rows(v, batch_bytes)) for n, v in views.items()}
@@ -155,6 +157,8 @@ def _fit(
         with _kept(checkpoint):
             model.compare(X, Y, boosting=boosting, checkpoint=kept)
             set_titles(model, settings)
+            for note in notes:  # after the warnings of the fit, which matter more
+                warn_user(note)
             for name, view in views.items():
                 model.roles_[name] = view.roles(id_of_fit(model, view, heads[name][0].data))
             model.set_params(verbose=0).set_output(transform="pandas").save(target)

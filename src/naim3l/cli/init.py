@@ -8,6 +8,7 @@ import typer
 from naim3l.cli import options
 from naim3l.cli.app import print_table, report_errors, say
 
+MOST_LEAKS = 5  # columns that are named
 Sources = Annotated[list[str], typer.Argument(help="Tables: files, or databases as for fit.")]
 Target: Any = options.option("Settings file to write.", Path, "--out", "-o")
 Force: Any = options.option("Replace the file if it exists.", bool, "--force")
@@ -44,7 +45,15 @@ def init(
         write_text(out, text)
     rows = [
         [name, show_source(source), id or "–", ", ".join(labels) or "–"]
-        for name, (source, id, labels) in views.items()
+        for name, (source, id, labels, _) in views.items()
+    ]
+    leaks = [
+        (-score, f"{name}, {column}: {why}")
+        for name, (*_, of_view) in views.items()
+        for column, (score, why) in of_view.items()
     ]
     print_table("Guessed", ["view", "source", "id", "labels"], rows, n_left=4)
+    if leaks:
+        say("Columns that seem to tell a label; ignore those that are not known before it:")
+        say(*(f"  {what}" for _, what in sorted(leaks)[:MOST_LEAKS]))
     say(f"Wrote {out}. Check what is marked as guessed, then: naim3l fit --config {out}")

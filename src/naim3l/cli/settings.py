@@ -15,7 +15,7 @@ from naim3l.estimators.naim3l import AUTO, NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.features.encoding import FeatureSpec
 from naim3l.features.kernels import HISTOGRAM_KERNELS, N_LANDMARKS, Kernel
-from naim3l.features.recipes import MAX_COMPONENTS, Recipe
+from naim3l.features.recipes import Recipe
 from naim3l.files.databases import place_database
 from naim3l.files.errors import ReadError, close_names
 from naim3l.files.secrets import URL, show_source
@@ -25,7 +25,8 @@ from naim3l.input.labels import USUAL_WORDS, LabelWords
 # Parameters of the models that no plain value can express, or that the commands set themselves.
 _OTHERS = {"views", "features", "init", "verbose"}
 # What ``features`` of a view is made of; "kernel" and "gamma" may be tables of views.
-_FEATURES = ("recipe", "n_components", "kernel", "n_landmarks", "gamma")
+_OF_RECIPE = ("n_components", "log", "day_first")
+_FEATURES = ("recipe", *_OF_RECIPE, "kernel", "n_landmarks", "gamma")
 _OF_MODEL = {model: set(model().get_params(deep=False)) for model in (NAIM3L, NAIM3LCV)}
 _PARAMETERS = set.union(*_OF_MODEL.values()) - _OTHERS
 # Keys of the tables of the settings, and the types of their values.
@@ -266,7 +267,8 @@ def _features(options: Mapping[str, Any], view: str, columns: Recipe) -> Recipe 
     )
     histograms = name in HISTOGRAM_KERNELS
     steps = options.get("recipe", None if histograms else "scale")
-    recipe = replace(columns, steps=steps, n_components=options.get("n_components", MAX_COMPONENTS))
+    chosen = {key: options[key] for key in _OF_RECIPE if key in options}
+    recipe = replace(columns, steps=steps, **chosen)
     if name is None or name == "linear":
         return recipe
     n_landmarks = options.get("n_landmarks", N_LANDMARKS)

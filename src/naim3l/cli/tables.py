@@ -59,8 +59,13 @@ class ViewTable:
     labels: list[str] = field(default_factory=list)
     words: LabelWords = USUAL_WORDS  # further words of labels
 
-    def read(self, n_rows: int | None = None, *, training: bool = False) -> tuple[Batch, Any]:
-        """Features, and labels (1, 0, NaN = unknown) unless only the first rows are read."""
+    def read(
+        self, n_rows: int | None = None, *, notes: list[str] | None = None
+    ) -> tuple[Batch, Any]:
+        """Features, and labels (1, 0, NaN = unknown) unless only the first rows are read.
+
+        Doubts about the choice of labels are added to the notes, if there are such.
+        """
         own = self.labels if self.labels_table is self.table else []
         ids = [] if self.id is None else [self.id]
         columns = list(dict.fromkeys([*ids, *self.features, *own]))
@@ -68,8 +73,8 @@ class ViewTable:
         frame, origin = self.table.read(n_rows=n_rows, columns=columns, text_columns=text)
         origin = origin.of_table(f"view {self.name!r}")
         frame = self._with_ids(frame, origin)
-        if training:
-            _warn_of_other_labels(self, frame, own)
+        if notes is not None:
+            notes += _other_labels(self, frame, own)
         features = Batch(frame[self.features], origin)
         if n_rows is not None or not self.labels:
             return features, None
@@ -262,8 +267,8 @@ def codes_of_answers(column: Any) -> set[str] | None:
     return found if found <= codes else None
 
 
-def _warn_of_other_labels(view: ViewTable, frame: Any, labels: Collection[str]) -> None:
-    """Warn of features in words of labels, and of 0 and 1 right beside such labels."""
+def _other_labels(view: ViewTable, frame: Any, labels: Collection[str]) -> list[str]:
+    """A note on features in words of labels, and of 0 and 1 right beside such labels, if any."""
     unlisted = [column for column in view.features if column not in view.recipe.keep]
     words = view.words.meanings()
     looks = {column: label_likeness(frame[column], words) for column in unlisted}
@@ -273,12 +278,13 @@ def _warn_of_other_labels(view: ViewTable, frame: Any, labels: Collection[str]) 
         for likely, run in runs:
             if likely and not (beside := set(run)).isdisjoint(labels):
                 alike |= beside - set(labels)
-    if alike:
-        listed = some([column for column in view.features if column in alike])
-        warn_user(
-            f"view {view.name!r}: columns {listed} look like further labels, but are used as "
-            "features. Name them as labels, ignore them, or list them under features to confirm."
-        )
+    if not alike:
+        return []
+    listed = some([column for column in view.features if column in alike])
+    return [
+        f"view {view.name!r}: columns {listed} look like further labels, but are used as features. "
+        "Name them as labels, ignore them, or list them under features to confirm."
+    ]
 
 
 def guess_id(frame: Any, alike: Collection[str], first: str) -> str | None:

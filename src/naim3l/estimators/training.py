@@ -19,17 +19,20 @@ from sklearn.utils import check_random_state
 
 from naim3l import __version__
 from naim3l._arrays import ArrayFields, Mask
+from naim3l._text import some
 from naim3l._threads import blas_threads, thread_map
 from naim3l._warnings import warn_user
 from naim3l.decisions.held_out import Folds
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, stated_text
 from naim3l.features.plan import ViewPlan, columns_of_several_types
+from naim3l.features.recipes import SCALE
 from naim3l.features.survey import TableSurvey
 from naim3l.input.batches import Batch, compare_indexes, present_rows
 from naim3l.input.chunks import memory_limit, n_workers
 from naim3l.input.labels import (
     LabelDecoder,
     LabelSurvey,
+    LabelWords,
     check_seen,
     match_labels,
 )
@@ -44,6 +47,7 @@ from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
 # Rows of each table whose held-out entries decide on parameters, thresholds and probabilities, and
 # to which transformers are fitted that need the rows themselves.
 SAMPLE_ROWS = 50_000
+MOST_LEAKS = 5  # columns that a warning names
 COUNTS = FUSED  # key of the counts of a wide table; no view can have it
 PASS = "statistics"  # of each view, by its position, among the parts of a checkpoint
 
@@ -123,15 +127,17 @@ class SurveyTask:
     names: TableNames
     specs: Mapping[str, FeatureSpec]
     cells: Mapping[str, list[int]]
+    words: LabelWords
     chunked: bool
 
     def __call__(self, part: int, row: int, features: Batch, labels: Batch | None) -> Surveyed:
         assert labels is not None
         present, surveys = dict[str, int](), dict[str, TableSurvey]()
+        words, signed = LabelSurvey.with_signs(labels, self.words)
         for view, batch in self.names.split(self.name, features).items():
             recipe = self.specs[view].recipe
             if recipe is not None and recipe.plan:
-                survey = TableSurvey.of(batch, recipe.text, self.cells.get(view, ()))
+                survey = TableSurvey.of(batch, recipe.text, self.cells.get(view, ()), signed)
                 surveys[view], present[view] = survey, survey.rows.n_present
             else:
                 rows = present_rows(batch, batch.missing, allow_missing=True)
@@ -141,7 +147,7 @@ class SurveyTask:
         if self.chunked and n_rows:  # of tables in memory, it was given when they were read
             caution = compare_indexes(features, labels, part=True)
         cautions = [caution] if caution else []
-        return Surveyed({part: n_rows}, surveys, present, LabelSurvey.of(labels), cautions)
+        return Surveyed({part: n_rows}, surveys, present, words, cautions)
 
 
 @dataclass(frozen=True)
@@ -269,13 +275,40 @@ class Training:
             for caution in surveyed.cautions:
                 warn_user(caution)
             self.decoders[name] = LabelDecoder.of(surveyed.labels, self.tables[name].words)
+        self._warn_of_leaks(found)
         self.plans, used = dict.fromkeys(self.names.views), {}
         for surveyed in found.values():
             for view, survey in surveyed.tables.items():
                 recipe = self.specs[view].recipe
                 assert recipe is not None
-                self.plans[view], used[view] = ViewPlan.of(survey, recipe.keep, recipe.text)
+                self.plans[view], used[view] = ViewPlan.of(
+                    survey,
+                    recipe.keep,
+                    recipe.text,
+                    log=recipe.log and recipe.steps == SCALE,
+                    day_first=recipe.day_first,
+                )
         self.names.keep(used)
+
+    def _warn_of_leaks(self, found: Mapping[str, Surveyed]) -> None:
+        """Warn of the columns that most surely tell a label, unless they are listed to be kept."""
+        leaks = []
+        for name, surveyed in found.items():
+            places = zip(self.positions[name], self.names.labels, strict=True)
+            labels = [label for _, label in sorted((at, of) for at, of in places if at is not None)]
+            for view, survey in surveyed.tables.items():
+                recipe, names = self.specs[view].recipe, dict(enumerate(survey.columns or ()))
+                assert recipe is not None
+                for j, (score, why) in survey.find_leaks(labels).items():
+                    if names.get(j) not in recipe.keep:
+                        leaks.append((-score, f"{survey.place(j)} ({why})"))
+        if leaks:
+            warn_user(
+                "columns that seem to tell a label: "
+                f"{some([what for _, what in sorted(leaks)], MOST_LEAKS, str)}. Leave them out if "
+                "they are not known before the label (in the settings, list them under ignore); "
+                "keep of Recipe, or features in the settings, confirms them."
+            )
 
     def _survey(self, name: str) -> Surveyed:
         """Survey of a table; a second one if types of columns differ between batches."""
@@ -292,8 +325,9 @@ class Training:
         return found
 
     def _survey_once(self, name: str, cells: Mapping[str, list[int]]) -> Surveyed:
-        task = SurveyTask(name, self.names, self.specs, cells, self.tables[name].chunked)
-        return self.tables[name].fold(task, Surveyed.combine, **self._bar("survey", name))
+        table = self.tables[name]
+        task = SurveyTask(name, self.names, self.specs, cells, table.words, table.chunked)
+        return table.fold(task, Surveyed.combine, **self._bar("survey", name))
 
     def _bar(self, what: str, table: str) -> dict[str, Any]:
         """Options of the progress bar of a pass."""

@@ -119,23 +119,29 @@ _DAY, _MICROSECOND = datetime.timedelta(days=1), datetime.timedelta(microseconds
 _TIME = r"(?:[T ](\d{1,2}:\d\d.*))?"
 _YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}}){_TIME}", re.ASCII)
 _YEAR_LAST = re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}|\d{{2}}){_TIME}", re.ASCII)
+_CLOCK = re.compile(r"(\d{1,2})(:\d\d(?::\d\d(?:[.,]\d+)?)?)(?: ?([AP])M)?(.*)", _FLAGS)
+_WEEK_OR_MONTH = re.compile(r"\d{4}(-?W\d\d(-?\d)?|-\d\d)", re.ASCII)  # 2021-W26-3, 2021-06
 # Of dates with the year last, of which a day above 12 tells, for the whole column.
 ORDERS = DAY_FIRST, MONTH_FIRST = "day first", "month first"
 
 
 def is_date_like(cell: Any) -> bool:
-    """Whether a cell is a date or time, or text that is written like a date."""
+    """Whether a cell is a date or time, or text that is written like a date.
+
+    Times of day, weeks and months are only those that there are: 14:75 and 2021-13 may be codes.
+    """
     if isinstance(cell, str):
         text = cell.strip()
-        return any(form.fullmatch(text) for form in (_YEAR_FIRST, _YEAR_LAST))
+        forms = _YEAR_FIRST, _YEAR_LAST
+        return any(form.fullmatch(text) for form in forms) or days(text) is not None
     return isinstance(cell, TIMES)
 
 
 def days(cell: Any, order: str = "") -> float | None:
     """Days since 1970-01-01, or of a duration or time of day; None if a cell is none of these.
 
-    Text with the year last, in four digits, is read in one of `ORDERS`, and not without one. Times
-    with a time zone are converted to UTC.
+    Text with the year last, in four digits, is read in one of `ORDERS`, and not without one. A week
+    is its Monday, a month its first day. Times with a time zone are converted to UTC.
     """
     if isinstance(cell, str):
         cell = _parse_date(cell.strip(), order)
@@ -166,18 +172,34 @@ def days_of_array(values: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(np.isnat(values), np.nan, microseconds / (_DAY / _MICROSECOND))
 
 
-def _parse_date(text: str, order: str) -> datetime.datetime | None:
-    if (found := _YEAR_FIRST.fullmatch(text)) is not None:
-        year, _, month, day, time = found.groups()
-    elif order and (found := _YEAR_LAST.fullmatch(text)) is not None and len(found[4]) == 4:
-        day, _, month, year, time = found.groups()
-        if order == MONTH_FIRST:
-            day, month = month, day
-    else:
-        return None
+def _parse_date(text: str, order: str) -> datetime.datetime | datetime.date | datetime.time | None:
+    """The date or time that text spells; None if there is no such day or time."""
     try:
-        date = datetime.date(int(year), int(month), int(day))
-        clock = (time or "00:00").strip().rjust(5, "0")
-        return datetime.datetime.combine(date, datetime.time.fromisoformat(clock))
-    except ValueError:  # no such day or time
+        if _WEEK_OR_MONTH.fullmatch(text):
+            return datetime.date.fromisoformat(text if "W" in text else f"{text}-01")
+        if (found := _YEAR_FIRST.fullmatch(text)) is not None:
+            year, _, month, day, time = found.groups()
+        elif order and (found := _YEAR_LAST.fullmatch(text)) is not None and len(found[4]) == 4:
+            day, _, month, year, time = found.groups()
+            if order == MONTH_FIRST:
+                day, month = month, day
+        else:
+            clock = _parse_time(text)
+            return None if clock is None or clock.tzinfo else clock
+        date, clock = datetime.date(int(year), int(month), int(day)), _parse_time(time or "0:00")
+        return None if clock is None else datetime.datetime.combine(date, clock)
+    except ValueError:
         return None
+
+
+def _parse_time(text: str) -> datetime.time | None:
+    """Time of day, of 24 hours, or of 12 before AM or PM, with or without a time zone."""
+    if (found := _CLOCK.fullmatch(text.strip())) is None:
+        return None
+    hour, (rest, half, zone) = int(found[1]), found.groups()[1:]
+    if half is not None:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + 12 * (half in "pP")
+    zone = {"UTC": "Z", "GMT": "Z"}.get(zone.strip(), zone.strip())
+    return datetime.time.fromisoformat(f"{hour:02}{rest}{zone}")

@@ -45,7 +45,8 @@ _COUNT = Interval(Integral, 1, None, closed="left")
 _OF_RECIPE = {
     "steps": [StrOptions({*RECIPES}), None],
     "n_components": [_COUNT, None],
-    "plan": ["boolean"],
+    **{key: ["boolean"] for key in ("plan", "log")},
+    "day_first": ["boolean", None],
     **{key: [list, tuple, set] for key in ("text", "keep")},
 }
 _OF_KERNEL = {

@@ -46,6 +46,9 @@ from naim3l.features.survey import (
     TableSurvey,
     days_of_column,
     find_ids,
+    find_shift,
+    mean_logarithm,
+    take_logarithm,
     types_and_missing,
 )
 from naim3l.features.terms import MOST_TERMS, N_TERMS, TermCounts, tf_idf
@@ -83,7 +86,7 @@ class ColumnPlan:
     name: str  # or "column 3" if it has none
     kind: str
     missing: float  # share of the training rows that have the view
-    mean: float = 0.0  # which missing cells are filled with; in days since 1970-01-01
+    mean: float = 0.0  # which missing cells are filled with; of days, or of logarithms
     decimal: str = POINT
     # Values of text that have a column each, None for missing cells; the number of others, which
     # share one more column with values that are new.
@@ -95,6 +98,8 @@ class ColumnPlan:
     # Of free text, the hashed terms that have a column each, and the weights of these columns.
     terms: list[int] = field(default_factory=list)
     idf: list[float] = field(default_factory=list)
+    # What is added to numbers before their logarithm; 0 if they are used as they are.
+    log_shift: float = 0.0
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "name": Text(),
@@ -109,10 +114,13 @@ class ColumnPlan:
         "date_order": Text(("", *ORDERS)),
         "terms": ListOf(Whole(0, N_TERMS - 1), "terms"),
         "idf": ListOf(Number(above=0), "terms"),
+        "log_shift": Number(0, LARGEST),
     }
 
     def _check_stored(self) -> None:
-        """Refuse terms of a column that has no text, and text that is read in two ways."""
+        """Refuse terms of a column that has no text, logarithms of others, and text in two ways."""
+        if self.log_shift and self.kind != NUMBER:
+            raise ValueError("only numbers have logarithms.")
         if self.terms and (self.kind != TEXT or self.categories or self.n_rare):
             raise ValueError("only free text has terms, and its values are no columns.")
 
@@ -129,7 +137,7 @@ class ColumnPlan:
             together = f", {self.n_rare} rare ones one together" if self.n_rare else ""
             return f"{len(self.categories)} values became columns{together}"
         filled = "missing cells filled with the mean" if self.missing > 0 else None
-        parts = _READ_AS.get(self.kind), self.date_order, filled
+        parts = _READ_AS.get(self.kind), "logarithm" * bool(self.log_shift), self.date_order, filled
         return ", ".join(part for part in parts if part) or "used"
 
     @property
@@ -153,7 +161,8 @@ class ColumnPlan:
 class ViewPlan:
     """The columns of a view, and numbers from its cells without any missing one.
 
-    Missing numbers are replaced by the mean of their column. Truth values become 0 and 1, and dates
+    Missing numbers are replaced by the mean of their column. Skewed numbers become logarithms, see
+    `find_shift`. Truth values become 0 and 1, and dates
     become days since 1970-01-01. Each of the `MOST_CATEGORIES` most frequent values of text becomes
     a column of 0 and 1, as does a missing cell; values in fewer than `RARE_WORD` rows, all others,
     and later those that were not in the training rows share one. Free text becomes the weighted
@@ -171,13 +180,20 @@ class ViewPlan:
 
     @classmethod
     def of(
-        cls, survey: TableSurvey, keep: Collection[str] = (), text: Collection[str] = ()
+        cls,
+        survey: TableSurvey,
+        keep: Collection[str] = (),
+        text: Collection[str] = (),
+        *,
+        log: bool = True,
+        day_first: bool | None = None,
     ) -> tuple["ViewPlan", list[int]]:
         """Plan of a table, and positions of the columns that are used; ``keep`` names some.
 
-        Those in ``text`` are read as free text if more than half of their values differ.
+        Those in ``text`` are read as free text if more than half of their values differ. Without
+        ``log``, no column becomes logarithms; ``day_first`` decides about ambiguous dates.
         """
-        dropped, kinds, terms = _judge_columns(survey, keep, text)
+        dropped, kinds, terms = _judge_columns(survey, keep, text, day_first)
         used = [j for j in range(len(survey.labels)) if j not in dropped]
         if not used:
             reasons = "; ".join(f"{survey.labels[j]}: {why}" for j, (_, why) in dropped.items())
@@ -188,7 +204,7 @@ class ViewPlan:
         planned = [
             _plan_text(survey, j, terms[j], of_each, n_rows)
             if j in terms
-            else _plan_column(survey, j, kinds[j], amounts.get(j), n_rows)
+            else _plan_column(survey, j, kinds[j], amounts.get(j), n_rows, log=log)
             for j in used
         ]
         others = []
@@ -273,9 +289,21 @@ class ViewPlan:
         stored = numbers.data if sparse.issparse(numbers) else numbers
         if stored.size and not (np.nanmax(np.abs(stored), initial=0) <= LARGEST):
             check_finite(rows.select_columns(at), _filled(numbers, np.zeros(len(at))))
+        if any(self.columns[j].log_shift for j in at):
+            numbers = _logarithms(numbers, [self.columns[j].log_shift for j in at])
+            stored = numbers
         if np.isnan(stored).any():
             numbers = _filled(numbers, np.array([self.columns[j].mean for j in at]))
         return numbers
+
+
+def _logarithms(numbers: Any, shifts: Sequence[float]) -> NDArray[np.float64]:
+    """A dense copy of the numbers with logarithms in the columns that have a shift."""
+    found = numbers.toarray() if sparse.issparse(numbers) else np.array(numbers, dtype=float)
+    for k, shift in enumerate(shifts):
+        if shift:
+            found[:, k] = take_logarithm(found[:, k], shift)
+    return found
 
 
 def _filled(numbers: Any, values: NDArray[np.float64]) -> Any:
@@ -381,7 +409,7 @@ def columns_of_several_types(survey: TableSurvey) -> list[int]:
 
 
 def _judge_columns(
-    survey: TableSurvey, keep: Collection[str], text: Collection[str]
+    survey: TableSurvey, keep: Collection[str], text: Collection[str], day_first: bool | None
 ) -> tuple[dict[int, tuple[str, str]], dict[int, Kind], dict[int, TermCounts]]:
     """What to do about columns that are dropped, and why; the kinds of others; and free text."""
     n_rows, n_known = survey.rows.n_present, survey.n_known
@@ -393,7 +421,8 @@ def _judge_columns(
     for j, name in enumerate(survey.columns or ()):
         if name in keep:
             dropped.pop(j, None)
-    kinds = {j: judge_column(survey, j) for j in range(len(survey.labels)) if j not in dropped}
+    used = [j for j in range(len(survey.labels)) if j not in dropped]
+    kinds = {j: judge_column(survey, j, day_first) for j in used}
     terms = {}
     for j, kind in kinds.items():
         if kind.name != TEXT or not _has_many_values(survey, j):
@@ -408,7 +437,7 @@ def _judge_columns(
     return dropped, kinds, terms
 
 
-def judge_column(survey: TableSurvey, j: int) -> Kind:
+def judge_column(survey: TableSurvey, j: int, day_first: bool | None = None) -> Kind:
     """Kind of a column; warns of odd cells, and refuses too many, or ambiguous ones."""
     types, n_known = survey.types[j], int(survey.n_known[j])
     cells = survey.cells.get(j)
@@ -424,13 +453,13 @@ def judge_column(survey: TableSurvey, j: int) -> Kind:
             "column out."
         )
     if types[DATE] + n["date-like"] == n_known > 0:
-        return Kind(DATE, order="" if cells is None else _date_order(survey, j, cells))
+        return Kind(DATE, order="" if cells is None else _date_order(survey, j, cells, day_first))
     if types[TRUTH] + n["truth"] == n_known > 0:
         return Kind(TRUTH)
     return Kind(NUMBER) if cells is None else _judge_numbers(survey, j, cells)
 
 
-def _date_order(survey: TableSurvey, j: int, cells: CellSurvey) -> str:
+def _date_order(survey: TableSurvey, j: int, cells: CellSurvey, day_first: bool | None) -> str:
     """Order of day and month in a column of dates; refuses dates that cannot be read in one."""
     first, found = cells.first, [order for order in ORDERS if order in cells.first]
     if "undated" in first:
@@ -440,8 +469,14 @@ def _date_order(survey: TableSurvey, j: int, cells: CellSurvey) -> str:
         place, cell = first[MONTH_FIRST]
         why = f"its month is first, but the day is in {quote(first[DAY_FIRST][1])}"
     elif "either" in first and not found:
+        if day_first is not None:
+            return DAY_FIRST if day_first else MONTH_FIRST
         place, cell = first["either"]
-        why = "the order of day and month is ambiguous, because no day in the column is above 12"
+        why = (
+            "the order of day and month is ambiguous, because no day in the column is above 12; "
+            "say which is first, with day_first=True or False of Recipe in Python, or day_first = "
+            "true or false under [model] in the settings"
+        )
     else:
         return found[0] if found else DAY_FIRST if "year-last" in first else ""
     raise ValueError(
@@ -593,7 +628,7 @@ def _reading(kind: Kind) -> str:
 
 
 def _plan_column(
-    survey: TableSurvey, j: int, kind: Kind, amounts: Amounts | None, n_rows: int
+    survey: TableSurvey, j: int, kind: Kind, amounts: Amounts | None, n_rows: int, *, log: bool
 ) -> ColumnPlan:
     n_known = int(survey.n_known[j])
     missing = (n_rows - n_known) / max(n_rows, 1)
@@ -606,9 +641,12 @@ def _plan_column(
         cells = survey.cells[j]
         n_odd = cells.n["known"] - cells.n[f"number{kind.decimal}"]
     missing, mean = missing + n_odd / max(n_rows, 1), amounts.total / max(n_known - n_odd, 1)
-    constant = amounts.lowest >= amounts.highest
+    constant, shift = amounts.lowest >= amounts.highest, 0.0
+    if log and kind.name == NUMBER and amounts.sizes:
+        shift = find_shift(amounts.sizes)
+        mean = mean_logarithm(amounts.sizes, shift) if shift else mean
     about = _name(survey, j), kind.name, missing, mean, kind.decimal
-    return ColumnPlan(*about, constant=constant, date_order=kind.order)
+    return ColumnPlan(*about, constant=constant, date_order=kind.order, log_shift=shift)
 
 
 def _plan_text(

@@ -46,8 +46,9 @@ class Steps:
     scale: bool = False
 
 
+SCALE = "scale"
 RECIPES = {
-    "scale": Steps(drop="constant", scale=True),
+    SCALE: Steps(drop="constant", scale=True),
     "paper": Steps(drop="zero"),
     "histogram": Steps(histogram=True),
 }
@@ -78,6 +79,12 @@ class Recipe:
         are read if more than half of their values differ.
     keep : sequence of str, default=()
         Columns that are used even if they look like ids or are almost empty.
+    log : bool, default=True
+        Whether, with the steps "scale", numbers become logarithms if they are skewed to the right,
+        such as amounts over several decades, and their logarithms are much less.
+    day_first : bool or None, default=None
+        What comes first in dates such as 3/4/2024, if no day above 12 in the column tells: the day
+        if True, and the month if False. None refuses such columns.
 
     Examples
     --------
@@ -91,6 +98,8 @@ class Recipe:
     plan: bool = True
     text: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+    log: bool = True
+    day_first: bool | None = None
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "steps": Maybe(Text(RECIPES)),
@@ -98,6 +107,8 @@ class Recipe:
         "plan": Flag(),
         "text": ListOf(Text(), as_tuple=True),
         "keep": ListOf(Text(), as_tuple=True),
+        "log": Flag(),
+        "day_first": Maybe(Flag()),
     }
 
     def fit(

@@ -4,7 +4,7 @@ Surveys of batches are combined to that of the table, which `naim3l.features.pla
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -13,9 +13,10 @@ from uuid import UUID
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from naim3l._arrays import Mask
 from naim3l._hashing import splitmix64
 from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
@@ -247,16 +248,95 @@ def _why_numbers(name: str, numbers: WholeNumbers, n_rows: int, all_differ: bool
     return ""
 
 
+# Logarithms of skewed numbers. Amounts, concentrations and counts often spread over decades, to the
+# right: standardised as they are, a few rows would decide. Counts of numbers by quarters of an
+# octave, between 2^(k/4) and 2^((k+1)/4), tell how skewed they are, and how skewed their logarithms
+# are. They are whole numbers, so that they do not depend on how rows are divided into batches.
+
+PER_OCTAVE = 4
+ZERO = -10_000  # the bin of 0
+# Zeros of some programs are tiny numbers: those below this share of the largest count as 0.
+TINY = 1e-12
+LOW_SHARE = 0.25  # of the positive numbers, which are below the shift
+SKEWED, LESS = 1.5, 0.5  # least skewness of the numbers, and most of logarithms as a share of it
+
+
+def count_sizes(numbers: NDArray[np.float64], repeats: ArrayLike = 1) -> Counter[int] | None:
+    """Rows in each bin, of numbers (n,) in ``repeats`` rows each; None if one is negative."""
+    if numbers.min(initial=0) < 0:
+        return None
+    kept = numbers <= LARGEST  # others are refused
+    with np.errstate(divide="ignore"):
+        sizes = np.floor(PER_OCTAVE * np.log2(numbers[kept]))
+    bins, of_number = np.unique(np.maximum(sizes, ZERO).astype(int), return_inverse=True)
+    n = np.bincount(of_number, np.broadcast_to(repeats, numbers.shape)[kept], len(bins))
+    return Counter(dict(zip(bins.tolist(), n.astype(int).tolist(), strict=True)))
+
+
+def add_sizes(first: Counter[int] | None, second: Counter[int] | None) -> Counter[int] | None:
+    """Rows of both in each bin."""
+    return None if first is None or second is None else first + second
+
+
+def find_shift(counts: Mapping[int, int]) -> float:
+    """What is added to numbers before the logarithm; 0 if none should be taken.
+
+    It is a lower quartile, rounded down to a power of 2: logarithms without it would spread zeros
+    and the smallest numbers as far as the largest.
+    """
+    values, n = _values(counts)
+    at = np.flatnonzero(values)
+    if not len(at):
+        return 0.0
+    of_positive = np.cumsum(n[at])
+    low = values[at][np.searchsorted(of_positive, LOW_SHARE * of_positive[-1])]
+    shift = float(2.0 ** np.floor(np.log2(low)))
+    before, after = _skewness(values, n), _skewness(np.log(values + shift), n)
+    return shift if before >= SKEWED and abs(after) <= LESS * before else 0.0
+
+
+def mean_logarithm(counts: Mapping[int, int], shift: float) -> float:
+    """Mean of the shifted logarithms, with each number at the middle of its bin."""
+    values, n = _values(counts)
+    return float(np.average(take_logarithm(values, shift), weights=n))
+
+
+def take_logarithm(numbers: ArrayLike, shift: float) -> NDArray[np.float64]:
+    """``log(numbers + shift)``; negative numbers, which no training row has, count as 0."""
+    return np.log(np.maximum(numbers, 0) + shift)
+
+
+def _values(counts: Mapping[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The middle of each bin, in ascending order, and the numbers of rows."""
+    bins = np.array(sorted(counts))
+    n = np.array([counts[k] for k in bins.tolist()], dtype=float)
+    values = np.where(bins == ZERO, 0.0, 2.0 ** ((bins + 0.5) / PER_OCTAVE))
+    return np.where(values < TINY * values.max(initial=0), 0.0, values), n
+
+
+def _skewness(values: NDArray[np.float64], n: NDArray[np.float64]) -> float:
+    deviations = values - np.average(values, weights=n)
+    scale = np.abs(deviations).max()
+    if not scale > 0:
+        return 0.0
+    second, third = (np.average((deviations / scale) ** p, weights=n) for p in (2, 3))
+    return float(third / second**1.5)
+
+
+_NO_SIZES: Counter[int] = Counter()
+
+
 class Amounts(NamedTuple):
     """Sum and range of numbers; those beyond `LARGEST` are not in the sum."""
 
     total: float = 0.0
     lowest: float = np.inf
     highest: float = -np.inf
+    sizes: Counter[int] | None = _NO_SIZES  # see `count_sizes`
 
     def combine(self, other: "Amounts") -> "Amounts":
         ends = min(self.lowest, other.lowest), max(self.highest, other.highest)
-        return Amounts(self.total + other.total, *ends)
+        return Amounts(self.total + other.total, *ends, add_sizes(self.sizes, other.sizes))
 
 
 @dataclass(frozen=True)
@@ -304,7 +384,7 @@ class CellSurvey:
         """The survey with tags of the different known cells, given by code, cell and rows."""
         n, found, firsts = self.n, list[str](), dict[str, tuple[int, Any]]()
         sums = dict.fromkeys((*READINGS, "truth", *ORDERS), Amounts())
-        numbers = np.full(codes.max(initial=-1) + 1, np.nan)
+        numbers, read = np.full(codes.max(initial=-1) + 1, np.nan), defaultdict(list)
         for k, cell, n_rows in known:
             tags, values = tags_of(cell)
             for tag in tags:
@@ -316,9 +396,13 @@ class CellSurvey:
                     firsts.setdefault(f"large{reading}", (k, cell))
                 total = 0.0 if is_large else n_rows * value
                 sums[reading] = sums[reading].combine(Amounts(total, value, value))
+                read[reading].append((value, n_rows))
             numbers[k] = values.get(POINT, np.nan)
             if "code" in tags:
                 found.append(cell)
+        for reading in READINGS:
+            cells, rows = np.array(read[reading], dtype=float).reshape(-1, 2).T
+            sums[reading] = sums[reading]._replace(sizes=count_sizes(cells, rows))
         of_numbers = self.numbers
         if n["number."] == n["known"] > n["truth"]:
             in_rows = numbers[codes[codes >= 0]]
@@ -410,14 +494,24 @@ class TableSurvey:
     highest: NDArray[np.float64]
     # Row, and error, for the first typed number of a column that is infinite or too large.
     too_large: dict[int, tuple[int, Exception]] = field(default_factory=dict)
+    # Of typed numbers that are not sparse, see `count_sizes`.
+    sizes: dict[int, Counter[int] | None] = field(default_factory=dict)
     cells: dict[int, CellSurvey] = field(default_factory=dict)  # of text and Python objects
     ids: dict[int, IdEvidence] = field(default_factory=dict)  # from numbers, if columns have names
+    ties: "LabelTies | None" = None  # to labels, if these are given, and not very many
 
     @classmethod
     def of(
-        cls, batch: Batch, text: Collection[str] = (), cells: Collection[int] = ()
+        cls,
+        batch: Batch,
+        text: Collection[str] = (),
+        cells: Collection[int] = (),
+        signed: NDArray[np.int8] | None = None,
     ) -> "TableSurvey":
-        """Survey; columns in ``text`` are text, those at ``cells`` are read cell by cell."""
+        """Survey; columns in ``text`` are text, those at ``cells`` are read cell by cell.
+
+        With labels ``signed`` (n_rows, n_labels), 1 = yes, -1 = no, leaks can be found.
+        """
         n_rows, n_columns = batch.shape
         types, missing = types_and_missing(batch, text, cells)
         n_known = n_rows - np.asarray(missing.sum(axis=0)).ravel().astype(int)
@@ -426,7 +520,8 @@ class TableSurvey:
         amounts = np.zeros(n_columns), np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
         about, rows = (batch.origin, batch.columns, labels, counts), RowPatterns.of(missing)
         survey = cls(*about, n_rows, rows, n_known, *amounts)
-        survey._add_numbers(batch, [j for j, kind in enumerate(types) if kind in (NUMBER, TRUTH)])
+        numeric = [j for j, kind in enumerate(types) if kind in (NUMBER, TRUTH)]
+        typed = survey._add_numbers(batch, numeric)
         for j, kind in enumerate(types):
             if kind == DATE:
                 numbers = days_of_column(batch, j)
@@ -438,7 +533,19 @@ class TableSurvey:
                 survey.cells[j] = CellSurvey.of(batch, j, as_words=kind == TEXT)
                 if batch.columns is not None:
                     survey.ids[j] = survey.cells[j].numbers
-        return survey
+        is_sparse = sparse.issparse(typed) or sparse.issparse(missing)
+        if signed is None or is_sparse or n_columns * signed.shape[1] > MOST_PAIRS:
+            return survey
+        values = {j: _values_of_numbers(typed[:, k]) for k, j in enumerate(numeric)}
+        values |= {j: _values_of_text(batch, j) for j in survey.cells}
+        return replace(survey, ties=LabelTies.of(signed, missing, values))
+
+    def find_leaks(self, labels: Sequence[str]) -> dict[int, tuple[float, str]]:
+        """How surely columns tell one of the labels, and why, of those that seem to."""
+        if (ties := self.ties) is None:
+            return {}
+        found = {j: ties.suspicion(j, labels) for j in range(len(self.labels))}
+        return {j: of for j, of in found.items() if of[0]}
 
     def column_label(self, j: int) -> str:
         return self.labels[j]
@@ -465,8 +572,10 @@ class TableSurvey:
             lowest=np.minimum(self.lowest, other.lowest),
             highest=np.maximum(self.highest, other.highest),
             too_large=later | self.too_large,
+            sizes=_combine_items(self.sizes, other.sizes, add_sizes),
             cells=_combine_items(self.cells, other.cells, CellSurvey.combine),
             ids=_combine_items(self.ids, other.ids, IdEvidence.combine),
+            ties=None if self.ties is None or other.ties is None else self.ties.combine(other.ties),
         )
 
     def n_typed(self, j: int) -> int:
@@ -479,13 +588,13 @@ class TableSurvey:
         for j, reading in readings.items():
             typed = float(self.totals[j]), float(self.lowest[j]), float(self.highest[j])
             of_cells = self.cells[j].sums.get(reading) if j in self.cells else None
-            found[j] = Amounts(*typed).combine(of_cells or Amounts())
+            found[j] = Amounts(*typed, self.sizes.get(j, _NO_SIZES)).combine(of_cells or Amounts())
         return found
 
-    def _add_numbers(self, batch: Batch, numeric: list[int]) -> None:
-        """Add what typed numbers and truth values tell."""
+    def _add_numbers(self, batch: Batch, numeric: list[int]) -> Any:
+        """Add what typed numbers and truth values tell; returns these, (n_rows, n_numeric)."""
         if not numeric or not self.n_rows:
-            return
+            return np.empty((self.n_rows, len(numeric)))
         part = batch if len(numeric) == batch.shape[1] else batch.select_columns(numeric)
         filled = numbers = part.numbers(allowed=AS_NUMBERS)
         is_sparse = sparse.issparse(numbers)
@@ -509,8 +618,11 @@ class TableSurvey:
                 error = ValueError(refusal_of_number(part.place(row, k), column[row]))
                 self.too_large[numeric[k]] = row, error
         self.totals[numeric], self.lowest[numeric], self.highest[numeric] = totals, lowest, highest
+        for k, j in enumerate(() if is_sparse else numeric):
+            known = numbers[:, k]
+            self.sizes[j] = count_sizes(known[~np.isnan(known)]) if lowest[k] >= 0 else None
         if batch.columns is None:
-            return
+            return numbers
         head = numbers[:_HEAD]
         whole = (np.isnan(head) | (head == np.floor(head))).all(axis=0)
         for k, j in enumerate(numeric):
@@ -518,6 +630,7 @@ class TableSurvey:
             if whole[k] and not self.types[j][TRUTH]:
                 known = numbers[:, k]
                 self.ids[j] = IdEvidence.of_numbers(known[~np.isnan(known)])
+        return numbers
 
 
 def _combine_items(first: dict[Any, Any], second: dict[Any, Any], combine: Any) -> dict[Any, Any]:
@@ -536,6 +649,114 @@ def find_ids(survey: TableSurvey) -> dict[int, str]:
         if evidence is not None and (reason := evidence.why_id(name)):
             found[j] = reason
     return found
+
+
+# Leaks: columns that tell a label, such as the age at which a disease was found.
+
+MOST_PAIRS = 50_000  # columns times labels; beyond it, nothing is counted
+MOST_TIED = 60  # different values of text that are counted
+_EXACT = 16  # whole numbers up to here are counted singly
+_OTHER = "another number"
+FEWEST_TIED = 10  # rows with yes, and with no
+# Difference between the shares of rows with yes and with no in which a column is known, or has a
+# value, that no column reaches which is known before the label: of surveys, records and pictures,
+# the largest were 0.69 and 0.82. Or the ratio of two such shares, if the larger one is not small.
+KNOWN_GAP, VALUE_GAP = 0.8, 0.9
+LEAST_SHARE, LARGE_RATIO = 0.2, 100
+
+
+@dataclass(frozen=True)
+class LabelTies:
+    """In how many rows with yes, and with no, of each label columns are known, and have values."""
+
+    rows: NDArray[np.int64]  # (2, n_labels)
+    known: NDArray[np.int64]  # (n_columns, 2, n_labels)
+    values: dict[int, dict[str, NDArray[np.int64]] | None]  # by column; None if there are too many
+
+    @classmethod
+    def of(cls, signed: NDArray[np.int8], missing: Mask, values: Mapping[int, Any]) -> "LabelTies":
+        """Ties of rows to labels (n_rows, n_labels): 1 = yes, -1 = no.
+
+        ``values`` has the codes (n_rows,), -1 for missing, and the values of some columns.
+        """
+        signs = np.hstack([signed > 0, signed < 0]) & ~missing.all(axis=1, keepdims=True)
+
+        def count(which: Mask) -> NDArray[np.int64]:
+            return (which.astype(float) @ signs).astype(np.int64).reshape(-1, 2, signed.shape[1])
+
+        tied = {
+            j: None
+            if len(keys) > MOST_TIED
+            else dict(zip(keys, count(np.arange(len(keys))[:, None] == codes), strict=True))
+            for j, (codes, keys) in values.items()
+        }
+        return cls(count(np.ones((1, len(signed)), dtype=bool))[0], count(~missing.T), tied)
+
+    def combine(self, other: "LabelTies") -> "LabelTies":
+        """Ties of the rows of both."""
+
+        def add(a: Any, b: Any) -> Any:
+            both = None if a is None or b is None else _combine_items(a, b, np.add)
+            return both if both is None or len(both) <= MOST_TIED else None
+
+        values = _combine_items(self.values, other.values, add)
+        return LabelTies(self.rows + other.rows, self.known + other.known, values)
+
+    def suspicion(self, j: int, labels: Sequence[str]) -> tuple[float, str]:
+        """How surely a column tells one of the labels, and why; 0 if it does not seem to."""
+        tied: list[Any] = [("known", self.known[j], self.rows, KNOWN_GAP, LARGE_RATIO)]
+        for value, n in (self.values.get(j) or {}).items():
+            tied.append((f"is {value}", n, self.known[j], VALUE_GAP, np.inf))
+        best = 0.0, ""
+        for what, n, of, least, ratio in tied:
+            gap, large_ratio = _contrast(n, of)
+            gap = np.where((gap >= least) | (large_ratio >= ratio), gap, 0)
+            k = int(gap.argmax())
+            if gap[k] > best[0]:
+                yes, no = np.round(100 * n[:, k] / of[:, k])
+                reason = f"{what} in {yes:.0f} % of the rows with {labels[k]} = yes"
+                best = float(gap[k]), f"{reason} and in {no:.0f} % of those with no"
+        return best
+
+
+def _contrast(n: NDArray[np.int64], of: NDArray[np.int64]) -> tuple[NDArray, NDArray]:
+    """Difference between shares (2, n_labels), towards 0 if rows are few; and their ratio.
+
+    The ratio is that of shares, or of what they lack of 1; 0 if the larger of them is small.
+    """
+    gaps, ratios = [], []
+    for part in (n, of - n):
+        for one, other in ((0, 1), (1, 0)):
+            large, small = part[one] / (of[one] + 1), (part[other] + 1) / (of[other] + 1)
+            gaps.append(large - small)
+            ratios.append(np.where(large >= LEAST_SHARE, large / small, 0))
+    enough = of.min(axis=0) >= FEWEST_TIED
+    return np.max(gaps, axis=0) * enough, np.max(ratios, axis=0) * enough
+
+
+def _values_of_numbers(numbers: NDArray[np.float64]) -> tuple[NDArray[np.intp], list[str]]:
+    """Codes (n_rows,), -1 for missing, of small whole numbers, and of all others together."""
+    exact = (np.abs(numbers) <= _EXACT) & (numbers == np.floor(numbers))
+    values, codes = np.unique(
+        np.where(exact | np.isnan(numbers), numbers, np.inf), return_inverse=True
+    )
+    there = values[~np.isnan(values)]  # before NaN
+    keys = [str(int(value)) if np.isfinite(value) else _OTHER for value in there]
+    return np.where(codes < len(keys), codes, -1), keys
+
+
+def _values_of_text(batch: Batch, j: int) -> tuple[NDArray[np.intp], list[str]]:
+    """Codes (n_rows,), -1 for missing, of the values of a column as text."""
+    try:
+        codes, cells = batch.distinct(j)
+    except (TypeError, ValueError):  # reported if they are used
+        return np.full(len(batch), -1), []
+    if len(cells) > 10 * MOST_TIED:  # without a look at each
+        return codes, list(map(str, range(len(cells))))
+    texts = ["" if is_unknown(cell) else as_text(cell) for cell in cells]
+    keys = sorted(set(texts) - {""})
+    of_text = {text: k for k, text in enumerate(keys)}
+    return np.array([*(of_text.get(text, -1) for text in texts), -1])[codes], keys
 
 
 def column_types(batch: Batch, text: Collection[str] = ()) -> list[str]:

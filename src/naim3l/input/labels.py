@@ -204,16 +204,27 @@ class LabelSurvey:
     @classmethod
     def of(cls, batch: Batch) -> "LabelSurvey":
         """Survey of a batch."""
-        words = []
+        return cls.with_signs(batch, USUAL_WORDS)[0]
+
+    @classmethod
+    def with_signs(cls, batch: Batch, given: LabelWords) -> tuple["LabelSurvey", NDArray[np.int8]]:
+        """Survey of a batch, and its labels by the words that have one meaning in any column.
+
+        These are 1 = yes, -1 = no, and 0 for all others, (n_rows, n_labels).
+        """
+        words, meanings = [], given.meanings()[0]
+        signed = np.zeros(batch.shape, dtype=np.int8)
         for j, (codes, cells) in enumerate(_distinct_cells(batch)):
             first: dict[str, tuple[str, Any]] = {}
             words.append(first)
+            signs = [*(meanings.get(word(cell), 0) for cell in cells), 0]
+            signed[:, j] = np.array(signs, dtype=np.int8)[codes]
             for k, cell in enumerate(cells):
                 if len(first) < MOST_WORDS and (entry := word(cell)) not in first:
                     is_usual = entry in _USUAL
                     place = "" if is_usual else batch.place(int(np.argmax(codes == k)), j)
                     first[entry] = (place, cell)
-        return cls(words)
+        return cls(words), signed
 
     def combine(self, other: "LabelSurvey") -> "LabelSurvey":
         """Survey of these rows, followed by others."""
