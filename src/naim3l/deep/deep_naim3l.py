@@ -63,9 +63,9 @@ class DeepNAIM3L(ViewModel):
         "squared" is the loss of the linear model.
     views, positive_weight, decide
         As in :class:`naim3l.NAIM3L`.
-    features : default="scale"
-        The choices of :class:`naim3l.NAIM3L`, whose default is "auto". Encoders receive the
-        features as float32; with None they receive the columns unchanged.
+    features : default="auto"
+        The choices of :class:`naim3l.NAIM3L`. Encoders receive the features as float32; with None
+        they receive the columns unchanged.
     encoders : mapping of str to torch module, callable, or None, default=None
         One module per view, from (n_rows, n_features) to (n_rows, n_outputs), both float32; or a
         function of the name of a view and its number of features that returns the module. Copies
@@ -147,7 +147,6 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     _: KW_ONLY
     variant: str = "full"
     data_term: str = "logistic"
-    features: Any = "scale"
     encoders: Any = None
     network: Network | None = None
     training: Training | None = None
