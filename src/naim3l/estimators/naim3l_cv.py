@@ -26,6 +26,7 @@ from naim3l.decisions.held_out import (
     METRICS,
     Folds,
     best_of_folds,
+    beyond,
     few_known,
     mean_defined,
 )
@@ -51,8 +52,10 @@ Advance = Callable[..., None]
 CLEARLY = 2.0
 # Bytes of weights that are kept in each fold, those of the best pairs; at least those of one pair.
 KEPT_BYTES = 2**27
-# Ends of the path of lam if only its length is given.
-MOST_LAM, LEAST_LAM = 10.0, 0.01
+# Ends of the path of lam if only its length is given, and ridges that are tried first.
+MOST_LAM, LEAST_LAM, RIDGES = 10.0, 0.01, (0.0, 1.0, 10.0)
+# Least and largest lam and ridge that are tried where the best is at an end of the grid.
+LAM_BOUNDS, RIDGE_BOUNDS = (1e-4, 1e3), (0.01, 1e4)
 _ALL_UNBOUNDED = (
     "NAIM3LCV: the objective falls without bound at every lam and ridge tried: try smaller lams, "
     "larger ridges, or variant='low-rank'."
@@ -120,14 +123,17 @@ class Search:
 
     folds: Folds
     n_folds: int  # at least the number of folds that have entries
-    pairs: list[Pair]  # sorted by ridge, then by lam
+    pairs: list[Pair]  # sorted by ridge, then by lam; followed by those beyond the ends
     metric: str
     low_rank: bool = True
     high_rank: bool = True
     exhaustive: bool = False  # whether all pairs are fitted in all folds
     entries: bool = False  # whether single entries are held out, instead of rows
     device: str = CPU
+    # Least and largest lam, and ridge, to try beyond the ends of the grid; by default none.
+    bounds: tuple[Pair, Pair] = ((np.inf, 0.0), (np.inf, 0.0))
     fits: list[FoldFits] = field(default_factory=list)
+    start: int | None = None  # pair at whose weights paths begin
 
     @one_blas_thread  # here, so that threads do not undo each other's limits
     def run(self, n_jobs: int | None, checkpoint: Checkpoint | None, *, shown: bool) -> None:
@@ -135,24 +141,59 @@ class Search:
         everyone = list(range(len(self.pairs)))
         with progress_bar("pairs x folds", len(everyone) * self.n_folds, shown=shown) as advance:
             fit = partial(self._fit_folds, n_jobs, checkpoint, advance)
-            if self.exhaustive:
-                fit(range(self.n_folds), everyone)
-                return
-            fit([0], everyone)
-            left = close_to_best(self.fits[0].losses)
+            left = self._fit_close(fit, everyone)
             advance(by=(len(everyone) - len(left)) * (self.n_folds - 1))
             # If all of these turn out to be unbounded below, the others must do.
             others = [pair for pair in everyone if self.bounded[pair] and pair not in left]
-            for chosen in (left, others):
-                if chosen and not (self.complete & self.bounded).any():
-                    fit(range(1, self.n_folds), chosen)
+            if others and not (self.complete & self.bounded).any():
+                fit(range(1, self.n_folds), others)
+            while added := self._beyond():
+                self.start, n_before = self.best, len(self.pairs)
+                self.pairs += added
+                self._fit_close(fit, list(range(n_before, len(self.pairs))))
+
+    def _fit_close(self, fit: Callable[..., None], chosen: list[int]) -> list[int]:
+        """Fit pairs in the first fold, and those close to the best in the others; the latter."""
+        if self.exhaustive:
+            fit(range(self.n_folds), chosen)
+            return chosen
+        fit([0], chosen)
+        losses = np.full((len(self.pairs), 1 + held_out.N_BLOCKS), np.nan)
+        for fits in self.fits:
+            if fits.fold == 0:
+                losses[np.flatnonzero(fits.fitted)] = fits.losses[fits.fitted]
+        close = [pair for pair in close_to_best(losses) if pair in chosen]
+        if close:
+            fit(range(1, self.n_folds), close)
+        return close
+
+    @property
+    def best(self) -> int | None:
+        """The pair with the best mean over the folds; None if no pair has one."""
+        mean = [mean_defined(of_pair) for of_pair in self.losses.T]
+        usable = self.complete & self.bounded & np.isfinite(mean)
+        return int(np.argmin(np.where(usable, mean, np.inf))) if usable.any() else None
+
+    def _beyond(self) -> list[Pair]:
+        """Pairs beyond the ends at which the best one is: of a ridge, those with similar lams."""
+        if self.best is None:
+            return []
+        (lam, ridge), (lams, ridges) = (
+            self.pairs[self.best],
+            map(set, zip(*self.pairs, strict=True)),
+        )
+        of_lam, of_ridge = self.bounds
+        path = sorted(lams)
+        near = path[max(0, path.index(lam) - 1) : path.index(lam) + 2]
+        found = [(new, ridge) for new in beyond(lam, lams, of_lam)]
+        return found + [(of, new) for new in beyond(ridge, ridges, of_ridge) for of in near]
 
     @property
     def losses(self) -> NDArray[np.float64]:
         """Losses (n_folds, n_pairs): NaN where there is none, infinite if unbounded below."""
         found = np.full((self.n_folds, len(self.pairs)), np.nan)
-        for of_fold in self.fits:
-            found[of_fold.fold, of_fold.fitted] = of_fold.losses[of_fold.fitted, 0]
+        for fits in self.fits:
+            found[fits.fold, np.flatnonzero(fits.fitted)] = fits.losses[fits.fitted, 0]
         return found
 
     @property
@@ -165,8 +206,8 @@ class Search:
     def complete(self) -> Mask:
         """Whether each pair was fitted in all folds, (n_pairs,)."""
         fitted = np.zeros((self.n_folds, len(self.pairs)), dtype=bool)
-        for of_fold in self.fits:
-            fitted[of_fold.fold] |= of_fold.fitted
+        for fits in self.fits:
+            fitted[fits.fold, np.flatnonzero(fits.fitted)] = True
         return np.asarray(fitted.all(axis=0))
 
     @property
@@ -174,7 +215,7 @@ class Search:
         """Whether no fit of a pair was unbounded below, (n_pairs,)."""
         return np.asarray(~np.isinf(self.losses).any(axis=0))
 
-    def weights(self, fold: int, pair: int) -> Matrix | None:
+    def weights(self, fold: int, pair: int | None) -> Matrix | None:
         """Weights (n_weights, n_labels) of a pair without a fold; None if they were not kept."""
         for of_fold in self.fits:
             if of_fold.fold == fold and pair in of_fold.weights:
@@ -222,7 +263,7 @@ class Search:
     ) -> SolverResult | None:
         """Fit pairs with the same ridge and increasing lam; the result of the first one."""
         hidden, sign = self.folds.hidden(fits.fold), 1 if self.metric in LOWER_IS_BETTER else -1
-        first, last = None, start
+        first, last, W = None, start, self.weights(fits.fold, self.start)
         for n, pair in enumerate(path):
             lam, ridge = self.pairs[pair]
             note = f"fold {fits.fold + 1}: lam={lam:.3g} ridge={ridge:.3g}"
@@ -232,7 +273,7 @@ class Search:
                 advance(f"{note} objective {record['objective']:.6g}", by=0)
 
             try:
-                last = solve_loosely(objective, warm=last, callback=show)
+                last = solve_loosely(objective, W=W, warm=last, callback=show)
             except FloatingPointError:  # and a larger lam only adds to the descent
                 fits.losses[path[n:]], fits.fitted[path[n:]] = np.inf, True
                 advance(note, by=len(path) - n)
@@ -286,7 +327,10 @@ class NAIM3LCV(CoupledModel):
     Pairs that are clearly worse than another in the first fold are dropped: worse by more than two
     standard errors of the difference, estimated by the jackknife over 20 blocks of rows. With each
     ``ridge``, values of ``lam`` are tried there in increasing order until one is clearly worse than
-    a smaller one. The other folds fit only pairs that are not clearly worse than the best.
+    a smaller one. The other folds fit only pairs that are not clearly worse than the best. Where
+    the best pair is at an end of a grid that you do not give, ten times the largest value, or a
+    tenth of the smallest, is tried as well, until it is not: lam from 1e-4 to 1000, ridge up to
+    10,000, with the best lam and its neighbours.
 
     With fewer than 30 known entries of a label in a table, on average, the best of many pairs would
     be the best by chance. Then the pair with the largest ridge, and of these with the smallest lam,
@@ -298,9 +342,11 @@ class NAIM3LCV(CoupledModel):
     Parameters
     ----------
     lams : int or sequence of float, default=10
-        Values of ``lam``, or their number; they are then log-spaced from 0.01 to 10.
-    ridges : sequence of float, default=(0.0, 1.0, 10.0)
-        Values of ``ridge`` to try, each with every ``lam``.
+        Values of ``lam``, or their number; they are then log-spaced from 0.01 to 10, and continued
+        where the best is at an end.
+    ridges : sequence of float or "auto", default="auto"
+        Values of ``ridge`` to try, each with every ``lam``. "auto" is 0, 1 and 10, continued in the
+        same way.
     cv : int, default=5
         Number of folds of rows, at least 2, of the search and of everything that is learned from
         rows that are held out. More folds hold out fewer rows at a time, and take longer.
@@ -354,7 +400,7 @@ class NAIM3LCV(CoupledModel):
 
     _parameter_constraints = CoupledModel._parameter_constraints | {
         "lams": [Interval(Integral, 1, MOST_LAMS, closed="both"), "array-like"],
-        "ridges": ["array-like"],
+        "ridges": [StrOptions({AUTO}), "array-like"],
         "cv": [Interval(Integral, 2, MOST_FOLDS, closed="both")],
         "metric": [StrOptions({AUTO, *METRICS})],
         "n_jobs": [Integral, None],
@@ -368,7 +414,7 @@ class NAIM3LCV(CoupledModel):
     _exhaustive = False  # True fits every pair in every fold, for benchmarks of the search
 
     lams: int | Sequence[float] = 10
-    ridges: Sequence[float] = (0.0, 1.0, 10.0)
+    ridges: Sequence[float] | str = AUTO
     _: KW_ONLY
     cv: int = N_FOLDS
     metric: str = AUTO
@@ -398,7 +444,7 @@ class NAIM3LCV(CoupledModel):
     def _check_parameters(self) -> Decisions:
         decisions = super()._check_parameters()
         for name, values in (("lams", self.lams), ("ridges", self.ridges)):
-            if not isinstance(values, Integral):
+            if not isinstance(values, Integral | str):
                 _check_numbers(name, values, least=1e-10 if name == "lams" else 0.0)
         return decisions
 
@@ -442,7 +488,8 @@ class NAIM3LCV(CoupledModel):
     def _checkpoint_settings(self) -> dict[str, Any]:
         names = ("cv", "metric", "variant", "positive_weight", "fit_intercept", "_exhaustive")
         settings = {name: getattr(self, name) for name in names}
-        return settings | {"pairs": self._pairs(), "random_state": check_seed(self.random_state)}
+        grid = {"pairs": self._pairs(), "bounds": self._bounds()}
+        return settings | grid | {"random_state": check_seed(self.random_state)}
 
     def _model(self, lam: float, ridge: float) -> NAIM3L:
         own = {field.name for field in fields(self)} - {"random_state"}
@@ -454,13 +501,19 @@ class NAIM3LCV(CoupledModel):
         lams: Any = self.lams
         if isinstance(lams, Integral):
             lams = np.geomspace(MOST_LAM, LEAST_LAM, lams)
-        lams, ridges = (sorted({float(value) for value in of}) for of in (lams, self.ridges))
+        ridges: Any = RIDGES if isinstance(self.ridges, str) else self.ridges
+        lams, ridges = (sorted({float(value) for value in of}) for of in (lams, ridges))
         return [(lam, ridge) for ridge in ridges for lam in lams]
+
+    def _bounds(self) -> tuple[Pair, Pair]:
+        """Least and largest lam and ridge; none beyond the values that are given."""
+        lam = LAM_BOUNDS if isinstance(self.lams, Integral) else (np.inf, 0.0)
+        return lam, RIDGE_BOUNDS if isinstance(self.ridges, str) else (np.inf, 0.0)
 
     def _search(self, folds: Folds, checkpoint: Checkpoint | None, *, entries: bool) -> Search:
         """All fits of the search; sets ``cv_results_``."""
         options: dict[str, Any] = {"exhaustive": self._exhaustive, "device": self.device}
-        options["entries"] = entries
+        options |= {"entries": entries, "bounds": self._bounds()}
         terms = VARIANTS[self.variant]
         search = Search(folds, self.cv, self._pairs(), self.metric_, *terms, **options)
         search.run(self.n_jobs, checkpoint, shown=self.verbose > 0)
