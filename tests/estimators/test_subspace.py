@@ -9,7 +9,6 @@ from naim3l import LabelSubspaceRidge, PerViewRidge, evaluate, join_views, load
 from naim3l.datasets import make_unpaired
 from naim3l.decisions.held_out import Folds, hidden_metric, hold_out_folds
 from naim3l.estimators.subspace import (
-    BOUNDS,
     SHRINKAGES,
     LabelSpace,
     RidgeFits,
@@ -107,27 +106,6 @@ def test_strong_shrinkage_leaves_the_strongest_direction(rng):
     share = np.linalg.norm(shrunk[:-1], axis=0) / np.linalg.norm(ridge[:-1], axis=0)
     assert share[0] > 0.6 and share[2] < 0.2
     assert_allclose(shrunk[:, 0], shrunk[:, 1], atol=1e-10)
-
-
-@pytest.mark.parametrize("shrinkages", [[0.0], SHRINKAGES])
-def test_ridges_beyond_the_end_are_fitted_like_others(rng, shrinkages):
-    """Labels that are noise ask for the largest ridge."""
-    problem = Problem(
-        [rng.normal(size=(90, 20))], [rng.choice([-1, 0, 1], size=(90, 4))], positive_weight=2.0
-    )
-    folds = Folds.of(problem, hold_out_folds(problem, 3, np.random.RandomState(0)))
-    given = folds, problem.base_rates, "log-loss"
-    first = [(ridge, of) for ridge in (0.1, 1.0) for of in shrinkages]
-    found = RidgeFits.of(*given, first).widened(shrinkages)
-    ridges = list(dict.fromkeys(ridge for ridge, _ in found.pairs))
-    best, *_ = found.best(shrinkages)
-    assert len(ridges) > 2 and found.pairs[: len(first)] == first
-    assert best[0] < max(ridges) or best[0] == BOUNDS[1]
-    alone = RidgeFits.of(*given, [(ridge, of) for ridge in ridges for of in shrinkages])
-    assert found.pairs == alone.pairs
-    assert_allclose(found.values, alone.values, rtol=1e-9)
-    for one, other in zip(found.best(shrinkages)[1], alone.best(shrinkages)[1], strict=True):
-        assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 def test_a_label_that_a_view_never_records_is_scored_through_others(rng):

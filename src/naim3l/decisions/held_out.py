@@ -1,6 +1,6 @@
 """Label entries that are held out of fits in turn, their scores, and metrics of the scores."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -332,13 +332,6 @@ def best_of_folds(values: Matrix, metric: str, simplicity: Any = None) -> int:
         if len(worse) > 1:
             close[j] |= worse.mean() <= worse.std(ddof=1) / len(worse) ** 0.5
     return int(np.argmin(np.where(close, simplicity, np.inf)))
-
-
-def beyond(value: float, values: Collection[float], bounds: tuple[float, float]) -> list[float]:
-    """Ten times, or a tenth of, a value at an end of several, if it is within bounds."""
-    ends = [(max(values), 10 * value), (min(values), value / 10)]
-    several = len(values) > 1
-    return [new for end, new in ends if several and value == end and bounds[0] <= new <= bounds[1]]
 
 
 def measure(truth: Matrix, scores: Matrix, metric: str) -> float:

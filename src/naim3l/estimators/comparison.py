@@ -65,7 +65,6 @@ def compare_models(
     with progress_bar("without coupling", len(folds) + 1, shown=model.verbose > 0) as advance:
         metric = getattr(model, "metric_", AUTO)
         found = RidgeFits.of(folds, rates, metric, all_pairs(), advance)
-        found = found.widened(SHRINKAGES).widened([0.0])
         ridge, chosen, other = found.best([0.0])
         shared, _, of_shared = found.best(SHRINKAGES)
         fit = fit_pairs(problem.whole, rates, [ridge, shared])

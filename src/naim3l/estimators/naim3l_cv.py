@@ -26,7 +26,6 @@ from naim3l.decisions.held_out import (
     METRICS,
     Folds,
     best_of_folds,
-    beyond,
     few_known,
     mean_defined,
 )
@@ -52,10 +51,10 @@ Advance = Callable[..., None]
 CLEARLY = 2.0
 # Bytes of weights that are kept in each fold, those of the best pairs; at least those of one pair.
 KEPT_BYTES = 2**27
-# Ends of the path of lam if only its length is given, and ridges that are tried first.
-MOST_LAM, LEAST_LAM, RIDGES = 10.0, 0.01, (0.0, 1.0, 10.0)
-# Least and largest lam and ridge that are tried where the best is at an end of the grid.
-LAM_BOUNDS, RIDGE_BOUNDS = (1e-4, 1e3), (0.01, 1e4)
+# Ends of the path of lam if only its length is given.
+MOST_LAM, LEAST_LAM = 10.0, 0.01
+# Ridges that are tried first, and the largest one that is tried where the largest is best.
+RIDGES, MOST_RIDGE = (0.0, 1.0, 10.0), 100.0
 _ALL_UNBOUNDED = (
     "NAIM3LCV: the objective falls without bound at every lam and ridge tried: try smaller lams, "
     "larger ridges, or variant='low-rank'."
@@ -123,15 +122,14 @@ class Search:
 
     folds: Folds
     n_folds: int  # at least the number of folds that have entries
-    pairs: list[Pair]  # sorted by ridge, then by lam; followed by those beyond the ends
+    pairs: list[Pair]  # sorted by ridge, then by lam
     metric: str
     low_rank: bool = True
     high_rank: bool = True
     exhaustive: bool = False  # whether all pairs are fitted in all folds
     entries: bool = False  # whether single entries are held out, instead of rows
     device: str = CPU
-    # Least and largest lam, and ridge, to try beyond the ends of the grid; by default none.
-    bounds: tuple[Pair, Pair] = ((np.inf, 0.0), (np.inf, 0.0))
+    most_ridge: float = 0.0  # up to which larger ridges are tried, if the largest is best
     fits: list[FoldFits] = field(default_factory=list)
     start: int | None = None  # pair at whose weights paths begin
 
@@ -175,18 +173,15 @@ class Search:
         return int(np.argmin(np.where(usable, mean, np.inf))) if usable.any() else None
 
     def _beyond(self) -> list[Pair]:
-        """Pairs beyond the ends at which the best one is: of a ridge, those with similar lams."""
+        """Ten times the largest ridge, with lams like the best one, if the best pair has it."""
         if self.best is None:
             return []
-        (lam, ridge), (lams, ridges) = (
-            self.pairs[self.best],
-            map(set, zip(*self.pairs, strict=True)),
-        )
-        of_lam, of_ridge = self.bounds
-        path = sorted(lams)
-        near = path[max(0, path.index(lam) - 1) : path.index(lam) + 2]
-        found = [(new, ridge) for new in beyond(lam, lams, of_lam)]
-        return found + [(of, new) for new in beyond(ridge, ridges, of_ridge) for of in near]
+        lam, ridge = self.pairs[self.best]
+        lams, ridges = (sorted({*of}) for of in zip(*self.pairs, strict=True))
+        if ridge < ridges[-1] or 10 * ridge > self.most_ridge:
+            return []
+        at = lams.index(lam)
+        return [(near, 10 * ridge) for near in lams[max(0, at - 1) : at + 2]]
 
     @property
     def losses(self) -> NDArray[np.float64]:
@@ -327,10 +322,7 @@ class NAIM3LCV(CoupledModel):
     Pairs that are clearly worse than another in the first fold are dropped: worse by more than two
     standard errors of the difference, estimated by the jackknife over 20 blocks of rows. With each
     ``ridge``, values of ``lam`` are tried there in increasing order until one is clearly worse than
-    a smaller one. The other folds fit only pairs that are not clearly worse than the best. Where
-    the best pair is at an end of a grid that you do not give, ten times the largest value, or a
-    tenth of the smallest, is tried as well, until it is not: lam from 1e-4 to 1000, ridge up to
-    10,000, with the best lam and its neighbours.
+    a smaller one. The other folds fit only pairs that are not clearly worse than the best.
 
     With fewer than 30 known entries of a label in a table, on average, the best of many pairs would
     be the best by chance. Then the pair with the largest ridge, and of these with the smallest lam,
@@ -342,11 +334,10 @@ class NAIM3LCV(CoupledModel):
     Parameters
     ----------
     lams : int or sequence of float, default=10
-        Values of ``lam``, or their number; they are then log-spaced from 0.01 to 10, and continued
-        where the best is at an end.
+        Values of ``lam``, or their number; they are then log-spaced from 0.01 to 10.
     ridges : sequence of float or "auto", default="auto"
-        Values of ``ridge`` to try, each with every ``lam``. "auto" is 0, 1 and 10, continued in the
-        same way.
+        Values of ``ridge`` to try, each with every ``lam``. "auto" is 0, 1 and 10, and 100 if 10 is
+        the best of these, with the best ``lam`` and its neighbours.
     cv : int, default=5
         Number of folds of rows, at least 2, of the search and of everything that is learned from
         rows that are held out. More folds hold out fewer rows at a time, and take longer.
@@ -488,7 +479,7 @@ class NAIM3LCV(CoupledModel):
     def _checkpoint_settings(self) -> dict[str, Any]:
         names = ("cv", "metric", "variant", "positive_weight", "fit_intercept", "_exhaustive")
         settings = {name: getattr(self, name) for name in names}
-        grid = {"pairs": self._pairs(), "bounds": self._bounds()}
+        grid = {"pairs": self._pairs(), "most_ridge": self._most_ridge}
         return settings | grid | {"random_state": check_seed(self.random_state)}
 
     def _model(self, lam: float, ridge: float) -> NAIM3L:
@@ -505,15 +496,15 @@ class NAIM3LCV(CoupledModel):
         lams, ridges = (sorted({float(value) for value in of}) for of in (lams, ridges))
         return [(lam, ridge) for ridge in ridges for lam in lams]
 
-    def _bounds(self) -> tuple[Pair, Pair]:
-        """Least and largest lam and ridge; none beyond the values that are given."""
-        lam = LAM_BOUNDS if isinstance(self.lams, Integral) else (np.inf, 0.0)
-        return lam, RIDGE_BOUNDS if isinstance(self.ridges, str) else (np.inf, 0.0)
+    @property
+    def _most_ridge(self) -> float:
+        """The largest ridge to try beyond the first ones; 0 if ridges are given."""
+        return MOST_RIDGE if isinstance(self.ridges, str) else 0.0
 
     def _search(self, folds: Folds, checkpoint: Checkpoint | None, *, entries: bool) -> Search:
         """All fits of the search; sets ``cv_results_``."""
         options: dict[str, Any] = {"exhaustive": self._exhaustive, "device": self.device}
-        options |= {"entries": entries, "bounds": self._bounds()}
+        options |= {"entries": entries, "most_ridge": self._most_ridge}
         terms = VARIANTS[self.variant]
         search = Search(folds, self.cv, self._pairs(), self.metric_, *terms, **options)
         search.run(self.n_jobs, checkpoint, shown=self.verbose > 0)

@@ -4,7 +4,7 @@ In closed form, most of what coupling adds: views only exchange a sum of label b
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from itertools import combinations
 from numbers import Real
 from typing import Any
@@ -20,7 +20,7 @@ from naim3l._threads import one_blas_thread
 from naim3l.decisions import held_out
 from naim3l.decisions.bridge import learn_bridge
 from naim3l.decisions.calibration import HeldOutScores, fit_calibrations
-from naim3l.decisions.held_out import AUTO, METRICS, Folds, best_of_folds, beyond, few_known
+from naim3l.decisions.held_out import AUTO, METRICS, Folds, best_of_folds, few_known
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.decisions.rules import RULES
 from naim3l.estimators.linear import FACTOR, LinearViewModel
@@ -31,8 +31,6 @@ from naim3l.problem.rows import Problem
 
 # Candidates of the ridge, and of the shrinkage, in multiples of the mean eigenvalue.
 RIDGES = (0.1, 1.0, 10.0, 100.0)
-# Least and largest ridge that is tried where the best is at an end of the candidates.
-BOUNDS = (1e-3, 1e5)
 SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
 MOST_SHRINKAGE = 1e6
 Pair = tuple[float, float]  # ridge and shrinkage
@@ -148,26 +146,6 @@ class RidgeFits:
                 values[fold, i] = held_out.hidden_metric(rows, hidden, fits[-1](pair), metric)
             advance()
         return cls(folds, rates, metric, list(pairs), values, fits)
-
-    def widened(self, shrinkages: Sequence[float]) -> "RidgeFits":
-        """With ridges beyond the end at which the best pair with one of the shrinkages is."""
-        used = [i for i, (_, shrinkage) in enumerate(self.pairs) if shrinkage in shrinkages]
-        if np.isnan(self.values).all():
-            return self
-        best, _ = self.pairs[used[best_of_folds(self.values[:, used], self.metric)]]
-        new = beyond(best, {ridge for ridge, _ in self.pairs}, BOUNDS)
-        if not new:
-            return self
-        added = [(ridge, shrinkage) for ridge in new for shrinkage in shrinkages]
-        more = RidgeFits.of(self.folds, self.rates, self.metric, added)
-
-        def either(old: Any, other: Any) -> Callable[[Pair], Matrix]:
-            return lambda pair: (other if pair in added else old)(pair)
-
-        fits = [either(*both) for both in zip(self._fits, more._fits, strict=True)]
-        values = np.hstack([self.values, more.values])
-        found = replace(self, pairs=self.pairs + added, values=values, _fits=fits)
-        return found.widened(shrinkages)
 
     def best(self, shrinkages: Sequence[float]) -> tuple[Pair, list[Matrix], list[Matrix]]:
         """The best pair with one of the shrinkages, and fits without each fold.
@@ -326,7 +304,6 @@ feature_names_in_
         if len(pairs) > 1 or decisions._learn or self.soft_labels:
             with progress_bar("ridges", N_FOLDS, shown=self.verbose > 0) as advance:
                 found = RidgeFits.of(folds, rates, self.metric, pairs, advance)
-                found = found.widened([of for _, of in pairs]) if self.ridge == AUTO else found
             if len(pairs) > 1 and np.isnan(found.values).all():
                 raise ValueError(
                     f"metric {found.metric!r} is undefined on the held-out rows: too few labels "
