@@ -308,3 +308,23 @@ def test_a_metric_that_one_fold_alone_defines_has_a_gain_without_an_interval():
 def test_the_headline_ranks_rows_of_few_labels_and_labels_of_a_row_of_many(n_labels, name):
     block = random_block(n_labels=n_labels)
     assert evaluate_blocks([block], names_of(block))["blocks"][0]["headline"] == name
+
+
+def test_rows_of_one_id_are_resampled_together():
+    """Copies of rows add nothing to what is known, so that intervals stay as wide."""
+    block = random_block(n_rows=60, signal=0.3)
+    twice = np.tile(np.arange(60), 2)
+    copied = replace(
+        block,
+        truth=block.truth[twice],
+        model=block.model.take(twice),
+        guessing=block.guessing.take(twice),
+    )
+    wanted, alone, grouped = (
+        first_metrics(of) for of in (block, copied, replace(copied, groups=twice))
+    )
+    for name in ("macro-AUC", "AP"):
+        for key in ("value", "low", "high"):
+            assert grouped[name][key] == pytest.approx(wanted[name][key])
+        widths = [of[name]["high"] - of[name]["low"] for of in (alone, wanted)]
+        assert widths[0] < 0.9 * widths[1]

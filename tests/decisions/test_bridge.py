@@ -241,3 +241,14 @@ class TestModels:
         some = ~known & known.any(axis=1, keepdims=True)
         assert (given != usual)[some].all()
         assert log_loss(truth[some], logit(given[some])) < log_loss(truth[some], logit(usual[some]))
+
+
+def test_rows_of_one_id_do_not_give_each_other_away(rng):
+    """Each id has two rows with the same surprises, so that other rows seem to know a row's."""
+    n, n_labels = 60, 60
+    log_odds, truth = np.zeros((2 * n, n_labels)), np.repeat(rng.random((n, n_labels)) < 0.5, 2, 0)
+    tables, ids = [(log_odds, truth.astype(float))], [np.repeat(np.arange(n), 2)]
+    order = rng.permutation(2 * n)  # otherwise two rows of an id are in neighbouring folds
+    tables, ids = [(log_odds, tables[0][1][order])], [ids[0][order]]
+    assert learn_bridge(tables).strength > 0
+    assert learn_bridge(tables, groups=ids).strength == 0

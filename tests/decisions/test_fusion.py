@@ -260,7 +260,6 @@ def test_tables_are_matched_by_index():
             ValueError,
             "view 'lab': columns differ from those of view 'clinic'",
         ),
-        ({"lab": frame([[1, 2], [3, 4]], ["a", "a"])}, ValueError, "'a' occurs more than once"),
         ({"lab": frame([[1, 2], [3, 4]], ["a", None])}, ValueError, "'lab', row 1: the index is m"),
         (
             {"clinic": frame([[1, 2]], ["a"]), "lab": frame([[1, 2]], ["a"])[["flu"]]},
@@ -495,3 +494,32 @@ def test_scores_are_calibrated_before_they_are_weighted(rng):
                 assert abs(z) < 4
                 added += weights[m, k] * (slope[m, k] * z - parts["shift"][m, k])
             assert found[row, k] == pytest.approx(base[k] + added)
+
+
+class TestRowsOfOneIndex:
+    """Several rows of one index in a table count as one, the mean of their log-odds."""
+
+    def test_log_odds_of_rows_are_averaged_before_tables_are_fused(self):
+        log_odds = {"clinic": [[1.0], [3.0], [-1.0]], "lab": [[0.5], [0.25]]}
+        indexes = {"clinic": ["a", "a", "b"], "lab": ["a", "c"]}
+        tables = {
+            view: pd.DataFrame(expit(of), index=indexes[view], columns=["flu"])
+            for view, of in log_odds.items()
+        }
+        found = fuse(tables, base_rates=[0.5], overlap=0)
+        assert found.index.tolist() == ["a", "b", "c"]
+        np.testing.assert_allclose(found["flu"], expit([2.0 + 0.5, -1.0, 0.25]))
+
+    def test_rows_without_a_score_are_left_out(self):
+        table = pd.DataFrame({"flu": [0.5, np.nan, 2.5, np.nan]}, index=["a", "a", "a", "b"])
+        other = pd.DataFrame({"flu": [0.5]}, index=["a"])
+        found = fuse({"clinic": table, "lab": other})
+        np.testing.assert_allclose(found["flu"], [1.0, np.nan])
+
+    def test_several_rows_of_one_table_are_not_several_tables(self):
+        tables = {
+            view: pd.DataFrame({"flu": [0.5, 0.7]}, index=[view, view])
+            for view in ("clinic", "lab")
+        }
+        with pytest.warns(UserWarning, match="no sample is in two tables"):
+            assert len(fuse(tables)) == 2

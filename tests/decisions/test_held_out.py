@@ -1,10 +1,11 @@
 """What is held out, scores of that by fits without it, and metrics of these."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import log_expit
 
-from naim3l import evaluate
+from naim3l import NAIM3LCV, evaluate
 from naim3l.decisions.calibration import fit_calibration
 from naim3l.decisions.held_out import (
     METRICS,
@@ -328,3 +329,71 @@ class TestJackknife:
                 outside = np.delete(with_entries, np.s_[block::3])
                 values.append(evaluate(Y[outside], S[outside])[metric])
             assert found[1 + block] == pytest.approx(mean_defined(values))
+
+
+class TestRepeatedIds:
+    """Rows of one id, in a table or in several, are held out together."""
+
+    by_kind = pytest.mark.parametrize("kind", ["rows", "entries"])
+
+    @staticmethod
+    def draw(wide=False):
+        """Sixty ids with one to several rows in two tables; some of them are in both."""
+        problem, rng = draw(wide), np.random.default_rng(1)
+        groups = rng.integers(0, 30, 40)
+        problem.groups = np.concatenate([groups, groups if wide else rng.integers(20, 60, 40)])
+        return problem
+
+    @by_kind
+    @pytest.mark.parametrize("wide", [False, True])
+    def test_no_label_of_an_id_is_in_two_folds(self, kind, wide):
+        problem = self.draw(wide)
+        fold_of = folds_by(kind, problem, 4)
+        assert set(np.unique(fold_of)) == {-1, 0, 1, 2, 3}
+        assert (fold_of[problem.Y == 0] == -1).all()
+        for group in np.unique(problem.groups):
+            rows = problem.groups == group
+            for k in range(5):
+                assert len(np.unique(fold_of[rows, k][problem.Y[rows, k] != 0])) <= 1
+            if kind == "rows":
+                assert len({*np.unique(fold_of[rows])} - {-1}) <= 1
+
+    @by_kind
+    def test_a_table_keeps_positives_of_each_label(self, kind):
+        problem = self.draw()
+        problem = problem.with_labels(
+            np.where(problem.groups[:, None] == 21, 1, -1) + 0 * problem.Y
+        )
+        fold_of = folds_by(kind, problem, 3)
+        for rows in problem.row_slices:  # all positives are those of one id
+            assert (fold_of[rows][problem.Y[rows] > 0] == -1).all()
+        assert (fold_of[problem.Y < 0] >= 0).all()
+
+    @by_kind
+    def test_folds_have_about_as_many_ids(self, kind):
+        problem = self.draw()
+        fold_of = folds_by(kind, problem, 3)
+        ids = [len(np.unique(problem.groups[(fold_of == fold).any(axis=1)])) for fold in range(3)]
+        assert max(ids) - min(ids) <= (2 if kind == "rows" else 20)
+
+    def test_ids_that_differ_change_nothing(self):
+        features = np.random.default_rng(2).normal(size=(80, 3))
+        labels = np.where(features[:, :1] + np.arange(2) > 0.5, 1.0, 0.0)
+        kinds = [None, "id"]
+        found = [
+            NAIM3LCV(lams=3, random_state=0).fit(*self.named(features, labels, name))
+            for name in kinds
+        ]
+        for view in found[0].coef_:
+            np.testing.assert_array_equal(*(model.coef_[view] for model in found))
+
+    @staticmethod
+    def named(features, labels, name):
+        tables = [
+            {
+                view: pd.DataFrame(of[rows]).add_prefix(kind).set_index(pd.Index(rows, name=name))
+                for view, rows in (("a", np.arange(40)), ("b", np.arange(40, 80)))
+            }
+            for kind, of in (("column", features), ("label", labels))
+        ]
+        return tables

@@ -152,7 +152,7 @@ def test_wide_table_is_scored_on_fused_samples_whose_entries_no_view_saw():
         ({"lams": "many"}, "'lams' parameter of NAIM3LCV must be"),
         ({"lams": (1.0, 0.0)}, r"lams\[1\] must be a number from 1e-10 to 1e10, got 0.0"),
         ({"lams": {True}}, r"lams\[0\] must be a number .*, got True"),
-        ({"ridges": 1.0}, "'ridges' parameter of NAIM3LCV must be an array-like"),
+        ({"ridges": 1.0}, "'ridges' parameter of NAIM3LCV must be a str among {'auto'} or an arr"),
         ({"ridges": (1.0, np.nan)}, r"ridges\[1\] must be a number from 0 to 1e10, got nan"),
         ({"cv": 1}, "'cv' parameter of NAIM3LCV must be an int in the range"),
         ({"metric": "accuracy"}, "'metric' parameter of NAIM3LCV must be a str among"),

@@ -1,5 +1,7 @@
 """Searches in which clearly worse pairs are dropped, compared with searches of all pairs."""
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,14 @@ from naim3l.datasets import make_unpaired
 from naim3l.decisions.calibration import HeldOutScores, fit_calibrations
 from naim3l.decisions.held_out import N_BLOCKS, Folds, hold_out_folds
 from naim3l.estimators import naim3l_cv as search_module
-from naim3l.estimators.naim3l_cv import CLEARLY, FoldFits, Search, clearly_worse, close_to_best
+from naim3l.estimators.naim3l_cv import (
+    CLEARLY,
+    MOST_RIDGE,
+    FoldFits,
+    Search,
+    clearly_worse,
+    close_to_best,
+)
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective
@@ -229,3 +238,78 @@ def test_a_larger_lam_than_an_unbounded_one_is_not_tried(data, monkeypatch):
     search.run(1, None, shown=False)
     assert tried == [(0.1, 0.0), (0.1, 1.0)]
     assert not search.bounded.any()
+
+
+class TestBeyondTheGrid:
+    """Where the largest ridge is the best and ridges are not given, larger ones are tried."""
+
+    NOISY = make_unpaired(
+        60, n_features=(15, 12), n_labels=4, noise=3.0, missing_labels=0.2, random_state=1
+    )
+    SMALL: ClassVar = {"cv": 3, "random_state": 0, "metric": "macro-AUC"}
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def widened(cls):
+        return NAIM3LCV(3, **cls.SMALL).fit(cls.NOISY.views, cls.NOISY.labels)
+
+    @staticmethod
+    def grid(model):
+        return list(zip(model.cv_results_["lam"], model.cv_results_["ridge"], strict=True))
+
+    def test_the_best_pair_is_inside_or_at_a_bound(self, widened):
+        results = widened.cv_results_
+        splits = [results[f"split{fold}_test_score"] for fold in range(3)]
+        mean = np.where(np.isfinite(splits).all(axis=0), results["mean_test_score"], 0)
+        _, ridge = self.grid(widened)[np.argmax(mean)]
+        assert ridge < results["ridge"].max() or ridge == MOST_RIDGE
+        assert widened.ridge_ > 10  # noise asks for more than the grid has at first
+
+    def test_pairs_of_the_grid_are_as_if_it_were_not_widened(self, widened):
+        first = self.grid(widened)[:9]
+        lams, ridges = (sorted({*of}) for of in zip(*first, strict=True))
+        given = NAIM3LCV(lams, ridges, **self.SMALL).fit(self.NOISY.views, self.NOISY.labels)
+        assert self.grid(given) == first and len(self.grid(widened)) > 9
+        np.testing.assert_array_equal(
+            widened.cv_results_["mean_test_score"][:9], given.cv_results_["mean_test_score"]
+        )
+
+    def test_added_pairs_are_fits_like_others(self, widened):
+        """They begin at other weights, and end at the same."""
+        for i, (lam, ridge) in enumerate(self.grid(widened)):
+            if i < 9 or np.isnan(widened.cv_results_["split2_test_score"][i]):
+                continue
+            alone = NAIM3LCV([lam], [ridge], **self.SMALL).fit(self.NOISY.views, self.NOISY.labels)
+            for fold in range(3):
+                name = f"split{fold}_test_score"
+                assert alone.cv_results_[name][0] == pytest.approx(
+                    widened.cv_results_[name][i], abs=0.02
+                )
+
+    def test_all_pairs_in_all_folds_are_widened_too(self):
+        model = Exhaustive(2, **self.SMALL).fit(self.NOISY.views, self.NOISY.labels)
+        assert len(self.grid(model)) > 6
+        assert all(
+            np.isfinite(model.cv_results_[f"split{fold}_test_score"]).all() for fold in (0, 1)
+        )
+
+    def test_an_interrupted_fit_resumes_with_the_same_pairs(self, widened, tmp_path, monkeypatch):
+        solve, calls = search_module.solve_loosely, []
+
+        def interrupted(*given, **options):
+            calls.append(given)
+            if len(calls) == 22:  # among those beyond the grid
+                raise KeyboardInterrupt
+            return solve(*given, **options)
+
+        path = {"checkpoint": tmp_path / "fit.checkpoint"}
+        model = NAIM3LCV(3, **self.SMALL)
+        monkeypatch.setattr(search_module, "solve_loosely", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(self.NOISY.views, self.NOISY.labels, **path)
+        monkeypatch.setattr(search_module, "solve_loosely", solve)
+        model.fit(self.NOISY.views, self.NOISY.labels, **path)
+        for name, values in widened.cv_results_.items():
+            np.testing.assert_array_equal(model.cv_results_[name], values)
+        for view, W in widened.coef_.items():
+            np.testing.assert_array_equal(model.coef_[view], W)

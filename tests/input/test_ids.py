@@ -52,9 +52,9 @@ def test_ids_become_the_index():
         (["a", "b", "a "], r"row 2 \(line 4\), column 'id': id 'a' is already that of row 0"),
     ],
 )
-def test_missing_and_equal_ids_are_refused(ids, error):
+def test_missing_ids_and_equal_ones_of_labels_are_refused(ids, error):
     frame = pd.DataFrame({"id": ids, "x": 0.0})
     with pytest.raises(ReadError, match=f"view 'lab', lab.csv, {error}"):
-        set_ids(frame, "id", ORIGIN)
+        set_ids(frame, "id", ORIGIN, unique=True)
     if None not in ids:
-        assert list(set_ids(frame, "id", ORIGIN, unique=False).index) == ["a", "b", "a"]
+        assert list(set_ids(frame, "id", ORIGIN).index) == ["a", "b", "a"]

@@ -18,7 +18,7 @@ from naim3l.problem.cost_model import (
     statistics_bytes,
 )
 from naim3l.problem.rows import Problem
-from naim3l.problem.sampling import row_folds
+from naim3l.problem.sampling import deal_keys, fold_keys
 from naim3l.problem.statistics_problem import StatisticsProblem
 from naim3l.problem.sufficient_statistics import RowStatistics
 
@@ -103,7 +103,7 @@ def test_chunks_of_tables_stay_on_the_cpu(monkeypatch):
 @pytest.mark.parametrize("n_folds", [0, 3])
 def test_bytes_are_those_of_the_statistics_of_a_chunk(rng, n_folds, free):
     X, Y = rng.normal(size=(400, 9)), rng.choice([-1, 0, 1], size=(400, 5))
-    folds = row_folds(n_folds, 0, 0, np.arange(400), Y) if n_folds else None
+    folds = deal_keys(n_folds, fold_keys(0, 0, np.arange(400)), Y)
     found = RowStatistics.of(X, Y, folds, n_folds=n_folds, fit_intercept=True, free=free)
     held = sum(A.nbytes for A in found.to_arrays().values())
     assert held == pytest.approx(statistics_bytes(10, 5, n_folds=n_folds, free=free), rel=0.05)

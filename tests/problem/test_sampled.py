@@ -8,7 +8,7 @@ import pytest
 
 from naim3l.problem.rows import Problem
 from naim3l.problem.sampled import SampledProblem
-from naim3l.problem.sampling import RowSample, row_folds
+from naim3l.problem.sampling import RowSample, deal_keys, fold_keys
 from naim3l.problem.statistics_problem import StatisticsProblem
 from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
 from naim3l.solvers import solve_fast
@@ -46,17 +46,17 @@ def sampled(views, *, wide=False, limit=10_000, n_chunks=3, n_folds=N_FOLDS, fre
         number, chunks, of_chunks = 0 if wide else v, [], []
         for at in np.array_split(np.arange(len(table.rows)), n_chunks):
             X, rows, Y = table.X[at], table.rows[at], table.Y[at]
-            folds = row_folds(n_folds, SEED, number, rows, Y) if n_folds else None
+            keys = fold_keys(SEED, number, rows)
+            folds = deal_keys(n_folds, keys, Y)
             chunks.append(
                 RowStatistics.of(X, Y, folds, n_folds=n_folds, fit_intercept=True, free=free)
             )
-            of_chunks.append(RowSample.of(limit, SEED, number, rows, [X, Y]))
+            of_chunks.append(RowSample.of(limit, SEED, number, rows, [X, Y, keys]))
         statistics.append(reduce(RowStatistics.combine, chunks))
         samples.append(reduce(RowSample.combine, of_chunks))
     return SampledProblem(
         statistics,
         samples,
-        seed=SEED,
         names=["one", "two"],
         n_folds=n_folds,
         positive_weight=WEIGHT,
@@ -68,7 +68,7 @@ def counts_of(views, n_folds):
     """Counts of the rows of a wide table with any view, each once."""
     rows, first = np.unique(np.concatenate([t.rows for t in views]), return_index=True)
     Y = np.concatenate([t.Y for t in views])[first]
-    folds = row_folds(n_folds, SEED, 0, rows, Y) if n_folds else None
+    folds = deal_keys(n_folds, fold_keys(SEED, 0, rows), Y)
     return LabelCounts.of(Y, folds, n_folds=n_folds)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from naim3l._hashing import STEP, splitmix64
-from naim3l.problem.sampling import ALL_BITS, RowSample, row_folds
+from naim3l.problem.sampling import ALL_BITS, RowSample, deal_keys, fold_keys
 
 ROWS = np.arange(30_000)
 
@@ -27,6 +27,11 @@ def test_hashes_are_those_of_the_published_generator():
     states = np.uint64(1234567) + np.arange(3, dtype=np.uint64) * STEP
     expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
     assert splitmix64(states).tolist() == expected
+
+
+def row_folds(n_folds, seed, view, rows, Y):
+    """Fold of each entry of rows with these numbers."""
+    return deal_keys(n_folds, fold_keys(seed, view, rows), Y)
 
 
 class TestFolds:

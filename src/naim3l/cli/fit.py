@@ -232,7 +232,7 @@ def _summarise(model: Any, facts: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def _never_repeat(tables: Iterable[Any]) -> bool:
     """Whether pandas tables have ids in a column of one name, and no id is in two of them."""
-    first, *others = (table.index for table in tables)
+    first, *others = (table.index.unique() for table in tables)
     if first.name is None or any(index.name != first.name for index in others):
         return False
     return bool(first.append(others).is_unique)

@@ -91,7 +91,7 @@ class ViewTable:
                 raise
         warn_user(
             f"{self.table.name}: column {self.id!r} should have the ids, but some of its cells are "
-            "equal or missing, so results have row numbers instead; name another column with --id."
+            "missing, so results have row numbers instead; name another column with --id."
         )
         return frame
 
@@ -105,7 +105,7 @@ class ViewTable:
         _check_id(str(column), table)
         found, origin = table.read(columns=[column, *self.labels], text_columns=[column])
         origin = origin.of_table(f"view {self.name!r}")
-        found = set_ids(found, column, origin)
+        found = set_ids(found, column, origin, unique=True)
         if not found.index.isin(frame.index).any():
             raise ReadError(
                 f"view {self.name!r}: no id of {table.name} occurs in {self.table.name}."

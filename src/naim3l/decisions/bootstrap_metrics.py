@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import t
 from sklearn.metrics import average_precision_score
 
@@ -55,6 +56,7 @@ class EvaluatedBlock:
     decided: bool = True  # whether the model decides on these scores, not only on fused ones
     folds: Matrix | None = None  # fold of each entry, NaN = in none, if entries were held out
     leads: bool = False  # whether results begin with it: enough rows in several separate tables
+    groups: NDArray[np.intp] | None = None  # number of the id of each row, if rows have ids
 
     @cached_property
     def parts(self) -> list[tuple[Any, Matrix]]:
@@ -83,10 +85,11 @@ def evaluate_blocks(blocks: Sequence[EvaluatedBlock], label_names: Sequence[str]
     Metrics of held-out entries are means over the folds. Intervals come from the Bayesian
     bootstrap: 200 times, every row gets a random, exponentially distributed weight, and the
     interval contains the middle 95 % of the values. Weights are never zero, so the few positives of
-    a rare label are never all left out. Rows are assumed to be independent; otherwise intervals are
-    too narrow. Methods are compared under the same weights. The interval of a gain also covers the
-    choice of the rows that were trained on: it contains the mean of the K folds' gains with
-    t (1 / K + 1 / (K - 1))^(1/2) standard deviations on both sides (Nadeau & Bengio, 2003).
+    a rare label are never all left out. Rows of one id in a block have one weight; all others are
+    assumed to be independent, without which intervals are too narrow. Methods are compared under
+    the same weights. The interval of a gain also covers the choice of the rows that were trained
+    on: it contains the mean of the K folds' gains with t (1 / K + 1 / (K - 1))^(1/2) standard
+    deviations on both sides (Nadeau & Bengio, 2003).
 
     The results are "blocks", dicts of `_block_entry`, and first one of the mean over views if the
     model decides on several, unless another one leads; "labels", dicts of `_label_entry` for each
@@ -126,7 +129,10 @@ class _Sample:
     def __init__(self, block: EvaluatedBlock, number: int) -> None:
         self.block = block
         n_rows, rng = len(block.truth), np.random.default_rng((SEED, number))
-        batches = [rng.exponential(size=(AT_ONCE, n_rows)) for _ in range(N_RESAMPLES // AT_ONCE)]
+        groups = np.arange(n_rows) if block.groups is None else block.groups
+        different, of_row = np.unique(groups, return_inverse=True)
+        size = AT_ONCE, len(different)
+        batches = [rng.exponential(size=size)[:, of_row] for _ in range(N_RESAMPLES // AT_ONCE)]
         weights = [np.ones((1, n_rows)), *batches]
         # Of each fold, then of all entries and of resamples: (n_folds, 1 + n_resamples, ...).
         self.values, self.aucs = self._measure(block.model, weights)

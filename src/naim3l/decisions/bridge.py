@@ -172,7 +172,7 @@ class Bridge:
 
 
 def learn_bridge(
-    tables: Sequence[tuple[Matrix, Matrix]], *, disjoint: bool = False
+    tables: Sequence[tuple[Matrix, Matrix]], *, disjoint: bool = False, groups: Any = None
 ) -> Bridge | None:
     """What known labels add, learned from held-out rows.
 
@@ -185,6 +185,8 @@ def learn_bridge(
         Held-out log-odds, NaN where there are none, and labels: 1, 0, NaN = unknown.
     disjoint : bool, default=False
         Whether no sample is in two tables, so that those of all tables can be used.
+    groups : sequence of ndarray of int, of shape (n_rows,), or None, optional
+        By table: the same number for rows of one id, which are in one fold.
 
     Returns
     -------
@@ -201,7 +203,9 @@ def learn_bridge(
     0.0
     """
     found = [residuals_of(*table) for table in tables]
-    folds = [np.arange(len(r)) % N_FOLDS for r in found]
+    groups = [None] * len(found) if groups is None else groups
+    pairs = zip(found, groups, strict=True)
+    folds = [(np.arange(len(r)) if of is None else of) % N_FOLDS for r, of in pairs]
     parts = [
         [LabelCorrelation.of(r[fold_of == fold]) for fold in range(N_FOLDS)]
         for r, fold_of in zip(found, folds, strict=True)

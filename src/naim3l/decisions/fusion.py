@@ -260,7 +260,8 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: Any = AU
     ----------
     scores : mapping of str to ndarray or data frame of shape (n_rows, n_labels)
         Results of ``decision_function`` or ``predict_proba`` by view. All must be of one library;
-        data frames need the same columns, and those of pandas unique indexes.
+        data frames need the same columns. Rows of one table with the same index are averaged
+        first: their scores, or with ``base_rates`` their log-odds.
     base_rates : array-like of shape (n_labels,), Series or mapping, optional
         Share of positives of each label, such as ``base_rates_`` of a model, by name or in the
         order of the columns of the first table; or a mapping of view to these, such as
@@ -296,10 +297,12 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: Any = AU
     check_overlap(overlap)
     if overlap not in (AUTO, 0) and base_rates is None:
         raise ValueError(f"overlap={overlap:g} has no effect on the mean; give base_rates, too.")
-    stacked, labels, contain = stack_views(scores)
     if base_rates is None:
+        stacked, labels, contain = stack_views(scores)
         return contain(fuse_arrays(stacked))
-    return contain(_fuse_probabilities(stacked, _rates(base_rates, labels, list(scores)), overlap))
+    log_odds, labels, contain = stack_views(scores, _log_odds)
+    rates = logit(_rates(base_rates, labels, list(scores)))
+    return contain(expit(add_evidence(log_odds, rates, overlap_of(log_odds, rates, overlap))))
 
 
 def check_overlap(overlap: Any) -> None:
@@ -310,10 +313,13 @@ def check_overlap(overlap: Any) -> None:
         raise ValueError(f"overlap must be a number from 0 to 1, or {AUTO!r}, got {overlap!r}.")
 
 
-def stack_views(scores: Mapping[str, Any]) -> tuple[Matrix, list[Any], Callable[[Matrix], Any]]:
+def stack_views(
+    scores: Mapping[str, Any], transform: Callable[[Matrix], Matrix] = np.asarray
+) -> tuple[Matrix, list[Any], Callable[[Matrix], Any]]:
     """Scores (n_views, n_samples, n_labels), their labels, and a function that makes a table.
 
-    That function takes an array (n_samples, n_labels), and gives a table of the library, with the
+    Scores are transformed, and then averaged over the rows of a table with the same index. The
+    function takes an array (n_samples, n_labels), and gives a table of the library, with the
     samples, of the given tables.
     """
     if not isinstance(scores, Mapping) or not scores:
@@ -326,7 +332,8 @@ def stack_views(scores: Mapping[str, Any]) -> tuple[Matrix, list[Any], Callable[
     n_samples = first.shape[0] if index is None else len(index)
     stacked = np.full((len(tables), n_samples, len(labels)), np.nan)
     for S, table, at in zip(stacked, tables, rows, strict=True):
-        S[at] = table.numbers(allowed="scores")[:, [_labels(table).index(k) for k in labels]]
+        numbers = table.numbers(allowed="scores")[:, [_labels(table).index(k) for k in labels]]
+        _put_means(S, at, transform(numbers))
 
     def contain(values: Matrix) -> Any:
         if first.frame is None:
@@ -337,6 +344,19 @@ def stack_views(scores: Mapping[str, Any]) -> tuple[Matrix, list[Any], Callable[
         return pandas.DataFrame(values, index=index, columns=first.data.columns)
 
     return stacked, labels, contain
+
+
+def _put_means(S: Matrix, at: Any, scores: Matrix) -> None:
+    """Write scores to rows ``at`` of others: means over those of the same row that are not NaN."""
+    if isinstance(at, slice) or len(np.unique(at)) == len(at):
+        S[at] = scores
+        return
+    order = np.argsort(at, kind="stable")
+    rows, starts = np.unique(at[order], return_index=True)
+    present = ~np.isnan(scores[order])
+    count = np.add.reduceat(present, starts, axis=0, dtype=np.intp)
+    total = np.add.reduceat(np.where(present, scores[order], 0.0), starts, axis=0)
+    S[rows] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _labels(table: Batch) -> list[Any]:
@@ -363,9 +383,6 @@ def _check_alike(table: Batch, first: Batch) -> None:
             "without an index rows are matched by position, so all views need as many. Tables of "
             "pandas are matched by index."
         )
-    if index is not None and not index.is_unique:
-        twice = index[index.duplicated()][0]
-        raise ValueError(f"{table.origin}: index {twice!r} occurs more than once.")
     if index is not None and (unknown := index.to_frame().isna().to_numpy().any(axis=1)).any():
         raise ValueError(
             f"{table.origin}, row {unknown.argmax()}: the index is missing (NaN), so the row "
@@ -379,7 +396,7 @@ def _match_rows(tables: list[Any]) -> tuple[Any, list[Any]]:
         return None, [slice(None)] * len(tables)
     every = tables[0].index.append([table.index for table in tables[1:]])
     index = every.drop_duplicates()
-    if len(tables) > 1 and len(index) == len(every):
+    if len(tables) > 1 and len(index) == sum(table.index.nunique() for table in tables):
         first = [f"{table.index[0]!r}" for table in tables if len(table)]
         warn_user(
             "fuse: no sample is in two tables, so that nothing is fused; rows are matched by "
@@ -420,16 +437,15 @@ def _rates_of_labels(base_rates: Any, labels: list[Any]) -> Matrix:
     return rates
 
 
-def _fuse_probabilities(P: Matrix, rates: Matrix, overlap: Any) -> Matrix:
-    """Probabilities (n_samples, n_labels) from those of views, (n_views, n_samples, n_labels)."""
+def _log_odds(P: Matrix) -> Matrix:
+    """Log-odds of probabilities, which are checked."""
     outside = (P < 0) | (P > 1)
     if outside.any():
         raise ValueError(
             f"with base_rates= scores must be probabilities, got {P[outside][0]:g}; "
             "predict_proba gives them."
         )
-    log_odds = logit(np.clip(P, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
-    return expit(add_evidence(log_odds, logit(rates), overlap_of(log_odds, logit(rates), overlap)))
+    return np.asarray(logit(np.clip(P, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)))
 
 
 def overlap_of(log_odds: Matrix, base: Matrix, overlap: Any = AUTO) -> float:

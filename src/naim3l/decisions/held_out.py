@@ -120,8 +120,10 @@ def hold_out_folds(
     unknown together. Or, with ``entries``, each entry by itself, as for filling in: the other
     labels of its row train the model. A label's positives in a view are never all held out
     together; if they would be, they are in no fold. If rows of several views are one sample, its
-    entries are held out in all of these views together.
+    entries are held out in all of these views together, and so are those of all rows of one id.
     """
+    if problem.groups is not None:
+        return _deal_groups(problem, n_folds, rng, entries=entries)
     if problem.samples is None:
         tables = [problem.Y[rows] for rows in problem.row_slices]
     else:
@@ -129,13 +131,45 @@ def hold_out_folds(
     deal, turn, found = _deal_entries if entries else _deal_rows, 0, []
     for Y in tables:
         folds, turn = deal(Y, n_folds, turn, rng)
-        for k in range(Y.shape[1]):
-            positive = np.flatnonzero(Y[:, k] > 0)
-            if len(np.unique(folds[positive, k])) == 1:
-                folds[positive, k] = -1
+        folds[_never_held_out(Y, folds)] = -1
         found.append(folds)
     stacked = np.concatenate(found)
     return stacked if problem.samples is None else stacked[problem.samples]
+
+
+def _never_held_out(Y: NDArray[Any], folds: NDArray[np.intp]) -> Mask:
+    """Mask of the positives of each label of a table whose positives are all in one fold."""
+    positive = Y > 0
+    in_one = [len(np.unique(folds[positive[:, k], k])) == 1 for k in range(Y.shape[1])]
+    return positive & np.array(in_one, dtype=bool)
+
+
+def _deal_groups(
+    problem: Problem, n_folds: int, rng: np.random.RandomState, *, entries: bool
+) -> NDArray[np.intp]:
+    """`hold_out_folds`, where what is known of all rows of an id is in one fold.
+
+    Each table deals the ids that no table before it has dealt; an id has a label in a table if one
+    of its rows there has it.
+    """
+    groups, Y, turn = problem.groups, problem.Y, 0
+    assert groups is not None
+    fold_of = np.full((groups.max() + 1, problem.n_labels), -1)
+    for rows in problem.row_slices:
+        of_ids = np.full(fold_of.shape, -2, dtype=Y.dtype)
+        known = np.where(Y[rows] == 0, -2, Y[rows])
+        np.maximum.at(of_ids, groups[rows], known)
+        of_ids[(of_ids == -2) | (fold_of >= 0)] = 0
+        dealt, turn = (_deal_entries if entries else _deal_rows)(of_ids, n_folds, turn, rng)
+        if not entries:
+            dealt = np.broadcast_to(dealt.max(axis=1, keepdims=True, initial=-1), dealt.shape)
+        fold_of = np.where(fold_of < 0, dealt, fold_of)
+    folds = np.where(Y == 0, -1, fold_of[groups])
+    never = np.zeros(fold_of.shape, dtype=bool)
+    for rows in problem.row_slices:
+        of_rows, labels = np.nonzero(_never_held_out(Y[rows], folds[rows]))
+        never[groups[rows][of_rows], labels] = True
+    return np.where(never[groups], -1, folds)
 
 
 def _deal_entries(Y: NDArray[Any], n_folds: int, turn: int, rng: Any) -> tuple[NDArray, int]:

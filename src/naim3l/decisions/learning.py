@@ -232,7 +232,9 @@ def learn_decisions(
         decisions.fused_cuts = {rule: fit_cuts(fused, labels, rule) for rule in LEARNED}
     if rules.probabilities:
         pairs = [(log_odds[name], truths[name]) for name in truths]
-        decisions.bridge = learn_bridge(pairs, disjoint=rules.disjoint)
+        decisions.bridge = learn_bridge(
+            pairs, disjoint=rules.disjoint, groups=problem.groups_of_blocks
+        )
         if borrow and len(truths) > 1 and (problem.label_counts[1] == 0).any():
             _learn_borrowing(decisions, problem, log_odds, truths, final, cuts)
     return decisions

@@ -63,9 +63,9 @@ class DeepNAIM3L(ViewModel):
         "squared" is the loss of the linear model.
     views, positive_weight, decide
         As in :class:`naim3l.NAIM3L`.
-    features : default="scale"
-        The choices of :class:`naim3l.NAIM3L`, whose default is "auto". Encoders receive the
-        features as float32; with None they receive the columns unchanged.
+    features : default="auto"
+        The choices of :class:`naim3l.NAIM3L`. Encoders receive the features as float32; with None
+        they receive the columns unchanged.
     encoders : mapping of str to torch module, callable, or None, default=None
         One module per view, from (n_rows, n_features) to (n_rows, n_outputs), both float32; or a
         function of the name of a view and its number of features that returns the module. Copies
@@ -147,7 +147,6 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     _: KW_ONLY
     variant: str = "full"
     data_term: str = "logistic"
-    features: Any = "scale"
     encoders: Any = None
     network: Network | None = None
     training: Training | None = None
@@ -320,4 +319,5 @@ def as_scores(problem: Problem) -> Problem:
     """The labels of a problem with the identity as features, so that weights are scores."""
     sizes = [rows.stop - rows.start for rows in problem.row_slices]
     identity = [sparse.eye_array(n, format="csr") for n in sizes]
-    return Problem(identity, [problem.Y], fit_intercept=False, samples=problem.samples)
+    same: Any = {"samples": problem.samples, "groups": problem.groups}
+    return Problem(identity, [problem.Y], fit_intercept=False, **same)

@@ -104,12 +104,13 @@ def _blocks(model: Any, folds: Folds, predicted: Mapping[str, dict[str, Predicti
     fold_of = np.where(folds.fold_of < 0, np.nan, folds.fold_of)
     of_folds = learning.scores_by_block(rows, fold_of, None, names)
     found = []
-    for name in names:
+    for name, groups in zip(names, rows.groups_of_blocks, strict=True):
         seen = np.asarray(np.isfinite(truths[name]).any(axis=1))  # with a held-out entry
         of_methods = {method: of[name].take(seen) for method, of in predicted.items()}
         guessing = guess(model.view_rates_[name], int(seen.sum()))
         kind = "fused" if name == FUSED else "view"
         given: dict[str, Any] = {"guessing": guessing, "folds": of_folds[name][seen], **of_methods}
+        given["groups"] = None if groups is None else groups[seen]
         found.append(EvaluatedBlock(name, kind, truths[name][seen], **given))
     return [block for block in found if len(block.truth)] or found[:1]
 

@@ -53,6 +53,8 @@ CLEARLY = 2.0
 KEPT_BYTES = 2**27
 # Ends of the path of lam if only its length is given.
 MOST_LAM, LEAST_LAM = 10.0, 0.01
+# Ridges that are tried first, and the largest one that is tried where the largest is best.
+RIDGES, MOST_RIDGE = (0.0, 1.0, 10.0), 100.0
 _ALL_UNBOUNDED = (
     "NAIM3LCV: the objective falls without bound at every lam and ridge tried: try smaller lams, "
     "larger ridges, or variant='low-rank'."
@@ -127,7 +129,9 @@ class Search:
     exhaustive: bool = False  # whether all pairs are fitted in all folds
     entries: bool = False  # whether single entries are held out, instead of rows
     device: str = CPU
+    most_ridge: float = 0.0  # up to which larger ridges are tried, if the largest is best
     fits: list[FoldFits] = field(default_factory=list)
+    start: int | None = None  # pair at whose weights paths begin
 
     @one_blas_thread  # here, so that threads do not undo each other's limits
     def run(self, n_jobs: int | None, checkpoint: Checkpoint | None, *, shown: bool) -> None:
@@ -135,24 +139,56 @@ class Search:
         everyone = list(range(len(self.pairs)))
         with progress_bar("pairs x folds", len(everyone) * self.n_folds, shown=shown) as advance:
             fit = partial(self._fit_folds, n_jobs, checkpoint, advance)
-            if self.exhaustive:
-                fit(range(self.n_folds), everyone)
-                return
-            fit([0], everyone)
-            left = close_to_best(self.fits[0].losses)
+            left = self._fit_close(fit, everyone)
             advance(by=(len(everyone) - len(left)) * (self.n_folds - 1))
             # If all of these turn out to be unbounded below, the others must do.
             others = [pair for pair in everyone if self.bounded[pair] and pair not in left]
-            for chosen in (left, others):
-                if chosen and not (self.complete & self.bounded).any():
-                    fit(range(1, self.n_folds), chosen)
+            if others and not (self.complete & self.bounded).any():
+                fit(range(1, self.n_folds), others)
+            while added := self._beyond():
+                self.start, n_before = self.best, len(self.pairs)
+                self.pairs += added
+                self._fit_close(fit, list(range(n_before, len(self.pairs))))
+
+    def _fit_close(self, fit: Callable[..., None], chosen: list[int]) -> list[int]:
+        """Fit pairs in the first fold, and those close to the best in the others; the latter."""
+        if self.exhaustive:
+            fit(range(self.n_folds), chosen)
+            return chosen
+        fit([0], chosen)
+        losses = np.full((len(self.pairs), 1 + held_out.N_BLOCKS), np.nan)
+        for fits in self.fits:
+            if fits.fold == 0:
+                losses[np.flatnonzero(fits.fitted)] = fits.losses[fits.fitted]
+        close = [pair for pair in close_to_best(losses) if pair in chosen]
+        if close:
+            fit(range(1, self.n_folds), close)
+        return close
+
+    @property
+    def best(self) -> int | None:
+        """The pair with the best mean over the folds; None if no pair has one."""
+        mean = [mean_defined(of_pair) for of_pair in self.losses.T]
+        usable = self.complete & self.bounded & np.isfinite(mean)
+        return int(np.argmin(np.where(usable, mean, np.inf))) if usable.any() else None
+
+    def _beyond(self) -> list[Pair]:
+        """Ten times the largest ridge, with lams like the best one, if the best pair has it."""
+        if self.best is None:
+            return []
+        lam, ridge = self.pairs[self.best]
+        lams, ridges = (sorted({*of}) for of in zip(*self.pairs, strict=True))
+        if ridge < ridges[-1] or 10 * ridge > self.most_ridge:
+            return []
+        at = lams.index(lam)
+        return [(near, 10 * ridge) for near in lams[max(0, at - 1) : at + 2]]
 
     @property
     def losses(self) -> NDArray[np.float64]:
         """Losses (n_folds, n_pairs): NaN where there is none, infinite if unbounded below."""
         found = np.full((self.n_folds, len(self.pairs)), np.nan)
-        for of_fold in self.fits:
-            found[of_fold.fold, of_fold.fitted] = of_fold.losses[of_fold.fitted, 0]
+        for fits in self.fits:
+            found[fits.fold, np.flatnonzero(fits.fitted)] = fits.losses[fits.fitted, 0]
         return found
 
     @property
@@ -165,8 +201,8 @@ class Search:
     def complete(self) -> Mask:
         """Whether each pair was fitted in all folds, (n_pairs,)."""
         fitted = np.zeros((self.n_folds, len(self.pairs)), dtype=bool)
-        for of_fold in self.fits:
-            fitted[of_fold.fold] |= of_fold.fitted
+        for fits in self.fits:
+            fitted[fits.fold, np.flatnonzero(fits.fitted)] = True
         return np.asarray(fitted.all(axis=0))
 
     @property
@@ -174,7 +210,7 @@ class Search:
         """Whether no fit of a pair was unbounded below, (n_pairs,)."""
         return np.asarray(~np.isinf(self.losses).any(axis=0))
 
-    def weights(self, fold: int, pair: int) -> Matrix | None:
+    def weights(self, fold: int, pair: int | None) -> Matrix | None:
         """Weights (n_weights, n_labels) of a pair without a fold; None if they were not kept."""
         for of_fold in self.fits:
             if of_fold.fold == fold and pair in of_fold.weights:
@@ -222,7 +258,7 @@ class Search:
     ) -> SolverResult | None:
         """Fit pairs with the same ridge and increasing lam; the result of the first one."""
         hidden, sign = self.folds.hidden(fits.fold), 1 if self.metric in LOWER_IS_BETTER else -1
-        first, last = None, start
+        first, last, W = None, start, self.weights(fits.fold, self.start)
         for n, pair in enumerate(path):
             lam, ridge = self.pairs[pair]
             note = f"fold {fits.fold + 1}: lam={lam:.3g} ridge={ridge:.3g}"
@@ -232,7 +268,7 @@ class Search:
                 advance(f"{note} objective {record['objective']:.6g}", by=0)
 
             try:
-                last = solve_loosely(objective, warm=last, callback=show)
+                last = solve_loosely(objective, W=W, warm=last, callback=show)
             except FloatingPointError:  # and a larger lam only adds to the descent
                 fits.losses[path[n:]], fits.fitted[path[n:]] = np.inf, True
                 advance(note, by=len(path) - n)
@@ -299,8 +335,9 @@ class NAIM3LCV(CoupledModel):
     ----------
     lams : int or sequence of float, default=10
         Values of ``lam``, or their number; they are then log-spaced from 0.01 to 10.
-    ridges : sequence of float, default=(0.0, 1.0, 10.0)
-        Values of ``ridge`` to try, each with every ``lam``.
+    ridges : sequence of float or "auto", default="auto"
+        Values of ``ridge`` to try, each with every ``lam``. "auto" is 0, 1 and 10, and 100 if 10 is
+        the best of these, with the best ``lam`` and its neighbours.
     cv : int, default=5
         Number of folds of rows, at least 2, of the search and of everything that is learned from
         rows that are held out. More folds hold out fewer rows at a time, and take longer.
@@ -354,7 +391,7 @@ class NAIM3LCV(CoupledModel):
 
     _parameter_constraints = CoupledModel._parameter_constraints | {
         "lams": [Interval(Integral, 1, MOST_LAMS, closed="both"), "array-like"],
-        "ridges": ["array-like"],
+        "ridges": [StrOptions({AUTO}), "array-like"],
         "cv": [Interval(Integral, 2, MOST_FOLDS, closed="both")],
         "metric": [StrOptions({AUTO, *METRICS})],
         "n_jobs": [Integral, None],
@@ -368,7 +405,7 @@ class NAIM3LCV(CoupledModel):
     _exhaustive = False  # True fits every pair in every fold, for benchmarks of the search
 
     lams: int | Sequence[float] = 10
-    ridges: Sequence[float] = (0.0, 1.0, 10.0)
+    ridges: Sequence[float] | str = AUTO
     _: KW_ONLY
     cv: int = N_FOLDS
     metric: str = AUTO
@@ -398,7 +435,7 @@ class NAIM3LCV(CoupledModel):
     def _check_parameters(self) -> Decisions:
         decisions = super()._check_parameters()
         for name, values in (("lams", self.lams), ("ridges", self.ridges)):
-            if not isinstance(values, Integral):
+            if not isinstance(values, Integral | str):
                 _check_numbers(name, values, least=1e-10 if name == "lams" else 0.0)
         return decisions
 
@@ -442,7 +479,8 @@ class NAIM3LCV(CoupledModel):
     def _checkpoint_settings(self) -> dict[str, Any]:
         names = ("cv", "metric", "variant", "positive_weight", "fit_intercept", "_exhaustive")
         settings = {name: getattr(self, name) for name in names}
-        return settings | {"pairs": self._pairs(), "random_state": check_seed(self.random_state)}
+        grid = {"pairs": self._pairs(), "most_ridge": self._most_ridge}
+        return settings | grid | {"random_state": check_seed(self.random_state)}
 
     def _model(self, lam: float, ridge: float) -> NAIM3L:
         own = {field.name for field in fields(self)} - {"random_state"}
@@ -454,13 +492,19 @@ class NAIM3LCV(CoupledModel):
         lams: Any = self.lams
         if isinstance(lams, Integral):
             lams = np.geomspace(MOST_LAM, LEAST_LAM, lams)
-        lams, ridges = (sorted({float(value) for value in of}) for of in (lams, self.ridges))
+        ridges: Any = RIDGES if isinstance(self.ridges, str) else self.ridges
+        lams, ridges = (sorted({float(value) for value in of}) for of in (lams, ridges))
         return [(lam, ridge) for ridge in ridges for lam in lams]
+
+    @property
+    def _most_ridge(self) -> float:
+        """The largest ridge to try beyond the first ones; 0 if ridges are given."""
+        return MOST_RIDGE if isinstance(self.ridges, str) else 0.0
 
     def _search(self, folds: Folds, checkpoint: Checkpoint | None, *, entries: bool) -> Search:
         """All fits of the search; sets ``cv_results_``."""
         options: dict[str, Any] = {"exhaustive": self._exhaustive, "device": self.device}
-        options["entries"] = entries
+        options |= {"entries": entries, "most_ridge": self._most_ridge}
         terms = VARIANTS[self.variant]
         search = Search(folds, self.cv, self._pairs(), self.metric_, *terms, **options)
         search.run(self.n_jobs, checkpoint, shown=self.verbose > 0)

@@ -198,7 +198,7 @@ def fill_probabilities(problem: Problem, scores: Matrix, final: Matrix) -> Matri
     of_views = [[of[rows] for rows in problem.row_slices] for of in (scores, truth, final)]
     curves = fit_calibrations([HeldOutScores(*of) for of in zip(*of_views, strict=True)], rates)
     pairs = [(curve.log_odds(S), Y) for curve, S, Y, _ in zip(curves, *of_views, strict=True)]
-    bridge = learn_bridge(pairs)
+    bridge = learn_bridge(pairs, groups=problem.groups_of_views)
     found = np.empty(scores.shape)
     for rows, curve, S, Y, F in zip(problem.row_slices, curves, *of_views, strict=True):
         log_odds = curve.log_odds(np.where(np.isnan(S), F, S))

@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 
 from naim3l import __version__
 from naim3l._arrays import ArrayFields, Mask
+from naim3l._hashing import Hashes
 from naim3l._text import some
 from naim3l._threads import blas_threads, thread_map
 from naim3l._warnings import warn_user
@@ -27,7 +28,7 @@ from naim3l.features.encoding import FeatureSpec, ViewFeatures, stated_text
 from naim3l.features.plan import ViewPlan, columns_of_several_types
 from naim3l.features.recipes import SCALE
 from naim3l.features.survey import TableSurvey
-from naim3l.input.batches import Batch, compare_indexes, present_rows
+from naim3l.input.batches import Batch, compare_indexes, id_groups, id_hashes, present_rows
 from naim3l.input.chunks import memory_limit, n_workers
 from naim3l.input.labels import (
     LabelDecoder,
@@ -41,7 +42,7 @@ from naim3l.input.views import FUSED, MOST_SHOWN, TableNames, is_separate, rows_
 from naim3l.problem.cost_model import refuse_statistics
 from naim3l.problem.rows import Problem
 from naim3l.problem.sampled import SampledProblem
-from naim3l.problem.sampling import ALL_BITS, RowSample, row_folds
+from naim3l.problem.sampling import ALL_BITS, OF_IDS, RowSample, deal_keys, fold_keys, repeated
 from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
 
 # Rows of each table whose held-out entries decide on parameters, thresholds and probabilities, and
@@ -195,9 +196,12 @@ class Reader:
         n_rows = int(self.starts[-1])
         return RowSample.of(SAMPLE_ROWS, self.seed, self.number, rows, arrays, n_rows=n_rows)
 
-    def folds(self, n_folds: int, rows: NDArray[np.int64], Y: NDArray[np.int8]) -> Any:
-        """Fold of each label entry of some rows; None without folds."""
-        return row_folds(n_folds, self.seed, self.number, rows, Y) if n_folds else None
+    def keys(self, rows: NDArray[np.int64], present: Mask, batch: Batch) -> Hashes:
+        """Hashes by which the marked rows of a batch, with these numbers, are dealt to folds."""
+        ids = id_hashes(batch)
+        if ids is None:
+            return fold_keys(self.seed, self.number, rows)
+        return fold_keys(self.seed, OF_IDS, ids[present])
 
 
 def moments_of_batch(
@@ -228,13 +232,15 @@ def statistics_of_batch(
             continue
         anywhere |= present
         rows, Y = reader.rows(part, row, present), signed[present]
-        folds = reader.folds(n_folds, rows, Y)
+        keys = reader.keys(rows, present, batch)
+        folds = deal_keys(n_folds, keys, Y)
         statistics = RowStatistics.of(features, Y, folds, n_folds=n_folds, **options)
         n = len(rows) if n_folds else 0  # only held-out entries are judged on single rows
-        results[view] = statistics, reader.sample(rows[:n], (features[:n], Y[:n]))
+        results[view] = statistics, reader.sample(rows[:n], (features[:n], Y[:n], keys[:n]))
     if reader.names.wide and len(X):
         rows, Y = reader.rows(part, row, anywhere), signed[anywhere]
-        counts = LabelCounts.of(Y, reader.folds(n_folds, rows, Y), n_folds=n_folds)
+        folds = deal_keys(n_folds, reader.keys(rows, anywhere, X), Y)
+        counts = LabelCounts.of(Y, folds, n_folds=n_folds)
         results[COUNTS] = counts, RowsWithout.of(reader.rows(part, row, ~anywhere))
     return results
 
@@ -357,18 +363,28 @@ class Training:
         self.model.features_ = {view: of for view, (of, _, _) in fitted.items()}
         present = {view: rows for view, (_, _, rows) in fitted.items()}
         known = {view: signed[view][rows] for view, rows in present.items()}
-        samples = None
+        samples, groups = None, self._groups(present)
         if self.names.wide:
             samples = np.concatenate([np.flatnonzero(rows) for rows in present.values()])
             RowsWithout.of(np.flatnonzero(~np.any(list(present.values()), axis=0))).warn()
         seen: Any = {view: ((Y > 0).any(axis=0), (Y < 0).any(axis=0)) for view, Y in known.items()}
         check_seen(seen, self.names.labels, wide=self.names.wide)
         features = [X for _, X, _ in fitted.values()]
-        problem = Problem(
-            features, list(known.values()), names=self.names.views, samples=samples, **self._options
-        )
+        options = {"names": self.names.views, "samples": samples, **self._options}
+        problem = Problem(features, list(known.values()), groups=groups, **options)
         self._keep_rates(problem)
         return problem
+
+    def _groups(self, present: Mapping[str, Mask]) -> NDArray[np.intp] | None:
+        """Group of each stacked row by its id; None if all ids differ."""
+        groups = id_groups([table.features.data for table in self.tables.values()])
+        if groups is None:
+            return None
+        of_table = dict(zip(self.tables, groups, strict=True))
+        stacked = [of_table[self.names.table_of(view)][rows] for view, rows in present.items()]
+        anywhere = np.any(list(present.values()), axis=0) if self.names.wide else None
+        n_samples = sum(map(len, stacked)) if anywhere is None else int(anywhere.sum())
+        return repeated(np.concatenate(stacked), n_samples)
 
     def _keep_rates(self, problem: Problem | SampledProblem) -> None:
         """Set the shares of positives of each label, in all views and by view."""
@@ -424,7 +440,6 @@ class ChunkedTraining(Training):
         problem = SampledProblem(
             [found[view][0] for view in names.views],
             [found[view][1] for view in names.views],
-            seed=self.seed,
             names=names.views,
             n_folds=self.n_folds,
             table_counts=found.get(COUNTS, (None, None))[0],
@@ -478,13 +493,14 @@ class ChunkedTraining(Training):
 
     def _folds_of_samples(self, batches: ByView, samples: Mapping[str, RowSample]) -> Folds:
         """Folds of the sampled rows of each view."""
-        folds, labels, features = [], [], []
+        folds, labels, features = list[Any](), [], []
         for view, batch in batches.items():
             X, present = self.model.features_[view].encode(batch, judge=False)
             reader, Y = self._reader(self.names.table_of(view)), samples[view].arrays[1][present]
             features.append(X)
             labels.append(Y)
-            folds.append(reader.folds(self.n_folds, samples[view].rows[present], Y))
+            keys = reader.keys(samples[view].rows[present], present, batch)
+            folds.append(deal_keys(self.n_folds, keys, Y))
         problem = Problem(features, labels, names=list(batches), **self._options)
         return Folds.of(problem, np.concatenate(folds).astype(np.intp))
 

@@ -29,6 +29,8 @@ _FLATTEN = (
     "make a column of each of its values (in polars: unnest, list.to_struct; in pandas: "
     "json_normalize)"
 )
+# What pandas calls the values of an index that may number rows, as a part of a longer table does.
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "boolean", "empty")
 ROUNDING = 1e-12  # columns that vary by less than this share of the largest are constant
 WIDEST_RANGE = 1e4  # ratio of the size of a column to the spread of another that keeps digits
 
@@ -291,6 +293,49 @@ def is_row_counter(index: Any, *, part: bool = False) -> bool:
     if not isinstance(first, Integral):
         return False
     return list(index) == list(range(int(first), int(first) + len(index)))
+
+
+def row_ids(table: Any) -> Any:
+    """Index of a table of pandas if it has ids: a name, or values that are not numbers.
+
+    An index of numbers without a name numbers rows, and says nothing about samples.
+    """
+    if not hasattr(table, "iloc"):
+        return None
+    index = table.index
+    named = any(name is not None for name in index.names)
+    return index if named or index.inferred_type not in _NUMBERS else None
+
+
+def id_hashes(batch: Batch) -> NDArray[np.uint64] | None:
+    """Hash of the id of each row, (n_rows,), the same in any table and process; None without."""
+    index = row_ids(batch.data)
+    if index is None:
+        return None
+    from pandas.util import hash_pandas_object
+
+    return np.asarray(hash_pandas_object(index, index=False), dtype=np.uint64)
+
+
+def id_groups(tables: Sequence[Any]) -> list[NDArray[np.intp]] | None:
+    """Number of the sample of each row, by table; rows without an id are samples of their own.
+
+    None if no table has ids.
+    """
+    ids = [row_ids(table) for table in tables]
+    known = [index for index in ids if index is not None]
+    if not known:
+        return None
+    numbers, different = known[0].append(known[1:]).factorize()
+    alone, first, found = len(different), 0, []
+    for table, index in zip(tables, ids, strict=True):
+        own = np.full(len(table), -1)
+        if index is not None:
+            own, first = numbers[first : first + len(index)].copy(), first + len(index)
+        lacking = np.flatnonzero(own < 0)
+        own[lacking], alone = alone + np.arange(len(lacking)), alone + len(lacking)
+        found.append(own)
+    return found
 
 
 def as_frame(data: Any, origin: Origin | str, column_word: str) -> nw.DataFrame | None:

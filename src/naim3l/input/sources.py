@@ -300,23 +300,23 @@ class _FileReader:
 
     def __call__(self, i: int, part: Any) -> Iterator[Rows]:
         for frame, origin in part.batches(*self._columns(), self.batch_rows):
-            yield self._split(frame, origin, unique=False)
+            yield self._split(frame, origin)
 
     def whole(self, table: FileTable) -> Rows:
         """All rows in one batch."""
         needed, text = self._columns()
         frame, origin = table.read(columns=needed, text_columns=text)
-        return self._split(frame, origin, unique=True)
+        return self._split(frame, origin)
 
     def _columns(self) -> tuple[list[str], tuple[str, ...]]:
         """Columns that are needed, and those that remain text."""
         ids = () if self.id is None else (self.id,)
         return list(dict.fromkeys([*ids, *self.columns, *self.labels])), (*self.text, *ids)
 
-    def _split(self, frame: Any, origin: Origin, *, unique: bool) -> Rows:
+    def _split(self, frame: Any, origin: Origin) -> Rows:
         origin = origin.of_table(self.table)
         if self.id is not None:
-            frame = set_ids(frame, self.id, origin, unique=unique)
+            frame = set_ids(frame, self.id, origin)
         else:  # rows are numbered over the file
             first = origin.first_row
             frame = frame.set_axis(range(first, first + len(frame)), axis=0)
@@ -425,8 +425,8 @@ class _DaskReader:
 # Ids of rows, as text with all digits, the same for all file formats.
 
 
-def set_ids(frame: Any, id_column: str, origin: Origin, *, unique: bool = True) -> Any:
-    """A pandas table with ids, as text, as its index; refuses missing ids, and equal ones."""
+def set_ids(frame: Any, id_column: str, origin: Origin, *, unique: bool = False) -> Any:
+    """A pandas table with ids, as text, as its index; refuses missing ids, or also equal ones."""
     ids, seen = [id_text(cell) for cell in frame[id_column].tolist()], dict[str, int]()
     for row, text in enumerate(ids):
         place = origin.place(row, f"column {id_column!r}") if text is None or text in seen else ""
@@ -434,8 +434,8 @@ def set_ids(frame: Any, id_column: str, origin: Origin, *, unique: bool = True) 
             raise ReadError(f"{place}: an id is missing; fill it in, or leave the id column out.")
         if unique and text in seen:
             raise ReadError(
-                f"{place}: id {quote(text)} is already that of row {seen[text]}; ids must differ: "
-                "remove one of the rows, or leave the id column out."
+                f"{place}: id {quote(text)} is already that of row {seen[text]}; the labels of an "
+                "id must be in one row: remove one, or put the labels into the table."
             )
         seen[text] = row
     rest = frame.drop(columns=id_column)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -26,12 +27,15 @@ class AlignedRows:
         1 = yes, -1 = no, 0 = unknown.
     positive_weight : float
         Weight of an observed positive in the loss, relative to that of a negative.
+    groups : ndarray of int, of shape (n_samples,), optional
+        Number of the id of each sample, if ids repeat.
     """
 
     features: list[Matrix]
     present: Mask
     Y: Matrix
     positive_weight: float = 1.0
+    groups: Any = None
 
     @classmethod
     def from_problem(cls, problem: Problem) -> "AlignedRows":
@@ -49,7 +53,9 @@ class AlignedRows:
         for v, (X_v, rows) in enumerate(zip(problem.features, problem.row_slices, strict=True)):
             present[v, sample_of[rows]] = True
             features.append(spread(X_v, present[v], widths[v]))
-        return cls(features, present, problem.labels_of_samples[kept], problem.positive_weight)
+        labels, weight = problem.labels_of_samples[kept], problem.positive_weight
+        (groups,) = problem.groups_of_blocks
+        return cls(features, present, labels, weight, None if groups is None else groups[kept])
 
     @property
     def known(self) -> Mask:
@@ -82,7 +88,8 @@ class AlignedRows:
     def as_scores(self) -> Problem:
         """The labels as a problem with the identity as features, so that weights are scores."""
         n, identity = len(self.Y), sparse.eye_array(len(self.Y), format="csr")
-        return Problem([identity], [self.Y], fit_intercept=False, samples=np.arange(n))
+        same: Any = {"samples": np.arange(n), "groups": self.groups}
+        return Problem([identity], [self.Y], fit_intercept=False, **same)
 
 
 def concatenate_views(features: Sequence[Matrix], present: Mask, fill: Matrix) -> Matrix:

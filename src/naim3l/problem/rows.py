@@ -90,6 +90,9 @@ class Problem(BaseProblem, LabelRates):
     samples : ndarray of int, of shape (n_rows,), optional
         Sample of each stacked row, if it is known which rows of different views belong together.
         Solvers do not use it.
+    groups : ndarray of int, of shape (n_rows,), optional
+        Number, from 0, of the id of each stacked row, if an id has several rows of a table, or rows
+        of several tables. What is known of an id is held out together.
     names : sequence of str, optional
         Names of the views in errors; by default their positions.
     rotations : sequence of Rotation or None, optional
@@ -118,11 +121,12 @@ class Problem(BaseProblem, LabelRates):
         fit_intercept: bool = True,
         positive_weight: float = 1.0,
         samples: NDArray[np.intp] | None = None,
+        groups: NDArray[np.intp] | None = None,
         names: Sequence[str] | None = None,
         rotations: Sequence[Rotation | None] | None = None,
     ) -> None:
         self.fit_intercept, self.positive_weight = fit_intercept, positive_weight
-        self.samples, self.n_threads = samples, blas_threads()
+        self.samples, self.groups, self.n_threads = samples, groups, blas_threads()
         self.names = [str(v) for v in range(len(features))] if names is None else list(names)
         self.rotations = [None] * len(features) if rotations is None else list(rotations)
         self._product: tuple[Matrix, Matrix] | None = None  # weights and their XW
@@ -152,7 +156,7 @@ class Problem(BaseProblem, LabelRates):
         # X already has a column of ones.
         other = Problem(X, [Y], fit_intercept=False, names=self.names, rotations=rotations)
         other.fit_intercept, other.positive_weight = self.fit_intercept, self.positive_weight
-        other.samples, other.n_threads = self.samples, self.n_threads
+        other.samples, other.groups, other.n_threads = self.samples, self.groups, self.n_threads
         return other
 
     def rotated(self) -> "Problem":
@@ -220,6 +224,21 @@ class Problem(BaseProblem, LabelRates):
         Y = np.zeros((self.samples.max() + 1, self.n_labels))
         Y[self.samples] = self.Y
         return Y
+
+    @property
+    def groups_of_views(self) -> list[Any]:
+        """Groups of the rows of each view, (n_rows_v,) or None."""
+        groups = self.groups
+        return [None if groups is None else groups[rows] for rows in self.row_slices]
+
+    @property
+    def groups_of_blocks(self) -> list[Any]:
+        """Groups of the rows of each view, or of the samples of a wide table, or None."""
+        if self.samples is None or self.groups is None:
+            return self.groups_of_views if self.samples is None else [None]
+        of_samples = np.zeros(self.samples.max() + 1, dtype=np.intp)
+        of_samples[self.samples] = self.groups
+        return [of_samples]
 
     def by_view_and_sample(self, S: Matrix) -> Matrix:
         """Stacked rows as (n_views, n_samples, n_labels), NaN where a sample lacks the view."""

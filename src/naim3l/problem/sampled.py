@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from naim3l._arrays import Mask, Matrix
 from naim3l.problem.rows import LabelRates, Problem
-from naim3l.problem.sampling import RowSample, row_folds
+from naim3l.problem.sampling import RowSample, deal_keys, repeated
 from naim3l.problem.statistics_problem import StatisticsProblem
 from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
 
@@ -21,10 +21,10 @@ class SampledProblem(LabelRates):
     are in the same fold, they are in no fold.
 
     ``statistics`` are of all rows that have a view, with a column of ones if ``fit_intercept``.
-    ``samples`` have features without it, and signed labels; for a wide table, whose rows that have
-    any view are counted in ``table_counts``, rows are sampled with all of their views.
+    ``samples`` have features without it, signed labels, and results of `fold_keys`; for a wide
+    table, whose rows that have any view are counted in ``table_counts``, rows are sampled with all
+    of their views.
     ``fold_of`` (n_sampled_rows, n_labels) is the fold of each entry of the sample, -1 if in none.
-    ``seed`` is that of `row_folds`; all views of a wide table have the number 0 there.
     """
 
     def __init__(
@@ -32,7 +32,6 @@ class SampledProblem(LabelRates):
         statistics: Sequence[RowStatistics],
         samples: Sequence[RowSample],
         *,
-        seed: int,
         names: Sequence[str] | None = None,
         n_folds: int = 0,
         fit_intercept: bool = True,
@@ -40,15 +39,17 @@ class SampledProblem(LabelRates):
         table_counts: LabelCounts | None = None,
         checkpoint: Any = None,
     ) -> None:
-        self.statistics, self.n_folds, self.seed = list(statistics), n_folds, seed
+        self.statistics, self.n_folds = list(statistics), n_folds
         self.fit_intercept, self.positive_weight = fit_intercept, positive_weight
         self.table_counts, self.checkpoint = table_counts, checkpoint  # of a fit to the problem
         numbers = None
         if table_counts is not None:
             samples, numbers = _together(samples)
-        X, Y = ([of_view.arrays[i] for of_view in samples] for i in range(2))
+        X, Y, keys = ([of_view.arrays[i] for of_view in samples] for i in range(3))
         options: Any = {"fit_intercept": fit_intercept, "positive_weight": positive_weight}
-        self.sample = Problem(X, Y, **options, samples=numbers, names=names)
+        n_samples = sum(map(len, keys)) if numbers is None else len(np.unique(numbers))
+        groups = repeated(np.concatenate(keys), n_samples)
+        self.sample = Problem(X, Y, **options, samples=numbers, groups=groups, names=names)
         self.sample.base_rates, self.sample.table_rates = self.base_rates, self.table_rates
         self.fold_of = np.concatenate([self._folds_of(v, of) for v, of in enumerate(samples)])
 
@@ -92,11 +93,11 @@ class SampledProblem(LabelRates):
 
     def _folds_of(self, v: int, sample: RowSample) -> NDArray[np.intp]:
         """Fold of each entry of a view's sampled rows, (n, n_labels)."""
-        Y = sample.arrays[1]
-        if self.n_folds == 0:
+        _, Y, keys = sample.arrays
+        dealt = deal_keys(self.n_folds, keys, Y)
+        if dealt is None:
             return np.full(Y.shape, -1)
-        number = v if self.table_counts is None else 0
-        folds = row_folds(self.n_folds, self.seed, number, sample.rows, Y).astype(np.intp)
+        folds = dealt.astype(np.intp)
         never = self._never_held_out(v)[folds, np.arange(Y.shape[1])]  # of -1: is -1 in any case
         folds[never & (Y > 0)] = -1
         return folds

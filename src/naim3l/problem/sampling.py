@@ -1,4 +1,4 @@
-"""Folds and samples of rows, by hashes of row numbers.
+"""Folds and samples of rows, by hashes of row numbers, or of ids.
 
 A hash needs neither all rows at once nor an order in which they are read, so that the same rows
 are held out, and the same rows sampled, for any division of the rows into chunks.
@@ -19,21 +19,36 @@ from naim3l._hashing import STEP, Hashes, mix, splitmix64
 ALL_BITS = 2**64 - 1
 # What a hash is for: folds and samples are independent of each other.
 FOLDS, SAMPLES = 1, 2
+OF_IDS = -1  # instead of the number of a view
 
 
-def row_folds(
-    n_folds: int, seed: int, view: int, rows: NDArray[np.integer], Y: NDArray[Any]
-) -> NDArray[np.int8]:
+def fold_keys(seed: int, view: int, rows: NDArray[np.integer]) -> Hashes:
+    """Hashes (n,) by which rows are dealt to folds.
+
+    ``rows`` (n,) are the numbers of the rows in their table; views of one wide table have the same
+    number, so that samples are held out in all of their views. Of rows with ids, they are hashes of
+    these, with `OF_IDS` as the view, so that all rows of an id are held out together.
+    """
+    return _row_hashes(FOLDS, seed, view, rows)
+
+
+def deal_keys(n_folds: int, keys: Hashes, Y: NDArray[Any]) -> NDArray[np.int8] | None:
     """Fold in which each label entry (n, n_labels) is held out; -1 where the label is unknown.
 
-    All known entries of a row are in one fold. There are at most 127 folds. ``rows`` (n,) are the
-    numbers of the rows in their table. Views of one wide table have the same number, so that
-    samples are held out in all of their views.
+    All known entries of a row are in one fold. There are at most 127 folds; None if there are none.
     """
+    if not n_folds:
+        return None
     # The upper half of a hash, from 0 to 2^32 - 1, is scaled to the number of folds.
-    upper = _row_hashes(FOLDS, seed, view, rows) >> np.uint64(32)
+    upper = keys >> np.uint64(32)
     folds = ((upper * np.uint64(n_folds)) >> np.uint64(32)).astype(np.int8)
     return np.where(Y == 0, np.int8(-1), folds[:, None])
+
+
+def repeated(ids: NDArray[Any], n_samples: int) -> NDArray[np.intp] | None:
+    """Ids of rows, (n_rows,), numbered from 0; None if all of the samples have different ones."""
+    different, numbers = np.unique(ids, return_inverse=True)
+    return None if len(different) == n_samples else numbers
 
 
 @dataclass(frozen=True)

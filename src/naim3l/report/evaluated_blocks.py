@@ -12,6 +12,7 @@ from naim3l.decisions.learning import Predictions
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain.model_views import read_truth
+from naim3l.input.batches import Batch, id_groups
 from naim3l.input.views import FUSED, WIDE_TABLE
 
 ENOUGH_SHARED = 20  # rows in several tables, so that results begin with them
@@ -34,34 +35,39 @@ def read_blocks(model: LinearViewModel, X: Any, y: Any) -> list[EvaluatedBlock]:
 
 def _view_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[EvaluatedBlock]:
     model, blocks = models[0], []
+    tables = {view: batch.data for view, batch in model._batches(X).items()}
     scores = [each.view_scores(X) for each in models]
     for view in scores[0]:
         pairs = zip(models, scores, strict=True)
         predicted = [_predictions(each, S[view], view) for each, S in pairs]
-        blocks.append(_block(view, "view", truth[view], predicted, model.view_rates_[view]))
-    tables = {view: batch.data for view, batch in model._batches(X).items()}
+        rates = model.view_rates_[view]
+        groups = id_groups([tables[view]])
+        blocks.append(_block(view, "view", truth[view], predicted, rates, groups=groups))
     ids = {view: table.index for view, table in tables.items() if _has_ids(table)}
     return blocks + (_fused_blocks(models, scores, truth, ids) if len(ids) > 1 else [])
 
 
 def _has_ids(table: Any) -> bool:
-    """Whether rows have ids, which identify them: a named index of pandas without repetitions."""
+    """Whether rows have ids, which identify samples: a named index of pandas."""
     index: Any = getattr(table, "index", None)
-    named = getattr(index, "name", None) is not None
-    return named and bool(index.is_unique) and not index.hasnans
+    return getattr(index, "name", None) is not None and not index.hasnans
 
 
 def _fused_blocks(
     models: list[Any], scores: list[dict[str, Matrix]], truth: dict[str, Matrix], ids: Any
 ) -> list[EvaluatedBlock]:
-    """Block of the ids that are in several views; none if no id is."""
+    """Block of the ids that are in several views; none if no id is.
+
+    An id has a label if one of its rows has it.
+    """
     import pandas as pd
 
     def table(values: Matrix, view: str) -> Any:
         present = ~np.isnan(scores[0][view]).any(axis=1)
         return pd.DataFrame(values[present], index=ids[view][present])
 
-    known = pd.concat([table(truth[view], view) for view in ids])
+    tables = [table(truth[view], view).groupby(level=0, sort=False).max() for view in ids]
+    known = pd.concat(tables)
     if known.index.is_unique:
         return []
     shared = known.index[known.index.duplicated()].unique()
@@ -79,7 +85,7 @@ def _fused_blocks(
 
 def _wide_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[EvaluatedBlock]:
     stacked = [np.stack(list(each.view_scores(X).values())) for each in models]
-    rates = models[0].view_rates_[FUSED]
+    rates, groups = models[0].view_rates_[FUSED], id_groups([X.data if isinstance(X, Batch) else X])
 
     def block(name: str, kind: str, shown: slice) -> EvaluatedBlock:
         predicted = []
@@ -88,7 +94,8 @@ def _wide_blocks(models: list[Any], X: Any, truth: dict[str, Matrix]) -> list[Ev
             alone[shown] = scores[shown]
             fused = fuse_views(alone, model.decisions_.evidence)
             predicted.append(_predictions(model, fused, FUSED))
-        return _block(name, kind, truth[WIDE_TABLE], predicted, rates, decided=kind == "fused")
+        given = name, kind, truth[WIDE_TABLE], predicted, rates
+        return _block(*given, decided=kind == "fused", groups=groups)
 
     of_views = [block(view, "view", slice(k, k + 1)) for k, view in enumerate(models[0].views_)]
     return [block(FUSED, "fused", slice(None)), *of_views]
@@ -100,10 +107,18 @@ def _predictions(model: LinearViewModel, scores: Matrix, block: str) -> Predicti
 
 
 def _block(
-    name: str, kind: str, truth: Matrix, predicted: Any, rates: Matrix, *, decided: bool = True
+    name: str,
+    kind: str,
+    truth: Matrix,
+    predicted: Any,
+    rates: Matrix,
+    *,
+    decided: bool = True,
+    groups: Any = None,
 ) -> EvaluatedBlock:
-    """Block of the rows that have a score."""
+    """Block of the rows that have a score, whose ids are the only one of ``groups``, if given."""
     present = np.asarray(~np.isnan(predicted[0].scores).any(axis=1))
     model, uncoupled, *_ = [*(each.take(present) for each in predicted), None]
     guessing = guess(rates, int(present.sum()))
-    return EvaluatedBlock(name, kind, truth[present], model, guessing, uncoupled, decided=decided)
+    found = EvaluatedBlock(name, kind, truth[present], model, guessing, uncoupled, decided=decided)
+    return found if groups is None else replace(found, groups=groups[0][present])
