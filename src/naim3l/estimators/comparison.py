@@ -16,7 +16,7 @@ from naim3l.decisions.held_out import AUTO, Folds
 from naim3l.decisions.learning import LearnedDecisions, Predictions
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.boosting import MOST_SECONDS, boosted_scores, boosting_cost, boosting_fits
-from naim3l.estimators.subspace import SHRINKAGES, RidgeFits, all_pairs, fit_pairs
+from naim3l.estimators.ridge_fits import SHRINKAGES, RidgeFits, all_pairs, fit_pairs
 from naim3l.files.stored import Array, MapOf, Nested, Number
 from naim3l.input.sources import any_chunked
 from naim3l.input.views import FUSED
