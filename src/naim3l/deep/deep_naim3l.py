@@ -320,4 +320,6 @@ def as_scores(problem: Problem) -> Problem:
     """The labels of a problem with the identity as features, so that weights are scores."""
     sizes = [rows.stop - rows.start for rows in problem.row_slices]
     identity = [sparse.eye_array(n, format="csr") for n in sizes]
-    return Problem(identity, [problem.Y], fit_intercept=False, samples=problem.samples)
+    found = Problem(identity, [problem.Y], fit_intercept=False, samples=problem.samples)
+    found.shared = problem.shared
+    return found

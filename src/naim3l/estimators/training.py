@@ -8,7 +8,7 @@ of rows, if features are learned; statistics of features and labels by fold, and
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +19,10 @@ from naim3l._arrays import ArrayFields, Mask
 from naim3l._threads import blas_threads, thread_map
 from naim3l._warnings import warn_user
 from naim3l.decisions.held_out import Folds
+from naim3l.decisions.rules import Decisions
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, stated_text
 from naim3l.features.plan import ViewPlan, columns_of_several_types
+from naim3l.features.shared import SharedColumns, find_shared
 from naim3l.features.survey import TableSurvey
 from naim3l.input.batches import Batch, compare_indexes, present_rows
 from naim3l.input.chunks import memory_limit, n_workers
@@ -33,7 +35,7 @@ from naim3l.input.labels import (
 from naim3l.input.sources import MemoryTable, Table, all_chunked, open_tables
 from naim3l.input.views import FUSED, MOST_SHOWN, TableNames, is_separate, rows_without_view
 from naim3l.problem.cost_model import refuse_statistics
-from naim3l.problem.rows import Problem
+from naim3l.problem.rows import Problem, SharedRows
 from naim3l.problem.sampled import SampledProblem
 from naim3l.problem.sampling import ALL_BITS, RowSample, row_folds
 from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
@@ -42,6 +44,7 @@ from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
 # to which transformers are fitted that need the rows themselves.
 SAMPLE_ROWS = 50_000
 COUNTS = FUSED  # key of the counts of a wide table; no view can have it
+COMMON = "shared columns of "  # before the name of a view, of the sums over these columns
 PASS = "statistics"  # of each view, by its position, among the parts of a checkpoint
 
 ByView = Mapping[str, Any]
@@ -185,25 +188,46 @@ class Reader:
 
 
 def moments_of_batch(
-    specs: Any, plans: Any, sampled: bool, reader: Reader, part: int, row: int, X: Batch, y: Batch
+    specs: Any,
+    plans: Any,
+    shared: SharedColumns | None,
+    sampled: bool,
+    reader: Reader,
+    part: int,
+    row: int,
+    X: Batch,
+    y: Batch,
 ) -> dict[str, Any]:
-    """Second pass over a batch: moments of columns, and a sample of rows as they are given."""
+    """Second pass over a batch: moments of columns, of shared ones, and a sample of rows."""
     results: dict[str, Any] = {}
     signed = reader.signed(y) if sampled else None
     for view, batch in reader.names.split(reader.name, X).items():
         moments, present = specs[view].moments(batch, plans[view])
         if present.any():
-            results[view] = moments, None
+            rows, sample = batch.take_rows(present), None
+            common = None if shared is None else shared.moments(view, rows)
             if signed is not None:
-                kept = batch.take_rows(present).data, signed[present]
-                results[view] = moments, reader.sample(reader.rows(part, row, present), kept)
+                kept = rows.data, signed[present]
+                sample = reader.sample(reader.rows(part, row, present), kept)
+            results[view] = moments, common, sample
     return results
 
 
 def statistics_of_batch(
-    fitted: Any, n_folds: int, options: Any, reader: Reader, part: int, row: int, X: Batch, y: Batch
+    fitted: Any,
+    shared: SharedColumns | None,
+    n_folds: int,
+    options: Any,
+    reader: Reader,
+    part: int,
+    row: int,
+    X: Batch,
+    y: Batch,
 ) -> dict[str, Any]:
-    """Last pass over a batch: statistics of its features and labels, and a sample of both."""
+    """Last pass over a batch: statistics of its features and labels, and a sample of both.
+
+    Those of shared columns are under the key of the view after `COMMON`.
+    """
     results: dict[str, tuple[Any, Any]] = {}
     signed, anywhere = reader.signed(y), np.zeros(len(X), dtype=bool)
     for view, batch in reader.names.split(reader.name, X).items():
@@ -216,6 +240,10 @@ def statistics_of_batch(
         statistics = RowStatistics.of(features, Y, folds, n_folds=n_folds, **options)
         n = len(rows) if n_folds else 0  # only held-out entries are judged on single rows
         results[view] = statistics, reader.sample(rows[:n], (features[:n], Y[:n]))
+        if shared is not None:
+            common = shared.encode(view, batch.take_rows(present))
+            sums = RowStatistics.of(common, Y, folds, n_folds=n_folds, fit_intercept=True)
+            results[COMMON + view] = sums, reader.sample(rows[:n], (common[:n],))
     if reader.names.wide and len(X):
         rows, Y = reader.rows(part, row, anywhere), signed[anywhere]
         counts = LabelCounts.of(Y, reader.folds(n_folds, rows, Y), n_folds=n_folds)
@@ -236,6 +264,7 @@ class Training:
 
     def __post_init__(self) -> None:
         self.plans: dict[str, ViewPlan | None] = {}
+        self.shared: SharedColumns | None = None
         self.decoders: dict[str, LabelDecoder] = {}  # by table, as the rest
         self.lengths: dict[str, list[int]] = {}  # rows of each part
         metas = {name: table.labels for name, table in self.tables.items()}
@@ -258,13 +287,18 @@ class Training:
             for caution in surveyed.cautions:
                 warn_user(caution)
             self.decoders[name] = LabelDecoder.of(surveyed.labels, self.tables[name].words)
-        self.plans, used = dict.fromkeys(self.names.views), {}
+        self.plans, used, surveys = dict.fromkeys(self.names.views), {}, dict[str, TableSurvey]()
         for surveyed in found.values():
+            surveys |= surveyed.tables
             for view, survey in surveyed.tables.items():
                 recipe = self.specs[view].recipe
                 assert recipe is not None
                 self.plans[view], used[view] = ViewPlan.of(survey, recipe.keep, recipe.text)
         self.names.keep(used)
+        if not self.names.wide and Decisions.of(self.model.decide)._learn:
+            recipes = {view: spec.recipe for view, spec in self.specs.items()}
+            allowed = {view: of.shared for view, of in recipes.items() if of is not None}
+            self.shared = find_shared(self.plans, surveys, allowed)
 
     def _survey(self, name: str) -> Surveyed:
         """Survey of a table; a second one if types of columns differ between batches."""
@@ -322,8 +356,18 @@ class Training:
         problem = Problem(
             features, list(known.values()), names=self.names.views, samples=samples, **self._options
         )
+        if self.shared is not None:
+            rows = {view: of.take_rows(present[view]) for view, of in batches.items()}
+            problem.shared = self._shared_rows(self.shared, rows)
         self._keep_rates(problem)
         return problem
+
+    def _shared_rows(self, columns: SharedColumns, rows: Mapping[str, Batch]) -> SharedRows:
+        """Features of shared columns, of rows of all views."""
+        moments = {view: columns.moments(view, of) for view, of in rows.items()}
+        columns = columns.scaled({view: of for view, of in moments.items() if of is not None})
+        encoded = [columns.encode(view, of) for view, of in rows.items()]
+        return SharedRows(columns, np.concatenate(encoded))
 
     def _keep_rates(self, problem: Problem | SampledProblem) -> None:
         """Set the shares of positives of each label, in all views and by view."""
@@ -386,6 +430,11 @@ class ChunkedTraining(Training):
             checkpoint=checkpoint,
             **self._options,
         )
+        if self.shared is not None:
+            common = [found[COMMON + view] for view in names.views]
+            rows = np.concatenate([sample.arrays[0] for _, sample in common])
+            sums = reduce(RowStatistics.combine, [of_view for of_view, _ in common])
+            problem.sample.shared = SharedRows(self.shared, rows, sums)
         self._keep_rates(problem)
         return problem
 
@@ -400,6 +449,8 @@ class ChunkedTraining(Training):
                 )
             n_columns, plan = len(self.names.used[view]), self.plans.get(view)
             widths[view] = spec.most_features(n_columns, plan) + 1
+        if self.shared is not None:
+            widths |= {COMMON + view: len(self.shared.shares) + 1 for view in self.specs}
         sizes: dict[str, Any] = {"n_folds": self.n_folds, "free": self.free, "n_tasks": n_workers()}
         refuse_statistics(widths, len(self.names.labels), **sizes, memory=memory_limit())
 
@@ -413,14 +464,19 @@ class ChunkedTraining(Training):
 
     def _learn_features(self) -> None:
         specs, sampled = self.specs, any(s.learns_from_rows for s in self.specs.values())
-        found: dict[str, tuple[Any, Any]] = {}
-        if sampled or any(spec.learns_from_moments for spec in specs.values()):
-            found = self._run("features", moments_of_batch, specs, self.plans, sampled)
-        samples = {view: sample for view, (_, sample) in found.items() if sample is not None}
+        found: dict[str, tuple[Any, Any, Any]] = {}
+        learned = any(spec.learns_from_moments for spec in specs.values())
+        if sampled or learned or self.shared is not None:
+            given = specs, self.plans, self.shared, sampled
+            found = self._run("features", moments_of_batch, *given)
+        if self.shared is not None:
+            common = {view: of for view, (_, of, _) in found.items() if of is not None}
+            self.shared = self.shared.scaled({view: common[view] for view in self.shared.parts})
+        samples = {view: sample for view, (*_, sample) in found.items() if sample is not None}
         batches = {v: Batch(sample.arrays[0], f"view {v!r}") for v, sample in samples.items()}
         self.model.features_ = fitted = {}
         for view, spec in specs.items():
-            moments, sample = found.get(view, (None, None))[0], batches.get(view)
+            moments, sample = found.get(view, (None,))[0], batches.get(view)
             fitted[view] = spec.fit_chunks(f"view {view!r}", self.plans[view], moments, sample)
             if spec.learns_from_rows and samples[view].highest < ALL_BITS:
                 what = "landmarks" if spec.transformer is None else type(spec.transformer).__name__
@@ -446,7 +502,7 @@ class ChunkedTraining(Training):
     def _statistics(self, checkpoint: Any) -> dict[str, Any]:
         """Results of the last pass, which a checkpoint keeps."""
         options = {"fit_intercept": self.model.fit_intercept, "free": self.free}
-        given = self.model.features_, self.n_folds, options
+        given = self.model.features_, self.shared, self.n_folds, options
         found = self._run(PASS, statistics_of_batch, *given)
         if checkpoint is not None:
             for key, (statistics, sample) in found.items():
@@ -458,6 +514,8 @@ class ChunkedTraining(Training):
         kinds: dict[str, Any] = dict.fromkeys(self.names.views, (RowStatistics, RowSample))
         if self.names.wide:
             kinds[COUNTS] = LabelCounts, RowsWithout
+        if self.shared is not None:
+            kinds |= {COMMON + view: (RowStatistics, RowSample) for view in self.names.views}
         found = {}
         for key, kinds_of in kinds.items():
             stored = None if checkpoint is None else checkpoint.get(f"{PASS} {key}")

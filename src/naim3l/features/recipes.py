@@ -18,7 +18,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 
 from naim3l._arrays import Mask, Matrix
 from naim3l._threads import one_blas_thread
-from naim3l.files.stored import Array, Flag, ListOf, Maybe, Text, Whole
+from naim3l.files.stored import Array, Flag, ListOf, Maybe, OneOf, Sometimes, Text, Whole
 
 MAX_COMPONENTS = 50
 TEXT_COMPONENTS = 150  # more of a view with free text, which has more directions that count
@@ -78,6 +78,10 @@ class Recipe:
         are read if more than half of their values differ.
     keep : sequence of str, default=()
         Columns that are used even if they look like ids or are almost empty.
+    shared : bool or sequence of str, default=True
+        Whether separate tables learn together from columns of the same name, such as age and sex,
+        or from those that are named. It needs ``plan`` and a learned rule, see ``shared_`` of a
+        model.
 
     Examples
     --------
@@ -91,6 +95,7 @@ class Recipe:
     plan: bool = True
     text: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+    shared: bool | tuple[str, ...] = True
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "steps": Maybe(Text(RECIPES)),
@@ -98,6 +103,7 @@ class Recipe:
         "plan": Flag(),
         "text": ListOf(Text(), as_tuple=True),
         "keep": ListOf(Text(), as_tuple=True),
+        "shared": Sometimes(OneOf({"all": Flag(), "names": ListOf(Text(), as_tuple=True)})),
     }
 
     def fit(
