@@ -92,14 +92,19 @@ def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
     numbers = {b["name"]: {key: b[key] for key in ("n_rows", "n_entries")} for b in blocks}
     curves = {curve["name"]: curve for curve in measured["calibration"]}
     views = {block["name"]: block["metrics"] for block in blocks}
-    about = {key: measured[key] for key in ("by", "boosting") if key in measured}
+    about = {key: measured[key] for key in ("by", "boosting", "shared") if key in measured}
     return {"views": views, "labels": labels, "rows": numbers, "calibration": curves, **about}
 
 
 def print_measured(measured: Mapping[str, Any], title: str) -> None:
     """Print the first block beside simpler methods, and what coupling added."""
     from naim3l.estimators.comparison import NOT_ASKED
-    from naim3l.report.findings import describe_answers, describe_coupling, describe_verdicts
+    from naim3l.report.findings import (
+        describe_answers,
+        describe_coupling,
+        describe_shared,
+        describe_verdicts,
+    )
 
     block = measured["blocks"][0]
     keys = {"value": "model", "guessing": "guessing", "uncoupled": "ridge"}
@@ -124,6 +129,8 @@ def print_measured(measured: Mapping[str, Any], title: str) -> None:
     labels = _first_labels(measured)
     if sentence and n_views * len(labels) > 1:  # otherwise nothing is coupled
         say(sentence)
+    if together := describe_shared(block, measured.get("shared", [])):
+        say(together)
     say(describe_verdicts(labels))
     if answers := describe_answers(block):
         say(answers)

@@ -111,6 +111,7 @@ def summarise(
         "quality": {
             "on": on,
             "by": measured.get("by"),
+            "shared": measured.get("shared", []),
             "caveat": caveat,
             "blocks": measured["blocks"],
         },
