@@ -428,3 +428,20 @@ def test_columns_that_tell_a_label_are_named_before_others(tmp_path):
     reason = "known in 100 % of the rows with dx = yes and in 0 % of those with no"
     assert f'"age_when_told" seems to tell a label: {reason}' in text
     assert text.index('age_when_told" seems') < text.index("perhaps labels")
+
+
+def test_shared_columns_of_views(write, tmp_path):
+    for view in "ab":
+        rows = [f"P{i},{20 + i % 60},{i * 7 % 5},{i % 2}" for i in range(30)]
+        write("\n".join([f"patient,age,{view}1,flu", *rows]), f"{view}.csv")
+    _, text = draft(["a.csv", "b.csv"])
+    assert text.count('# shared = true # learn from "age" of all views together; or false') == 2
+    for value, expected in (("false", False), ('["age"]', ("age",)), ('["a*"]', ("age", "a1"))):
+        found = read_settings(write(f'{VIEW}labels = ["flu"]\nshared = {value}\n'))
+        assert open_training(found)["a"].recipe.shared == expected
+    for wrong in ('"age"', "[1]"):
+        with pytest.raises(ReadError, match="shared must be true, false or a list of text"):
+            read_settings(write(f"{VIEW}shared = {wrong}\n"))
+    found = read_settings(write(f'{VIEW}labels = ["flu"]\nshared = ["weight"]\n'))
+    with pytest.raises(ReadError, match="no column 'weight'"):
+        open_training(found)

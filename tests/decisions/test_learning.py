@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 from scipy.special import expit, logit
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import f1_score, log_loss
@@ -18,6 +19,7 @@ from naim3l.decisions.held_out import hold_out_folds
 from naim3l.decisions.learning import (
     MOST_SIMULATED,
     LearnedDecisions,
+    _of_one,
     _price,
     fixed_decisions,
     held_out_predictions,
@@ -657,3 +659,16 @@ class TestHeldOutPredictions:
         for rule, of in kept.items():
             for name, thresholds in of.items():
                 np.testing.assert_array_equal(first.rules[rule][name], thresholds)
+
+
+def test_evidence_of_shared_columns_is_that_of_the_entries_that_are_drawn(rng):
+    truths = [np.where(rng.random((60, 2)) < 0.4, 1.0, 0.0) for _ in range(3)]
+    scores = [np.where(rng.random(Y.shape) < 0.3, np.nan, rng.normal(size=Y.shape)) for Y in truths]
+    drawn, labels = simulate_samples(scores, truths)
+    parts, same = simulate_samples([2 * S + 1 for S in scores], truths)
+    assert_array_equal(parts, 2 * drawn + 1)
+    assert_array_equal(same, labels)
+    parts[0, 0, 0] = np.nan
+    one = _of_one(parts)
+    assert_array_equal(one[1], parts[1, 1])
+    assert one[0, 0] == np.nanmean(parts[:, 0, 0])

@@ -20,7 +20,7 @@ from naim3l.decisions.held_out import (
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.estimators import PerViewRidge, subspace
 from naim3l.estimators.comparison import Comparison
-from naim3l.estimators.subspace import RIDGES, RidgeFits, all_pairs
+from naim3l.estimators.ridge_fits import RIDGES, RidgeFits, all_pairs
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_fast
 from naim3l.solvers.objective import Objective

@@ -8,16 +8,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from naim3l import LabelSubspaceRidge, PerViewRidge, evaluate, join_views, load
 from naim3l.datasets import make_unpaired
 from naim3l.decisions.held_out import Folds, hidden_metric, hold_out_folds
-from naim3l.estimators.subspace import (
+from naim3l.estimators.ridge_fits import (
     SHRINKAGES,
     LabelSpace,
     RidgeFits,
     all_pairs,
-    fill_probabilities,
     fit_pairs,
     label_products,
-    soften,
 )
+from naim3l.estimators.subspace import fill_probabilities, soften
 from naim3l.problem.rows import Problem
 from naim3l.problem.statistics_problem import StatisticsProblem
 

@@ -68,7 +68,7 @@ class TestSpecifications:
             (Recipe(n_components=0), r"'n_components' .* in the range \[1, inf\) or None. Got 0"),
             (Recipe(n_components=2.5), "Got 2.5"),
             (Recipe(text="ward"), "'text' parameter of Recipe must be .*Got 'ward'"),
-            (Recipe(keep=[3]), "Recipe: text and keep must be lists of names of columns"),
+            (Recipe(keep=[3]), "Recipe: text, keep and shared must list names of columns"),
             (Kernel("poly"), "'name' parameter of Kernel must be .*or a callable. Got 'poly'"),
             (Kernel(n_landmarks=0), r"'n_landmarks' .* an int in the range \[1, inf\) or None"),
             (Kernel(gamma=0), r"'gamma' .* among {'auto'} or a float in the range \[1e-100, 1e"),

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -88,11 +89,15 @@ def draft_settings(
     if labels_head is None:
         labels = _add_unrecorded(views, labels)
     pairs = list(zip(views, labels, strict=True))
+    several = Counter(c for head, of_view in pairs for c in _features(head, of_view))
+    common = {column for column, n in several.items() if n > 1}
     added = _added_words(coded, {name for of_view in labels for name in of_view}, words)
     more = {key: (*getattr(words, key), *of) for key, of in added.items()}
     leaks = [head.leaks(of_view, replace(words, **more)) for head, of_view in pairs]
     each = zip(pairs, leaks, strict=True)
-    lines = [line for pair, of in each for line in _view_lines(*pair, of, labels_head, folder)]
+    lines = [
+        line for pair, of in each for line in _view_lines(*pair, of, common, labels_head, folder)
+    ]
     options = fill_lists(_OPTIONS).format(words="\n".join(_word_lines(words, added)))
     shown = {
         head.name: [head.source, head.id, [*of_view], leaking]
@@ -273,14 +278,21 @@ def _add_unrecorded(
     ]
 
 
+def _features(head: Head, labels: dict[str, str]) -> list[str]:
+    """Columns that the fit would use."""
+    others = {head.id, *labels, *head.refused, *head.dropped}
+    return [name for name in head.columns if name not in others]
+
+
 def _view_lines(
     head: Head,
     labels: dict[str, str],
     leaks: dict[str, tuple[float, str]],
+    common: set[str],
     labels_head: Head | None,
     folder: Path,
 ) -> list[str]:
-    """The table [views.NAME] of the settings."""
+    """The table [views.NAME] of the settings; ``common`` are features of several views."""
     name = head.name if head.name.isascii() else _toml(head.name)
     lines = ["", f"[views.{name}]", f"source = {_toml(_placed(head.source, folder))}"]
     if any(drop_secrets(used.source) != used.source for used in (head, labels_head) if used):
@@ -299,16 +311,24 @@ def _view_lines(
     refused = {name: reason for name, reason in head.refused.items() if name not in labels}
     if refused:
         lines += _listing("ignore", refused)
-    others = {head.id, *labels, *refused, *head.dropped}
-    rest = [name for name in head.columns if name not in others]
+    rest = _features(head, labels)
     lines.append(f"# features: the other columns, {some(rest, 12, _toml) or 'none'}")
     told = "# guessed: {} seems to tell a label: {}; ignore it?"
     lines += [told.format(_toml(name), visible(why)) for name, (_, why) in leaks.items()]
     for name, reason in head.dropped.items():
         if name not in labels:
             lines.append(f"# guessed: {_toml(name)} is dropped by the fit ({visible(reason)})")
+    return [*lines, *_hints(head, rest, common)]
+
+
+def _hints(head: Head, rest: list[str], common: set[str]) -> list[str]:
+    """Comments on features that are used in a way of their own."""
+    lines = []
     if texts := [name for name in head.free_text if name in rest]:
         lines.append(f"# guessed: free text, of which words are read: {some(texts, 12, _toml)}")
+    if shared := [name for name in rest if name in common and name not in head.free_text]:
+        listed = some(shared, 12, _toml)
+        lines.append(f"# shared = true # learn from {listed} of all views together; or false")
     if doubtful := [name for name in head.likeness if name in rest]:
         listed = some(doubtful, 12, _toml)
         lines.append(f"# guessed: features, though perhaps labels by their cells: {listed}")

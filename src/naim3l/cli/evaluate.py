@@ -108,7 +108,7 @@ def by_name(measured: Mapping[str, Any]) -> dict[str, Any]:
     numbers = {b["name"]: {key: b[key] for key in ("n_rows", "n_entries")} for b in blocks}
     curves = {curve["name"]: curve for curve in measured["calibration"]}
     views = {block["name"]: block["metrics"] for block in blocks}
-    about = {key: measured[key] for key in ("by", "boosting") if key in measured}
+    about = {key: measured[key] for key in ("by", "boosting", "shared") if key in measured}
     return {"views": views, "labels": labels, "rows": numbers, "calibration": curves, **about}
 
 
@@ -118,6 +118,7 @@ def print_measured(measured: Mapping[str, Any], where: str, model: Any, *, every
         describe_answers,
         describe_coupling,
         describe_found,
+        describe_shared,
         describe_verdicts,
     )
 
@@ -132,6 +133,8 @@ def print_measured(measured: Mapping[str, Any], where: str, model: Any, *, every
     sentence = describe_coupling(block, f"Coupling the {what}")
     if sentence and n_views * len(labels) > 1:  # otherwise nothing is coupled
         say(sentence)
+    if together := describe_shared(block, measured.get("shared", [])):
+        say(together)
     if found := describe_found(labels, model.titles_):
         say(found)
 

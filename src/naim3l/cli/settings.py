@@ -32,14 +32,21 @@ _PARAMETERS = set.union(*_OF_MODEL.values()) - _OTHERS
 # Keys of the tables of the settings, and the types of their values.
 _TOP_KEYS: dict[str, Any] = {"views": dict, "labels": dict, "model": dict, "output": str}
 _TOP_KEYS["titles"] = (dict, str)
-_VIEW_KEYS = dict.fromkeys(("source", "id", "labels_file"), str) | dict.fromkeys(
+_VIEW_KEYS: dict[str, Any] = dict.fromkeys(("source", "id", "labels_file"), str) | dict.fromkeys(
     ("labels", "features", "text", "ignore"), list
 )
+_LISTS = (list, (bool, list))  # of text
+_VIEW_KEYS["shared"] = _LISTS[1]
 _LABEL_KEYS = dict.fromkeys(("columns", "yes", "no", "unknown"), list)
 MODEL_KEYS: dict[str, Any] = {key: object for key in (*_PARAMETERS, *_FEATURES)} | {"tune": bool}
 _SOURCES = ("source", "labels_file")
-_TYPES: dict[Any, str] = {str: "text", list: "a list of text", bool: "true or false"}
-_TYPES[dict, str] = "a file with two columns, name and title, or a table, [titles]"
+_TYPES: dict[Any, str] = {
+    str: "text",
+    list: "a list of text",
+    bool: "true or false",
+    (bool, list): "true, false or a list of text",
+    (dict, str): "a file with two columns, name and title, or a table, [titles]",
+}
 # The same whether lam and ridge are chosen or given.
 DEFAULTS = {"decide": NAIM3LCV().decide, "random_state": 0}
 
@@ -56,6 +63,8 @@ class ViewSettings:
     ignore: list[str] = field(default_factory=list)
     labels_file: str | None = field(default=None, repr=False)  # rows are matched by id
     text: list[str] = field(default_factory=list)  # features, even if their cells are numbers
+    # Features that are learned from together with other views that have them; True: all.
+    shared: bool | list[str] = True
 
 
 @dataclass(frozen=True)
@@ -214,7 +223,9 @@ def _check(given: Mapping[str, Any], known: Mapping[str, Any], where: str, prefi
             raise ReadError(f"{where}: unknown key {quote(prefix + key)}; {near}")
         kind = known[key]
         if not isinstance(value, kind) or (
-            kind is list and not all(isinstance(entry, str) for entry in value)
+            kind in _LISTS
+            and isinstance(value, list)
+            and not all(isinstance(entry, str) for entry in value)
         ):
             expected = _TYPES.get(kind, f"a table, [{prefix}{key}]")
             given_as = f"of type {type(value).__name__}" if key in _SOURCES else quote(value)

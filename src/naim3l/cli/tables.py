@@ -168,13 +168,17 @@ def open_training(settings: Settings) -> dict[str, ViewTable]:
             choose_columns(table.columns, patterns, where=f"view {name!r}")
             for patterns in (view.features or (), view.ignore, view.text)
         )
+        shared: Any = view.shared
+        if not isinstance(shared, bool):
+            shared = tuple(choose_columns(table.columns, shared, where=f"view {name!r}"))
         keep = [column for column in listed if column in (view.features or ())]
         others = {view.id, *ignored, *(set(labels) - set(keep) if of_labels is table else ())}
         every = table.columns if view.features is None else listed
         features = [column for column in every if column not in others]
         if not features:
             raise ReadError(f"view {name!r}: no column is left for features.")
-        recipe = Recipe(text=tuple(c for c in text if c in features), keep=tuple(keep))
+        text = [column for column in text if column in features]
+        recipe = Recipe(text=tuple(text), keep=tuple(keep), shared=shared)
         found = features, view.id, True, recipe, tuple(ignored), labels, words
         views[name] = ViewTable(name, table, of_labels, *found)
     return views

@@ -53,6 +53,7 @@ class EvaluatedBlock:
     uncoupled: Predictions | None = None  # of the same model without coupling, if it was fitted
     subspace: Predictions | None = None  # of ridge regression in a label space, if it was measured
     boosting: Predictions | None = None  # of boosting per label and view, if it was measured
+    apart: Predictions | None = None  # of the same model, without columns that views share
     decided: bool = True  # whether the model decides on these scores, not only on fused ones
     folds: Matrix | None = None  # fold of each entry, NaN = in none, if entries were held out
     leads: bool = False  # whether results begin with it: enough rows in several separate tables
@@ -136,9 +137,10 @@ class _Sample:
         weights = [np.ones((1, n_rows)), *batches]
         # Of each fold, then of all entries and of resamples: (n_folds, 1 + n_resamples, ...).
         self.values, self.aucs = self._measure(block.model, weights)
-        self.other = np.full_like(self.values, np.nan)
-        if block.uncoupled is not None:
-            self.other = self._measure(block.uncoupled, weights)[0]
+        self.other, self.apart = (
+            np.full_like(self.values, np.nan) if of is None else self._measure(of, weights)[0]
+            for of in (block.uncoupled, block.apart)
+        )
         given = {name: getattr(block, name) for name in SIMPLER}
         self.simpler = {
             name: self.values[:, :1] * np.nan if of is None else self._measure(of, weights[:1])[0]
@@ -183,21 +185,23 @@ def _block_entry(name: str, kind: str, samples: Sequence[_Sample]) -> dict[str, 
     """Metrics of a block, or means over the blocks in which a metric is defined.
 
     "headline" is the name of the metric of what the model is for. Each metric has "value", "low"
-    and "high"; the values of simpler methods, "uncoupled" and those of `SIMPLER`; and the "gain"
-    over the uncoupled one with "value", "low" and "high", or None.
+    and "high"; the values of simpler methods, "uncoupled" and those of `SIMPLER`; the "gain" over
+    the uncoupled one with "value", "low" and "high", or None; and likewise "shared", the gain from
+    columns that views share.
     """
     truths = [sample.block.truth for sample in samples]
     # Means over blocks for each fold, and then over folds.
     by_fold = [_over_blocks([getattr(sample, key) for sample in samples]) for key in _COUPLED]
-    values, other = (fuse_arrays(of) for of in by_fold)
+    values, other, apart = (fuse_arrays(of) for of in by_fold)
     parts = {key: _over_blocks([sample.simpler[key] for sample in samples]) for key in SIMPLER}
     reached = {key: fuse_arrays(of)[0] for key, of in parts.items()}
     metrics: dict[str, dict[str, Any]] = {}
     for i, measure in enumerate(SHOWN):
         simpler: dict[str, Any] = {key: _or_none(of[i]) for key, of in reached.items()}
         simpler["uncoupled"] = _or_none(other[0, i])
-        gains = by_fold[0][:, :, i] - by_fold[1][:, :, i]
-        simpler["gain"] = None if np.isnan(other[0, i]) else _gain(gains)
+        for key, without, of in (("gain", other, by_fold[1]), ("shared", apart, by_fold[2])):
+            gains = by_fold[0][:, :, i] - of[:, :, i]
+            simpler[key] = None if np.isnan(without[0, i]) else _gain(gains)
         metrics[measure.name] = _around(values[:, i]) | simpler
     n_entries = sum(int(np.isfinite(truth).sum()) for truth in truths)
     sizes = {"n_rows": sum(map(len, truths)), "n_entries": n_entries}
@@ -205,7 +209,7 @@ def _block_entry(name: str, kind: str, samples: Sequence[_Sample]) -> dict[str, 
     return {"name": name, "kind": kind, **sizes, "headline": head, "metrics": metrics}
 
 
-_COUPLED = ("values", "other")  # whose difference has an interval
+_COUPLED = ("values", "other", "apart")  # whose differences have intervals
 
 
 def _over_blocks(of_blocks: Sequence[Matrix]) -> Matrix:

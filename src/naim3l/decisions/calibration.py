@@ -68,7 +68,14 @@ class Calibration:
 
     def evidence(self, scores: Matrix) -> Matrix:
         """Log-odds beyond those of the rates, of scores (n_rows, n_labels); NaN stays NaN."""
-        return self.slope * _compress((scores - self.centre) / self.spread) - self.shift
+        return self.slope * compress((scores - self.centre) / self.spread) - self.shift
+
+    def evidence_of(self, part: Matrix, scores: Matrix, share: Matrix) -> Matrix:
+        """Evidence that is due to a part of scores, whose variance has a share of theirs."""
+        z = (scores - self.centre) / self.spread
+        # Of large scores, all parts count less and less alike.
+        slope = self.slope * np.where(np.abs(z) > USUAL, compress(z) / np.where(z == 0, 1, z), 1.0)
+        return slope * part / self.spread - share * self.shift
 
     def slopes_at(self, scores: Matrix) -> Matrix:
         """Factors of ``scores - centre`` in the evidence, equal for all but unusual scores."""
@@ -100,7 +107,7 @@ class Calibration:
         """The inverse of `scores_at`: log-odds that are larger above these scores, (n_labels,)."""
         standard = (scores - self.centre) / self.spread
         apart = standard - np.where(standard < 0, -1.0, 1.0)
-        beyond = np.where(self.slope > 0, self.slope * _compress(standard), apart)
+        beyond = np.where(self.slope > 0, self.slope * compress(standard), apart)
         return self.base + beyond - self.shift
 
 
@@ -173,9 +180,9 @@ def fit_calibrations(tables: Sequence[HeldOutScores], rates: Matrix) -> list[Cal
     list of Calibration
         For each table.
     """
-    scales = [_scale(table.final) for table in tables]
+    scales = [scale_of(table.final) for table in tables]
     entries = [
-        _Entries.of(_compress((table.scores - centre) / spread), table.truth, table.known, of_table)
+        _Entries.of(compress((table.scores - centre) / spread), table.truth, table.known, of_table)
         for table, (centre, spread), of_table in zip(tables, scales, logit(rates), strict=True)
     ]
     common = _nested_slope(entries, 0.0)
@@ -190,25 +197,25 @@ def fit_calibrations(tables: Sequence[HeldOutScores], rates: Matrix) -> list[Cal
         informed = own.sums(own.standard**2 * p * (1 - p)) > HOLD_SLOPE
         slope = np.where(np.isfinite(spread), np.maximum(slope, LEAST_SLOPE), 0.0)
         spread = np.where(np.isfinite(spread), spread, 1.0)
-        standard = _compress((table.final - centre) / spread)
+        standard = compress((table.final - centre) / spread)
         shift = centring_shift(base, slope * standard)
         found.append(Calibration(centre, spread, slope, shift, base, informed))
     return found
 
 
-def _compress(z: Matrix) -> Matrix:
+def compress(z: Matrix) -> Matrix:
     """Standardised scores, of which those beyond the usual grow like a logarithm."""
     beyond = np.maximum(np.abs(z) - USUAL, 0.0)
     return np.clip(z, -USUAL, USUAL) + np.sign(z) * np.log1p(beyond)
 
 
 def _expand(z: Matrix) -> Matrix:
-    """The inverse of `_compress`; numbers that no score reaches become very large ones."""
+    """The inverse of `compress`; numbers that no score reaches become very large ones."""
     beyond = np.clip(np.abs(z) - USUAL, 0.0, 300.0)
     return np.clip(z, -USUAL, USUAL) + np.sign(z) * np.expm1(beyond)
 
 
-def _scale(scores: Matrix) -> tuple[Matrix, Matrix]:
+def scale_of(scores: Matrix) -> tuple[Matrix, Matrix]:
     """Mean and standard deviation of each label's scores; infinite if they are all equal."""
     known = np.isfinite(scores)
     count = np.maximum(known.sum(axis=0), 1)

@@ -39,6 +39,9 @@ N_FOLDS = 5
 # which a rule is measured; and a seed.
 MOST_SIMULATED, SEED = 5000, 0
 
+# By view, the part of scores, (n_rows, n_labels), that is due to columns which several views have,
+# and its share of their variance, (n_labels,).
+SharedParts = Mapping[str, tuple[Matrix, Matrix]]
 Thresholds = dict[str, Matrix]  # (n_labels,) by view; for a wide table under ``FUSED``
 
 
@@ -136,13 +139,22 @@ class LearnedDecisions:
         obstacle = "" if self.simulation is None else self.simulation.obstacle
         return absent_labels(self.borrowing, obstacle, views, labels)
 
-    def fuse_separate(self, scores: Mapping[str, Matrix], rule: Any, overlap: Any) -> "Predictions":
+    def fuse_separate(
+        self,
+        scores: Mapping[str, Matrix],
+        rule: Any,
+        overlap: Any,
+        shared: SharedParts | None = None,
+    ) -> "Predictions":
         """Predictions of samples from scores of separate tables, (n_samples, n_labels) each.
 
         With probabilities, evidence is added up, scores are the log-odds of that, and learned rules
         decide on them. A sample with one view is decided on as in that view; for rules that are not
         learned, the cut is the mean of those of the views. Without probabilities, scores and
         margins above thresholds are means over the views.
+
+        Columns that several views have say the same in each of them, so that the evidence from
+        the ``shared`` parts of scores is not added up: its mean over the views counts once.
         """
         at = self.thresholds_of(rule if isinstance(rule, str) else None)
         stacked = np.stack(list(scores.values()))
@@ -153,11 +165,13 @@ class LearnedDecisions:
         log_odds, base = calibrated(curves, stacked), np.stack([curve.base for curve in curves])
         several = (~np.isnan(log_odds)).sum(axis=0) > 1
         log_odds[~heard(curves, ~np.isnan(log_odds))] = np.nan
+        common = np.where(np.isnan(log_odds), np.nan, self._common(scores, shared or {}))
+        log_odds -= common
         if overlap == AUTO and self.overlap is None:
             self.overlap = learn_overlap(log_odds, base)
         if overlap == AUTO:
             overlap = USUAL_OVERLAP if self.overlap is None else self.overlap
-        fused = add_evidence(log_odds, base, overlap)
+        fused = add_evidence(log_odds, base, overlap) + fuse_arrays(common)
         of_views = [curve.log_odds_at(at[view]) for view, curve in zip(scores, curves, strict=True)]
         missing = np.isnan(log_odds)
         cuts = fuse_arrays(np.where(missing, np.nan, np.stack(of_views)[:, None]))
@@ -165,6 +179,19 @@ class LearnedDecisions:
             cuts = np.where((~missing).sum(axis=0) > 1, self.fused_cuts[rule], cuts)
         # Log-odds of a label whose scores are all equal do not tell on which side of them a cut is.
         return Predictions(fused, np.where(several, fused - cuts, alone), expit(fused))
+
+    def _common(self, scores: Mapping[str, Matrix], shared: SharedParts) -> Matrix:
+        """Evidence from shared columns by view, (n_views, n_samples, n_labels)."""
+        found = []
+        for view, S in scores.items():
+            common: Matrix = np.zeros(S.shape)
+            if view in shared:
+                part, share = shared[view]
+                common = self.calibrations[view].evidence_of(part, S, share)
+            if view in self.borrowing:  # these labels have no scores of their own
+                common[:, self.borrowing[view].absent] = 0.0
+            found.append(common)
+        return np.stack(found)
 
 
 def heard(curves: Sequence[Calibration], present: Mask) -> Mask:
@@ -215,12 +242,14 @@ def learn_decisions(
     final: Matrix,
     *,
     borrow: bool = True,
+    shared: SharedParts | None = None,
 ) -> LearnedDecisions:
     """Decisions as the rules require, learned from scores of entries by fits without them.
 
     ``start`` is a result of `fixed_decisions`, ``scores`` (n_rows, n_labels) one of `Folds.scores`,
     and ``final`` are scores of all rows by the final fit. With ``borrow``, labels that a table
-    never records are predicted there through others.
+    never records are predicted there through others. ``shared`` are parts of the rows' scores, as
+    for `LearnedDecisions.fuse_separate`.
     """
     decisions, log_odds, truths, cuts = _learn_rules(rules, start, problem, scores, final)
     for rule in cuts:
@@ -228,7 +257,18 @@ def learn_decisions(
     if len(truths) > 1:
         rates = logit(problem.table_rates)
         simulated, labels = simulate_samples(list(log_odds.values()), list(truths.values()))
-        fused = add_evidence(simulated, rates)  # drawn independently, so without overlap
+        common: Matrix = np.zeros(simulated.shape)
+        if shared and decisions.calibrations:
+            # NaN where log-odds are, so that the same entries are drawn.
+            by_view = scores_by_block(problem, scores, None, list(truths))
+            evidence = decisions._common(by_view, shared)
+            evidence_of = [
+                np.where(np.isnan(S), np.nan, of)
+                for S, of in zip(by_view.values(), evidence, strict=True)
+            ]
+            common = simulate_samples(evidence_of, list(truths.values()))[0]
+        # Drawn independently, so without overlap; only shared columns are those of one entry.
+        fused = add_evidence(simulated - common, rates) + _of_one(common)
         decisions.fused_cuts = {rule: fit_cuts(fused, labels, rule) for rule in LEARNED}
     if rules.probabilities:
         pairs = [(log_odds[name], truths[name]) for name in truths]
@@ -344,6 +384,16 @@ def simulate_samples(log_odds: Sequence[Matrix], truths: Sequence[Matrix]) -> tu
         n = column.shape[1]
         found[:, :n, k], truth[:n, k] = column, np.arange(n) < n_yes
     return found, truth
+
+
+def _of_one(values: Matrix) -> Matrix:
+    """Values (n_samples, n_labels) of one of the tables, (n_tables, ...), for each sample in turn.
+
+    Where that one has none, their mean.
+    """
+    turn = np.arange(values.shape[1]) % len(values)
+    one = values[turn, np.arange(values.shape[1])]
+    return np.where(np.isnan(one), fuse_arrays(values), one)
 
 
 def _price(log_odds: Thresholds, truths: Thresholds, rule: str) -> Price:

@@ -320,4 +320,6 @@ def as_scores(problem: Problem) -> Problem:
     sizes = [rows.stop - rows.start for rows in problem.row_slices]
     identity = [sparse.eye_array(n, format="csr") for n in sizes]
     same: Any = {"samples": problem.samples, "groups": problem.groups}
-    return Problem(identity, [problem.Y], fit_intercept=False, **same)
+    found = Problem(identity, [problem.Y], fit_intercept=False, **same)
+    found.shared = problem.shared
+    return found

@@ -28,11 +28,19 @@ from naim3l._warnings import warn_user
 from naim3l.decisions.borrowing import AbsentLabel
 from naim3l.decisions.fusion import AUTO as OVERLAP
 from naim3l.decisions.fusion import check_overlap, fuse_views, stack_views
+from naim3l.decisions.held_out import AUTO as METRIC
 from naim3l.decisions.held_out import Folds, hold_out_folds
-from naim3l.decisions.learning import N_FOLDS, LearnedDecisions, fixed_decisions, learn_decisions
+from naim3l.decisions.learning import (
+    N_FOLDS,
+    LearnedDecisions,
+    SharedParts,
+    fixed_decisions,
+    learn_decisions,
+)
 from naim3l.decisions.rules import RULES, Decisions
 from naim3l.estimators.chunked import lazily, scores_of_chunks
 from naim3l.estimators.saved import PARAMETER, save, storable
+from naim3l.estimators.shared import SharedFit, SharedModel
 from naim3l.estimators.training import read_training
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, accepts_missing
 from naim3l.features.kernels import AUTO, KernelMap
@@ -43,7 +51,6 @@ from naim3l.input.labels import LabelledRows, fill_unknown
 from naim3l.input.sources import MemoryTable, any_chunked, open_tables, with_columns
 from naim3l.input.views import FUSED, WIDE_TABLE, TableNames, rows_without_view
 from naim3l.metrics import evaluate
-from naim3l.problem.rows import Problem
 
 # What to do about a fit that has not converged.
 ADVICE = "Raise max_iter or tol; history_ shows whether the objective still moves."
@@ -86,6 +93,7 @@ class ViewPredictor(BaseEstimator):
         "roles_": Plain(),
         "titles_": Sometimes(MapOf(Text())),
         "made_": Sometimes(MapOf(Text())),
+        "shared_": Sometimes(Nested(SharedModel)),
         "_sklearn_output_config": Sometimes(MapOf(Text(OUTPUTS))),
     }
 
@@ -96,6 +104,7 @@ class ViewPredictor(BaseEstimator):
     roles_: dict[str, Any]  # of the columns of files, by view
     titles_: Mapping[str, str] = {}  # of labels and columns, by their names
     made_: Mapping[str, str] = {}  # "date" and "version" of the fit
+    shared_: SharedModel | None = None  # of columns that several tables have
 
     @abstractmethod
     def __sklearn_is_fitted__(self) -> bool:
@@ -406,20 +415,35 @@ class ViewPredictor(BaseEstimator):
                 "fuse takes separate tables in memory: predictions of a wide table are fused "
                 "already, and those of chunks can be fused by naim3l.fuse."
             )
-        scores = {}
-        for view, S in self.view_scores(X).items():
-            table = X[view].data if isinstance(X[view], Batch) else X[view]
-            scores[view] = self._frame(S, table) if hasattr(table, "iloc") else S
+        scores = self._with_index(self.view_scores(X), X)
         stacked, _, contain = stack_views(scores)
         rule = Decisions.of(self.decide).rule if decide is None else decide
-        by_view = dict(zip(scores, stacked, strict=True))
-        found = self.decisions_.fuse_separate(by_view, rule, overlap)
+        by_view, shared = dict(zip(scores, stacked, strict=True)), self._shared_parts(X)
+        found = self.decisions_.fuse_separate(by_view, rule, overlap, shared)
         if kind == "labels":
             return contain(np.where(np.isnan(found.margins), np.nan, found.margins > 0))
         if kind == "scores":
             return contain(found.scores)
         assert found.probabilities is not None
         return contain(found.probabilities)
+
+    def _with_index(self, scores: Mapping[str, Matrix], X: Any) -> dict[str, Any]:
+        """Scores by view, as data frames for tables of pandas, by whose index rows are matched."""
+        found: dict[str, Any] = {}
+        for view, S in scores.items():
+            table = X[view].data if isinstance(X[view], Batch) else X[view]
+            found[view] = self._frame(S, table) if hasattr(table, "iloc") else S
+        return found
+
+    def _shared_parts(self, X: Any) -> SharedParts:
+        """Parts of scores (n_samples, n_labels) that are due to shared columns, and shares."""
+        if self.shared_ is None:
+            return {}
+        model, parts = self.shared_, dict[str, Matrix]()
+        for view, batch in self._batches(X).items():
+            parts[view] = model.common_part(view, batch)
+        stacked = stack_views(self._with_index(parts, X))[0]
+        return {v: (part, model.shares[v]) for v, part in zip(parts, stacked, strict=True)}
 
     @lazily
     def impute_labels(self, X: Any, y: Any, min_confidence: float | None = None) -> Any:
@@ -661,6 +685,8 @@ class ViewPredictor(BaseEstimator):
             if present.any():
                 scores[present] = self._score_features(view, features)
                 self._check_scores(view, scores[present], features, batch, present)
+            if self.shared_ is not None:
+                found[view] = self.shared_.combine(view, batch, scores)
         return found
 
     def _check_scores(
@@ -835,15 +861,20 @@ class ViewModel(ViewPredictor):
     def _learn_decisions(self, folds: Folds, fits: list[Matrix], W: Matrix) -> None:
         """Learn decisions from the fits without each fold, and the weights of the final one."""
         final = folds.rows.multiply(W)
-        self._learn_from_scores(folds.rows, folds.scores(fits, final), final)
+        self._learn_from_scores(folds, folds.scores(fits, final), final)
 
-    def _learn_from_scores(self, rows: Problem, scores: Matrix, final: Matrix) -> None:
+    def _learn_from_scores(self, folds: Folds, scores: Matrix, final: Matrix) -> None:
         """Learn decisions from scores of held-out entries, NaN elsewhere, and those of all rows."""
+        rows, parts = folds.rows, None
+        if rows.shared is not None:
+            shared = SharedFit.of(folds, getattr(self, "metric_", METRIC))
+            self.shared_, scores, final = shared.learn(self.views_, scores, final)
+            parts = shared.parts(self.shared_)
         if self._held_out is not None:
             self._held_out.append((rows, scores, final))
         rules, start = Decisions.of(self.decide), self._fixed_decisions()
         given = rules, start, rows, scores, final
-        self.decisions_ = learn_decisions(*given, borrow=self._borrows)
+        self.decisions_ = learn_decisions(*given, borrow=self._borrows, shared=parts)
 
     def _fit_held_out(self, X: Any, y: Any) -> tuple[Any, Matrix, Matrix]:
         """Fit with a learned rule; the rows, the scores of their held-out entries, and of all."""

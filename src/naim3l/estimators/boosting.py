@@ -414,7 +414,8 @@ label_names_, n_features_in_, feature_names_in_
 
     def _fit(self, X: Any, y: Any) -> None:
         problem = self._read_training(X, y)
-        dealt = self._hold_out(problem, N_FOLDS).fold_of
+        folds = self._hold_out(problem, N_FOLDS)
+        dealt = folds.fold_of
         # New rows have no known labels: unknown ones are held out with those of their row.
         fold_of = np.where(problem.Y == 0, dealt.max(axis=1, keepdims=True), dealt)
         trees = dict[str, Trees]()
@@ -428,7 +429,7 @@ label_names_, n_features_in_, feature_names_in_
         # From here on the model can predict, even if the rest of the fit is interrupted.
         self.decisions_ = self._fixed_decisions()
         if Decisions.of(self.decide)._learn:
-            self._learn_from_scores(problem, np.where(fold_of < 0, np.nan, scores), final)
+            self._learn_from_scores(folds, np.where(fold_of < 0, np.nan, scores), final)
 
     def _fit_view(
         self, problem: Problem, v: int, fold_of: NDArray[np.intp], advance: Advance

@@ -22,8 +22,9 @@ from naim3l.estimators.boosting import (
     boosting_fits,
     tree_rows,
 )
-from naim3l.estimators.subspace import SHRINKAGES, RidgeFits, all_pairs, fit_pairs
-from naim3l.files.stored import Array, MapOf, Nested, Number
+from naim3l.estimators.ridge_fits import SHRINKAGES, RidgeFits, all_pairs, fit_pairs
+from naim3l.estimators.shared import SharedFit, SharedModel
+from naim3l.files.stored import Array, MapOf, Nested, Number, Sometimes
 from naim3l.input.sources import any_chunked
 from naim3l.input.views import FUSED
 
@@ -50,12 +51,14 @@ class Uncoupled:
     coef: dict[str, Matrix]
     intercept: dict[str, Matrix]
     decisions: LearnedDecisions
+    shared: SharedModel | None = None
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "ridge": Number(above=0),
         "coef": MapOf(Array("f", "features", "labels"), keys="views"),
         "intercept": MapOf(Array("f", "labels"), keys="views"),
         "decisions": Nested(LearnedDecisions),
+        "shared": Sometimes(Nested(SharedModel)),
     }
 
 
@@ -65,7 +68,8 @@ def compare_models(
     """Metrics of held-out labels beside those of simpler methods, and the model without coupling.
 
     ``fits`` are weights without each fold, with parameters that are best for the other folds, and
-    ``W`` those of the final fit.
+    ``W`` those of the final fit. Where views share columns, all methods add the same scores of
+    these to their own.
     """
     rows, rates = folds.rows, problem.base_rates
     with progress_bar("without coupling", len(folds) + 1, shown=model.verbose > 0) as advance:
@@ -79,21 +83,32 @@ def compare_models(
     finals = [rows.multiply(of) for of in (W, ridge_W, fit(shared))]
     rules, start = Decisions.of(model.decide), model._fixed_decisions()
     learn = partial(learning.learn_decisions, rules, start, rows, borrow=False)
-    decisions = learn(folds.scores(chosen, finals[1]), finals[1])
+    common = None if rows.shared is None else SharedFit.of(folds, metric)
+    scores, final, of_columns = folds.scores(chosen, finals[1]), finals[1], None
+    if common is not None:
+        of_columns, scores, final = common.learn(model.views_, scores, final)
+    decisions = learn(scores, final)
     coef, intercept = (
         dict(zip(model.views_, of, strict=True)) for of in problem.split_weights(ridge_W)
     )
-    uncoupled = Uncoupled(ridge[0], coef, intercept, decisions)
+    uncoupled = Uncoupled(ridge[0], coef, intercept, decisions, of_columns)
     predict = partial(learning.held_out_predictions, rules, start, rows, fold_of=folds.fold_of)
     without = zip(("model", "uncoupled", "subspace"), (fits, other, of_shared), finals, strict=True)
-    predicted = {
-        name: predict((folds.scores(of_method, final), final)) for name, of_method, final in without
-    }
+    predicted = {}
+    for name, of_method, final in without:
+        held_out = folds.scores(of_method, final), final
+        if common is not None:
+            if name == "model":
+                predicted["apart"] = predict(held_out)
+            held_out = common.nest(*held_out, folds.fold_of)
+        predicted[name] = predict(held_out)
     boosted, skipped = _boosted(model, asked, folds)
     if boosted is not None:
         predicted["boosting"] = predict((boosted, boosted))
     measured = evaluate_blocks(_blocks(model, folds, predicted), model.label_names_)
-    about = {"by": HELD_OUT[asked.entries], "boosting": skipped}  # why that is not measured
+    names = [] if rows.shared is None else rows.shared.columns.columns
+    # Why boosting is not measured, and columns that views share.
+    about = {"by": HELD_OUT[asked.entries], "boosting": skipped, "shared": names}
     return plain(measured | about), uncoupled
 
 

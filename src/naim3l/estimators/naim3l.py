@@ -166,7 +166,7 @@ class CoupledModel(LinearViewModel):
         >>> data = datasets.make_unpaired(90, n_features=(9, 8), noise=1, random_state=0)
         >>> found = NAIM3L(random_state=0).compare(data.views, data.labels)
         >>> sorted(found["blocks"][0]["metrics"]["AP"])
-        ['boosting', 'gain', 'guessing', 'high', 'low', 'subspace', 'uncoupled', 'value']
+        ['boosting', 'gain', 'guessing', 'high', 'low', 'shared', 'subspace', 'uncoupled', 'value']
         """
         if by not in HELD_OUT:
             raise ValueError(f"by must be one of {list(HELD_OUT)}, got {by!r}.")
@@ -234,7 +234,7 @@ class CoupledModel(LinearViewModel):
         for name in ("names_", "features_", "roles_", "base_rates_", "view_rates_"):
             setattr(model, name, getattr(self, name))
         model.coef_, model.intercept_ = parts.coef, parts.intercept
-        model.decisions_ = parts.decisions
+        model.decisions_, model.shared_ = parts.decisions, parts.shared
         return model
 
     def _compare(self, asked: Comparison, problem: Any, folds: Folds, fits: Any, W: Matrix) -> None:
@@ -324,6 +324,9 @@ class NAIM3L(CoupledModel):
         Thresholds of every learned rule, calibration curves, and how views are fused.
     thresholds_ : dict of str to ndarray of shape (n_labels,)
         Thresholds by view; for a wide table under the key "fused".
+    shared_ : SharedModel or None
+        What separate tables learn together from columns that several of them have, such as age
+        and sex; None if there are none, or without a learned rule. `Recipe` keeps columns apart.
     fusion_overlap_ : float or None
         Overlap of views: the evidence of the n views that a row has is divided by
         1 + overlap (n - 1). For separate tables it is learned by `fuse`.

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +24,11 @@ from naim3l._text import some
 from naim3l._threads import blas_threads, thread_map
 from naim3l._warnings import warn_user
 from naim3l.decisions.held_out import Folds
+from naim3l.decisions.rules import Decisions
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, stated_text
 from naim3l.features.plan import ViewPlan, columns_of_several_types
 from naim3l.features.recipes import SCALE
+from naim3l.features.shared import SharedColumns, find_shared
 from naim3l.features.survey import TableSurvey
 from naim3l.input.batches import Batch, compare_indexes, id_groups, id_hashes, present_rows
 from naim3l.input.chunks import memory_limit, n_workers
@@ -40,7 +42,7 @@ from naim3l.input.labels import (
 from naim3l.input.sources import MemoryTable, Table, all_chunked, open_tables
 from naim3l.input.views import FUSED, MOST_SHOWN, TableNames, is_separate, rows_without_view
 from naim3l.problem.cost_model import refuse_statistics
-from naim3l.problem.rows import Problem
+from naim3l.problem.rows import Problem, SharedRows
 from naim3l.problem.sampled import SampledProblem
 from naim3l.problem.sampling import ALL_BITS, OF_IDS, RowSample, deal_keys, fold_keys, repeated
 from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
@@ -50,6 +52,7 @@ from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
 SAMPLE_ROWS = 50_000
 MOST_LEAKS = 5  # columns that a warning names
 COUNTS = FUSED  # key of the counts of a wide table; no view can have it
+COMMON = "shared columns of "  # before the name of a view, of the sums over these columns
 PASS = "statistics"  # of each view, by its position, among the parts of a checkpoint
 
 ByView = Mapping[str, Any]
@@ -205,25 +208,46 @@ class Reader:
 
 
 def moments_of_batch(
-    specs: Any, plans: Any, sampled: bool, reader: Reader, part: int, row: int, X: Batch, y: Batch
+    specs: Any,
+    plans: Any,
+    shared: SharedColumns | None,
+    sampled: bool,
+    reader: Reader,
+    part: int,
+    row: int,
+    X: Batch,
+    y: Batch,
 ) -> dict[str, Any]:
-    """Second pass over a batch: moments of columns, and a sample of rows as they are given."""
+    """Second pass over a batch: moments of columns, of shared ones, and a sample of rows."""
     results: dict[str, Any] = {}
     signed = reader.signed(y) if sampled else None
     for view, batch in reader.names.split(reader.name, X).items():
         moments, present = specs[view].moments(batch, plans[view])
         if present.any():
-            results[view] = moments, None
+            rows, sample = batch.take_rows(present), None
+            common = None if shared is None else shared.moments(view, rows)
             if signed is not None:
-                kept = batch.take_rows(present).data, signed[present]
-                results[view] = moments, reader.sample(reader.rows(part, row, present), kept)
+                kept = rows.data, signed[present]
+                sample = reader.sample(reader.rows(part, row, present), kept)
+            results[view] = moments, common, sample
     return results
 
 
 def statistics_of_batch(
-    fitted: Any, n_folds: int, options: Any, reader: Reader, part: int, row: int, X: Batch, y: Batch
+    fitted: Any,
+    shared: SharedColumns | None,
+    n_folds: int,
+    options: Any,
+    reader: Reader,
+    part: int,
+    row: int,
+    X: Batch,
+    y: Batch,
 ) -> dict[str, Any]:
-    """Last pass over a batch: statistics of its features and labels, and a sample of both."""
+    """Last pass over a batch: statistics of its features and labels, and a sample of both.
+
+    Those of shared columns are under the key of the view after `COMMON`.
+    """
     results: dict[str, tuple[Any, Any]] = {}
     signed, anywhere = reader.signed(y), np.zeros(len(X), dtype=bool)
     for view, batch in reader.names.split(reader.name, X).items():
@@ -237,6 +261,10 @@ def statistics_of_batch(
         statistics = RowStatistics.of(features, Y, folds, n_folds=n_folds, **options)
         n = len(rows) if n_folds else 0  # only held-out entries are judged on single rows
         results[view] = statistics, reader.sample(rows[:n], (features[:n], Y[:n], keys[:n]))
+        if shared is not None:
+            common = shared.encode(view, batch.take_rows(present))
+            sums = RowStatistics.of(common, Y, folds, n_folds=n_folds, fit_intercept=True)
+            results[COMMON + view] = sums, reader.sample(rows[:n], (common[:n],))
     if reader.names.wide and len(X):
         rows, Y = reader.rows(part, row, anywhere), signed[anywhere]
         folds = deal_keys(n_folds, reader.keys(rows, anywhere, X), Y)
@@ -258,6 +286,7 @@ class Training:
 
     def __post_init__(self) -> None:
         self.plans: dict[str, ViewPlan | None] = {}
+        self.shared: SharedColumns | None = None
         self.decoders: dict[str, LabelDecoder] = {}  # by table, as the rest
         self.lengths: dict[str, list[int]] = {}  # rows of each part
         metas = {name: table.labels for name, table in self.tables.items()}
@@ -282,8 +311,9 @@ class Training:
                 warn_user(caution)
             self.decoders[name] = LabelDecoder.of(surveyed.labels, self.tables[name].words)
         self._warn_of_leaks(found)
-        self.plans, used = dict.fromkeys(self.names.views), {}
+        self.plans, used, surveys = dict.fromkeys(self.names.views), {}, dict[str, TableSurvey]()
         for surveyed in found.values():
+            surveys |= surveyed.tables
             for view, survey in surveyed.tables.items():
                 recipe = self.specs[view].recipe
                 assert recipe is not None
@@ -295,6 +325,10 @@ class Training:
                     day_first=recipe.day_first,
                 )
         self.names.keep(used)
+        if not self.names.wide and Decisions.of(self.model.decide)._learn:
+            recipes = {view: spec.recipe for view, spec in self.specs.items()}
+            allowed = {view: of.shared for view, of in recipes.items() if of is not None}
+            self.shared = find_shared(self.plans, surveys, allowed)
 
     def _warn_of_leaks(self, found: Mapping[str, Surveyed]) -> None:
         """Warn of the columns that most surely tell a label, unless they are listed to be kept."""
@@ -372,6 +406,9 @@ class Training:
         features = [X for _, X, _ in fitted.values()]
         options = {"names": self.names.views, "samples": samples, **self._options}
         problem = Problem(features, list(known.values()), groups=groups, **options)
+        if self.shared is not None:
+            rows = {view: of.take_rows(present[view]) for view, of in batches.items()}
+            problem.shared = self._shared_rows(self.shared, rows)
         self._keep_rates(problem)
         return problem
 
@@ -385,6 +422,13 @@ class Training:
         anywhere = np.any(list(present.values()), axis=0) if self.names.wide else None
         n_samples = sum(map(len, stacked)) if anywhere is None else int(anywhere.sum())
         return repeated(np.concatenate(stacked), n_samples)
+
+    def _shared_rows(self, columns: SharedColumns, rows: Mapping[str, Batch]) -> SharedRows:
+        """Features of shared columns, of rows of all views."""
+        moments = {view: columns.moments(view, of) for view, of in rows.items()}
+        columns = columns.scaled({view: of for view, of in moments.items() if of is not None})
+        encoded = [columns.encode(view, of) for view, of in rows.items()]
+        return SharedRows(columns, np.concatenate(encoded))
 
     def _keep_rates(self, problem: Problem | SampledProblem) -> None:
         """Set the shares of positives of each label, in all views and by view."""
@@ -446,6 +490,11 @@ class ChunkedTraining(Training):
             checkpoint=checkpoint,
             **self._options,
         )
+        if self.shared is not None:
+            common = [found[COMMON + view] for view in names.views]
+            rows = np.concatenate([sample.arrays[0] for _, sample in common])
+            sums = reduce(RowStatistics.combine, [of_view for of_view, _ in common])
+            problem.sample.shared = SharedRows(self.shared, rows, sums)
         self._keep_rates(problem)
         return problem
 
@@ -460,6 +509,8 @@ class ChunkedTraining(Training):
                 )
             n_columns, plan = len(self.names.used[view]), self.plans.get(view)
             widths[view] = spec.most_features(n_columns, plan) + 1
+        if self.shared is not None:
+            widths |= {COMMON + view: len(self.shared.shares) + 1 for view in self.specs}
         sizes: dict[str, Any] = {"n_folds": self.n_folds, "free": self.free, "n_tasks": n_workers()}
         refuse_statistics(widths, len(self.names.labels), **sizes, memory=memory_limit())
 
@@ -473,14 +524,19 @@ class ChunkedTraining(Training):
 
     def _learn_features(self) -> None:
         specs, sampled = self.specs, any(s.learns_from_rows for s in self.specs.values())
-        found: dict[str, tuple[Any, Any]] = {}
-        if sampled or any(spec.learns_from_moments for spec in specs.values()):
-            found = self._run("features", moments_of_batch, specs, self.plans, sampled)
-        samples = {view: sample for view, (_, sample) in found.items() if sample is not None}
+        found: dict[str, tuple[Any, Any, Any]] = {}
+        learned = any(spec.learns_from_moments for spec in specs.values())
+        if sampled or learned or self.shared is not None:
+            given = specs, self.plans, self.shared, sampled
+            found = self._run("features", moments_of_batch, *given)
+        if self.shared is not None:
+            common = {view: of for view, (_, of, _) in found.items() if of is not None}
+            self.shared = self.shared.scaled({view: common[view] for view in self.shared.parts})
+        samples = {view: sample for view, (*_, sample) in found.items() if sample is not None}
         batches = {v: Batch(sample.arrays[0], f"view {v!r}") for v, sample in samples.items()}
         self.model.features_ = fitted = {}
         for view, spec in specs.items():
-            moments, sample = found.get(view, (None, None))[0], batches.get(view)
+            moments, sample = found.get(view, (None,))[0], batches.get(view)
             fitted[view] = spec.fit_chunks(f"view {view!r}", self.plans[view], moments, sample)
             if spec.learns_from_rows and samples[view].highest < ALL_BITS:
                 what = "landmarks" if spec.transformer is None else type(spec.transformer).__name__
@@ -507,7 +563,7 @@ class ChunkedTraining(Training):
     def _statistics(self, checkpoint: Any) -> dict[str, Any]:
         """Results of the last pass, which a checkpoint keeps."""
         options = {"fit_intercept": self.model.fit_intercept, "free": self.free}
-        given = self.model.features_, self.n_folds, options
+        given = self.model.features_, self.shared, self.n_folds, options
         found = self._run(PASS, statistics_of_batch, *given)
         if checkpoint is not None:
             for key, (statistics, sample) in found.items():
@@ -519,6 +575,8 @@ class ChunkedTraining(Training):
         kinds: dict[str, Any] = dict.fromkeys(self.names.views, (RowStatistics, RowSample))
         if self.names.wide:
             kinds[COUNTS] = LabelCounts, RowsWithout
+        if self.shared is not None:
+            kinds |= {COMMON + view: (RowStatistics, RowSample) for view in self.names.views}
         found = {}
         for key, kinds_of in kinds.items():
             stored = None if checkpoint is None else checkpoint.get(f"{PASS} {key}")

@@ -97,6 +97,10 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
     17" and the like. A view with a kernel, except the kernel "linear", has no column weights,
     because its scores are sums of similarities to landmarks: it raises a ValueError.
 
+    Columns that several tables learn from together, see ``shared_`` of a model, have another part
+    in the scores, which is not linear and not in these weights: ``shared_.contributions`` gives it
+    for each row.
+
     Parameters
     ----------
     model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
@@ -132,6 +136,8 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
     if view not in model_views.linear_views(model):
         raise ValueError(_no_columns([view], model))
     features, W = model.features_[view], model_views.linear_weights(model, view)
+    if model.shared_ is not None and view in model.shared_.stackings:
+        W = W * model.shared_.stackings[view].factors[0]
     deviation, length = None, 1.0
     if features.recipe is not None:
         W, deviation = _pull_back(features.recipe, W)

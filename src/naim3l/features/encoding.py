@@ -48,6 +48,7 @@ _OF_RECIPE = {
     **{key: ["boolean"] for key in ("plan", "log")},
     "day_first": ["boolean", None],
     **{key: [list, tuple, set] for key in ("text", "keep")},
+    "shared": ["boolean", list, tuple, set],
 }
 _OF_KERNEL = {
     "name": [StrOptions({*KERNELS}), callable],
@@ -154,8 +155,9 @@ class FeatureSpec:
     def _of_recipe(cls, given: Any, view: str) -> "FeatureSpec":
         if isinstance(given, Recipe):
             validate_parameter_constraints(_OF_RECIPE, vars(given), "Recipe")
-            if not all(isinstance(name, str) for name in (*given.text, *given.keep)):
-                raise ValueError("Recipe: text and keep must be lists of names of columns.")
+            named = () if isinstance(given.shared, bool) else given.shared
+            if not all(isinstance(name, str) for name in (*given.text, *given.keep, *named)):
+                raise ValueError("Recipe: text, keep and shared must list names of columns.")
             return cls(given)
         if given is None:
             return cls()

@@ -44,6 +44,7 @@ from naim3l.features.survey import (
     Amounts,
     CellSurvey,
     TableSurvey,
+    column_types,
     days_of_column,
     find_ids,
     find_shift,
@@ -256,8 +257,16 @@ class ViewPlan:
         types, missing = types_and_missing(batch, words)
         present = present_rows(batch, missing, allow_missing=True)
         rows = batch if present.all() else batch.take_rows(present)
+        return self._encode(rows, types, judge), present
+
+    def encode_rows(self, rows: Batch) -> Any:
+        """Numbers of all rows of a batch, also of those in which all cells are missing."""
+        words = [column.name for column in self.columns if column.kind == TEXT]
+        return self._encode(rows, column_types(rows, words), False)
+
+    def _encode(self, rows: Batch, types: Sequence[str], judge: bool) -> Any:
         if not rows.shape[0]:
-            return np.empty((0, self.n_encoded)), present
+            return np.empty((0, self.n_encoded))
         numbers = self._numbers(rows, types, judge)
         blocks = [numbers]
         for j in self._order:
@@ -266,10 +275,10 @@ class ViewPlan:
                 encode = _terms if column.is_free_text else _one_hot
                 blocks.append(encode(column, *rows.distinct(j)))
         if len(blocks) == 1:
-            return numbers, present
+            return numbers
         if any(column.is_free_text for column in self.columns):
-            return sparse.csr_array(sparse.hstack(blocks, format="csr")), present
-        return np.hstack(blocks), present
+            return sparse.csr_array(sparse.hstack(blocks, format="csr"))
+        return np.hstack(blocks)
 
     def _numbers(self, rows: Batch, types: Sequence[str], judge: bool) -> Any:
         """Columns other than text, (n_rows, n_columns of these), filled in."""
@@ -633,7 +642,8 @@ def _plan_column(
     n_known = int(survey.n_known[j])
     missing = (n_rows - n_known) / max(n_rows, 1)
     if amounts is None:  # it has text
-        categories, n_rare = _categories(survey.cells[j], n_rows - n_known)
+        counts = survey.cells[j].texts.counts or {}
+        categories, n_rare = categories_of(counts, n_rows - n_known)
         constant = len(categories) + n_rare == 1
         return ColumnPlan(_name(survey, j), TEXT, missing, 0.0, POINT, categories, n_rare, constant)
     n_odd = 0
@@ -659,13 +669,13 @@ def _plan_text(
     return ColumnPlan(_name(survey, j), TEXT, missing, terms=terms, idf=idf)
 
 
-def _categories(cells: CellSurvey, n_missing: int) -> tuple[list[str | None], int]:
+def categories_of(rows_with: Mapping[Any, int], n_missing: int) -> tuple[list[str | None], int]:
     """Values that have a column each, and how many others share one, as in OneHotEncoder.
 
     Rare are those in fewer than `RARE_WORD` rows, and those with the fewest rows beyond
     `MOST_CATEGORIES`; of equally frequent ones, the first in the alphabet. Missing cells come last.
     """
-    counts: list[tuple[str | None, int]] = [*sorted((cells.texts.counts or {}).items())]
+    counts: list[tuple[str | None, int]] = [*sorted(rows_with.items())]
     if n_missing:
         counts.append((None, n_missing))
     rows = np.array([n for _, n in counts])

@@ -18,7 +18,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 
 from naim3l._arrays import Mask, Matrix
 from naim3l._threads import one_blas_thread
-from naim3l.files.stored import Array, Flag, ListOf, Maybe, Text, Whole
+from naim3l.files.stored import Array, Flag, ListOf, Maybe, OneOf, Sometimes, Text, Whole
 
 MAX_COMPONENTS = 50
 TEXT_COMPONENTS = 150  # more of a view with free text, which has more directions that count
@@ -85,6 +85,10 @@ class Recipe:
     day_first : bool or None, default=None
         What comes first in dates such as 3/4/2024, if no day above 12 in the column tells: the day
         if True, and the month if False. None refuses such columns.
+    shared : bool or sequence of str, default=True
+        Whether separate tables learn together from columns of the same name, such as age and sex,
+        or from those that are named. It needs ``plan`` and a learned rule, see ``shared_`` of a
+        model.
 
     Examples
     --------
@@ -100,6 +104,7 @@ class Recipe:
     keep: tuple[str, ...] = ()
     log: bool = True
     day_first: bool | None = None
+    shared: bool | tuple[str, ...] = True
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "steps": Maybe(Text(RECIPES)),
@@ -109,6 +114,7 @@ class Recipe:
         "keep": ListOf(Text(), as_tuple=True),
         "log": Flag(),
         "day_first": Maybe(Flag()),
+        "shared": Sometimes(OneOf({"all": Flag(), "names": ListOf(Text(), as_tuple=True)})),
     }
 
     def fit(

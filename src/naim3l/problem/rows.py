@@ -5,6 +5,7 @@ paper's block-diagonal ``X`` is never formed; ``multiply`` and ``multiply_transp
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +28,7 @@ from naim3l.problem.feature_blocks import (
 )
 from naim3l.problem.ridge import ridges_of_rows
 from naim3l.problem.rotation import Rotation
+from naim3l.problem.sufficient_statistics import RowStatistics
 
 # Views are divided among threads if their product with weights has at least so many products.
 THREADED_PRODUCTS = 10_000_000
@@ -74,6 +76,16 @@ class LabelRates:
         return np.asarray((positives + best * self.base_rates) / (known + best))
 
 
+@dataclass(frozen=True)
+class SharedRows:
+    """Features that stacked rows of all views have in common, which solvers do not use."""
+
+    columns: Any  # of which they are made
+    X: Matrix  # (n_rows, n_features)
+    # Sums over all rows, with a column of ones, if the rows are only some of them.
+    statistics: RowStatistics | None = None
+
+
 class Problem(BaseProblem, LabelRates):
     """Features and labels of the rows of all views, with the products that a solver needs.
 
@@ -112,6 +124,7 @@ class Problem(BaseProblem, LabelRates):
     """
 
     fold_of = None
+    shared: SharedRows | None = None  # if views have columns in common, and learn from them
 
     def __init__(
         self,
@@ -157,6 +170,7 @@ class Problem(BaseProblem, LabelRates):
         other = Problem(X, [Y], fit_intercept=False, names=self.names, rotations=rotations)
         other.fit_intercept, other.positive_weight = self.fit_intercept, self.positive_weight
         other.samples, other.groups, other.n_threads = self.samples, self.groups, self.n_threads
+        other.shared = self.shared
         return other
 
     def rotated(self) -> "Problem":

@@ -120,9 +120,9 @@ def describe_found(labels: list[dict[str, Any]], titles: Mapping[str, str]) -> s
     return f"{said} Least is found of {name}: {100 * shares[worst]:.0f} of 100."
 
 
-def coupling_gain(block: dict[str, Any] | None) -> dict[str, Any] | None:
+def coupling_gain(block: dict[str, Any] | None, key: str = "gain") -> dict[str, Any] | None:
     """Gain of the headline over the uncoupled model, None where it is unknown."""
-    gain = block["metrics"][block["headline"]]["gain"] if block else None
+    gain = block["metrics"][block["headline"]].get(key) if block else None
     return gain if gain and gain["value"] is not None else None
 
 
@@ -131,7 +131,20 @@ def describe_coupling(block: dict[str, Any] | None, what: str) -> str | None:
 
     A second sentence names the measures that clearly gained and lost most.
     """
-    gain = coupling_gain(block)
+    said = _describe_gain(block, coupling_gain(block), what)
+    return None if block is None or said is None else " ".join([said, *_clearest(block)])
+
+
+def describe_shared(block: dict[str, Any] | None, columns: Sequence[str]) -> str | None:
+    """What columns that several tables share added to the headline; None if unknown."""
+    named = some([shorten(name, LONGEST_NAME) for name in columns], MOST_NAMES, str)
+    what = f"Learning from {named} of all tables together"
+    return _describe_gain(block, coupling_gain(block, "shared"), what)
+
+
+def _describe_gain(
+    block: dict[str, Any] | None, gain: dict[str, Any] | None, what: str
+) -> str | None:
     if block is None or gain is None:
         return None
     value, low, high = (round(gain[key] or 0.0, ROUNDED) for key in ("value", "low", "high"))
@@ -140,12 +153,10 @@ def describe_coupling(block: dict[str, Any] | None, what: str) -> str | None:
         return f"{what}: one fold is too few to tell what it added."
     # Scores that rank rows no better than by coincidence have gained nothing, however they differ.
     if low > 0 and metric["low"] > metric["guessing"]:
-        said = f"{what} added {_points_of(name, value, low, high)}."
-    elif high < 0:
-        said = f"{what} cost {_points_of(name, -value, -high, -low)}."
-    else:
-        said = f"{what} made no measurable difference: {_points_of(name, value, low, high)}."
-    return " ".join([said, *_clearest(block)])
+        return f"{what} added {_points_of(name, value, low, high)}."
+    if high < 0:
+        return f"{what} cost {_points_of(name, -value, -high, -low)}."
+    return f"{what} made no measurable difference: {_points_of(name, value, low, high)}."
 
 
 def _clearest(block: dict[str, Any]) -> list[str]:

@@ -131,6 +131,7 @@ def summarise(
         "quality": {
             "on": on,
             "by": measured.get("by"),
+            "shared": measured.get("shared", []),
             "caveat": caveat,
             "blocks": measured["blocks"],
         },

@@ -1,0 +1,133 @@
+"""One score of a view from two: that of its own columns, and that of columns shared by views.
+
+Each has a weight, with which the held-out entries of the view have the lowest log-loss: the same
+for all labels first, and then one for each label, drawn towards it. A weight is never negative, and
+0 where a score says nothing that the other does not.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from naim3l._arrays import Mask, Matrix
+from naim3l.decisions.calibration import (
+    HOLD_SLOPE,
+    MAX_HALVINGS,
+    MAX_STEPS,
+    ROUNDING,
+    SHORT_STEP,
+    HeldOutScores,
+    compress,
+    scale_of,
+)
+from naim3l.files.stored import Array
+
+# Precision of the normal priors that draw the weights of a label towards those of all labels.
+HOLD_LABEL = 40.0
+
+
+@dataclass(frozen=True)
+class Stacking:
+    """How the two scores of a view, its own and the shared one, are added up.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (2, n_labels)
+        Of standardised scores.
+    factors : ndarray of shape (2, n_labels)
+        Of the scores as they are, with which their sum has the size of a single score.
+    centre : ndarray of shape (2, n_labels)
+        Means of the scores of the training rows.
+    level : ndarray of shape (n_labels,)
+        Score of a row with these means.
+    """
+
+    weights: Matrix
+    factors: Matrix
+    centre: Matrix
+    level: Matrix
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "weights": Array("f", 2, "labels", low=0),
+        "factors": Array("f", 2, "labels", low=0),
+        "centre": Array("f", 2, "labels"),
+        "level": Array("f", "labels"),
+    }
+
+    def combine(self, own: Matrix, shared: Matrix) -> Matrix:
+        """The score (n_rows, n_labels) of both scores."""
+        parts = self.factors * (np.stack([own, shared], axis=1) - self.centre)
+        return self.level + parts.sum(axis=1)
+
+
+def learn_stacking(own: HeldOutScores, shared: HeldOutScores, base: Matrix) -> Stacking | None:
+    """How two scores of one view are added up; None if the shared one does not help.
+
+    ``base`` are log-odds of the rate of each label, (n_labels,).
+    """
+    scales = [scale_of(of.final) for of in (own, shared)]
+    used = own.known & shared.known
+    pairs = zip((own, shared), scales, strict=True)
+    z = np.stack([compress((of.scores - centre) / spread) for of, (centre, spread) in pairs])
+    z, starts = np.where(used, z, 0.0), np.broadcast_to(base, used.shape)
+    given = z, starts, own.truth, used
+    every: Any = [of.reshape(*of.shape[:-2], -1, 1) for of in given]
+    common = stacking_weights(every, np.zeros((2, 1)), HOLD_SLOPE)
+    if common[1] <= 0:
+        return None
+    weights = stacking_weights(given, np.repeat(common, len(base), axis=1), HOLD_LABEL)
+    # Without a weight, the own score stays as it is.
+    weights = np.where(weights.any(axis=0), weights, [[1.0], [0.0]])
+    centre = np.stack([of for of, _ in scales])
+    # Scores that are all equal have an infinite spread, and say nothing.
+    spread = np.stack([np.where(np.isfinite(of), of, 0.0) for _, of in scales])
+    # So that one score alone would be left as it is.
+    size = (weights * spread).sum(axis=0) / (weights**2).sum(axis=0)
+    factors = size * weights / np.where(spread > 0, spread, np.inf)
+    level = (weights * centre).sum(axis=0) / weights.sum(axis=0)
+    return Stacking(weights, factors, centre, level)
+
+
+def stacking_weights(
+    entries: tuple[Matrix, Matrix, Matrix, Mask], around: Matrix, hold: float
+) -> Matrix:
+    """Weights (2, n_labels), at least 0, with the lowest log-loss of ``starts + weights * z``.
+
+    A normal prior of precision ``hold`` draws them towards ``around``. Entries are ``z``, of shape
+    (2, n_rows, n_labels); and starts, the truth, and a mask of those that are used, (n_rows,
+    n_labels); others have 0 in ``z``. Newton's method for all labels at once, in which weights at 0
+    stay there as long as they would fall; a step that would increase the loss is halved.
+    """
+    z, starts, truth, used = entries
+    yes = truth > 0
+
+    def loss(w: Matrix) -> Matrix:
+        log_odds = starts + (w[:, None] * z).sum(axis=0)
+        own = -np.where(used, log_expit(np.where(yes, log_odds, -log_odds)), 0.0).sum(axis=0)
+        return np.asarray(own + hold / 2 * ((w - around) ** 2).sum(axis=0))
+
+    w = around.copy()
+    value = loss(w)
+    for _ in range(MAX_STEPS):
+        p = expit(starts + (w[:, None] * z).sum(axis=0))
+        gradient = (z * (p - yes)).sum(axis=1) + hold * (w - around)
+        free = (w > 0) | (gradient < 0)
+        H = np.einsum("irk,jrk,rk->kij", z, z, p * (1 - p)) + hold * np.eye(2)
+        H = np.where(free.T[:, :, None] & free.T[:, None], H, np.eye(2))
+        step = np.linalg.solve(H, np.where(free, gradient, 0.0).T[:, :, None])[:, :, 0].T
+        share = np.ones(w.shape[1])
+        for _ in range(MAX_HALVINGS):
+            tried = np.maximum(w - share * step, 0.0)
+            reached = loss(tried)
+            rises = reached > value + ROUNDING * (1 + value)
+            if not rises.any():
+                break
+            share = np.where(rises, share / 2, share)
+        done = np.abs(tried - w).max(initial=0.0) < SHORT_STEP
+        w, value = tried, reached
+        if done:
+            break
+    return w

@@ -1,0 +1,236 @@
+"""A model of the columns that several tables share, whose scores every table adds to its own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from naim3l._arrays import Matrix
+from naim3l.decisions.calibration import HeldOutScores
+from naim3l.decisions.held_out import Folds
+from naim3l.decisions.stacking import Stacking, learn_stacking
+from naim3l.estimators.ridge_fits import RIDGES, RidgeFits, fit_pairs
+from naim3l.features.shared import SharedColumns
+from naim3l.files.stored import Array, MapOf, Nested, Number
+from naim3l.input.batches import Batch
+from naim3l.problem.feature_blocks import append_ones
+from naim3l.problem.rows import Problem
+from naim3l.problem.statistics_problem import StatisticsProblem
+
+# Weight of the squared weights with which shared columns explain scores.
+EXPLAINING_RIDGE = 10.0
+
+
+@dataclass(frozen=True)
+class SharedModel:
+    """Ridge regression on shared columns, of the rows of all views, and its place in their scores.
+
+    Attributes
+    ----------
+    columns : SharedColumns
+        The columns, and how they become features.
+    ridge : float
+        Weight of the squared weights.
+    coef : ndarray of shape (n_features, n_labels)
+    mean : ndarray of shape (n_features,)
+        Of the training rows.
+    level : ndarray of shape (n_labels,)
+        Scores of a row with these means.
+    stackings : dict of str to Stacking
+        How scores are added up, by view; not of views in which they do not help.
+    explaining : dict of str to ndarray of shape (n_features + 1, n_labels)
+        Weights of the features, around their means, with which these explain the scores of a view,
+        of its own columns, too. Of samples in several tables, this part counts once.
+    shares : dict of str to ndarray of shape (n_labels,)
+        Shares of the variance of the scores that they explain.
+    """
+
+    columns: SharedColumns
+    ridge: float
+    coef: Matrix
+    mean: Matrix
+    level: Matrix
+    stackings: dict[str, Stacking]
+    explaining: dict[str, Matrix]
+    shares: dict[str, Matrix]
+
+    _stored: ClassVar[Mapping[str, Any]] = {
+        "columns": Nested(SharedColumns),
+        "ridge": Number(above=0),
+        "coef": Array("f", "shared features", "labels"),
+        "mean": Array("f", "shared features"),
+        "level": Array("f", "labels"),
+        "stackings": MapOf(Nested(Stacking)),
+        "explaining": MapOf(Array("f", "with intercept", "labels"), keys="views"),
+        "shares": MapOf(Array("f", "labels", low=0, high=1), keys="views"),
+    }
+
+    def _check_stored(self) -> None:
+        """Refuse weights of other features than those of the columns."""
+        if len(self.coef) != len(self.columns.shares):
+            raise ValueError(f"{len(self.coef)} weights of {len(self.columns.shares)} features.")
+
+    def _centred(self, view: str, batch: Batch) -> Matrix:
+        return self.columns.encode(view, batch) - self.mean
+
+    def combine(self, view: str, batch: Batch, own: Matrix) -> Matrix:
+        """Scores (n_rows, n_labels) of the rows of a view, given those of its own columns."""
+        if (stacking := self.stackings.get(view)) is None:
+            return own
+        return stacking.combine(own, self.level + self._centred(view, batch) @ self.coef)
+
+    def common_part(self, view: str, batch: Batch) -> Matrix:
+        """The part (n_rows, n_labels) of a view's scores that shared columns explain."""
+        features = append_ones(self._centred(view, batch))
+        return np.asarray(features @ self.explaining[view])
+
+    def contributions(self, view: str, batch: Batch) -> Matrix:
+        """What each shared column adds to the scores of a view, (n_rows, n_columns, n_labels).
+
+        They are differences from an average row of all tables, in units of the scores of
+        ``decision_function``, and exact: summed over the columns, they are the factor of the view,
+        ``stackings[view].factors[1]``, times how far the score of the shared columns is from
+        ``level``. Half of the product of two columns belongs to each. ``columns.columns`` are the
+        names; in a view that does not use them, all are 0.
+
+        Parameters
+        ----------
+        view : str
+            Name of a view.
+        batch : Batch
+            Rows of the view, with the columns that it uses.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns, n_labels)
+            Parts of the scores.
+        """
+        shares, stacking = self.columns.shares, self.stackings.get(view)
+        if stacking is None:
+            return np.zeros((len(batch), shares.shape[1], self.coef.shape[1]))
+        weights = shares[:, :, None] * self.coef[:, None, :]
+        return np.tensordot(self._centred(view, batch), weights, 1) * stacking.factors[1]
+
+
+@dataclass(frozen=True)
+class SharedFit:
+    """Ridge regression on shared columns: of all rows, and without each fold.
+
+    Scores are (n_rows, n_labels): of held-out entries with the ridge that is best for all folds;
+    ``nested`` with that which is best for the other folds; and ``final`` of the fit to all rows.
+    """
+
+    problem: Problem  # of the views' own columns, whose rows are scored
+    ridge: float
+    weights: Matrix  # (n_features + 1, n_labels)
+    mean: Matrix
+    scores: Matrix
+    nested: Matrix
+    final: Matrix
+
+    @classmethod
+    def of(cls, folds: Folds, metric: str) -> "SharedFit":
+        """Fits to the shared columns of the rows of some folds, which a metric compares."""
+        own, rates = folds.rows, folds.rows.base_rates
+        columns, whole = _folds_of_shared(folds)
+        found = RidgeFits.of(columns, rates, metric, [(ridge, 0.0) for ridge in RIDGES])
+        pair, fits, without = found.best([0.0])
+        W = fit_pairs(whole, rates, [pair])(pair)
+        gram = whole.grams[0]
+        final = columns.rows.multiply(W)
+        scores = columns.scores(fits, final), columns.scores(without, final)
+        return cls(own, pair[0], W, gram[-1, :-1] / gram[-1, -1], *scores, final)
+
+    def learn(
+        self, views: Sequence[str], scores: Matrix, final: Matrix
+    ) -> tuple[SharedModel, Matrix, Matrix]:
+        """The model, and the views' held-out and final scores with the shared ones added."""
+        found = self._stackings(scores, final)
+        level = self.weights[-1] + self.mean @ self.weights[:-1]
+        stackings = {v: of for v, of in zip(views, found, strict=True) if of is not None}
+        shared = self.problem.shared
+        assert shared is not None
+        scores, final = self._add(found, scores, self.scores), self._add(found, final, self.final)
+        features = append_ones(shared.X - self.mean)
+        explained = [_explain(features[rows], final[rows]) for rows in self.problem.row_slices]
+        explaining, shares = (
+            dict(zip(views, of, strict=True)) for of in zip(*explained, strict=True)
+        )
+        about = shared.columns, self.ridge, self.weights[:-1], self.mean, level
+        return SharedModel(*about, stackings, explaining, shares), scores, final
+
+    def parts(self, model: SharedModel) -> dict[str, tuple[Matrix, Matrix]]:
+        """Parts of the scores of the rows that shared columns explain, and their shares."""
+        assert self.problem.shared is not None
+        features, rows_of = append_ones(self.problem.shared.X - self.mean), self.problem.row_slices
+        return {
+            view: (features[rows] @ weights, model.shares[view])
+            for rows, (view, weights) in zip(rows_of, model.explaining.items(), strict=True)
+        }
+
+    def nest(
+        self, scores: Matrix, final: Matrix, fold_of: NDArray[np.intp]
+    ) -> tuple[Matrix, Matrix]:
+        """As `learn`, for a measurement: what is added in a fold is learned from the others."""
+        both = self._stackings(scores, final, self.nested)
+        found, final_sum = self._add(both, scores, self.nested), self._add(both, final, self.final)
+        for fold in range(fold_of.max(initial=-1) + 1):
+            here = fold_of == fold
+            others = self._stackings(np.where(here, np.nan, scores), final, self.nested)
+            found[here] = self._add(others, scores, self.nested)[here]
+        return found, final_sum
+
+    def _stackings(
+        self, scores: Matrix, final: Matrix, shared: Matrix | None = None
+    ) -> list[Stacking | None]:
+        """How the scores of each view are added up."""
+        problem, shared = self.problem, self.scores if shared is None else shared
+        truth, bases = problem.truth_of(problem.Y != 0), logit(problem.table_rates)
+        return [
+            learn_stacking(
+                HeldOutScores(scores[rows], truth[rows], final[rows]),
+                HeldOutScores(shared[rows], truth[rows], self.final[rows]),
+                base,
+            )
+            for rows, base in zip(problem.row_slices, bases, strict=True)
+        ]
+
+    def _add(self, found: Sequence[Stacking | None], own: Matrix, shared: Matrix) -> Matrix:
+        parts = [
+            own[rows] if stacking is None else stacking.combine(own[rows], shared[rows])
+            for rows, stacking in zip(self.problem.row_slices, found, strict=True)
+        ]
+        return np.concatenate(parts)
+
+
+def _explain(features: Matrix, scores: Matrix) -> tuple[Matrix, Matrix]:
+    """Weights with which features, the last of which is 1, explain scores, and the shares of these.
+
+    What is explained has the mean 0. Few rows are not explained by chance, due to a small ridge.
+    """
+    centre = features.mean(axis=0)
+    F, S = features - centre, scores - scores.mean(axis=0)
+    W = np.linalg.solve(F.T @ F + EXPLAINING_RIDGE * np.eye(F.shape[1]), F.T @ S)
+    explained, total = (F @ W).var(axis=0), S.var(axis=0)
+    W[-1] = -centre @ W
+    return W, np.clip(explained / np.where(total > 0, total, 1.0), 0.0, 1.0)
+
+
+def _folds_of_shared(folds: Folds) -> tuple[Folds, Any]:
+    """Folds of the stacked rows of shared columns, and the problem of all rows."""
+    own, shared = folds.rows, folds.rows.shared
+    assert shared is not None
+    weight, sums = own.positive_weight, shared.statistics
+    rows = Problem([shared.X], [own.Y], positive_weight=weight)
+    if sums is None:
+        return Folds.of(rows, folds.fold_of), rows
+
+    def without(fold: int) -> StatisticsProblem:
+        kept = sums.counts.only[fold]
+        return StatisticsProblem([sums.view(weight, without=fold, kept=kept)], fit_intercept=True)
+
+    whole = StatisticsProblem([sums.view(weight)], fit_intercept=True)
+    return Folds(rows, folds.fold_of, without), whole

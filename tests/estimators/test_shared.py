@@ -1,0 +1,242 @@
+"""Columns that tables share: one model of all rows, whose scores every table adds to its own."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
+from sklearn.base import clone
+
+from naim3l import NAIM3L, NAIM3LCV, Kernel, LabelSubspaceRidge, Recipe, evaluate, load
+from naim3l.decisions.held_out import Folds, hold_out_folds
+from naim3l.decisions.learning import N_FOLDS
+from naim3l.estimators import BlendNAIM3L, PerViewLogistic, PerViewRidge
+from naim3l.estimators.shared import SharedFit
+from naim3l.estimators.training import read_training
+
+APART = Recipe(shared=False)
+
+
+def people(seed, n=120, views=("a", "b", "c"), *, noise=False, aligned=False):
+    """Tables that know age and sex, which decide on two labels; own columns decide on another."""
+    rng = np.random.default_rng(seed)
+    X, y = {}, {}
+    age, sex = rng.integers(20, 90, n), rng.integers(0, 2, n)
+    for view in views:
+        if not aligned:
+            age, sex = rng.integers(20, 90, n), rng.integers(0, 2, n)
+        own = rng.normal(size=(n, 30))
+        table = pd.DataFrame(own, columns=[f"{view}{j}" for j in range(30)])
+        shown = (rng.integers(20, 90, n), rng.integers(0, 2, n)) if noise else (age, sex)
+        X[view] = table.assign(age=shown[0], sex=np.where(shown[1], "f", "m"))
+        risk = np.column_stack([(age - 60) / 12, 1.5 * sex - 1 + (age - 50) / 30, 1.5 * own[:, 0]])
+        y[view] = pd.DataFrame(rng.random(risk.shape) < expit(risk), columns=["x", "y", "z"])
+    return X, {view: table.astype(float) for view, table in y.items()}
+
+
+def auc(model, X, y):
+    return evaluate(y, model.decision_function(X))["macro-AUC"]
+
+
+def models():
+    return [
+        NAIM3L(decide="guarded", random_state=0),
+        NAIM3LCV(lams=2, ridges=(1.0,), cv=3, random_state=0),
+        LabelSubspaceRidge(random_state=0),
+        PerViewRidge(3.0, decide="guarded", random_state=0),
+        PerViewLogistic(decide="guarded", random_state=0),
+        NAIM3L(decide="guarded", features="rbf", random_state=0),
+        BlendNAIM3L([("one", PerViewRidge(3.0)), ("two", NAIM3L())], random_state=0),
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(models())))
+def test_every_model_with_a_learned_rule_learns_from_shared_columns(number):
+    model = models()[number]
+    apart = {"features": APART}
+    if isinstance(model, BlendNAIM3L):
+        apart = {"one__features": APART, "two__features": APART}
+    elif model.features == "rbf":
+        apart = {"features": Kernel("rbf", recipe=APART)}
+    X, y = people(0, 60)
+    new, truth = people(1, 1000)
+    gained = auc(model.fit(X, y), new, truth)
+    members = getattr(model, "members_", {"": model}).values()
+    assert all(of.shared_.columns.columns == ["age", "sex"] for of in members)
+    assert gained > auc(clone(model).set_params(**apart).fit(X, y), new, truth) + 0.01
+
+
+def test_networks_learn_from_shared_columns():
+    deep = pytest.importorskip("naim3l.deep", reason="needs torch")
+    X, y = people(0, 60)
+    options = {"decide": "guarded", "device": "cpu", "random_state": 0}
+    model = deep.DeepNAIM3L(
+        features="auto", network=deep.Network(hidden=(4,)), training=deep.Training(max_epochs=3)
+    ).set_params(**options)
+    model.fit(X, y)
+    assert model.shared_.stackings
+    assert_array_equal(model.predict_proba(X)["a"], model.predict_proba(X)["a"])
+
+
+def test_held_out_scores_are_those_of_a_ridge_on_stacked_rows_without_the_fold():
+    X, y = people(0)
+    model = PerViewRidge(decide="guarded", random_state=0)
+    model._forget()
+    problem = read_training(model, X, y)
+    fold_of = hold_out_folds(problem, N_FOLDS, np.random.RandomState(0))
+    fit = SharedFit.of(Folds.of(problem, fold_of), "log-loss")
+    F, Y = problem.shared.X, problem.Y
+    fold, k = 2, 1
+    without = fold_of[:, k] != fold
+    A, b = F[without], Y[without, k]
+    centred = A - A.mean(axis=0)
+    w = np.linalg.solve(
+        centred.T @ centred + fit.ridge * np.eye(A.shape[1]), centred.T @ (b - b.mean())
+    )
+    S = F @ w
+    final = fit.final[:, k]
+    expected = final.mean() + final.std() * (S - S.mean()) / S.std()
+    assert_allclose(fit.scores[~without, k], expected[~without], rtol=1e-8)
+
+
+def test_a_score_is_the_sum_of_own_and_shared_columns():
+    X, y = people(0)
+    model = NAIM3L(decide="guarded", random_state=0).fit(X, y)
+    batch = model._batches(X)["b"]
+    features, _ = model.features_["b"].encode(batch)
+    own = model._score_features("b", features)
+    stacking, shared = model.shared_.stackings["b"], model.shared_
+    parts = shared.contributions("b", batch)
+    assert parts.shape == (120, 2, 3)
+    level = stacking.level + stacking.factors[1] * (shared.level - stacking.centre[1])
+    total = level + stacking.factors[0] * (own - stacking.centre[0]) + parts.sum(axis=1)
+    assert_allclose(model.decision_function(X)["b"], total, rtol=1e-10)
+    # Age alone decides on the first label.
+    assert parts[:, 0, 0].std() > 5 * parts[:, 1, 0].std()
+
+
+def test_noise_gets_no_weight():
+    X, y = people(0, 300, noise=True)
+    new, truth = people(1, 1000, noise=True)
+    model, apart = (
+        NAIM3L(decide="guarded", features=of, random_state=0).fit(X, y) for of in ("auto", APART)
+    )
+    assert all(of.weights[1].mean() < 0.1 for of in model.shared_.stackings.values())
+    assert auc(model, new, truth) > auc(apart, new, truth) - 0.005
+
+
+def test_a_fixed_rule_does_not_use_shared_columns():
+    X, y = people(0)
+    model = NAIM3L().fit(X, y)
+    assert model.shared_ is None
+    assert model.fit(X, {v: of[["x"]] for v, of in y.items()}).shared_ is None
+
+
+def test_a_view_that_lacks_the_columns_and_a_single_view():
+    X, y = people(0)
+    X["c"] = X["c"].drop(columns=["age", "sex"])
+    model = NAIM3L(decide="guarded", random_state=0).fit(X, y)
+    assert set(model.shared_.stackings) == {"a", "b"}
+    assert (model.shared_.contributions("c", model._batches(X)["c"]) == 0).all()
+    assert np.isfinite(model.predict_proba(X)["c"]).all()
+    alone = NAIM3L(decide="guarded", random_state=0).fit({"a": X["a"]}, {"a": y["a"]})
+    assert alone.shared_ is None
+
+
+def test_missing_cells_and_rows_and_a_table_without_the_column():
+    X, y = people(0)
+    model = NAIM3L(decide="guarded", random_state=0).fit(X, y)
+    lost = X["a"].head(3).copy()
+    lost.loc[0, "age"], lost.loc[1, :] = np.nan, None
+    S = model.decision_function({"a": lost})["a"]
+    assert np.isfinite(S[[0, 2]]).all() and np.isnan(S[1]).all()
+    with pytest.raises(ValueError, match="age"):
+        model.predict({"a": X["a"].drop(columns="age")})
+
+
+def test_a_label_that_a_table_never_records_is_borrowed_as_before():
+    X, y = people(0, 300)
+    y["a"]["x"] = np.nan
+    model = NAIM3L(decide="guarded", random_state=0).fit(X, y)
+    assert "a" in model.decisions_.borrowing and "a" in model.shared_.stackings
+    assert_allclose(model.predict_proba(X)["a"][:, 0].mean(), model.view_rates_["a"][0], atol=0.01)
+    assert np.isfinite(model.fuse(X).to_numpy()).all()
+
+
+def test_save_and_load(tmp_path):
+    X, y = people(0)
+    for features in ("auto", Recipe(shared=("age",))):
+        model = NAIM3L(decide="guarded", features=features, random_state=0).fit(X, y)
+        model.save(tmp_path / "model")
+        loaded = load(tmp_path / "model")
+        for view, S in model.decision_function(X).items():
+            assert_array_equal(loaded.decision_function(X)[view], S)
+        assert_array_equal(loaded.fuse(X), model.fuse(X))
+    assert loaded.features.shared == ("age",)
+    assert loaded.shared_.columns.columns == ["age"]
+
+
+# Samples that are in several tables.
+
+
+def test_shared_columns_count_once_for_a_sample_in_several_tables():
+    """Age alone tells: the answer of three tables is not surer than that of one."""
+    X, y = people(0, 300)
+    new, _ = people(1, 2000, aligned=True)
+    model = NAIM3L(decide="guarded", random_state=0).fit(X, y)
+    fused = np.asarray(model.fuse(new, overlap=0))[:, 0]
+    tables = [P[:, 0] for P in model.predict_proba(new).values()]
+    explained = [np.polyfit(new["a"]["age"], np.log(P / (1 - P)), 1)[0] for P in (fused, *tables)]
+    assert_allclose(explained[0], np.mean(explained[1:]), rtol=0.15)
+
+
+def test_a_sample_in_one_table_has_the_answer_of_that_table():
+    X, y = people(0)
+    model = NAIM3L(decide="guarded", random_state=0).fit(X, y)
+    rows = {"a": X["a"].head(20), "b": X["b"].set_index(X["b"].index + 10).head(20)}
+    fused = model.fuse(rows)
+    for view, part in (("a", slice(0, 10)), ("b", slice(20, 30))):
+        alone = pd.DataFrame(model.predict_proba(rows)[view], index=rows[view].index)
+        at = fused.index[part]
+        assert_allclose(fused.loc[at], alone.loc[at], rtol=1e-10)
+
+
+# What is reported.
+
+
+def test_compare_says_what_shared_columns_add():
+    X, y = people(0, 150)
+    model = NAIM3LCV(lams=2, ridges=(1.0,), cv=3, random_state=0)
+    found = model.compare(X, y)
+    assert found["shared"] == ["age", "sex"]
+    metric = found["blocks"][0]["metrics"]["macro-AUC"]
+    assert metric["shared"]["low"] > 0
+    # The rivals learn from these columns, too.
+    without = NAIM3LCV(lams=2, ridges=(1.0,), cv=3, features=APART, random_state=0).compare(X, y)
+    apart = without["blocks"][0]["metrics"]["macro-AUC"]
+    assert without["shared"] == [] and apart["shared"] is None
+    for method in ("uncoupled", "subspace", "value"):
+        assert metric[method] > apart[method] + 0.01
+    gain = metric["value"] - apart["value"]
+    assert_allclose(metric["shared"]["value"], gain, atol=1e-10)
+    assert model.uncoupled_.shared_.stackings
+    assert model.uncoupled_.predict_proba(X)["a"].shape == (150, 3)
+
+
+def test_chunks_give_the_same_as_memory():
+    dd = pytest.importorskip("dask.dataframe", reason="needs dask")
+    X, y = people(0, 300)
+    model = LabelSubspaceRidge(1.0, 0.0, random_state=0).fit(X, y)
+    chunks = [{view: dd.from_pandas(of, npartitions=3) for view, of in t.items()} for t in (X, y)]
+    other = LabelSubspaceRidge(1.0, 0.0, random_state=0).fit(*chunks)
+    assert other.shared_.columns.numbers == model.shared_.columns.numbers
+    for view, part in model.shared_.columns.parts.items():
+        assert_allclose(other.shared_.columns.parts[view].mean, part.mean, rtol=1e-10)
+        assert_allclose(other.shared_.columns.parts[view].scale, part.scale, rtol=1e-10)
+    if other.shared_.ridge == model.shared_.ridge:
+        assert_allclose(other.shared_.coef, model.shared_.coef, atol=1e-9)
+    # Rows are held out by hashes, so that what is learned from them differs a little.
+    for view, P in model.predict_proba(X).items():
+        found = other.predict_proba(chunks[0])[view].compute()
+        assert np.abs(np.asarray(found) - P).mean() < 0.03
+        assert view in other.shared_.stackings
