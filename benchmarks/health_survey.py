@@ -7,9 +7,14 @@ people, who are in all four tables, are written to `new_*` without conditions, a
 to `truth_*`.
 
     python benchmarks/health_survey.py --data DATA --to study
+
+With `--write`, the commands of the page are run on these files, and what they print goes into it.
 """
 
 import argparse
+import os
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -32,6 +37,22 @@ ORGANISATIONS = {
     "diet.parquet": ("DR1TOT", "DR2TOT", "DBQ"),
     "habits.xlsx": ("SMQ", "SMQRTU", "PAQ", "SLQ", "DEMO"),
 }
+
+
+TABLES = [name.partition(".")[0] for name in ORGANISATIONS]
+NEW = " ".join(f"{view}=new_{name}" for view, name in zip(TABLES, ORGANISATIONS, strict=True))
+TESTS = " ".join(
+    f"--test {view}=truth_{name}" for view, name in zip(TABLES, ORGANISATIONS, strict=True)
+)
+COMMANDS = {
+    "init": f"naim3l init {' '.join(ORGANISATIONS)} -o study.toml",
+    "settings": "cat study.toml",
+    "fit": "naim3l fit --config study.toml -o model.naim3l",
+    "predict": f"naim3l predict model.naim3l {NEW} --fused --what probabilities -o new.csv",
+    "answers": "head -n 3 new.csv",
+    "report": f"naim3l report model.naim3l --config study.toml {TESTS} -o report.html",
+}
+PAGE = Path(__file__).parent.parent / "docs" / "research" / "health-survey.md"
 
 
 def write_study(data: Path, folder: Path, seed: int = 0) -> None:
@@ -60,12 +81,33 @@ def write(table, path: Path) -> None:
         table.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
 
 
+def write_page(folder: Path) -> None:
+    """Run the commands in the folder of the files, and put what they print into the page."""
+    page = PAGE.read_text()
+    for name, command in COMMANDS.items():
+        words = shlex.split(command)
+        program = [sys.executable, "-m", *words] if words[0] == "naim3l" else words
+        done = subprocess.run(
+            program, cwd=folder, env=os.environ | {"COLUMNS": "100"}, text=True, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+        before, rest = page.split(begin)
+        # Plain blocks, which the tests of pages do not run, as DATA may be missing.
+        block = f"```text\n$ {command}\n{done.stdout.rstrip()}\n```\n"
+        page = f"{before}{begin}{block}{end}{rest.split(end)[1]}"
+    PAGE.write_text(page)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the survey")
     parser.add_argument("--to", type=Path, default=Path("study"), help="folder to write")
+    parser.add_argument("--write", action="store_true", help=f"renew the outputs of {PAGE.name}")
     arguments = parser.parse_args()
     write_study(arguments.data, arguments.to)
+    if arguments.write:
+        write_page(arguments.to)
 
 
 if __name__ == "__main__":
