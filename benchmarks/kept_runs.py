@@ -23,8 +23,7 @@ def make_parser(doc, runs):
 def run_missing(run, tasks, path, n_jobs):
     """Records of all tasks, by task; those that the file lacks are run, and added to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = path.read_text().splitlines() if path.exists() else []
-    done = {tuple(task): record for task, record in map(json.loads, lines)}
+    done = read_runs(path)
     left = [task for task in tasks if task not in done]
     made = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
         delayed(_with_task)(run, task) for task in left
@@ -36,6 +35,17 @@ def run_missing(run, tasks, path, n_jobs):
             done[task] = record
             print(f"\r{i + 1} of {len(left)}", end="", file=sys.stderr)
     return {task: done[task] for task in tasks}
+
+
+def read_runs(path):
+    """Records of a file, by task."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {tuple(task): record for task, record in map(json.loads, lines)}
+
+
+def write_runs(path, records):
+    """Replace a file by these records."""
+    path.write_text("".join(json.dumps([task, of]) + "\n" for task, of in records.items()))
 
 
 def _with_task(run, task):

@@ -20,6 +20,11 @@ ORIGIN = Origin("view 'lab'", "lab.csv", lines=((0, 2),))
     [
         ("007", "007"),
         (" a b ", "a b"),
+        ("7.0", "7"),
+        (" -12.0", "-12"),
+        ("007.0", "007.0"),
+        ("1.10", "1.10"),
+        ("1.00", "1.00"),
         (7, "7"),
         (7.0, "7"),
         (np.float64(12345678901.0), "12345678901"),
@@ -58,3 +63,10 @@ def test_missing_ids_and_equal_ones_of_labels_are_refused(ids, error):
         set_ids(frame, "id", ORIGIN, unique=True)
     if None not in ids:
         assert list(set_ids(frame, "id", ORIGIN).index) == ["a", "b", "a"]
+
+
+def test_ids_of_a_text_file_are_those_of_a_columnar_one():
+    numbers = pd.DataFrame({"id": [99263.0, 102000.0], "x": 0.0})
+    texts = numbers.assign(id=[f"{of}" for of in numbers["id"]])
+    for_numbers, for_texts = (set_ids(of, "id", ORIGIN).index for of in (numbers, texts))
+    assert list(for_numbers) == list(for_texts) == ["99263", "102000"]

@@ -52,6 +52,10 @@ NHANES_TABLES = {
 NHANES_LEAKS = ("DiabeticDiet", "LowSaltlowSodiumDiet", "OnSpecialDiet", *NHANES_LABELS)
 LEAST_KNOWN = 0.3  # share of adults who have a column; rarer ones are left out
 
+# The survey with two columns that every organisation knows, and two more conditions.
+SHARED = ("AgeInYearsAtScreening", "Gender")
+MORE_LABELS = ("HaveDifficultyDoingErrandsAlone", "ExperienceConfusionmemoryProblems")
+
 
 @dataclass(frozen=True)
 class Population:
@@ -138,7 +142,8 @@ def _read_npz(name: str) -> Callable[[Path], Population]:
     return read
 
 
-def _read_nhanes(folder: Path) -> Population:
+def read_adults(folder: Path) -> tuple[Any, dict[str, str]]:
+    """The adults of the survey, with the codes of the file, and the source of each column."""
     import pandas as pd
 
     with gzip.open(folder / "nhanes_2017.tsv.gz", "rt") as file:
@@ -147,19 +152,41 @@ def _read_nhanes(folder: Path) -> Population:
         sources = {
             row["VariableNameLong"]: row["Source"] for row in csv.DictReader(file, delimiter="\t")
         }
-    table = table[table["AgeInYearsAtScreening"] >= ADULT].reset_index(drop=True)
+    return table[table["AgeInYearsAtScreening"] >= ADULT].reset_index(drop=True), sources
+
+
+def _columns(table: Any, sources: dict[str, str], of_view: Sequence[str]) -> list[str]:
+    """Columns of a table of the survey that do not follow from a label, and are not rare."""
+    names = [c for c in table.columns if sources.get(c) in of_view and c not in NHANES_LEAKS]
+    return [c for c in names if table[c].notna().mean() > LEAST_KNOWN]
+
+
+def _answers(table: Any, labels: Sequence[str]) -> Matrix:
+    answers: dict[Any, float] = dict.fromkeys(("Yes", "1", 1, True), 1.0)
+    answers |= dict.fromkeys(("No", "0", 0, False), 0.0)
+    return np.column_stack([table[c].map(answers).to_numpy(float) for c in labels])
+
+
+def _read_nhanes(folder: Path) -> Population:
+    table, sources = read_adults(folder)
     views = {}
     for view, of_view in NHANES_TABLES.items():
-        names = [c for c in table.columns if sources.get(c) in of_view and c not in NHANES_LEAKS]
-        frame = table[names].loc[:, table[names].notna().mean() > LEAST_KNOWN]
+        frame = table[_columns(table, sources, of_view)]
         numeric = frame.select_dtypes("number").columns
         frame = frame.assign(**{c: frame[c].where(frame[c].abs() > 1e-70, 0.0) for c in numeric})
         views[view] = frame
-    answers: dict[Any, float] = dict.fromkeys(("Yes", "1", 1, True), 1.0)
-    answers |= dict.fromkeys(("No", "0", 0, False), 0.0)
-    labels = np.column_stack([table[c].map(answers).to_numpy(float) for c in NHANES_LABELS])
     # A cell of a row without any value would be a row that lacks the table.
-    return Population(views, labels)
+    return Population(views, _answers(table, NHANES_LABELS))
+
+
+def open_shared_survey(folder: str | Path) -> Population:
+    """The survey with `SHARED` in each table, two more conditions, and the codes of the file."""
+    table, sources = read_adults(Path(folder))
+    views = {
+        view: table[[*SHARED, *_columns(table, sources, of_view)]]
+        for view, of_view in NHANES_TABLES.items()
+    }
+    return Population(views, _answers(table, (*NHANES_LABELS, *MORE_LABELS)))
 
 
 POPULATIONS: dict[str, Callable[[Path], Population]] = {

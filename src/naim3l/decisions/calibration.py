@@ -81,7 +81,7 @@ class Calibration:
         """Factors of ``scores - centre`` in the evidence, equal for all but unusual scores."""
         z = (scores - self.centre) / self.spread
         unusual = np.abs(z) > USUAL
-        share = np.where(unusual, _compress(z) / np.where(unusual, z, 1.0), 1.0)
+        share = np.where(unusual, compress(z) / np.where(unusual, z, 1.0), 1.0)
         return np.asarray(self.slope / self.spread * share)
 
     def log_odds(self, scores: Matrix) -> Matrix:

@@ -5,6 +5,7 @@ are read when they are needed. Nothing behind this module asks where a table cam
 """
 
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -424,6 +425,9 @@ class _DaskReader:
 
 # Ids of rows, as text with all digits, the same for all file formats.
 
+# A whole number with one decimal: text files have 7.0 where other formats have the number 7.
+_WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0")
+
 
 def set_ids(frame: Any, id_column: str, origin: Origin, *, unique: bool = False) -> Any:
     """A pandas table with ids, as text, as its index; refuses missing ids, or also equal ones."""
@@ -449,5 +453,5 @@ def id_text(cell: Any) -> str | None:
         return None
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
-    text = format(cell, "f") if isinstance(cell, Decimal) else str(cell)
-    return text.strip() or None
+    text = (format(cell, "f") if isinstance(cell, Decimal) else str(cell)).strip()
+    return (text[:-2] if _WHOLE.fullmatch(text) else text) or None
