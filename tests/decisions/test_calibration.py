@@ -19,8 +19,10 @@ from naim3l.decisions.calibration import (
     _Entries,
     _own_curves,
     calibration_error,
+    compress,
     fit_calibration,
     fit_calibrations,
+    held_out_losses,
 )
 
 
@@ -379,3 +381,19 @@ def test_calibration_error_of_hand_made_bins():
     assert calibration_error(truth, p) == pytest.approx((2 * 0.45 + 0.05) / 3)
     assert calibration_error(np.array([[1.0]]), np.array([[1.0]])) == 0
     assert np.isnan(calibration_error(np.array([[np.nan]]), np.array([[0.5]])))
+
+
+def test_losses_are_those_of_the_best_slope(rng):
+    scores, truth = drawn(rng, 200, np.array([0.5, 2.0]), np.array([-1.0, 0.0]), 0.3)
+    scores[:20, 0] = np.nan
+    base = np.array([-1.0, 0.2])
+    table = HeldOutScores(scores, truth, np.nan_to_num(scores))
+    centre, spread = table.final.mean(axis=0), table.final.std(axis=0)
+    z = compress((scores - centre) / spread)
+
+    def losses(slope):
+        p = expit(base + slope * z)
+        return np.where(table.known, -np.log(np.where(truth > 0, p, 1 - p)), 0.0)
+
+    best = minimize_scalar(lambda a: losses(a).sum() + HOLD_SLOPE / 2 * a * a, (0, 1), tol=1e-12)
+    np.testing.assert_allclose(held_out_losses(table, base), losses(best.x), atol=1e-6)

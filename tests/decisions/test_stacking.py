@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, logit
 
 from naim3l.decisions.calibration import HeldOutScores
-from naim3l.decisions.stacking import learn_stacking, stacking_weights
+from naim3l.decisions.stacking import learn_stackings, stacking_weights
 
 HOLD = 7.0
 
@@ -61,6 +61,10 @@ def tables(rng, of=(0.8, 0.5), n=300, n_labels=3):
     return *(HeldOutScores(S, truth, S) for S in scores), base
 
 
+def learn_stacking(own, shared, base):
+    return learn_stackings([(own, shared)], base[None])[0]
+
+
 def test_the_sum_has_the_learned_weights(rng):
     own, shared, base = tables(rng)
     found = learn_stacking(own, shared, base)
@@ -94,3 +98,15 @@ def test_scores_that_do_not_help_are_left_out(rng, of):
     assert learn_stacking(own, constant, base) is None
     nothing = HeldOutScores(np.full_like(shared.scores, np.nan), own.truth, shared.final)
     assert learn_stacking(own, nothing, base) is None
+
+
+def test_a_view_with_few_entries_has_the_weights_of_the_others(rng):
+    """Own columns say nothing in any view; one has too few entries to tell."""
+    many = [tables(rng, (0, 1.0), n=2000) for _ in range(3)]
+    own, shared, base = tables(rng, (0, 1.0), n=4)
+    pairs = [(own, shared) for own, shared, _ in many] + [(own, shared)]
+    found = learn_stackings(pairs, np.array([base] * 4))
+    alone = learn_stacking(own, shared, base)
+    assert (found[3].weights[1] > 0.7).all()
+    assert alone is None or (alone.weights[1] < 0.4).all()
+    assert (found[3].weights[0] < 0.2 * found[3].weights[1]).all()

@@ -11,8 +11,10 @@ from naim3l import NAIM3L, NAIM3LCV, Kernel, LabelSubspaceRidge, Recipe, evaluat
 from naim3l.decisions.held_out import Folds, hold_out_folds
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.estimators import BlendNAIM3L, PerViewLogistic, PerViewRidge
-from naim3l.estimators.shared import SharedFit
+from naim3l.estimators.common_ridge import common_ridges
+from naim3l.estimators.shared import BENT_SIZE, PAIRS, SharedFit
 from naim3l.estimators.training import read_training
+from naim3l.problem.sufficient_statistics import RowStatistics
 
 APART = Recipe(shared=False)
 
@@ -78,25 +80,50 @@ def test_networks_learn_from_shared_columns():
     assert_array_equal(model.predict_proba(X)["a"], model.predict_proba(X)["a"])
 
 
-def test_held_out_scores_are_those_of_a_ridge_on_stacked_rows_without_the_fold():
-    X, y = people(0)
+def folds_of(X, y):
     model = PerViewRidge(decide="guarded", random_state=0)
     model._forget()
     problem = read_training(model, X, y)
-    fold_of = hold_out_folds(problem, N_FOLDS, np.random.RandomState(0))
-    fit = SharedFit.of(Folds.of(problem, fold_of), "log-loss")
-    F, Y = problem.shared.X, problem.Y
-    fold, k = 2, 1
-    without = fold_of[:, k] != fold
-    A, b = F[without], Y[without, k]
-    centred = A - A.mean(axis=0)
-    w = np.linalg.solve(
-        centred.T @ centred + fit.ridge * np.eye(A.shape[1]), centred.T @ (b - b.mean())
-    )
-    S = F @ w
-    final = fit.final[:, k]
-    expected = final.mean() + final.std() * (S - S.mean()) / S.std()
-    assert_allclose(fit.scores[~without, k], expected[~without], rtol=1e-8)
+    return Folds.of(problem, hold_out_folds(problem, N_FOLDS, np.random.RandomState(0)))
+
+
+def candidates(folds, Y):
+    """All fits to the labels Y of the stacked rows."""
+    shared, rates = folds.rows.shared, folds.rows.base_rates
+    sums = RowStatistics.of(shared.X, Y, fit_intercept=True).view()
+    straight = np.arange(shared.X.shape[1]) < len(shared.columns.numbers)
+    given = [(sums, np.sqrt(rates * (1 - rates)), np.where(straight, 1.0, s)) for s in (0, 0.3)]
+    assert BENT_SIZE == 0.3
+    return [W for of in given for W in common_ridges(*of, PAIRS)]
+
+
+def test_the_fit_is_that_of_all_rows_together():
+    folds = folds_of(*people(0))
+    fit = SharedFit.of(folds)
+    assert min(np.abs(W - fit.weights).max() for W in candidates(folds, folds.rows.Y)) < 1e-9
+    assert_allclose(fit.mean, folds.rows.shared.X.mean(axis=0), atol=1e-12)
+
+
+def test_held_out_scores_come_from_a_fit_without_them():
+    folds = folds_of(*people(0))
+    fit, hidden = SharedFit.of(folds), folds.hidden(2)
+    fits = candidates(folds, np.where(hidden, 0, folds.rows.Y))
+    for scores in (fit.scores, fit.nested):
+        found = scores[hidden[:, 1], 1]
+        expected = [(folds.rows.shared.X @ W[:-1])[hidden[:, 1], 1] for W in fits]
+        # Up to their mean and size, which are those of all rows.
+        assert max(np.corrcoef(found, S)[0, 1] for S in expected) > 1 - 1e-12
+
+
+def test_bends_are_used_where_they_tell():
+    """The young and the old have the label; where risks only rise, bends are left out."""
+    X, y = people(0, 300)
+    assert (SharedFit.of(folds_of(X, y)).weights[3:-1] == 0).all()
+    for view, table in X.items():
+        y[view]["x"] = (np.abs(table["age"] - 55) > 18).astype(float)
+    fit = SharedFit.of(folds_of(X, y))
+    assert (fit.weights[3:-1] != 0).all()
+    assert evaluate(pd.DataFrame(fit.problem.Y[:, :1] > 0), fit.final[:, :1])["macro-AUC"] > 0.95
 
 
 def test_a_score_is_the_sum_of_own_and_shared_columns():

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import root_scalar
-from scipy.special import expit, logit
+from scipy.special import expit, log_expit, logit
 
 from naim3l._arrays import Mask, Matrix
 from naim3l.files.stored import Array
@@ -201,6 +201,19 @@ def fit_calibrations(tables: Sequence[HeldOutScores], rates: Matrix) -> list[Cal
         shift = centring_shift(base, slope * standard)
         found.append(Calibration(centre, spread, slope, shift, base, informed))
     return found
+
+
+def held_out_losses(table: HeldOutScores, base: Matrix) -> Matrix:
+    """Log-loss of each held-out entry, (n_rows, n_labels), with one slope for all; 0 elsewhere.
+
+    ``base`` are log-odds of the rate of each label, (n_labels,).
+    """
+    centre, spread = scale_of(table.final)
+    z = compress((table.scores - centre) / spread)
+    slope = _nested_slope([_Entries.of(z, table.truth, table.known, base)], 0.0)
+    log_odds = base + slope * z
+    losses = -log_expit(np.where(table.truth > 0, log_odds, -log_odds))
+    return np.where(table.known, losses, 0.0)
 
 
 def compress(z: Matrix) -> Matrix:

@@ -1,11 +1,11 @@
 """One score of a view from two: that of its own columns, and that of columns shared by views.
 
-Each has a weight, with which the held-out entries of the view have the lowest log-loss: the same
-for all labels first, and then one for each label, drawn towards it. A weight is never negative, and
-0 where a score says nothing that the other does not.
+Each has a weight, with which held-out entries have the lowest log-loss: the same for all views and
+labels first, then one for each view, and one for each label in it, drawn towards the last. A weight
+is never negative, and 0 where a score says nothing that the other does not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -27,6 +27,7 @@ from naim3l.files.stored import Array
 
 # Precision of the normal priors that draw the weights of a label towards those of all labels.
 HOLD_LABEL = 40.0
+Entries = tuple[Matrix, Matrix, Matrix, Mask]  # see `stacking_weights`
 
 
 @dataclass(frozen=True)
@@ -63,22 +64,46 @@ class Stacking:
         return self.level + parts.sum(axis=1)
 
 
-def learn_stacking(own: HeldOutScores, shared: HeldOutScores, base: Matrix) -> Stacking | None:
-    """How two scores of one view are added up; None if the shared one does not help.
+def learn_stackings(
+    pairs: Sequence[tuple[HeldOutScores, HeldOutScores]], bases: Matrix
+) -> list[Stacking | None]:
+    """How the own and the shared scores of each view are added up; None if the latter do not help.
 
-    ``base`` are log-odds of the rate of each label, (n_labels,).
+    Weights minimise the log-loss of the held-out entries in three steps, each with a normal prior
+    around the last: two weights for all views, around 0; two for each view; and two for each label
+    in it. ``bases`` are log-odds of the rate of each label in each view, (n_views, n_labels).
     """
-    scales = [scale_of(of.final) for of in (own, shared)]
+    given = [_entries(*pair, base) for pair, base in zip(pairs, bases, strict=True)]
+    every = [_of_one_label(of) for of in given]
+    together: Any = [np.concatenate(of, axis=-2) for of in zip(*every, strict=True)]
+    common = stacking_weights(together, np.zeros((2, 1)), HOLD_SLOPE)
+    of_views = [stacking_weights(of, common, HOLD_SLOPE) for of in every]
+    return [
+        _stacking(*pair, entries, of) if of[1] > 0 and _varies(pair[1]) else None
+        for pair, entries, of in zip(pairs, given, of_views, strict=True)
+    ]
+
+
+def _varies(table: HeldOutScores) -> bool:
+    return bool(np.isfinite(scale_of(table.final)[1]).any())
+
+
+def _entries(own: HeldOutScores, shared: HeldOutScores, base: Matrix) -> Entries:
+    """Standardised scores of held-out entries, and what they are compared with."""
     used = own.known & shared.known
-    pairs = zip((own, shared), scales, strict=True)
-    z = np.stack([compress((of.scores - centre) / spread) for of, (centre, spread) in pairs])
-    z, starts = np.where(used, z, 0.0), np.broadcast_to(base, used.shape)
-    given = z, starts, own.truth, used
-    every: Any = [of.reshape(*of.shape[:-2], -1, 1) for of in given]
-    common = stacking_weights(every, np.zeros((2, 1)), HOLD_SLOPE)
-    if common[1] <= 0:
-        return None
-    weights = stacking_weights(given, np.repeat(common, len(base), axis=1), HOLD_LABEL)
+    scaled = [(of, *scale_of(of.final)) for of in (own, shared)]
+    z = np.stack([compress((of.scores - centre) / spread) for of, centre, spread in scaled])
+    return np.where(used, z, 0.0), np.broadcast_to(base, used.shape), own.truth, used
+
+
+def _of_one_label(entries: Entries) -> Any:
+    return tuple(of.reshape(*of.shape[:-2], -1, 1) for of in entries)
+
+
+def _stacking(own: HeldOutScores, shared: HeldOutScores, entries: Entries, of: Matrix) -> Stacking:
+    """The stacking of a view, whose labels' weights are drawn towards those of the view, (2, 1)."""
+    scales = [scale_of(table.final) for table in (own, shared)]
+    weights = stacking_weights(entries, np.repeat(of, own.final.shape[1], axis=1), HOLD_LABEL)
     # Without a weight, the own score stays as it is.
     weights = np.where(weights.any(axis=0), weights, [[1.0], [0.0]])
     centre = np.stack([of for of, _ in scales])
@@ -91,9 +116,7 @@ def learn_stacking(own: HeldOutScores, shared: HeldOutScores, base: Matrix) -> S
     return Stacking(weights, factors, centre, level)
 
 
-def stacking_weights(
-    entries: tuple[Matrix, Matrix, Matrix, Mask], around: Matrix, hold: float
-) -> Matrix:
+def stacking_weights(entries: Entries, around: Matrix, hold: float) -> Matrix:
     """Weights (2, n_labels), at least 0, with the lowest log-loss of ``starts + weights * z``.
 
     A normal prior of precision ``hold`` draws them towards ``around``. Entries are ``z``, of shape

@@ -28,7 +28,6 @@ from naim3l._warnings import warn_user
 from naim3l.decisions.borrowing import AbsentLabel
 from naim3l.decisions.fusion import AUTO as OVERLAP
 from naim3l.decisions.fusion import check_overlap, fuse_views, stack_views
-from naim3l.decisions.held_out import AUTO as METRIC
 from naim3l.decisions.held_out import Folds, hold_out_folds
 from naim3l.decisions.learning import (
     N_FOLDS,
@@ -867,7 +866,7 @@ class ViewModel(ViewPredictor):
         """Learn decisions from scores of held-out entries, NaN elsewhere, and those of all rows."""
         rows, parts = folds.rows, None
         if rows.shared is not None:
-            shared = SharedFit.of(folds, getattr(self, "metric_", METRIC))
+            shared = SharedFit.of(folds)
             self.shared_, scores, final = shared.learn(self.views_, scores, final)
             parts = shared.parts(self.shared_)
         if self._held_out is not None:

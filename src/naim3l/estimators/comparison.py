@@ -83,7 +83,7 @@ def compare_models(
     finals = [rows.multiply(of) for of in (W, ridge_W, fit(shared))]
     rules, start = Decisions.of(model.decide), model._fixed_decisions()
     learn = partial(learning.learn_decisions, rules, start, rows, borrow=False)
-    common = None if rows.shared is None else SharedFit.of(folds, metric)
+    common = None if rows.shared is None else SharedFit.of(folds)
     scores, final, of_columns = folds.scores(chosen, finals[1]), finals[1], None
     if common is not None:
         of_columns, scores, final = common.learn(model.views_, scores, final)
