@@ -311,7 +311,9 @@ def test_results_carry_ids_that_look_like_numbers(small):
     assert run(*predict("01,1,2,3", "1e2,1,2,3", "1.10,4,1,3", "1.1,1,2,3")).exit_code == 0
     ids = [line.partition(",")[0] for line in Path("out.csv").read_text().splitlines()]
     assert ids == ["id", "01", "1e2", "1.10", "1.1"]
-    line = warned(*predict("a,1,2,3", "a,1,2,3"))
+    assert run(*predict("a,1,2,3", "a,1,2,3")).exit_code == 0  # two visits of one patient
+    assert pd.read_csv("out.csv")["id"].tolist() == ["a", "a"]
+    line = warned(*predict("a,1,2,3", ",1,2,3"))
     assert line.startswith("new.csv: column 'id' should have the ids, but some of its cells")
     assert run(*predict("1,2,3", "1,2,3", header="hb,crp,alt")).exit_code == 0
     assert run(*predict("7,1,2,3", header="id,hb,crp,alt"), "--id", "id").exit_code == 0

@@ -216,5 +216,7 @@ def test_all_checks_of_scikit_learn_pass_on_binary_targets():
     model = DeepOfAnyTarget(network=Network((4,)), training=Training(2), device="cpu")
     results = run_checks(model, {})
     failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
+    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
     assert not failed
-    assert sum(r["status"] == "passed" for r in results) > 40
+    assert skipped <= {"check_array_api_input"}  # needs SciPy's experimental array API switch
+    assert sum(r["status"] == "passed" for r in results) >= 35

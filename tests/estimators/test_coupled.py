@@ -18,7 +18,7 @@ from naim3l.decisions.held_out import (
     hold_out_folds,
 )
 from naim3l.decisions.learning import N_FOLDS
-from naim3l.estimators import PerViewRidge, subspace
+from naim3l.estimators import PerViewRidge, ridge_fits
 from naim3l.estimators.comparison import Comparison
 from naim3l.estimators.ridge_fits import RIDGES, RidgeFits, all_pairs
 from naim3l.problem.rows import Problem
@@ -126,7 +126,7 @@ def test_the_model_without_coupling_is_ridge_regression(data, fitted):
 
 def test_a_model_without_coupling_gains_nothing(data, monkeypatch):
     """With lam close to 0 both are the same, if there is only one ridge to choose."""
-    monkeypatch.setattr(subspace, "RIDGES", (2.0,))
+    monkeypatch.setattr(ridge_fits, "RIDGES", (2.0,))
     found = NAIM3L(1e-6, ridge=2.0, random_state=0).compare(data.views, data.labels)
     for metric in found["blocks"][0]["metrics"].values():
         assert abs(metric["gain"]["value"]) < 2e-3

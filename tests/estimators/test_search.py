@@ -313,3 +313,9 @@ class TestBeyondTheGrid:
             np.testing.assert_array_equal(model.cv_results_[name], values)
         for view, W in widened.coef_.items():
             np.testing.assert_array_equal(model.coef_[view], W)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1.0])
+def test_a_single_ridge_that_is_given_is_the_only_one(data, ridge):
+    model = tuned(lams=[0.1, 1.0], ridges=[ridge]).fit(data.views, data.labels)
+    assert model.cv_results_["ridge"].tolist() == [ridge] * 2

@@ -170,6 +170,14 @@ def test_a_view_that_lacks_the_columns_and_a_single_view():
     assert alone.shared_ is None
 
 
+def test_tables_have_different_numbers_of_rows():
+    X, y = people(0, 60)
+    X["a"], y["a"] = X["a"][:40], y["a"][:40]
+    model = PerViewRidge(3.0, decide="guarded", random_state=0).fit(X, y)
+    assert model.shared_.columns.columns == ["age", "sex"]
+    assert {view: len(P) for view, P in model.predict_proba(X).items()} == dict(a=40, b=60, c=60)
+
+
 def test_missing_cells_and_rows_and_a_table_without_the_column():
     X, y = people(0)
     model = NAIM3L(decide="guarded", random_state=0).fit(X, y)

@@ -84,7 +84,7 @@ def test_no_key_may_be_missing_or_unknown(sample, refused):
     for place in places[:: 1 + len(places) // 40]:
         for key, value in list(place.items()):
             if key in FREE or any(place is each for each in optional):
-                continue  # date_order is newer than the kept files
+                continue
             del place[key]
             refused(put_together(document, members))
             place[key] = value

@@ -165,7 +165,8 @@ class LearnedDecisions:
         log_odds, base = calibrated(curves, stacked), np.stack([curve.base for curve in curves])
         several = (~np.isnan(log_odds)).sum(axis=0) > 1
         log_odds[~heard(curves, ~np.isnan(log_odds))] = np.nan
-        common = np.where(np.isnan(log_odds), np.nan, self._common(scores, shared or {}))
+        common = np.stack(self._common(scores, shared or {}))
+        common[np.isnan(log_odds)] = np.nan
         log_odds -= common
         if overlap == AUTO and self.overlap is None:
             self.overlap = learn_overlap(log_odds, base)
@@ -180,8 +181,8 @@ class LearnedDecisions:
         # Log-odds of a label whose scores are all equal do not tell on which side of them a cut is.
         return Predictions(fused, np.where(several, fused - cuts, alone), expit(fused))
 
-    def _common(self, scores: Mapping[str, Matrix], shared: SharedParts) -> Matrix:
-        """Evidence from shared columns by view, (n_views, n_samples, n_labels)."""
+    def _common(self, scores: Mapping[str, Matrix], shared: SharedParts) -> list[Matrix]:
+        """Evidence from shared columns, (n_rows, n_labels) for each view."""
         found = []
         for view, S in scores.items():
             common: Matrix = np.zeros(S.shape)
@@ -191,7 +192,7 @@ class LearnedDecisions:
             if view in self.borrowing:  # these labels have no scores of their own
                 common[:, self.borrowing[view].absent] = 0.0
             found.append(common)
-        return np.stack(found)
+        return found
 
 
 def heard(curves: Sequence[Calibration], present: Mask) -> Mask:

@@ -44,7 +44,7 @@ from naim3l.estimators.training import read_training
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, accepts_missing
 from naim3l.features.kernels import AUTO, KernelMap
 from naim3l.features.survey import TEXT
-from naim3l.files.stored import Array, MapOf, Nested, Plain, Sometimes, Text
+from naim3l.files.stored import Array, MapOf, Maybe, Nested, Plain, Sometimes, Text
 from naim3l.input.batches import Batch
 from naim3l.input.labels import LabelledRows, fill_unknown
 from naim3l.input.sources import MemoryTable, any_chunked, open_tables, with_columns
@@ -92,7 +92,7 @@ class ViewPredictor(BaseEstimator):
         "roles_": Plain(),
         "titles_": Sometimes(MapOf(Text())),
         "made_": Sometimes(MapOf(Text())),
-        "shared_": Sometimes(Nested(SharedModel)),
+        "shared_": Maybe(Nested(SharedModel)),
         "_sklearn_output_config": Sometimes(MapOf(Text(OUTPUTS))),
     }
 
@@ -103,7 +103,7 @@ class ViewPredictor(BaseEstimator):
     roles_: dict[str, Any]  # of the columns of files, by view
     titles_: Mapping[str, str] = {}  # of labels and columns, by their names
     made_: Mapping[str, str] = {}  # "date" and "version" of the fit
-    shared_: SharedModel | None = None  # of columns that several tables have
+    shared_: SharedModel | None  # of columns that several tables have
 
     @abstractmethod
     def __sklearn_is_fitted__(self) -> bool:

@@ -306,6 +306,7 @@ label_names_, n_features_in_, feature_names_in_
             weights = blend_weights(log_odds[0], base, truth)
         for name in ("names_", "base_rates_", "view_rates_", "roles_", "made_"):
             setattr(self, name, getattr(first, name))
+        self.shared_ = None  # members have their own
         self.members_, self.weights_ = fitted, dict(zip(fitted, weights, strict=True))
         start = fixed_decisions(rules, self.names_.blocks, self.label_names_)
         held_out, final = (blend(of, base, weights) for of in log_odds)

@@ -24,7 +24,7 @@ from naim3l.estimators.boosting import (
 )
 from naim3l.estimators.ridge_fits import SHRINKAGES, RidgeFits, all_pairs, fit_pairs
 from naim3l.estimators.shared import SharedFit, SharedModel
-from naim3l.files.stored import Array, MapOf, Nested, Number, Sometimes
+from naim3l.files.stored import Array, MapOf, Maybe, Nested, Number
 from naim3l.input.sources import any_chunked
 from naim3l.input.views import FUSED
 
@@ -58,7 +58,7 @@ class Uncoupled:
         "coef": MapOf(Array("f", "features", "labels"), keys="views"),
         "intercept": MapOf(Array("f", "labels"), keys="views"),
         "decisions": Nested(LearnedDecisions),
-        "shared": Sometimes(Nested(SharedModel)),
+        "shared": Maybe(Nested(SharedModel)),
     }
 
 

@@ -178,7 +178,7 @@ class Search:
             return []
         lam, ridge = self.pairs[self.best]
         lams, ridges = (sorted({*of}) for of in zip(*self.pairs, strict=True))
-        if ridge < ridges[-1] or 10 * ridge > self.most_ridge:
+        if ridge < ridges[-1] or not 0 < 10 * ridge <= self.most_ridge:
             return []
         at = lams.index(lam)
         return [(near, 10 * ridge) for near in lams[max(0, at - 1) : at + 2]]

@@ -7,6 +7,7 @@ of rows, if features are learned; statistics of features and labels by fold, and
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -299,6 +300,7 @@ class Training:
         self.names.warn_of_labels_among_features()
         self.model.names_, self.model.roles_ = self.names, {}
         self.model.made_ = {"date": today(), "version": __version__}
+        self.model.shared_ = None  # until held-out scores say how to use them
 
     def judge(self) -> None:
         """Survey all tables: the plan of each view, and the meaning of label words."""
@@ -325,7 +327,14 @@ class Training:
                     day_first=recipe.day_first,
                 )
         self.names.keep(used)
-        if not self.names.wide and Decisions.of(self.model.decide)._learn:
+        self._find_shared(surveys)
+
+    def _find_shared(self, surveys: Mapping[str, TableSurvey]) -> None:
+        """Find the columns that separate tables share, if held-out scores can weigh them."""
+        plans = [plan for plan in self.plans.values() if plan is not None]
+        names = Counter(column.name for plan in plans for column in plan.columns)
+        repeated_names = max(names.values(), default=0) > 1
+        if repeated_names and not self.names.wide and Decisions.of(self.model.decide)._learn:
             recipes = {view: spec.recipe for view, spec in self.specs.items()}
             allowed = {view: of.shared for view, of in recipes.items() if of is not None}
             self.shared = find_shared(self.plans, surveys, allowed)
@@ -441,9 +450,9 @@ class Training:
         def fit(view: str) -> tuple[ViewFeatures, Any, Mask]:
             return self.specs[view].fit(batches[view], self.plans[view], self.model.device)
 
-        n_threads = min(blas_threads(), len(batches))
-        if any(spec.has_plan or spec.learns_from_rows for spec in self.specs.values()):
-            n_threads = 1  # cells are read in Python, and code of users need not be safe in threads
+        # Cells are read in Python, and code of users need not be safe in threads.
+        one = any(spec.has_plan or spec.learns_from_rows for spec in self.specs.values())
+        n_threads = 1 if one else min(blas_threads(), len(batches))
         # The largest first, so that threads end together.
         views = sorted(batches, key=lambda view: -math.prod(batches[view].shape))
         found = thread_map(fit, views, n_threads) if n_threads > 1 else [fit(v) for v in views]

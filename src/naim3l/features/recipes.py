@@ -18,7 +18,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 
 from naim3l._arrays import Mask, Matrix
 from naim3l._threads import one_blas_thread
-from naim3l.files.stored import Array, Flag, ListOf, Maybe, OneOf, Sometimes, Text, Whole
+from naim3l.files.stored import Array, Flag, ListOf, Maybe, OneOf, Text, Whole
 
 MAX_COMPONENTS = 50
 TEXT_COMPONENTS = 150  # more of a view with free text, which has more directions that count
@@ -114,7 +114,7 @@ class Recipe:
         "keep": ListOf(Text(), as_tuple=True),
         "log": Flag(),
         "day_first": Maybe(Flag()),
-        "shared": Sometimes(OneOf({"all": Flag(), "names": ListOf(Text(), as_tuple=True)})),
+        "shared": OneOf({"all": Flag(), "names": ListOf(Text(), as_tuple=True)}),
     }
 
     def fit(
