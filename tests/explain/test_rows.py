@@ -466,7 +466,7 @@ def test_what_tables_share_counts_once():
         twice.append(both)
         once.append(np.mean([of_age({view: table}, row)[0] for view, table in X.items()]))
         assert found.shared == ["age", "sex"]
-        assert "Columns that the tables share: counted once (age, sex)." in found.describe()
+        assert "Columns that the tables share are counted once: age, sex." in found.describe()
         assert found.describe().count("age = ") <= 1  # without the name of a table
     assert np.polyfit(once, twice, 1)[0] == pytest.approx(1, abs=0.15)
 

@@ -158,7 +158,7 @@ class Explanation:
             text += f" By table: {', '.join(of_tables)}."
         if self.shared:
             columns = some([self.titles.get(name, name) for name in self.shared], most, str)
-            text += f" Columns that the tables share: counted once ({columns})."
+            text += f" Columns that the tables share are counted once: {columns}."
         for view, numbers in self.averaged.items():
             rows = some(numbers, 6, str)
             text += f" Scores are means over the rows of {view} with this id: {rows} (from 0)."
@@ -247,7 +247,9 @@ def explain_row(
     added up. Where a function bends, all parts are scaled alike: in the calibration beyond four
     standard deviations, for labels that a table never records, and in what known labels add. With
     kernels and networks, columns are moved from their means to their values in 20 random orders,
-    and add what that changes on average. Without a recipe, a column is compared with the mean of
+    and add what that changes on average. Columns that tables share, see ``shared_``, have one part
+    in each table, of both scores that know them; over several tables, what they explain counts
+    once. Without a recipe, a column is compared with the mean of
     its plan, or of the landmarks, and without these with 0.
 
     Parameters
@@ -258,7 +260,8 @@ def explain_row(
         In the form of the fit, in memory. The row may be in several tables, whose evidence is
         added up, as by the method ``fuse``, which learns their overlap from all rows.
     row : object, default=0
-        Id of the row in the index of pandas tables; its position in others.
+        Id of the row in the index of pandas tables; its position in others. If several rows of a
+        table have the id, their scores are averaged, as by ``fuse``.
     labels : sequence of str, optional
         Labels to explain. By default all that are not known, those first whose probability is the
         largest multiple of the rate.
