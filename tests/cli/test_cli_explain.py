@@ -30,6 +30,31 @@ def test_parts_sum_to_the_probability_of_predict(probabilities):
         assert round_probabilities(each["probability"]) == expected  # files have four decimals
 
 
+def test_rows_with_one_id_are_averaged_or_named_by_their_number(folder):
+    table = pd.read_csv("clinic.csv", dtype=str)
+    one, other = table["patient_id"].drop_duplicates().iloc[[3, 9]]
+    table["patient_id"] = table["patient_id"].replace(other, one)
+    table.to_csv("visits.csv", index=False)
+    n_rows = (table["patient_id"] == one).sum()
+    asked = ("explain", "model.naim3l", "clinic=visits.csv")
+    shown = run(*asked, "--id", one).stdout
+    assert "Scores are means over the rows of clinic with this id: 3, 9" in " ".join(shown.split())
+    assert "--row, in place of --id, explains one of the rows of a single table." in shown
+    both = json.loads(run(*asked, "--id", one, "--json").stdout)["labels"]
+    alone = [json.loads(run(*asked, "--row", i, "--json").stdout)["labels"] for i in (3, 9)]
+    fused = run(
+        "predict", "model.naim3l", asked[2], "--fused", "--what", "probabilities", "-o", "f.csv"
+    )
+    assert fused.exit_code == 0, fused.output
+    expected = pd.read_csv("f.csv", dtype={"patient_id": str}).set_index("patient_id").loc[one]
+    for each in both:
+        assert round_probabilities(each["probability"]) == pytest.approx(expected[each["label"]])
+        assert each["averaged"] == {"clinic": [3, 9]} and n_rows == 2
+        ends = [of["log_odds"] for found in alone for of in found if of["label"] == each["label"]]
+        assert min(ends) <= each["log_odds"] <= max(ends)
+    assert [{*found[0]["averaged"]} for found in alone] == [set(), set()]
+
+
 def test_one_label_has_a_table_and_a_figure(probabilities):
     row = probabilities.index[0][1]
     for name, begins in (("gout.svg", b"<?xml"), ("gout.png", b"\x89PNG")):

@@ -45,6 +45,9 @@ def test_titles_of_a_file_are_remembered_and_shown(folder, tmp_path):
     assert "Influenza, ever (flu)" in shown.stdout and "asthma" in shown.stdout
     assert "Gout of any joint" in (tmp_path / "r.html").read_text()
     assert json.loads((tmp_path / "r.json").read_text())["titles"] == found
+    shown = run("explain", target, "clinic=clinic_new.csv", "--row", 0, "--label", "flu").stdout
+    assert ", Influenza, ever (flu): 0." in shown.split("\n")[0]
+    assert "What moves the probability of Influenza, ever (flu)" in shown
     shown = run("inspect", target)
     assert "Influenza, ever (flu), asthma, Gout of any joint (gout)" in shown.stdout
     # Values, codes and JSON stay as they are.

@@ -135,9 +135,12 @@ def test_a_score_is_the_sum_of_own_and_shared_columns():
     stacking, shared = model.shared_.stackings["b"], model.shared_
     parts = shared.contributions("b", batch)
     assert parts.shape == (120, 2, 3)
-    level = stacking.level + stacking.factors[1] * (shared.level - stacking.centre[1])
-    total = level + stacking.factors[0] * (own - stacking.centre[0]) + parts.sum(axis=1)
-    assert_allclose(model.decision_function(X)["b"], total, rtol=1e-10)
+    total = stacking.factors[0] * own + parts.sum(axis=1)
+    # The rest is the same for all rows.
+    rest = model.decision_function(X)["b"] - total
+    assert_allclose(rest, np.broadcast_to(rest[0], rest.shape), rtol=1e-9, atol=1e-10)
+    common = shared.common_part("b", batch) - shared.common_contributions("b", batch).sum(axis=1)
+    assert_allclose(common, np.broadcast_to(common[0], common.shape), rtol=1e-9, atol=1e-10)
     # Age alone decides on the first label.
     assert parts[:, 0, 0].std() > 5 * parts[:, 1, 0].std()
 
@@ -225,6 +228,15 @@ def test_shared_columns_count_once_for_a_sample_in_several_tables():
     assert_allclose(explained[0], np.mean(explained[1:]), rtol=0.15)
 
 
+def test_a_row_without_values_changes_nothing_about_its_sample():
+    X, y = people(0)
+    model = NAIM3L(decide="guarded", random_state=0).fit(X, y)
+    empty = X["a"].iloc[:1].map(lambda cell: None)
+    more = X | {"a": pd.concat([X["a"], empty])}
+    overlap = 0.2
+    assert_allclose(model.fuse(more, overlap=overlap), model.fuse(X, overlap=overlap))
+
+
 def test_a_sample_in_one_table_has_the_answer_of_that_table():
     X, y = people(0)
     model = NAIM3L(decide="guarded", random_state=0).fit(X, y)
@@ -242,15 +254,16 @@ def test_a_sample_in_one_table_has_the_answer_of_that_table():
 def test_compare_says_what_shared_columns_add():
     X, y = people(0, 150)
     model = NAIM3LCV(lams=2, ridges=(1.0,), cv=3, random_state=0)
-    found = model.compare(X, y)
+    found = model.compare(X, y, boosting=True)
     assert found["shared"] == ["age", "sex"]
     metric = found["blocks"][0]["metrics"]["macro-AUC"]
     assert metric["shared"]["low"] > 0
     # The rivals learn from these columns, too.
-    without = NAIM3LCV(lams=2, ridges=(1.0,), cv=3, features=APART, random_state=0).compare(X, y)
+    other = NAIM3LCV(lams=2, ridges=(1.0,), cv=3, features=APART, random_state=0)
+    without = other.compare(X, y, boosting=True)
     apart = without["blocks"][0]["metrics"]["macro-AUC"]
     assert without["shared"] == [] and apart["shared"] is None
-    for method in ("uncoupled", "subspace", "value"):
+    for method in ("uncoupled", "subspace", "boosting", "value"):
         assert metric[method] > apart[method] + 0.01
     gain = metric["value"] - apart["value"]
     assert_allclose(metric["shared"]["value"], gain, atol=1e-10)

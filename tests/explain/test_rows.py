@@ -1,6 +1,7 @@
 """Why a row has its probabilities, held against the probabilities and the definitions."""
 
 from dataclasses import replace
+from importlib import import_module
 from io import BytesIO
 
 import numpy as np
@@ -9,12 +10,29 @@ import pytest
 from scipy.special import expit, logit
 from sklearn.preprocessing import StandardScaler
 
-from naim3l import NAIM3L, Decisions, Kernel, Recipe, join_views
+from naim3l import (
+    NAIM3L,
+    Decisions,
+    Kernel,
+    LabelSubspaceRidge,
+    Recipe,
+    estimators,
+    join_views,
+)
 from naim3l.decisions.calibration import Calibration
-from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewLogistic, PerViewRidge
+from naim3l.estimators import (
+    BlendNAIM3L,
+    FusedRidge,
+    PerViewBoosting,
+    PerViewLogistic,
+    PerViewRidge,
+)
+from naim3l.estimators.aligned import AlignedModel
+from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import draw_explanations, explain_row
 from naim3l.explain.contributions import column_contributions, estimate_parts
 from naim3l.explain.rows import bars_of, points_of
+from naim3l.report import summarise
 
 LABELS = ["flu", "asthma", "gout", "cough"]
 WORDS = ["fever", "headache", "nausea", "dizzy", "rash", "tired", "thirst", "itch", "cramp", "pain"]
@@ -316,12 +334,6 @@ class TestErrors:
         with pytest.raises(ValueError, match=r"no row 'P7O'; did you mean 'P7"):
             explain_row(model, tables[0], "P7O")
 
-    def test_an_id_that_is_there_twice(self, model, tables):
-        lab = tables[0]["lab"]
-        twice = pd.concat([lab, lab.iloc[[3]]])
-        with pytest.raises(ValueError, match="2 rows have the id 'P63'"):
-            explain_row(model, {"lab": twice}, "P63")
-
     def test_a_row_without_values(self, model, tables):
         lab = tables[0]["lab"].copy()
         lab.iloc[2] = None
@@ -336,7 +348,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="'flu' is known of row 'P70': yes"):
             explain_row(model, X, "P70", labels=["flu"], known=known)
         both = known | {"clinic": Y["clinic"].assign(flu=0.0)}
-        with pytest.raises(ValueError, match="'flu' is yes in one known table, no in another"):
+        with pytest.raises(ValueError, match="'flu' is yes in one known table or row, no"):
             explain_row(model, X, "P70", known=both)
 
     def test_models_without_probabilities_or_that_need_all_views(self, tables):
@@ -357,6 +369,202 @@ def test_arrays_are_explained_by_position(tables):
     found = explain_row(model, X, 8)
     check(found, dict(zip(model.label_names_, model.fuse(X)[8], strict=True)), exact=True)
     assert {part.name for part in found[0].parts} == {"column 0", "column 1", "column 2", ""}
+
+
+def sharing(n=150, seed=0, same=False):
+    """Tables that know age and sex, which decide on two labels; with ids in common, or the same."""
+    rng, X, Y = np.random.default_rng(seed), {}, {}
+    people = pd.DataFrame({"age": rng.integers(20, 90, 2 * n), "sex": rng.integers(0, 2, 2 * n)})
+    for v, view in enumerate(("clinic", "lab", "survey")):
+        of = people.iloc[:n] if same else people.iloc[v * n // 2 : v * n // 2 + n]
+        age, sex = of.to_numpy().T
+        own = pd.DataFrame(rng.normal(size=(n, 4)), columns=[f"{view}{j}" for j in range(4)])
+        table = own.assign(age=age + 0.0, sex=np.where(sex, "f", "m"))
+        table = table.mask(rng.random(table.shape) < 0.1)
+        risk = np.column_stack(
+            [(age - 60) / 12, 1.5 * sex + (age - 80) / 30, 1.5 * own[f"{view}0"]]
+        )
+        yes = pd.DataFrame((rng.random(risk.shape) < expit(risk)) * 1.0, columns=LABELS[:3])
+        ids = [f"P{i}" for i in of.index]
+        X[view], Y[view] = table.set_axis(ids, axis=0), yes.set_axis(ids, axis=0)
+    X["survey"] = X["survey"].drop(columns="sex")
+    return X, Y
+
+
+SHARING = {
+    "NAIM3L": NAIM3L(decide="guarded"),
+    "ridge": PerViewRidge(decide="f1"),
+    "subspace": LabelSubspaceRidge(decide="guarded"),
+    "kernel": NAIM3L(features=Kernel("rbf", n_landmarks=40), ridge=1.0, decide="guarded"),
+    "boosting": PerViewBoosting(max_trees=10, decide="guarded"),
+    "blend": BlendNAIM3L([("a", PerViewLogistic()), ("b", PerViewRidge())]),
+}
+
+
+@pytest.fixture(scope="module", params=SHARING)
+def shared(request):
+    """A model of tables that share columns, and whether its parts are exact."""
+    X, Y = sharing()
+    Y["survey"]["gout"] = np.nan  # borrowed
+    model = SHARING[request.param].set_params(random_state=0).fit(X, Y)
+    members = getattr(model, "members_", {"": model}).values()
+    assert all({"clinic", "lab"} <= {*of.shared_.stackings} for of in members)
+    return model, request.param not in ("kernel", "boosting")
+
+
+class TestSharedColumns:
+    def test_parts_sum_in_a_table(self, shared):
+        model, exact = shared
+        X, _ = sharing(60, seed=1)
+        for view, table in X.items():
+            P = model.predict_proba({view: table})[view]
+            for i in range(0, 60, 13):
+                found = explain_row(model, {view: table}, table.index[i])
+                check(found, dict(zip(model.label_names_, P[i], strict=True)), exact)
+                assert not found[0].shared
+                # A column is one part, whether it is in one score or in both.
+                assert [part.name for part in found[0].parts].count("age") == 1
+
+    @pytest.mark.parametrize("same", [False, True])
+    def test_parts_sum_in_several_tables(self, shared, same):
+        model, exact = shared
+        X, Y = sharing(60, seed=1, same=same)
+        X["lab"].iloc[3] = None
+        fused = model.fuse(X)
+        for row in ("P3", "P29", "P31", "P59", "P70"):
+            if row in fused.index:
+                check(explain_row(model, X, row), fused.loc[row], exact)
+        known = {"clinic": Y["clinic"].assign(flu=1.0, asthma=np.nan, gout=np.nan)}
+        found = explain_row(model, X, "P31", known=known)
+        bridge, log_odds = model.decisions_.bridge, logit(fused.loc["P31"].to_numpy())
+        given = bridge.log_odds(log_odds[None], np.array([[1.0, np.nan, np.nan]]))[0]
+        check(found, dict(zip(model.label_names_, expit(given), strict=True)), exact)
+
+    def test_a_missing_number_adds_nothing(self, shared):
+        model, exact = shared
+        X, _ = sharing(60, seed=1)
+        one = X["lab"].iloc[[5]].assign(age=np.nan)
+        for each in explain_row(model, {"lab": one}, "P35"):
+            (part,) = [part for part in each.parts if part.name == "age"]
+            assert part.value is None
+            assert part.log_odds == pytest.approx(0, abs=1e-9 if exact else 0.2)
+
+
+def test_what_tables_share_counts_once():
+    """Age alone tells: for a person in two tables it adds no more than in one."""
+    model = PerViewRidge(decide="guarded", random_state=0).fit(*sharing(400))
+    X, _ = sharing(100, seed=1, same=True)
+    X = {view: X[view].dropna() for view in ("clinic", "lab")}
+
+    def of_age(tables, row):
+        (found,) = explain_row(model, tables, row, labels=["flu"])
+        return sum(part.log_odds for part in found.parts if part.name == "age"), found
+
+    once, twice = [], []
+    for row in X["clinic"].index.intersection(X["lab"].index):
+        both, found = of_age(X, row)
+        twice.append(both)
+        once.append(np.mean([of_age({view: table}, row)[0] for view, table in X.items()]))
+        assert found.shared == ["age", "sex"]
+        assert "Columns that the tables share are counted once: age, sex." in found.describe()
+        assert found.describe().count("age = ") <= 1  # without the name of a table
+    assert np.polyfit(once, twice, 1)[0] == pytest.approx(1, abs=0.15)
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_rows_with_one_id_are_averaged_as_in_fuse(number):
+    """The answer of an id is that of the mean scores of its rows, with or without known labels."""
+    model = list(SHARING.values())[number].set_params(random_state=0).fit(*sharing())
+    X, Y = sharing(40, seed=1, same=True)
+    for view in ("lab", "survey"):
+        X[view] = pd.concat([X[view], X[view].iloc[[7]].set_axis(["P3"]).map(lambda _: None)])
+        later = X[view].iloc[[7]].assign(age=31.0)
+        X[view] = pd.concat([X[view], later.set_axis(["P3"])])
+    for tables in (X, {"lab": X["lab"]}):
+        found = explain_row(model, tables, "P3")
+        check(found, model.fuse(tables).loc["P3"], exact=True)
+        assert found[0].averaged == {v: [3, 40, 41] for v in ("lab", "survey") if v in tables}
+        said = "Scores are means over the rows of lab with this id: 3, 40, 41 (from 0)."
+        assert said in found[0].describe()
+    (part,) = [p for p in found[0].parts if p.name == "age"]
+    assert part.value == [X["lab"]["age"].iloc[3], 31]
+    labels = Y["lab"].reindex(X["lab"].index[:40]).to_numpy()
+    known = pd.DataFrame(np.vstack([labels, labels[:2]]), X["lab"].index, LABELS[:3])
+    known.iloc[[3, 40, 41]] = [[1, np.nan, np.nan], [np.nan] * 3, [0, np.nan, np.nan]]
+    with pytest.raises(ValueError, match="'flu' is yes in one known table or row, no in"):
+        explain_row(model, {"lab": X["lab"]}, "P3", known={"lab": known})
+    known.iloc[41] = [np.nan, 1, np.nan]
+    (left,) = explain_row(model, {"lab": X["lab"]}, "P3", known={"lab": known})
+    assert left.label == "gout"
+
+
+def test_a_wide_table_with_rows_of_one_id():
+    X, Y = study(absent=False)
+    wide, views = join_views(X)
+    labels = Y["clinic"].combine_first(Y["lab"]).reindex(wide.index)
+    model = PerViewRidge(views=views, decide="guarded", random_state=0).fit(wide, labels)
+    twice = pd.concat([wide, wide.iloc[[3]]])
+    with pytest.raises(ValueError, match=r"rows 3, 180 have the id 'P3', .* X.iloc\[\[3\]\]"):
+        explain_row(model, twice, "P3")
+
+
+QUICK = {"NAIM3LCV": {"lams": 2, "ridges": (1.0,), "cv": 3}, "PerViewBoosting": {"max_trees": 10}}
+OF_KERNELS = {"features": Kernel("rbf", n_landmarks=30)}
+EVERY = [(name, QUICK.get(name, {})) for name in estimators.__all__]
+EVERY += [("NAIM3L", OF_KERNELS), ("LabelSubspaceRidge", OF_KERNELS)]
+EVERY += [pytest.param("DeepNAIM3L", {"device": "cpu"}, marks=pytest.mark.torch)]
+
+
+@pytest.mark.parametrize(("name", "options"), EVERY)
+def test_every_model_is_explained_and_reported_or_says_what_to_do(name, options):
+    """Its rows: parts sum. Its report: there is one, or the error names another way."""
+    home = estimators
+    if name == "DeepNAIM3L":
+        home = import_module("naim3l.deep")
+        options = options | {"network": home.Network((4,)), "training": home.Training(max_epochs=2)}
+    X, Y = sharing(80)
+    X = {view: table.drop(columns="sex", errors="ignore").fillna(60) for view, table in X.items()}
+    model = getattr(home, name)(decide="guarded", random_state=0, **options)
+    if isinstance(model, AlignedModel):
+        wide, views = join_views(X)
+        labels = pd.concat(Y.values()).groupby(level=0).max().reindex(wide.index)
+        model.set_params(views=views).fit(wide, labels)
+        with pytest.raises(ValueError, match=f"{name} scores all views .* such as NAIM3L"):
+            explain_row(model, wide, "P3")
+        with pytest.raises(ValueError, match=f"{name} has no .* of each view, such as NAIM3L,"):
+            summarise(model, wide, labels)
+        return
+    model.fit(X, Y)
+    (found,) = explain_row(model, X, "P50", labels=["flu"])
+    p = model.fuse(X).loc["P50", "flu"]
+    assert total(found) == pytest.approx(logit(p), abs=1e-4 if name == "DeepNAIM3L" else 1e-9)
+    assert found.exact is ("What columns add is estimated" not in found.describe())
+    kernel = isinstance(getattr(model, "features", None), Kernel)
+    assert found.exact is (isinstance(model, LinearViewModel) and not kernel)
+    if isinstance(model, LinearViewModel):
+        assert summarise(model, X, Y)["labels"]
+    else:
+        with pytest.raises(ValueError, match=f"{name} has no .* explain_row, or naim3l explain"):
+            summarise(model, X, Y)
+
+
+def test_titles_are_shown_with_their_codes(tables):
+    X, Y = tables
+    named = NAIM3L(decide="guarded", random_state=0).fit(X, Y)
+    named.titles_ = {"gout": "Gout, ever", "clinica": "Uric acid", "flu": "Influenza", "other": "?"}
+    known = {"lab": Y["lab"].assign(flu=1.0)}
+    (found,) = explain_row(named, X, "P70", labels=["gout"], known=known)
+    assert found.label == "gout" and {part.name for part in found.parts} > {"clinica", "flu"}
+    text = found.describe(most=20)
+    assert text.startswith("P70, Gout, ever (gout): ")
+    assert "known Influenza (flu) = yes" in text
+    assert "lab never records Gout, ever (gout): it is" in text
+    bars = [title for _, title, _ in bars_of(found, 20)]
+    assert any(title.startswith("clinic: Uric acid (clinica) = ") for title in bars)
+    codes = ("gout", "clinica", "flu")
+    assert found.titles == {code: f"{named.titles_[code]} ({code})" for code in codes}
+    (ax,) = draw_explanations([found]).axes
+    assert ax.get_title().startswith("P70, Gout, ever (gout): ")
 
 
 @pytest.mark.torch

@@ -1,6 +1,7 @@
 """Columns that views share: which they are, one plan for all, scales, and units far apart."""
 
 import warnings
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -56,8 +57,37 @@ def test_bends_and_products(rng):
     bends = [np.maximum(age - at, 0) for at in BENDS]
     expected = np.column_stack([age, female, male, *bends, age * female, age * male])
     assert_allclose(F, expected)
-    assert_allclose(found.shares.sum(axis=1), 1)
-    assert_allclose(found.shares[-1], [0.5, 0.5])
+    assert found.n_features == F.shape[1]
+
+
+def test_what_columns_add_is_their_shapley_value(rng):
+    """Columns are moved from the means of the view to their values, in all orders."""
+    tables = {v: pd.DataFrame(rng.normal(size=(30, 3)), columns=list("abc")) for v in "uv"}
+    tables["v"] += 0.7  # so that its means are not those of both views
+    found, batches = read(tables)
+    weights = rng.normal(size=(found.n_features, 2))
+    expected = np.zeros((30, 3, 2))
+    for order in (orders := list(permutations(range(3)))):
+        moved = tables["v"] * 0 + tables["v"].mean()
+        before = found.encode("v", Batch(moved, "view 'v'"))
+        for j in order:
+            moved.iloc[:, j] = tables["v"].iloc[:, j]
+            after = found.encode("v", Batch(moved, "view 'v'"))
+            expected[:, j] += (after - before) @ weights / len(orders)
+            before = after
+    assert_allclose(found.add_up("v", batches["v"], weights), expected, atol=1e-12)
+
+
+def test_a_missing_number_and_a_column_that_a_view_lacks_add_nothing(rng):
+    tables = two(rng)
+    tables["c"] = tables["a"][["sex"]].assign(more=rng.normal(size=40))
+    tables["b"].loc[3, "age"] = np.nan
+    found, batches = read(tables)
+    weights = rng.normal(size=(found.n_features, 2))
+    of_b, of_c = (found.add_up(view, batches[view], weights) for view in "bc")
+    assert_allclose(of_b[3, 0], 0, atol=1e-12)
+    assert_allclose(of_c[:, 0], 0, atol=1e-12)
+    assert (of_c[:, 1] != 0).all() and (of_b[:3] != 0).all()
 
 
 def test_many_columns_have_neither_bends_nor_products(rng):

@@ -58,6 +58,7 @@ def explain(
     """
     with report_errors():
         from naim3l.cli.settings import make_settings, with_known
+        from naim3l.cli.titles import set_titles
         from naim3l.explain import draw_explanations, explain_row
         from naim3l.files.atomic_write import check_outputs
 
@@ -68,12 +69,10 @@ def explain(
         settings = with_known(make_settings(views, config, ids=id_column), known or [])
         check_outputs([] if figure is None else [figure], settings.files(model, config))
         fitted = load_model(model)
+        set_titles(fitted, settings)
         X, labels = _read(fitted, settings, known=bool(known))
-        for view, batch in X.items() if id else ():
-            if batch.data.index.name is None:
-                how = "name the column with --id-column, or the row with --row"
-                raise ValueError(f"view {view!r}: its rows have no ids; {how}.")
-        found = explain_row(fitted, X, id or _id_of(X, row), labels=label, known=labels)
+        X, labels, name = _with_id(X, labels, id) if row is None else _only(X, labels, row)
+        found = explain_row(fitted, X, name, labels=label, known=labels)
         shown = found if every or label else found[:MOST_LABELS]
         if figure is not None:
             _write(draw_explanations(shown), figure)
@@ -83,6 +82,8 @@ def explain(
     say(*(each.describe() for each in shown))
     if len(shown) == 1:
         _print_parts(shown[0])
+    if shown and shown[0].averaged:
+        say("--row, in place of --id, explains one of the rows of a single table.")
     say("Signed numbers are log-odds: +0.7 doubles the odds of yes, and -0.7 halves them.")
     if len(shown) < len(found):
         say(f"{len(found) - len(shown)} further labels are shown with --all.")
@@ -101,14 +102,27 @@ def _read(model: Any, settings: Any, *, known: bool) -> tuple[dict[str, Any], An
     return {name: view.read()[0] for name, view in open_new(model, settings).items()}, None
 
 
-def _id_of(X: Mapping[str, Any], row: Any) -> Any:
-    """The index of a row that is given by its number."""
-    (batch, *others) = X.values()
+def _with_id(X: Mapping[str, Any], labels: Any, name: Any) -> tuple[Any, Any, Any]:
+    """Tables, which must have ids, their known labels, and an id."""
+    for view, batch in X.items():
+        if batch.data.index.name is None:
+            how = "name the column with --id-column, or the row with --row"
+            raise ValueError(f"view {view!r}: its rows have no ids; {how}.")
+    return X, labels, name
+
+
+def _only(X: Mapping[str, Any], labels: Any, row: int) -> tuple[Any, Any, Any]:
+    """A row, given by its number, of the only table; its known labels, and its id."""
+    import numpy as np
+
+    ((view, batch), *others) = X.items()
     if others:
         raise ValueError("--row is for a single table; with several, name the row with --id.")
     if row >= len(batch):
         raise ValueError(f"{batch.origin.table}: no row {row}; it has {len(batch)} rows, from 0.")
-    return batch.data.index[row]
+    one = batch.take_rows(np.arange(len(batch)) == row)
+    known = None if labels is None else {view: labels[view].iloc[[row]]}
+    return {view: one}, known, one.data.index[0]
 
 
 def _plain(each: Any) -> Mapping[str, Any]:
@@ -124,7 +138,8 @@ def _print_parts(each: Any) -> None:
     bars = [*bars_of(each, MOST_COLUMNS), all_parts]
     rows = [[title, signed(added), f"{points_of(each, added):+.1f}"] for _, title, added in bars]
     header = ["part", "log-odds", "percentage points"]
-    print_table(f"What moves the probability of {each.label}", header, rows)
+    label = each.titles.get(each.label, each.label)
+    print_table(f"What moves the probability of {label}", header, rows)
 
 
 def _write(figure: Any, path: Path) -> None:

@@ -414,10 +414,10 @@ class ViewPredictor(BaseEstimator):
                 "fuse takes separate tables in memory: predictions of a wide table are fused "
                 "already, and those of chunks can be fused by naim3l.fuse."
             )
-        scores = self._with_index(self.view_scores(X), X)
-        stacked, _, contain = stack_views(scores)
+        scores = self.view_scores(X)
+        stacked, _, contain = stack_views(self._with_index(scores, X))
         rule = Decisions.of(self.decide).rule if decide is None else decide
-        by_view, shared = dict(zip(scores, stacked, strict=True)), self._shared_parts(X)
+        by_view, shared = dict(zip(scores, stacked, strict=True)), self._shared_parts(X, scores)
         found = self.decisions_.fuse_separate(by_view, rule, overlap, shared)
         if kind == "labels":
             return contain(np.where(np.isnan(found.margins), np.nan, found.margins > 0))
@@ -434,13 +434,14 @@ class ViewPredictor(BaseEstimator):
             found[view] = self._frame(S, table) if hasattr(table, "iloc") else S
         return found
 
-    def _shared_parts(self, X: Any) -> SharedParts:
+    def _shared_parts(self, X: Any, scores: Mapping[str, Matrix]) -> SharedParts:
         """Parts of scores (n_samples, n_labels) that are due to shared columns, and shares."""
         if self.shared_ is None:
             return {}
         model, parts = self.shared_, dict[str, Matrix]()
         for view, batch in self._batches(X).items():
-            parts[view] = model.common_part(view, batch)
+            # Where there is no score, there is no part, of which means over rows could be taken.
+            parts[view] = model.common_part(view, batch) + 0 * scores[view]
         stacked = stack_views(self._with_index(parts, X))[0]
         return {v: (part, model.shares[v]) for v, part in zip(parts, stacked, strict=True)}
 

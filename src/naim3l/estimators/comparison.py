@@ -81,6 +81,7 @@ def compare_models(
         ridge_W = fit(ridge)
         advance()
     finals = [rows.multiply(of) for of in (W, ridge_W, fit(shared))]
+    boosted, skipped = _boosted(model, asked, folds)
     rules, start = Decisions.of(model.decide), model._fixed_decisions()
     learn = partial(learning.learn_decisions, rules, start, rows, borrow=False)
     common = None if rows.shared is None else SharedFit.of(folds)
@@ -93,18 +94,16 @@ def compare_models(
     )
     uncoupled = Uncoupled(ridge[0], coef, intercept, decisions, of_columns)
     predict = partial(learning.held_out_predictions, rules, start, rows, fold_of=folds.fold_of)
-    without = zip(("model", "uncoupled", "subspace"), (fits, other, of_shared), finals, strict=True)
+    of_methods = zip((fits, other, of_shared), finals, strict=True)
+    scored = [(folds.scores(of_method, final), final) for of_method, final in of_methods]
+    scored += [] if boosted is None else [(boosted, boosted)]  # trees have no final fit
     predicted = {}
-    for name, of_method, final in without:
-        held_out = folds.scores(of_method, final), final
+    for name, held_out in zip(("model", "uncoupled", "subspace", "boosting"), scored, strict=False):
         if common is not None:
             if name == "model":
                 predicted["apart"] = predict(held_out)
             held_out = common.nest(*held_out, folds.fold_of)
         predicted[name] = predict(held_out)
-    boosted, skipped = _boosted(model, asked, folds)
-    if boosted is not None:
-        predicted["boosting"] = predict((boosted, boosted))
     measured = evaluate_blocks(_blocks(model, folds, predicted), model.label_names_)
     names = [] if rows.shared is None else rows.shared.columns.columns
     # Why boosting is not measured, and columns that views share.

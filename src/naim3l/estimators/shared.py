@@ -77,8 +77,8 @@ class SharedModel:
 
     def _check_stored(self) -> None:
         """Refuse weights of other features than those of the columns."""
-        if len(self.coef) != len(self.columns.shares):
-            raise ValueError(f"{len(self.coef)} weights of {len(self.columns.shares)} features.")
+        if len(self.coef) != self.columns.n_features:
+            raise ValueError(f"{len(self.coef)} weights of {self.columns.n_features} features.")
 
     def _centred(self, view: str, batch: Batch) -> Matrix:
         return self.columns.encode(view, batch) - self.mean
@@ -97,11 +97,10 @@ class SharedModel:
     def contributions(self, view: str, batch: Batch) -> Matrix:
         """What each shared column adds to the scores of a view, (n_rows, n_columns, n_labels).
 
-        They are differences from an average row of all tables, in units of the scores of
-        ``decision_function``, and exact: summed over the columns, they are the factor of the view,
-        ``stackings[view].factors[1]``, times how far the score of the shared columns is from
-        ``level``. Half of the product of two columns belongs to each. ``columns.columns`` are the
-        names; in a view that does not use them, all are 0.
+        They are differences from an average row of the view, in units of the scores of
+        ``decision_function``, and exact: they sum to the change of what `combine` makes of the same
+        score of the view's own columns. ``columns.columns`` are the names. A missing number, and a
+        column that the view lacks, add nothing.
 
         Parameters
         ----------
@@ -115,11 +114,13 @@ class SharedModel:
         ndarray of shape (n_rows, n_columns, n_labels)
             Parts of the scores.
         """
-        shares, stacking = self.columns.shares, self.stackings.get(view)
-        if stacking is None:
-            return np.zeros((len(batch), shares.shape[1], self.coef.shape[1]))
-        weights = shares[:, :, None] * self.coef[:, None, :]
-        return np.tensordot(self._centred(view, batch), weights, 1) * stacking.factors[1]
+        stacking = self.stackings.get(view)
+        factors = 0.0 if stacking is None else stacking.factors[1]
+        return self.columns.add_up(view, batch, self.coef * factors)
+
+    def common_contributions(self, view: str, batch: Batch) -> Matrix:
+        """What each shared column adds to `common_part`, (n_rows, n_columns, n_labels)."""
+        return self.columns.add_up(view, batch, self.explaining[view][:-1])
 
 
 @dataclass(frozen=True)

@@ -519,7 +519,7 @@ class ChunkedTraining(Training):
             n_columns, plan = len(self.names.used[view]), self.plans.get(view)
             widths[view] = spec.most_features(n_columns, plan) + 1
         if self.shared is not None:
-            widths |= {COMMON + view: len(self.shared.shares) + 1 for view in self.specs}
+            widths |= {COMMON + view: self.shared.n_features + 1 for view in self.specs}
         sizes: dict[str, Any] = {"n_folds": self.n_folds, "free": self.free, "n_tasks": n_workers()}
         refuse_statistics(widths, len(self.names.labels), **sizes, memory=memory_limit())
 

@@ -99,7 +99,7 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
 
     Columns that several tables learn from together, see ``shared_`` of a model, have another part
     in the scores, which is not linear and not in these weights: ``shared_.contributions`` gives it
-    for each row.
+    for each row, and `explain_row` the sum of both.
 
     Parameters
     ----------

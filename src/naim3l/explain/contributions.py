@@ -4,10 +4,11 @@ Features of a view, up to its kernel, are sums over columns: of each column its 
 mean of the training rows, times the axes of the recipe, divided by the length of the row, which
 counts as a constant. Weights make of them sums of scores. In kernels and networks, a column is
 moved from the mean to its value in several random orders, and adds what that changes on average,
-as in sampled Shapley values; these add up to the score, too.
+as in sampled Shapley values; these add up to the score, too. Columns that tables share have parts
+in both scores of a view, its own and the shared one, which are added up.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,7 +39,8 @@ class Contributions:
     Attributes
     ----------
     columns, values : list
-        Names of the columns, and their cells in the row; None where one is missing.
+        Names of the columns, and their cells in the row; None where one is missing, and a list of
+        those of several rows, if they differ.
     parts : ndarray of shape (n_columns, n_labels)
         What each column adds.
     start : ndarray of shape (n_labels,)
@@ -76,8 +78,16 @@ class Contributions:
         start[absent] = curve.centre[absent] + evidence.start @ slopes
         return replace(self, parts=parts, start=start)
 
+    def with_columns(self, names: Sequence[str], added: Matrix, scores: Matrix) -> "Contributions":
+        """Those of other scores, (n_labels,), with (n_names, n_labels) added to some columns."""
+        parts, place = self.parts.copy(), {name: i for i, name in enumerate(self.columns)}
+        for name, of_column in zip(names, added, strict=True):
+            if name in place:
+                parts[place[name]] += of_column
+        return replace(self, parts=parts, start=scores - parts.sum(axis=0))
+
     @classmethod
-    def total(cls, several: "list[Contributions]", start: Matrix) -> "Contributions":
+    def total(cls, several: "Sequence[Contributions]", start: Matrix) -> "Contributions":
         """The sum of several of one row, whose columns may differ, and of a common start."""
         columns = list(dict.fromkeys(name for of in several for name in of.columns))
         place, cells = {name: i for i, name in enumerate(columns)}, dict[str, Any]()
@@ -89,9 +99,21 @@ class Contributions:
         exact = all(of.exact for of in several)
         return cls(columns, [cells[name] for name in columns], parts, start, exact)
 
+    @classmethod
+    def mean(cls, rows: "Sequence[Contributions]") -> "Contributions":
+        """The mean over rows of one table."""
+        cells = [
+            list(dict.fromkeys(each)) for each in zip(*(of.values for of in rows), strict=True)
+        ]
+        parts = [of.moved(1 / len(rows), 0.0) for of in rows]
+        found = cls.total(parts, np.zeros(len(rows[0].start)))
+        return replace(found, values=[each if len(each) > 1 else each[0] for each in cells])
+
 
 def column_contributions(model: Any, view: str, X: Any) -> Contributions | None:
     """What the columns of a view add to the scores of a row, before any calibration.
+
+    Those that tables share are among them.
 
     Parameters
     ----------
@@ -108,9 +130,29 @@ def column_contributions(model: Any, view: str, X: Any) -> Contributions | None:
     """
     if hasattr(model, "members_"):
         return _of_blend(model, view, X)
-    batch, features = model._batches(X).get(view), model.features_[view]
-    if batch is None:
-        return None
+    batch = model._batches(X).get(view)
+    own = None if batch is None else _of_own_columns(model, view, batch)
+    shared = model.shared_
+    if own is None or shared is None or view not in shared.stackings:
+        return own
+    scores = shared.combine(view, batch, own.scores[None])[0]
+    own, added = (
+        own.moved(shared.stackings[view].factors[0], 0.0),
+        shared.contributions(view, batch),
+    )
+    return own.with_columns(shared.columns.columns, added[0], scores)
+
+
+def common_contributions(model: Any, view: str, X: Any, own: Contributions) -> Contributions:
+    """As ``own``, of scores, of the part of them that columns which tables share explain."""
+    shared, batch = model.shared_, model._batches(X)[view]
+    added, part = shared.common_contributions(view, batch), shared.common_part(view, batch)
+    return own.moved(0.0, 0.0).with_columns(shared.columns.columns, added[0], part[0])
+
+
+def _of_own_columns(model: Any, view: str, batch: Batch) -> Contributions | None:
+    """What columns add to the score of a view's own model; None if the row lacks the view."""
+    features = model.features_[view]
     rows, present = features.rows(batch, judge=False)
     if not present.any():
         return None

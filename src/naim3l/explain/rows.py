@@ -1,20 +1,25 @@
 """Why a row has its probabilities: what its columns, known labels and other tables add to them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from naim3l._arrays import Mask, Matrix
+from naim3l._arrays import Matrix
 from naim3l._text import some, visible
 from naim3l.decisions.fusion import USUAL_OVERLAP
 from naim3l.decisions.learning import heard
 from naim3l.estimators.aligned import AlignedModel
-from naim3l.explain.contributions import Contributions, column_contributions
+from naim3l.explain.contributions import (
+    Contributions,
+    column_contributions,
+    common_contributions,
+)
 from naim3l.explain.model_views import check_in_memory, read_truth
 from naim3l.files.errors import close_names
 from naim3l.input.batches import Batch
@@ -26,6 +31,7 @@ COLUMN, OTHERS, AVERAGE, KNOWN = "column", "others", "average", "known"
 WORDS = ("raised by ", "lowered by ", "")
 LONGEST_VALUE = 30  # characters of a text that are shown
 SMALL = 0.05  # log-odds of parts that are not named
+Rows = dict[str, tuple[list[Batch], NDArray[np.intp]]]  # tables of one row each, and their numbers
 
 
 class Part(NamedTuple):
@@ -38,7 +44,8 @@ class Part(NamedTuple):
     view, name : str
         The table, "" for known labels, and the column or label.
     value : object
-        The cell of the row, None if it is missing; whether a known label is yes.
+        The cell of the row, None if it is missing, a list if rows of one id differ; whether a known
+        label is yes.
     log_odds : float
         What it adds.
 
@@ -76,6 +83,12 @@ class Explanation:
         Whether the parts of columns follow from weights; otherwise they are estimates.
     through : dict of str to list of str
         For tables that never record the label, the labels through which it is predicted.
+    shared : list of str
+        Columns that several of the tables share. What they say counts once.
+    averaged : dict of str to list of int
+        Numbers of the rows, by table, where several have the id; scores are means over these.
+    titles : dict of str to str
+        Titles of labels and columns that have one, with the names that they stand for.
 
     Examples
     --------
@@ -94,6 +107,9 @@ class Explanation:
     tables: dict[str, float]
     exact: bool
     through: dict[str, list[str]]
+    shared: list[str] = field(default_factory=list)
+    averaged: dict[str, list[int]] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
 
     @property
     def probability(self) -> float:
@@ -134,14 +150,22 @@ class Explanation:
                 groups[word].append(f"{title} ({signed(added)})")
         said = "; ".join(word + ", ".join(of) for word, of in groups.items() if of)
         said = f"{said[:1].upper()}{said[1:]}." if said else "Nothing about the row changes this."
-        text = f"{self.row}, {self.label}: {share(self.probability)} "
+        label = self.titles.get(self.label, self.label)
+        text = f"{self.row}, {label}: {share(self.probability)} "
         text += f"(of all: {share(self.base_rate)}). {said}"
         if len(self.tables) > 1:
             of_tables = [f"{view} ({signed(of)})" for view, of in self.tables.items()]
             text += f" By table: {', '.join(of_tables)}."
+        if self.shared:
+            columns = some([self.titles.get(name, name) for name in self.shared], most, str)
+            text += f" Columns that the tables share are counted once: {columns}."
+        for view, numbers in self.averaged.items():
+            rows = some(numbers, 6, str)
+            text += f" Scores are means over the rows of {view} with this id: {rows} (from 0)."
         for view, labels in self.through.items():
-            way = f"predicted there through {some(labels, 3, str)}" if labels else "its rate there"
-            text += f" {view} never records {self.label}: it is {way}."
+            names = some([self.titles.get(name, name) for name in labels], 3, str)
+            way = f"predicted there through {names}" if labels else "its rate there"
+            text += f" {view} never records {label}: it is {way}."
         return visible(text if self.exact else f"{text} What columns add is estimated.")
 
 
@@ -152,7 +176,7 @@ def bars_of(each: Explanation, most: int) -> list[tuple[str, str, float]]:
     """
     groups: dict[tuple[str, str], list[Part]] = {}
     for part in each.parts:
-        groups.setdefault((part.kind, _title(part)), []).append(part)
+        groups.setdefault((part.kind, _title(part, each.titles)), []).append(part)
     found = []
     for (kind, title), of in groups.items():
         alone = kind == COLUMN and len(of) == 1 < len(each.tables)
@@ -175,17 +199,19 @@ def points_of(each: Explanation, log_odds: float) -> float:
     return 100 * log_odds * ((p - each.base_rate) / change if change else p * (1 - p))
 
 
-def _title(part: Part) -> str:
+def _title(part: Part, titles: Mapping[str, str]) -> str:
     if part.kind == AVERAGE:
         return "average row"
     known = "known " if part.kind == KNOWN else ""
-    return f"{known}{part.name} = {_shown(part.value)}"
+    return f"{known}{titles.get(part.name, part.name)} = {_shown(part.value)}"
 
 
 def _shown(value: Any) -> str:
     """A cell in words, numbers with four digits."""
     if value is None:
         return "missing"
+    if isinstance(value, list):
+        return some(value, 3, _shown)
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, Real):
@@ -221,7 +247,9 @@ def explain_row(
     added up. Where a function bends, all parts are scaled alike: in the calibration beyond four
     standard deviations, for labels that a table never records, and in what known labels add. With
     kernels and networks, columns are moved from their means to their values in 20 random orders,
-    and add what that changes on average. Without a recipe, a column is compared with the mean of
+    and add what that changes on average. Columns that tables share, see ``shared_``, have one part
+    in each table, of both scores that know them; over several tables, what they explain counts
+    once. Without a recipe, a column is compared with the mean of
     its plan, or of the landmarks, and without these with 0.
 
     Parameters
@@ -232,7 +260,8 @@ def explain_row(
         In the form of the fit, in memory. The row may be in several tables, whose evidence is
         added up, as by the method ``fuse``, which learns their overlap from all rows.
     row : object, default=0
-        Id of the row in the index of pandas tables; its position in others.
+        Id of the row in the index of pandas tables; its position in others. If several rows of a
+        table have the id, their scores are averaged, as by ``fuse``.
     labels : sequence of str, optional
         Labels to explain. By default all that are not known, those first whose probability is the
         largest multiple of the rate.
@@ -255,18 +284,19 @@ def explain_row(
     >>> print(found[0].describe(most=1))
     3, label1: 0.975 (of all: 0.65). Raised by column 2 = 0.8978 (+1.5); ...
     """
+    from naim3l.report.titles import with_code  # which imports this package
+
     _check_model(model, X)
     names, tables = model.label_names_, _rows(model, X, row)
     for label in labels or ():
         if label not in names:
             raise ValueError(f"no label {label!r}; {close_names(label, names)}")
-    one = {name: batch.take_rows(mask) for name, (batch, mask) in tables.items()}
-    views = _scores_of_views(model, one[WIDE_TABLE] if model.names_.wide else one)
+    views, common = _scores_of_views(model, tables)
     if not views:
         raise ValueError(f"row {row!r}: all values are missing, so there is nothing to explain.")
     if len(views) > 1 and not model.names_.wide and model.decisions_.overlap is None:
         model.fuse(X, "scores")  # which learns how much views overlap
-    base, added = _log_odds(model, views)
+    base, added = _log_odds(model, views, common)
     log_odds = np.asarray(base + sum(of.scores for of in added.values()))
     truth, bridge = _known(model, X, known, tables, row), model.decisions_.bridge
     at, of_known = np.flatnonzero(np.isfinite(truth)), np.zeros((0, len(names)))
@@ -275,6 +305,8 @@ def explain_row(
         log_odds = log_odds + of_known.sum(axis=0)
     given = {names[j]: (bool(truth[j]), of) for j, of in zip(at.tolist(), of_known, strict=False)}
     absent = [of for of in model.absent_labels_ if of.view in views]
+    averaged = {name: at.tolist() for name, (_, at) in tables.items() if len(at) > 1}
+    about: Any = _shared_columns(model, common), averaged
     found = []
     for label in _labels_of(labels, names, truth, row):
         k = names.index(label)
@@ -285,7 +317,10 @@ def explain_row(
         by_table = {view: float(of.scores[k]) for view, of in added.items()}
         exact = all(of.exact for of in added.values())
         ends = float(base[k]), float(log_odds[k])
-        found.append(Explanation(row, label, *ends, parts, by_table, exact, through))
+        used = {label, *(part.name for part in parts)}.union(*through.values())
+        titles = {name: with_code(model.titles_, name) for name in used & {*model.titles_}}
+        rest = parts, by_table, exact, through, *about, titles
+        found.append(Explanation(row, label, *ends, *rest))
     if labels is None:
         found.sort(key=lambda of: -of.probability / of.base_rate)
     return found
@@ -307,8 +342,8 @@ def _check_model(model: Any, X: Any) -> None:
     check_in_memory(X)
 
 
-def _rows(model: Any, X: Any, row: Any) -> dict[str, tuple[Batch, Mask]]:
-    """Tables that have the row, and where it is."""
+def _rows(model: Any, X: Any, row: Any) -> Rows:
+    """The rows with an id, by table."""
     model.names_.check_form(X)
     found, ids = {}, list[Any]()
     for name, table in open_tables(model._with_columns(X), None, labelled=False).items():
@@ -316,13 +351,15 @@ def _rows(model: Any, X: Any, row: Any) -> dict[str, tuple[Batch, Mask]]:
         batch, index = table.features, range(len(table.features))
         if hasattr(batch.data, "iloc"):
             index = batch.data.index
-        mask = np.fromiter((each == row for each in index), dtype=bool, count=len(batch))
-        if mask.sum() > 1:
+        at = np.array([i for i, each in enumerate(index) if each == row], dtype=np.intp)
+        if len(at) > 1 and model.names_.wide:
+            rows = some(at.tolist(), 6)
             raise ValueError(
-                f"{batch.origin}: {mask.sum()} rows have the id {row!r}; give a table with one."
+                f"{batch.origin}: rows {rows} have the id {row!r}, and each has probabilities of "
+                f"its own; give a table with one of them, such as X.iloc[[{at[0]}]]."
             )
-        if mask.any():
-            found[name] = batch, mask
+        if len(at):
+            found[name] = [batch.take_rows(np.arange(len(batch)) == i) for i in at], at
         ids += list(index)
     if not found:
         raise ValueError(f"no row {row!r}; {close_names(str(row), dict.fromkeys(ids))}")
@@ -336,14 +373,14 @@ def _known(model: Any, X: Any, known: Any, tables: Mapping[str, Any], row: Any) 
         return truth
     some_of = X if model.names_.wide else {view: X[view] for view in known if view in X}
     for name, of_table in read_truth(model, some_of, known).items():
-        if name not in tables:
-            continue
-        own = of_table[tables[name][1]][0]
-        differ = np.flatnonzero(np.abs(truth - own) == 1)
-        if len(differ):
-            label = model.label_names_[differ[0]]
-            raise ValueError(f"row {row!r}: {label!r} is yes in one known table, no in another.")
-        truth = np.where(np.isnan(truth), own, truth)
+        for own in of_table[tables[name][1]] if name in tables else ():
+            differ = np.flatnonzero(np.abs(truth - own) == 1)
+            if len(differ):
+                label = model.label_names_[differ[0]]
+                raise ValueError(
+                    f"row {row!r}: {label!r} is yes in one known table or row, no in another."
+                )
+            truth = np.where(np.isnan(truth), own, truth)
     return truth
 
 
@@ -357,20 +394,39 @@ def _labels_of(labels: Any, names: list[str], truth: Matrix, row: Any) -> list[s
     return [name for name in names if name not in known] if labels is None else list(labels)
 
 
-def _scores_of_views(model: Any, X: Any) -> dict[str, Contributions]:
-    """Scores of a row in each view that it has, as those of `view_scores`."""
-    found, decisions = {}, model.decisions_
+def _scores_of_views(
+    model: Any, tables: Rows
+) -> tuple[dict[str, Contributions], dict[str, Contributions]]:
+    """Scores of a row in each view that it has, and the parts that shared columns explain.
+
+    Both are means over the rows of a table with its id, as in `fuse`.
+    """
+    wide, decisions = model.names_.wide, model.decisions_
+    scores, common = dict[str, Contributions](), dict[str, Contributions]()
     for view in model.views_:
-        own = column_contributions(model, view, X)
-        if own is not None and view in decisions.borrowing:
-            own = own.borrowed(decisions.borrowing[view], decisions.calibrations[view])
-        if own is not None:
-            found[view] = own
-    return found
+        name, found = WIDE_TABLE if wide else view, list[tuple[Contributions, ...]]()
+        for one in tables[name][0] if name in tables else ():
+            X: Any = one if wide else {view: one}
+            if (own := column_contributions(model, view, X)) is None:
+                continue
+            also = () if model.shared_ is None else (common_contributions(model, view, X, own),)
+            if view in decisions.borrowing:
+                own = own.borrowed(decisions.borrowing[view], decisions.calibrations[view])
+            found.append((own, *also))
+        for of, rows in zip((scores, common), zip(*found, strict=True), strict=False):
+            of[view] = Contributions.mean(rows)
+    return scores, common
+
+
+def _shared_columns(model: Any, common: Mapping[str, Any]) -> list[str]:
+    """Columns that several of the views share."""
+    parts = model.shared_.columns.parts if common else {}
+    names = [of.name for view in common if view in parts for of in parts[view].plan.columns]
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
 
 
 def _log_odds(
-    model: Any, views: Mapping[str, Contributions]
+    model: Any, views: Mapping[str, Contributions], common: Mapping[str, Contributions]
 ) -> tuple[Matrix, dict[str, Contributions]]:
     """Log-odds of the rates (n_labels,), and what each view adds to them, all views fused."""
     decisions, fused = model.decisions_, model.decisions_.calibrations.get(FUSED)
@@ -389,7 +445,21 @@ def _log_odds(
     base = np.where(counted, [curve.base for curve in used], 0).sum(axis=0) / n
     parts = zip(views.items(), used, factor, strict=True)
     added = {view: of.evidence(curve).moved(each, 0) for (view, of), curve, each in parts}
+    for (view, of), each, here in zip(common.items(), factor, counted, strict=False):
+        # The mean over the views counts, instead of the sum.
+        evidence = _common_evidence(model, view, of, views[view].scores)
+        rest = evidence.moved(here / n - each, 0.0)
+        added[view] = Contributions.total([added[view], rest], np.zeros(len(n)))
     return (base, added) if fused is None else _recalibrated(fused, base, added)
+
+
+def _common_evidence(model: Any, view: str, of: Contributions, scores: Matrix) -> Contributions:
+    """What the common part of scores adds to log-odds, as in `LearnedDecisions.fuse_separate`."""
+    curve, borrowing = model.decisions_.calibrations[view], model.decisions_.borrowing.get(view)
+    slope, shift = curve.slopes_at(scores), model.shared_.shares[view] * curve.shift
+    if borrowing is not None:  # these labels have no scores of their own
+        slope, shift = (np.where(borrowing.absent, 0.0, each) for each in (slope, shift))
+    return of.moved(slope, -shift)
 
 
 def _recalibrated(

@@ -83,6 +83,8 @@ def _draw(ax: Any, each: Explanation, bars: Sequence[tuple[str, str, float]], mo
     ax.set_xticks(logit(shown), [f"{100 * p:.3g} %" for p in shown])
     ax.grid(False, axis="y")
     ends_at = f"{share(each.probability)} (of all: {share(each.base_rate)})"
-    title = ax.set_title(f"{shorten(f'{each.row}, {each.label}', LONGEST)}: {ends_at}")
+    title = ax.set_title(
+        f"{shorten(f'{each.row}, {each.titles.get(each.label, each.label)}', LONGEST)}: {ends_at}"
+    )
     for text in (title, *ax.get_yticklabels()):
         text.set_parse_math(False)  # a name may have signs of formulas

@@ -123,22 +123,46 @@ class SharedColumns:
         return np.flatnonzero(~self.is_value if few else np.zeros_like(self.is_value))
 
     @cached_property
-    def shares(self) -> Matrix:
-        """Share of each column in each feature, (n_features, n_columns); products have two."""
-        of_number = np.eye(len(self.columns))[self.source]
-        bends = [of_number[self.bent]] * len(BENDS)
-        products = [(of_number[[i]] + of_number[[j]]) / 2 for i, j in self.products]
-        return np.concatenate([of_number, *bends, *products])
+    def n_features(self) -> int:
+        """Number of features: numbers, bends and products."""
+        return len(self.numbers) + len(self.bent) * len(BENDS) + len(self.products)
 
     def encode(self, view: str, batch: Batch) -> Matrix:
         """Features (n_rows, n_features) of all rows of a batch of a view."""
+        return self._features(self._numbers(view, batch))
+
+    def _numbers(self, view: str, batch: Batch) -> Matrix:
         Z = np.zeros((len(batch), len(self.numbers)))
         if len(batch) and (part := self.parts.get(view)) is not None:
             Z[:, part.into] = (part.numbers(batch) - part.mean) / part.scale
-        Z = np.clip(Z, -LARGEST_NUMBER, LARGEST_NUMBER)
-        bends = [np.maximum(Z[:, self.bent] - bend, 0.0) for bend in BENDS]
-        products = [Z[:, [i]] * Z[:, [j]] for i, j in self.products]
-        return np.hstack([Z, *bends, *products])
+        return np.clip(Z, -LARGEST_NUMBER, LARGEST_NUMBER)
+
+    def _features(self, Z: Matrix) -> Matrix:
+        bends = [np.maximum(Z[..., self.bent] - bend, 0.0) for bend in BENDS]
+        products = [Z[..., [i]] * Z[..., [j]] for i, j in self.products]
+        return np.concatenate([Z, *bends, *products], axis=-1)
+
+    def add_up(self, view: str, batch: Batch, weights: Matrix) -> Matrix:
+        """What each column adds to weighted features of a view, (n_rows, n_columns, n_labels).
+
+        They are differences from a row with the means of the view's numbers, and, of text, of all
+        views, so that a missing number, and a column that the view lacks, add nothing.
+        """
+        own = self.source == np.arange(len(self.columns))[:, None]
+        Z, usual = self._numbers(view, batch)[:, None], self._usual(view)
+        # The Shapley value of products of two: the mean of what a column adds first, and last.
+        alone, others = np.where(own, Z, usual), np.where(own, usual, Z)
+        whole = self._features(Z) - self._features(usual)
+        return np.asarray((self._features(alone) - self._features(others) + whole) / 2 @ weights)
+
+    def _usual(self, view: str) -> Matrix:
+        """Numbers (n_numbers,) of a row with the means of a view."""
+        usual = np.zeros(len(self.numbers))
+        if (part := self.parts.get(view)) is not None:
+            means = [column.mean for column in part.plan.columns if column.kind != TEXT]
+            at = slice(len(means))  # text comes after the others
+            usual[part.into[at]] = (means - part.mean[at]) / part.scale[at]
+        return np.clip(usual, -LARGEST_NUMBER, LARGEST_NUMBER)
 
     def moments(self, view: str, batch: Batch) -> Moments | None:
         """Moments of the numbers of a view's rows, before they are scaled."""
