@@ -75,6 +75,9 @@ def stacked(study, model):
     P = np.empty(study.Y_test.shape)
     for k, y in enumerate(Y.T):
         known = np.isfinite(y)
+        if len(np.unique(y[known])) < 2:
+            P[:, k] = 0.5
+            continue
         P[:, k] = model.fit(X[known], y[known] > 0).predict_proba(new)[:, 1]
     return P
 
@@ -110,6 +113,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True, help="folder with nhanes_2017.tsv.gz")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--known", type=float, default=1.0, help="share of known labels")
     given = parser.parse_args()
     population = with_age_and_sex(open_population("nhanes_2017", given.data), given.data)
     names = ("AUC of tables", "Brier of tables", "AUC fused", "Brier fused")
@@ -117,7 +121,8 @@ def main():
         runs = defaultdict(list)
         for seed in range(given.seeds):
             progress(f"{n_rows} rows, seed {seed}")
-            for method, values in measure(make_study(population, n_rows, 1.0, seed), seed).items():
+            study = make_study(population, n_rows, given.known, seed)
+            for method, values in measure(study, seed).items():
                 runs[method].append(values)
         rows = []
         for method, values in runs.items():
@@ -127,7 +132,8 @@ def main():
             ]
             cells = dict.fromkeys(names, "") | dict(zip(names, shown, strict=False))
             rows.append({"method": method} | cells)
-        print_markdown(f"{n_rows} rows per table, {given.seeds} seeds", rows)
+        title = f"{n_rows} rows per table, {100 * given.known:g} % known, {given.seeds} seeds"
+        print_markdown(title, rows)
 
 
 if __name__ == "__main__":

@@ -26,12 +26,12 @@ METHODS = {
     "boosting, shared": "boosting, age and sex stacked",
     "base rates": "base rates",
 }
-# Title, name of a measure, and whether more is better.
+# Title, name of a measure, whether more is better, and digits.
 MEASURES = (
-    ("Macro-AUC of a table", "table AUC", True),
-    ("Macro-AUC, fused", "AUC", True),
-    ("Brier score of a table", "table Brier", False),
-    ("Brier score, fused", "Brier", False),
+    ("Macro-AUC of a table", "table AUC", True, 1),
+    ("Macro-AUC, fused", "AUC", True, 1),
+    ("Brier score of a table", "table Brier", False, 2),
+    ("Brier score, fused", "Brier", False, 2),
 )
 MARGIN = 0.5  # points that naim3l may be behind the best rival
 PAGE = Path(__file__).parent.parent / "docs" / "research" / "shared-tables.md"
@@ -116,7 +116,7 @@ def tables_of(records, cells, seeds):
     Only seeds count of which all methods have been run.
     """
     lines, behind, n_compared = [], [], 0
-    for title, measure, more_is_better in MEASURES:
+    for title, measure, more_is_better, digits in MEASURES:
         lines += [f"{title}:", "", _head()]
         for n, known in cells:
             whole = [s for s in seeds if all((n, known, s, of) in records for of in METHODS)]
@@ -131,7 +131,7 @@ def tables_of(records, cells, seeds):
                 behind.append(f"- {title}, {where}: {mean:+.2f} ({METHODS[best]})")
                 mark = ", **behind**"
             row = [
-                f"{'**' * (of == best)}{np.mean(found):.1f}{'**' * (of == best)}"
+                f"{'**' * (of == best)}{np.mean(found):.{digits}f}{'**' * (of == best)}"
                 for of, found in values.items()
             ]
             lines.append(
