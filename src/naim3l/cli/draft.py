@@ -43,7 +43,7 @@ output = "model.naim3l"
 _OPTIONS = """
 [labels]
 # Words for yes, no and unknown in addition to the usual ones, such as yes = ["affected"].
-# Labels can be named once, in columns, for all views without an entry labels; or as ["dx_*"].
+# columns names the labels of all views that have no entry labels, also by patterns like "dx_*".
 {}
 
 [model]
