@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 
 from naim3l.cli.predictions import round_probabilities
-from study import VIEWS, run
+from study import QUICK, ROLES, VIEWS, run
 
 
 @pytest.fixture
@@ -101,6 +101,30 @@ def test_what_cannot_be_explained(folder, asked, message):
     result = run("explain", "model.naim3l", VIEWS[0], *asked)
     assert result.exit_code == 1
     assert message in result.stderr
+
+
+def test_a_bare_path_is_of_the_view_of_its_stem_or_the_only_one(folder, tmp_path):
+    row = tmp_path / "row.csv"
+    row.write_text(pd.read_csv("clinic.csv").head(1).to_csv(index=False))
+    expected = run("explain", "model.naim3l", f"clinic={row}", "--row", 0)
+    refused = run("explain", "model.naim3l", row, "--row", 0)
+    assert refused.exit_code == 1
+    assert "row.csv: give it as name=path; views are clinic, lab, survey." in refused.stderr
+    row.rename(tmp_path / "clinic.csv")
+    found = run("explain", "model.naim3l", tmp_path / "clinic.csv", "--row", 0)
+    assert found.exit_code == 0 and found.stdout == expected.stdout
+    # The same where models predict.
+    for path, given in (
+        ("bare", tmp_path / "clinic.csv"),
+        ("named", f"clinic={tmp_path}/clinic.csv"),
+    ):
+        done = run("predict", "model.naim3l", given, "lab=lab.txt", "-o", f"{path}.csv")
+        assert done.exit_code == 0, done.output
+    pd.testing.assert_frame_equal(pd.read_csv("bare.csv"), pd.read_csv("named.csv"))
+    fitted = run("fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "lab.naim3l")
+    assert fitted.exit_code == 0, fitted.output
+    row.write_text(pd.read_csv("lab.txt", sep=";", dtype=str).head(2).to_csv(index=False, sep=";"))
+    assert run("explain", "lab.naim3l", row, "--row", 1).exit_code == 0
 
 
 def test_rows_without_ids_have_numbers(folder):

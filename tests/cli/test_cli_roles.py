@@ -213,7 +213,7 @@ def test_init_takes_words(folder):
     done = run("init", "clinic.csv", "lab.csv", *WORDS, "-o", "drafted.toml")
     assert done.exit_code == 0, done.output
     text = Path("drafted.toml").read_text()
-    assert 'unknown = ["not asked"]' in text and re.search(r'labels = \[\n\s+"flu",', text)
+    assert 'unknown = ["not asked"]' in text and re.search(r'columns = \[\n\s+"flu",', text)
     done, _ = quietly("fit", "--config", "drafted.toml", *QUICK, "-o", "drafted.naim3l")
     assert done.exit_code == 0, done.output
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naim3l import NAIM3L, NAIM3LCV, Kernel, Recipe
+from naim3l import NAIM3L, NAIM3LCV, Kernel, Recipe, decode_labels
 from naim3l.cli.draft import draft_settings
 from naim3l.cli.settings import (
     MODEL_KEYS,
@@ -241,11 +241,18 @@ def test_what_looks_like_a_label(cells, expected):
 # Settings made by looking at tables
 
 
-def draft(sources, folder=".", words=USUAL_WORDS):
+def draft(sources, folder=".", words=USUAL_WORDS, named=()):
     """Settings that are drafted, and their text."""
-    _, text = draft_settings(sources, Path(folder), words)
+    _, text = draft_settings(sources, Path(folder), words, named)
     Path(folder, "drafted.toml").write_text(text, encoding="utf-8")
     return read_settings(Path(folder, "drafted.toml")), text
+
+
+def labels_of(found):
+    """Labels of each view, as a fit chooses them; none where the settings name none."""
+    named = found.labels or any(view.labels for view in found.views.values())
+    views = open_training(found) if named else found.views
+    return {name: view.labels for name, view in views.items()}
 
 
 @pytest.fixture
@@ -263,12 +270,12 @@ def three(write):
 def test_labels_are_those_of_all_views_and_every_guess_is_marked(three):
     found, text = draft(three)
     assert list(found.views) == ["clinic", "lab", "third"]
-    assert all(view.labels == ["flu", "gout"] for view in found.views.values())
+    assert all(of == ["flu", "gout"] for of in labels_of(found).values())
     assert [view.id for view in found.views.values()] == ["patient_id", "id", "key"]
     assert '# guessed: features, though perhaps labels by their cells: "smokes"' in text
     assert found.output == "model.naim3l"
     entries = [line for line in text.splitlines() if line.startswith(("id =", "    "))]
-    assert len(entries) == 3 + 6 and all(" # guessed: " in line for line in entries)
+    assert len(entries) == 3 + 2 and all(" # guessed: " in line for line in entries)
 
 
 def test_what_the_fit_would_refuse_is_ignored_and_what_it_groups_is_not(write):
@@ -279,7 +286,7 @@ def test_what_the_fit_would_refuse_is_ignored_and_what_it_groups_is_not(write):
     ]
     write("x,town,mixed,flu\n" + "\n".join(rows) + "\n", "a.csv")
     found, text = draft(["a.csv"])
-    assert found.views["a"].ignore == ["mixed"] and found.views["a"].labels == ["flu"]
+    assert found.views["a"].ignore == ["mixed"] and labels_of(found)["a"] == ["flu"]
     assert "'high' is not a number (50 of 200 cells of the column are not)" in text
     assert '# features: the other columns, "x", "town"' in text
 
@@ -291,7 +298,8 @@ def test_a_file_of_labels_alone(write):
     found, text = draft(["a.csv", "labels.csv", "b.csv"])
     assert list(found.views) == ["a", "b"]
     for view in found.views.values():
-        assert view.labels_file == "labels.csv" and view.labels == ["flu", "gout"]
+        assert view.labels_file == "labels.csv"
+    assert all(of == ["flu", "gout"] for of in labels_of(found).values())
     assert "nothing but an id and labels" in text
 
 
@@ -303,10 +311,9 @@ def test_a_label_that_a_table_never_records_is_one_there(write, yes, no, never):
     write(f"id,z,gout,flu,w\nP1,2,,{yes},\nP2,4,,{no},\n", "survey.csv")
     words = LabelWords(unknown=("not asked",))
     found, text = draft(["lab.csv", "clinic.csv", "survey.csv"], words=words)
-    assert all(view.labels == ["gout", "flu"] for view in found.views.values())
-    assert text.count('"gout", # guessed: a label of other views, all unknown in this one') == 2
+    assert all(of == ["gout", "flu"] for of in labels_of(found).values())
     assert text.count('"gout", # guessed: looks like a label in all views that record it') == 1
-    assert text.count('"flu", # guessed: looks like a label in all views\n') == 3
+    assert text.count('"flu", # guessed: looks like a label in all views\n') == 1
     assert '"w" is dropped by the fit (0 known values' in text  # no view has it as a label
 
 
@@ -315,8 +322,8 @@ def test_a_label_that_a_table_never_records_beside_labels_of_its_own(write):
     write("id,x,flu,gout\nP1,0.5,yes,no\nP2,1.5,no,yes\n", "clinic.csv")
     write("id,y,flu,rash\nP1,0.5,?,no\nP2,1.5,?,yes\n", "lab.csv")
     found, _ = draft(["clinic.csv", "lab.csv"])
-    assert found.views["clinic"].labels == ["flu", "gout"]
-    assert found.views["lab"].labels == ["rash", "flu"]
+    assert labels_of(found)["clinic"] == ["flu", "gout"]
+    assert labels_of(found)["lab"] == ["flu", "rash"]
 
 
 def test_columns_that_a_table_never_records_do_not_displace_labels(write):
@@ -324,12 +331,12 @@ def test_columns_that_a_table_never_records_do_not_displace_labels(write):
     write("id,x,flu,gout\nP1,0.5,1,yes\nP2,1.5,0,no\n", "clinic.csv")
     write("id,y,flu,gout\nP1,0.5,0,\nP2,1.5,1,\n", "lab.csv")
     found, _ = draft(["clinic.csv", "lab.csv"])
-    assert all(view.labels == ["flu", "gout"] for view in found.views.values())
+    assert all(of == ["flu", "gout"] for of in labels_of(found).values())
     # Beside words in all views, 0 and 1 are rather a feature, and so where none is recorded.
     write("id,x,flu,smokes\nP1,0.5,yes,1\nP2,1.5,no,0\n", "clinic.csv")
     write("id,y,flu,smokes\nP1,0.5,no,\nP2,1.5,yes,\n", "lab.csv")
     found, text = draft(["clinic.csv", "lab.csv"])
-    assert all(view.labels == ["flu"] for view in found.views.values())
+    assert all(of == ["flu"] for of in labels_of(found).values())
     assert '"smokes" is dropped by the fit (0 known values' in text
 
 
@@ -347,7 +354,7 @@ SMOKES, DRINKS = ("smokes", "1 2 7 2 1", "2 2 1 ? 9"), ("drinks", "1 2 2 2 1", "
 
 def test_codes_of_answers_in_all_tables_are_labels(write):
     found, text = draft(write_coded(write, SMOKES, DRINKS, ("rating", "1 2 3 4 5", "2 5 1 3 1")))
-    assert all(view.labels == ["smokes", "drinks"] for view in found.views.values())
+    assert all(of == ["smokes", "drinks"] for of in labels_of(found).values())
     assert found.words == LabelWords(no=("2",), unknown=("7", "9"))
     assert 'no = ["2"] # guessed: ' in text and 'unknown = ["7", "9"] # guessed: ' in text
     views = open_training(found)
@@ -374,19 +381,86 @@ def test_codes_of_answers_in_all_tables_are_labels(write):
 )
 def test_which_columns_of_codes_are_labels(write, columns, labels):
     found, text = draft(write_coded(write, *columns))
-    assert all(view.labels == labels for view in found.views.values())
+    assert all(of == labels for of in labels_of(found).values())
     coded = set(labels) & {"smokes", "drinks"}
     assert found.words.no == (("2",) if coded else ())
     assert tomllib.loads(text)["labels"]["no"] == [*found.words.no]
 
 
+def with_rare_words(write, *words, cells=("1", "0"), n=100):
+    """Two tables of n rows with a label that has rare words, and one that has none."""
+    for view in "ab":
+        known = [cells[i % 3 == 0] for i in range(n)]
+        rows = [f"{i / 7:.2f},{a},{b}" for i, (a, b) in enumerate(zip(known, known, strict=True))]
+        for k, entry in enumerate(words):
+            rows[5 * k] = f"{5 * k / 7:.2f},{entry},{cells[0]}"
+        write("\n".join([f"x_{view},diabetes,flu", *rows]) + "\n", f"{view}.csv")
+    return ["a.csv", "b.csv"]
+
+
+@pytest.mark.parametrize("cells", [("1", "0"), ("yes", "no"), ("1", "2")])
+def test_rare_words_beside_yes_and_no_are_guessed_to_mean_unknown(write, cells):
+    words = "Borderline", "Borderline", "Told in pregnancy"
+    found, text = draft(with_rare_words(write, *words, cells=cells))
+    assert all(of == ["diabetes", "flu"] for of in labels_of(found).values())
+    assert found.words.unknown == ("borderline", "told in pregnancy")
+    assert 'unknown = ["borderline", "told in pregnancy"] # guessed: no answer' in text
+    unknown = [of.read()[1]["diabetes"].isna().sum() for of in open_training(found).values()]
+    assert unknown == [3, 3]
+    given = LabelWords(no=("borderline",))
+    found, _ = draft(with_rare_words(write, "Borderline", cells=cells), words=given)
+    assert found.words == LabelWords(no=("borderline", *(["2"] * (cells[1] == "2"))))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["a", "b", "c"],  # three
+        ["2"] * 3,  # a count
+        ["Borderline"] * 11,  # not rare
+    ],
+    ids=str,
+)
+def test_other_words_and_numbers_make_no_label(write, words):
+    found, _ = draft(with_rare_words(write, *words))
+    assert all(of == ["flu"] for of in labels_of(found).values())
+    assert found.words.unknown == ()
+
+
+def test_python_refuses_a_rare_word_and_says_how_to_declare_it():
+    labels = pd.DataFrame({"diabetes": [*"10" * 50, "Borderline"]})
+    with pytest.raises(ValueError, match=r"'Borderline' is not a known label.*unknown= are for"):
+        decode_labels(labels)
+    assert decode_labels(labels, unknown=["borderline"])["diabetes"].isna().sum() == 1
+
+
+def test_labels_that_are_named_are_no_guess(write):
+    sources = write_coded(write, SMOKES, DRINKS, ("flu", "yes no yes no ?", "no yes yes no ?"))
+    found, text = draft(sources, named=["s*", "flu"])
+    assert found.labels == ["smokes", "flu"] and "guessed: words" not in text
+    assert found.words == LabelWords(no=("2",), unknown=("7", "9"))
+    assert all(of == ["smokes", "flu"] for of in labels_of(found).values())
+    with pytest.raises(ReadError, match="--labels: no column 'flue'; did you mean 'flu'"):
+        draft(sources, named=["flue"])
+
+
+def test_labels_are_named_once_unless_another_view_has_such_a_column(write):
+    write("id,x,flu,gout\nP1,0.5,yes,no\nP2,1.5,no,yes\n", "clinic.csv")
+    write("id,y,gout,rash\nP1,0.5,3.5,no\nP2,1.5,4.25,yes\n", "lab.csv")
+    found, text = draft(["clinic.csv", "lab.csv"])
+    assert found.labels == [] and text.count("labels = [\n") == 2  # gout is a number in the lab
+    assert labels_of(found) == {"clinic": ["flu", "gout"], "lab": ["rash"]}
+    found, text = draft(["clinic.csv"])
+    assert found.labels == ["flu", "gout"] and "labels = [\n" not in text
+
+
 def test_words_that_are_given_go_before_codes(write):
     sources = write_coded(write, SMOKES, DRINKS, ("flu", "yes no yes no ?", "no yes yes no ?"))
     found, _ = draft(sources, words=LabelWords(no=("2",)))
-    assert found.views["a"].labels == ["smokes", "drinks", "flu"]
+    assert labels_of(found)["a"] == ["smokes", "drinks", "flu"]
     assert found.words == LabelWords(no=("2",), unknown=("7", "9"))
     found, _ = draft(write_coded(write, SMOKES), words=LabelWords(yes=("2",), no=("1",)))
-    assert found.views["a"].labels == [] and found.words.unknown == ()
+    assert labels_of(found)["a"] == [] and found.words.unknown == ()
 
 
 def test_one_table_without_labels_or_id(write):
@@ -402,13 +476,13 @@ def test_names_of_views_and_of_columns(write, tmp_path):
     found, text = draft(["a b.csv", "a-b.csv", "ü.csv"])
     assert list(found.views) == ["a_b", "a_b_2", "ü"] and tomllib.loads(text)
     column = 'x "\n\\y*'
-    assert choose_columns(["id", column, "z"], found.views["a_b"].labels) == [column]
+    assert choose_columns(["id", column, "z"], found.labels) == [column]
     odd = "a\x1b\x7f\x9b\u202e\u2066b"
     write(f"id,{odd},{odd}d\n1,yes,0.5\n2,no,1.5\n", f"{odd}.csv")
     (tmp_path / "sub").mkdir()
     found, text = draft([f"{odd}.csv"], "sub")
     assert text.isascii() and not set(text) & set("\x1b\x7f")
-    assert found.views["a_b"] == ViewSettings(f"{odd}.csv", "id", [odd])
+    assert found.views["a_b"] == ViewSettings(f"{odd}.csv", "id") and found.labels == [odd]
     assert tomllib.loads(text)["views"]["a_b"]["source"] == f"../{odd}.csv"
 
 

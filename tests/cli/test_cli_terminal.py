@@ -207,7 +207,7 @@ sys.exit(os.waitstatus_to_exitcode(code))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
-@pytest.mark.parametrize("command", ["fit", "evaluate", "inspect"])
+@pytest.mark.parametrize("command", ["fit", "evaluate", "inspect", "init"])
 def test_lines_are_at_most_80_wide_and_break_between_words(tmp_path, command):
     rng = np.random.default_rng(0)
     titles = {"MCQ160F": "Ever told by a doctor of a stroke", "DIQ010": "Has diabetes of any kind"}
@@ -223,8 +223,13 @@ def test_lines_are_at_most_80_wide_and_break_between_words(tmp_path, command):
     fit += ["--lam", "1", "--ridge", "1", "-o", "m.naim3l"]
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "xterm"}
     commands = {"evaluate": ["evaluate", "m.naim3l", *views], "inspect": ["inspect", "m.naim3l"]}
+    long = "-".join(["a_table_with_a_long_name"] * 3)
+    if command == "init":
+        (tmp_path / "clinic.csv").rename(tmp_path / f"{long}.csv")
+        commands["init"] = ["init", f"{long}.csv", "lab.csv", "-o", "s.toml"]
     shown = ""
-    for arguments in [fit] if command == "fit" else [fit, commands[command]]:
+    before = [] if command == "init" else [fit]
+    for arguments in [*before, *([commands[command]] if command in commands else ())]:
         done = subprocess.run(
             [sys.executable, "-c", IN_A_TERMINAL, *arguments], cwd=tmp_path, env=environment,
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
@@ -234,7 +239,9 @@ def test_lines_are_at_most_80_wide_and_break_between_words(tmp_path, command):
     printed = [line.rpartition("\r")[2] for line in shown.split("\n")]
     assert max(map(len, printed)) <= 80, max(printed, key=len)
     words = " ".join(shown.split())
-    if command == "inspect":
+    if command == "init":
+        assert "Labels: MCQ160F, DIQ010" in words and words.count("│ 2 │") == 2
+    if command in ("init", "inspect"):
         return
     # The verdict comes first, and is whole.
     first = next(line for line in printed if line.startswith(("Rows:", "Yes and no:")))

@@ -31,7 +31,7 @@ SINGLE = ["clinic=clinic.csv", "lab=lab.csv"]
 
 
 def table(n_rows, seed):
-    """Numbers, text in quotes, codes, dates and a nearly empty column, and three labels."""
+    """Numbers, text in quotes, codes, dates, ends, units, a nearly empty column, three labels."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n_rows, 3))
     X = Z @ rng.normal(size=(3, 5)) + 0.3 * rng.normal(size=(n_rows, 5))
@@ -42,6 +42,8 @@ def table(n_rows, seed):
     frame["code"] = rng.choice(["01", "02", "10"], n_rows)
     days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n_rows), "D")
     frame["day"] = days.strftime("%Y-%m-%d")
+    frame["children"] = rng.choice(["0", "1", "2", "3 or more"], n_rows, p=[0.5, 0.2, 0.2, 0.1])
+    frame["stay"] = rng.choice(["1 day", "2 days", "5 days", "3 h", "12 h"], n_rows)
     frame["rare"] = np.where(np.arange(n_rows) < 2, 1.5, np.nan)
     for k in range(3):
         words = np.where(Z[:, k] > 0, "yes", "no").astype(object)
@@ -113,11 +115,23 @@ def test_a_fit_in_parts_is_the_one_in_memory(folder, form):
     one, parts = naim3l.load("one.naim3l"), naim3l.load(f"{form}.naim3l")
     for view in one.views_:
         np.testing.assert_allclose(parts.coef_[view], one.coef_[view], rtol=1e-8, atol=1e-10)
-        plans = [(c.name, c.kind, c.use, c.dropped, c.categories) for c in one.columns_[view]]
-        assert [
-            (c.name, c.kind, c.use, c.dropped, c.categories) for c in parts.columns_[view]
-        ] == plans
+        plans = [
+            [(c.name, c.kind, c.use, c.dropped, c.categories, c.units) for c in of.columns_[view]]
+            for of in (one, parts)
+        ]
+        assert plans[0] == plans[1] and plans[0][9][2] == "a number for each unit: day, h"
         assert parts.roles_[view] == one.roles_[view]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_ends_of_a_scale_are_told_once_for_all_parts(folder, tmp_path, form):
+    done = succeed(
+        "fit", *FORMS[form].split(), *ROLES, *QUICK, "-o", tmp_path / "m.naim3l", quiet=False
+    )
+    told = [line for line in done.stderr.splitlines() if "are read as" in line]
+    for view, line in zip(("clinic", "lab"), told, strict=True):
+        n = (pd.read_csv(f"{view}.csv")["children"] == "3 or more").sum()
+        assert f"view '{view}': {n} cells such as '3 or more' are read as the number in" in line
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -19,6 +19,7 @@ from naim3l.features.cells import (
     days,
     days_of_array,
     is_date_like,
+    spelled_measure,
     spelled_number,
     spelled_truth,
     tags_of,
@@ -40,7 +41,7 @@ def test_every_number_is_read_with_its_decimal_sign(number):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "1,5", "1.2.3", "0x10", "1_000", "1e", ".", "nan", "١", "1 000", "<1", "5%", "--1", "1d"],
+    ["", "1,5", "1.2.3", "0x10", "1_000", "1e", ".", "nan", "١", "1 000", "~1", "5%", "--1", "1d"],
 )
 def test_other_text_is_no_number(text):
     assert spelled_number(text, POINT) is None
@@ -49,8 +50,6 @@ def test_other_text_is_no_number(text):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("<0.5", "like"),
-        ("≥ 3", "like"),
         ("12 %", "like"),
         ("€ 1.234,50", "like"),
         ("1.234,5", "like thousands. thousands,"),
@@ -64,7 +63,6 @@ def test_other_text_is_no_number(text):
         ("V45", "code"),
         ("E11.9", "code"),
         ("high", ""),
-        ("12 kg", ""),
         ("True", "truth"),
         ("2024-01-31", "date-like date"),
         ("31.1.2024", "date-like date year-last day_first"),
@@ -79,6 +77,53 @@ def test_text_that_is_similar_to_numbers(text, expected):
     numbers = {f"{'number' if sign in values else 'odd'}{sign}" for sign in (POINT, COMMA)}
     expected = {tag.replace("_", " ") for tag in expected.split()}
     assert set(tags) == expected | numbers and len(tags) == len(set(tags))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        *(
+            ("<0.5", 0.5),
+            ("≥ 3", 3),
+            (">= 85", 85),
+            ("> -2", -2),
+            ("less than 1", 1),
+            ("over 9", 9),
+        ),
+        *(("At least 1e3", 1000), ("80+", 80), ("80 +", 80), ("4+ times", 4), ("3 or more", 3)),
+        *(
+            ("7 or more people in the Household", 7),
+            ("80 years or older", 80),
+            ("12 and under", 12),
+        ),
+        *(("80 years of age and over", 80), ("11 times or more", 11)),
+    ],
+)
+def test_ends_of_a_scale_are_their_number(text, number):
+    assert spelled_number(f" {text} ", POINT) == number
+    tags, values = tags_of(text)
+    assert "end." in tags and not {"odd.", "number."} & set(tags) and values[POINT] == number
+
+
+def test_ends_have_the_decimal_sign_of_the_column():
+    assert spelled_number("< 0,5", COMMA) == 0.5 and spelled_number("< 0,5", POINT) is None
+    for text in ("3 or 4", "or more", "more than a few", "1 to 2", "3 or more or so 4", "+", "<"):
+        assert spelled_number(text, POINT) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(("90 min", (90, "min")), ("1 Season", (1, "season")), ("2 seasons", (2, "season"))),
+        *(("12%", (12, "%")), ("12.5 %", (12.5, "%")), ("5 mg/l", (5, "mg/l"))),
+        *(("3 ms", (3, "ms")), ("3 MB", (3, "MB")), ("3 mins", (3, "min"))),  # ms is no plural
+        *((text, None) for text in ("12A", "-5 C", "1,5 kg", "3 big dogs", "min", "90", "1e3 m")),
+    ],
+)
+def test_numbers_with_units(text, expected):
+    assert spelled_measure(f" {text} ") == expected
+    readings = {} if expected is None else {f"unit {expected[1]}": expected[0]}
+    assert {r: of for r, of in tags_of(text)[1].items() if r.startswith("unit")} == readings
 
 
 def test_truth_values_and_text_of_cells():
@@ -161,6 +206,8 @@ def test_arrays_are_read_as_their_cells(unit):
         ("9:05:10", datetime.datetime(1970, 1, 1, 9, 5, 10)),
         ("14:35:10.5", datetime.datetime(1970, 1, 1, 14, 35, 10, 500_000)),
         ("12:05 AM", datetime.datetime(1970, 1, 1, 0, 5)),
+        ("b'23:00'", datetime.datetime(1970, 1, 1, 23)),
+        ('b"6:30"', datetime.datetime(1970, 1, 1, 6, 30)),
         ("12:05PM", datetime.datetime(1970, 1, 1, 12, 5)),
     ],
 )
@@ -173,7 +220,17 @@ def test_times_weeks_and_months(text, expected):
 @pytest.mark.parametrize(
     "text",
     [
-        *("24:00", "25:10", "14:60", "13:00 PM", "0:30 AM", "14:35 Uhr", "14:35Z", "12:30-13:30"),
+        *(
+            "24:00",
+            "25:10",
+            "14:60",
+            "13:00 PM",
+            "0:30 AM",
+            "14:35 Uhr",
+            "14:35Z",
+            "12:30-13:30",
+            "b'99:99'",
+        ),
         *("2021-00", "2021-13", "2021-W00", "2021-W54", "2021-W26-8", "06/2021", "1990-2000"),
     ],
 )

@@ -1,6 +1,7 @@
 """The column plan: kinds by their definitions, the same for any batches; cells as numbers."""
 
 import datetime
+import json
 import warnings
 from decimal import Decimal
 from functools import reduce
@@ -32,6 +33,7 @@ from naim3l.features.plan import (
     judge_column,
 )
 from naim3l.features.survey import TableSurvey
+from naim3l.files.stored import Nested, Reader, Scope, dump
 from naim3l.input.batches import Batch
 
 nan = np.nan
@@ -85,6 +87,11 @@ class TestKinds:
             ([DAY, NOON, "1970-01-03 10:00", datetime.timedelta(3)], ("date", ".")),
             (["1970-01-03", "?", None], ("date", ".")),
             (["1970-01-03", "later", None], ("text", ".")),
+            (["b'23:00'", "b'01:00'"], ("date", ".")),
+            (["1", "2", "80+"], ("number", ".")),
+            (["1,5", "< 0,5", None], ("number", ",")),
+            ([1, "3 or more"], ("number", ".")),
+            (["<18", ">65", "18 or more", "5"], None),  # more ends than numbers
             ([DAY, "later"], ("text", ".")),
         ],
         ids=str,
@@ -126,6 +133,36 @@ class TestKinds:
             assert column.kind == "number" and column.decimal == sign
             assert column.missing == pytest.approx(n_odd / n_known)
             assert column.mean == pytest.approx(np.mean(np.arange(n_numbers) + 0.5))
+
+    def test_few_odd_cells_among_dates_are_missing(self):
+        cells = ["1970-01-03"] * 19 + ["ongoing", None]
+        with pytest.warns(
+            DataWarning, match="row 19, column 'y': 'ongoing' is not a date. Such ce"
+        ):
+            plan = plan_of(one(*cells, "1970-01-05"))
+        [column] = plan.columns
+        assert column.kind == "date" and column.mean == pytest.approx((19 * 2 + 4) / 20)
+        assert column.missing == pytest.approx(1 / 21)
+        assert encoded(plan, one("ongoing"), judge=False)[0] == [[column.mean]]
+        assert kind_of(one(*cells[15:])).name == "text"  # more than a tenth
+
+    def test_ends_of_a_scale_are_told_in_one_sentence(self):
+        table = pd.DataFrame({
+            "age": [*map(str, range(60, 80)), "80+", "80+", None, "?"],
+            "hb": [0.5, 1.5, 2.5] * 7 + ["<0.1", 1, 2],
+            "x": np.arange(24) / 7,
+        })  # fmt: skip
+        for built in (table, pl.from_pandas(table[["age", "x"]])):
+            with pytest.warns(DataWarning) as told:
+                plan = plan_of(built)
+            [message] = [str(warning.message) for warning in told]
+            n, columns = (3, "'age', 'hb'") if built is table else (2, "'age'")
+            start = f"view 'a': {n} cells such as '80+' are read as the number in them"
+            assert message == f"{start}, in columns {columns}."
+            age = plan.columns[0]
+            assert age.kind == "number" and age.missing == 2 / 24
+            assert age.mean == pytest.approx(np.mean([*range(60, 80), 80, 80]))
+            assert encoded(plan, built)[0][20:22, 0].tolist() == [80, 80]
 
     def test_several_codes_among_numbers_are_text(self):
         cells = [*(str(i % 9) for i in range(60)), "V45", "E11", "V46", "V45"]
@@ -241,6 +278,7 @@ class TestKinds:
 # Cells that pandas gives different types, depending on those beside them.
 CELLS = st.one_of(
     st.sampled_from([None, None, "?", "a", "b", "V45", "E11", "K52", "true", "x y", "1.234"]),
+    st.sampled_from(["80+", "< 2", "3 or more", "90 min", "2 h", "1.5 h", "b'23:00'", "14:35"]),
     st.sampled_from(["1", "2.5", "2,5", "1,234", "007", "inf", "2024-01-31", "1.2.2024"]),
     st.sampled_from([1, 2, 3.5, -7, 1e200, True, False, NOON, pd.Timestamp("2024-01-31")]),
 )
@@ -336,7 +374,7 @@ class TestWords:
     @settings(max_examples=30)
     @given(counts=st.lists(st.integers(1, 9), min_size=2, max_size=60), gaps=st.integers(0, 4))
     def test_categories_are_those_that_scikit_learn_finds(self, counts, gaps):
-        words = [f"{i} w" for i, n in enumerate(counts) for _ in range(n)] + [None] * gaps
+        words = [f"w {i}" for i, n in enumerate(counts) for _ in range(n)] + [None] * gaps
         table = pd.DataFrame({"x": np.arange(len(words)) % 5 + 0.5, "y": words})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -373,6 +411,48 @@ class TestWords:
             plan = plan_of(one(*(f"town {i % 40:02}" for i in range(200))))
         assert plan.columns[0].n_rare == 10
         assert plan.columns[0].categories == [f"town {i:02}" for i in range(10, 40)]
+
+    def test_numbers_with_units_are_a_number_for_each(self):
+        cells = ["90 min", "1 Season", "120 min", "2 Seasons", "3 seasons", "60 min", None]
+        plan = plan_of(pd.DataFrame({"x": np.arange(7) / 3, "length": cells}))
+        column = plan.columns[1]
+        assert column.use == "a number for each unit: min, season" and not column.categories
+        assert plan.encoded_names() == ["x", "length_min", "length_season"]
+        assert plan.n_encoded == 3 and plan.source_of_encoded().tolist() == [0, 1, 1]
+        means = [(90 + 120 + 60) / 6, (1 + 2 + 3) / 6]
+        expected = [[90, 0], [0, 1], [120, 0], [0, 2], [0, 3], [60, 0], means]
+        new = pd.DataFrame({"x": 1.0, "length": cells})
+        assert_allclose(encoded(plan, new)[0][:, 1:], expected)
+        stored = json.loads(json.dumps(dump(column, ColumnPlan).document))
+        assert Nested(ColumnPlan).read(stored, Reader(dump(column, ColumnPlan)), Scope()) == column
+
+    @pytest.mark.parametrize(
+        "cells",
+        [
+            ["90 min", "80 min", "70 min", "1 h", "2 h"],  # a rare unit
+            [f"{i} {unit}" for unit in "abcdef" for i in range(3)],  # six units
+            ["90 min", "80 min", "70 min", "long"],
+        ],
+    )
+    def test_other_text_with_numbers_has_no_units(self, cells):
+        table = pd.DataFrame({"x": np.arange(3 * len(cells)) / 7, "y": cells * 3})
+        if len(cells) == 5:
+            table = table.iloc[: len(cells)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            plan = plan_of(table)
+        assert not any(column.units for column in plan.columns)
+        as_text = plan_of(pd.DataFrame({"y": ["1 min", "2 min"] * 9}).astype("category"))
+        assert as_text.encoded_names() == ["y_1 min", "y_2 min"]
+
+    def test_new_rows_without_a_known_unit(self):
+        plan = plan_of(one(*(f"{i} min" for i in range(30))))
+        new = one(*["10 min"] * 18, "2 h", None)
+        with pytest.warns(DataWarning, match="row 18, column 'y': '2 h' is not a number of min. S"):
+            rows, _ = encoded(plan, new)
+        assert rows[:, 0].tolist() == [10] * 18 + [14.5] and plan.columns[0].units == {"min": 14.5}
+        with pytest.raises(ValueError, match="In training the column had numbers of min: correct"):
+            encoded(plan, one(*["2 h"] * 9))
 
     def test_names_are_distinct(self):
         table = pd.DataFrame({"y_a": [1.0] * 3, "y": ["a"] * 3, "y_a_": [2.0] * 3})
@@ -450,6 +530,23 @@ class TestNewRows:
         with pytest.raises(ValueError, match=r"'old' is not a number \(4 of 21 .*In training the"):
             encoded(plan, new)
         encoded(plan, new, judge=False)
+
+    def test_what_the_fit_has_said_is_not_said_again(self, frame):
+        table = pd.concat([frame] * 3, ignore_index=True).astype({"age": object})
+        table.loc[4, "age"] = "old"
+        with pytest.warns(DataWarning, match="'old' is not a number. Such cells are taken as miss"):
+            plan = plan_of(table)
+        encoded(plan, table)  # warnings are errors
+        loaded = Nested(ViewPlan).read(
+            (stored := dump(plan, ViewPlan)).document, Reader(stored), Scope()
+        )
+        assert loaded == plan
+        with pytest.warns(DataWarning, match="row 4, column 'age': 'old' is not a number. Such"):
+            encoded(loaded, table)
+        encoded(loaded, table)
+        table.loc[4:9, "age"] = "old"
+        with pytest.raises(ValueError, match=r"'old' is not a number \(6 of"):
+            encoded(loaded, table)
 
     def test_another_decimal_separator_than_in_training_is_named(self):
         written = ["1,5", "2,25", "3,75", "4,5"]

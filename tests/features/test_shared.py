@@ -118,6 +118,21 @@ def test_categories_are_those_of_all_views(rng):
     assert len(np.unique(F[:, 1])) == 1 and len(np.unique(F[:, 3])) == 2
 
 
+def test_numbers_with_the_same_units_in_all_views(rng):
+    stays = [[f"{n} {'days' if n % 2 else 'h'}" for n in rng.integers(1, 9, 40)] for _ in "ab"]
+    tables = {
+        view: of.assign(stay=stay) for (view, of), stay in zip(two(rng).items(), stays, strict=True)
+    }
+    found, batches = read(tables)
+    assert found.numbers == ["age", "sex_f", "sex_m", "stay_day", "stay_h"]
+    assert found.is_value.tolist() == [False, True, True, False, False]
+    Z = np.vstack([found.encode(view, of)[:, :5] for view, of in batches.items()])
+    days = np.array([int(of.split()[0]) * ("day" in of) for of in stays[0] + stays[1]])
+    assert_allclose(Z[:, 3], (days - days.mean()) / days.std(), atol=1e-12)
+    tables["b"]["stay"] = [f"{n} weeks" for n in range(40)]
+    assert read(tables)[0].columns == ["age", "sex"]
+
+
 def test_columns_that_are_not_the_same(rng):
     words = ["fever", "cough", "knee", "toe", "swollen", "since", "sunday", "travel", "cold", "ear"]
     texts = [" ".join(rng.choice(words, 6)) for _ in range(200)]

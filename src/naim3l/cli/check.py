@@ -30,10 +30,10 @@ def check(
     """
     with report_errors():
         from naim3l.cli.predictions import check_answers, find_suspects
-        from naim3l.cli.settings import make_settings
+        from naim3l.cli.settings import make_settings, with_views
         from naim3l.cli.tables import read_known
 
-        settings = make_settings(views, config, labels, labels_file, ids)
+        settings = make_settings(with_views(views, model), config, labels, labels_file, ids)
         fitted = load_model(model)
         check_answers(fitted, "probabilities")
         X, Y = read_known(fitted, settings)

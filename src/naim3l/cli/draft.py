@@ -20,9 +20,11 @@ from naim3l.cli.tables import (
     SURE,
     UNRECORDED,
     YES_OR_NO,
+    choose_columns,
     codes_of_answers,
     guess_id,
     label_likeness,
+    rare_words,
 )
 from naim3l.features.plan import ViewPlan, why_refused
 from naim3l.features.survey import TableSurvey, find_ids
@@ -41,9 +43,8 @@ output = "model.naim3l"
 _OPTIONS = """
 [labels]
 # Words for yes, no and unknown in addition to the usual ones, such as yes = ["affected"].
-{words}
-# Labels can be named here once for all views that have no entry labels:
-# columns = ["dx_*"]
+# columns names the labels of all views that have no entry labels, also by patterns like "dx_*".
+{}
 
 [model]
 # How strongly the views are coupled, and a ridge, are chosen on held-out rows unless given:
@@ -66,15 +67,18 @@ _WHY = {
 }
 _WHY_WORDS = {
     "no": "of columns in which 1 seems to be yes",
-    "unknown": "codes of no answer there, such as refused or does not know",
+    "unknown": "no answer there, such as a code of refused, or a rare word beside yes and no",
 }
 _NO_PASSWORD = "# The password is left out: add it, or let the driver find it (PGPASSWORD)."
 
 
 def draft_settings(
-    sources: Sequence[str], folder: Path = Path(), words: LabelWords = USUAL_WORDS
+    sources: Sequence[str],
+    folder: Path = Path(),
+    words: LabelWords = USUAL_WORDS,
+    named: Sequence[str] = (),
 ) -> tuple[dict[str, list[Any]], str]:
-    """Source, id, labels and leaks of views, guessed from first rows, and settings in TOML."""
+    """Source, id, labels, unless ``named``, and leaks of views, by first rows; settings in TOML."""
     heads: list[Head] = []
     for source in sources:
         heads.append(Head.of(_view_name(source, [head.name for head in heads]), source, words))
@@ -86,19 +90,28 @@ def draft_settings(
     views = [head for head in heads if head is not labels_head]
     shared = _shared_labels(views, _ranks(coded))
     labels = [_labels(head, labels_head, shared, _ranks(coded)) for head in views]
-    if labels_head is None:
+    if named:
+        of_labels = [labels_head] if labels_head else views
+        every = dict.fromkeys(name for h in of_labels for name in h.columns if name != h.id)
+        chosen = choose_columns(every, named, where="--labels")
+        labels = [{c: "" for c in chosen if c in (labels_head or head).columns} for head in views]
+    elif labels_head is None:
         labels = _add_unrecorded(views, labels)
     pairs = list(zip(views, labels, strict=True))
     several = Counter(c for head, of_view in pairs for c in _features(head, of_view))
     common = {column for column, n in several.items() if n > 1}
-    added = _added_words(coded, {name for of_view in labels for name in of_view}, words)
+    added = _added_words(heads, coded, {name for of in labels for name in of}, words)
+    once = _common_labels(pairs, labels_head)
     more = {key: (*getattr(words, key), *of) for key, of in added.items()}
     leaks = [head.leaks(of_view, replace(words, **more)) for head, of_view in pairs]
     each = zip(pairs, leaks, strict=True)
     lines = [
-        line for pair, of in each for line in _view_lines(*pair, of, common, labels_head, folder)
+        line
+        for pair, of in each
+        for line in _view_lines(*pair, of, common, labels_head, folder, once)
     ]
-    options = fill_lists(_OPTIONS).format(words="\n".join(_word_lines(words, added)))
+    columns = _listing("columns", once) if once else ["# columns = []"]
+    options = fill_lists(_OPTIONS).format("\n".join(_word_lines(words, added) + columns))
     shown = {
         head.name: [head.source, head.id, [*of_view], leaking]
         for (head, of_view), leaking in zip(pairs, leaks, strict=True)
@@ -121,6 +134,7 @@ class Head:
     dropped: dict[str, str]  # columns that it would drop, and why
     batch: Batch
     codes: dict[str, set[str]]  # columns with codes of answers alone, and which
+    rare: dict[str, set[str]]  # rare words of columns, which are neither yes nor no
     free_text: list[str]  # columns of which it would read the words
 
     @classmethod
@@ -131,15 +145,18 @@ class Head:
         survey = TableSurvey.of(batch)
         ids = {columns[j]: reason for j, reason in find_ids(survey).items()}
         own = guess_id(frame, ids, columns[0])
-        looks = {c: label_likeness(frame[c], words.meanings()) for c in columns if c != own}
+        meanings = words.meanings()
+        rare = {c: rare_words(frame[c], meanings[0]) for c in columns if c != own}
+        looks = {c: label_likeness(frame[c], meanings, of) for c, of in rare.items()}
         likeness = {c: look for c, look in looks.items() if look in (SURE, PERHAPS)}
         unrecorded = {c: look for c, look in looks.items() if look == UNRECORDED}
         # What surely is a label is not judged as a feature.
         sure = {own, *(c for c, look in looks.items() if look == SURE)}
         refused, dropped, free_text = _judge(batch, survey, sure)
         reason = ids.get(own or "", "")
-        codes = {c: of for c in looks if (of := codes_of_answers(frame[c])) is not None}
-        found = likeness, unrecorded, refused, dropped, batch, codes, free_text
+        coded = {c: codes_of_answers(frame[c], of) for c, of in rare.items()}
+        codes = {c: of for c, of in coded.items() if of is not None}
+        found = likeness, unrecorded, refused, dropped, batch, codes, rare, free_text
         return cls(name, source, columns, own, reason, *found)
 
     def leaks(self, labels: Collection[str], words: LabelWords) -> dict[str, tuple[float, str]]:
@@ -191,13 +208,24 @@ def _ranks(coded: dict[str, set[str]]) -> list[set[str]]:
 
 
 def _added_words(
-    coded: dict[str, set[str]], labels: Collection[str], words: LabelWords
+    heads: Sequence[Head], coded: dict[str, set[str]], labels: Collection[str], words: LabelWords
 ) -> dict[str, list[str]]:
-    """Words for the codes of labels, beside those that were given."""
+    """Words for the codes and the rare words of labels, beside those that were given."""
     codes = set[str]().union(*(of for name, of in coded.items() if name in labels))
-    added = {"no": YES_OR_NO[1:], "unknown": NO_ANSWER}
-    known = words.meanings()[1]
-    return {key: [c for c in of if c in codes and c not in known] for key, of in added.items()}
+    rare = {entry for h in heads for name, of in h.rare.items() if name in labels for entry in of}
+    added = {"no": YES_OR_NO[1:], "unknown": (*NO_ANSWER, *sorted(rare))}
+    known, found = words.meanings()[1], {*codes, *rare}
+    return {key: [c for c in of if c in found and c not in known] for key, of in added.items()}
+
+
+def _common_labels(
+    pairs: Sequence[tuple[Head, dict[str, str]]], labels_head: Head | None
+) -> dict[str, str]:
+    """Labels of all views, and why, if they are labels wherever they are columns; or none."""
+    every = {name: why for _, of_view in pairs for name, why in of_view.items()}
+    there = [every.keys() & {*(labels_head or head).columns} for head, _ in pairs]
+    same = all(of and of.keys() == names for (_, of), names in zip(pairs, there, strict=True))
+    return every if same else {}
 
 
 def _word_lines(words: LabelWords, added: dict[str, list[str]]) -> list[str]:
@@ -273,7 +301,7 @@ def _add_unrecorded(
     named = {name for of_view in labels for name in of_view}
     why = "a label of other views, all unknown in this one"
     return [
-        of_view | {name: why for name in head.unrecorded if name in named}
+        {name: why for name in head.unrecorded if name in named} | of_view
         for head, of_view in zip(views, labels, strict=True)
     ]
 
@@ -291,8 +319,9 @@ def _view_lines(
     common: set[str],
     labels_head: Head | None,
     folder: Path,
+    once: Collection[str],
 ) -> list[str]:
-    """The table [views.NAME] of the settings; ``common`` are features of several views."""
+    """The table [views.NAME], without labels named ``once``; several views have the ``common``."""
     name = head.name if head.name.isascii() else _toml(head.name)
     lines = ["", f"[views.{name}]", f"source = {_toml(_placed(head.source, folder))}"]
     if any(drop_secrets(used.source) != used.source for used in (head, labels_head) if used):
@@ -304,9 +333,9 @@ def _view_lines(
     if labels_head is not None:
         file = _toml(_placed(labels_head.source, folder))
         lines.append(f"labels_file = {file} # guessed: nothing but an id and labels in it")
-    if labels:
+    if labels and not once:
         lines += _listing("labels", labels)
-    else:
+    elif not labels:
         lines.append("labels = [] # guessed: no column looks like a label; name them here")
     refused = {name: reason for name, reason in head.refused.items() if name not in labels}
     if refused:
@@ -351,8 +380,8 @@ def _labels(
 
 def _listing(key: str, entries: dict[str, str]) -> list[str]:
     """A list with a comment on each entry."""
-    shown = [(_toml(name), visible(why)) for name, why in entries.items()]
-    return [f"{key} = [", *(f"    {name}, # guessed: {why}" for name, why in shown), "]"]
+    why = {name: f" # guessed: {visible(of)}" if of else "" for name, of in entries.items()}
+    return [f"{key} = [", *(f"    {_toml(name)},{of}" for name, of in why.items()), "]"]
 
 
 def _toml(value: str | Sequence[str]) -> str:

@@ -38,13 +38,13 @@ def evaluate(
     """
     with report_errors():
         from naim3l.cli.chunks import sample_rows, workers
-        from naim3l.cli.settings import make_settings
+        from naim3l.cli.settings import make_settings, with_views
         from naim3l.cli.tables import is_chunked, open_known, read_known
         from naim3l.cli.titles import set_titles
         from naim3l.explain.model_views import check_explained
         from naim3l.files.atomic_write import check_outputs
 
-        settings = make_settings(views, config, labels, labels_file, ids)
+        settings = make_settings(with_views(views, model), config, labels, labels_file, ids)
         check_outputs(page_files(report), settings.files(model, config))
         fitted, sampled = load_model(model), dict[str, dict[str, int]]()
         set_titles(fitted, settings)

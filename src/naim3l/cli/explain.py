@@ -57,7 +57,7 @@ def explain(
     Example: naim3l explain model.naim3l lab=new.csv --id P0113 --label gout --figure gout.svg
     """
     with report_errors():
-        from naim3l.cli.settings import make_settings, with_known
+        from naim3l.cli.settings import make_settings, with_known, with_views
         from naim3l.cli.titles import set_titles
         from naim3l.explain import draw_explanations, explain_row
         from naim3l.files.atomic_write import check_outputs
@@ -66,7 +66,9 @@ def explain(
             raise ValueError("name a row, with --id or with --row.")
         if figure is not None and figure.suffix.lower() not in FIGURES:
             raise ValueError(f"--figure {figure}: the name must end in {', '.join(FIGURES)}.")
-        settings = with_known(make_settings(views, config, ids=id_column), known or [])
+        settings = with_known(
+            make_settings(with_views(views, model), config, ids=id_column), known or []
+        )
         check_outputs([] if figure is None else [figure], settings.files(model, config))
         fitted = load_model(model)
         set_titles(fitted, settings)

@@ -17,6 +17,7 @@ Force: Any = options.option("Replace the file if it exists.", bool, "--force")
 def init(
     sources: Sources,
     out: Target = Path("naim3l.toml"),
+    labels: options.Labels = None,
     force: Force = False,
     yes: options.Yes = None,
     no: options.No = None,
@@ -28,7 +29,7 @@ def init(
 
     Example: naim3l init clinic.csv lab.tsv survey.parquet -o study.toml
 
-    Example: naim3l init survey.csv --yes used --no never --unknown "not asked"
+    Example: naim3l init survey.csv --labels 'dx_*' --yes used --no never --unknown "not asked"
     """
     with report_errors():
         from naim3l.cli.draft import draft_settings
@@ -41,18 +42,20 @@ def init(
             raise ValueError(f"{out} exists; --force replaces it.")
         check_outputs([out], [file for source in sources for file in source_files(source)])
         words = LabelWords(tuple(yes or ()), tuple(no or ()), tuple(unknown or ()))
-        views, text = draft_settings(sources, out.parent, words)
+        views, text = draft_settings(sources, out.parent, words, labels or ())
         write_text(out, text)
     rows = [
-        [name, show_source(source), id or "–", ", ".join(labels) or "–"]
-        for name, (source, id, labels, _) in views.items()
+        [name, show_source(source), id or "–", str(len(of_view))]
+        for name, (source, id, of_view, _) in views.items()
     ]
+    every = dict.fromkeys(label for _, _, of_view, _ in views.values() for label in of_view)
     leaks = [
         (-score, f"{name}, {column}: {why}")
         for name, (*_, of_view) in views.items()
         for column, (score, why) in of_view.items()
     ]
-    print_table("Guessed", ["view", "source", "id", "labels"], rows, n_left=4)
+    print_table("Guessed", ["view", "source", "id", "labels"], rows, n_left=3)
+    say(f"Labels: {', '.join(every) or 'none'}")
     if leaks:
         say("Columns that seem to tell a label; ignore those that are not known before it:")
         say(*(f"  {what}" for _, what in sorted(leaks)[:MOST_LEAKS]))

@@ -27,7 +27,7 @@ _VIEWS = (
 Views = Annotated[list[str] | None, typer.Argument(help=_VIEWS, show_default=False)]
 Model = Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.")]
 Config = option("Settings in TOML, as 'naim3l init' writes them.", Path | None)
-Labels = _several("Label columns, by name or a pattern like 'dx_*'; by default those of the model")
+Labels = _several("Label columns, names or patterns like 'dx_*'; by default guessed or the model's")
 LabelFiles = _several("view=path of a file with labels of a view")
 Ids = _several(
     "Column with the ids of the rows, or view=column for one view; by default that of the model, "

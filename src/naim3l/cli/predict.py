@@ -84,12 +84,12 @@ def predict(
             predict_fused,
             write_answers,
         )
-        from naim3l.cli.settings import make_settings, with_known
+        from naim3l.cli.settings import make_settings, with_known, with_views
         from naim3l.cli.tables import is_chunked, open_known, open_new
         from naim3l.files.writers import write_table
 
         _check_question(kind, decide, overlap, known, fused=fused)
-        settings, safe = make_settings(views, config, ids=ids), not raw_cells
+        settings, safe = make_settings(with_views(views, model), config, ids=ids), not raw_cells
         settings = with_known(settings, known or [])
         chunked = is_chunked(settings, memory, dask)
         if fused and chunked:
@@ -188,11 +188,11 @@ def impute(
             words_of_source,
             write_answers,
         )
-        from naim3l.cli.settings import make_settings
+        from naim3l.cli.settings import make_settings, with_views
         from naim3l.cli.tables import is_chunked, open_known
         from naim3l.files.atomic_write import file_names
 
-        settings = make_settings(views, config, labels, labels_file, ids)
+        settings = make_settings(with_views(views, model), config, labels, labels_file, ids)
         chunked = is_chunked(settings, memory, dask)
         suffix = extension.removeprefix(".")
         end, ending = ("", suffix) if chunked else (f".{suffix}", None)

@@ -30,14 +30,14 @@ def report(
     Example: naim3l report model.naim3l --config study.toml --test clinic=clinic_new.csv
     """
     with report_errors():
-        from naim3l.cli.settings import make_settings
+        from naim3l.cli.settings import make_settings, with_views
         from naim3l.cli.tables import read_known
         from naim3l.cli.titles import set_titles
         from naim3l.explain.model_views import check_explained
         from naim3l.files.atomic_write import check_outputs
 
         outputs = page_files(out)
-        settings = make_settings(views, config, labels, labels_file, ids)
+        settings = make_settings(with_views(views, model), config, labels, labels_file, ids)
         unseen = settings.with_sources(test or [])
         check_outputs(outputs, [*settings.files(model, config), *unseen.files()])
         fitted = load_model(model)

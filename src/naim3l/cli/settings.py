@@ -10,6 +10,7 @@ from typing import Any
 
 from naim3l._device import check_device
 from naim3l._text import quote
+from naim3l.cli.options import load_model
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.naim3l import AUTO, NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
@@ -40,6 +41,7 @@ _VIEW_KEYS["shared"] = _LISTS[1]
 _LABEL_KEYS = dict.fromkeys(("columns", "yes", "no", "unknown"), list)
 MODEL_KEYS: dict[str, Any] = {key: object for key in (*_PARAMETERS, *_FEATURES)} | {"tune": bool}
 _SOURCES = ("source", "labels_file")
+_NAMED = re.compile(r"[\w-]+=.")
 _TYPES: dict[Any, str] = {
     str: "text",
     list: "a list of text",
@@ -141,10 +143,24 @@ def with_known(settings: Settings, known: Sequence[str]) -> Settings:
     return replace(settings, views=views)
 
 
+def with_views(given: list[str] | None, model: Path) -> list[str] | None:
+    """Views as ``name=source``; a bare source is of the view of its stem, or a model's only one."""
+    if given is None or all(map(_NAMED.match, given)):
+        return given
+    views, found = load_model(model).views_, list[str]()
+    for source in given:
+        stem = Path(source).name.partition(".")[0]
+        if not (named := _NAMED.match(source)) and stem not in views and len(views) > 1:
+            listed = ", ".join(views)
+            raise ReadError(f"{show_source(source)}: give it as name=path; views are {listed}.")
+        found.append(source if named else f"{stem if stem in views else views[0]}={source}")
+    return found
+
+
 def parse_sources(arguments: Sequence[str]) -> dict[str, str]:
     """Views given as ``name=source``."""
     for argument in arguments:
-        if not re.match(r"[\w-]+=.", argument):
+        if not _NAMED.match(argument):
             shown = show_source(argument)
             raise ReadError(f"{shown!r} is not of the form name=path, such as clinic=clinic.csv.")
     return by_view("view", arguments)

@@ -1,5 +1,6 @@
 """Tables of views: the roles of their columns, by name, and their rows as models take them."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -13,6 +14,8 @@ from naim3l._origin import Origin
 from naim3l._text import quote, some
 from naim3l._warnings import warn_user
 from naim3l.cli.settings import Settings, ViewSettings
+from naim3l.features.cells import POINT, spelled_number
+from naim3l.features.plan import MOST_ODD
 from naim3l.features.recipes import Recipe
 from naim3l.features.survey import FEWEST_COUNTED, TEXT, TableSurvey, find_ids
 from naim3l.files.errors import ReadError, close_names
@@ -31,6 +34,7 @@ from naim3l.input.sources import FileView, LabelColumns, set_ids
 HEAD = 1000  # rows of a table by which something is guessed before all are read
 # How much a column looks like a label.
 SURE, PERHAPS, CODED, UNRECORDED = "sure", "perhaps", "coded", "unrecorded"
+MOST_RARE = 2  # rare words of a column that may be a label otherwise
 # Codes of answers in surveys: yes and no; and of none, such as refused (7) and does not know (9).
 YES_OR_NO = ("1", "2")
 NO_ANSWER = tuple(digit * length for length in (1, 2, 3, 4) for digit in "789")
@@ -235,23 +239,19 @@ def choose_columns(
     return list(chosen)
 
 
-def label_likeness(column: Any, words: tuple[dict[str, int], set[str]]) -> str | None:
-    """Whether a pandas column may be a label.
+def label_likeness(
+    column: Any, words: tuple[dict[str, int], set[str]], rare: Collection[str] = ()
+) -> str | None:
+    """Whether a pandas column may be a label, if ``rare`` words mean unknown.
 
     `SURE` by words, `PERHAPS` if it has only 0 and 1, `UNRECORDED` if all of it is unknown. That
     it is `CODED` only all tables tell together.
     """
     meanings, given = words
-    is_number = column.dtype.kind in "iuf" and not given
-    if is_number and not column.dropna().isin((0, 1, -1)).all():
-        return None  # without a look at each cell: there may be very many such columns
-    try:
-        found = set(map(word, column.unique()))
-    except TypeError:  # lists and the like
+    found = _words_of(column, {*meanings, *rare})
+    if found is None:
         return None
-    if not found <= set(meanings):
-        return None
-    known = {entry for entry in found if meanings[entry] != 0}
+    known = {entry for entry in found if meanings.get(entry, 0) != 0}
     if {"0", "-1"} <= known and not {"0", "-1"} & given:
         return None
     if not known:
@@ -259,16 +259,32 @@ def label_likeness(column: Any, words: tuple[dict[str, int], set[str]]) -> str |
     return PERHAPS if known <= {"1", "0", "-1"} else SURE
 
 
-def codes_of_answers(column: Any) -> set[str] | None:
-    """Known values of a pandas column, if all are codes of answers in surveys."""
-    codes = {*YES_OR_NO, *NO_ANSWER}
-    if column.dtype.kind in "iuf" and not column.dropna().isin([*map(int, codes)]).all():
-        return None
+def codes_of_answers(column: Any, rare: Collection[str] = ()) -> set[str] | None:
+    """Known values of a pandas column, if all are codes of answers in surveys, or ``rare``."""
+    found = _words_of(column, {*YES_OR_NO, *NO_ANSWER, *UNKNOWN, *rare})
+    return None if found is None else found - {*UNKNOWN, *rare}
+
+
+def rare_words(column: Any, meanings: Collection[str]) -> set[str]:
+    """Up to `MOST_RARE` words in few cells of a pandas column, that have no meaning; no numbers."""
+    if column.dtype.kind in "biuf":
+        return set()
+    cells = Counter(w for w in map(word, column) if w not in UNKNOWN)
+    strange = {w for w in cells if w not in meanings and spelled_number(w, POINT) is None}
+    is_rare = sum(cells[w] for w in strange) <= MOST_ODD * sum(cells.values())
+    return strange if is_rare and len(strange) <= MOST_RARE else set()
+
+
+def _words_of(column: Any, allowed: Collection[str]) -> set[str] | None:
+    """Different cells of a pandas column as words; None if one is not allowed."""
+    numbers = [spelled_number(entry, POINT) for entry in allowed]
+    if column.dtype.kind in "iuf" and not column.dropna().isin(numbers).all():
+        return None  # without a look at each cell: there may be very many such columns
     try:
-        found = set(map(word, column.unique())) - {*UNKNOWN}
+        found = set(map(word, column.unique()))
     except TypeError:  # lists and the like
         return None
-    return found if found <= codes else None
+    return found if found <= set(allowed) else None
 
 
 def _other_labels(view: ViewTable, frame: Any, labels: Collection[str]) -> list[str]:

@@ -11,14 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 READINGS = POINT, COMMA = ".", ","
+UNIT = "unit "  # begins the reading of a number with a unit, such as "unit min"
 NUMBERS = (int, float, Decimal, np.number, np.bool_)
 _FLAGS = re.ASCII | re.IGNORECASE
 _DIGITS = {sign: rf"(?:\d+(?:{re.escape(sign)}\d*)?|{re.escape(sign)}\d+)" for sign in READINGS}
 _EXPONENT = r"(?:e[+-]?\d+)?"
+# The ends of a scale, such as >= 85, less than 1, 80+, 7 or more people.
+_BEFORE = r"(?:[<>]=?|[≤≥]|under|over|at (?:least|most)|(?:less|fewer|more) than)"
+_AFTER = (
+    r"(?:\+|(?:[a-z]+ )*(?:or|and) (?:more|less|fewer|over|under|above|below|older|younger|up))"
+    r"(?: [a-z ]+)?"
+)
+_END = re.compile(rf"^{_BEFORE}|{_AFTER}$", _FLAGS)
 _NUMBER = {
-    sign: re.compile(rf"[+-]?(?:{digits}{_EXPONENT}|inf(?:inity)?)", _FLAGS)
+    sign: re.compile(
+        rf"(?:{_BEFORE}\s*)?([+-]?(?:{digits}{_EXPONENT}|inf(?:inity)?))(?:\s*{_AFTER})?", _FLAGS
+    )
     for sign, digits in _DIGITS.items()
 }
+_MEASURE = re.compile(r"(\d{1,15}(?:\.\d+)?)(?: +([^\W\d_]+(?:/[^\W\d_]+)?)| *(%))")  # 90 min
 _GROUPS = r"\d{1,3}(?:[.,' \u00a0\u202f]\d{3})+(?:[.,]\d+)?"  # 1.234,5 or 12,500
 _THOUSANDS = re.compile(rf"[+-]?{_GROUPS}", re.ASCII)
 # With additional characters: <0.5, 12 %, 1,234.5.
@@ -31,10 +42,11 @@ _MIXED_CODE = re.compile(r"[A-Za-z]{1,3}[-_.]?\d[\w.-]*", re.ASCII)  # V45
 
 
 def tags_of(cell: Any) -> tuple[list[str], dict[str, float]]:
-    """Tags of a known cell, and its value by reading: ".", ",", "truth" and `ORDERS` of dates.
+    """Tags of a known cell, and its value by reading: ".", ",", "truth", `UNIT`, `ORDERS` of dates.
 
     Every cell is "number." and "number," if it is a number, or spells one with a decimal point or
-    comma, otherwise "odd." and "odd,". Further tags are "truth", also of the words true and false;
+    comma, "end." and "end," if it spells the end of a scale, such as 80+, otherwise "odd." and
+    "odd,". Further tags are "truth", also of the words true and false;
     "date-like", with "date" or "undated", if it cannot be read; of dates with the year last, the
     one of `ORDERS` in which they can be read, or "either" if both can and differ; "like" if it is
     similar to a number; "code"; "thousands." and "thousands," for odd cells with groups of digits;
@@ -56,16 +68,19 @@ def tags_of(cell: Any) -> tuple[list[str], dict[str, float]]:
 def _text_tags(text: str) -> tuple[list[str], dict[str, float]]:
     read = {sign: spelled_number(text, sign) for sign in READINGS}
     values = {sign: number for sign, number in read.items() if number is not None}
-    tags = [f"number{sign}" if sign in values else f"odd{sign}" for sign in READINGS]
+    kind = "end" if _END.search(text) else "number"
+    tags = [f"{kind if sign in values else 'odd'}{sign}" for sign in READINGS]
     if _THOUSANDS.fullmatch(text):
         tags += [f"thousands{sign}" for sign in READINGS if sign not in values]
-    if values or _LIKE_A_NUMBER.fullmatch(text):
+    if (values and kind == "number") or _LIKE_A_NUMBER.fullmatch(text):
         tags.append("like")
     if COMMA in values:
         tags += ["group,"] if POINT not in values and _ONE_GROUP.fullmatch(text) else []
         tags += ["short"] if _SHORT.fullmatch(text) else []
     if values:
         return tags, values
+    if (measure := spelled_measure(text)) is not None:
+        return tags, {UNIT + measure[1]: measure[0]}
     tags += ["code"] if _MIXED_CODE.fullmatch(text) else []
     if (truth := spelled_truth(text)) is not None:
         return [*tags, "truth"], {"truth": truth}
@@ -85,11 +100,17 @@ def _date_tags(cell: Any) -> tuple[list[str], dict[str, float]]:
 
 
 def spelled_number(text: str, decimal: str) -> float | None:
-    """Number that text spells with a decimal point or comma; None if it is not a number."""
-    stripped = text.strip()
-    if _NUMBER[decimal].fullmatch(stripped) is None:
+    """Number that text spells with a decimal point or comma, also as an end; None if none."""
+    found = _NUMBER[decimal].fullmatch(text.strip())
+    return None if found is None else float(found[1].replace(decimal, "."))
+
+
+def spelled_measure(text: str) -> tuple[float, str] | None:
+    """Number and unit of text such as 90 min; long units are without case and plural."""
+    if (found := _MEASURE.fullmatch(text.strip())) is None:
         return None
-    return float(stripped.replace(decimal, "."))
+    unit = found[2] or found[3]
+    return float(found[1]), unit.casefold().removesuffix("s") if len(unit) > 3 else unit
 
 
 def spelled_truth(text: str) -> float | None:
@@ -119,6 +140,7 @@ _DAY, _MICROSECOND = datetime.timedelta(days=1), datetime.timedelta(microseconds
 _TIME = r"(?:[T ](\d{1,2}:\d\d.*))?"
 _YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}}){_TIME}", re.ASCII)
 _YEAR_LAST = re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}|\d{{2}}){_TIME}", re.ASCII)
+_BYTES = re.compile(r"b(['\"])(.*)\1")  # b'23:00', as some programs write text
 _CLOCK = re.compile(r"(\d{1,2})(:\d\d(?::\d\d(?:[.,]\d+)?)?)(?: ?([AP])M)?(.*)", _FLAGS)
 _WEEK_OR_MONTH = re.compile(r"\d{4}(-?W\d\d(-?\d)?|-\d\d)", re.ASCII)  # 2021-W26-3, 2021-06
 # Of dates with the year last, of which a day above 12 tells, for the whole column.
@@ -194,7 +216,7 @@ def _parse_date(text: str, order: str) -> datetime.datetime | datetime.date | da
 
 def _parse_time(text: str) -> datetime.time | None:
     """Time of day, of 24 hours, or of 12 before AM or PM, with or without a time zone."""
-    if (found := _CLOCK.fullmatch(text.strip())) is None:
+    if (found := _CLOCK.fullmatch(_BYTES.sub(r"\2", text.strip()))) is None:
         return None
     hour, (rest, half, zone) = int(found[1]), found.groups()[1:]
     if half is not None:

@@ -8,6 +8,7 @@ has one decimal separator: the one with which more of its cells are numbers.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from naim3l.features.cells import (
     as_text,
     days,
     is_date_like,
+    spelled_measure,
     spelled_number,
     spelled_truth,
     why_no_date,
@@ -53,7 +55,7 @@ from naim3l.features.survey import (
     types_and_missing,
 )
 from naim3l.features.terms import MOST_TERMS, N_TERMS, TermCounts, tf_idf
-from naim3l.files.stored import Flag, ListOf, Maybe, Nested, Number, Text, Whole
+from naim3l.files.stored import Flag, ListOf, MapOf, Maybe, Nested, Number, Sometimes, Text, Whole
 from naim3l.input.batches import (
     LARGEST,
     Batch,
@@ -75,7 +77,7 @@ MOST_WARNINGS = 8  # if more columns are dropped, one warning lists them
 KINDS = (NUMBER, TRUTH, DATE, TEXT)
 ID_REASON = "an id: "  # begins the reason for which an id is dropped
 _READ_AS = {DATE: "days", TRUTH: "0 and 1"}
-_TAKEN_AS_MISSING = ". Such cells are taken as missing; correct them, or leave them empty."
+_TAKEN_AS_MISSING = ". Such cells are taken as missing, now and later; correct or empty them."
 _TEXT = "text={0} of Recipe in Python, or text = {0} in the settings"
 _KEEP = "keep it by name, with keep={0} of Recipe in Python, or features = {0} in the settings."
 
@@ -101,6 +103,7 @@ class ColumnPlan:
     idf: list[float] = field(default_factory=list)
     # What is added to numbers before their logarithm; 0 if they are used as they are.
     log_shift: float = 0.0
+    units: dict[str, float] | None = None  # of numbers with units, the mean of the column of each
 
     _stored: ClassVar[Mapping[str, Any]] = {
         "name": Text(),
@@ -116,6 +119,7 @@ class ColumnPlan:
         "terms": ListOf(Whole(0, N_TERMS - 1), "terms"),
         "idf": ListOf(Number(above=0), "terms"),
         "log_shift": Number(0, LARGEST),
+        "units": Sometimes(MapOf(Number(0, LARGEST))),
     }
 
     def _check_stored(self) -> None:
@@ -124,6 +128,8 @@ class ColumnPlan:
             raise ValueError("only numbers have logarithms.")
         if self.terms and (self.kind != TEXT or self.categories or self.n_rare):
             raise ValueError("only free text has terms, and its values are no columns.")
+        if self.units and (self.kind != TEXT or self.n_encoded > len(self.units)):
+            raise ValueError("only text has units, and then it is not used in other ways.")
 
     @property
     def use(self) -> str:
@@ -134,6 +140,8 @@ class ColumnPlan:
             return "not used: constant"
         if self.is_free_text:
             return f"read as free text: {len(self.terms)} words and parts of words"
+        if self.units:
+            return f"a number for each unit: {', '.join(self.units)}"
         if self.kind == TEXT:
             together = f", {self.n_rare} rare ones one together" if self.n_rare else ""
             return f"{len(self.categories)} values became columns{together}"
@@ -154,7 +162,7 @@ class ColumnPlan:
     @property
     def n_encoded(self) -> int:
         """Number of columns that it becomes."""
-        n_values = len(self.categories) + (self.n_rare > 0)
+        n_values = len(self.categories) + (self.n_rare > 0) + len(self.units or ())
         return n_values + len(self.terms) if self.kind == TEXT else 1
 
 
@@ -166,9 +174,10 @@ class ViewPlan:
     `find_shift`. Truth values become 0 and 1, and dates
     become days since 1970-01-01. Each of the `MOST_CATEGORIES` most frequent values of text becomes
     a column of 0 and 1, as does a missing cell; values in fewer than `RARE_WORD` rows, all others,
-    and later those that were not in the training rows share one. Free text becomes the weighted
-    counts of its words and parts of words, in sparse columns; missing text has none. Columns of
-    text come after the others, and free text last.
+    and later those that were not in the training rows share one. Of numbers with units, such as
+    "90 min" and "2 Seasons", each unit becomes a column, 0 in rows with another. Free text becomes
+    the weighted counts of its words and parts of words, in sparse columns; missing text has none.
+    Columns of text come after the others, and free text last.
     """
 
     columns: list[ColumnPlan]  # that are used, in the order of the table
@@ -212,7 +221,14 @@ class ViewPlan:
         for j, (_, reason) in sorted(dropped.items()):
             missing = float(1 - survey.n_known[j] / n_present)
             others.append(ColumnPlan(_name(survey, j), _kind(survey, j), missing, dropped=reason))
-        return cls(planned, others), used
+        plan = cls(planned, others)
+        plan._told.update(_name(survey, j) for j in used if _ends_and_odd(survey, j, kinds[j])[1])
+        return plan, used
+
+    @cached_property
+    def _told(self) -> set[str]:
+        """Columns of whose odd cells this process has warned; not stored."""
+        return set()
 
     @property
     def n_encoded(self) -> int:
@@ -232,7 +248,7 @@ class ViewPlan:
         for column in (self.columns[j] for j in self._order):
             values = ["missing" if value is None else value for value in column.categories]
             values += ["other values"] * (column.n_rare > 0)
-            values += [f"term {term}" for term in column.terms]
+            values += [*(column.units or ()), *(f"term {term}" for term in column.terms)]
             is_text = column.kind == TEXT
             for name in [f"{column.name}_{v}" for v in values] if is_text else [column.name]:
                 while name in names:
@@ -271,7 +287,9 @@ class ViewPlan:
         blocks = [numbers]
         for j in self._order:
             column = self.columns[j]
-            if column.kind == TEXT:
+            if column.units:
+                blocks.append(_read_cells(rows, j, TEXT, column, self._told if judge else None))
+            elif column.kind == TEXT:
                 encode = _terms if column.is_free_text else _one_hot
                 blocks.append(encode(column, *rows.distinct(j)))
         if len(blocks) == 1:
@@ -292,9 +310,10 @@ class ViewPlan:
             if typed:
                 block = rows.select_columns(typed).numbers(allowed=AS_NUMBERS)
                 numbers[:, np.isin(at, typed)] = block
+            told = self._told if judge else None
             for k, j in enumerate(at):
                 if j not in typed:
-                    numbers[:, k] = _read_cells(rows, j, types[j], self.columns[j], judge)
+                    numbers[:, k] = _read_cells(rows, j, types[j], self.columns[j], told)
         stored = numbers.data if sparse.issparse(numbers) else numbers
         if stored.size and not (np.nanmax(np.abs(stored), initial=0) <= LARGEST):
             check_finite(rows.select_columns(at), _filled(numbers, np.zeros(len(at))))
@@ -342,21 +361,23 @@ def _terms(column: ColumnPlan, codes: NDArray[np.intp], cells: Sequence[Any]) ->
 
 
 def _read_cells(
-    rows: Batch, j: int, kind: str, column: ColumnPlan, judge: bool
+    rows: Batch, j: int, kind: str, column: ColumnPlan, told: set[str] | None
 ) -> NDArray[np.float64]:
-    """Numbers or days of a column, (n_rows,), NaN where missing, or where a cell is odd."""
+    """Numbers or days, (n_rows,), NaN where missing or odd; of units, filled, (n_rows, n_units)."""
     if column.kind == DATE and kind == DATE:
         return days_of_column(rows, j)
     codes, cells = rows.distinct(j)
     read = [_read_cell(cell, column) for cell in cells]
-    odd = [value is None and not is_unknown(c) for value, c in zip(read, cells, strict=True)]
-    if any(odd) and judge:
-        _judge_new(rows, j, column, np.array([*odd, False])[codes])
-    return np.array([*read, None], dtype=float)[codes]
+    _judge_new(rows, j, column, read, told)
+    rest = [*column.units.values()] if column.units else None
+    return np.array([rest if of is None else of for of in (*read, None)], dtype=float)[codes]
 
 
-def _read_cell(cell: Any, column: ColumnPlan) -> float | None:
+def _read_cell(cell: Any, column: ColumnPlan) -> float | list[float] | None:
     """Number of a cell in a column of this kind, days of a date; None if it is something else."""
+    if units := column.units:
+        number, unit = (isinstance(cell, str) and spelled_measure(cell)) or (0.0, "")
+        return [number * (unit == each) for each in units] if unit in units else None
     if column.kind == DATE:
         return days(cell, column.date_order)
     if not isinstance(cell, str):
@@ -365,13 +386,19 @@ def _read_cell(cell: Any, column: ColumnPlan) -> float | None:
     return spelled_number(cell, column.decimal) if truth is None else truth
 
 
-def _judge_new(rows: Batch, j: int, column: ColumnPlan, odd: Mask) -> None:
-    """Refuse odd cells of new rows unless they are few, of which it warns."""
+def _judge_new(
+    rows: Batch, j: int, column: ColumnPlan, read: Sequence[Any], told: set[str] | None
+) -> None:
+    """Refuse odd cells of new rows, read as None, unless few or ``told`` is None; warn, once."""
     codes, cells = rows.distinct(j)
+    of_cells = [value is None and not is_unknown(c) for value, c in zip(read, cells, strict=True)]
+    if told is None or not any(of_cells):
+        return
+    odd = np.array([*of_cells, False])[codes]
     first, n_odd, n_known = int(np.argmax(odd)), int(odd.sum()), int((codes >= 0).sum())
     what = "date" if column.kind == DATE else "number"
-    cell = cells[codes[first]]
-    report = _report(rows.place(first, j), cell, what, n_odd, n_known)
+    cell, unit = cells[codes[first]], f" of {' or '.join(column.units)}" if column.units else ""
+    report = _report(rows.place(first, j), cell, what + unit, n_odd, n_known)
     other = POINT if column.decimal == COMMA else COMMA
     if column.kind == NUMBER and spelled_number(str(cell), other) is not None:
         report += f" with the decimal {column.decimal!r} of the training rows"
@@ -379,10 +406,12 @@ def _judge_new(rows: Batch, j: int, column: ColumnPlan, odd: Mask) -> None:
         report += f" with the {column.date_order or 'year first'}, as in the training rows"
     if n_odd > max(1, MOST_ODD * n_known):
         raise ValueError(
-            f"{report}. In training the column had {what}s: correct such cells, or leave unknown "
-            "ones empty."
+            f"{report}. In training the column had {what}s{unit}: correct such cells, or leave "
+            "unknown ones empty."
         )
-    warn_user(report + _TAKEN_AS_MISSING)
+    if column.name not in told:
+        warn_user(report + _TAKEN_AS_MISSING)
+        told.add(column.name)
 
 
 def _report(place: str, cell: Any, what: str, n_odd: int, n_known: int) -> str:
@@ -434,7 +463,7 @@ def _judge_columns(
     kinds = {j: judge_column(survey, j, day_first) for j in used}
     terms = {}
     for j, kind in kinds.items():
-        if kind.name != TEXT or not _has_many_values(survey, j):
+        if kind.name != TEXT or survey.cells[j].units(RARE_WORD) or not _has_many_values(survey, j):
             continue
         counts, stated = survey.cells[j].texts.terms, _name(survey, j) in text
         if _is_free_text(survey, j, counts, stated=stated):
@@ -442,6 +471,14 @@ def _judge_columns(
         elif reason := _too_many_values(survey, j):
             cure = "use it, group its values" if stated else f"read its words, use {_TEXT}"
             dropped[j] = f"To {cure}.", reason
+    ends = {j: n for j, kind in kinds.items() if (n := _ends_and_odd(survey, j, kind)[0])}
+    if ends:
+        j = next(iter(ends))
+        cell = survey.cells[j].first[f"end{kinds[j].decimal}"][1]
+        warn_user(
+            f"{survey.origin.table}: {sum(ends.values())} cells such as {quote(cell)} are read as "
+            f"the number in them, in columns {some([_name(survey, j) for j in ends])}."
+        )
     _warn_of_dropped(survey, dropped)
     return dropped, kinds, terms
 
@@ -461,7 +498,11 @@ def judge_column(survey: TableSurvey, j: int, day_first: bool | None = None) -> 
             f"{place}: {quote(cell)} is not a number, text or date; correct it, or leave the "
             "column out."
         )
-    if types[DATE] + n["date-like"] == n_known > 0:
+    n_odd = _ends_and_odd(survey, j, Kind(DATE))[1]
+    if n_odd < n_known and n_odd <= MOST_ODD * n_known:
+        if cells is not None and n_odd:
+            report = _report(*cells.first["no date"], "date", n_odd, n_known)
+            warn_user(report + _TAKEN_AS_MISSING)
         return Kind(DATE, order="" if cells is None else _date_order(survey, j, cells, day_first))
     if types[TRUTH] + n["truth"] == n_known > 0:
         return Kind(TRUTH)
@@ -508,17 +549,16 @@ def _judge_numbers(survey: TableSurvey, j: int, cells: CellSurvey) -> Kind:
     """Kind of a column of text, of which some cells may be numbers."""
     n, n_known, typed = cells.n, int(survey.n_known[j]), survey.n_typed(j)
     decimal = COMMA if n["number,"] > n["number."] else POINT
-    n_odd = n_known - typed - n[f"number{decimal}"]
+    n_odd = _ends_and_odd(survey, j, Kind(NUMBER, decimal))[1]
     if decimal == COMMA and n["short"] and n["group,"] + n["short"] == n["number,"]:
         _refuse_thousands(*cells.first["group,"])
     if not n_odd:
         return Kind(NUMBER, decimal)
-    if 2 * (typed + n["like"]) <= n_known:
+    if survey.cells[j].units(RARE_WORD) or 2 * (typed + n["like"]) <= n_known:
         return Kind(TEXT)
-    report = _report(*cells.first[f"odd{decimal}"], "number", n_odd, n_known)
-    as_words = _as_text(survey, j)
-    n_words = n["known"] - max(n["number."], n["number,"])
-    if len(cells.codes) >= ENOUGH_CODES and 2 * n["code"] >= n_words:
+    first = cells.first.get(f"odd{decimal}") or cells.first[f"end{decimal}"]
+    report, as_words = _report(*first, "number", n_odd, n_known), _as_text(survey, j)
+    if len(cells.codes) >= ENOUGH_CODES and 2 * n["code"] >= n_odd:
         warn_user(
             f"{report}. There are several such codes, so the column is read as text; {as_words} "
             "confirms this."
@@ -533,6 +573,17 @@ def _judge_numbers(survey: TableSurvey, j: int, cells: CellSurvey) -> Kind:
         )
     warn_user(report + _TAKEN_AS_MISSING)
     return Kind(NUMBER, decimal)
+
+
+def _ends_and_odd(survey: TableSurvey, j: int, kind: Kind) -> tuple[int, int]:
+    """Cells of a column that are ends of a scale, if they are not most of its numbers; odd ones."""
+    n = survey.cells[j].n if j in survey.cells else Counter[str]()
+    n_known, n_ends = int(survey.n_known[j]), n[f"end{kind.decimal}"]
+    if kind.name != NUMBER:
+        return 0, (n_known - survey.types[j][DATE] - n["date-like"]) * (kind.name == DATE)
+    n_numbers = survey.n_typed(j) + n[f"number{kind.decimal}"]
+    n_ends = n_ends if n_ends <= n_numbers else 0
+    return n_ends, n_known - n_numbers - n_ends
 
 
 def _as_text(survey: TableSurvey, j: int) -> str:
@@ -641,15 +692,16 @@ def _plan_column(
 ) -> ColumnPlan:
     n_known = int(survey.n_known[j])
     missing = (n_rows - n_known) / max(n_rows, 1)
+    if amounts is None and (units := survey.cells[j].units(RARE_WORD)):
+        means = {unit: of.total / n_known for unit, of in units.items()}  # 0 in other rows
+        constant = len(units) == 1 and all(of.lowest >= of.highest for of in units.values())
+        return ColumnPlan(_name(survey, j), TEXT, missing, constant=constant, units=means)
     if amounts is None:  # it has text
         counts = survey.cells[j].texts.counts or {}
         categories, n_rare = categories_of(counts, n_rows - n_known)
         constant = len(categories) + n_rare == 1
         return ColumnPlan(_name(survey, j), TEXT, missing, 0.0, POINT, categories, n_rare, constant)
-    n_odd = 0
-    if j in survey.cells and kind.name == NUMBER:
-        cells = survey.cells[j]
-        n_odd = cells.n["known"] - cells.n[f"number{kind.decimal}"]
+    n_odd = _ends_and_odd(survey, j, kind)[1]
     missing, mean = missing + n_odd / max(n_rows, 1), amounts.total / max(n_known - n_odd, 1)
     constant, shift = amounts.lowest >= amounts.highest, 0.0
     if log and kind.name == NUMBER and amounts.sizes:

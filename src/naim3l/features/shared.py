@@ -243,7 +243,7 @@ def find_shared(
     planned = dict[str, Found]()
     for name, of_views in _columns_by_name(plans, surveys, allowed).items():
         of_views = _of_one_kind(of_views)
-        if len(of_views) > 1 and _first(of_views).kind == TEXT:
+        if len(of_views) > 1 and _has_values(_first(of_views)):
             of_views = _with_categories(name, of_views, surveys)
         if len(of_views) > 1:
             planned[name] = of_views
@@ -258,12 +258,16 @@ def find_shared(
             into = np.flatnonzero(np.isin(source, list(own)))
             plan = ViewPlan([column for _, column in own.values()], [])
             parts[view] = SharedPart(plan, positions, into, np.zeros(len(into)), np.ones(len(into)))
-    is_value = np.array([column.kind == TEXT for column in whole.columns])[source]
+    is_value = np.array([*map(_has_values, whole.columns)])[source]
     return SharedColumns(list(planned), whole.encoded_names(), source, is_value, parts)
 
 
 def _first(of_views: Found) -> ColumnPlan:
     return next(iter(of_views.values()))[1]
+
+
+def _has_values(column: ColumnPlan) -> bool:
+    return column.kind == TEXT and not column.units
 
 
 def _columns_by_name(
@@ -285,8 +289,11 @@ def _columns_by_name(
 
 
 def _of_one_kind(of_views: Found) -> Found:
-    """Those of the kind that most views have: text, dates, or numbers, with truth values."""
-    kinds = {v: of.kind if of.kind in (TEXT, DATE) else "" for v, (_, of) in of_views.items()}
+    """Those of the kind, and units, that most views have; truth values are numbers."""
+    kinds = {
+        v: (of.kind if of.kind in (TEXT, DATE) else "", *(of.units or ()))
+        for v, (_, of) in of_views.items()
+    }
     usual = max(kinds.values(), key=list(kinds.values()).count)
     return {view: of for view, of in of_views.items() if kinds[view] == usual}
 

@@ -22,9 +22,8 @@ from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
 from naim3l.features.cells import (
     NUMBERS,
-    ORDERS,
     POINT,
-    READINGS,
+    UNIT,
     as_text,
     days,
     days_of_array,
@@ -39,6 +38,7 @@ AS_NUMBERS = "numbers, or NaN where they are unknown; give text and dates in a d
 # Different values that are counted exactly; beyond that, those with the smallest hashes are kept.
 MOST_VALUES = 100_000
 MOST_PATTERNS = 10_000  # different sets of known columns of rows that are counted
+MOST_UNITS = 5  # of a column of numbers with units
 ENOUGH_CODES = 3  # different codes that make a column with numbers one of codes
 _HEAD = 100  # number of rows that rule out most columns as ids
 
@@ -383,11 +383,11 @@ class CellSurvey:
     ) -> "CellSurvey":
         """The survey with tags of the different known cells, given by code, cell and rows."""
         n, found, firsts = self.n, list[str](), dict[str, tuple[int, Any]]()
-        sums = dict.fromkeys((*READINGS, "truth", *ORDERS), Amounts())
+        sums = defaultdict[str, Amounts](Amounts)
         numbers, read = np.full(codes.max(initial=-1) + 1, np.nan), defaultdict(list)
         for k, cell, n_rows in known:
             tags, values = tags_of(cell)
-            for tag in tags:
+            for tag in tags if "date-like" in tags else (*tags, "no date"):
                 n[tag] += n_rows
                 firsts.setdefault(tag, (k, cell))
             for reading, value in values.items():
@@ -400,8 +400,8 @@ class CellSurvey:
             numbers[k] = values.get(POINT, np.nan)
             if "code" in tags:
                 found.append(cell)
-        for reading in READINGS:
-            cells, rows = np.array(read[reading], dtype=float).reshape(-1, 2).T
+        for reading, pairs in read.items():
+            cells, rows = np.array(pairs).T
             sums[reading] = sums[reading]._replace(sizes=count_sizes(cells, rows))
         of_numbers = self.numbers
         if n["number."] == n["known"] > n["truth"]:
@@ -412,7 +412,8 @@ class CellSurvey:
             for tag, (k, cell) in firsts.items()
         }
         some_codes = frozenset(sorted(found)[:ENOUGH_CODES])  # the same for any batches
-        return replace(self, n=n, sums=sums, first=first, numbers=of_numbers, codes=some_codes)
+        some_sums = _without_many_units(sums)
+        return replace(self, n=n, sums=some_sums, first=first, numbers=of_numbers, codes=some_codes)
 
     def combine(self, other: "CellSurvey") -> "CellSurvey":
         """Survey of these cells, followed by others."""
@@ -420,7 +421,7 @@ class CellSurvey:
             return CellSurvey._unusable(self.n["known"] + other.n["known"], fault)
         return CellSurvey(
             self.n + other.n,
-            _combine_items(self.sums, other.sums, Amounts.combine),
+            _without_many_units(_combine_items(self.sums, other.sums, Amounts.combine)),
             other.first | self.first,
             self.texts.combine(other.texts),
             self.numbers.combine(other.numbers),
@@ -428,10 +429,22 @@ class CellSurvey:
             frozenset(sorted(self.codes | other.codes)[:ENOUGH_CODES]),
         )
 
+    def units(self, least: int) -> dict[str, Amounts]:
+        """Amounts by unit, of cells that all have one, each in at least so many rows; or none."""
+        units = {r.removeprefix(UNIT): of for r, of in sorted(self.sums.items()) if UNIT in r}
+        rows = [sum((of.sizes or {}).values()) for of in units.values()]
+        return units if sum(rows) == self.n["known"] and min(rows, default=0) >= least else {}
+
     @classmethod
     def _unusable(cls, n_known: int, fault: Exception) -> "CellSurvey":
         n = Counter(known=n_known)
         return cls(n, {}, {}, ValueCounts.of({}), IdEvidence(n_known), fault=fault)
+
+
+def _without_many_units(sums: Mapping[str, Amounts]) -> dict[str, Amounts]:
+    """Sums without units if there are too many, after which they are not those of all cells."""
+    units = {reading for reading in sums if UNIT in reading}
+    return {r: of for r, of in sums.items() if r not in units or len(units) <= MOST_UNITS}
 
 
 @dataclass(frozen=True)
