@@ -277,7 +277,7 @@ def rare_words(column: Any, meanings: Collection[str]) -> set[str]:
 
 def _words_of(column: Any, allowed: Collection[str]) -> set[str] | None:
     """Different cells of a pandas column as words; None if one is not allowed."""
-    numbers = [spelled_number(entry, POINT) for entry in allowed]
+    numbers = [float(entry) for entry in allowed if entry.lstrip("-").isdecimal()]
     if column.dtype.kind in "iuf" and not column.dropna().isin(numbers).all():
         return None  # without a look at each cell: there may be very many such columns
     try:

@@ -577,6 +577,8 @@ def _judge_numbers(survey: TableSurvey, j: int, cells: CellSurvey) -> Kind:
 
 def _ends_and_odd(survey: TableSurvey, j: int, kind: Kind) -> tuple[int, int]:
     """Cells of a column that are ends of a scale, if they are not most of its numbers; odd ones."""
+    if kind.name == NUMBER and j not in survey.cells:
+        return 0, 0
     n = survey.cells[j].n if j in survey.cells else Counter[str]()
     n_known, n_ends = int(survey.n_known[j]), n[f"end{kind.decimal}"]
     if kind.name != NUMBER:
