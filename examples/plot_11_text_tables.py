@@ -18,6 +18,7 @@ import pandas as pd
 from sklearn.compose import make_column_transformer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from naim3l import NAIM3LCV, evaluate
@@ -99,7 +100,7 @@ for view, columns in model.columns_.items():
 
 # %%
 # The usual alternative is a logistic regression for each genre on TF-IDF of the text, in each
-# catalogue by itself; here also with the other columns.
+# catalogue by itself, whose strength is chosen in folds; here also with the other columns.
 
 
 def logistic(name, with_others):
@@ -110,10 +111,9 @@ def logistic(name, with_others):
         columns += [(StandardScaler(), [of]) for of in ("year", "minutes") if of in X[name]]
     encode = make_column_transformer(*columns)
     known, new = encode.fit_transform(X[name].fillna("")), encode.transform(X_test[name].fillna(""))
-    scores = [
-        LogisticRegression(C=10).fit(known, y[name][genre]).decision_function(new)
-        for genre in GENRES
-    ]
+    model = LogisticRegression(solver="liblinear")
+    tuned = GridSearchCV(model, {"C": [1, 10, 100]}, scoring="roc_auc", cv=3)
+    scores = [tuned.fit(known, y[name][genre]).decision_function(new) for genre in GENRES]
     return np.column_stack(scores)
 
 
@@ -129,12 +129,13 @@ auc = {
 pd.DataFrame(auc).round(1)
 
 # %%
-# One model of all catalogues is at least level with logistic regressions of each. In words with
+# One model of all catalogues is level with logistic regressions of each, or better. In words with
 # several endings, parts of words help. What the catalogues say of a film that is in all of them can
 # be fused.
 #
-# The same comparison on real titles, with three tables of different titles and 42 genres, is on
-# the page `Tables <../guide/tables.html#free-text>`_.
+# On real titles, in three tables of different titles, the macro-AUC of 42 genres is 83.3, 87.6 and
+# 89.8, and 82.2, 86.5 and 89.6 with logistic regressions on the same columns; see the page
+# `Tables <../guide/tables.html#free-text>`_.
 
 fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
 places = np.arange(4)

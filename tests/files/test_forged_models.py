@@ -25,7 +25,6 @@ CLASSES = sorted(set(MODELS) - {"DeepNAIM3L"})
 # Information that nothing computes with, and parameters, which have defaults.
 FREE = {"parameters", "roles_", "history_", "held_out_", "uncoupled_", "cv_results_", "written_by"}
 FREE |= {"metric_", "titles_", "made_"}
-FREE |= {"units"}  # which is newer than the kept files
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ from naim3l.features.survey import (
     types_and_missing,
 )
 from naim3l.features.terms import MOST_TERMS, N_TERMS, TermCounts, tf_idf
-from naim3l.files.stored import Flag, ListOf, MapOf, Maybe, Nested, Number, Sometimes, Text, Whole
+from naim3l.files.stored import Flag, ListOf, MapOf, Maybe, Nested, Number, Text, Whole
 from naim3l.input.batches import (
     LARGEST,
     Batch,
@@ -119,7 +119,7 @@ class ColumnPlan:
         "terms": ListOf(Whole(0, N_TERMS - 1), "terms"),
         "idf": ListOf(Number(above=0), "terms"),
         "log_shift": Number(0, LARGEST),
-        "units": Sometimes(MapOf(Number(0, LARGEST))),
+        "units": Maybe(MapOf(Number(0, LARGEST))),
     }
 
     def _check_stored(self) -> None:
@@ -455,7 +455,8 @@ def _judge_columns(
     dropped = {j: (cure, f"{ID_REASON}{reason}") for j, reason in find_ids(survey).items()}
     least = min(max(FEWEST_KNOWN, FEWEST_SHARE * n_rows), n_rows / 2)
     for j in np.flatnonzero(n_known < least).tolist():
-        dropped[j] = (f"To use it, {_KEEP}", f"{n_known[j]} known values in {n_rows} rows")
+        cure = f"To use it, {_KEEP}" if n_known[j] else ""
+        dropped[j] = (cure, f"{n_known[j]} known values in {n_rows} rows")
     for j, name in enumerate(survey.columns or ()):
         if name in keep:
             dropped.pop(j, None)
@@ -660,8 +661,8 @@ def _warn_of_dropped(survey: TableSurvey, dropped: Mapping[int, tuple[str, str]]
         return
     for j, (cure, reason) in sorted(dropped.items()):
         # A column without a name cannot be kept by name.
-        cure = "" if survey.columns is None else " " + cure.format([survey.columns[j]])
-        warn_user(f"{survey.place(j)}: {reason}. It is dropped.{cure}")
+        cure = "" if survey.columns is None else cure.format([survey.columns[j]])
+        warn_user(f"{survey.place(j)}: {reason}. It is dropped. {cure}".rstrip())
 
 
 def _check_sizes(survey: TableSurvey, kinds: Mapping[int, Kind]) -> dict[int, Amounts]:
