@@ -20,10 +20,10 @@ SIZES, KNOWN = (100, 500, 1500), (0.05, 0.2, 1.0)
 OURS = "naim3l"
 METHODS = {
     OURS: "naim3l",
-    "logistic": "logistic regression",
+    "logistic": "logistic",
     "boosting": "boosting",
-    "logistic, shared": "logistic regression, age and sex stacked",
-    "boosting, shared": "boosting, age and sex stacked",
+    "logistic, shared": "logistic, stacked",
+    "boosting, shared": "boosting, stacked",
     "base rates": "base rates",
 }
 # Title, name of a measure, whether more is better, and digits.
@@ -120,10 +120,10 @@ def tables_of(records, cells, seeds):
         lines += [f"{title}:", "", _head()]
         for n, known in cells:
             whole = [s for s in seeds if all((n, known, s, of) in records for of in METHODS)]
-            if not whole:
+            if len(whole) < 2:
                 continue
             values = {of: [records[n, known, s, of][measure] for s in whole] for of in METHODS}
-            where = f"{n} rows, {100 * known:.0f} %"
+            where = f"{n}, {100 * known:.0f} %"
             best, mean, error = compare(values, more_is_better)
             n_compared += 1
             mark = ""
@@ -134,9 +134,9 @@ def tables_of(records, cells, seeds):
                 f"{'**' * (of == best)}{np.mean(found):.{digits}f}{'**' * (of == best)}"
                 for of, found in values.items()
             ]
-            lines.append(
-                f"| {where} | {len(whole)} | {' | '.join(row)} | {mean:+.2f} ± {error:.2f}{mark} |"
-            )
+            n_seeds = "" if len(whole) == len(seeds) else f" ({len(whole)} seeds)"
+            row.insert(1, f"{mean:+.2f} ± {error:.2f}{mark}")
+            lines.append(f"| {where}{n_seeds} | {' | '.join(row)} |")
         lines.append("")
     lines.append(
         f"naim3l is more than {MARGIN} points behind the best rival in {len(behind)} of "
@@ -146,7 +146,8 @@ def tables_of(records, cells, seeds):
 
 
 def _head():
-    titles = ["rows, known", "seeds", *METHODS.values(), "naim3l beside the best rival"]
+    ours, *rivals = METHODS.values()
+    titles = ["rows, known", ours, "beside best", *rivals]
     return f"| {' | '.join(titles)} |\n{'| --- ' * len(titles)}|"
 
 
