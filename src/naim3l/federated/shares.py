@@ -1,0 +1,457 @@
+"""One round by file: each site shares sums over labels, and finishes its own model with the total.
+
+`LabelSubspaceRidge` needs nothing else of other tables: a matrix of label by label for every ridge,
+and how often each label is yes and known. Weights are those of one fit to the tables of all sites.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from naim3l import __version__
+from naim3l._arrays import Matrix
+from naim3l._text import quote, some
+from naim3l._warnings import warn_user
+from naim3l.estimators.ridge_fits import all_pairs, label_products
+from naim3l.estimators.subspace import LabelSubspaceRidge
+from naim3l.estimators.training import Alone
+from naim3l.files.archive import Archive, write_archive
+from naim3l.files.atomic_write import Path_
+from naim3l.files.checkpoint import fingerprint
+from naim3l.files.stored import Array, MapOf, Names, Plain, Text, Whole, dump, restore
+
+FORMAT, VERSION = "naim3l share", 1
+# Fewest yes, and fewest no, of a label with which it takes part at a site.
+MIN_COUNT = 10
+# Parameters on which the sums depend, and which all sites must have alike.
+AGREED = ("ridge", "shrinkage", "positive_weight", "fit_intercept")
+
+Model = TypeVar("Model")
+
+
+class Elsewhere(Alone):
+    """What a site knows of the others: the labels of the study, and their sums.
+
+    ``left_out`` are labels of which the site says nothing, as if its tables did not have them.
+    """
+
+    several = True
+
+    def __init__(
+        self,
+        labels: Sequence[str] | None = None,
+        left_out: Sequence[str] = (),
+        counts: Any = (0, 0),
+        products: Mapping[float, Matrix] = Alone.products,
+    ) -> None:
+        self.labels, self.left_out = labels, set(left_out)
+        self.counts, self.products = counts, products
+
+    def place_labels(self, labels: list[str], positions: Any) -> tuple[list[str], Any]:
+        study = labels if self.labels is None else list(self.labels)
+        if unknown := [label for label in labels if label not in study]:
+            raise ValueError(
+                f"labels {some(unknown)} are not among those of the study, {some(study)}: rename "
+                "these columns, or leave them out."
+            )
+        at = {label: k for k, label in enumerate(labels) if label not in self.left_out}
+        placed = {
+            table: [of[at[label]] if label in at else None for label in study]
+            for table, of in positions.items()
+        }
+        return study, placed
+
+    def settle(self, problem: Any) -> None:
+        problem.settle(self.counts)
+
+
+@dataclass(frozen=True)
+class Share:
+    """Sums over the rows of one site, or of several: all that the sites of a study exchange.
+
+    Attributes
+    ----------
+    labels : list of str
+        Labels of the study.
+    parameters : dict
+        Parameters of the estimator on which the sums depend.
+    sites : dict of str to int
+        Names of the sites, and the minimum count of each.
+    ridges : ndarray of shape (n_ridges,)
+        Ridges for which there are sums.
+    counts : ndarray of int, of shape (2, n_labels)
+        How many entries of each label are yes, and how many are known.
+    n_sites : ndarray of int, of shape (n_labels,)
+        Number of sites at which each label takes part.
+    products : ndarray of shape (n_ridges, n_labels * (n_labels + 1) / 2)
+        Upper triangles: what ridge regression explains of each pair of labels.
+
+    Examples
+    --------
+    >>> from naim3l import LabelSubspaceRidge, datasets
+    >>> from naim3l.federated import share
+    >>> data = datasets.make_unpaired(200, n_labels=3, labels_per_row=1, random_state=0)
+    >>> share(data.views, data.labels, LabelSubspaceRidge(ridge=1.0), site="north").products.shape
+    (1, 6)
+    """
+
+    labels: list[str]
+    parameters: dict[str, Any]
+    sites: dict[str, int]
+    ridges: Matrix
+    counts: NDArray[np.int64]
+    n_sites: NDArray[np.int64]
+    products: Matrix
+
+    _stored: ClassVar[dict[str, Any]] = {
+        "labels": Names("labels"),
+        "parameters": MapOf(Plain()),
+        "sites": MapOf(Whole(0)),
+        "ridges": Array("f", "ridges", above=0),
+        "counts": Array("i", 2, "labels", low=0),
+        "n_sites": Array("i", "labels", low=0),
+        "products": Array("f", "ridges", "pairs"),
+        "seal": Text(),
+    }
+
+    @property
+    def study(self) -> str:
+        """Fingerprint of the labels and parameters, which are the same at all sites of a study."""
+        return fingerprint([], {"labels": self.labels, "parameters": self.parameters})[:16]
+
+    @property
+    def seal(self) -> str:
+        """Fingerprint of the whole share, by which sites can compare files on the telephone."""
+        arrays = [self.ridges, self.counts, self.n_sites, self.products]
+        return fingerprint(arrays, {"study": self.study, "sites": self.sites})[:32]
+
+    @property
+    def left_out(self) -> list[str]:
+        """Labels that take part at no site of these."""
+        return [label for label, n in zip(self.labels, self.n_sites, strict=True) if not n]
+
+    def matrices(self) -> dict[float, Matrix]:
+        """The sums by ridge.
+
+        Returns
+        -------
+        dict of float to ndarray of shape (n_labels, n_labels)
+            What ridge regression explains of each pair of labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from naim3l.federated import Share
+        >>> counts, triangle = np.array([[9, 8], [20, 20]]), np.array([[3.0, 1.0, 2.0]])
+        >>> Share(["flu", "gout"], {}, {}, np.ones(1), counts, counts[0], triangle).matrices()
+        {1.0: array([[3., 1.],
+               [1., 2.]])}
+        """
+        c, found = len(self.labels), dict[float, Matrix]()
+        for ridge, triangle in zip(self.ridges.tolist(), self.products, strict=True):
+            G = np.zeros((c, c))
+            G[np.triu_indices(c)] = triangle
+            found[ridge] = G + np.triu(G, 1).T
+        return found
+
+    def save(self, path: Path_) -> None:
+        """Write the share to a file, completely or not at all.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Such as "north.share".
+
+        Examples
+        --------
+        >>> from naim3l import LabelSubspaceRidge, datasets
+        >>> from naim3l.federated import Share, share
+        >>> data = datasets.make_unpaired(200, n_labels=3, labels_per_row=1, random_state=0)
+        >>> made = share(data.views, data.labels, LabelSubspaceRidge(), site="north")
+        >>> made.save("north.share")
+        >>> Share.load("north.share").seal == made.seal
+        True
+        """
+        stored = dump(self, Share)
+        document = {"format": FORMAT, "version": VERSION, "written_by": {"naim3l": __version__}}
+        write_archive(path, document | {"share": stored.document}, stored.arrays)
+
+    @classmethod
+    def load(cls, path: Path_) -> "Share":
+        """Share from a file that `save` wrote, checked; nothing in it is run.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Path of the file.
+
+        Returns
+        -------
+        Share
+            As it was saved.
+
+        Raises
+        ------
+        ModelFileError
+            The file is damaged, was changed, or is of another kind or version.
+
+        Examples
+        --------
+        See `save`.
+        """
+        with Archive(path, format=FORMAT, newest_version=VERSION) as archive:
+            return restore(cls, archive.document.get("share"), archive)
+
+    def _to_stored(self) -> dict[str, Any]:
+        return {**vars(self), "seal": self.seal}
+
+    @classmethod
+    def _from_stored(cls, values: dict[str, Any]) -> "Share":
+        seal, c = values.pop("seal"), len(values["labels"])
+        if values["products"].shape[1] != c * (c + 1) // 2 or not values["sites"]:
+            raise ValueError("it has no sites, or products that are not those of its labels.")
+        if (found := cls(**values)).seal != seal:
+            raise ValueError("it was changed after it was written.")
+        return found
+
+    def _check_study(self, other: "Share") -> None:
+        """Refuse a share of another study, and say in what it differs."""
+        mine, its = (" and ".join(map(repr, of.sites)) for of in (self, other))
+        if self.labels != other.labels:
+            apart = [label for label in self.labels if label not in other.labels]
+            apart += [label for label in other.labels if label not in self.labels]
+            what = f"labels {some(apart)} are not in both" if apart else "their order differs"
+            raise ValueError(
+                f"{mine} and {its} have different labels: {what}. Give all sites the same list."
+            )
+        for name, value in self.parameters.items():
+            if other.parameters.get(name) != value:
+                raise ValueError(
+                    f"the sites are of different studies: {name} is {quote(value)} at {mine}, and "
+                    f"{quote(other.parameters.get(name))} at {its}."
+                )
+        if not np.array_equal(self.ridges, other.ridges):
+            raise ValueError(f"{mine} and {its} have sums for different ridges.")
+
+    def _plus(self, other: "Share") -> "Share":
+        """The sums of both."""
+        self._check_study(other)
+        if twice := self.sites.keys() & other.sites.keys():
+            raise ValueError(f"site {min(twice)!r} is there twice; combine each site once.")
+        return self._add(other, 1, self.sites | other.sites)
+
+    def _without(self, own: "Share") -> "Share":
+        """The sums of the other sites."""
+        self._check_study(own)
+        rest = self._add(own, -1, {s: k for s, k in self.sites.items() if s not in own.sites})
+        known = np.concatenate([rest.counts[0], rest.counts[1] - rest.counts[0], rest.n_sites])
+        if (known < 0).any() or (not rest.sites and known.any()):
+            raise ValueError(
+                f"the tables of site {min(own.sites)!r} are not those of its share: the labels are "
+                "counted differently. Finish with the same tables, or share and combine again."
+            )
+        return rest
+
+    def _add(self, other: "Share", sign: int, sites: dict[str, int]) -> "Share":
+        sums = {
+            name: getattr(self, name) + sign * getattr(other, name)
+            for name in ("counts", "n_sites", "products")
+        }
+        return replace(self, sites=sites, **sums)
+
+
+def share(
+    X: Any,
+    y: Any,
+    estimator: LabelSubspaceRidge,
+    *,
+    site: str,
+    labels: Sequence[str] | None = None,
+    min_count: int = MIN_COUNT,
+) -> Share:
+    """The sums of a site's tables, which are all that other sites need to know.
+
+    Parameters
+    ----------
+    X, y : tables and label tables
+        As for the fit of the estimator.
+    estimator : LabelSubspaceRidge
+        Unfitted. ridge, shrinkage, positive_weight and fit_intercept must be those of all sites;
+        the others are the site's own.
+    site : str
+        Name of the site, different from those of the others.
+    labels : sequence of str, optional
+        All labels of the study in an order that all sites agree on; own tables may lack some. By
+        default those of the own tables.
+    min_count : int, default=10
+        A label with fewer yes, or fewer no, takes no part at this site: its sums would tell of
+        single rows. A warning names such labels.
+
+    Returns
+    -------
+    Share
+        To be saved, read by people, and combined.
+
+    Examples
+    --------
+    >>> from naim3l import LabelSubspaceRidge, datasets
+    >>> from naim3l.federated import combine, finish, share
+    >>> data = datasets.make_unpaired(200, n_labels=3, labels_per_row=1, random_state=0)
+    >>> ridge = LabelSubspaceRidge(ridge=1.0, shrinkage=1.0, decide="sign")
+    >>> tables = {"north": "view0", "south": "view1"}
+    >>> def rows(site):
+    ...     view = tables[site]
+    ...     return {view: data.views[view]}, {view: data.labels[view]}
+    >>> common = combine([share(*rows(site), ridge, site=site) for site in tables])
+    >>> common.counts
+    array([[187, 122,  91],
+           [400, 400, 400]])
+    >>> finish(common, *rows("north"), ridge, site="north").views_
+    ['view0']
+    """
+    _check(estimator, site, min_count)
+    model, left_out = clone(estimator).set_params(decide="sign"), list[str]()
+    for _ in range(2):
+        problem = fit_at_site(model, Elsewhere(labels, left_out), _read(X, y))
+        counts = problem.label_counts.sum(axis=1)
+        few = (counts[1] > 0) & (np.minimum(counts[0], counts[1] - counts[0]) < min_count)
+        if not few.any():
+            break
+        left_out = [model.label_names_[k] for k in np.flatnonzero(few)]
+        warn_user(
+            f"site {site!r}: labels {some(left_out)} have fewer than {min_count} yes, or no; they "
+            "take no part here, and are predicted from what other sites know."
+        )
+    whole = problem.rotated().whole
+    ridges = list(dict.fromkeys(ridge for ridge, _ in all_pairs(model.ridge, model.shrinkage)))
+    c, products = len(model.label_names_), list[Matrix]()
+    for W in whole.ridge_solutions(ridges):
+        G = label_products(whole, W)
+        products.append((G + G.T)[np.triu_indices(c)] / 2)  # of which the estimator uses no more
+    return Share(
+        list(model.label_names_),
+        {name: getattr(model, name) for name in AGREED},
+        {site: int(min_count)},
+        np.array(ridges),
+        counts.astype(np.int64),
+        (counts[1] > 0).astype(np.int64),
+        np.array(products),
+    )
+
+
+def combine(shares: Sequence[Share]) -> Share:
+    """The sums of several sites, in the order of their names.
+
+    Parameters
+    ----------
+    shares : sequence of Share
+        Each of other sites of the same study.
+
+    Returns
+    -------
+    Share
+        With the sums, from which no site's own can be told if they are three or more.
+
+    Raises
+    ------
+    ValueError
+        Shares are of different studies, or two are of the same site.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from naim3l.federated import Share, combine
+    >>> ones = np.ones((1, 1))
+    >>> def of(site, n_yes):
+    ...     counts = np.array([[n_yes], [50]])
+    ...     return Share(["flu"], {}, {site: 10}, ones[0], counts, counts[0] * 0 + 1, ones)
+    >>> combine([of("south", 20), of("north", 12)]).counts
+    array([[ 32],
+           [100]])
+    """
+    if not shares:
+        raise ValueError("there are no shares to combine.")
+    return reduce(Share._plus, sorted(shares, key=lambda of: sorted(of.sites)))
+
+
+def finish(
+    common: Share, X: Any, y: Any, estimator: LabelSubspaceRidge, *, site: str
+) -> LabelSubspaceRidge:
+    """The model of a site, fitted to its own tables and the sums of all sites.
+
+    Weights are those of one fit of the estimator to the tables of all sites, if ridge and shrinkage
+    are given. If they are "auto", each site chooses them for itself, on its own held-out rows;
+    decisions and probabilities are learned from these in any case.
+
+    Parameters
+    ----------
+    common : Share
+        A result of `combine`, in which the site's own share is.
+    X, y : tables and label tables
+        Those of the site's share.
+    estimator : LabelSubspaceRidge
+        As for `share`.
+    site : str
+        Name of the site.
+
+    Returns
+    -------
+    LabelSubspaceRidge
+        Fitted.
+
+    Raises
+    ------
+    ValueError
+        The sums are of another study, without the site, or the tables are other ones.
+
+    Examples
+    --------
+    >>> from naim3l import LabelSubspaceRidge, datasets
+    >>> from naim3l.federated import finish, share
+    >>> data = datasets.make_unpaired(200, n_labels=3, labels_per_row=1, random_state=0)
+    >>> ridge, rows = LabelSubspaceRidge(ridge=1.0), (data.views, data.labels)
+    >>> finish(share(*rows, ridge, site="alone"), *rows, ridge, site="alone").ridge_
+    1.0
+    """
+    if site not in common.sites:
+        raise ValueError(f"the sums are of the sites {some(list(common.sites))}, not of {site!r}.")
+    min_count = common.sites[site]
+    own = share(X, y, estimator, site=site, labels=common.labels, min_count=min_count)
+    others = common._without(own)
+    known = Elsewhere(common.labels, own.left_out, others.counts, others.matrices())
+    return fit_at_site(clone(estimator), known, lambda model: model.fit(X, y))
+
+
+def fit_at_site(model: Model, site: Alone, fit: Callable[[Model], Any]) -> Any:
+    """What ``fit`` of a model returns, which knows meanwhile what a site knows of others."""
+    model._site = site  # type: ignore[attr-defined]
+    try:
+        return fit(model)
+    finally:
+        del model._site  # type: ignore[attr-defined]
+
+
+def _read(X: Any, y: Any) -> Callable[[Any], Any]:
+    # The options are for tables in chunks.
+    return lambda model: model._read_training(X, y, n_folds=0, open_checkpoint=lambda facts: None)
+
+
+def _check(estimator: Any, site: Any, min_count: Any) -> None:
+    if not isinstance(estimator, LabelSubspaceRidge):
+        raise TypeError(f"one round is for LabelSubspaceRidge, got {type(estimator).__name__}.")
+    if estimator.soft_labels:
+        raise ValueError("soft_labels must be 0: sums of filled-in labels are not exchanged.")
+    check_site(site, min_count)
+
+
+def check_site(site: Any, min_count: Any) -> None:
+    """Refuse a name or a minimum count that a site cannot have."""
+    if not isinstance(site, str) or not site.strip():
+        raise ValueError(f"site must be the name of the site, got {site!r}.")
+    if isinstance(min_count, bool) or not isinstance(min_count, int) or min_count < 0:
+        raise ValueError(f"min_count must be a whole number of 0 or more, got {min_count!r}.")
