@@ -12,7 +12,7 @@ GROUP = """Fit one model at several sites, which share nothing but sums over lab
 
 Each site writes a share of its own tables, somebody adds up the shares, and each site finishes its
 own model with the sums. No row, column or weight leaves a site. 'naim3l inspect' shows every number
-of a share; docs/guide/what-leaves-my-site.md says what can be told from them.
+of a share; 'What leaves my site?' in the user guide says what can be told from them.
 """
 MOST_LABELS = 12  # for which pairs are printed without --all
 
