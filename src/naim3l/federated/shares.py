@@ -152,12 +152,7 @@ class Share:
         {1.0: array([[3., 1.],
                [1., 2.]])}
         """
-        c, found = len(self.labels), dict[float, Matrix]()
-        for ridge, triangle in zip(self.ridges.tolist(), self.products, strict=True):
-            G = np.zeros((c, c))
-            G[np.triu_indices(c)] = triangle
-            found[ridge] = G + np.triu(G, 1).T
-        return found
+        return dict(zip(self.ridges.tolist(), symmetric(self.products), strict=True))
 
     def save(self, path: Path_) -> None:
         """Write the share to a file, completely or not at all.
@@ -314,33 +309,24 @@ def share(
     >>> finish(common, *rows("north"), ridge, site="north").views_
     ['view0']
     """
-    _check(estimator, site, min_count)
-    model, left_out = clone(estimator).set_params(decide="sign"), list[str]()
-    for _ in range(2):
-        problem = fit_at_site(model, Elsewhere(labels, left_out), _read(X, y))
-        counts = problem.label_counts.sum(axis=1)
-        few = (counts[1] > 0) & (np.minimum(counts[0], counts[1] - counts[0]) < min_count)
-        if not few.any():
-            break
-        left_out = [model.label_names_[k] for k in np.flatnonzero(few)]
-        warn_user(
-            f"site {site!r}: labels {some(left_out)} have fewer than {min_count} yes, or no; they "
-            "take no part here, and are predicted from what other sites know."
-        )
+    if not isinstance(estimator, LabelSubspaceRidge):
+        raise TypeError(f"one round is for LabelSubspaceRidge, got {type(estimator).__name__}.")
+    if estimator.soft_labels:
+        raise ValueError("soft_labels must be 0: sums of filled-in labels are not exchanged.")
+    model = clone(estimator)
+    problem, study, _ = read_site(model, X, y, site, labels, min_count)
+    counts = problem.label_counts.sum(axis=1)
     whole = problem.rotated().whole
     ridges = list(dict.fromkeys(ridge for ridge, _ in all_pairs(model.ridge, model.shrinkage)))
-    c, products = len(model.label_names_), list[Matrix]()
-    for W in whole.ridge_solutions(ridges):
-        G = label_products(whole, W)
-        products.append((G + G.T)[np.triu_indices(c)] / 2)  # of which the estimator uses no more
+    products = np.array([label_products(whole, W) for W in whole.ridge_solutions(ridges)])
     return Share(
-        list(model.label_names_),
+        study,
         {name: getattr(model, name) for name in AGREED},
         {site: int(min_count)},
         np.array(ridges),
         counts.astype(np.int64),
         (counts[1] > 0).astype(np.int64),
-        np.array(products),
+        triangles((products + products.swapaxes(1, 2)) / 2),  # the estimator uses no more
     )
 
 
@@ -436,22 +422,43 @@ def fit_at_site(model: Model, site: Alone, fit: Callable[[Model], Any]) -> Any:
         del model._site  # type: ignore[attr-defined]
 
 
-def _read(X: Any, y: Any) -> Callable[[Any], Any]:
-    # The options are for tables in chunks.
-    return lambda model: model._read_training(X, y, n_folds=0, open_checkpoint=lambda facts: None)
+def read_site(
+    model: Any, X: Any, y: Any, site: str, labels: Sequence[str] | None, min_count: int
+) -> tuple[Any, list[str], list[str]]:
+    """The problem of a site's tables, the labels of the study, and those too rare at the site.
 
-
-def _check(estimator: Any, site: Any, min_count: Any) -> None:
-    if not isinstance(estimator, LabelSubspaceRidge):
-        raise TypeError(f"one round is for LabelSubspaceRidge, got {type(estimator).__name__}.")
-    if estimator.soft_labels:
-        raise ValueError("soft_labels must be 0: sums of filled-in labels are not exchanged.")
-    check_site(site, min_count)
-
-
-def check_site(site: Any, min_count: Any) -> None:
-    """Refuse a name or a minimum count that a site cannot have."""
+    These are left out of the problem.
+    """
     if not isinstance(site, str) or not site.strip():
         raise ValueError(f"site must be the name of the site, got {site!r}.")
     if isinstance(min_count, bool) or not isinstance(min_count, int) or min_count < 0:
         raise ValueError(f"min_count must be a whole number of 0 or more, got {min_count!r}.")
+    reader, left_out = clone(model).set_params(decide="sign"), list[str]()
+    # For tables in chunks.
+    chunks: dict[str, Any] = {"n_folds": 0, "open_checkpoint": lambda facts: None}
+    for _ in range(2):
+        known = Elsewhere(labels, left_out)
+        problem = fit_at_site(reader, known, lambda of: of._read_training(X, y, **chunks))
+        n_yes, n_known = problem.label_counts.sum(axis=1)
+        few = (n_known > 0) & (np.minimum(n_yes, n_known - n_yes) < min_count)
+        if not few.any():
+            break
+        left_out = [reader.label_names_[k] for k in np.flatnonzero(few)]
+        warn_user(
+            f"site {site!r}: labels {some(left_out)} have fewer than {min_count} yes, or no; they "
+            "take no part here, and are predicted from what other sites know."
+        )
+    return problem, list(reader.label_names_), left_out
+
+
+def triangles(G: Matrix) -> Matrix:
+    """Upper triangles (..., n (n + 1) / 2) of symmetric matrices (..., n, n), row by row."""
+    return np.ascontiguousarray(G[(..., *np.triu_indices(G.shape[-1]))])
+
+
+def symmetric(of: Matrix) -> Matrix:
+    """Symmetric matrices (..., n, n) from their upper triangles."""
+    n = int(np.sqrt(2 * of.shape[-1]))
+    G, (i, j) = np.empty((*of.shape[:-1], n, n)), np.triu_indices(n)
+    G[..., i, j] = G[..., j, i] = of
+    return G

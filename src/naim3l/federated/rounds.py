@@ -1,0 +1,219 @@
+"""NAIM3L in rounds: solver "fast" at every site, with sums over views replaced by sums over sites.
+
+Each site runs the same iterations on its own tables. What views share in one fit, sites exchange:
+upper triangles of Gram matrices of their scores, a few numbers, and no weight, row or residual. All
+sites get the same answers, decide alike, and end with the weights of one fit to all tables.
+
+A transport provides a single function, `Exchange`. In turn it asks for the sums of named arrays of
+all sites, and `answer` is what the coordinator makes of them; it needs no data and keeps no state.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from naim3l._arrays import Arrays, Matrix
+from naim3l.estimators.naim3l import NAIM3L
+from naim3l.federated.shares import (
+    MIN_COUNT,
+    Elsewhere,
+    fit_at_site,
+    read_site,
+    symmetric,
+    triangles,
+)
+from naim3l.files.checkpoint import fingerprint
+from naim3l.problem.cost_model import choose_form
+from naim3l.problem.statistics_problem import StatisticsProblem
+from naim3l.solvers.nuclear import threshold_of_gram
+from naim3l.solvers.thresholding import shrink_labels, shrink_relaxed, sum_trace_norms
+
+ADD, SHRINK, END = "add", "shrink", "end"
+# Parameters that all sites must have alike.
+AGREED = ("lam", "ridge", "variant", "positive_weight", "fit_intercept", "mu", "max_iter", "tol")
+
+
+class Ask(NamedTuple):
+    """What all sites ask for at the same time, about the arrays that they send with it."""
+
+    what: str  # `ADD`, `SHRINK` or `END`
+    about: str = ""  # by which sites that are not at the same step notice it
+    threshold: float = 0.0
+
+
+Exchange = Callable[[Ask, Arrays], Arrays]
+
+
+def answer(asks: Mapping[str, Ask], sent: Mapping[str, Arrays]) -> Arrays:
+    """What a coordinator returns to all sites, given what each asks for and sends."""
+    first, *others = sorted(asks)
+    for site in others:
+        if asks[site] != asks[first]:
+            raise ValueError(
+                f"sites {first!r} and {site!r} are not at the same step: they ask for "
+                f"{asks[first].what} {asks[first].about} and {asks[site].what} "
+                f"{asks[site].about}. All need the same labels and parameters."
+            )
+    return from_sums(asks[first], add([sent[site] for site in sorted(sent)]))
+
+
+def add(arrays: Sequence[Arrays]) -> Arrays:
+    """Sums of arrays of the same names."""
+    return {name: np.sum([of[name] for of in arrays], axis=0) for name in arrays[0]}
+
+
+def from_sums(ask: Ask, sums: Arrays) -> Arrays:
+    """The sums, or for `SHRINK` what multiplies each label's scores, and their trace norms."""
+    if ask.what != SHRINK:
+        return sums
+    T, norms = threshold_of_gram(symmetric(sums["grams"]), ask.threshold)
+    return {"shrinkage": triangles(T), "norm": np.array(norms.sum())}
+
+
+class SiteProblem(StatisticsProblem):
+    """Statistics of the own tables, which ask for the sums of all sites where views share some."""
+
+    gram_roots = None  # weights of all sites may be more than labels
+
+    def __init__(self, own: StatisticsProblem, exchange: Exchange) -> None:
+        super().__init__(own.views, fit_intercept=own.fit_intercept, rows=own.rows)
+        self.rotations, self.exchange = own.rotations, exchange
+        sizes = [rows.stop - rows.start for rows in self.label_slices]
+        positive = {"positive": np.array([n > 0 for n in sizes], dtype=float)}
+        positive["n_positives"] = np.array(float(own.n_positives))
+        found = exchange(Ask(ADD, "positives"), positive)
+        self._n_positives = int(found["n_positives"])
+        # Nothing is sent for labels that are nowhere positive.
+        self.seen = np.flatnonzero(found["positive"])
+
+    @property
+    def n_positives(self) -> int:
+        return self._n_positives
+
+    def add_up(self, *numbers: float) -> Sequence[float]:
+        found = self.exchange(Ask(ADD, "numbers"), {"numbers": np.array(numbers, dtype=float)})
+        return found["numbers"].tolist()
+
+    def add_gram(self, K: Matrix) -> Matrix:
+        return symmetric(self.exchange(Ask(ADD, "gram"), {"gram": triangles(K)})["gram"])
+
+    def shrink(self, A: Matrix, threshold: float) -> tuple[Matrix, float]:
+        """Thresholded blocks of all labels, (n_block_rows, n_labels), and trace norms of all."""
+        blocks = [A[self.label_slices[k]] for k in self.seen]
+        grams = np.array([block.T @ block for block in blocks])
+        found = self.exchange(Ask(SHRINK, "", threshold), {"grams": triangles(grams)})
+        Z, shrinkage = np.zeros_like(A), symmetric(found["shrinkage"])
+        for k, block, T in zip(self.seen, blocks, shrinkage, strict=True):
+            Z[self.label_slices[k]] = block @ T
+        return Z, float(found["norm"])
+
+
+@shrink_labels.register
+def _(problem: SiteProblem, A: Matrix, threshold: float) -> tuple[Matrix, float | None]:
+    return problem.shrink(A, threshold) if threshold else (A.copy(), None)
+
+
+@shrink_relaxed.register
+def _(
+    problem: SiteProblem,
+    B: Matrix,
+    Z: Matrix,
+    scores: Matrix,
+    factors: Any,
+    threshold: Any,
+    *_: Any,
+) -> tuple[Matrix, Matrix, float, float, bool]:
+    B = factors[0] * B + factors[1] * Z + factors[2] * scores
+    Z = shrink_labels(problem, B, threshold)[0]
+    return B, Z, float(np.linalg.norm(scores - Z)), float(np.linalg.norm(Z)), True
+
+
+@sum_trace_norms.register
+def _(problem: SiteProblem, A: Matrix) -> float:
+    return problem.shrink(A, 0.0)[1]
+
+
+class InRounds(Elsewhere):
+    """A site that asks for sums while it fits."""
+
+    def __init__(self, labels: Any, left_out: Any, exchange: Exchange) -> None:
+        super().__init__(labels, left_out)
+        self.exchange = exchange
+
+    def settle(self, problem: Any) -> None:
+        own = problem.label_counts.sum(axis=1)
+        total = self.exchange(Ask(ADD, "counts"), {"counts": own.astype(float)})["counts"]
+        problem.settle(np.rint(total).astype(np.int64) - own)
+
+    def in_form(self, problem: Any) -> SiteProblem:
+        own = choose_form(problem, "statistics")
+        assert isinstance(own, StatisticsProblem)
+        return SiteProblem(own, self.exchange)
+
+
+def fit_in_rounds(
+    X: Any,
+    y: Any,
+    estimator: NAIM3L,
+    exchange: Exchange,
+    *,
+    site: str,
+    labels: Sequence[str] | None = None,
+    min_count: int = MIN_COUNT,
+) -> NAIM3L:
+    """The model of a site, fitted at the same time as those of all other sites.
+
+    Parameters
+    ----------
+    X, y : tables and label tables
+        As for the fit of the estimator.
+    estimator : NAIM3L
+        Unfitted, with a number as ridge. All parameters of the objective and the solver must be
+        those of all sites; features, decide and random_state are the site's own.
+    exchange : callable
+        Sends named arrays to the coordinator, and returns the named arrays that all sites get. It
+        is called with an `Ask` and a dict, at all sites in the same order.
+    site, labels, min_count
+        As for `share`.
+
+    Returns
+    -------
+    NAIM3L
+        Fitted. Weights are those of one fit to the tables of all sites.
+
+    Examples
+    --------
+    With one site, answers are what it sends; `simulate` has several:
+
+    >>> from naim3l import NAIM3L, datasets
+    >>> from naim3l.federated import fit_in_rounds
+    >>> from naim3l.federated.rounds import from_sums
+    >>> data = datasets.make_unpaired(200, n_labels=3, labels_per_row=1, random_state=0)
+    >>> tables = data.views, data.labels
+    >>> fit_in_rounds(*tables, NAIM3L(ridge=1.0), from_sums, site="alone").converged_
+    True
+    """
+    check_parameters(estimator)
+    model = clone(estimator)
+    _, names, left_out = read_site(model, X, y, site, labels, min_count)
+    agreed = {name: getattr(model, name) for name in AGREED}
+    study = fingerprint([], {"labels": names, "parameters": agreed})[:16]
+    exchange(Ask(ADD, f"study {study}"), {"sites": np.ones(1)})
+    fit_at_site(model, InRounds(labels, left_out, exchange), lambda of: of.fit(X, y))
+    exchange(Ask(END), {"sites": np.ones(1)})
+    return model
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse a model that sites cannot fit in rounds."""
+    if type(estimator) is not NAIM3L:
+        raise TypeError(f"rounds are for NAIM3L, got {type(estimator).__name__}.")
+    if estimator.ridge == "auto":
+        raise ValueError('ridge must be a number: "auto" would need the rows of all sites.')
+    if estimator.solver == "paper" or estimator.device != "cpu" or estimator.init is not None:
+        raise ValueError(
+            "rounds need solver='auto', device='cpu' and no init: weights that others know would "
+            "tell them sums of columns."
+        )
